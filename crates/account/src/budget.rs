@@ -1,0 +1,161 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A share of the process's memory that tables, pools and queues draw on. Clones are the same budget.
+///
+/// It counts what its users declare; the allocator is not asked. Relaxed ordering is enough: the
+/// number orders nothing else.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    limit_bytes: usize,
+    used_bytes: AtomicUsize,
+    peak_bytes: AtomicUsize,
+}
+
+/// Bytes drawn from a [`Budget`], given back on drop.
+#[derive(Debug)]
+pub struct Lease {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    /// A budget of `limit_bytes`.
+    pub fn new(limit_bytes: usize) -> Self {
+        let shared = Shared {
+            limit_bytes,
+            used_bytes: AtomicUsize::new(0),
+            peak_bytes: AtomicUsize::new(0),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Draws `bytes`, or nothing if they do not fit.
+    pub fn draw(&self, bytes: usize) -> bool {
+        let fits = |used: usize| {
+            used.checked_add(bytes)
+                .filter(|&sum| sum <= self.shared.limit_bytes)
+        };
+        match self
+            .shared
+            .used_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+        {
+            Ok(before) => {
+                self.shared
+                    .peak_bytes
+                    .fetch_max(before + bytes, Ordering::Relaxed);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Gives back `bytes` that were drawn.
+    pub fn give_back(&self, bytes: usize) {
+        let before = self.shared.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more given back than drawn");
+    }
+
+    /// Draws `bytes` for as long as the lease lives.
+    pub fn lease(&self, bytes: usize) -> Option<Lease> {
+        self.draw(bytes).then(|| Lease {
+            budget: self.clone(),
+            bytes,
+        })
+    }
+
+    /// The most that may be drawn at once.
+    pub fn limit_bytes(&self) -> usize {
+        self.shared.limit_bytes
+    }
+
+    /// What is drawn now.
+    pub fn used_bytes(&self) -> usize {
+        self.shared.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The most that was ever drawn.
+    pub fn peak_bytes(&self) -> usize {
+        self.shared.peak_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Lease {
+    /// Changes the lease to `bytes`; false, and nothing changed, if the increase does not fit.
+    pub fn resize(&mut self, bytes: usize) -> bool {
+        if bytes > self.bytes {
+            if !self.budget.draw(bytes - self.bytes) {
+                return false;
+            }
+        } else {
+            self.budget.give_back(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+        true
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
+    }
+}
+
+/// Bytes of a text such as `64KiB`, `256MiB`, `1GiB`, `4096` (tc's and IEC's words; `K`, `M`, `G` are binary).
+pub fn parse_size(text: &str) -> Result<usize, String> {
+    let trimmed = text.trim();
+    let split = trimmed
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(trimmed.len());
+    let (digits, unit) = trimmed.split_at(split);
+    let shift = match unit.trim() {
+        "" | "B" => Some(0),
+        "K" | "KiB" => Some(10),
+        "M" | "MiB" => Some(20),
+        "G" | "GiB" => Some(30),
+        "T" | "TiB" => Some(40),
+        _ => None,
+    };
+    digits
+        .parse::<usize>()
+        .ok()
+        .zip(shift)
+        .and_then(|(number, shift)| number.checked_mul(1 << shift))
+        .ok_or_else(|| format!("'{text}' is not a size: write bytes or a number with KiB, MiB or GiB, such as 256MiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_bears_no_more_than_its_limit() {
+        let budget = Budget::new(100);
+        let mut lease = budget.lease(60).expect("fits");
+        assert!(!budget.draw(41));
+        assert!(lease.resize(100));
+        assert!(!lease.resize(101));
+        assert!(lease.resize(10));
+        assert_eq!((budget.used_bytes(), budget.peak_bytes()), (10, 100));
+        drop(lease);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(parse_size("64KiB"), Ok(65_536));
+        assert_eq!(parse_size("1 GiB"), Ok(1 << 30));
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert!(parse_size("12 parsecs").is_err());
+        assert!(parse_size("99999999999999999999").is_err());
+        assert!(parse_size("99999999999TiB").is_err());
+    }
+}

@@ -1,0 +1,224 @@
+//! The one registry: every number that a run counts has its name, its kind and its meaning here.
+
+/// What a counter is to the identities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A frame's one outcome: their sum is `frames.received`.
+    Outcome,
+    /// A part of `stream.bytes`: their sum is that.
+    StreamByte,
+    /// An end of a call: their sum is `rpc.calls`.
+    CallEnd,
+    /// A limit that changed the result: not 0 means verdict `limited`.
+    Limit,
+    /// Anything else that is worth a number.
+    Plain,
+}
+
+macro_rules! registry {
+    ($($variant:ident = $name:literal, $kind:ident, $meaning:literal;)*) => {
+        /// A number that a run counts.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Counter { $(#[doc = $meaning] $variant,)* }
+
+        impl Counter {
+            /// Every counter, in the order of the registry.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its name in `trace.json`.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it is to the identities.
+            pub fn kind(self) -> Kind {
+                match self { $(Self::$variant => Kind::$kind,)* }
+            }
+
+            /// What it counts.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+registry! {
+    FramesReceived = "frames.received", Plain, "frames read from all inputs";
+    FrameBytes = "frames.bytes", Plain, "bytes of those frames on the wire";
+    FramesCut = "frames.cut", Plain, "frames of which a snap length kept only the beginning";
+    StampsMissing = "frames.without_stamp", Plain, "frames whose time stamp is missing or does not fit";
+    FramesTcp = "frames.outcome.tcp", Outcome, "frames with a TCP segment that the flow engine took";
+    FramesUdp = "frames.outcome.udp", Outcome, "frames with a UDP datagram that the flow engine took";
+    FramesFragment = "frames.outcome.fragment", Outcome, "frames with an IP fragment that the flow engine took";
+    FramesNotIp = "frames.outcome.not_ip", Outcome, "frames that carry neither IPv4 nor IPv6";
+    FramesOtherProtocol = "frames.outcome.other_protocol", Outcome, "IP packets that are neither TCP nor UDP";
+    FramesUnknownLink = "frames.outcome.unknown_link_type", Outcome, "frames of a link type that is not known";
+    MalformedLink = "frames.outcome.malformed.link", Outcome, "frames too short for their link header";
+    MalformedIp = "frames.outcome.malformed.ip", Outcome, "packets whose IP header contradicts itself or is cut";
+    MalformedTcp = "frames.outcome.malformed.tcp", Outcome, "segments whose TCP header contradicts itself or is cut";
+    MalformedUdp = "frames.outcome.malformed.udp", Outcome, "datagrams whose UDP header contradicts itself or is cut";
+    MalformedFragment = "frames.outcome.malformed.fragment", Outcome, "fragments that reach beyond 65,535 bytes or overlap";
+    DroppedConnections = "frames.outcome.dropped.connections_max", Outcome, "frames of connections for which there was no room";
+
+    ChecksumIpv4Wrong = "checksums.ipv4_wrong", Plain, "IPv4 header checksums that do not match";
+    ChecksumOffloaded = "checksums.offloaded", Plain, "checksums that the sender left to its adapter";
+
+    FragmentsHeld = "fragments.received", Plain, "IP fragments received";
+    DatagramsWhole = "fragments.datagrams_whole", Plain, "packets put together from fragments";
+    DatagramsIncomplete = "fragments.datagrams_incomplete", Plain, "fragmented packets of which some fragment never came";
+    FragmentsLimit = "limits.fragments", Limit, "fragmented packets given up because too many bytes of fragments were held";
+
+    Connections = "connections.seen", Plain, "connections seen: TCP connections, UDP pairs of addresses and ports";
+    ConnectionsReused = "connections.reused", Plain, "connections that began on the four-tuple of an earlier one";
+    ConnectionsRpc = "connections.rpc", Plain, "connections on which RPC was found";
+    ConnectionsLimit = "limits.connections", Limit, "connections refused or evicted because the table was full";
+
+    StreamBytes = "stream.bytes", Plain, "TCP payload bytes, lost ones included: the left side of the identity";
+    StreamDelivered = "stream.delivered", StreamByte, "bytes given to a protocol in order";
+    StreamDuplicate = "stream.duplicate", StreamByte, "bytes that had been seen before";
+    StreamHeld = "stream.held", StreamByte, "bytes that wait for earlier ones (0 at the end)";
+    StreamLost = "stream.lost", StreamByte, "bytes that never came: not seen, or cut by the snap length";
+    StreamDiscarded = "stream.discarded", StreamByte, "bytes outside any window, or that came after they had been given up";
+    SegmentsOutOfOrder = "stream.segments_out_of_order", Plain, "segments that came before an earlier one";
+    SegmentsRetransmitted = "stream.segments_retransmitted", Plain, "segments with bytes that had been seen before";
+    OverlapConflicts = "stream.overlap_conflicts", Plain, "bytes that came again with another value while the first were still held";
+    HolesNotSeen = "stream.holes.not_seen", Plain, "holes whose bytes the receiver acknowledged and the tap never saw";
+    HolesSnapLength = "stream.holes.snap_length", Plain, "holes cut by the snap length";
+    HolesGivenUp = "stream.holes.given_up", Plain, "holes given up because a stream held too many bytes";
+    HeldLimit = "limits.held_bytes", Limit, "times that all streams together held too many bytes and the oldest gap was given up";
+    RangesSpilled = "stream.ranges_spilled", Plain, "held ranges copied out of their block so that it could be used again";
+
+    RpcBytes = "rpc.bytes", Plain, "TCP payload bytes of records and datagrams that were understood as RPC";
+    RpcCalls = "rpc.calls", Plain, "calls taken up as operations: the left side of the identity";
+    CallsAnswered = "rpc.calls_answered", CallEnd, "calls whose reply was seen";
+    CallsExpired = "rpc.calls_expired", CallEnd, "calls given up after the reply timeout, by a limit, or at the end of their connection";
+    CallsOutstanding = "rpc.calls_outstanding", CallEnd, "calls still without reply at the end of the input";
+    CallsRetransmitted = "rpc.calls_retransmitted", Plain, "calls that came again while the first was outstanding";
+    CallsRepeated = "rpc.calls_repeated", Plain, "calls that came again after their reply";
+    Replies = "rpc.replies", Plain, "replies seen";
+    RepliesDuplicate = "rpc.replies_duplicate", Plain, "replies to a call that had been answered";
+    RepliesWithoutCall = "rpc.replies_without_call", Plain, "replies whose call was never seen";
+    Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was lost and found again";
+    CandidatesRejected = "rpc.candidates_rejected", Plain, "places that looked like an RPC header and were none";
+    RecordsMalformed = "rpc.records_malformed", Plain, "records whose header or body contradicts the protocol";
+    OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because too many were outstanding";
+    MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed because they were too long to hold";
+    PlacesLimit = "limits.rows_in_frame", Limit, "rows not recorded because their frame holds more than can be numbered";
+
+    Blocks = "data.blocks", Plain, "512-byte blocks of file data that were checksummed";
+    BlocksIncomplete = "data.blocks_incomplete", Plain, "512-byte blocks of which some bytes were missing";
+    FactsLimit = "limits.file_facts", Limit, "times that the memory of known file facts was full and was emptied";
+    TimesUnfit = "rows.times_unfit", Plain, "times in operations that do not fit in 64 bits of nanoseconds";
+}
+
+/// All counters of a run, or of a part of it.
+#[derive(Debug, Clone)]
+pub struct Counters {
+    values: [u64; Counter::ALL.len()],
+}
+
+impl Counters {
+    /// All 0.
+    pub fn new() -> Self {
+        Self {
+            values: [0; Counter::ALL.len()],
+        }
+    }
+
+    /// Adds `n`.
+    pub fn add(&mut self, counter: Counter, n: u64) {
+        self.values[counter as usize] += n;
+    }
+
+    /// Adds 1.
+    pub fn count(&mut self, counter: Counter) {
+        self.add(counter, 1);
+    }
+
+    /// Takes `n` away: only for what is held or outstanding.
+    pub fn subtract(&mut self, counter: Counter, n: u64) {
+        debug_assert!(
+            self.values[counter as usize] >= n,
+            "{} below 0",
+            counter.name()
+        );
+        self.values[counter as usize] = self.values[counter as usize].wrapping_sub(n);
+    }
+
+    /// The value.
+    pub fn value(&self, counter: Counter) -> u64 {
+        self.values[counter as usize]
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.values.iter_mut().zip(other.values) {
+            *mine += theirs;
+        }
+    }
+
+    /// All counters with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> {
+        Counter::ALL
+            .iter()
+            .map(|&counter| (counter, self.value(counter)))
+    }
+
+    /// The sum of all counters of a kind.
+    pub fn sum(&self, kind: Kind) -> u64 {
+        self.iter()
+            .filter(|(counter, _)| counter.kind() == kind)
+            .map(|(_, value)| value)
+            .sum()
+    }
+
+    /// The first identity of rule 5 that does not hold, in words; `None` if all do.
+    pub fn broken_identity(&self) -> Option<String> {
+        let identities = [
+            (Counter::FramesReceived, Kind::Outcome),
+            (Counter::StreamBytes, Kind::StreamByte),
+            (Counter::RpcCalls, Kind::CallEnd),
+        ];
+        identities.into_iter().find_map(|(whole, parts)| {
+            let (left, right) = (self.value(whole), self.sum(parts));
+            (left != right).then(|| {
+                format!(
+                    "{} is {left}, but its parts ({parts:?}) sum to {right}",
+                    whole.name()
+                )
+            })
+        })
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_identities_are_checked() {
+        let mut names: Vec<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Counter::ALL.len());
+
+        let mut counters = Counters::new();
+        counters.count(Counter::FramesReceived);
+        assert!(
+            counters
+                .broken_identity()
+                .expect("a frame without outcome")
+                .contains("frames.received")
+        );
+        counters.count(Counter::FramesTcp);
+        assert_eq!(counters.broken_identity(), None);
+    }
+}

@@ -1,0 +1,22 @@
+//! Frames: bytes of the wire in slots of a pool, and how to keep and read them without copying.
+//!
+//! ```text
+//!  Pool ──take──► BlockWriter ──take(len)──► Frame ──share──► FrameRef ──range──► Range (held)
+//!    ▲   a port reads into it     exclusive, mutable    counted, read-only            │ spill
+//!    └───────────── a block is free again when nothing refers to it ◄────────────────┘
+//! ```
+//!
+//! * A [`Frame`] is the exclusive handle of its bytes; [`Frame::share`] turns it into counted,
+//!   read-only references. Frames of one block never overlap.
+//! * A pool is for frames in flight (rule 3). Who keeps bytes holds a [`Range`], which pins its block
+//!   until it is [spilled](Range::spill) into memory of its own.
+//! * A stream or a datagram is a chain of pieces, some of them holes, under a [`Cursor`]; an XDR
+//!   field is read where it lies (C9).
+
+mod cursor;
+mod pool;
+mod range;
+
+pub use cursor::{Cursor, Fault, Piece, View};
+pub use pool::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
+pub use range::{Cause, Chunk, Range};

@@ -1,0 +1,347 @@
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use lineside_account::{Budget, Lease};
+
+/// What a port says of a frame. Fixed size, copied with the handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Descriptor {
+    /// When the frame arrived, by the clock of its input: nanoseconds since the Unix epoch.
+    /// `None`: the input gave none, or one that does not fit.
+    pub stamp_ns: Option<i64>,
+    /// Bytes on the wire; more than the frame holds if a snap length cut it.
+    pub wire_len: u32,
+    /// What the first byte is.
+    pub link_type: LinkType,
+    /// Which input (its place on the command line).
+    pub input: u16,
+    /// The frame's number within its input, from 1, as tshark counts.
+    pub number: u64,
+    /// The frame's number in the merged sequence of all inputs, from 1: the base of ids.
+    pub ordinal: u64,
+}
+
+/// How a frame begins: the LINKTYPE_ value of a capture file (<https://www.tcpdump.org/linktypes.html>).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback: the address family in the byte order of the capturing host.
+    pub const NULL: Self = Self(0);
+    /// Ethernet.
+    pub const ETHERNET: Self = Self(1);
+    /// Raw IP, by the first nibble; 12 and 14 are older numbers of the same.
+    pub const RAW: Self = Self(101);
+    /// OpenBSD loopback: the address family in network byte order.
+    pub const LOOP: Self = Self(108);
+    /// Linux cooked capture.
+    pub const LINUX_SLL: Self = Self(113);
+    /// Raw IPv4.
+    pub const IPV4: Self = Self(228);
+    /// Raw IPv6.
+    pub const IPV6: Self = Self(229);
+    /// Linux cooked capture, version 2.
+    pub const LINUX_SLL2: Self = Self(276);
+}
+
+struct Block {
+    bytes: UnsafeCell<Box<[u8]>>,
+}
+
+// SAFETY: the bytes are reached only through `BlockWriter`, `Frame` and `FrameRef`. `BlockWriter`
+// touches the part behind what it handed out; each `Frame` touches its own part, and parts never
+// overlap because `BlockWriter::take` only moves forward; `FrameRef` only reads a part whose `Frame`
+// was consumed. So no two threads reach the same byte unless all of them read.
+// JUSTIFICATION: handing out disjoint mutable parts of one allocation that is recycled as a whole
+// has no safe form that keeps the count per block instead of per frame.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn len(&self) -> usize {
+        // SAFETY: reads the box's length only, which never changes while the block lives.
+        unsafe { (&*self.bytes.get()).len() }
+    }
+
+    /// # Safety
+    /// Nobody may write to `start..start + len` while the slice lives.
+    unsafe fn part(&self, start: usize, len: usize) -> &[u8] {
+        debug_assert!(start + len <= self.len());
+        // SAFETY: the range lies within the box (asserted, and every caller took it from there).
+        unsafe { std::slice::from_raw_parts((*self.bytes.get()).as_ptr().add(start), len) }
+    }
+
+    /// # Safety
+    /// Nobody else may read or write `start..start + len` while the slice lives.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "exclusive parts of one shared block are the point"
+    )]
+    unsafe fn part_mut(&self, start: usize, len: usize) -> &mut [u8] {
+        debug_assert!(start + len <= self.len());
+        // SAFETY: the range lies within the box; exclusiveness is the caller's duty.
+        unsafe { std::slice::from_raw_parts_mut((*self.bytes.get()).as_mut_ptr().add(start), len) }
+    }
+}
+
+/// Blocks of equal size that go round: allocated on first use, reused as soon as nothing refers to them.
+pub struct Pool {
+    blocks: Vec<Arc<Block>>,
+    block_len: usize,
+    blocks_max: usize,
+    next: usize,
+    lease: Lease,
+}
+
+impl Pool {
+    /// A pool of at most `blocks_max` blocks of `block_len` bytes, drawn on `budget` as they are
+    /// first used. `None` if not even two blocks fit: one to fill and one that is still in use.
+    pub fn new(block_len: usize, blocks_max: usize, budget: &Budget) -> Option<Self> {
+        let lease = budget.lease(2 * block_len)?;
+        Some(Self {
+            blocks: Vec::with_capacity(blocks_max),
+            block_len,
+            blocks_max,
+            next: 0,
+            lease,
+        })
+    }
+
+    /// An unused block, or `None`: then holders must [spill](Range::spill) first.
+    pub fn take(&mut self) -> Option<BlockWriter> {
+        for _ in 0..self.blocks.len() {
+            self.next = (self.next + 1) % self.blocks.len();
+            let block = &mut self.blocks[self.next];
+            // `get_mut` succeeds only when the pool's is the last reference, and orders that with
+            // the drops of all others.
+            if Arc::get_mut(block).is_some() {
+                return Some(BlockWriter {
+                    block: Arc::clone(block),
+                    taken: 0,
+                    filled: 0,
+                });
+            }
+        }
+        let grown = (self.blocks.len() + 1).max(2) * self.block_len;
+        if self.blocks.len() >= self.blocks_max || !self.lease.resize(grown) {
+            return None;
+        }
+        let block = Arc::new(Block {
+            bytes: UnsafeCell::new(vec![0; self.block_len].into()),
+        });
+        self.blocks.push(Arc::clone(&block));
+        Some(BlockWriter {
+            block,
+            taken: 0,
+            filled: 0,
+        })
+    }
+
+    /// Bytes of a block: no frame can be longer.
+    pub fn block_len(&self) -> usize {
+        self.block_len
+    }
+}
+
+/// The one writer of a block: a port fills it and cuts frames off its front.
+///
+/// ```text
+///  0 ........ taken ........ filled ........ len
+///  frames handed out | ready() | unfilled()
+/// ```
+pub struct BlockWriter {
+    block: Arc<Block>,
+    taken: usize,
+    filled: usize,
+}
+
+impl BlockWriter {
+    /// Room behind what is filled.
+    pub fn unfilled(&mut self) -> &mut [u8] {
+        // SAFETY: frames lie before `taken` <= `filled`, and this is the only writer.
+        unsafe {
+            self.block
+                .part_mut(self.filled, self.block.len() - self.filled)
+        }
+    }
+
+    /// The first `len` bytes of [`unfilled`](Self::unfilled) were written.
+    pub fn advance(&mut self, len: usize) {
+        assert!(
+            len <= self.block.len() - self.filled,
+            "advanced past the block"
+        );
+        self.filled += len;
+    }
+
+    /// What is filled and not yet handed out.
+    pub fn ready(&self) -> &[u8] {
+        // SAFETY: `taken..filled` belongs to this writer, which `&self` keeps from writing.
+        unsafe { self.block.part(self.taken, self.filled - self.taken) }
+    }
+
+    /// Drops `len` ready bytes: file headers, padding.
+    pub fn skip(&mut self, len: usize) {
+        assert!(
+            len <= self.filled - self.taken,
+            "skipped more than is ready"
+        );
+        self.taken += len;
+    }
+
+    /// Hands out the first `len` ready bytes as a frame.
+    pub fn take(&mut self, len: usize, descriptor: Descriptor) -> Frame {
+        let start = self.taken;
+        self.skip(len);
+        Frame {
+            bytes: FrameRef {
+                block: Arc::clone(&self.block),
+                start: start as u32,
+                len: len as u32,
+                descriptor,
+            },
+        }
+    }
+
+    /// Copies what is ready into `next`, an unused block, and goes on there.
+    pub fn move_to(&mut self, mut next: Self) {
+        let ready = self.ready();
+        let len = ready.len();
+        next.unfilled()[..len].copy_from_slice(ready);
+        next.advance(len);
+        *self = next;
+    }
+}
+
+/// The exclusive, mutable handle of a frame's bytes.
+#[derive(Debug)]
+pub struct Frame {
+    bytes: FrameRef,
+}
+
+impl Frame {
+    /// A frame in memory of its own, outside any pool: for tests and tools that build frames.
+    pub fn copied(bytes: &[u8], descriptor: Descriptor) -> Self {
+        let block = Arc::new(Block {
+            bytes: UnsafeCell::new(bytes.into()),
+        });
+        Self {
+            bytes: FrameRef {
+                block,
+                start: 0,
+                len: bytes.len() as u32,
+                descriptor,
+            },
+        }
+    }
+
+    /// The bytes, to change them.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let FrameRef {
+            block, start, len, ..
+        } = &self.bytes;
+        // SAFETY: this is the only handle of the range: `share` consumes it.
+        unsafe { block.part_mut(*start as usize, *len as usize) }
+    }
+
+    /// What the port said of it.
+    pub fn descriptor_mut(&mut self) -> &mut Descriptor {
+        &mut self.bytes.descriptor
+    }
+
+    /// Gives up the right to write, for references that can be counted.
+    pub fn share(self) -> FrameRef {
+        self.bytes
+    }
+}
+
+impl Deref for Frame {
+    type Target = FrameRef;
+
+    fn deref(&self) -> &FrameRef {
+        &self.bytes
+    }
+}
+
+/// A counted, read-only reference to a frame's bytes.
+#[derive(Clone)]
+pub struct FrameRef {
+    block: Arc<Block>,
+    start: u32,
+    len: u32,
+    descriptor: Descriptor,
+}
+
+impl FrameRef {
+    /// The bytes kept of the frame.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: a `FrameRef` outside a `Frame` means that the `Frame` was consumed; inside one,
+        // `Frame::bytes_mut` takes `&mut self`, so no slice of ours can be alive beside it.
+        unsafe { self.block.part(self.start as usize, self.len as usize) }
+    }
+
+    /// What the port said of it.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+}
+
+impl fmt::Debug for FrameRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameRef")
+            .field("len", &self.len)
+            .field("descriptor", &self.descriptor)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a port's queue returns at once. Reused, so that a burst costs no allocation.
+pub type Burst = Vec<Frame>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(number: u64) -> Descriptor {
+        Descriptor {
+            number,
+            ..Descriptor::default()
+        }
+    }
+
+    #[test]
+    fn frames_of_a_block_are_disjoint_and_the_block_comes_back() {
+        let budget = Budget::new(64);
+        let mut pool = Pool::new(16, 4, &budget).expect("fits");
+        let mut writer = pool.take().expect("unused");
+        writer.unfilled()[..10].copy_from_slice(b"0123456789");
+        writer.advance(10);
+        writer.skip(1);
+        let mut first = writer.take(3, descriptor(1));
+        let second = writer.take(4, descriptor(2));
+        first.bytes_mut()[0] = b'x';
+        assert_eq!(first.bytes(), b"x23");
+        assert_eq!(second.bytes(), b"4567");
+
+        let next = pool.take().expect("a second block");
+        writer.move_to(next);
+        assert_eq!(writer.ready(), b"89");
+        let kept = second.share();
+        drop(first);
+        let mut others: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(others.len(), 2, "the kept frame pins its block");
+        drop(kept);
+        others.push(pool.take().expect("unpinned"));
+        assert!(pool.take().is_none());
+        assert_eq!(budget.used_bytes(), 64);
+    }
+
+    #[test]
+    fn a_pool_that_does_not_fit_is_refused() {
+        assert!(Pool::new(16, 4, &Budget::new(31)).is_none());
+        let mut pool = Pool::new(16, 4, &Budget::new(40)).expect("two fit");
+        let _held = (pool.take().expect("one"), pool.take().expect("two"));
+        assert!(pool.take().is_none(), "the budget is spent");
+    }
+}

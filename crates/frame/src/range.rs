@@ -1,0 +1,292 @@
+use crate::cursor::Piece;
+use crate::pool::{Descriptor, FrameRef};
+
+/// Why bytes of a stream or a datagram are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The receiver acknowledged them, but the tap never saw them.
+    NotSeen,
+    /// The capture kept only the beginning of each frame.
+    SnapLength,
+    /// A bound on held bytes was reached before they came.
+    GivenUp,
+}
+
+/// A part of a frame, or a hole, that is kept until the rest of its message arrives.
+///
+/// A range of a frame pins the frame's block (it is *bound*); [`Range::spill`] copies the bytes out,
+/// so that the block can be used again.
+#[derive(Debug, Clone)]
+pub struct Range {
+    bytes: Bytes,
+    len: u32,
+    offset_in_frame: u32,
+    /// The frame that brought the bytes; of a hole, the frame at which it was given up.
+    pub descriptor: Descriptor,
+}
+
+#[derive(Debug, Clone)]
+enum Bytes {
+    Bound { frame: FrameRef, offset: u32 },
+    Spilled(Box<[u8]>),
+    Hole(Cause),
+}
+
+impl Range {
+    /// `len` bytes from `offset` of `frame`, bound.
+    pub fn bound(frame: &FrameRef, offset: usize, len: usize) -> Self {
+        assert!(
+            offset + len <= frame.bytes().len(),
+            "a range lies within its frame"
+        );
+        Self {
+            bytes: Bytes::Bound {
+                frame: frame.clone(),
+                offset: offset as u32,
+            },
+            len: len as u32,
+            offset_in_frame: offset as u32,
+            descriptor: *frame.descriptor(),
+        }
+    }
+
+    /// `len` bytes that are missing.
+    pub fn hole(len: usize, cause: Cause, descriptor: Descriptor) -> Self {
+        Self {
+            bytes: Bytes::Hole(cause),
+            len: len as u32,
+            offset_in_frame: 0,
+            descriptor,
+        }
+    }
+
+    /// Bytes spanned, missing ones included.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// True if it spans nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Why the bytes are missing, if they are.
+    pub fn missing(&self) -> Option<Cause> {
+        match self.bytes {
+            Bytes::Hole(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// The bytes; empty for a hole.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Bound { frame, offset } => {
+                &frame.bytes()[*offset as usize..][..self.len as usize]
+            }
+            Bytes::Spilled(bytes) => bytes,
+            Bytes::Hole(_) => &[],
+        }
+    }
+
+    /// The part of `len` bytes from `offset`.
+    pub fn part(&self, offset: usize, len: usize) -> Self {
+        assert!(offset + len <= self.len(), "a part lies within its range");
+        let bytes = match &self.bytes {
+            Bytes::Bound {
+                frame,
+                offset: start,
+            } => Bytes::Bound {
+                frame: frame.clone(),
+                offset: start + offset as u32,
+            },
+            Bytes::Spilled(bytes) => Bytes::Spilled(bytes[offset..offset + len].into()),
+            Bytes::Hole(cause) => Bytes::Hole(*cause),
+        };
+        Self {
+            bytes,
+            len: len as u32,
+            offset_in_frame: self.offset_in_frame + offset as u32,
+            descriptor: self.descriptor,
+        }
+    }
+
+    /// The whole range, to deliver or to parse.
+    pub fn chunk(&self) -> Chunk<'_> {
+        let owner = match self.missing() {
+            Some(cause) => Owner::Hole(cause),
+            None => Owner::Range {
+                range: self,
+                offset: 0,
+            },
+        };
+        Chunk {
+            owner,
+            bytes: self.bytes(),
+            len: self.len(),
+            descriptor: &self.descriptor,
+        }
+    }
+
+    /// Copies bound bytes into memory of its own; returns how many were copied.
+    pub fn spill(&mut self) -> usize {
+        if let Bytes::Bound { .. } = self.bytes {
+            self.bytes = Bytes::Spilled(self.bytes().into());
+            return self.len();
+        }
+        0
+    }
+}
+
+/// What a flow delivers at once: bytes where they lie, or a hole. Not held: [`Chunk::hold`] does that.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    owner: Owner<'a>,
+    bytes: &'a [u8],
+    len: usize,
+    descriptor: &'a Descriptor,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Owner<'a> {
+    Frame { frame: &'a FrameRef, offset: usize },
+    Range { range: &'a Range, offset: usize },
+    Hole(Cause),
+}
+
+impl<'a> Chunk<'a> {
+    /// `len` bytes from `offset` of `frame`.
+    pub fn of_frame(frame: &'a FrameRef, offset: usize, len: usize) -> Self {
+        let bytes = &frame.bytes()[offset..offset + len];
+        Self {
+            owner: Owner::Frame { frame, offset },
+            bytes,
+            len,
+            descriptor: frame.descriptor(),
+        }
+    }
+
+    /// `len` missing bytes that `descriptor`'s frame made known.
+    pub fn hole(len: usize, cause: Cause, descriptor: &'a Descriptor) -> Self {
+        Self {
+            owner: Owner::Hole(cause),
+            bytes: &[],
+            len,
+            descriptor,
+        }
+    }
+
+    /// Bytes spanned, missing ones included.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if it spans nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes; empty for a hole.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Why the bytes are missing, if they are.
+    pub fn missing(&self) -> Option<Cause> {
+        match self.owner {
+            Owner::Hole(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// The frame that brought the bytes.
+    pub fn descriptor(&self) -> &'a Descriptor {
+        self.descriptor
+    }
+
+    /// Where in its frame the chunk begins; 0 for a hole and for a spilled range.
+    pub fn offset_in_frame(&self) -> usize {
+        match self.owner {
+            Owner::Frame { offset, .. } => offset,
+            Owner::Range { range, offset } => range.offset_in_frame as usize + offset,
+            Owner::Hole(_) => 0,
+        }
+    }
+
+    /// The part of `len` bytes from `offset`.
+    pub fn part(&self, offset: usize, len: usize) -> Self {
+        assert!(offset + len <= self.len, "a part lies within its chunk");
+        let (owner, bytes) = match self.owner {
+            Owner::Frame {
+                frame,
+                offset: start,
+            } => (
+                Owner::Frame {
+                    frame,
+                    offset: start + offset,
+                },
+                &self.bytes[offset..offset + len],
+            ),
+            Owner::Range {
+                range,
+                offset: start,
+            } => (
+                Owner::Range {
+                    range,
+                    offset: start + offset,
+                },
+                &self.bytes[offset..offset + len],
+            ),
+            Owner::Hole(cause) => (Owner::Hole(cause), self.bytes),
+        };
+        Self {
+            owner,
+            bytes,
+            len,
+            descriptor: self.descriptor,
+        }
+    }
+
+    /// Everything from `offset` on.
+    pub fn from(&self, offset: usize) -> Self {
+        self.part(offset, self.len - offset)
+    }
+
+    /// Keeps it: counted, without a copy.
+    pub fn hold(&self) -> Range {
+        match self.owner {
+            Owner::Frame { frame, offset } => Range::bound(frame, offset, self.len),
+            Owner::Range { range, offset } => range.part(offset, self.len),
+            Owner::Hole(cause) => Range::hole(self.len, cause, *self.descriptor),
+        }
+    }
+
+    /// The chunk as a link of a chain that a cursor walks.
+    pub fn piece(&self) -> Piece<'a> {
+        match self.missing() {
+            Some(_) => Piece::hole(self.len),
+            None => Piece::bytes(self.bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Frame;
+
+    #[test]
+    fn a_spilled_range_holds_the_same_bytes() {
+        let frame = Frame::copied(b"abcdef", Descriptor::default()).share();
+        let mut range = Range::bound(&frame, 1, 4);
+        assert_eq!(range.bytes(), b"bcde");
+        assert_eq!(range.spill(), 4);
+        assert_eq!(range.spill(), 0);
+        assert_eq!(range.bytes(), b"bcde");
+        assert_eq!(range.part(1, 2).bytes(), b"cd");
+        assert_eq!(
+            Range::hole(3, Cause::NotSeen, Descriptor::default()).bytes(),
+            b""
+        );
+    }
+}
