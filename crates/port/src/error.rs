@@ -1,0 +1,152 @@
+use std::fmt;
+use std::io;
+
+use lineside_frame::LinkType;
+
+/// Why a port cannot go on. The message says what, where, and the way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PortError {
+    /// The file cannot be opened or made.
+    #[error("cannot open '{name}': {cause}")]
+    Open {
+        /// The file.
+        name: String,
+        /// What the operating system says.
+        cause: io::Error,
+    },
+    /// It is a folder.
+    #[error("'{name}' is a folder: name the capture files in it")]
+    Folder {
+        /// The folder.
+        name: String,
+    },
+    /// There is nothing in it.
+    #[error("'{name}' is empty: not even a capture file's header is there")]
+    Empty {
+        /// The file.
+        name: String,
+    },
+    /// It is no capture file.
+    #[error("'{name}' is neither pcap nor pcapng: it begins with {begins}{looks}")]
+    Foreign {
+        /// The file.
+        name: String,
+        /// Its first bytes in hexadecimal.
+        begins: String,
+        /// What it may be instead, with the way out; may be empty.
+        looks: String,
+    },
+    /// It ends before its first record could begin.
+    #[error("'{name}' ends after {len} bytes, within its file header: no frame is in it")]
+    HeaderCut {
+        /// The file.
+        name: String,
+        /// Its length.
+        len: u64,
+    },
+    /// The operating system fails to read on.
+    #[error("cannot read {place}: {cause}")]
+    Read {
+        /// Where.
+        place: Place,
+        /// What the operating system says.
+        cause: io::Error,
+    },
+    /// The compressed data contradict themselves.
+    #[error(
+        "cannot decompress {place}: {cause}; the frames before it were read ('{tool}' tells more)"
+    )]
+    Decompress {
+        /// Where.
+        place: Place,
+        /// What the decompressor says.
+        cause: io::Error,
+        /// A command that checks the file.
+        tool: &'static str,
+    },
+    /// A record contradicts itself.
+    #[error(
+        "{place} is damaged: {what}; the {frames} frames before it were read, \
+         nothing behind it can be trusted"
+    )]
+    Damaged {
+        /// Where the record begins.
+        place: Place,
+        /// The contradiction.
+        what: String,
+        /// Frames before it.
+        frames: u64,
+    },
+    /// The budget has no room for what reading takes.
+    #[error("no memory to read '{name}': it takes {needed_bytes} bytes; raise --memory")]
+    Memory {
+        /// The file.
+        name: String,
+        /// What was to be drawn on the budget.
+        needed_bytes: usize,
+    },
+    /// The operating system fails to write on.
+    #[error("cannot write {place}: {cause}")]
+    Write {
+        /// Where.
+        place: Place,
+        /// What the operating system says.
+        cause: io::Error,
+    },
+    /// A pcap file holds frames of one link type only.
+    #[error(
+        "'{name}' holds frames of link type {holds}, this one is of {given}: write one file for each"
+    )]
+    MixedLinkTypes {
+        /// The file.
+        name: String,
+        /// What its header says.
+        holds: u16,
+        /// What was to be written.
+        given: u16,
+    },
+    /// Frames do not go that way.
+    #[error("'{name}' is read, it cannot be sent to")]
+    ReceivesOnly {
+        /// The port.
+        name: String,
+    },
+    /// Frames do not come from there.
+    #[error("'{name}' is written, nothing can be received from it")]
+    TransmitsOnly {
+        /// The port.
+        name: String,
+    },
+}
+
+/// An offset in a capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub name: String,
+    /// Bytes before the place.
+    pub offset: u64,
+    /// The offset counts decompressed bytes.
+    pub decompressed: bool,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' at offset {}", self.name, self.offset)?;
+        if self.decompressed {
+            write!(f, " of the decompressed data")?;
+        }
+        Ok(())
+    }
+}
+
+impl PortError {
+    pub(crate) fn mixed(name: &str, holds: LinkType, given: LinkType) -> Self {
+        Self::MixedLinkTypes {
+            name: name.to_owned(),
+            holds: holds.0,
+            given: given.0,
+        }
+    }
+}

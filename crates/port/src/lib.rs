@@ -1,0 +1,117 @@
+//! Where frames come from and go to: capture files, read, merged and written.
+//!
+//! ```text
+//!  file, pipe ─read(2)─► block of a pool ─cut─► Burst          CaptureReader, one for each input
+//!       └─► thread: gzip, zstd ─►┘                  ├─► Merge ─► Burst, by stamps, with ordinals
+//!                                  Burst ─► file                CaptureWriter
+//! ```
+//!
+//! * Frames are cut where `read(2)` put them; only a record that straddles two blocks is moved.
+//! * A file is data: whatever it holds, reading it neither panics nor takes more memory than the
+//!   [`PoolConfig`] and a decompressor's window, both drawn on the budget.
+//! * A fault never swallows what lies before it: its frames come first, then the error.
+//! * Not here: what is in a frame (`lineside-wire`), and what becomes of it.
+#![forbid(unsafe_code)]
+
+mod error;
+mod foreign;
+mod merge;
+mod pcap;
+mod pcapng;
+mod reader;
+mod source;
+mod writer;
+
+use lineside_frame::{Burst, LinkType};
+
+pub use error::{Place, PortError};
+pub use merge::Merge;
+pub use reader::{CaptureReader, PoolConfig};
+pub use writer::CaptureWriter;
+
+/// The longest frame that a capture file may hold: libpcap's `MAXIMUM_SNAPLEN`.
+pub const FRAME_LEN_MAX: usize = 262_144;
+
+/// Bytes of a block into which a capture file is read.
+///
+/// It bounds a record with its headers and options. Two blocks take turns when frames are not held:
+/// small enough to stay in a second-level cache, large enough that a call of `read(2)` costs nothing.
+pub const BLOCK_LEN: usize = 512 * 1024;
+
+/// A place where frames come from or go to.
+pub trait Port: Send {
+    /// Appends at most `max` frames to `burst`. Waits until there is one, but for no second.
+    ///
+    /// After an error the port is at its end, and says so.
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError>;
+
+    /// Sends frames from the front of `burst`, removes them there and returns how many.
+    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError>;
+
+    /// Takes back the slots of frames that have left since the last call; returns how many.
+    fn reclaim(&mut self) -> usize;
+
+    /// What is known of each input or output behind this port, in their order.
+    fn facts(&self) -> Vec<&Facts>;
+}
+
+/// What [`Port::receive`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// So many frames were appended: at least one, unless none was asked for.
+    Frames(usize),
+    /// No more will come.
+    End,
+    /// Every block is referred to by frames: who holds them must spill or drop some first.
+    PoolEmpty,
+    /// A signal arrived while waiting; ask again, or do not.
+    Interrupted,
+}
+
+/// What is known of one input or output so far.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The file's path, or `-`.
+    pub name: String,
+    /// Such as `pcap, big-endian, nanoseconds` or `pcapng`.
+    pub format: String,
+    /// `gzip` or `zstd`.
+    pub compression: Option<&'static str>,
+    /// Link types that the file announced, each once; the first 64 of them.
+    pub link_types: Vec<LinkType>,
+    /// Frames received or transmitted.
+    pub frames: u64,
+    /// Bytes read from or written to the file itself, thus compressed ones if it is compressed.
+    pub bytes: u64,
+    /// Bytes of the file when it was opened; `None` for a pipe.
+    pub bytes_total: Option<u64>,
+    /// What a user should know although it was no error, a sentence each.
+    pub warnings: Vec<String>,
+    /// Interfaces that a pcapng file describes, in its order; the first 1,024 of them.
+    pub interfaces: Vec<Interface>,
+}
+
+/// An interface that a pcapng file describes, with the last statistics that it gives of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name; the first 256 bytes.
+    pub name: Option<String>,
+    /// How its frames begin.
+    pub link_type: LinkType,
+    /// The most bytes kept of a frame; 0 for no bound.
+    pub snap_len: u32,
+    /// Frames that the interface received (`isb_ifrecv`).
+    pub received: Option<u64>,
+    /// Frames that the interface dropped for want of resources (`isb_ifdrop`).
+    pub dropped: Option<u64>,
+    /// Frames that the operating system dropped (`isb_osdrop`).
+    pub dropped_by_system: Option<u64>,
+}
+
+impl Facts {
+    fn note_link_type(&mut self, link_type: LinkType) {
+        if self.link_types.len() < 64 && !self.link_types.contains(&link_type) {
+            self.link_types.push(link_type);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The pcap format: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html>.
+
+use lineside_frame::LinkType;
+
+use crate::FRAME_LEN_MAX;
+use crate::reader::{Order, Record, Step, array};
+
+pub(crate) const FILE_HEADER_LEN: usize = 24;
+
+/// How the records of a file are to be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pcap {
+    pub(crate) order: Order,
+    pub(crate) link_type: LinkType,
+    /// Nanoseconds of the unit in which stamps count the part of a second.
+    pub(crate) unit_ns: i64,
+    header_len: usize,
+}
+
+impl Pcap {
+    /// Reads a file header; `None` if the magic number is another.
+    pub(crate) fn new(header: &[u8; FILE_HEADER_LEN]) -> Option<Self> {
+        let magic = array(header, 0)?;
+        let known = |magic| match magic {
+            0xa1b2_c3d4 => Some((1_000, 16)),
+            0xa1b2_3c4d => Some((1, 16)),
+            // Kuznetzov's patched libpcap: interface, protocol and packet type in each record.
+            0xa1b2_cd34 => Some((1_000, 24)),
+            _ => None,
+        };
+        let (order, (unit_ns, header_len)) = [Order::Little, Order::Big]
+            .into_iter()
+            .find_map(|order| Some((order, known(order.u32(magic))?)))?;
+        // The upper half tells the length of frame check sequences, which no header counts.
+        let link_type = LinkType(order.u32(array(header, 20)?) as u16);
+        Some(Self {
+            order,
+            link_type,
+            unit_ns,
+            header_len,
+        })
+    }
+
+    pub(crate) fn step(&self, ready: &[u8]) -> Result<Step, String> {
+        let Some(header) = array::<16>(ready, 0) else {
+            return Ok(Step::Need(self.header_len));
+        };
+        let [seconds, fraction, len, wire_len] = [0, 4, 8, 12].map(|at| {
+            self.order
+                .u32(&[header[at], header[at + 1], header[at + 2], header[at + 3]])
+        });
+        if len as usize > FRAME_LEN_MAX {
+            return Err(format!(
+                "a frame claims {len} bytes, but none is longer than {FRAME_LEN_MAX}"
+            ));
+        }
+        let len = len as usize;
+        if ready.len() < self.header_len + len {
+            return Ok(Step::Need(self.header_len + len));
+        }
+        // 32 bits of seconds fit; a fraction beyond a second, as some writers leave, carries over.
+        let stamp_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns;
+        Ok(Step::Frame(Record {
+            before: self.header_len,
+            len,
+            behind: 0,
+            wire_len,
+            stamp_ns: Some(stamp_ns),
+            link_type: self.link_type,
+        }))
+    }
+}

@@ -1,0 +1,417 @@
+//! Reading capture files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lineside_account::Budget;
+use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Pool};
+
+use crate::foreign::foreign;
+use crate::pcap::{FILE_HEADER_LEN, Pcap};
+use crate::pcapng::{Pcapng, SECTION_HEADER};
+use crate::source::{Compression, Counted, Decompressed, Source};
+use crate::{BLOCK_LEN, Facts, Place, Port, PortError, Received};
+
+/// How much memory the frames of one input may take.
+#[derive(Debug, Clone)]
+pub struct PoolConfig {
+    /// What it is drawn on.
+    pub budget: Budget,
+    /// The most, in bytes; rounded down to blocks of [`BLOCK_LEN`], at least two.
+    pub bytes_max: usize,
+}
+
+/// Reads frames from a pcap or pcapng file, plain or compressed with gzip or zstd.
+///
+/// It reads what there is into a block of its pool and cuts frames off it; when a record does not
+/// fit into the rest of the block, what has come of it moves to the next one.
+pub struct CaptureReader {
+    source: Source,
+    /// Bytes read from the file itself, also by a decompressing thread.
+    count: Arc<AtomicU64>,
+    compression: Option<Compression>,
+    pool: Pool,
+    writer: BlockWriter,
+    format: Format,
+    /// Where in the (decompressed) capture the ready bytes of `writer` begin.
+    offset: u64,
+    skip_left: usize,
+    input: u16,
+    ended: bool,
+    facts: Facts,
+}
+
+enum Format {
+    Pcap(Pcap),
+    Pcapng(Pcapng),
+}
+
+/// What a format makes of the bytes that are ready.
+pub(crate) enum Step {
+    /// So many must be ready to say more.
+    Need(usize),
+    /// So many, ready or not, are no frame.
+    Skip(usize),
+    Frame(Record),
+}
+
+/// A frame and what surrounds it; all of it is ready.
+pub(crate) struct Record {
+    pub(crate) before: usize,
+    pub(crate) len: usize,
+    pub(crate) behind: usize,
+    pub(crate) wire_len: u32,
+    pub(crate) stamp_ns: Option<i64>,
+    pub(crate) link_type: LinkType,
+}
+
+enum Filled {
+    Some,
+    End,
+    PoolEmpty,
+    Interrupted,
+}
+
+impl CaptureReader {
+    /// Opens the file at `path`, standard input if that is `-`, and reads the file's header.
+    /// `input` is what its frames say they come from.
+    pub fn open(path: &Path, input: u16, pool: &PoolConfig) -> Result<Self, PortError> {
+        let name = path.display().to_string();
+        let opened = if name == "-" {
+            // The handle itself, since `Stdin` has a buffer of its own.
+            io::stdin().as_fd().try_clone_to_owned().map(File::from)
+        } else {
+            File::open(path)
+        };
+        let with_metadata = opened.and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = with_metadata.map_err(|cause| PortError::Open {
+            name: name.clone(),
+            cause,
+        })?;
+        if metadata.is_dir() {
+            return Err(PortError::Folder { name });
+        }
+        let mut reader = Self::new(Box::new(file), &name, input, pool)?;
+        reader.facts.bytes_total = metadata.is_file().then_some(metadata.len());
+        Ok(reader)
+    }
+
+    /// Reads the header of a capture from anything; `name` is for messages.
+    pub fn new(
+        source: Box<dyn Read + Send>,
+        name: &str,
+        input: u16,
+        pool: &PoolConfig,
+    ) -> Result<Self, PortError> {
+        let no_memory = || PortError::Memory {
+            name: name.to_owned(),
+            needed_bytes: 2 * BLOCK_LEN,
+        };
+        let bytes_max = pool.bytes_max.min(pool.budget.limit_bytes());
+        let blocks_max = (bytes_max / BLOCK_LEN).max(2);
+        let mut blocks = Pool::new(BLOCK_LEN, blocks_max, &pool.budget).ok_or_else(no_memory)?;
+        let writer = blocks.take().ok_or_else(no_memory)?;
+        let count = Arc::new(AtomicU64::new(0));
+        let counted = Counted {
+            source,
+            count: Arc::clone(&count),
+        };
+        let mut reader = Self {
+            source: Box::new(counted),
+            count,
+            compression: None,
+            pool: blocks,
+            writer,
+            format: Format::Pcapng(Pcapng::new()),
+            offset: 0,
+            skip_left: 0,
+            input,
+            ended: false,
+            facts: Facts {
+                name: name.to_owned(),
+                ..Facts::default()
+            },
+        };
+        reader.read_header()?;
+        if let Some(compression) = Compression::detect(reader.writer.ready()) {
+            reader.decompress(compression, &pool.budget)?;
+            reader.read_header()?;
+        }
+        reader.on_header()?;
+        Ok(reader)
+    }
+
+    /// Makes as many bytes ready as a file header has, or all there are.
+    fn read_header(&mut self) -> Result<(), PortError> {
+        while self.writer.ready().len() < FILE_HEADER_LEN {
+            match self.fill(FILE_HEADER_LEN)? {
+                Filled::Some | Filled::Interrupted => {}
+                Filled::End | Filled::PoolEmpty => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with the decompressed bytes. Those of the compressed file that were read already
+    /// come first to the decompressor.
+    fn decompress(&mut self, compression: Compression, budget: &Budget) -> Result<(), PortError> {
+        let begin = io::Cursor::new(self.writer.ready().to_vec());
+        self.writer.skip(self.writer.ready().len());
+        let rest = std::mem::replace(&mut self.source, Box::new(io::empty()));
+        let source = begin.chain(rest);
+        let decompressed = Decompressed::new(source, compression, &self.facts.name, budget)?;
+        self.source = Box::new(decompressed);
+        self.compression = Some(compression);
+        self.facts.compression = Some(compression.name());
+        Ok(())
+    }
+
+    fn on_header(&mut self) -> Result<(), PortError> {
+        let ready = self.writer.ready();
+        let name = &self.facts.name;
+        if ready.is_empty() && self.facts.warnings.is_empty() {
+            return Err(PortError::Empty { name: name.clone() });
+        }
+        let mut header = [0; FILE_HEADER_LEN];
+        let len = ready.len().min(FILE_HEADER_LEN);
+        header[..len].copy_from_slice(&ready[..len]);
+        // Its four bytes read the same both ways.
+        let is_pcapng = header.starts_with(&SECTION_HEADER.to_be_bytes());
+        let pcap = Pcap::new(&header);
+        if len >= 4 && pcap.is_none() && !is_pcapng {
+            return Err(foreign(name, &ready[..len]));
+        }
+        if len < FILE_HEADER_LEN {
+            return Err(PortError::HeaderCut {
+                name: name.clone(),
+                len: len as u64,
+            });
+        }
+        let Some(pcap) = pcap else {
+            self.facts.format = "pcapng".to_owned();
+            return Ok(());
+        };
+        self.facts.format = format!(
+            "pcap, {}, {}",
+            match pcap.order {
+                Order::Little => "little-endian",
+                Order::Big => "big-endian",
+            },
+            match pcap.unit_ns {
+                1 => "nanoseconds",
+                _ => "microseconds",
+            }
+        );
+        self.facts.note_link_type(pcap.link_type);
+        self.format = Format::Pcap(pcap);
+        self.skip(FILE_HEADER_LEN);
+        Ok(())
+    }
+
+    /// Cuts one frame off what is ready. `Some` is how many bytes must be ready before there is one.
+    fn cut(&mut self, burst: &mut Burst) -> Result<Option<usize>, PortError> {
+        loop {
+            if self.skip_left > 0 {
+                let len = self.skip_left.min(self.writer.ready().len());
+                self.skip_left -= len;
+                self.skip(len);
+                if self.skip_left > 0 {
+                    return Ok(Some(1));
+                }
+            }
+            let ready = self.writer.ready();
+            let step = match &mut self.format {
+                Format::Pcap(pcap) => pcap.step(ready),
+                Format::Pcapng(pcapng) => pcapng.step(ready, &mut self.facts),
+            };
+            match step {
+                Ok(Step::Need(len)) => return Ok(Some(len)),
+                Ok(Step::Skip(len)) => self.skip_left = len,
+                Ok(Step::Frame(record)) => {
+                    self.take(&record, burst);
+                    return Ok(None);
+                }
+                Err(what) => {
+                    return Err(PortError::Damaged {
+                        place: self.place(),
+                        what,
+                        frames: self.facts.frames,
+                    });
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, record: &Record, burst: &mut Burst) {
+        self.facts.frames += 1;
+        let descriptor = Descriptor {
+            stamp_ns: record.stamp_ns,
+            // Some writers leave the length on the wire smaller than what they kept.
+            wire_len: record.wire_len.max(record.len as u32),
+            link_type: record.link_type,
+            input: self.input,
+            number: self.facts.frames,
+            ordinal: 0,
+        };
+        self.writer.skip(record.before);
+        burst.push(self.writer.take(record.len, descriptor));
+        self.writer.skip(record.behind);
+        self.offset += (record.before + record.len + record.behind) as u64;
+    }
+
+    fn skip(&mut self, len: usize) {
+        self.writer.skip(len);
+        self.offset += len as u64;
+    }
+
+    /// Reads what there is, in a block that has room for `need` bytes from the first ready one.
+    fn fill(&mut self, need: usize) -> Result<Filled, PortError> {
+        let ready_len = self.writer.ready().len();
+        let room = ready_len + self.writer.unfilled().len();
+        if room < need.max(ready_len + 1) {
+            let Some(next) = self.pool.take() else {
+                return Ok(Filled::PoolEmpty);
+            };
+            self.writer.move_to(next);
+        }
+        let read = self.source.read(self.writer.unfilled());
+        self.facts.bytes = self.count.load(Ordering::Relaxed);
+        match read {
+            Ok(0) => Ok(Filled::End),
+            Ok(len) => {
+                self.writer.advance(len);
+                Ok(Filled::Some)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Filled::Interrupted),
+            Err(cause) => self.on_read_error(cause),
+        }
+    }
+
+    #[cold]
+    fn on_read_error(&mut self, cause: io::Error) -> Result<Filled, PortError> {
+        let place = Place {
+            offset: self.offset + self.writer.ready().len() as u64,
+            ..self.place()
+        };
+        let Some(compression) = self.compression else {
+            return Err(PortError::Read { place, cause });
+        };
+        if cause.kind() == io::ErrorKind::UnexpectedEof {
+            self.facts.warnings.push(format!(
+                "{place} the {} data are cut: what they held before was read",
+                compression.name()
+            ));
+            return Ok(Filled::End);
+        }
+        Err(PortError::Decompress {
+            place,
+            cause,
+            tool: compression.tool(),
+        })
+    }
+
+    fn on_end(&mut self) {
+        self.ended = true;
+        let is_whole = match &self.format {
+            Format::Pcap(_) => true,
+            Format::Pcapng(pcapng) => pcapng.is_between_blocks(),
+        };
+        if !self.writer.ready().is_empty() || self.skip_left > 0 || !is_whole {
+            self.facts.warnings.push(format!(
+                "{} is cut in its last record: the {} frames before it were read",
+                self.place(),
+                self.facts.frames
+            ));
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            name: self.facts.name.clone(),
+            offset: self.offset,
+            decompressed: self.compression.is_some(),
+        }
+    }
+}
+
+impl Port for CaptureReader {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        let before = burst.len();
+        while !self.ended {
+            let count = burst.len() - before;
+            if count == max {
+                return Ok(Received::Frames(count));
+            }
+            let need = match self.cut(burst) {
+                Ok(None) => continue,
+                // An error comes again, at the next call, when what lies before it is delivered.
+                Ok(Some(_)) | Err(_) if count > 0 => return Ok(Received::Frames(count)),
+                Ok(Some(need)) => need,
+                Err(error) => {
+                    self.ended = true;
+                    return Err(error);
+                }
+            };
+            match self.fill(need).inspect_err(|_| self.ended = true)? {
+                Filled::Some => {}
+                Filled::End => self.on_end(),
+                Filled::PoolEmpty => return Ok(Received::PoolEmpty),
+                Filled::Interrupted => return Ok(Received::Interrupted),
+            }
+        }
+        Ok(Received::End)
+    }
+
+    fn transmit(&mut self, _burst: &mut Burst) -> Result<usize, PortError> {
+        Err(PortError::ReceivesOnly {
+            name: self.facts.name.clone(),
+        })
+    }
+
+    fn reclaim(&mut self) -> usize {
+        0
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+}
+
+/// Byte order of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    pub(crate) fn u16(self, bytes: &[u8; 2]) -> u16 {
+        match self {
+            Self::Little => u16::from_le_bytes(*bytes),
+            Self::Big => u16::from_be_bytes(*bytes),
+        }
+    }
+
+    pub(crate) fn u32(self, bytes: &[u8; 4]) -> u32 {
+        match self {
+            Self::Little => u32::from_le_bytes(*bytes),
+            Self::Big => u32::from_be_bytes(*bytes),
+        }
+    }
+
+    pub(crate) fn u64(self, bytes: &[u8; 8]) -> u64 {
+        match self {
+            Self::Little => u64::from_le_bytes(*bytes),
+            Self::Big => u64::from_be_bytes(*bytes),
+        }
+    }
+}
+
+/// The `N` bytes at `offset`, if all are there.
+pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[u8; N]> {
+    bytes.get(offset..)?.first_chunk()
+}

@@ -1,0 +1,233 @@
+//! The bytes of a capture: counted, and decompressed in a thread of their own.
+
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+
+use flate2::bufread::MultiGzDecoder;
+use lineside_account::{Budget, Lease};
+
+use crate::PortError;
+
+/// Bytes that a thread decompresses at once. Two such buffers go round: one is filled while the
+/// other is read.
+const CHUNK_LEN: usize = 256 * 1024;
+/// Compressed bytes that are read at once.
+const COMPRESSED_LEN: usize = 128 * 1024;
+
+/// Anything that bytes are read from.
+pub(crate) type Source = Box<dyn Read + Send>;
+
+/// Counts what is read, where another thread sees it.
+pub(crate) struct Counted {
+    pub(crate) source: Source,
+    pub(crate) count: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.source.read(buffer)?;
+        self.count.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(len)
+    }
+}
+
+/// How a file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Gzip,
+    Zstd {
+        /// Two to this power is how far back the first frame refers.
+        window_log: u32,
+    },
+}
+
+impl Compression {
+    /// By a file's first bytes.
+    pub(crate) fn detect(bytes: &[u8]) -> Option<Self> {
+        match *bytes {
+            [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd, ref header @ ..] => Some(Self::Zstd {
+                window_log: window_log(header).unwrap_or(WINDOW_LOG_USUAL),
+            }),
+            // A skippable frame, as pzstd writes before each of its frames.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd {
+                window_log: WINDOW_LOG_USUAL,
+            }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd { .. } => "zstd",
+        }
+    }
+
+    /// The command that checks a file.
+    pub(crate) fn tool(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip -t",
+            Self::Zstd { .. } => "zstd -t",
+        }
+    }
+
+    fn window_len(self) -> usize {
+        match self {
+            Self::Gzip => 32 * 1024,
+            Self::Zstd { window_log } => 1 << window_log,
+        }
+    }
+}
+
+/// The window of zstd's highest ordinary level (19): room for later frames of a file too.
+const WINDOW_LOG_USUAL: u32 = 23;
+/// More needs `--long` at both ends: zstd's own default limit.
+const WINDOW_LOG_MAX: u32 = 27;
+
+/// From a zstd frame header behind the magic number: RFC 8878, 3.1.1.1.
+fn window_log(header: &[u8]) -> Option<u32> {
+    let (&descriptor, rest) = header.split_first()?;
+    let is_single_segment = descriptor & 0x20 != 0;
+    let needed = if is_single_segment {
+        // The window is the content, whose length stands behind the dictionary's identifier.
+        let identifier_len = [0, 1, 2, 4][usize::from(descriptor & 3)];
+        let len = 1 << (descriptor >> 6);
+        let field = rest.get(identifier_len..)?.get(..len)?;
+        let mut content_len = [0; 8];
+        content_len[..len].copy_from_slice(field);
+        // In 2 bytes the length stands less 256, which no limit here notices.
+        let content_len = u64::from_le_bytes(content_len);
+        u64::BITS - content_len.saturating_sub(1).leading_zeros()
+    } else {
+        let window = *rest.first()?;
+        // The mantissa may add up to 7/8.
+        10 + u32::from(window >> 3) + u32::from(window & 7 != 0)
+    };
+    Some(needed.clamp(WINDOW_LOG_USUAL, WINDOW_LOG_MAX))
+}
+
+/// Bytes from a decompressing thread, which ends when this is dropped.
+pub(crate) struct Decompressed {
+    full: Receiver<io::Result<Vec<u8>>>,
+    empty: Sender<Vec<u8>>,
+    chunk: Vec<u8>,
+    read: usize,
+    ended: bool,
+    _lease: Lease,
+}
+
+impl Decompressed {
+    pub(crate) fn new(
+        source: impl Read + Send + 'static,
+        compression: Compression,
+        name: &str,
+        budget: &Budget,
+    ) -> Result<Self, PortError> {
+        let needed_bytes = 2 * CHUNK_LEN + COMPRESSED_LEN + compression.window_len();
+        let lease = budget
+            .lease(needed_bytes)
+            .ok_or_else(|| PortError::Memory {
+                name: name.to_owned(),
+                needed_bytes,
+            })?;
+        let (full_sender, full) = sync_channel(2);
+        let (empty, empty_receiver) = channel();
+        for _ in 0..2 {
+            let _ = empty.send(Vec::new());
+        }
+        let source = BufReader::with_capacity(COMPRESSED_LEN, source);
+        thread::Builder::new()
+            .name(compression.name().to_owned())
+            .spawn(move || match decoder(source, compression) {
+                Ok(decoder) => decompress(decoder, &full_sender, &empty_receiver),
+                Err(error) => drop(full_sender.send(Err(error))),
+            })
+            .map_err(|cause| PortError::Open {
+                name: name.to_owned(),
+                cause,
+            })?;
+        Ok(Self {
+            full,
+            empty,
+            chunk: Vec::new(),
+            read: 0,
+            ended: false,
+            _lease: lease,
+        })
+    }
+}
+
+impl Read for Decompressed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.chunk.len() {
+            if self.ended {
+                return Ok(0);
+            }
+            // The thread may have ended and left what it decompressed behind.
+            let _ = self.empty.send(std::mem::take(&mut self.chunk));
+            self.read = 0;
+            self.chunk = match self.full.recv() {
+                Ok(chunk) => chunk.inspect_err(|_| self.ended = true)?,
+                Err(_) => return Err(io::Error::other("the decompressing thread is gone")),
+            };
+            self.ended = self.chunk.is_empty();
+        }
+        let len = buffer.len().min(self.chunk.len() - self.read);
+        buffer[..len].copy_from_slice(&self.chunk[self.read..][..len]);
+        self.read += len;
+        Ok(len)
+    }
+}
+
+fn decoder(
+    source: impl io::BufRead + Send + 'static,
+    compression: Compression,
+) -> io::Result<Source> {
+    Ok(match compression {
+        Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
+        Compression::Zstd { window_log } => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(source)?;
+            decoder.window_log_max(window_log)?;
+            Box::new(decoder)
+        }
+    })
+}
+
+/// Sends chunks until the end, which is an empty one, an error, or nobody listening.
+fn decompress(
+    mut decoder: Source,
+    full: &SyncSender<io::Result<Vec<u8>>>,
+    empty: &Receiver<Vec<u8>>,
+) {
+    for mut chunk in empty {
+        chunk.resize(CHUNK_LEN, 0);
+        let mut len = 0;
+        let mut failed = None;
+        while len < CHUNK_LEN {
+            match decoder.read(&mut chunk[len..]) {
+                Ok(0) => break,
+                Ok(more) => len += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        chunk.truncate(len);
+        if len > 0 || failed.is_none() {
+            let is_last = len == 0;
+            if full.send(Ok(chunk)).is_err() || is_last {
+                return;
+            }
+        }
+        if let Some(error) = failed {
+            let _ = full.send(Err(error));
+            return;
+        }
+    }
+}

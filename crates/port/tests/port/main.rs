@@ -1,0 +1,6 @@
+//! Capture files of every kind, whole and broken, read, merged and written.
+
+mod faults;
+mod formats;
+mod merge;
+mod support;

@@ -1,0 +1,102 @@
+//! The Internet checksum (RFC 1071).
+
+use std::net::IpAddr;
+
+/// The one's complement sum of `bytes` as 16-bit words, an odd last byte padded with zero.
+///
+/// A header that contains its own correct checksum sums to `0xffff`.
+#[inline]
+pub fn sum(bytes: &[u8]) -> u16 {
+    // Words of 32 bits give the same sum, since 2^16 is 1 modulo 2^16 - 1 (RFC 1071, 2 (C)).
+    let mut words = bytes.chunks_exact(4);
+    let whole: u64 = words
+        .by_ref()
+        .map(|word| u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]])))
+        .sum();
+    let mut rest = [0; 4];
+    rest[..words.remainder().len()].copy_from_slice(words.remainder());
+    fold(whole + u64::from(u32::from_be_bytes(rest)))
+}
+
+/// The checksum of `bytes`: the complement of their sum.
+pub fn checksum(bytes: &[u8]) -> u16 {
+    !sum(bytes)
+}
+
+/// The one's complement sum of two sums.
+#[inline]
+pub fn add(left: u16, right: u16) -> u16 {
+    fold(u64::from(left) + u64::from(right))
+}
+
+/// The sum of the pseudo-header that TCP and UDP checksums cover beside the segment: RFC 9293, 3.1
+/// for IPv4, RFC 8200, 8.1 for IPv6. `len` is that of the transport header and its payload.
+#[inline]
+pub fn pseudo_header_sum(source: IpAddr, destination: IpAddr, protocol: u8, len: usize) -> u16 {
+    let addresses = address_sum(source) + address_sum(destination);
+    fold(addresses + u64::from(protocol) + len as u64)
+}
+
+/// Not folded.
+#[inline]
+fn address_sum(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            let low = bits as u64;
+            let high = (bits >> 64) as u64;
+            (high >> 32) + (high & 0xffff_ffff) + (low >> 32) + (low & 0xffff_ffff)
+        }
+    }
+}
+
+#[inline]
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_equals_the_example_of_rfc_1071() {
+        // RFC 1071, 3.
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(sum(&bytes), 0xddf2);
+        assert_eq!(checksum(&bytes), !0xddf2);
+    }
+
+    #[test]
+    fn the_pseudo_header_sums_as_it_is_laid_out() {
+        // RFC 9293, 3.1: addresses, zero, protocol, length in 16 bits.
+        let (source, destination) = ([192, 168, 255, 1], [10, 0, 0, 254]);
+        let header = [&source[..], &destination, &[0, 6], &1234_u16.to_be_bytes()].concat();
+        let computed = pseudo_header_sum(source.into(), destination.into(), 6, 1234);
+        assert_eq!(computed, sum(&header));
+        // RFC 8200, 8.1: addresses, length in 32 bits, three zeros, protocol.
+        let (source, destination) = ([0xfe; 16], [0x9d; 16]);
+        let len = 100_000_u32.to_be_bytes();
+        let header = [&source[..], &destination, &len, &[0, 0, 0, 17]].concat();
+        let computed = pseudo_header_sum(source.into(), destination.into(), 17, 100_000);
+        assert_eq!(computed, sum(&header));
+    }
+
+    #[test]
+    fn odd_lengths_are_padded_and_parts_add_up() {
+        let bytes: Vec<u8> = (0..=255).rev().chain(7..100).collect();
+        for len in 0..bytes.len() {
+            let by_words = bytes[..len].chunks(2).fold(0, |sum, word| {
+                let low = word.get(1).copied().unwrap_or(0);
+                add(sum, u16::from_be_bytes([word[0], low]))
+            });
+            assert_eq!(sum(&bytes[..len]), by_words, "{len} bytes");
+            let (front, back) = bytes[..len].split_at(len / 4 * 2);
+            assert_eq!(add(sum(front), sum(back)), by_words, "{len} bytes in parts");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! A frame down to its transport header.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::checksum;
+use crate::link::{self, Network, Tags, array};
+use crate::transport::{self, TcpHeader, UdpHeader};
+use crate::{PROTOCOL_TCP, PROTOCOL_UDP};
+
+/// What a frame is. A malformed one is data, not an error: the caller counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dissected {
+    /// A TCP segment.
+    Tcp(Ip, TcpHeader),
+    /// A UDP datagram.
+    Udp(Ip, UdpHeader),
+    /// A part of an IP packet.
+    Fragment(Ip, Fragment),
+    /// Neither IPv4 nor IPv6, or behind more than [`Tags::MAX`] tags.
+    NotIp,
+    /// IP, but neither TCP nor UDP.
+    OtherProtocol,
+    /// The link type is not known.
+    UnknownLink,
+    /// Too short for its link header.
+    MalformedLink,
+    /// The IP header, or an extension header, contradicts itself or is cut.
+    MalformedIp,
+    /// The TCP header contradicts itself, or its first 20 bytes are cut.
+    MalformedTcp,
+    /// The UDP header contradicts itself or is cut.
+    MalformedUdp,
+}
+
+/// What the IP header and those before it say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ip {
+    /// Who sent the packet.
+    pub source: IpAddr,
+    /// Whom it is for.
+    pub destination: IpAddr,
+    /// What the payload is, behind all extension headers.
+    pub protocol: u8,
+    /// Time to live or hop limit.
+    pub hop_count: u8,
+    /// Offset in the bytes of the payload, behind all extension headers.
+    pub payload: usize,
+    /// Bytes of the payload on the wire, by the IP header; Ethernet's padding is not among them.
+    /// Where the header claims more than the frame had, what the frame had.
+    pub payload_len: usize,
+    /// How many bytes of the payload a snap length left.
+    pub kept: usize,
+    /// VLAN identifiers.
+    pub tags: Tags,
+    /// What the header's checksum is worth.
+    pub checksum: HeaderChecksum,
+}
+
+/// What the checksum of an IP header is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HeaderChecksum {
+    /// It fits the header.
+    Right,
+    /// It does not.
+    Wrong,
+    /// It is 0: left to a network card that the tap stands before.
+    Offloaded,
+    /// IPv6 has none.
+    NoneInIpv6,
+    /// A snap length cut the header.
+    Unknown,
+}
+
+/// Which part of a packet a fragment is: RFC 791, 3.1; RFC 8200, 4.5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fragment {
+    /// The same for all fragments of a packet between two addresses (16 bits in IPv4).
+    pub identification: u32,
+    /// Bytes of the packet's payload before this part. Never lies beyond 65,535 with the part's end.
+    pub offset: usize,
+    /// Fragments follow. If so, the part's length is a multiple of 8.
+    pub more: bool,
+    /// What the first fragment begins with; in IPv6 this may be an extension header.
+    pub protocol: u8,
+}
+
+/// Dissects a frame that begins as `link_type` (a LINKTYPE_ value) says.
+///
+/// `bytes` is what was kept of it, `wire_len` how long it was on the wire; if that is smaller than
+/// what is there, what is there counts.
+#[inline]
+pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
+    let (network, offset, tags) = match link::network(link_type, bytes) {
+        Ok(found) => found,
+        Err(why) => return why,
+    };
+    let is_ipv4 = match network {
+        Network::Ipv4 => true,
+        Network::Ipv6 => false,
+        Network::ByVersion => match bytes.first() {
+            Some(first) if first >> 4 == 4 => true,
+            Some(first) if first >> 4 == 6 => false,
+            _ => return Dissected::MalformedIp,
+        },
+    };
+    let packet = Packet {
+        bytes,
+        offset,
+        wire_end: wire_len.max(bytes.len()),
+        tags,
+    };
+    let dissected = if is_ipv4 {
+        packet.ipv4()
+    } else {
+        packet.ipv6()
+    };
+    dissected.unwrap_or(Dissected::MalformedIp)
+}
+
+/// Dissects the payload of a packet that was put together from fragments.
+///
+/// `ip` comes from a fragment and gives the addresses; `protocol` is [`Fragment::protocol`]. `bytes`
+/// holds at least the headers (the first fragment's payload is enough), `wire_len` is the length of
+/// the whole payload. Offsets and lengths of the result refer to these two.
+pub fn dissect_assembled(ip: &Ip, protocol: u8, bytes: &[u8], wire_len: usize) -> Dissected {
+    let end = wire_len.max(bytes.len());
+    behind_ip(*ip, protocol, bytes, 0, end).unwrap_or(Dissected::MalformedIp)
+}
+
+struct Packet<'a> {
+    bytes: &'a [u8],
+    /// Where the IP header begins.
+    offset: usize,
+    /// Where the frame ended on the wire.
+    wire_end: usize,
+    tags: Tags,
+}
+
+impl Packet<'_> {
+    /// RFC 791, 3.1. `None` if malformed.
+    #[inline]
+    fn ipv4(&self) -> Option<Dissected> {
+        let header: &[u8; 20] = array(self.bytes, self.offset)?;
+        let header_len = usize::from(header[0] & 0x0f) * 4;
+        let on_wire = self.wire_end - self.offset;
+        let total_len = match usize::from(u16::from_be_bytes([header[2], header[3]])) {
+            // A frame that waits for segmentation by the network card may be longer than 16 bits say.
+            0 => on_wire,
+            len => len,
+        };
+        if header[0] >> 4 != 4 || header_len < 20 || header_len > total_len.min(on_wire) {
+            return None;
+        }
+        let ip = Ip {
+            source: Ipv4Addr::new(header[12], header[13], header[14], header[15]).into(),
+            destination: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(),
+            protocol: header[9],
+            hop_count: header[8],
+            payload: 0,
+            payload_len: 0,
+            kept: 0,
+            tags: self.tags,
+            checksum: self.ipv4_checksum(header_len),
+        };
+        let start = self.offset + header_len;
+        let end = self.offset + total_len.min(on_wire);
+
+        let position = u16::from_be_bytes([header[6], header[7]]);
+        let fragment = Fragment {
+            identification: u32::from(u16::from_be_bytes([header[4], header[5]])),
+            offset: usize::from(position & 0x1fff) * 8,
+            more: position & 0x2000 != 0,
+            protocol: header[9],
+        };
+        if fragment.more || fragment.offset != 0 {
+            return fragment_of(ip, fragment, self.bytes, start, end);
+        }
+        behind_ip(ip, header[9], self.bytes, start, end)
+    }
+
+    #[inline]
+    fn ipv4_checksum(&self, header_len: usize) -> HeaderChecksum {
+        match self.bytes.get(self.offset..self.offset + header_len) {
+            None => HeaderChecksum::Unknown,
+            Some(header) if checksum::sum(header) == 0xffff => HeaderChecksum::Right,
+            Some(header) if header[10..12] == [0, 0] => HeaderChecksum::Offloaded,
+            Some(_) => HeaderChecksum::Wrong,
+        }
+    }
+
+    /// RFC 8200, 3. `None` if malformed.
+    fn ipv6(&self) -> Option<Dissected> {
+        let header: &[u8; 40] = array(self.bytes, self.offset)?;
+        if header[0] >> 4 != 6 {
+            return None;
+        }
+        let start = self.offset + 40;
+        let end = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+            // A jumbogram (RFC 2675), or a frame that waits for segmentation.
+            0 => self.wire_end,
+            len => self.wire_end.min(start + len),
+        };
+        let ip = Ip {
+            source: ipv6_address(array(header, 8)?),
+            destination: ipv6_address(array(header, 24)?),
+            protocol: header[6],
+            hop_count: header[7],
+            payload: 0,
+            payload_len: 0,
+            kept: 0,
+            tags: self.tags,
+            checksum: HeaderChecksum::NoneInIpv6,
+        };
+        behind_ip(ip, header[6], self.bytes, start, end)
+    }
+}
+
+/// Extension headers and the transport header; `start..end` is the payload on the wire.
+#[inline]
+fn behind_ip(
+    ip: Ip,
+    mut protocol: u8,
+    bytes: &[u8],
+    mut start: usize,
+    end: usize,
+) -> Option<Dissected> {
+    let is_ipv6 = ip.source.is_ipv6();
+    loop {
+        let len = match protocol {
+            PROTOCOL_TCP | PROTOCOL_UDP => break,
+            // RFC 4302, 2.2: in words of 4 bytes, minus 2. The only one that IPv4 has too.
+            51 => (usize::from(array::<8>(bytes, start)?[1]) + 2) * 4,
+            // Hop-by-hop options, routing, destination options: RFC 8200, 4.3, 4.4, 4.6.
+            0 | 43 | 60 if is_ipv6 => (usize::from(array::<8>(bytes, start)?[1]) + 1) * 8,
+            44 if is_ipv6 => {
+                let header: &[u8; 8] = array(bytes, start)?;
+                let position = u16::from_be_bytes([header[2], header[3]]);
+                let fragment = Fragment {
+                    identification: u32::from_be_bytes([
+                        header[4], header[5], header[6], header[7],
+                    ]),
+                    offset: usize::from(position & !7),
+                    more: position & 1 != 0,
+                    protocol: header[0],
+                };
+                // One that is both first and last is a whole packet: RFC 6946.
+                if fragment.more || fragment.offset != 0 {
+                    return fragment_of(ip, fragment, bytes, start + 8, end);
+                }
+                8
+            }
+            _ => return Some(Dissected::OtherProtocol),
+        };
+        protocol = bytes[start];
+        start += len;
+        if start > end {
+            return None;
+        }
+    }
+    let ip = with_payload(ip, protocol, bytes, start, end);
+    let payload = &bytes[ip.payload..][..ip.kept];
+    Some(if protocol == PROTOCOL_TCP {
+        transport::tcp(&ip, payload).map_or(Dissected::MalformedTcp, |tcp| Dissected::Tcp(ip, tcp))
+    } else {
+        transport::udp(&ip, payload).map_or(Dissected::MalformedUdp, |udp| Dissected::Udp(ip, udp))
+    })
+}
+
+fn fragment_of(
+    ip: Ip,
+    fragment: Fragment,
+    bytes: &[u8],
+    start: usize,
+    end: usize,
+) -> Option<Dissected> {
+    let len = end.checked_sub(start)?;
+    // No packet is longer than 65,535 bytes, and all fragments but the last are whole words.
+    if fragment.offset + len > 65_535 || (fragment.more && len % 8 != 0) {
+        return None;
+    }
+    let ip = with_payload(ip, fragment.protocol, bytes, start, end);
+    Some(Dissected::Fragment(ip, fragment))
+}
+
+#[inline]
+fn with_payload(ip: Ip, protocol: u8, bytes: &[u8], start: usize, end: usize) -> Ip {
+    let payload = start.min(bytes.len());
+    Ip {
+        protocol,
+        payload,
+        payload_len: end - start,
+        kept: end.min(bytes.len()) - payload,
+        ..ip
+    }
+}
+
+fn ipv6_address(octets: &[u8; 16]) -> IpAddr {
+    Ipv6Addr::from(*octets).into()
+}

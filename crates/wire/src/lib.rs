@@ -1,0 +1,37 @@
+//! Ethernet to TCP and UDP: what a frame's headers say, and how to write them.
+//!
+//! [`dissect`] reads one frame down to its transport header, without allocating:
+//!
+//! ```text
+//!  | link, tags | IP header, extensions | TCP or UDP header | payload ............ | padding |
+//!                                       ^ Ip::payload       ^ TcpHeader::payload
+//!                                       |<- payload_len --->|<---- payload_len --->|
+//!                                       (Ip)                |<- kept ->|  (cut by a snap length)
+//! ```
+//!
+//! * An offset always lies within the bytes that were given, so `&bytes[payload..][..kept]` is safe
+//!   whatever the headers claim. A `payload_len` is what was on the wire, by the headers, and never
+//!   more than the frame had there.
+//! * Of all checksums only the IPv4 header's is verified: captures at the sender's end hold
+//!   unfinished ones ("offloaded"), and the flow engine would not throw a segment away anyway.
+//! * Not here: reassembly of fragments and streams (`lineside-flow`), tunnels.
+//! * What runs for each frame is `#[inline]`: measured with 54-byte TCP frames, 30 ns a frame instead
+//!   of 47, since the result is large and is otherwise copied from function to function.
+//!
+//! [`build`] writes frames, for tests and roles that send.
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod checksum;
+mod dissect;
+mod link;
+mod transport;
+
+pub use dissect::{Dissected, Fragment, HeaderChecksum, Ip, dissect, dissect_assembled};
+pub use link::Tags;
+pub use transport::{TcpFlags, TcpHeader, UdpHeader};
+
+/// IP protocol number of TCP.
+pub const PROTOCOL_TCP: u8 = 6;
+/// IP protocol number of UDP.
+pub const PROTOCOL_UDP: u8 = 17;

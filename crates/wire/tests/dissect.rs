@@ -1,0 +1,564 @@
+//! What is built dissects to the same fields, whole, cut and in fragments; nothing panics.
+
+use std::net::IpAddr;
+
+use lineside_wire::build::{FrameBuilder, TcpFields};
+use lineside_wire::{
+    Dissected, HeaderChecksum, Ip, PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum, dissect,
+    dissect_assembled,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const LINK_TYPES: [u16; 10] = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276];
+
+/// An ARP frame and others by hand, where no builder can share an error with the parser.
+#[test]
+fn frames_written_by_hand_are_read() {
+    // The IPv4 header of the example in Wikipedia's "Internet checksum", checksum b861.
+    let mut frame = vec![0; 12];
+    frame.extend([0x08, 0x00]);
+    frame.extend([
+        0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00,
+        0x01, 0xc0, 0xa8, 0x00, 0xc7,
+    ]);
+    frame.extend([0x02, 0xbc, 0x08, 0x01, 0x00, 0x5f, 0x00, 0x00]);
+    frame.resize(14 + 0x73, 0xaa);
+    let Dissected::Udp(ip, udp) = dissect(1, &frame, frame.len()) else {
+        panic!("a datagram");
+    };
+    assert_eq!(ip.checksum, HeaderChecksum::Right);
+    assert_eq!(ip.source, IpAddr::from([192, 168, 0, 1]));
+    assert_eq!(
+        (ip.payload, ip.payload_len, ip.kept),
+        (34, 0x73 - 20, 0x73 - 20)
+    );
+    assert_eq!((udp.source_port, udp.destination_port), (700, 2049));
+    assert_eq!((udp.payload, udp.payload_len, udp.kept), (42, 87, 87));
+    assert!(!udp.checksum_offloaded);
+
+    frame[24] ^= 1;
+    let Dissected::Udp(ip, _) = dissect(1, &frame, frame.len()) else {
+        panic!("a datagram");
+    };
+    assert_eq!(ip.checksum, HeaderChecksum::Wrong);
+    frame[24..26].fill(0);
+    let Dissected::Udp(ip, _) = dissect(1, &frame, frame.len()) else {
+        panic!("a datagram");
+    };
+    assert_eq!(ip.checksum, HeaderChecksum::Offloaded);
+
+    frame[12..14].copy_from_slice(&[0x08, 0x06]);
+    assert_eq!(dissect(1, &frame, frame.len()), Dissected::NotIp);
+    assert_eq!(dissect(1, &frame[..13], 100), Dissected::MalformedLink);
+    assert_eq!(dissect(147, &frame, frame.len()), Dissected::UnknownLink);
+    assert_eq!(dissect(101, &[0x50], 1), Dissected::MalformedIp);
+    assert_eq!(dissect(0, &[7, 0, 0, 0, 0x45], 5), Dissected::NotIp);
+}
+
+#[test]
+fn icmp_is_another_protocol() {
+    for builder in [ipv4(), ipv6()] {
+        let frame = builder.packet(1, &[8, 0, 0, 0]);
+        assert_eq!(dissect(1, &frame, frame.len()), Dissected::OtherProtocol);
+    }
+}
+
+#[test]
+fn padding_is_not_payload() {
+    let mut frame = ipv4().tcp(&fields(), b"");
+    frame.resize(60, 0);
+    let Dissected::Tcp(ip, tcp) = dissect(1, &frame, 60) else {
+        panic!("a segment");
+    };
+    assert_eq!((ip.payload_len, ip.kept), (20, 20));
+    assert_eq!((tcp.payload_len, tcp.kept), (0, 0));
+}
+
+#[test]
+fn a_super_frame_has_no_length_of_its_own() {
+    let data = vec![7; 100_000];
+    for builder in [ipv4(), ipv6()] {
+        let frame = builder.tcp(&fields(), &data);
+        let Dissected::Tcp(_, tcp) = dissect(1, &frame, frame.len()) else {
+            panic!("a segment");
+        };
+        assert_eq!((tcp.payload_len, tcp.kept), (100_000, 100_000));
+        let frame = builder.udp(1, 2, &data);
+        let Dissected::Udp(_, udp) = dissect(1, &frame[..200], frame.len()) else {
+            panic!("a datagram");
+        };
+        assert_eq!((udp.payload_len, udp.kept), (100_000, 200 - udp.payload));
+    }
+}
+
+#[test]
+fn a_length_beyond_the_frame_is_what_the_frame_had() {
+    let frame = ipv4().tcp(&fields(), b"0123456789");
+    let shorter = frame.len() - 4;
+    let Dissected::Tcp(_, tcp) = dissect(1, &frame[..shorter], shorter) else {
+        panic!("a segment");
+    };
+    assert_eq!((tcp.payload_len, tcp.kept), (6, 6));
+}
+
+#[test]
+fn contradictions_are_malformed() {
+    let good = ipv4().tcp(&fields(), b"");
+    let with = |offset: usize, value: u8| {
+        let mut frame = good.clone();
+        frame[offset] = value;
+        dissect(1, &frame, frame.len())
+    };
+    assert_eq!(with(14, 0x44), Dissected::MalformedIp, "header of 16 bytes");
+    assert_eq!(
+        with(14, 0x65),
+        Dissected::MalformedIp,
+        "version 6 in 0x0800"
+    );
+    assert_eq!(
+        with(17, 19),
+        Dissected::MalformedIp,
+        "total below the header"
+    );
+    assert_eq!(with(17, 39), Dissected::MalformedTcp, "19 bytes of TCP");
+    assert_eq!(
+        with(46, 0x40),
+        Dissected::MalformedTcp,
+        "TCP header of 16 bytes"
+    );
+    assert_eq!(
+        with(46, 0x60),
+        Dissected::MalformedTcp,
+        "TCP header beyond the packet"
+    );
+    assert_eq!(
+        with(20, 0x3f),
+        Dissected::MalformedIp,
+        "fragment of 20 bytes, not the last"
+    );
+    assert_eq!(
+        with(20, 0x1f),
+        Dissected::Fragment(
+            Ip {
+                checksum: HeaderChecksum::Wrong,
+                ..ip_of(&good)
+            },
+            lineside_wire::Fragment {
+                identification: 0,
+                offset: 0x1f00 * 8,
+                more: false,
+                protocol: 6
+            },
+        )
+    );
+    let mut beyond = good.clone();
+    beyond[20..22].copy_from_slice(&0x1fff_u16.to_be_bytes());
+    assert_eq!(
+        dissect(1, &beyond, beyond.len()),
+        Dissected::MalformedIp,
+        "beyond 65,535"
+    );
+
+    let mut udp = ipv6().udp(1, 2, b"data");
+    let len = udp.len();
+    udp[len - 4 - 4..len - 4 - 2].copy_from_slice(&[0, 7]);
+    assert_eq!(dissect(1, &udp, len), Dissected::MalformedUdp);
+    let extended = ipv6()
+        .with_extension(60, &[0, 9, 1, 4, 0, 0, 0, 0])
+        .udp(1, 2, b"data");
+    assert_eq!(
+        dissect(1, &extended, extended.len()),
+        Dissected::MalformedIp
+    );
+}
+
+#[test]
+fn an_unfinished_checksum_is_told() {
+    for builder in [ipv4(), ipv6()] {
+        let mut frame = builder.tcp(&fields(), b"data");
+        let Dissected::Tcp(ip, tcp) = dissect(1, &frame, frame.len()) else {
+            panic!("a segment");
+        };
+        assert!(!tcp.checksum_offloaded);
+        let sum = checksum::pseudo_header_sum(ip.source, ip.destination, 6, ip.payload_len);
+        frame[ip.payload + 16..ip.payload + 18].copy_from_slice(&sum.to_be_bytes());
+        let Dissected::Tcp(_, tcp) = dissect(1, &frame, frame.len()) else {
+            panic!("a segment");
+        };
+        assert!(tcp.checksum_offloaded);
+    }
+}
+
+#[test]
+fn five_tags_are_too_many() {
+    let four = (0..4).fold(ipv4(), |builder, id| builder.with_tag(0x8100, id));
+    let frame = four.udp(1, 2, b"");
+    let Dissected::Udp(ip, _) = dissect(1, &frame, frame.len()) else {
+        panic!("a datagram");
+    };
+    assert_eq!(ip.tags.ids(), [0, 1, 2, 3]);
+    let frame = four.with_tag(0x9100, 5).udp(1, 2, b"");
+    assert_eq!(dissect(1, &frame, frame.len()), Dissected::NotIp);
+}
+
+/// The last word of a header cut off leaves its length known and nothing kept.
+#[test]
+fn cut_options_leave_the_length_known() {
+    let frame = ipv4().tcp(
+        &TcpFields {
+            options: vec![1; 12],
+            ..fields()
+        },
+        b"data",
+    );
+    let Dissected::Tcp(_, tcp) = dissect(1, &frame[..14 + 20 + 20 + 3], frame.len()) else {
+        panic!("a segment");
+    };
+    assert_eq!((tcp.header_len, tcp.payload_len, tcp.kept), (32, 4, 0));
+    assert_eq!(tcp.payload, 14 + 20 + 20 + 3);
+}
+
+proptest! {
+    #[test]
+    fn what_is_built_is_read(packet in any_packet()) {
+        let frame = packet.frame();
+        packet.check(dissect(packet.link_type, &frame, frame.len()), frame.len())?;
+    }
+
+    #[test]
+    fn a_cut_frame_says_the_same_as_far_as_it_reaches(packet in any_packet()) {
+        let frame = packet.frame();
+        let headers = frame.len() - packet.payload.len();
+        for kept in 0..=frame.len() {
+            let dissected = dissect(packet.link_type, &frame[..kept], frame.len());
+            if kept >= headers {
+                packet.check(dissected, kept)?;
+            } else if let Dissected::Tcp(_, tcp) = dissected {
+                prop_assert_eq!((tcp.kept, tcp.payload), (0, kept));
+                prop_assert_eq!(tcp.payload_len, packet.payload.len());
+            } else if !packet.is_tcp || kept + packet.fields.options.len().next_multiple_of(4) < headers {
+                prop_assert!(
+                    matches!(
+                        dissected,
+                        Dissected::MalformedLink
+                            | Dissected::MalformedIp
+                            | Dissected::MalformedTcp
+                            | Dissected::MalformedUdp
+                    ),
+                    "{:?}", dissected
+                );
+            } else {
+                prop_assert!(false, "the first 20 bytes are there: {:?}", dissected);
+            }
+        }
+    }
+
+    #[test]
+    fn fragments_put_together_are_the_packet(packet in any_packet(), len in 8_usize..600) {
+        let (protocol, payload) = packet.transport();
+        let mut assembled = vec![0xee; payload.len()];
+        let mut seen = 0;
+        let mut last = None;
+        let frames = packet.builder().fragments(protocol, &payload, len);
+        for frame in &frames {
+            match dissect(packet.link_type, frame, frame.len()) {
+                Dissected::Fragment(ip, fragment) => {
+                    prop_assert_eq!(fragment.identification, packet.identification());
+                    prop_assert_eq!(fragment.protocol, protocol);
+                    prop_assert_eq!(fragment.more, fragment.offset + ip.payload_len < payload.len());
+                    assembled[fragment.offset..][..ip.kept].copy_from_slice(&frame[ip.payload..][..ip.kept]);
+                    seen += ip.kept;
+                    last = Some(ip);
+                }
+                whole => {
+                    prop_assert_eq!(frames.len(), 1);
+                    // An atomic fragment: its header comes on top.
+                    let (Dissected::Tcp(ip, _) | Dissected::Udp(ip, _)) = whole else {
+                        return Err(TestCaseError::fail(format!("{whole:?}")));
+                    };
+                    prop_assert_eq!(&frame[ip.payload..], &payload[..]);
+                }
+            }
+        }
+        if let Some(ip) = last {
+            prop_assert_eq!(seen, payload.len());
+            prop_assert_eq!(&assembled, &payload);
+            packet.check(dissect_assembled(&ip, protocol, &assembled, assembled.len()), assembled.len())?;
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..200), wire_len in 0_usize..300) {
+        for link_type in LINK_TYPES {
+            stays_inside(dissect(link_type, &bytes, wire_len), &bytes, wire_len)?;
+        }
+    }
+
+    /// Bytes of a good frame changed: random ones hardly ever reach the transport header.
+    #[test]
+    fn changed_frames_never_panic(
+        packet in any_packet(),
+        changes in vec((0_usize..120, any::<u8>()), 1..4),
+        cut in 0_usize..400,
+    ) {
+        let mut frame = packet.frame();
+        for (offset, value) in changes {
+            if let Some(byte) = frame.get_mut(offset) {
+                *byte = value;
+            }
+        }
+        let kept = &frame[..cut.min(frame.len())];
+        let dissected = dissect(packet.link_type, kept, frame.len());
+        stays_inside(dissected, kept, frame.len())?;
+        if let Dissected::Fragment(ip, fragment) = dissected {
+            let payload = &kept[ip.payload..][..ip.kept];
+            let assembled = dissect_assembled(&ip, fragment.protocol, payload, ip.payload_len);
+            stays_inside(assembled, payload, ip.payload_len)?;
+        }
+    }
+}
+
+fn stays_inside(dissected: Dissected, bytes: &[u8], wire_len: usize) -> Result<(), TestCaseError> {
+    let inside = |payload: usize, payload_len: usize, kept: usize| {
+        kept <= payload_len
+            && payload + kept <= bytes.len()
+            && payload_len <= wire_len.max(bytes.len())
+    };
+    let (ip, transport) = match dissected {
+        Dissected::Tcp(ip, tcp) => (ip, inside(tcp.payload, tcp.payload_len, tcp.kept)),
+        Dissected::Udp(ip, udp) => (ip, inside(udp.payload, udp.payload_len, udp.kept)),
+        Dissected::Fragment(ip, fragment) => (ip, fragment.offset + ip.payload_len <= 65_535),
+        _ => return Ok(()),
+    };
+    prop_assert!(
+        transport && inside(ip.payload, ip.payload_len, ip.kept),
+        "{:?}",
+        dissected
+    );
+    Ok(())
+}
+
+/// Everything that a built frame can vary in.
+#[derive(Debug, Clone)]
+struct Packet {
+    link_type: u16,
+    is_ipv4: bool,
+    addresses: [[u8; 16]; 2],
+    tags: Vec<(u16, u16)>,
+    hop_count: u8,
+    identification: u32,
+    options: Vec<u8>,
+    extensions: Vec<(u8, u8)>,
+    is_tcp: bool,
+    fields: TcpFields,
+    payload: Vec<u8>,
+}
+
+fn any_packet() -> impl Strategy<Value = Packet> {
+    let network = (
+        prop::sample::select(&LINK_TYPES[..]),
+        any::<bool>(),
+        any::<[[u8; 16]; 2]>(),
+        vec(
+            (
+                prop::sample::select(&[0x8100, 0x88a8, 0x9100][..]),
+                0_u16..4096,
+            ),
+            0..=4,
+        ),
+        any::<u8>(),
+        any::<u32>(),
+        vec(any::<u8>(), 0..=40),
+        vec((prop::sample::select(&[0, 43, 60, 51][..]), 0_u8..3), 0..=3),
+    );
+    let transport = (
+        any::<bool>(),
+        any::<[u16; 3]>(),
+        any::<[u32; 2]>(),
+        any::<u8>(),
+        vec(any::<u8>(), 0..=40),
+        vec(any::<u8>(), 0..300),
+    );
+    (network, transport).prop_map(|(network, transport)| {
+        let (link_type, is_ipv4, addresses, tags, hop_count, identification, options, extensions) =
+            network;
+        let (
+            is_tcp,
+            [source_port, destination_port, window],
+            [sequence, acknowledgement],
+            flags,
+            tcp_options,
+            payload,
+        ) = transport;
+        Packet {
+            link_type,
+            is_ipv4: match link_type {
+                228 => true,
+                229 => false,
+                _ => is_ipv4,
+            },
+            addresses,
+            tags: if matches!(link_type, 1 | 113 | 276) {
+                tags
+            } else {
+                Vec::new()
+            },
+            hop_count,
+            identification,
+            options,
+            extensions,
+            is_tcp,
+            fields: TcpFields {
+                source_port,
+                destination_port,
+                sequence,
+                acknowledgement,
+                flags: TcpFlags(flags),
+                window,
+                options: tcp_options,
+            },
+            payload,
+        }
+    })
+}
+
+impl Packet {
+    fn address(&self, index: usize) -> IpAddr {
+        let octets = self.addresses[index];
+        match octets.first_chunk::<4>() {
+            Some(&octets) if self.is_ipv4 => octets.into(),
+            _ => octets.into(),
+        }
+    }
+
+    fn builder(&self) -> FrameBuilder {
+        let mut builder = FrameBuilder::new(self.address(0), self.address(1))
+            .with_link_type(self.link_type)
+            .with_hop_count(self.hop_count)
+            .with_identification(self.identification);
+        for &(kind, id) in &self.tags {
+            builder = builder.with_tag(kind, id);
+        }
+        if self.is_ipv4 {
+            return builder.with_options(&self.options);
+        }
+        for &(kind, units) in &self.extensions {
+            let len = match kind {
+                51 => (usize::from(units) + 3) * 4,
+                _ => (usize::from(units) + 1) * 8,
+            };
+            let mut header = vec![0; len];
+            header[1] = if kind == 51 { units + 1 } else { units };
+            builder = builder.with_extension(kind, &header);
+        }
+        builder
+    }
+
+    fn transport(&self) -> (u8, Vec<u8>) {
+        if self.is_tcp {
+            (
+                PROTOCOL_TCP,
+                self.builder().tcp_segment(&self.fields, &self.payload),
+            )
+        } else {
+            let (source, destination) = (self.fields.source_port, self.fields.destination_port);
+            (
+                PROTOCOL_UDP,
+                self.builder()
+                    .udp_datagram(source, destination, &self.payload),
+            )
+        }
+    }
+
+    fn frame(&self) -> Vec<u8> {
+        let (protocol, payload) = self.transport();
+        self.builder().packet(protocol, &payload)
+    }
+
+    fn identification(&self) -> u32 {
+        if self.is_ipv4 {
+            self.identification & 0xffff
+        } else {
+            self.identification
+        }
+    }
+
+    /// `dissected` is this packet, of which the payload's end was cut at `kept` bytes of the frame.
+    fn check(&self, dissected: Dissected, kept: usize) -> Result<(), TestCaseError> {
+        let (ip, payload, payload_len, payload_kept, ports) = match dissected {
+            Dissected::Tcp(ip, tcp) => {
+                prop_assert!(self.is_tcp);
+                prop_assert_eq!(tcp.sequence, self.fields.sequence);
+                prop_assert_eq!(tcp.acknowledgement, self.fields.acknowledgement);
+                prop_assert_eq!(tcp.flags, self.fields.flags);
+                prop_assert_eq!(tcp.window, self.fields.window);
+                let options_len = self.fields.options.len().next_multiple_of(4);
+                prop_assert_eq!(tcp.header_len, 20 + options_len);
+                (
+                    ip,
+                    tcp.payload,
+                    tcp.payload_len,
+                    tcp.kept,
+                    (tcp.source_port, tcp.destination_port),
+                )
+            }
+            Dissected::Udp(ip, udp) => {
+                prop_assert!(!self.is_tcp);
+                (
+                    ip,
+                    udp.payload,
+                    udp.payload_len,
+                    udp.kept,
+                    (udp.source_port, udp.destination_port),
+                )
+            }
+            other => return Err(TestCaseError::fail(format!("{other:?}"))),
+        };
+        prop_assert_eq!(
+            ports,
+            (self.fields.source_port, self.fields.destination_port)
+        );
+        prop_assert_eq!(payload_len, self.payload.len());
+        prop_assert_eq!(payload + payload_kept, kept);
+        prop_assert_eq!(
+            (ip.source, ip.destination),
+            (self.address(0), self.address(1))
+        );
+        prop_assert_eq!(ip.hop_count, self.hop_count);
+        let ids: Vec<u16> = self.tags.iter().map(|&(_, id)| id).collect();
+        prop_assert_eq!(ip.tags.ids(), ids);
+        let checksum = if self.is_ipv4 {
+            HeaderChecksum::Right
+        } else {
+            HeaderChecksum::NoneInIpv6
+        };
+        prop_assert_eq!(ip.checksum, checksum);
+        Ok(())
+    }
+}
+
+fn ipv4() -> FrameBuilder {
+    FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
+}
+
+fn ipv6() -> FrameBuilder {
+    let address = |last| IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+    FrameBuilder::new(address(1), address(2))
+}
+
+fn fields() -> TcpFields {
+    TcpFields {
+        source_port: 700,
+        destination_port: 2049,
+        flags: TcpFlags::ACK,
+        ..TcpFields::default()
+    }
+}
+
+fn ip_of(frame: &[u8]) -> Ip {
+    match dissect(1, frame, frame.len()) {
+        Dissected::Tcp(ip, _) => ip,
+        other => panic!("{other:?}"),
+    }
+}
