@@ -1,0 +1,161 @@
+use std::net::IpAddr;
+
+use lineside_frame::{Descriptor, Range};
+use lineside_wire::Tags;
+
+use crate::stream::Stream;
+
+/// One end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    /// The address.
+    pub address: IpAddr,
+    /// The port.
+    pub port: u16,
+}
+
+/// What carries the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transport {
+    /// TCP, RFC 9293.
+    Tcp,
+    /// UDP, RFC 768: all datagrams between two addresses and ports.
+    Udp,
+}
+
+impl Transport {
+    /// Its name in the trace.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// The addresses, ports and transport of a connection, both directions alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) ends: [Endpoint; 2],
+    pub(crate) transport: Transport,
+}
+
+impl Key {
+    /// The key, and the direction of a packet: 0 from the lesser end to the greater.
+    pub(crate) fn new(
+        transport: Transport,
+        source: Endpoint,
+        destination: Endpoint,
+    ) -> (Self, usize) {
+        if source <= destination {
+            (
+                Self {
+                    ends: [source, destination],
+                    transport,
+                },
+                0,
+            )
+        } else {
+            (
+                Self {
+                    ends: [destination, source],
+                    transport,
+                },
+                1,
+            )
+        }
+    }
+}
+
+/// What one direction did in one interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Packets.
+    pub packets: u64,
+    /// Payload bytes on the wire.
+    pub bytes: u64,
+    /// Of them, bytes that had been seen before.
+    pub retransmitted_bytes: u64,
+    /// Packets that came before an earlier one.
+    pub out_of_order_packets: u64,
+    /// Bytes that never came.
+    pub lost_bytes: u64,
+    /// Samples of the time from a segment to its acknowledgement, seen at the tap.
+    pub rtt_samples: u64,
+    /// Their sum in nanoseconds.
+    pub rtt_sum_ns: u64,
+    /// The least of them.
+    pub rtt_min_ns: Option<u64>,
+}
+
+/// A connection: both directions between two ends, in one incarnation.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) key: Key,
+    pub(crate) first: Descriptor,
+    pub(crate) tags: Tags,
+    pub(crate) initiator: Option<usize>,
+    pub(crate) streams: [Stream; 2],
+    /// Segments of both directions so far: the clock that lateness is counted by.
+    pub(crate) segments: u64,
+    pub(crate) last_ns: i64,
+    pub(crate) interval_ns: i64,
+    pub(crate) counts: [FlowCounts; 2],
+    /// Segments far outside the window: of a new incarnation whose SYN is late or lost, or garbage.
+    pub(crate) strays: Vec<Stray>,
+    pub(crate) holds: bool,
+    /// Directions that ended, by FIN or RST.
+    pub(crate) ended: [bool; 2],
+}
+
+/// A segment kept because it may belong to the next incarnation of its four-tuple.
+#[derive(Debug)]
+pub(crate) struct Stray {
+    pub(crate) direction: usize,
+    pub(crate) segment: crate::stream::Segment,
+    pub(crate) range: Option<Range>,
+}
+
+impl Connection {
+    pub(crate) fn new(key: Key, first: Descriptor, tags: Tags, now: i64) -> Self {
+        Self {
+            key,
+            first,
+            tags,
+            initiator: None,
+            streams: [Stream::default(), Stream::default()],
+            segments: 0,
+            last_ns: now,
+            interval_ns: i64::MIN,
+            counts: Default::default(),
+            strays: Vec::new(),
+            holds: false,
+            ended: [false; 2],
+        }
+    }
+
+    /// The two ends: direction 0 goes from the first to the second.
+    pub fn ends(&self) -> [Endpoint; 2] {
+        self.key.ends
+    }
+
+    /// What carries it.
+    pub fn transport(&self) -> Transport {
+        self.key.transport
+    }
+
+    /// The frame that began it.
+    pub fn first(&self) -> &Descriptor {
+        &self.first
+    }
+
+    /// The VLAN tags of that frame.
+    pub fn tags(&self) -> &Tags {
+        &self.tags
+    }
+
+    /// The direction of the end that opened it, if its handshake was seen.
+    pub fn initiator(&self) -> Option<usize> {
+        self.initiator
+    }
+}

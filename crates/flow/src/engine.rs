@@ -1,0 +1,1047 @@
+use hashbrown::HashMap;
+use lineside_account::{Budget, Counter, Counters};
+use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
+use lineside_wire::{
+    Dissected, Fragment, HeaderChecksum, Ip, Tags, TcpFlags, TcpHeader, UdpHeader,
+};
+
+use crate::connection::{Connection, Endpoint, FlowCounts, Key, Stray, Transport};
+use crate::fragments::{Fragments, Whole};
+use crate::stream::{Moment, Segment, State};
+
+/// Bounds and windows of the engine.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// A hole that the receiver acknowledged is given up after this time ...
+    pub late_window_ns: i64,
+    /// ... and after so many further segments of its connection, whichever takes longer.
+    pub late_segments: u64,
+    /// Bytes that one direction may hold before its oldest gap is given up.
+    pub flow_held_max_bytes: usize,
+    /// Connections in the table.
+    pub connections_max: usize,
+    /// A connection without packets for so long is over.
+    pub idle_timeout_ns: i64,
+    /// A fragmented packet without its last part for so long is given up (RFC 8200 4.5: 60 s; Linux: 30 s).
+    pub fragment_timeout_ns: i64,
+    /// Bytes of fragments held at once.
+    pub fragments_held_max_bytes: usize,
+    /// Length of the intervals of [`StreamSink::on_interval`].
+    pub interval_ns: i64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            // A switch or a tap that reorders does so within microseconds; two taps whose queues
+            // are read in turn, within a millisecond or two.
+            late_window_ns: 2_000_000,
+            // Peers' reordering experiments delay by at most 5 frames; six times that.
+            late_segments: 32,
+            // One 1 MiB record in flight and as much behind it, twice.
+            flow_held_max_bytes: 4 << 20,
+            connections_max: 1 << 20,
+            idle_timeout_ns: 3_600_000_000_000,
+            fragment_timeout_ns: 30_000_000_000,
+            fragments_held_max_bytes: 8 << 20,
+            interval_ns: 60_000_000_000,
+        }
+    }
+}
+
+/// Where streams, datagrams and what is known of connections go. `connection` is the slot of a
+/// connection: small numbers, reused after [`StreamSink::on_close`].
+pub trait StreamSink {
+    /// A connection begins in an unused slot.
+    fn on_open(&mut self, connection: usize, facts: &Connection);
+    /// The next bytes of a direction, or a hole. `after_syn`: they are the first of the connection.
+    fn on_stream(
+        &mut self,
+        connection: usize,
+        direction: usize,
+        after_syn: bool,
+        chunk: Chunk<'_>,
+        counters: &mut Counters,
+    );
+    /// A datagram, its payload in order, holes included.
+    fn on_datagram(
+        &mut self,
+        connection: usize,
+        direction: usize,
+        chunks: &[Chunk<'_>],
+        counters: &mut Counters,
+    );
+    /// A hole in a stream became known: the same that `on_stream` is given.
+    fn on_loss(
+        &mut self,
+        connection: usize,
+        facts: &Connection,
+        direction: usize,
+        offset: i64,
+        hole: Chunk<'_>,
+    );
+    /// What a connection did in the interval that begins at `start_ns`.
+    fn on_interval(
+        &mut self,
+        connection: usize,
+        facts: &Connection,
+        start_ns: i64,
+        counts: &[FlowCounts; 2],
+    );
+    /// Nothing more comes of this connection.
+    fn on_close(&mut self, connection: usize, facts: &Connection, counters: &mut Counters);
+}
+
+/// What became of a frame: its one outcome, and its connection if it has one.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// The outcome counter.
+    pub outcome: Counter,
+    /// The connection's slot.
+    pub connection: Option<usize>,
+}
+
+/// A sequence number further behind than this is not a retransmission. TCP's largest window is
+/// 1 GiB (RFC 7323 2.3), but retransmissions reach back by what is in flight: 16 MiB is 10 Gb/s
+/// over 13 ms.
+const BEHIND_MAX: i64 = 16 << 20;
+/// A sequence number further ahead than this is not a gap: a tap that slept for 200 ms at 10 Gb/s.
+const AHEAD_MAX: i64 = 256 << 20;
+/// Stray segments kept per connection until it is clear whose they are.
+const STRAYS_MAX: usize = 16;
+/// A connection that both ends closed is kept for late packets only: Linux's TIME-WAIT, 60 s.
+const ENDED_TIMEOUT_NS: i64 = 60_000_000_000;
+/// Slots examined for idle connections per burst.
+const SWEEP: usize = 64;
+
+/// All connections, their streams and the fragments on their way to them.
+pub struct Engine {
+    config: Config,
+    budget: Budget,
+    table: HashMap<Key, usize>,
+    slots: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    hand: usize,
+    fragments: Fragments,
+    /// Slots of connections that may hold ranges.
+    holders: Vec<usize>,
+    now: i64,
+}
+
+impl Engine {
+    /// An engine without connections, which draws what it holds on `budget`.
+    pub fn new(config: Config, budget: &Budget) -> Self {
+        Self {
+            config,
+            budget: budget.clone(),
+            table: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            fragments: Fragments::new(
+                config.fragment_timeout_ns,
+                config.fragments_held_max_bytes,
+                budget,
+            ),
+            holders: Vec::new(),
+            now: i64::MIN,
+        }
+    }
+
+    /// What is known of the connection in a slot.
+    pub fn connection(&self, slot: usize) -> Option<&Connection> {
+        self.slots.get(slot)?.as_deref()
+    }
+
+    /// Takes a dissected frame. `now` is the running maximum of the stamps.
+    pub fn on_frame<S: StreamSink>(
+        &mut self,
+        now: i64,
+        frame: &FrameRef,
+        dissected: &Dissected,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Taken {
+        self.now = self.now.max(now);
+        let bytes = frame.bytes();
+        let plain = |outcome| Taken {
+            outcome,
+            connection: None,
+        };
+        match dissected {
+            Dissected::Tcp(ip, tcp) => {
+                count_checksums(ip, tcp.checksum_offloaded, counters);
+                let payload = Chunk::of_frame(frame, tcp.payload.min(bytes.len()), tcp.kept);
+                let slot = self.on_tcp(ip, tcp, frame.descriptor(), &[payload], sink, counters);
+                taken(Counter::FramesTcp, slot)
+            }
+            Dissected::Udp(ip, udp) => {
+                count_checksums(ip, udp.checksum_offloaded, counters);
+                let payload = Chunk::of_frame(frame, udp.payload.min(bytes.len()), udp.kept);
+                let cut = Chunk::hole(
+                    udp.payload_len - udp.kept,
+                    Cause::SnapLength,
+                    frame.descriptor(),
+                );
+                let chunks = [payload, cut];
+                let chunks = if cut.is_empty() {
+                    &chunks[..1]
+                } else {
+                    &chunks[..]
+                };
+                let slot = self.on_udp(ip, udp, frame.descriptor(), chunks, sink, counters);
+                taken(Counter::FramesUdp, slot)
+            }
+            Dissected::Fragment(ip, fragment) => {
+                count_checksums(ip, false, counters);
+                self.on_fragment(ip, fragment, frame, sink, counters)
+            }
+            Dissected::NotIp => plain(Counter::FramesNotIp),
+            Dissected::OtherProtocol => plain(Counter::FramesOtherProtocol),
+            Dissected::UnknownLink => plain(Counter::FramesUnknownLink),
+            Dissected::MalformedLink => plain(Counter::MalformedLink),
+            Dissected::MalformedIp => plain(Counter::MalformedIp),
+            Dissected::MalformedTcp => plain(Counter::MalformedTcp),
+            Dissected::MalformedUdp => plain(Counter::MalformedUdp),
+        }
+    }
+
+    /// Once a burst: gives up what is overdue. Rows do not depend on when this is called, for an
+    /// overdue connection is also found when its next packet comes.
+    pub fn on_timer<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
+        self.now = self.now.max(now);
+        while let Some(whole) = self.fragments.overdue(self.now) {
+            self.on_whole(&whole, sink, counters);
+        }
+        for _ in 0..SWEEP.min(self.slots.len()) {
+            self.hand = (self.hand + 1) % self.slots.len();
+            if self.slots[self.hand]
+                .as_ref()
+                .is_some_and(|connection| self.idle(connection))
+            {
+                self.close(self.hand, sink, counters);
+            }
+        }
+    }
+
+    /// Copies everything held out of its blocks, so that the pool can use them again.
+    pub fn spill(&mut self, counters: &mut Counters) {
+        let mut spilled = self.fragments.spill();
+        for slot in self.holders.drain(..) {
+            let Some(connection) = self.slots[slot].as_mut() else {
+                continue;
+            };
+            connection.holds = false;
+            let held = connection
+                .streams
+                .iter_mut()
+                .flat_map(|stream| &mut stream.held)
+                .map(|held| &mut held.range);
+            let strays = connection
+                .strays
+                .iter_mut()
+                .filter_map(|stray| stray.range.as_mut());
+            spilled += held
+                .chain(strays)
+                .filter_map(|range| (range.spill() > 0).then_some(()))
+                .count();
+        }
+        counters.add(Counter::RangesSpilled, spilled as u64);
+    }
+
+    /// The input has ended: delivers all that waits, with holes where nothing came, and closes all.
+    pub fn finish<S: StreamSink>(&mut self, sink: &mut S, counters: &mut Counters) {
+        while let Some(whole) = self.fragments.overdue(i64::MAX) {
+            self.on_whole(&whole, sink, counters);
+        }
+        for slot in 0..self.slots.len() {
+            self.close(slot, sink, counters);
+        }
+    }
+
+    fn on_fragment<S: StreamSink>(
+        &mut self,
+        ip: &Ip,
+        fragment: &Fragment,
+        frame: &FrameRef,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Taken {
+        counters.count(Counter::FragmentsHeld);
+        let outcome = self
+            .fragments
+            .on_fragment(self.now, ip, fragment, frame, counters);
+        while let Some(whole) = self.fragments.done() {
+            self.on_whole(&whole, sink, counters);
+        }
+        Taken {
+            outcome,
+            connection: None,
+        }
+    }
+
+    /// A packet put together from fragments, perhaps with holes.
+    fn on_whole<S: StreamSink>(&mut self, whole: &Whole, sink: &mut S, counters: &mut Counters) {
+        counters.count(if whole.complete {
+            Counter::DatagramsWhole
+        } else {
+            Counter::DatagramsIncomplete
+        });
+        let Some(first) = whole
+            .ranges
+            .first()
+            .filter(|first| first.missing().is_none())
+        else {
+            return;
+        };
+        let total = whole.ranges.iter().map(Range::len).sum();
+        let chunks = |skip: usize| -> Vec<Chunk<'_>> {
+            let mut left = skip;
+            let mut chunks = Vec::with_capacity(whole.ranges.len());
+            for range in &whole.ranges {
+                let skipped = left.min(range.len());
+                left -= skipped;
+                if skipped < range.len() {
+                    chunks.push(range.chunk().from(skipped));
+                }
+            }
+            chunks
+        };
+        match lineside_wire::dissect_assembled(&whole.ip, whole.ip.protocol, first.bytes(), total) {
+            Dissected::Tcp(ip, tcp) => {
+                self.on_tcp(
+                    &ip,
+                    &tcp,
+                    &first.descriptor,
+                    &chunks(tcp.payload),
+                    sink,
+                    counters,
+                );
+            }
+            Dissected::Udp(ip, udp) => {
+                self.on_udp(
+                    &ip,
+                    &udp,
+                    &first.descriptor,
+                    &chunks(udp.payload),
+                    sink,
+                    counters,
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn on_udp<S: StreamSink>(
+        &mut self,
+        ip: &Ip,
+        udp: &UdpHeader,
+        descriptor: &Descriptor,
+        chunks: &[Chunk<'_>],
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        let source = Endpoint {
+            address: ip.source,
+            port: udp.source_port,
+        };
+        let destination = Endpoint {
+            address: ip.destination,
+            port: udp.destination_port,
+        };
+        let (key, direction) = Key::new(Transport::Udp, source, destination);
+        let slot = self.slot(key, descriptor, &ip.tags, sink, counters)?;
+        let connection = self.slots[slot]
+            .as_mut()
+            .expect("`slot` answers slots in use");
+        connection.segments += 1;
+        roll_interval(connection, slot, descriptor, self.config.interval_ns, sink);
+        let counts = &mut connection.counts[direction];
+        counts.packets += 1;
+        counts.bytes += udp.payload_len as u64;
+        sink.on_datagram(slot, direction, chunks, counters);
+        Some(slot)
+    }
+
+    /// `payload` is what was kept of the segment, in order; a packet put together from fragments has
+    /// several chunks and perhaps holes.
+    fn on_tcp<S: StreamSink>(
+        &mut self,
+        ip: &Ip,
+        tcp: &TcpHeader,
+        descriptor: &Descriptor,
+        payload: &[Chunk<'_>],
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        let source = Endpoint {
+            address: ip.source,
+            port: tcp.source_port,
+        };
+        let destination = Endpoint {
+            address: ip.destination,
+            port: tcp.destination_port,
+        };
+        let (key, direction) = Key::new(Transport::Tcp, source, destination);
+        let mut slot = self.slot(key, descriptor, &ip.tags, sink, counters)?;
+        let syn = tcp.flags.contains(TcpFlags::SYN);
+        let ack = tcp.flags.contains(TcpFlags::ACK);
+        if syn
+            && self.slots[slot]
+                .as_ref()
+                .is_some_and(|connection| begins_anew(connection, direction, tcp))
+        {
+            slot = self.renew(slot, key, descriptor, &ip.tags, sink, counters)?;
+        }
+        let connection = self.slots[slot]
+            .as_mut()
+            .expect("`slot` answers slots in use");
+        connection.segments += 1;
+        roll_interval(connection, slot, descriptor, self.config.interval_ns, sink);
+        let counts = &mut connection.counts[direction];
+        counts.packets += 1;
+        counts.bytes += tcp.payload_len as u64;
+        counters.add(Counter::StreamBytes, tcp.payload_len as u64);
+        if syn {
+            on_syn(connection, direction, tcp);
+        }
+        if tcp.flags.contains(TcpFlags::RST) {
+            connection.ended = [true; 2];
+        } else if tcp.flags.contains(TcpFlags::FIN) {
+            connection.ended[direction] = true;
+        }
+        let mut segment = Segment {
+            sequence: tcp.sequence.wrapping_add(u32::from(syn)),
+            acknowledgement: ack.then_some(tcp.acknowledgement),
+            payload_len: 0,
+            kept: 0,
+        };
+        let mut left = tcp.payload_len;
+        for chunk in payload {
+            let len = chunk.len().min(left);
+            let kept = if chunk.missing().is_some() { 0 } else { len };
+            left -= len;
+            // The frame's last chunk also stands for what the snap length cut.
+            let is_last = std::ptr::eq(chunk, payload.last().expect("in the loop"));
+            segment.kept = kept;
+            segment.payload_len = if is_last { len + left } else { len };
+            slot = self.on_segment(
+                slot,
+                direction,
+                segment,
+                chunk.part(0, kept.min(chunk.len())),
+                sink,
+                counters,
+            )?;
+            segment.sequence = segment.sequence.wrapping_add(segment.payload_len as u32);
+        }
+        if syn {
+            self.replay_strays(slot, sink, counters)
+        } else {
+            Some(slot)
+        }
+    }
+
+    /// Returns the slot: another one if the segment showed that a new incarnation has begun.
+    fn on_segment<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        segment: Segment,
+        chunk: Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        let now = self.now;
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let moment = Moment {
+            segments: connection.segments,
+            ns: now,
+        };
+        if let Some(acknowledgement) = segment.acknowledgement {
+            on_acknowledgement(
+                connection,
+                1 - direction,
+                acknowledgement,
+                moment,
+                chunk.descriptor(),
+            );
+        }
+        let [one, two] = &mut connection.streams;
+        let (stream, other) = if direction == 0 {
+            (one, two)
+        } else {
+            (two, one)
+        };
+        let counts = &mut connection.counts[direction];
+        if segment.payload_len > 0 {
+            if stream.state == State::Unseen {
+                stream.begin(segment.sequence, State::Starting);
+                stream.begun = moment;
+            }
+            let start = stream.offset(segment.sequence);
+            let end = start + segment.payload_len as i64;
+            if end < stream.next - BEHIND_MAX || start > stream.next + AHEAD_MAX {
+                return self.on_stray(slot, direction, segment, chunk, sink, counters);
+            }
+            let needs = segment
+                .acknowledgement
+                .filter(|_| other.state != State::Unseen)
+                .map(|ack| other.offset(ack));
+            let ready = needs.is_none_or(|needs| other.state == State::Open && needs <= other.next);
+            if stream.rtt.is_none() && start >= stream.next {
+                stream.rtt = chunk.descriptor().stamp_ns.map(|stamp| (end, stamp));
+            }
+            if stream.state == State::Open
+                && stream.held.is_empty()
+                && start <= stream.next
+                && ready
+            {
+                // The way of nearly all segments: nothing is held, nothing is copied.
+                let seen = ((stream.next - start) as usize).min(segment.payload_len);
+                duplicate(stream, counts, counters, start, start + seen as i64);
+                let fresh = chunk.from(seen.min(chunk.len()));
+                let cut = segment.payload_len - seen.max(segment.kept).min(segment.payload_len);
+                let offset = stream.next;
+                let after_syn = stream.syn_end == Some(offset);
+                stream.next += (segment.payload_len - seen) as i64;
+                if !fresh.is_empty() {
+                    counters.add(Counter::StreamDelivered, fresh.len() as u64);
+                    sink.on_stream(slot, direction, after_syn, fresh, counters);
+                }
+                if cut > 0 {
+                    let hole = Chunk::hole(cut, Cause::SnapLength, chunk.descriptor());
+                    self.deliver_hole(
+                        slot,
+                        direction,
+                        offset + fresh.len() as i64,
+                        hole,
+                        sink,
+                        counters,
+                    );
+                }
+                let connection = self.slots[slot].as_ref().expect("a slot in use");
+                if !connection.streams[1 - direction].held.is_empty() {
+                    self.advance(slot, false, sink, counters);
+                }
+                return Some(slot);
+            }
+            self.hold(
+                slot, direction, start, &segment, chunk, needs, moment, counters,
+            );
+        }
+        let connection = self.slots[slot].as_ref().expect("a slot in use");
+        if connection
+            .streams
+            .iter()
+            .any(|stream| !stream.held.is_empty())
+        {
+            self.advance(slot, false, sink, counters);
+        }
+        Some(slot)
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site; a struct would only rename them"
+    )]
+    fn hold(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        start: i64,
+        segment: &Segment,
+        chunk: Chunk<'_>,
+        needs: Option<i64>,
+        moment: Moment,
+        counters: &mut Counters,
+    ) {
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let stream = &mut connection.streams[direction];
+        let counts = &mut connection.counts[direction];
+        let before = if stream.state == State::Open {
+            ((stream.next - start).max(0) as usize).min(segment.payload_len)
+        } else {
+            0
+        };
+        duplicate(stream, counts, counters, start, start + before as i64);
+        if start > stream.next && stream.state == State::Open {
+            counters.count(Counter::SegmentsOutOfOrder);
+            counts.out_of_order_packets += 1;
+        }
+        let kept = chunk.from(before.min(chunk.len()));
+        let parts = [
+            kept,
+            Chunk::hole(
+                segment.payload_len - before.max(segment.kept),
+                Cause::SnapLength,
+                chunk.descriptor(),
+            ),
+        ];
+        let mut at = start + before as i64;
+        let held_before = stream.held_bytes;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            let (repeated, conflicts) = stream.hold(at, &part.hold(), moment, needs);
+            counters.add(Counter::StreamDuplicate, repeated as u64);
+            counts.retransmitted_bytes += repeated as u64;
+            counters.add(Counter::OverlapConflicts, conflicts as u64);
+            at += part.len() as i64;
+        }
+        let added = stream.held_bytes - held_before;
+        counters.add(Counter::StreamHeld, added as u64);
+        // What the budget does not bear is given up by `advance`, which looks at `over_budget`.
+        if !self.budget.draw(added) {
+            stream.undrawn_bytes += added;
+        }
+        if !connection.holds {
+            connection.holds = true;
+            self.holders.push(slot);
+        }
+    }
+
+    /// Delivers what can be delivered, in both directions. `flush`: nothing more will come.
+    fn advance<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        flush: bool,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        loop {
+            let progressed =
+                [0, 1].map(|direction| self.advance_one(slot, direction, flush, sink, counters));
+            if progressed == [false, false] {
+                return;
+            }
+        }
+    }
+
+    fn advance_one<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        flush: bool,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> bool {
+        let (late_segments, late_window_ns) =
+            (self.config.late_segments, self.config.late_window_ns);
+        let mut progressed = false;
+        loop {
+            let now = self.now;
+            let connection = self.slots[slot].as_mut().expect("a slot in use");
+            let segments = connection.segments;
+            let overdue = |moment: Moment| {
+                flush
+                    || (segments - moment.segments >= late_segments
+                        && now.saturating_sub(moment.ns) >= late_window_ns)
+            };
+            let [one, two] = &mut connection.streams;
+            let (stream, other) = if direction == 0 {
+                (one, two)
+            } else {
+                (two, one)
+            };
+            let Some(front) = stream.held.front() else {
+                return progressed;
+            };
+            let (start, arrived, needs) = (front.start, front.arrived, front.needs);
+            let descriptor = front.range.descriptor;
+            let full =
+                stream.held_bytes > self.config.flow_held_max_bytes || stream.undrawn_bytes > 0;
+            if stream.state == State::Starting {
+                // The first segments of a stream that was joined may be out of order like any others.
+                if !overdue(stream.begun) && !full {
+                    return progressed;
+                }
+                stream.state = State::Open;
+                stream.next = start;
+            }
+            if start > stream.next {
+                let acknowledged = stream.acknowledged(start);
+                let cause = match acknowledged {
+                    Some(moment) if overdue(moment.later(arrived)) => Cause::NotSeen,
+                    _ if flush => Cause::NotSeen,
+                    _ if full => Cause::GivenUp,
+                    _ => return progressed,
+                };
+                if cause == Cause::GivenUp && stream.undrawn_bytes > 0 {
+                    counters.count(Counter::HeldLimit);
+                }
+                let offset = stream.next;
+                let len = start - offset;
+                stream.lose(offset, start);
+                stream.next = start;
+                counters.add(Counter::StreamBytes, len as u64);
+                let hole = Chunk::hole(len as usize, cause, &descriptor);
+                self.deliver_hole(slot, direction, offset, hole, sink, counters);
+                progressed = true;
+                continue;
+            }
+            let waits = needs.is_some_and(|needs| other.state != State::Open || needs > other.next);
+            if waits && !overdue(arrived) && !full {
+                return progressed;
+            }
+            let held = stream.held.pop_front().expect("the front was looked at");
+            let len = held.range.len();
+            stream.held_bytes -= len;
+            counters.subtract(Counter::StreamHeld, len as u64);
+            let undrawn = stream.undrawn_bytes.min(len);
+            stream.undrawn_bytes -= undrawn;
+            self.budget.give_back(len - undrawn);
+            debug_assert_eq!(
+                held.start, stream.next,
+                "held ranges do not overlap what is delivered"
+            );
+            stream.next = held.end();
+            let after_syn = stream.syn_end == Some(held.start);
+            let chunk = held.range.chunk();
+            match chunk.missing() {
+                None => {
+                    counters.add(Counter::StreamDelivered, len as u64);
+                    sink.on_stream(slot, direction, after_syn, chunk, counters);
+                }
+                Some(_) => self.deliver_hole(slot, direction, held.start, chunk, sink, counters),
+            }
+            progressed = true;
+        }
+    }
+
+    fn deliver_hole<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        offset: i64,
+        hole: Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        connection.counts[direction].lost_bytes += hole.len() as u64;
+        counters.add(Counter::StreamLost, hole.len() as u64);
+        counters.count(match hole.missing() {
+            Some(Cause::SnapLength) => Counter::HolesSnapLength,
+            Some(Cause::GivenUp) => Counter::HolesGivenUp,
+            _ => Counter::HolesNotSeen,
+        });
+        let after_syn = connection.streams[direction].syn_end == Some(offset);
+        sink.on_loss(slot, connection, direction, offset, hole);
+        sink.on_stream(slot, direction, after_syn, hole, counters);
+    }
+
+    /// A segment that cannot belong to the stream as it is known.
+    #[cold]
+    fn on_stray<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        segment: Segment,
+        chunk: Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let follows = connection.strays.iter().any(|stray| {
+            stray.direction == direction
+                && stray
+                    .segment
+                    .sequence
+                    .wrapping_add(stray.segment.payload_len as u32)
+                    == segment.sequence
+        });
+        if connection.strays.len() == STRAYS_MAX {
+            let oldest = connection.strays.remove(0);
+            counters.add(Counter::StreamDiscarded, oldest.segment.payload_len as u64);
+        }
+        let range = (!chunk.is_empty()).then(|| chunk.hold());
+        connection.strays.push(Stray {
+            direction,
+            segment,
+            range,
+        });
+        if !connection.holds {
+            connection.holds = true;
+            self.holders.push(slot);
+        }
+        if !follows {
+            return Some(slot);
+        }
+        // Two in sequence are no accident: the four-tuple was used again, and the tap missed the SYN.
+        let (key, tags) = (connection.key, connection.tags);
+        let slot = self.renew(slot, key, chunk.descriptor(), &tags, sink, counters)?;
+        self.replay_strays(slot, sink, counters)
+    }
+
+    /// Returns the slot, which is another one if the strays themselves show yet another incarnation.
+    fn replay_strays<S: StreamSink>(
+        &mut self,
+        mut slot: usize,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let mut strays = std::mem::take(&mut connection.strays).into_iter();
+        while let Some(stray) = strays.next() {
+            let empty = Descriptor::default();
+            let chunk = stray
+                .range
+                .as_ref()
+                .map_or_else(|| Chunk::hole(0, Cause::SnapLength, &empty), Range::chunk);
+            match self.on_segment(slot, stray.direction, stray.segment, chunk, sink, counters) {
+                Some(same_or_next) => slot = same_or_next,
+                None => {
+                    let bytes: usize = strays.map(|stray| stray.segment.payload_len).sum();
+                    counters.add(Counter::StreamDiscarded, bytes as u64);
+                    return None;
+                }
+            }
+        }
+        Some(slot)
+    }
+
+    /// The slot of a connection, a new one if there is none or it has been idle for too long.
+    fn slot<S: StreamSink>(
+        &mut self,
+        key: Key,
+        descriptor: &Descriptor,
+        tags: &Tags,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        if let Some(&slot) = self.table.get(&key) {
+            let connection = self.slots[slot]
+                .as_ref()
+                .expect("the table names slots in use");
+            if !self.idle(connection) {
+                self.slots[slot].as_mut().expect("as before").last_ns = self.now;
+                return Some(slot);
+            }
+            self.close(slot, sink, counters);
+        }
+        if self.table.len() >= self.config.connections_max || !self.budget.draw(CONNECTION_BYTES) {
+            counters.count(Counter::ConnectionsLimit);
+            return None;
+        }
+        counters.count(Counter::Connections);
+        let connection = Box::new(Connection::new(key, *descriptor, *tags, self.now));
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        sink.on_open(slot, &connection);
+        self.slots[slot] = Some(connection);
+        self.table.insert(key, slot);
+        Some(slot)
+    }
+
+    /// Ends an incarnation and begins the next one with the segments that strayed.
+    fn renew<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        key: Key,
+        descriptor: &Descriptor,
+        tags: &Tags,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        counters.count(Counter::ConnectionsReused);
+        let strays = std::mem::take(&mut self.slots[slot].as_mut().expect("a slot in use").strays);
+        // The new incarnation begins with its earliest frame, which may be a stray one.
+        let first = strays
+            .iter()
+            .filter_map(|stray| Some(stray.range.as_ref()?.descriptor))
+            .min_by_key(|first| first.ordinal);
+        self.close(slot, sink, counters);
+        let Some(slot) = self.slot(key, &first.unwrap_or(*descriptor), tags, sink, counters) else {
+            let bytes: usize = strays.iter().map(|stray| stray.segment.payload_len).sum();
+            counters.add(Counter::StreamDiscarded, bytes as u64);
+            return None;
+        };
+        let connection = self.slots[slot].as_mut().expect("just made");
+        connection.holds = !strays.is_empty();
+        connection.strays = strays;
+        if connection.holds {
+            self.holders.push(slot);
+        }
+        Some(slot)
+    }
+
+    fn idle(&self, connection: &Connection) -> bool {
+        let timeout_ns = match connection.ended {
+            [true, true] => self.config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
+            _ => self.config.idle_timeout_ns,
+        };
+        self.now.saturating_sub(connection.last_ns) > timeout_ns
+    }
+
+    fn close<S: StreamSink>(&mut self, slot: usize, sink: &mut S, counters: &mut Counters) {
+        if self.slots[slot].is_none() {
+            return;
+        }
+        self.advance(slot, true, sink, counters);
+        let connection = self.slots[slot].take().expect("it was there");
+        let strays: usize = connection
+            .strays
+            .iter()
+            .map(|stray| stray.segment.payload_len)
+            .sum();
+        counters.add(Counter::StreamDiscarded, strays as u64);
+        if connection.counts != <[FlowCounts; 2]>::default() {
+            sink.on_interval(
+                slot,
+                &connection,
+                connection.interval_ns,
+                &connection.counts,
+            );
+        }
+        sink.on_close(slot, &connection, counters);
+        self.table.remove(&connection.key);
+        self.free.push(slot);
+        self.budget.give_back(CONNECTION_BYTES);
+    }
+}
+
+/// What a connection costs here and in a table of the same size above: two streams, a key, a slot.
+const CONNECTION_BYTES: usize = size_of::<Connection>() + 512;
+
+fn taken(outcome: Counter, slot: Option<usize>) -> Taken {
+    Taken {
+        outcome: if slot.is_some() {
+            outcome
+        } else {
+            Counter::DroppedConnections
+        },
+        connection: slot,
+    }
+}
+
+fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) {
+    match ip.checksum {
+        HeaderChecksum::Wrong => counters.count(Counter::ChecksumIpv4Wrong),
+        HeaderChecksum::Offloaded => counters.count(Counter::ChecksumOffloaded),
+        _ => {}
+    }
+    counters.add(Counter::ChecksumOffloaded, u64::from(transport_offloaded));
+}
+
+/// Counts bytes that come again: as duplicates, or as discarded if they had been given up.
+fn duplicate(
+    stream: &crate::stream::Stream,
+    counts: &mut FlowCounts,
+    counters: &mut Counters,
+    start: i64,
+    end: i64,
+) {
+    if end > start {
+        let late = stream.given_up(start, end);
+        let repeated = (end - start) as u64 - late as u64;
+        counters.add(Counter::StreamDiscarded, late as u64);
+        counters.add(Counter::StreamDuplicate, repeated);
+        counters.count(Counter::SegmentsRetransmitted);
+        counts.retransmitted_bytes += repeated;
+    }
+}
+
+/// Whether a SYN begins another incarnation of the four-tuple.
+fn begins_anew(connection: &Connection, direction: usize, tcp: &TcpHeader) -> bool {
+    let stream = &connection.streams[direction];
+    match (stream.isn, stream.state) {
+        (Some(isn), _) => isn != tcp.sequence,
+        (None, State::Unseen) => {
+            // The answer to a SYN of this incarnation, unless it acknowledges something else.
+            let other = connection.streams[1 - direction].isn;
+            let acknowledges = tcp
+                .flags
+                .contains(TcpFlags::ACK)
+                .then_some(tcp.acknowledgement);
+            matches!((other, acknowledges), (Some(isn), Some(ack)) if ack != isn.wrapping_add(1))
+        }
+        // The SYN is late: it belongs here if the stream goes on from it.
+        (None, State::Starting | State::Open) => {
+            let begin = stream.offset(tcp.sequence.wrapping_add(1));
+            let first = stream
+                .held
+                .front()
+                .map_or(stream.next, |held| held.start.min(stream.next));
+            !(first - SYN_LATE_MAX..=stream.next.max(first)).contains(&begin)
+        }
+    }
+}
+
+/// How many bytes of a stream may have passed before its late SYN.
+const SYN_LATE_MAX: i64 = 64 << 10;
+
+fn on_syn(connection: &mut Connection, direction: usize, tcp: &TcpHeader) {
+    let stream = &mut connection.streams[direction];
+    if stream.isn.is_none() {
+        let first = tcp.sequence.wrapping_add(1);
+        match stream.state {
+            State::Unseen => stream.begin(first, State::Open),
+            State::Starting => {
+                stream.next = stream.offset(first);
+                stream.state = State::Open;
+            }
+            State::Open => {}
+        }
+        stream.isn = Some(tcp.sequence);
+        stream.syn_end = Some(stream.offset(first));
+    }
+    if connection.initiator.is_none() {
+        let answers = tcp.flags.contains(TcpFlags::ACK);
+        connection.initiator = Some(if answers { 1 - direction } else { direction });
+    }
+}
+
+fn on_acknowledgement(
+    connection: &mut Connection,
+    direction: usize,
+    acknowledgement: u32,
+    moment: Moment,
+    by: &Descriptor,
+) {
+    let stream = &mut connection.streams[direction];
+    if stream.state == State::Unseen {
+        return;
+    }
+    let offset = stream.offset(acknowledgement);
+    if offset > stream.next + AHEAD_MAX {
+        return;
+    }
+    stream.acknowledge(offset, moment);
+    if let Some((end, sent_ns)) = stream.rtt
+        && offset >= end
+    {
+        stream.rtt = None;
+        let counts = &mut connection.counts[direction];
+        if let Some(sample) = by
+            .stamp_ns
+            .and_then(|now| now.checked_sub(sent_ns))
+            .and_then(|ns| u64::try_from(ns).ok())
+        {
+            counts.rtt_samples += 1;
+            counts.rtt_sum_ns = counts.rtt_sum_ns.saturating_add(sample);
+            counts.rtt_min_ns = Some(counts.rtt_min_ns.map_or(sample, |least| least.min(sample)));
+        }
+    }
+}
+
+/// Reports the counts of the interval that is over, if this packet is of another one.
+fn roll_interval<S: StreamSink>(
+    connection: &mut Connection,
+    slot: usize,
+    descriptor: &Descriptor,
+    interval_ns: i64,
+    sink: &mut S,
+) {
+    let Some(stamp) = descriptor.stamp_ns else {
+        return;
+    };
+    let start = stamp.div_euclid(interval_ns).saturating_mul(interval_ns);
+    if start > connection.interval_ns {
+        if connection.counts != <[FlowCounts; 2]>::default() {
+            sink.on_interval(slot, connection, connection.interval_ns, &connection.counts);
+            connection.counts = Default::default();
+        }
+        connection.interval_ns = start;
+    }
+}

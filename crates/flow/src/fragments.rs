@@ -1,0 +1,262 @@
+//! IPv4 fragments (RFC 791 3.2) and IPv6 fragments (RFC 8200 4.5), bounded in bytes and time.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use hashbrown::HashMap;
+use lineside_account::{Budget, Counter, Counters};
+use lineside_frame::{Cause, Chunk, FrameRef, Range};
+use lineside_wire::{Fragment, Ip};
+
+/// An IP packet's payload cannot be longer (RFC 791 3.1).
+const PAYLOAD_MAX: usize = 65_535;
+/// What an entry costs beside its bytes.
+const ENTRY_BYTES: usize = 256;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    identification: u32,
+}
+
+struct Entry {
+    ip: Ip,
+    parts: Vec<(usize, Range)>,
+    /// Length of the whole payload, once the last fragment came.
+    total: Option<usize>,
+    since_ns: i64,
+    serial: u64,
+    bytes: usize,
+}
+
+/// The payload of a fragmented packet, in order, with holes for what never came.
+pub(crate) struct Whole {
+    pub(crate) ip: Ip,
+    pub(crate) ranges: Vec<Range>,
+    pub(crate) complete: bool,
+}
+
+pub(crate) struct Fragments {
+    timeout_ns: i64,
+    held_max_bytes: usize,
+    held_bytes: usize,
+    budget: Budget,
+    entries: HashMap<Key, Entry>,
+    /// Entries in the order they began; a serial tells whether an entry is still the same.
+    order: VecDeque<(Key, u64)>,
+    serial: u64,
+    done: VecDeque<Whole>,
+}
+
+impl Fragments {
+    pub(crate) fn new(timeout_ns: i64, held_max_bytes: usize, budget: &Budget) -> Self {
+        Self {
+            timeout_ns,
+            held_max_bytes,
+            held_bytes: 0,
+            budget: budget.clone(),
+            entries: HashMap::new(),
+            order: VecDeque::new(),
+            serial: 0,
+            done: VecDeque::new(),
+        }
+    }
+
+    /// Takes a fragment; returns the outcome of its frame. Packets that it completes, or that had to
+    /// make room, come out of [`Fragments::done`].
+    pub(crate) fn on_fragment(
+        &mut self,
+        now: i64,
+        ip: &Ip,
+        fragment: &Fragment,
+        frame: &FrameRef,
+        counters: &mut Counters,
+    ) -> Counter {
+        let end = fragment.offset + ip.payload_len;
+        // Every fragment but the last carries a multiple of 8 bytes.
+        if end > PAYLOAD_MAX
+            || ip.payload_len == 0
+            || (fragment.more && !ip.payload_len.is_multiple_of(8))
+        {
+            return Counter::MalformedFragment;
+        }
+        let (source, destination) = (ip.source, ip.destination);
+        let key = Key {
+            source,
+            destination,
+            protocol: fragment.protocol,
+            identification: fragment.identification,
+        };
+        let kept = ip
+            .payload_len
+            .min(frame.bytes().len().saturating_sub(ip.payload));
+        let range = Chunk::of_frame(frame, ip.payload.min(frame.bytes().len()), kept).hold();
+        let cut = Range::hole(
+            ip.payload_len - kept,
+            Cause::SnapLength,
+            *frame.descriptor(),
+        );
+
+        if let Some(entry) = self.entries.get(&key) {
+            match overlap(entry, fragment, end, &range) {
+                Overlap::None => {}
+                Overlap::Same => return Counter::FramesFragment,
+                // The identification came round again: another packet has begun.
+                Overlap::Different => self.complete(&key),
+            }
+        }
+        let serial = &mut self.serial;
+        let order = &mut self.order;
+        let entry = self.entries.entry(key).or_insert_with(|| {
+            *serial += 1;
+            order.push_back((key, *serial));
+            let ip = Ip {
+                protocol: fragment.protocol,
+                ..*ip
+            };
+            Entry {
+                ip,
+                parts: Vec::new(),
+                total: None,
+                since_ns: now,
+                serial: *serial,
+                bytes: 0,
+            }
+        });
+        let cost = range.len() + ENTRY_BYTES;
+        if !fragment.more {
+            entry.total = Some(end);
+        }
+        let at = entry
+            .parts
+            .partition_point(|&(offset, _)| offset < fragment.offset);
+        let cut_at = fragment.offset + kept;
+        let parts = [(fragment.offset, range), (cut_at, cut)];
+        entry.parts.splice(
+            at..at,
+            parts.into_iter().filter(|(_, range)| !range.is_empty()),
+        );
+        entry.bytes += cost;
+        self.held_bytes += cost;
+        let present: usize = entry.parts.iter().map(|(_, range)| range.len()).sum();
+        let fits = self.budget.draw(cost);
+        if !fits {
+            entry.bytes -= cost;
+            self.held_bytes -= cost;
+        }
+        if entry.total == Some(present) {
+            self.complete(&key);
+        } else if !fits {
+            counters.count(Counter::FragmentsLimit);
+            self.complete(&key);
+        }
+        while self.held_bytes > self.held_max_bytes
+            && let Some((oldest, serial)) = self.order.pop_front()
+        {
+            if self
+                .entries
+                .get(&oldest)
+                .is_some_and(|entry| entry.serial == serial)
+            {
+                counters.count(Counter::FragmentsLimit);
+                self.complete(&oldest);
+            }
+        }
+        Counter::FramesFragment
+    }
+
+    /// A packet that is ready to be delivered.
+    pub(crate) fn done(&mut self) -> Option<Whole> {
+        self.done.pop_front()
+    }
+
+    /// A packet that is ready, or that waited for too long.
+    pub(crate) fn overdue(&mut self, now: i64) -> Option<Whole> {
+        while self.done.is_empty()
+            && let Some(&(key, serial)) = self.order.front()
+        {
+            match self.entries.get(&key) {
+                Some(entry) if entry.serial == serial => {
+                    if now.saturating_sub(entry.since_ns) <= self.timeout_ns && now != i64::MAX {
+                        return None;
+                    }
+                    self.complete(&key);
+                }
+                _ => {}
+            }
+            self.order.pop_front();
+        }
+        self.done.pop_front()
+    }
+
+    pub(crate) fn spill(&mut self) -> usize {
+        let parts = self.entries.values_mut().flat_map(|entry| &mut entry.parts);
+        parts
+            .filter_map(|(_, range)| (range.spill() > 0).then_some(()))
+            .count()
+    }
+
+    fn complete(&mut self, key: &Key) {
+        let Some(entry) = self.entries.remove(key) else {
+            return;
+        };
+        self.held_bytes -= entry.bytes;
+        self.budget.give_back(entry.bytes);
+        let mut ranges = Vec::with_capacity(entry.parts.len());
+        let (mut at, mut complete) = (0, entry.total.is_some());
+        let end = entry.total.unwrap_or(at);
+        for (offset, range) in entry.parts {
+            if offset > at {
+                complete = false;
+                ranges.push(Range::hole(offset - at, Cause::NotSeen, range.descriptor));
+            }
+            at = offset + range.len();
+            ranges.push(range);
+        }
+        if let Some(last) = ranges.last().filter(|_| at < end) {
+            complete = false;
+            ranges.push(Range::hole(end - at, Cause::NotSeen, last.descriptor));
+        }
+        self.done.push_back(Whole {
+            ip: entry.ip,
+            ranges,
+            complete,
+        });
+    }
+}
+
+enum Overlap {
+    None,
+    Same,
+    Different,
+}
+
+fn overlap(entry: &Entry, fragment: &Fragment, end: usize, range: &Range) -> Overlap {
+    if entry
+        .total
+        .is_some_and(|total| end > total || (!fragment.more && end != total))
+    {
+        return Overlap::Different;
+    }
+    let mut touching = entry
+        .parts
+        .iter()
+        .filter(|(offset, part)| *offset < end && offset + part.len() > fragment.offset);
+    match touching.next() {
+        None if !fragment.more
+            && entry
+                .parts
+                .last()
+                .is_some_and(|(offset, part)| offset + part.len() > end) =>
+        {
+            Overlap::Different
+        }
+        None => Overlap::None,
+        Some((offset, part)) if *offset == fragment.offset && part.bytes() == range.bytes() => {
+            Overlap::Same
+        }
+        Some(_) => Overlap::Different,
+    }
+}

@@ -1,0 +1,32 @@
+//! Passive flows: from dissected packets to byte streams and datagrams, whatever the tap did to them.
+//!
+//! ```text
+//!  packet ──► fragments ──► connection table ──► per direction: in order? ──► StreamSink
+//!             (bounded)     (four-tuple, epochs)   held, holes, overlaps       on_stream, on_datagram
+//! ```
+//!
+//! The tap is not the receiver: it may miss a packet that the receiver got, see an acknowledgement
+//! before the data, see packets late, twice, or cut. So a missing part of a stream becomes a *hole*
+//! with a [cause](lineside_frame::Cause) only by these rules (C6):
+//!
+//! * cut by the snap length: at once;
+//! * acknowledged by the receiver, and since then [`Config::late_segments`] further segments of the
+//!   connection and [`Config::late_window_ns`] have passed: the tap did not see it. Less than that,
+//!   and it may only be late;
+//! * not acknowledged: it waits for its retransmission, until the flow holds
+//!   [`Config::flow_held_max_bytes`].
+//!
+//! A segment whose own acknowledgement covers data of the other direction that has not been
+//! delivered yet waits for that data in the same way, so that a protocol sees a call before its
+//! reply even if the tap did not.
+//!
+//! The engine takes time as an argument and touches no socket, thread or clock (rule 1).
+#![forbid(unsafe_code)]
+
+mod connection;
+mod engine;
+mod fragments;
+mod stream;
+
+pub use connection::{Connection, Endpoint, FlowCounts, Transport};
+pub use engine::{Config, Engine, StreamSink, Taken};

@@ -1,0 +1,282 @@
+//! One direction of a TCP connection, as a passive observer can know it.
+
+use std::collections::VecDeque;
+
+use lineside_frame::Range;
+
+/// Acknowledgements remembered while bytes are missing. Beyond, a later one stands for those before
+/// it, which only makes the observer more patient. A guess: more than two late windows of segments.
+const ACKS_MAX: usize = 128;
+
+/// The fields of a TCP header that reassembly needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment {
+    pub(crate) sequence: u32,
+    pub(crate) acknowledgement: Option<u32>,
+    /// Payload bytes on the wire, and how many of them the frame kept.
+    pub(crate) payload_len: usize,
+    pub(crate) kept: usize,
+}
+
+/// A moment by both clocks that lateness is counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Moment {
+    pub(crate) segments: u64,
+    pub(crate) ns: i64,
+}
+
+impl Moment {
+    pub(crate) fn later(self, other: Self) -> Self {
+        Self {
+            segments: self.segments.max(other.segments),
+            ns: self.ns.max(other.ns),
+        }
+    }
+}
+
+/// A part of a stream that waits: for earlier bytes, or for the other direction.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) start: i64,
+    pub(crate) range: Range,
+    pub(crate) arrived: Moment,
+    /// The other direction must be delivered up to here first.
+    pub(crate) needs: Option<i64>,
+}
+
+impl Held {
+    pub(crate) fn end(&self) -> i64 {
+        self.start + self.range.len() as i64
+    }
+}
+
+/// Offsets count from the first byte after the SYN, or from the first segment seen; they may be
+/// negative when earlier bytes turn up later. `i64` never wraps: sequence numbers are unwrapped
+/// around the next expected one.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    pub(crate) state: State,
+    /// The initial sequence number, if the SYN was seen.
+    pub(crate) isn: Option<u32>,
+    /// The offset of the first byte after the SYN, if that was seen.
+    pub(crate) syn_end: Option<i64>,
+    /// When the first segment of a stream that was joined in its middle came.
+    pub(crate) begun: Moment,
+    /// Sequence number of offset 0.
+    base: u32,
+    /// Everything before is delivered, as bytes or as holes.
+    pub(crate) next: i64,
+    pub(crate) held: VecDeque<Held>,
+    pub(crate) held_bytes: usize,
+    /// Of the held bytes, those that the memory budget did not bear.
+    pub(crate) undrawn_bytes: usize,
+    /// The other side's highest acknowledgement.
+    pub(crate) acked: Option<i64>,
+    /// Acknowledgements since something is missing: when each offset was first covered.
+    pub(crate) acks: VecDeque<(i64, Moment)>,
+    /// The last holes, to tell bytes that came too late from retransmissions.
+    lost: [(i64, i64); 4],
+    lost_next: usize,
+    /// A segment whose acknowledgement is awaited: its end and its stamp.
+    pub(crate) rtt: Option<(i64, i64)>,
+}
+
+/// How far the start of a stream is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum State {
+    /// Nothing was seen of it.
+    #[default]
+    Unseen,
+    /// The capture began in its middle: earlier segments may be late.
+    Starting,
+    /// Bytes are delivered.
+    Open,
+}
+
+impl Stream {
+    /// Sets where the stream begins, `sequence` being offset 0.
+    pub(crate) fn begin(&mut self, sequence: u32, state: State) {
+        self.base = sequence;
+        self.state = state;
+        self.next = 0;
+    }
+
+    /// The offset of a sequence number: the one nearest to the next expected byte.
+    pub(crate) fn offset(&self, sequence: u32) -> i64 {
+        let expected = self.base.wrapping_add(self.next as u32);
+        self.next + i64::from(sequence.wrapping_sub(expected) as i32)
+    }
+
+    /// Remembers that `start..end` was given up.
+    pub(crate) fn lose(&mut self, start: i64, end: i64) {
+        self.lost[self.lost_next] = (start, end);
+        self.lost_next = (self.lost_next + 1) % self.lost.len();
+    }
+
+    /// How many of the bytes `start..end` were given up before.
+    pub(crate) fn given_up(&self, start: i64, end: i64) -> usize {
+        let overlap = |&(from, to): &(i64, i64)| (to.min(end) - from.max(start)).max(0);
+        self.lost.iter().map(overlap).sum::<i64>() as usize
+    }
+
+    /// Takes note of an acknowledgement; false if it acknowledges nothing new.
+    pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment) {
+        if self.acked.is_some_and(|acked| offset <= acked) {
+            return;
+        }
+        self.acked = Some(offset);
+        while self
+            .acks
+            .front()
+            .is_some_and(|&(covered, _)| covered <= self.next)
+        {
+            self.acks.pop_front();
+        }
+        if offset > self.next {
+            if self.acks.len() == ACKS_MAX {
+                self.acks.pop_back();
+            }
+            self.acks.push_back((offset, moment));
+        }
+    }
+
+    /// When `offset` was first acknowledged.
+    pub(crate) fn acknowledged(&mut self, offset: i64) -> Option<Moment> {
+        while self
+            .acks
+            .front()
+            .is_some_and(|&(covered, _)| covered <= self.next)
+        {
+            self.acks.pop_front();
+        }
+        let at = self.acks.partition_point(|&(covered, _)| covered < offset);
+        self.acks.get(at).map(|&(_, moment)| moment)
+    }
+
+    /// Inserts into the held segments, which stay sorted and disjoint: bytes that are held already
+    /// win. Returns (bytes dropped as duplicate, of them different ones).
+    pub(crate) fn hold(
+        &mut self,
+        start: i64,
+        range: &Range,
+        arrived: Moment,
+        needs: Option<i64>,
+    ) -> (usize, usize) {
+        let (mut duplicate, mut conflicts) = (0, 0);
+        let end = start + range.len() as i64;
+        let mut at = self.held.partition_point(|held| held.end() <= start);
+        let mut from = start;
+        while from < end {
+            let (gap_end, covered_end) = match self.held.get(at) {
+                Some(held) => (held.start.min(end), held.end().min(end)),
+                None => (end, end),
+            };
+            if from < gap_end {
+                let part = range.part((from - start) as usize, (gap_end - from) as usize);
+                self.held_bytes += part.len();
+                self.held.insert(
+                    at,
+                    Held {
+                        start: from,
+                        range: part,
+                        arrived,
+                        needs,
+                    },
+                );
+                at += 1;
+                from = gap_end;
+            }
+            if from < covered_end {
+                let held = &self.held[at];
+                let len = (covered_end - from) as usize;
+                duplicate += len;
+                if let (Some(old), Some(new)) = (
+                    held.range
+                        .bytes()
+                        .get((from - held.start) as usize..)
+                        .and_then(|bytes| bytes.get(..len)),
+                    range
+                        .bytes()
+                        .get((from - start) as usize..)
+                        .and_then(|bytes| bytes.get(..len)),
+                ) {
+                    conflicts += old.iter().zip(new).filter(|(old, new)| old != new).count();
+                }
+                from = covered_end;
+                at += 1;
+            }
+        }
+        (duplicate, conflicts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::{Descriptor, Frame};
+
+    use super::*;
+
+    fn range(bytes: &[u8]) -> Range {
+        let frame = Frame::copied(bytes, Descriptor::default()).share();
+        Range::bound(&frame, 0, bytes.len())
+    }
+
+    #[test]
+    fn the_first_copy_wins_and_conflicts_are_counted() {
+        let mut stream = Stream::default();
+        let hold = |stream: &mut Stream, start, bytes: &[u8]| {
+            stream.hold(start, &range(bytes), Moment::default(), None)
+        };
+        assert_eq!(hold(&mut stream, 10, b"kl"), (0, 0));
+        assert_eq!(hold(&mut stream, 14, b"op"), (0, 0));
+        assert_eq!(hold(&mut stream, 8, b"ijXlmnoYqr"), (4, 2));
+        let all: Vec<u8> = stream
+            .held
+            .iter()
+            .flat_map(|held| held.range.bytes().to_vec())
+            .collect();
+        assert_eq!(all, b"ijklmnopqr");
+        assert_eq!(stream.held_bytes, 10);
+        assert!(
+            stream
+                .held
+                .iter()
+                .zip(stream.held.iter().skip(1))
+                .all(|(one, two)| one.end() <= two.start)
+        );
+    }
+
+    #[test]
+    fn offsets_survive_wrap_around() {
+        let mut stream = Stream::default();
+        stream.begin(u32::MAX - 1, State::Open);
+        assert_eq!(stream.offset(u32::MAX - 1), 0);
+        assert_eq!(stream.offset(3), 5);
+        assert_eq!(stream.offset(u32::MAX - 11), -10);
+        stream.next = 5 << 32;
+        assert_eq!(stream.offset(u32::MAX), (5 << 32) + 1);
+    }
+
+    #[test]
+    fn the_first_acknowledgement_of_an_offset_is_found() {
+        let mut stream = Stream::default();
+        for (offset, segments) in [(10, 1), (30, 2), (20, 3), (50, 4)] {
+            stream.acknowledge(offset, Moment { segments, ns: 0 });
+        }
+        assert_eq!(
+            stream.acknowledged(10).map(|moment| moment.segments),
+            Some(1)
+        );
+        assert_eq!(
+            stream.acknowledged(11).map(|moment| moment.segments),
+            Some(2)
+        );
+        assert_eq!(
+            stream.acknowledged(50).map(|moment| moment.segments),
+            Some(4)
+        );
+        assert_eq!(stream.acknowledged(51), None);
+        stream.lose(3, 6);
+        assert_eq!(stream.given_up(5, 100), 1);
+    }
+}
