@@ -1,0 +1,17 @@
+//! NFSv3 and MOUNT (RFC 1813): one description, decoded and encoded.
+//!
+//! ```text
+//!  Call::decode(procedure, &mut cursor)   cursor behind the RPC header ──► arguments, as far as seen
+//!  Reply::decode(procedure, &mut cursor)                               ──► results, as far as seen
+//! ```
+//!
+//! The types follow the RFC's, field by field, and say `None` or `Unread` for what the capture did
+//! not see (see [`mod@lineside_rpc::xdr`]). After a WRITE call or a READ reply the cursor stands at the
+//! first byte of file data, which is neither needed nor consumed.
+#![forbid(unsafe_code)]
+
+pub mod mount;
+pub mod v3;
+
+#[cfg(test)]
+mod tests;

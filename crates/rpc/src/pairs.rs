@@ -1,0 +1,287 @@
+//! Calls and replies of one connection, matched by xid in whatever order they arrive (C8).
+//!
+//! ```text
+//!  call ──► Outstanding ──reply──► Answered ──(evicted)──►
+//!  reply ─► Early ────────call────────┘
+//! ```
+//!
+//! A call that comes again while outstanding is a retransmission; one that comes after its reply is a
+//! repeat; one that the tap delivered after its reply but that was sent before is neither. The order
+//! is that of the frames' ordinals, not of processing.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+/// The calls and replies of a connection that still matter. `C` is the caller's note of a call, `R`
+/// of a reply that came before its call.
+#[derive(Debug)]
+pub struct Pairs<C, R> {
+    entries: HashMap<u32, Entry<C, R>>,
+    /// Outstanding calls and early replies, oldest first; a serial tells whether an entry is the same.
+    waiting: VecDeque<(u32, u64)>,
+    answered: VecDeque<(u32, u64)>,
+    serial: u64,
+}
+
+#[derive(Debug)]
+struct Entry<C, R> {
+    serial: u64,
+    since_ns: i64,
+    state: State<C, R>,
+}
+
+#[derive(Debug)]
+enum State<C, R> {
+    Outstanding(C),
+    Early(R),
+    Answered { call: C, reply_ordinal: u64 },
+}
+
+/// What a call is to those before it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum OnCall<C, R> {
+    /// New, or its xid was used for something long ago.
+    New,
+    /// New, and this reply was there before it.
+    Answers(R),
+    /// The same call is outstanding.
+    Again(C),
+    /// The same call was answered before this one was sent.
+    Repeat,
+    /// It was sent before the reply that has been seen: the tap was late.
+    Late(C),
+}
+
+/// What a reply is to the calls before it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum OnReply<C> {
+    /// It answers this call.
+    Answers(C),
+    /// This call had been answered.
+    Duplicate(C),
+    /// There is no such call.
+    Unknown,
+}
+
+/// What was given up.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Expired<C, R> {
+    /// A call without reply.
+    Call(C),
+    /// A reply without call.
+    Reply(R),
+}
+
+impl<C: Copy, R> Pairs<C, R> {
+    /// No calls, no replies.
+    pub fn new() -> Self {
+        Self {
+            entries: HashMap::new(),
+            waiting: VecDeque::new(),
+            answered: VecDeque::new(),
+            serial: 0,
+        }
+    }
+
+    /// A call was seen in the frame `ordinal`. Unless it is new, nothing changes; if it is,
+    /// [`Pairs::outstanding`] is to follow.
+    pub fn on_call(&mut self, xid: u32, ordinal: u64) -> OnCall<C, R> {
+        match self.entries.get(&xid).map(|entry| &entry.state) {
+            None => OnCall::New,
+            Some(&State::Outstanding(call)) => OnCall::Again(call),
+            Some(&State::Answered {
+                call,
+                reply_ordinal,
+            }) if ordinal < reply_ordinal => OnCall::Late(call),
+            Some(State::Answered { .. }) => OnCall::Repeat,
+            Some(State::Early(_)) => match self.entries.remove(&xid).map(|entry| entry.state) {
+                Some(State::Early(reply)) => OnCall::Answers(reply),
+                _ => OnCall::New,
+            },
+        }
+    }
+
+    /// Notes a call that now waits for its reply; returns the note of an answered one that it replaces.
+    pub fn outstanding(&mut self, xid: u32, call: C, now: i64) -> Option<C> {
+        let replaced = self.insert(xid, now, State::Outstanding(call));
+        self.waiting.push_back((xid, self.serial));
+        match replaced {
+            Some(State::Answered { call, .. }) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Notes a reply whose call may still come.
+    pub fn early(&mut self, xid: u32, reply: R, now: i64) {
+        self.insert(xid, now, State::Early(reply));
+        self.waiting.push_back((xid, self.serial));
+    }
+
+    /// What a reply belongs to.
+    pub fn on_reply(&self, xid: u32) -> OnReply<C> {
+        match self.entries.get(&xid).map(|entry| &entry.state) {
+            Some(&State::Outstanding(call)) => OnReply::Answers(call),
+            Some(&State::Answered { call, .. }) => OnReply::Duplicate(call),
+            Some(State::Early(_)) | None => OnReply::Unknown,
+        }
+    }
+
+    /// True if a call with this xid waits for its reply.
+    pub fn is_outstanding(&self, xid: u32) -> bool {
+        matches!(
+            self.entries.get(&xid),
+            Some(Entry {
+                state: State::Outstanding(_),
+                ..
+            })
+        )
+    }
+
+    /// True if a reply with this xid waits for its call.
+    pub fn is_early(&self, xid: u32) -> bool {
+        matches!(
+            self.entries.get(&xid),
+            Some(Entry {
+                state: State::Early(_),
+                ..
+            })
+        )
+    }
+
+    /// The replies that wait for their calls, in no order.
+    pub fn early_mut(&mut self) -> impl Iterator<Item = &mut R> {
+        self.entries
+            .values_mut()
+            .filter_map(|entry| match &mut entry.state {
+                State::Early(reply) => Some(reply),
+                _ => None,
+            })
+    }
+
+    /// The call was answered by a reply that began in the frame `ordinal`; `call` is what to remember of it.
+    pub fn answered(&mut self, xid: u32, call: C, ordinal: u64) {
+        let Some(entry) = self.entries.get_mut(&xid) else {
+            return;
+        };
+        if matches!(entry.state, State::Outstanding(_)) {
+            entry.state = State::Answered {
+                call,
+                reply_ordinal: ordinal,
+            };
+            self.answered.push_back((xid, entry.serial));
+        }
+    }
+
+    /// The note of the oldest answered call, if more than `keep` are remembered.
+    pub fn evict_answered(&mut self, keep: usize) -> Option<C> {
+        while self.answered.len() > keep {
+            let (xid, serial) = self.answered.pop_front()?;
+            if self
+                .entries
+                .get(&xid)
+                .is_some_and(|entry| entry.serial == serial)
+                && let Some(Entry {
+                    state: State::Answered { call, .. },
+                    ..
+                }) = self.entries.remove(&xid)
+            {
+                return Some(call);
+            }
+        }
+        None
+    }
+
+    /// The oldest call or reply that has waited since before `deadline_ns`.
+    pub fn expire(&mut self, deadline_ns: i64) -> Option<Expired<C, R>> {
+        while let Some(&(xid, serial)) = self.waiting.front() {
+            match self.entries.get(&xid) {
+                Some(entry)
+                    if entry.serial == serial && !matches!(entry.state, State::Answered { .. }) =>
+                {
+                    if entry.since_ns >= deadline_ns {
+                        return None;
+                    }
+                    self.waiting.pop_front();
+                    return match self.entries.remove(&xid)?.state {
+                        State::Outstanding(call) => Some(Expired::Call(call)),
+                        State::Early(reply) => Some(Expired::Reply(reply)),
+                        State::Answered { .. } => None,
+                    };
+                }
+                _ => {
+                    self.waiting.pop_front();
+                }
+            }
+        }
+        None
+    }
+
+    /// Entries kept, to bound them.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn insert(&mut self, xid: u32, since_ns: i64, state: State<C, R>) -> Option<State<C, R>> {
+        self.serial += 1;
+        self.entries
+            .insert(
+                xid,
+                Entry {
+                    serial: self.serial,
+                    since_ns,
+                    state,
+                },
+            )
+            .map(|entry| entry.state)
+    }
+}
+
+impl<C: Copy, R> Default for Pairs<C, R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_answered_once_and_repeats_are_told_apart() {
+        let mut pairs: Pairs<u32, &str> = Pairs::new();
+        assert_eq!(pairs.on_call(7, 1), OnCall::New);
+        assert_eq!(pairs.outstanding(7, 100, 0), None);
+        assert_eq!(pairs.on_call(7, 2), OnCall::Again(100));
+        assert_eq!(pairs.on_reply(7), OnReply::Answers(100));
+        pairs.answered(7, 100, 5);
+        assert_eq!(pairs.on_reply(7), OnReply::Duplicate(100));
+        assert_eq!(pairs.on_call(7, 4), OnCall::Late(100));
+        assert_eq!(pairs.on_call(7, 6), OnCall::Repeat);
+        assert_eq!(pairs.outstanding(7, 101, 0), Some(100));
+        assert_eq!(
+            pairs.evict_answered(0),
+            None,
+            "the xid belongs to the repeat now"
+        );
+        assert_eq!(pairs.expire(1), Some(Expired::Call(101)));
+        assert!(pairs.is_empty());
+    }
+
+    #[test]
+    fn a_reply_that_came_first_waits_for_its_call() {
+        let mut pairs: Pairs<u32, &str> = Pairs::new();
+        assert_eq!(pairs.on_reply(9), OnReply::Unknown);
+        pairs.early(9, "reply", 10);
+        assert!(pairs.is_early(9));
+        assert_eq!(pairs.expire(10), None);
+        assert_eq!(pairs.on_call(9, 3), OnCall::Answers("reply"));
+        pairs.early(8, "lonely", 10);
+        assert_eq!(pairs.expire(11), Some(Expired::Reply("lonely")));
+    }
+}

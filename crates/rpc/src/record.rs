@@ -1,0 +1,713 @@
+//! One direction of a TCP connection as a sequence of RPC messages (RFC 5531, 11), holes included.
+//!
+//! ```text
+//!  after SYN ──► Fast ◄──────── accepted ───────── Slow ◄── joined in the middle
+//!                 │  │ mark lost or impossible      ▲ │
+//!                 │  └──────────────────────────────┘ │ no header within a long way
+//!                 └── first header is none ──► NotRpc ◄┘
+//! ```
+//!
+//! *Fast* walks from mark to mark by length, also across a hole that lies inside a fragment of known
+//! length. *Slow* is entered only when a mark may be lost ([`crate::search`]). Only the head of a
+//! message is held, as far as the [`MessageSink`] wants it; bulk data passes by in chunks.
+
+use lineside_account::{Budget, Counter, Counters, Lease};
+use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Piece, Range};
+use smallvec::SmallVec;
+
+use crate::message::LAST_FRAGMENT;
+use crate::search::{HEAD, Search, plausible_call, plausible_reply};
+
+/// Bounds of a direction.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// A fragment longer than this is no fragment: the mark is wrong. NFS moves 1 MiB at a time;
+    /// some servers allow more.
+    pub record_max_bytes: usize,
+    /// Bytes of one message that are held for parsing; a longer one is parsed as far as that.
+    /// A READDIRPLUS reply can have 1 MiB.
+    pub message_held_max_bytes: usize,
+    /// Bytes held while a header is searched.
+    pub search_held_max_bytes: usize,
+    /// Bytes searched in vain until a stream is taken for something else.
+    pub search_max_bytes: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            record_max_bytes: 8 << 20,
+            message_held_max_bytes: (1 << 20) + 4096,
+            search_held_max_bytes: 4 << 20,
+            search_max_bytes: 16 << 20,
+        }
+    }
+}
+
+/// What is known of a message while it passes.
+#[derive(Debug, Clone, Copy)]
+pub struct Message {
+    /// The frame with its first byte (of the record mark, over TCP).
+    pub first: Descriptor,
+    /// Where in that frame.
+    pub first_offset: usize,
+    /// The frame whose arrival completed what came so far.
+    pub last: Descriptor,
+    /// Bytes so far, marks excluded, missing ones included.
+    pub len: usize,
+    /// Of them missing.
+    pub missing: usize,
+    /// Its last bytes were seen, or the frame that had them (a snap length cuts frames, not messages).
+    pub ended: bool,
+}
+
+impl Message {
+    fn begin(chunk: &Chunk<'_>) -> Self {
+        let first = *chunk.descriptor();
+        Self {
+            first,
+            first_offset: chunk.offset_in_frame(),
+            last: first,
+            len: 0,
+            missing: 0,
+            ended: true,
+        }
+    }
+
+    fn touch(&mut self, chunk: &Chunk<'_>) {
+        if chunk.descriptor().ordinal > self.last.ordinal {
+            self.last = *chunk.descriptor();
+        }
+        self.ended = chunk
+            .missing()
+            .is_none_or(|cause| cause == Cause::SnapLength);
+    }
+}
+
+/// What a sink wants of a message next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// Ask again when this many bytes of it have come, or all.
+    More(usize),
+    /// Ask again when all of it has come.
+    Whole,
+    /// Pass all bytes from this place in the message on, as they come.
+    Data(usize),
+    /// Nothing but its end.
+    End,
+    /// This is no RPC message.
+    Refuse,
+}
+
+/// Takes the messages of a direction.
+pub trait MessageSink {
+    /// The message as far as it has come. `done`: nothing more will come of it. After [`Want::Data`],
+    /// [`Want::End`] and [`Want::Refuse`] it is not called again for the message.
+    fn on_head(
+        &mut self,
+        message: &Message,
+        head: &[Piece<'_>],
+        done: bool,
+        counters: &mut Counters,
+    ) -> Want;
+    /// Bytes or a hole behind the place that [`Want::Data`] named.
+    fn on_data(&mut self, chunk: Chunk<'_>, counters: &mut Counters);
+    /// The message has ended.
+    fn on_end(&mut self, message: &Message, counters: &mut Counters);
+    /// Whether a message of this kind with this xid would find its other half.
+    fn agrees(&mut self, xid: u32, is_call: bool) -> bool;
+}
+
+/// One direction of a TCP connection.
+#[derive(Debug, Default)]
+pub struct Records {
+    mode: Mode,
+    /// The bytes of a mark that is not complete yet.
+    mark: [u8; 4],
+    mark_len: usize,
+    fragment_left: usize,
+    fragment_last: bool,
+    /// Nothing was accepted in this direction yet.
+    proven: bool,
+    message: Option<Open>,
+    search: Option<Box<Search>>,
+    /// What is held, drawn on the memory budget.
+    lease: Option<Lease>,
+    leased: usize,
+}
+
+type Pieces<'a> = SmallVec<[Piece<'a>; 8]>;
+
+/// Why a message is none.
+struct NoMessage {
+    /// All its bytes were there.
+    whole: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Unknown,
+    Fast,
+    Slow,
+    NotRpc,
+}
+
+/// A message that has begun.
+#[derive(Debug)]
+struct Open {
+    message: Message,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Head {
+        held: Vec<Range>,
+        held_bytes: usize,
+        need: usize,
+    },
+    Data,
+    Rest,
+}
+
+impl Records {
+    /// Takes the next bytes or the next hole. `after_syn`: they are the first of the connection.
+    pub fn on_stream<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        budget: &Budget,
+        after_syn: bool,
+        chunk: Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        if self.mode == Mode::Unknown {
+            self.mode = if after_syn { Mode::Fast } else { Mode::Slow };
+        }
+        match self.mode {
+            Mode::Fast => self.walk(config, chunk, sink, counters),
+            Mode::Slow => self.push_search(config, chunk, counters),
+            Mode::Unknown | Mode::NotRpc => return,
+        }
+        if self.mode == Mode::Slow {
+            self.search(config, sink, counters);
+        }
+        if self.held_bytes() != self.leased {
+            self.draw(config, budget, sink, counters);
+        }
+    }
+
+    /// The other direction has moved: a candidate may have found its other half.
+    pub fn reconsider<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        if let Some(search) = &mut self.search {
+            search.look_again();
+            self.search(config, sink, counters);
+        }
+    }
+
+    /// The other direction has a message with this xid whose other half it misses. True if it was
+    /// found here, and has now been delivered.
+    pub fn on_agreement<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        xid: u32,
+        is_call: bool,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> bool {
+        let found = self
+            .search
+            .as_ref()
+            .and_then(|search| search.find(xid, is_call));
+        if let Some(at) = found {
+            self.accept(config, at, sink, counters);
+        }
+        found.is_some()
+    }
+
+    /// Whether a candidate of this kind with this xid waits to be accepted.
+    pub fn has_candidate(&self, xid: u32, is_call: bool) -> bool {
+        self.search
+            .as_ref()
+            .is_some_and(|search| search.find(xid, is_call).is_some())
+    }
+
+    /// Nothing more will come.
+    pub fn finish<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        while let Some(search) = &mut self.search
+            && let Some(at) = search.chained(true)
+        {
+            self.accept(config, at, sink, counters);
+        }
+        self.leave_search(counters);
+        if self.mode == Mode::Fast {
+            self.cut_message(sink, counters);
+        }
+        self.mode = Mode::NotRpc;
+    }
+
+    /// True once a message was accepted.
+    pub fn is_rpc(&self) -> bool {
+        self.proven
+    }
+
+    /// Copies what is held out of its blocks; returns how many ranges.
+    pub fn spill(&mut self) -> usize {
+        let searched = self.search.as_mut().map_or(0, |search| search.spill());
+        let held = match &mut self.message {
+            Some(Open {
+                stage: Stage::Head { held, .. },
+                ..
+            }) => held
+                .iter_mut()
+                .filter_map(|range| (range.spill() > 0).then_some(()))
+                .count(),
+            _ => 0,
+        };
+        searched + held
+    }
+
+    /// True if it holds ranges of frames.
+    pub fn holds(&self) -> bool {
+        self.search.is_some()
+            || matches!(&self.message, Some(Open { stage: Stage::Head { held, .. }, .. }) if !held.is_empty())
+    }
+
+    /// Fast mode.
+    fn walk<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        mut chunk: Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        while !chunk.is_empty() {
+            if self.fragment_left == 0 {
+                if chunk.missing().is_some() {
+                    return self.lose(config, chunk, sink, counters);
+                }
+                let take = (4 - self.mark_len).min(chunk.len());
+                if self.mark_len == 0 && self.message.is_none() {
+                    self.begin(&chunk);
+                }
+                self.mark[self.mark_len..self.mark_len + take]
+                    .copy_from_slice(&chunk.bytes()[..take]);
+                self.mark_len += take;
+                self.touch(&chunk);
+                if self.mark_len < 4 {
+                    return;
+                }
+                let mark = u32::from_be_bytes(self.mark);
+                self.mark_len = 0;
+                self.fragment_left = (mark & !LAST_FRAGMENT) as usize;
+                self.fragment_last = mark & LAST_FRAGMENT != 0;
+                // A record of nothing at all is legal only as the end of one that has begun.
+                let empty = self.fragment_left == 0
+                    && self
+                        .message
+                        .as_ref()
+                        .is_none_or(|open| open.message.len == 0);
+                if self.fragment_left > config.record_max_bytes || empty {
+                    self.fragment_left = 0;
+                    if !self.proven
+                        && self
+                            .message
+                            .as_ref()
+                            .is_none_or(|open| open.message.len == 0)
+                    {
+                        self.message = None;
+                        self.mode = Mode::NotRpc;
+                        return;
+                    }
+                    return self.lose(config, chunk, sink, counters);
+                }
+                counters.add(Counter::RpcBytes, 4);
+                chunk = chunk.from(take);
+                if self.fragment_left > 0 {
+                    continue;
+                }
+            }
+            let take = self.fragment_left.min(chunk.len());
+            self.fragment_left -= take;
+            let part = chunk.part(0, take);
+            chunk = chunk.from(take);
+            let done = self.fragment_left == 0 && self.fragment_last;
+            if let Err(NoMessage { whole }) = self.message_bytes(config, part, done, sink, counters)
+            {
+                self.message = None;
+                if whole && !self.proven {
+                    // The first bytes of the connection are there and no RPC: it is something else.
+                    self.mode = Mode::NotRpc;
+                    return;
+                }
+                // The next header may lie in what was taken for a part of this record.
+                self.lose(config, part, sink, counters);
+                return self.push_search(config, chunk, counters);
+            }
+        }
+    }
+
+    fn begin(&mut self, chunk: &Chunk<'_>) {
+        self.message = Some(Open {
+            message: Message::begin(chunk),
+            stage: Stage::Head {
+                held: Vec::new(),
+                held_bytes: 0,
+                need: HEAD - 4,
+            },
+        });
+    }
+
+    fn touch(&mut self, chunk: &Chunk<'_>) {
+        if let Some(open) = &mut self.message {
+            open.message.touch(chunk);
+        }
+    }
+
+    /// Takes bytes of the message.
+    fn message_bytes<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        part: Chunk<'_>,
+        done: bool,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Result<(), NoMessage> {
+        self.touch(&part);
+        let proven = self.proven;
+        let Some(open) = &mut self.message else {
+            return Err(NoMessage { whole: false });
+        };
+        open.message.len += part.len();
+        if part.missing().is_some() {
+            open.message.missing += part.len();
+        }
+        counters.add(Counter::RpcBytes, part.len() as u64);
+        match &mut open.stage {
+            Stage::Rest => {}
+            Stage::Data => {
+                if !part.is_empty() {
+                    sink.on_data(part, counters);
+                }
+            }
+            Stage::Head {
+                held,
+                held_bytes,
+                need,
+            } => {
+                let len = *held_bytes + part.len();
+                let full = len > config.message_held_max_bytes;
+                if len < *need && !done && !full {
+                    if !part.is_empty() {
+                        held.push(part.hold());
+                        *held_bytes = len;
+                    }
+                    return Ok(());
+                }
+                if full && !done {
+                    counters.count(Counter::MessageLimit);
+                }
+                let mut held = std::mem::take(held);
+                let none = NoMessage {
+                    whole: open.message.missing == 0,
+                };
+                let want = {
+                    let pieces: Pieces<'_> = held
+                        .iter()
+                        .map(Range::chunk)
+                        .chain([part])
+                        .map(|chunk| chunk.piece())
+                        .collect();
+                    if !proven && !is_message(&pieces) {
+                        return Err(none);
+                    }
+                    sink.on_head(&open.message, &pieces, done || full, counters)
+                };
+                open.stage = match want {
+                    Want::Refuse => return Err(none),
+                    Want::More(_) | Want::Whole if !done && !full => {
+                        let need = match want {
+                            Want::More(need) => need.max(len + 1),
+                            _ => usize::MAX,
+                        };
+                        held.push(part.hold());
+                        Stage::Head {
+                            held,
+                            held_bytes: len,
+                            need,
+                        }
+                    }
+                    Want::Data(from) => {
+                        pass_on(
+                            held.iter().map(Range::chunk).chain([part]),
+                            from,
+                            sink,
+                            counters,
+                        );
+                        Stage::Data
+                    }
+                    Want::More(_) | Want::Whole | Want::End => Stage::Rest,
+                };
+                self.proven = true;
+            }
+        }
+        if done {
+            self.end_message(sink, counters);
+        }
+        Ok(())
+    }
+
+    fn end_message<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
+        if let Some(open) = self.message.take()
+            && !matches!(open.stage, Stage::Head { .. })
+        {
+            sink.on_end(&open.message, counters);
+        }
+    }
+
+    /// Ends a message whose rest was lost: what came of it is still good.
+    fn cut_message<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
+        let Some(mut open) = self.message.take() else {
+            return;
+        };
+        open.message.ended = false;
+        if let Stage::Head { held, .. } = &open.stage {
+            let pieces: Pieces<'_> = held.iter().map(|range| range.chunk().piece()).collect();
+            if open.message.len < 8 || !(self.proven || is_message(&pieces)) {
+                return;
+            }
+            match sink.on_head(&open.message, &pieces, true, counters) {
+                Want::Refuse => return,
+                Want::Data(from) => pass_on(held.iter().map(Range::chunk), from, sink, counters),
+                _ => {}
+            }
+            self.proven = true;
+        }
+        sink.on_end(&open.message, counters);
+    }
+
+    /// The place of the next mark is lost.
+    #[cold]
+    fn lose<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        rest: Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        self.cut_message(sink, counters);
+        self.fragment_left = 0;
+        self.mark_len = 0;
+        self.mode = Mode::Slow;
+        self.push_search(config, rest, counters);
+    }
+
+    fn push_search(&mut self, config: &Config, chunk: Chunk<'_>, counters: &mut Counters) {
+        let search = self.search.get_or_insert_with(Box::default);
+        if !chunk.is_empty() {
+            search.push(chunk, config.record_max_bytes);
+            counters.add(
+                Counter::CandidatesRejected,
+                std::mem::take(&mut search.rejected),
+            );
+        }
+    }
+
+    fn search<S: MessageSink>(&mut self, config: &Config, sink: &mut S, counters: &mut Counters) {
+        while let Some(search) = &mut self.search {
+            let accepted = search
+                .agreed(|xid, is_call| sink.agrees(xid, is_call))
+                .or_else(|| search.chained(false));
+            if let Some(at) = accepted {
+                self.accept(config, at, sink, counters);
+            } else if search.held_bytes > config.search_held_max_bytes {
+                self.decide(config, sink, counters);
+            } else {
+                if !self.proven
+                    && search.scanned_bytes > config.search_max_bytes
+                    && !search.has_candidates()
+                {
+                    self.mode = Mode::NotRpc;
+                    self.leave_search(counters);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Too much is held: decides on the earliest candidate by what is known.
+    fn decide<S: MessageSink>(&mut self, config: &Config, sink: &mut S, counters: &mut Counters) {
+        let Some(search) = &mut self.search else {
+            return;
+        };
+        match search.chained(true) {
+            Some(at) => self.accept(config, at, sink, counters),
+            None => search.drop_first(),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let searched = self.search.as_ref().map_or(0, |search| search.held_bytes);
+        let head = match &self.message {
+            Some(Open {
+                stage: Stage::Head { held_bytes, .. },
+                ..
+            }) => *held_bytes,
+            _ => 0,
+        };
+        searched + head
+    }
+
+    /// Draws what is held on the budget; what does not fit is decided or cut at once.
+    fn draw<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        budget: &Budget,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        loop {
+            let held = self.held_bytes();
+            if self.lease.is_none() {
+                self.lease = budget.lease(0);
+            }
+            if self.lease.as_mut().is_some_and(|lease| lease.resize(held)) {
+                self.leased = held;
+                return;
+            }
+            counters.count(Counter::HeldLimit);
+            match &self.search {
+                Some(search) if search.has_candidates() => self.decide(config, sink, counters),
+                Some(_) => return,
+                None => {
+                    self.cut_message(sink, counters);
+                    // Its remaining bytes pass by as those of a message that nobody wants.
+                    self.message = None;
+                    self.mode = Mode::Slow;
+                }
+            }
+        }
+    }
+
+    fn accept<S: MessageSink>(
+        &mut self,
+        config: &Config,
+        at: usize,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        let Some(mut search) = self.search.take() else {
+            return;
+        };
+        let ranges = search.accept(at);
+        counters.add(Counter::CandidatesRejected, search.rejected);
+        counters.count(Counter::Resynchronised);
+        self.mode = Mode::Fast;
+        self.proven = true;
+        for range in &ranges {
+            match self.mode {
+                Mode::Fast => self.walk(config, range.chunk(), sink, counters),
+                _ => self.push_search(config, range.chunk(), counters),
+            }
+        }
+    }
+
+    fn leave_search(&mut self, counters: &mut Counters) {
+        if let Some(search) = self.search.take() {
+            counters.add(Counter::CandidatesRejected, search.rejected);
+        }
+    }
+}
+
+/// A datagram as one message; false if it is none.
+pub fn on_datagram<S: MessageSink>(
+    chunks: &[Chunk<'_>],
+    sink: &mut S,
+    counters: &mut Counters,
+) -> bool {
+    let Some(first) = chunks.first() else {
+        return false;
+    };
+    let mut message = Message::begin(first);
+    for chunk in chunks {
+        message.touch(chunk);
+        message.len += chunk.len();
+        message.missing += if chunk.missing().is_some() {
+            chunk.len()
+        } else {
+            0
+        };
+    }
+    let pieces: Pieces<'_> = chunks.iter().map(Chunk::piece).collect();
+    if !is_message(&pieces) {
+        return false;
+    }
+    match sink.on_head(&message, &pieces, true, counters) {
+        Want::Refuse => return false,
+        Want::Data(from) => pass_on(chunks.iter().copied(), from, sink, counters),
+        Want::More(_) | Want::Whole | Want::End => {}
+    }
+    sink.on_end(&message, counters);
+    counters.add(Counter::RpcBytes, message.len as u64);
+    true
+}
+
+/// Gives a sink what lies behind the first `from` bytes of a message.
+fn pass_on<'a, S: MessageSink>(
+    chunks: impl Iterator<Item = Chunk<'a>>,
+    from: usize,
+    sink: &mut S,
+    counters: &mut Counters,
+) {
+    let mut skip = from;
+    for chunk in chunks {
+        let skipped = skip.min(chunk.len());
+        skip -= skipped;
+        if skipped < chunk.len() {
+            sink.on_data(chunk.from(skipped), counters);
+        }
+    }
+}
+
+/// Whether the first words of a message can be a call's or a reply's.
+fn is_message(head: &[Piece<'_>]) -> bool {
+    let mut cursor = Cursor::new(head);
+    let len = cursor.remaining();
+    let mut word = || cursor.u32();
+    let (Some(_xid), Some(kind)) = (word(), word()) else {
+        return false;
+    };
+    let words = [word(), word(), word(), word()];
+    match (kind, words) {
+        (
+            0,
+            [
+                Some(rpc_version),
+                Some(program),
+                Some(version),
+                Some(procedure),
+            ],
+        ) => plausible_call(rpc_version, program, version, procedure),
+        // A rejection may be only five words long.
+        (1, [Some(state), Some(third), fourth, fifth]) => plausible_reply(
+            kind,
+            state,
+            third,
+            fourth.unwrap_or(0),
+            fifth.unwrap_or(0),
+            len,
+        ),
+        _ => false,
+    }
+}
