@@ -1,0 +1,288 @@
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a run folder cannot be made or written. Each says where and what to do about it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// The path is taken.
+    #[error("{} exists already: choose another folder with -o, or replace the trace in it with --force", path.display())]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// `--force`, but what is there is not a trace alone.
+    #[error("{} is not part of a trace, so --force does not delete it: choose another folder with -o", path.display())]
+    Foreign {
+        /// What does not belong to a trace.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("{}: cannot {action}: {error}; {}", path.display(), way_out(error))]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        error: Arc<io::Error>,
+    },
+}
+
+impl FolderError {
+    pub(crate) fn io(path: &Path, action: &'static str, error: io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            action,
+            error: Arc::new(error),
+        }
+    }
+}
+
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space, or write elsewhere with -o"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "write where you may with -o"
+        }
+        io::ErrorKind::NotFound => "create the folder above it, or write elsewhere with -o",
+        _ => "write elsewhere with -o",
+    }
+}
+
+/// The folder that a run leaves: tables of parts, and `trace.json`.
+///
+/// A file is complete under its name or not there: it is written under a name that ends in `.tmp`, which
+/// readers of `*.parquet` do not see, and renamed.
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+const MANIFEST: &str = "trace.json";
+
+impl RunFolder {
+    /// A new, empty folder. With `force` an existing one is emptied first, if it holds a trace and nothing else.
+    pub fn create(path: &Path, force: bool) -> Result<Self, FolderError> {
+        match DirBuilder::new().create(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !force => {
+                return Err(FolderError::Exists {
+                    path: path.to_owned(),
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove_trace(path)?,
+            Err(error) => return Err(FolderError::io(path, "create the folder", error)),
+        }
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file of the folder as a whole, in place of an older one. Once this returns, it outlives a
+    /// loss of power.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
+        write_whole(&self.path.join(name), bytes)?;
+        let folder = File::open(&self.path).and_then(|folder| folder.sync_all());
+        folder.map_err(|error| FolderError::io(&self.path, "write the folder", error))
+    }
+}
+
+/// Writes `path` under a temporary name, and renames it when its bytes are on the disk.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    let written = File::create(&temporary)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .map_err(|error| ("write the file", error))
+        .and_then(|()| fs::rename(&temporary, path).map_err(|error| ("rename the file", error)));
+    written.map_err(|(action, error)| {
+        // The first error is the one to tell; a temporary file that cannot be removed is seen by nobody.
+        let _ = fs::remove_file(&temporary);
+        FolderError::io(path, action, error)
+    })
+}
+
+/// Empties a folder that holds a trace, or nothing. Touches nothing at all if anything else is in it.
+fn remove_trace(path: &Path) -> Result<(), FolderError> {
+    let foreign = |path: &Path| FolderError::Foreign {
+        path: path.to_owned(),
+    };
+    let (mut files, mut folders, mut traced) = (Vec::new(), Vec::new(), false);
+    for (entry, name, is_folder) in entries(path)? {
+        if !is_folder && matches!(name.as_str(), MANIFEST | "trace.json.tmp") {
+            traced |= name == MANIFEST;
+            files.push(entry);
+        } else if is_folder {
+            for (part, name, is_folder) in entries(&entry)? {
+                if is_folder || !is_part(&name) {
+                    return Err(foreign(&part));
+                }
+                files.push(part);
+            }
+            folders.push(entry);
+        } else {
+            return Err(foreign(&entry));
+        }
+    }
+    let empty = files.is_empty() && folders.is_empty();
+    if !traced && !empty {
+        return Err(foreign(path));
+    }
+    // The manifest goes last: what an interruption leaves can still be told for a trace.
+    files.sort_by_key(|file| file.file_name().is_some_and(|name| name == MANIFEST));
+    let remove = |action, result: io::Result<()>, path: &Path| {
+        result.map_err(|error| FolderError::io(path, action, error))
+    };
+    let (parts, manifest) = files.split_at(files.len() - usize::from(traced));
+    for part in parts {
+        remove("remove the file", fs::remove_file(part), part)?;
+    }
+    for folder in &folders {
+        remove("remove the folder", fs::remove_dir(folder), folder)?;
+    }
+    for manifest in manifest {
+        remove("remove the file", fs::remove_file(manifest), manifest)?;
+    }
+    Ok(())
+}
+
+/// Path, name and whether it is a folder (not a link to one), of each entry.
+fn entries(folder: &Path) -> Result<Vec<(PathBuf, String, bool)>, FolderError> {
+    let read = || -> io::Result<_> {
+        fs::read_dir(folder)?
+            .map(|entry| {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                Ok((entry.path(), name, entry.file_type()?.is_dir()))
+            })
+            .collect()
+    };
+    read().map_err(|error| FolderError::io(folder, "read the folder", error))
+}
+
+/// `part-000000.parquet`, complete or not.
+fn is_part(name: &str) -> bool {
+    let name = name.strip_suffix(".tmp").unwrap_or(name);
+    name.strip_prefix("part-")
+        .and_then(|rest| rest.strip_suffix(".parquet"))
+        .is_some_and(|index| index.len() >= 6 && index.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(parent: &Path) -> PathBuf {
+        let path = parent.join("run");
+        let folder = RunFolder::create(&path, false).expect("created");
+        folder.replace(MANIFEST, b"{}").expect("written");
+        fs::create_dir(path.join("operations")).expect("created");
+        fs::write(path.join("operations/part-000000.parquet"), b"x").expect("written");
+        fs::write(path.join("operations/part-000001.parquet.tmp"), b"x").expect("written");
+        path
+    }
+
+    #[test]
+    fn an_existing_folder_is_refused_and_a_trace_replaced_by_force() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = trace(parent.path());
+        let error = RunFolder::create(&path, false)
+            .expect_err("exists")
+            .to_string();
+        assert!(
+            error.contains("run exists already") && error.contains("--force"),
+            "{error}"
+        );
+        RunFolder::create(&path, true).expect("replaced");
+        assert_eq!(fs::read_dir(&path).expect("there").count(), 0);
+        RunFolder::create(&path, true).expect("an empty folder holds nothing to lose");
+    }
+
+    #[test]
+    fn force_deletes_nothing_that_is_not_a_trace() {
+        let parent = tempfile::tempdir().expect("a folder");
+        for foreign in [
+            "notes.txt",
+            "operations/mine.parquet",
+            "operations/part-1.parquet",
+        ] {
+            let path = trace(parent.path());
+            fs::write(path.join(foreign), b"precious").expect("written");
+            let error = RunFolder::create(&path, true)
+                .expect_err("foreign")
+                .to_string();
+            assert!(error.contains(foreign), "{error}");
+            assert!(path.join(foreign).exists());
+            assert!(
+                path.join("operations/part-000000.parquet").exists(),
+                "nothing is touched"
+            );
+            fs::remove_dir_all(&path).expect("removed");
+        }
+        let path = trace(parent.path());
+        fs::remove_file(path.join(MANIFEST)).expect("removed");
+        assert!(
+            RunFolder::create(&path, true).is_err(),
+            "no trace.json, no trace"
+        );
+        let file = parent.path().join("file");
+        fs::write(&file, b"precious").expect("written");
+        assert!(RunFolder::create(&file, true).is_err());
+        assert_eq!(fs::read(&file).expect("there"), b"precious");
+    }
+
+    #[test]
+    fn a_folder_that_is_linked_is_not_followed() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = trace(parent.path());
+        let elsewhere = parent.path().join("elsewhere");
+        fs::create_dir(&elsewhere).expect("created");
+        fs::write(elsewhere.join("part-000000.parquet"), b"precious").expect("written");
+        std::os::unix::fs::symlink(&elsewhere, path.join("nfs")).expect("linked");
+        assert!(RunFolder::create(&path, true).is_err());
+        assert!(elsewhere.join("part-000000.parquet").exists());
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = RunFolder::create(&parent.path().join("run"), false).expect("created");
+        folder.replace(MANIFEST, b"long old text").expect("written");
+        folder.replace(MANIFEST, b"new").expect("written");
+        assert_eq!(
+            fs::read(folder.path().join(MANIFEST)).expect("there"),
+            b"new"
+        );
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 1);
+    }
+
+    #[test]
+    fn errors_say_what_where_and_the_way_out() {
+        let missing = Path::new("/nonexistent/run");
+        let error = RunFolder::create(missing, false)
+            .expect_err("no parent")
+            .to_string();
+        assert!(
+            error.starts_with("/nonexistent/run: cannot create the folder: "),
+            "{error}"
+        );
+        assert!(
+            error.ends_with("create the folder above it, or write elsewhere with -o"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+use std::fs;
+use std::thread;
+
+/// What a result should say of the machine that it was made on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MachineFacts {
+    /// Cores that this process may use (affinity and cgroup quota counted).
+    pub cores: Option<u64>,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Model of the processor.
+    pub cpu_model: Option<String>,
+}
+
+impl MachineFacts {
+    /// Asks the machine; what it does not say stays `None`.
+    pub fn read() -> Self {
+        let cores = thread::available_parallelism();
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
+        Self {
+            cores: cores.ok().map(|cores| cores.get() as u64),
+            memory_bytes: kib_field(&read("/proc/meminfo"), "MemTotal"),
+            kernel: kernel.ok().map(|release| release.trim().to_owned()),
+            cpu_model: field(&read("/proc/cpuinfo"), "model name").map(str::to_owned),
+        }
+    }
+}
+
+/// Memory of this process, for `--stats`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryUse {
+    /// The most that was ever resident (`VmHWM`): mapped and cached files count too.
+    pub peak_bytes: Option<u64>,
+    /// Resident now and not backed by a file (`RssAnon`): what it allocated.
+    pub anonymous_bytes: Option<u64>,
+}
+
+impl MemoryUse {
+    /// Asks the kernel.
+    pub fn read() -> Self {
+        let status = read("/proc/self/status");
+        Self {
+            peak_bytes: kib_field(&status, "VmHWM"),
+            anonymous_bytes: kib_field(&status, "RssAnon"),
+        }
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The value of the first line `name : value`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// Bytes of a line `name: 123 kB`.
+fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let number = field(text, name)?.strip_suffix("kB")?;
+    number.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_proc_files_are_read() {
+        let text = "MemTotal:       16 kB\nmodel name\t: A CPU @ 2: GHz\nodd\n";
+        assert_eq!(kib_field(text, "MemTotal"), Some(16_384));
+        assert_eq!(field(text, "model name"), Some("A CPU @ 2: GHz"));
+        assert_eq!(kib_field(text, "model name"), None);
+        assert_eq!(field(text, "absent"), None);
+    }
+
+    #[test]
+    fn this_machine_says_something() {
+        let facts = MachineFacts::read();
+        assert!(facts.cores.is_some_and(|cores| cores > 0));
+        assert!(facts.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
+        assert!(facts.kernel.is_some_and(|release| !release.is_empty()));
+        let used = MemoryUse::read();
+        assert!(used.peak_bytes >= used.anonymous_bytes);
+        assert!(used.anonymous_bytes.is_some_and(|bytes| bytes > 0));
+    }
+}

@@ -1,0 +1,260 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::folder::{FolderError, RunFolder, write_whole};
+
+/// Parts that wait for the disk before [`PartWriter::submit`] does: at some 10 MiB each, what a slow disk may
+/// hold in memory. A guess.
+const QUEUED_MAX: usize = 4;
+
+/// Writes parts into a run folder on a thread of its own, so that encoding does not wait for the disk.
+///
+/// After an error no further part is written: complete parts stay, and the first error is the answer to the
+/// next [`submit`](Self::submit) and to [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct PartWriter {
+    // `None` once finished: closing the channel ends the thread.
+    queue: Option<SyncSender<QueuedPart>>,
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct QueuedPart {
+    table: String,
+    file: String,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    error: Mutex<Option<FolderError>>,
+    queued_bytes: AtomicUsize,
+}
+
+impl Shared {
+    fn error(&self) -> Option<FolderError> {
+        // A poisoned lock still holds a whole value: it is only ever assigned.
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        error.clone()
+    }
+}
+
+impl PartWriter {
+    /// A writer into `folder`.
+    pub fn start(folder: &RunFolder) -> Result<Self, FolderError> {
+        let (sender, receiver) = sync_channel(QUEUED_MAX);
+        let shared = Arc::new(Shared::default());
+        let path = folder.path().to_owned();
+        let thread = thread::Builder::new().name("output".to_owned()).spawn({
+            let (path, shared) = (path.clone(), Arc::clone(&shared));
+            move || write_parts(&path, &receiver, &shared)
+        });
+        let thread = thread
+            .map_err(|error| FolderError::io(&path, "start the thread that writes", error))?;
+        Ok(Self {
+            queue: Some(sender),
+            thread: Some(thread),
+            shared,
+        })
+    }
+
+    /// Queues a part, `TABLE/FILE`; waits while the queue is full.
+    pub fn submit(&mut self, table: &str, file: &str, bytes: Vec<u8>) -> Result<(), FolderError> {
+        if let Some(error) = self.shared.error() {
+            return Err(error);
+        }
+        // Relaxed: a figure for the budget, which orders nothing.
+        self.shared
+            .queued_bytes
+            .fetch_add(bytes.len(), Ordering::Relaxed);
+        let part = QueuedPart {
+            table: table.to_owned(),
+            file: file.to_owned(),
+            bytes,
+        };
+        let queue = self.queue.as_ref().expect("open until finished");
+        queue
+            .send(part)
+            .expect("the thread receives until the queue is closed");
+        Ok(())
+    }
+
+    /// Bytes of parts that are not on the disk yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.shared.queued_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until everything is written; the first error, if there was one.
+    pub fn finish(mut self) -> Result<(), FolderError> {
+        self.close();
+        match self.shared.error() {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    fn close(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("writing parts does not panic");
+        }
+    }
+}
+
+impl Drop for PartWriter {
+    /// What was submitted is written, also when a run ends early.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn write_parts(folder: &Path, queue: &Receiver<QueuedPart>, shared: &Shared) {
+    for part in queue {
+        let len = part.bytes.len();
+        if shared.error().is_none()
+            && let Err(error) = write_part(folder.join(&part.table), part)
+        {
+            *shared.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+        shared.queued_bytes.fetch_sub(len, Ordering::Relaxed);
+    }
+}
+
+fn write_part(table: PathBuf, part: QueuedPart) -> Result<(), FolderError> {
+    fs::create_dir_all(&table)
+        .map_err(|error| FolderError::io(&table, "create the folder", error))?;
+    write_whole(&table.join(part.file), &part.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn folder(parent: &Path) -> RunFolder {
+        RunFolder::create(&parent.join("run"), false).expect("created")
+    }
+
+    #[test]
+    fn parts_appear_whole_under_their_names() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = folder(parent.path());
+        let mut writer = PartWriter::start(&folder).expect("started");
+        for index in 0..20_u8 {
+            let file = format!("part-{index:06}.parquet");
+            writer
+                .submit("nfs", &file, vec![index; 1000])
+                .expect("no error");
+        }
+        let shared = Arc::clone(&writer.shared);
+        writer.finish().expect("written");
+        assert_eq!(shared.queued_bytes.load(Ordering::Relaxed), 0);
+        let table = folder.path().join("nfs");
+        assert_eq!(fs::read_dir(&table).expect("there").count(), 20);
+        let last = fs::read(table.join("part-000019.parquet")).expect("there");
+        assert_eq!(last, vec![19; 1000]);
+    }
+
+    #[test]
+    fn the_first_error_is_remembered_and_ends_the_output() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = folder(parent.path());
+        // Where the table's folder should be is a file.
+        fs::write(folder.path().join("nfs"), b"").expect("written");
+        let mut writer = PartWriter::start(&folder).expect("started");
+        let mut submitted = Ok(());
+        for _ in 0..=QUEUED_MAX + 2 {
+            submitted =
+                submitted.and_then(|()| writer.submit("nfs", "part-000000.parquet", vec![1]));
+        }
+        assert!(
+            submitted.is_err(),
+            "known before the queue was filled twice"
+        );
+        writer
+            .submit("files", "part-000000.parquet", vec![1])
+            .expect_err("remembered");
+        let error = writer.finish().expect_err("remembered").to_string();
+        assert!(error.contains("/nfs: cannot create the folder"), "{error}");
+        assert!(!folder.path().join("files").exists());
+    }
+
+    #[test]
+    fn parts_that_were_queued_before_an_error_are_not_written_after_it() {
+        let parent = tempfile::tempdir().expect("a folder");
+        fs::write(parent.path().join("nfs"), b"").expect("written");
+        let (sender, receiver) = sync_channel(2);
+        let shared = Shared::default();
+        for table in ["nfs", "files"] {
+            let part = QueuedPart {
+                table: table.to_owned(),
+                file: "part-000000.parquet".to_owned(),
+                bytes: Vec::new(),
+            };
+            sender.send(part).expect("room for both");
+        }
+        drop(sender);
+        write_parts(parent.path(), &receiver, &shared);
+        assert!(shared.error().is_some());
+        assert!(!parent.path().join("files").exists());
+    }
+
+    /// Mounts a file system of 64 KiB for the length of a test; `None` where that is not allowed.
+    struct Tiny<'a>(&'a Path);
+
+    impl<'a> Tiny<'a> {
+        fn mount(path: &'a Path) -> Option<Self> {
+            let mount = Command::new("mount")
+                .args(["-t", "tmpfs", "-o", "size=64k", "lineside-test"])
+                .arg(path)
+                .output();
+            mount
+                .is_ok_and(|output| output.status.success())
+                .then_some(Self(path))
+        }
+    }
+
+    impl Drop for Tiny<'_> {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg(self.0).status();
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_and_leaves_complete_parts_only() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let Some(_tiny) = Tiny::mount(parent.path()) else {
+            println!("SKIP: mounting a small tmpfs needs root");
+            return;
+        };
+        let folder = folder(parent.path());
+        let mut writer = PartWriter::start(&folder).expect("started");
+        writer
+            .submit("nfs", "part-000000.parquet", vec![1; 30_000])
+            .expect("fits");
+        // Whether this answer tells already is a matter of time.
+        let _ = writer.submit("nfs", "part-000001.parquet", vec![2; 90_000]);
+        let error = writer.finish().expect_err("full").to_string();
+        assert!(
+            error.contains("/run/nfs/part-000001.parquet: cannot write the file"),
+            "{error}"
+        );
+        assert!(
+            error.ends_with("; free some space, or write elsewhere with -o"),
+            "{error}"
+        );
+        let names = fs::read_dir(folder.path().join("nfs")).expect("there");
+        let names: Vec<_> = names
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        assert_eq!(names, ["part-000000.parquet"]);
+        fs::write(folder.path().join("fill"), vec![0; 28_000]).expect("fits");
+        assert!(folder.replace("trace.json", &[b'x'; 40_000]).is_err());
+    }
+}

@@ -1,0 +1,834 @@
+//! Rows to parts: a batch of columns at a time, one row group a part.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, Encoding as ParquetEncoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use crate::cell::ColumnType;
+use crate::columns::Columns;
+use crate::manifest::TableSummary;
+use crate::sink::RecordSink;
+use crate::tables::{
+    ChecksumColumns, ConnectionColumns, ConnectionRow, Encoding, FileColumns, FileRow, LossColumns,
+    LossRow, NfsColumns, NfsRow, OperationColumns, OperationRow, PacketColumns, PacketRow, Row,
+    Table,
+};
+
+/// Rows between two looks at how much text a batch holds: at [`crate::Text::BYTES_MAX`], each escaped to four
+/// bytes, that bounds what hostile names add between them.
+const ROWS_PER_CHECK: usize = 64;
+
+/// What to encode, and into how large parts.
+#[derive(Debug, Clone)]
+pub struct EncoderConfig {
+    /// The tables to write; rows of others are dropped.
+    pub tables: Vec<Table>,
+    /// Written into each part; the same as in `trace.json`.
+    pub trace_id: String,
+    /// Most rows in a part.
+    pub part_rows_max: usize,
+    /// Most rows in a part of `checksums`, whose rows are small.
+    pub checksum_part_rows_max: usize,
+    /// A part ends, whatever its rows, when its encoded bytes reach this.
+    pub part_bytes_max: usize,
+    /// Rows that are encoded at once.
+    pub batch_rows: usize,
+    /// A batch is encoded, whatever its rows, when its bytes reach this.
+    pub batch_bytes_max: usize,
+}
+
+impl EncoderConfig {
+    /// The usual limits: parts of some 10 MiB, which a crash can lose at most once per table.
+    pub fn new(tables: &[Table], trace_id: &str) -> Self {
+        Self {
+            tables: tables.to_vec(),
+            trace_id: trace_id.to_owned(),
+            part_rows_max: 262_144,
+            checksum_part_rows_max: 1_048_576,
+            part_bytes_max: 64 << 20,
+            batch_rows: 8_192,
+            batch_bytes_max: 8 << 20,
+        }
+    }
+}
+
+/// A complete Parquet file in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The table it belongs to.
+    pub table: Table,
+    /// Its place in the table, from 0: `part-000000.parquet`.
+    pub index: u64,
+    /// Rows in it.
+    pub rows: u64,
+    /// The file.
+    pub bytes: Vec<u8>,
+}
+
+impl Part {
+    /// Its file name.
+    pub fn file_name(&self) -> String {
+        format!("part-{:06}.parquet", self.index)
+    }
+}
+
+/// Who takes complete parts: a folder's output thread, a test.
+pub trait PartSink {
+    /// Why a part cannot be taken.
+    type Error;
+
+    /// Takes a part. After an error no further part comes.
+    fn part(&mut self, part: Part) -> Result<(), Self::Error>;
+}
+
+impl<E, F: FnMut(Part) -> Result<(), E>> PartSink for F {
+    type Error = E;
+
+    fn part(&mut self, part: Part) -> Result<(), E> {
+        self(part)
+    }
+}
+
+/// Why a trace could not be encoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError<E> {
+    /// The taker of parts refused one.
+    #[error(transparent)]
+    Sink(E),
+    /// A part could not be encoded.
+    #[error("table {}: rows could not be encoded: {error}", table.name())]
+    Encoding {
+        /// The table.
+        table: Table,
+        /// What the encoder said.
+        error: ParquetError,
+    },
+}
+
+/// What there is of each table that is written.
+pub type Summaries = Vec<(Table, TableSummary)>;
+
+/// Encodes rows as Parquet parts.
+///
+/// Each table begins with an empty part, since engines fail on a folder without any; rows are in the parts
+/// after it. After the first error rows are dropped; [`error`](Self::error) and [`finish`](Self::finish) tell it.
+pub struct TraceEncoder<P: PartSink> {
+    tables: Encoders,
+    output: Output<P>,
+}
+
+/// The tables that are written.
+struct Encoders {
+    operations: Option<TableEncoder<OperationColumns>>,
+    checksums: Option<TableEncoder<ChecksumColumns>>,
+    nfs: Option<TableEncoder<NfsColumns>>,
+    connections: Option<TableEncoder<ConnectionColumns>>,
+    files: Option<TableEncoder<FileColumns>>,
+    losses: Option<TableEncoder<LossColumns>>,
+    packets: Option<TableEncoder<PacketColumns>>,
+}
+
+/// Runs an expression for each table that is written.
+macro_rules! each_table {
+    ($tables:expr, $as:ident, $table:ident => $body:expr) => {
+        if let Some($table) = $tables.operations.$as() {
+            $body
+        }
+        if let Some($table) = $tables.checksums.$as() {
+            $body
+        }
+        if let Some($table) = $tables.nfs.$as() {
+            $body
+        }
+        if let Some($table) = $tables.connections.$as() {
+            $body
+        }
+        if let Some($table) = $tables.files.$as() {
+            $body
+        }
+        if let Some($table) = $tables.losses.$as() {
+            $body
+        }
+        if let Some($table) = $tables.packets.$as() {
+            $body
+        }
+    };
+}
+
+impl<P: PartSink> TraceEncoder<P> {
+    /// An encoder that has handed over the empty first part of each table.
+    pub fn new(config: &EncoderConfig, parts: P) -> Self {
+        let mut tables = Encoders {
+            operations: TableEncoder::new(config),
+            checksums: TableEncoder::new(config),
+            nfs: TableEncoder::new(config),
+            connections: TableEncoder::new(config),
+            files: TableEncoder::new(config),
+            losses: TableEncoder::new(config),
+            packets: TableEncoder::new(config),
+        };
+        let mut output = Output { parts, error: None };
+        each_table!(tables, as_mut, table => table.end_part(&mut output));
+        Self { tables, output }
+    }
+
+    /// Ends the part of every table that has rows in one: what was recorded so far can be read.
+    pub fn end_parts(&mut self) {
+        each_table!(self.tables, as_mut, table => table.end_rows(&mut self.output));
+    }
+
+    /// The first error.
+    pub fn error(&self) -> Option<&EncodeError<P::Error>> {
+        self.output.error.as_ref()
+    }
+
+    /// Rows, parts and bytes handed over so far, of each table that is written.
+    pub fn summaries(&self) -> Summaries {
+        let mut summaries = Vec::new();
+        each_table!(self.tables, as_ref, table => summaries.push((table.table(), table.summary)));
+        summaries
+    }
+
+    /// Estimate of the bytes held: batches, and the encoded pages of open parts.
+    pub fn held_bytes(&self) -> usize {
+        let mut bytes = 0;
+        each_table!(self.tables, as_ref, table => bytes += table.held_bytes());
+        bytes
+    }
+
+    /// Ends all parts and gives the sink back, or the first error.
+    pub fn finish(mut self) -> Result<(P, Summaries), EncodeError<P::Error>> {
+        self.end_parts();
+        let summaries = self.summaries();
+        match self.output.error {
+            None => Ok((self.output.parts, summaries)),
+            Some(error) => Err(error),
+        }
+    }
+}
+
+macro_rules! push {
+    ($encoder:ident, $table:ident, $row:ident) => {
+        if let Some(table) = &mut $encoder.tables.$table {
+            table.push($row, &mut $encoder.output);
+        }
+    };
+}
+
+impl<P: PartSink> RecordSink for TraceEncoder<P> {
+    fn wants(&self, table: Table) -> bool {
+        let mut wanted = false;
+        each_table!(self.tables, as_ref, encoder => wanted |= encoder.table() == table);
+        wanted && self.output.error.is_none()
+    }
+
+    fn operation(&mut self, row: &OperationRow) {
+        push!(self, operations, row);
+    }
+
+    fn checksums(&mut self, operation_id: i64, first_block: i64, sums: &[u64]) {
+        if let Some(table) = &mut self.tables.checksums {
+            table.push_run(operation_id, first_block, sums, &mut self.output);
+        }
+    }
+
+    fn nfs(&mut self, row: &NfsRow) {
+        push!(self, nfs, row);
+    }
+
+    fn connection(&mut self, row: &ConnectionRow) {
+        push!(self, connections, row);
+    }
+
+    fn file(&mut self, row: &FileRow) {
+        push!(self, files, row);
+    }
+
+    fn loss(&mut self, row: &LossRow) {
+        push!(self, losses, row);
+    }
+
+    fn packet(&mut self, row: &PacketRow) {
+        push!(self, packets, row);
+    }
+}
+
+/// The taker of parts, and the first thing that went wrong.
+struct Output<P: PartSink> {
+    parts: P,
+    error: Option<EncodeError<P::Error>>,
+}
+
+/// One table: a batch of columns, and the part that it goes to.
+struct TableEncoder<C: Columns> {
+    batch: C,
+    batch_rows: usize,
+    batch_bytes_max: usize,
+    part_rows_max: usize,
+    part_bytes_max: usize,
+    schema: SchemaRef,
+    options: ArrowWriterOptions,
+    writer: Option<ArrowWriter<Vec<u8>>>,
+    part_rows: usize,
+    summary: TableSummary,
+}
+
+impl<C: Columns> TableEncoder<C> {
+    fn new(config: &EncoderConfig) -> Option<Self> {
+        let table = C::Row::TABLE;
+        if !config.tables.contains(&table) {
+            return None;
+        }
+        let part_rows_max = match table {
+            Table::Checksums => config.checksum_part_rows_max,
+            _ => config.part_rows_max,
+        };
+        Some(Self {
+            batch: C::default(),
+            batch_rows: config.batch_rows.max(1),
+            batch_bytes_max: config.batch_bytes_max,
+            part_rows_max: part_rows_max.max(1),
+            part_bytes_max: config.part_bytes_max,
+            schema: schema(table),
+            options: ArrowWriterOptions::new()
+                .with_properties(properties(table, &config.trace_id))
+                .with_skip_arrow_metadata(true),
+            writer: None,
+            part_rows: 0,
+            summary: TableSummary::default(),
+        })
+    }
+
+    fn table(&self) -> Table {
+        C::Row::TABLE
+    }
+
+    fn held_bytes(&self) -> usize {
+        let writer = self.writer.as_ref();
+        self.batch.bytes() + writer.map_or(0, |writer| writer.memory_size() + writer.inner().len())
+    }
+
+    fn push<P: PartSink>(&mut self, row: &C::Row, output: &mut Output<P>) {
+        self.batch.push(row);
+        let rows = self.batch.rows();
+        let heavy =
+            || rows.is_multiple_of(ROWS_PER_CHECK) && self.batch.bytes() >= self.batch_bytes_max;
+        if rows >= self.room() || heavy() {
+            self.end_batch(output);
+        }
+    }
+
+    /// Rows that the batch may have: no more than the part has room for.
+    fn room(&self) -> usize {
+        self.batch_rows.min(self.part_rows_max - self.part_rows)
+    }
+
+    /// Encodes the batch, and ends the part if it is full.
+    fn end_batch<P: PartSink>(&mut self, output: &mut Output<P>) {
+        let rows = self.batch.rows();
+        let columns = self.batch.take();
+        if rows == 0 || output.error.is_some() {
+            return;
+        }
+        let write = || -> Result<usize, ParquetError> {
+            let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
+            let writer = match &mut self.writer {
+                Some(writer) => writer,
+                none => none.insert(open(&self.schema, &self.options)?),
+            };
+            writer.write(&batch)?;
+            Ok(writer.in_progress_size())
+        };
+        match write() {
+            Ok(bytes) => {
+                self.part_rows += rows;
+                if self.part_rows >= self.part_rows_max || bytes >= self.part_bytes_max {
+                    self.end_part(output);
+                }
+            }
+            Err(error) => self.fail(error, output),
+        }
+    }
+
+    /// Ends the batch, and the part if it has rows.
+    fn end_rows<P: PartSink>(&mut self, output: &mut Output<P>) {
+        self.end_batch(output);
+        if self.part_rows > 0 {
+            self.end_part(output);
+        }
+    }
+
+    /// Hands over the part, empty or not.
+    fn end_part<P: PartSink>(&mut self, output: &mut Output<P>) {
+        let rows = std::mem::take(&mut self.part_rows) as u64;
+        let writer = self.writer.take();
+        if output.error.is_some() {
+            return;
+        }
+        let writer = writer.map_or_else(|| open(&self.schema, &self.options), Ok);
+        let bytes = match writer.and_then(ArrowWriter::into_inner) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.fail(error, output),
+        };
+        let part_bytes = bytes.len() as u64;
+        let part = Part {
+            table: C::Row::TABLE,
+            index: self.summary.parts,
+            rows,
+            bytes,
+        };
+        match output.parts.part(part) {
+            Ok(()) => {
+                self.summary.rows += rows;
+                self.summary.parts += 1;
+                self.summary.bytes += part_bytes;
+            }
+            Err(error) => output.error = Some(EncodeError::Sink(error)),
+        }
+    }
+
+    #[cold]
+    fn fail<P: PartSink>(&mut self, error: ParquetError, output: &mut Output<P>) {
+        self.writer = None;
+        output.error = Some(EncodeError::Encoding {
+            table: C::Row::TABLE,
+            error,
+        });
+    }
+}
+
+impl TableEncoder<ChecksumColumns> {
+    /// Adds the sums of consecutive blocks without making rows of them.
+    fn push_run<P: PartSink>(
+        &mut self,
+        operation_id: i64,
+        first_block: i64,
+        mut sums: &[u64],
+        output: &mut Output<P>,
+    ) {
+        let mut block = first_block;
+        while !sums.is_empty() {
+            let count = sums.len().min(self.room() - self.batch.rows());
+            let (run, rest) = sums.split_at(count);
+            self.batch.operation_id.repeat(operation_id, count);
+            let blocks = (0..count).map(|place| block.wrapping_add(place as i64));
+            self.batch.block.extend(blocks);
+            let run = run.iter().map(|sum| sum.cast_signed());
+            self.batch.checksum.extend(run);
+            self.batch.advance(count);
+            block = block.wrapping_add(count as i64);
+            sums = rest;
+            if self.batch.rows() >= self.room() {
+                self.end_batch(output);
+            }
+        }
+    }
+}
+
+fn open(
+    schema: &SchemaRef,
+    options: &ArrowWriterOptions,
+) -> Result<ArrowWriter<Vec<u8>>, ParquetError> {
+    ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(schema), options.clone())
+}
+
+/// The Arrow schema of a table: what its Parquet schema is made from.
+fn schema(table: Table) -> SchemaRef {
+    let fields = table.columns().iter().map(|column| {
+        let data_type = match column.column_type {
+            ColumnType::Int64 => DataType::Int64,
+            ColumnType::Int32 => DataType::Int32,
+            ColumnType::Boolean => DataType::Boolean,
+            ColumnType::String => DataType::Utf8,
+            ColumnType::Bytes => DataType::Binary,
+        };
+        Field::new(column.name, data_type, column.null.is_some())
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// How a table is encoded and compressed, and what each part says of its trace.
+fn properties(table: Table, trace_id: &str) -> WriterProperties {
+    let metadata = [
+        ("lineside.schema_version", crate::SCHEMA_VERSION),
+        ("lineside.trace_id", trace_id),
+        ("lineside.checksum", crate::CHECKSUM),
+    ];
+    let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned()));
+    let zstd = ZstdLevel::try_new(1).expect("zstd has a level 1");
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(zstd))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_max_row_group_row_count(None)
+        .set_key_value_metadata(Some(metadata.to_vec()));
+    for column in table.columns() {
+        let path = || ColumnPath::from(column.name);
+        properties = match column.encoding {
+            Encoding::Dictionary => properties,
+            Encoding::Delta => properties
+                .set_column_dictionary_enabled(path(), false)
+                .set_column_encoding(path(), ParquetEncoding::DELTA_BINARY_PACKED),
+            Encoding::Plain => properties
+                .set_column_dictionary_enabled(path(), false)
+                .set_column_encoding(path(), ParquetEncoding::PLAIN)
+                .set_column_statistics_enabled(path(), EnabledStatistics::None),
+        };
+    }
+    properties.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::path::Path;
+    use std::process::Command;
+
+    use bytes::Bytes;
+    use lineside_time::Random;
+    use parquet::basic::{LogicalType, Type};
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cell::{Text, Word};
+    use crate::read::{PartReader, Value};
+    use crate::sample::SampleRow;
+
+    type Parts = Vec<Part>;
+
+    struct Collector(Parts);
+
+    impl PartSink for Collector {
+        type Error = Infallible;
+
+        fn part(&mut self, part: Part) -> Result<(), Infallible> {
+            self.0.push(part);
+            Ok(())
+        }
+    }
+
+    fn encoder(config: &EncoderConfig) -> TraceEncoder<Collector> {
+        TraceEncoder::new(config, Collector(Vec::new()))
+    }
+
+    fn parts(encoder: TraceEncoder<Collector>) -> Parts {
+        encoder.finish().expect("nothing fails").0.0
+    }
+
+    fn open_part(part: &Part) -> PartReader<Bytes> {
+        PartReader::open(Bytes::from(part.bytes.clone())).expect("a part")
+    }
+
+    /// All rows of a table, in the order of its parts.
+    fn values(parts: &Parts, table: Table) -> Vec<Vec<Value>> {
+        let columns: Vec<_> = table.columns().iter().map(|column| column.name).collect();
+        let mut all = Vec::new();
+        for part in parts.iter().filter(|part| part.table == table) {
+            let rows = open_part(part).rows(&columns).expect("all columns");
+            let before = all.len();
+            all.extend(rows.map(|row| row.expect("a row")));
+            assert_eq!((all.len() - before) as u64, part.rows);
+        }
+        all
+    }
+
+    fn small(batch_rows: usize, part_rows_max: usize) -> EncoderConfig {
+        EncoderConfig {
+            batch_rows,
+            part_rows_max,
+            checksum_part_rows_max: part_rows_max,
+            ..EncoderConfig::new(Table::ALL, "t-1")
+        }
+    }
+
+    fn rows<R: SampleRow>(random: &mut Random) -> Vec<R> {
+        (0..random.below(40)).map(|_| R::sample(random)).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn rows_come_back_from_every_table(
+            seed in any::<u64>(), batch_rows in 1..20_usize, part_rows_max in 1..50_usize,
+        ) {
+            let mut random = Random::new(seed);
+            let mut encoder = encoder(&small(batch_rows, part_rows_max));
+            let operations: Vec<OperationRow> = rows(&mut random);
+            let nfs: Vec<NfsRow> = rows(&mut random);
+            let connections: Vec<ConnectionRow> = rows(&mut random);
+            let files: Vec<FileRow> = rows(&mut random);
+            let losses: Vec<LossRow> = rows(&mut random);
+            let packets: Vec<PacketRow> = rows(&mut random);
+            operations.iter().for_each(|row| encoder.operation(row));
+            nfs.iter().for_each(|row| encoder.nfs(row));
+            connections.iter().for_each(|row| encoder.connection(row));
+            files.iter().for_each(|row| encoder.file(row));
+            losses.iter().for_each(|row| encoder.loss(row));
+            packets.iter().for_each(|row| encoder.packet(row));
+            let mut checksums = Vec::new();
+            for operation in 0..random.below(6) as i64 {
+                let sums: Vec<u64> = (0..random.below(40)).map(|_| random.bits()).collect();
+                encoder.checksums(operation, 100, &sums);
+                for (sum, block) in sums.iter().zip(100..) {
+                    let row = [operation, block, sum.cast_signed()];
+                    checksums.push(row.map(Value::Integer).to_vec());
+                }
+            }
+            let parts = parts(encoder);
+            fn expected<R: SampleRow>(rows: &[R]) -> Vec<Vec<Value>> {
+                rows.iter().map(SampleRow::values).collect()
+            }
+            prop_assert_eq!(values(&parts, Table::Operations), expected(&operations));
+            prop_assert_eq!(values(&parts, Table::Nfs), expected(&nfs));
+            prop_assert_eq!(values(&parts, Table::Connections), expected(&connections));
+            prop_assert_eq!(values(&parts, Table::Files), expected(&files));
+            prop_assert_eq!(values(&parts, Table::Losses), expected(&losses));
+            prop_assert_eq!(values(&parts, Table::Packets), expected(&packets));
+            prop_assert_eq!(values(&parts, Table::Checksums), checksums);
+            for part in &parts {
+                prop_assert!(part.rows <= part_rows_max as u64);
+                prop_assert_eq!(part.rows == 0, part.index == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_without_rows_has_an_empty_part_of_each_table() {
+        let parts = parts(encoder(&EncoderConfig::new(Table::ALL, "t-2")));
+        let tables: Vec<_> = parts.iter().map(|part| part.table).collect();
+        assert_eq!(tables, Table::ALL);
+        for part in &parts {
+            assert_eq!(part.file_name(), "part-000000.parquet");
+            let reader = open_part(part);
+            assert_eq!(reader.row_count(), 0);
+            assert_eq!(reader.metadata("lineside.schema_version"), Some("1.0"));
+            assert_eq!(reader.metadata("lineside.trace_id"), Some("t-2"));
+            let checksum = Some("xxh3-64/seed0/512");
+            assert_eq!(reader.metadata("lineside.checksum"), checksum);
+            assert_eq!(reader.metadata("ARROW:schema"), None);
+            let names: Vec<_> = reader.column_names().map(str::to_owned).collect();
+            let columns = part.table.columns().iter();
+            assert_eq!(names, columns.map(|column| column.name).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn only_portable_types_and_one_row_group_a_part() {
+        let mut encoder = encoder(&small(4, 100));
+        let mut random = Random::new(1);
+        for _ in 0..10 {
+            encoder.operation(&OperationRow::sample(&mut random));
+            encoder.file(&FileRow::sample(&mut random));
+        }
+        for part in parts(encoder) {
+            let reader = SerializedFileReader::new(Bytes::from(part.bytes)).expect("a part");
+            assert_eq!(reader.num_row_groups(), usize::from(part.rows > 0));
+            let schema = reader.metadata().file_metadata().schema_descr_ptr();
+            for (column, spec) in schema.columns().iter().zip(part.table.columns()) {
+                let physical = match spec.column_type {
+                    ColumnType::Int64 => Type::INT64,
+                    ColumnType::Int32 => Type::INT32,
+                    ColumnType::Boolean => Type::BOOLEAN,
+                    ColumnType::String | ColumnType::Bytes => Type::BYTE_ARRAY,
+                };
+                // No other logical type: no unsigned numbers, no time stamps, no dictionaries.
+                let text = spec.column_type == ColumnType::String;
+                let logical = text.then_some(LogicalType::String);
+                assert_eq!(column.physical_type(), physical, "{}", spec.name);
+                assert_eq!(column.logical_type_ref(), logical.as_ref(), "{}", spec.name);
+                assert_eq!(column.max_rep_level(), 0);
+                assert_eq!(
+                    column.max_def_level() > 0,
+                    spec.null.is_some(),
+                    "{}",
+                    spec.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_encoded_as_described() {
+        let mut encoder = encoder(&small(100, 100));
+        encoder.checksums(1, 2, &[3, 3, 3]);
+        let parts = parts(encoder);
+        let part = parts.iter().find(|part| part.rows == 3).expect("the sums");
+        let reader = SerializedFileReader::new(Bytes::from(part.bytes.clone())).expect("a part");
+        let group = reader.metadata().row_group(0);
+        for (column, encoding) in group.columns().iter().zip([
+            ParquetEncoding::DELTA_BINARY_PACKED,
+            ParquetEncoding::DELTA_BINARY_PACKED,
+            ParquetEncoding::PLAIN,
+        ]) {
+            let encodings: Vec<_> = column.encodings().collect();
+            assert!(encodings.contains(&encoding), "{encodings:?}");
+            assert!(column.dictionary_page_offset().is_none());
+        }
+        assert!(group.column(2).statistics().is_none());
+    }
+
+    #[test]
+    fn tables_that_were_not_asked_for_are_not_written() {
+        let mut encoder = encoder(&EncoderConfig::new(&[Table::Files], "t"));
+        assert!(encoder.wants(Table::Files));
+        assert!(!encoder.wants(Table::Nfs));
+        encoder.nfs(&NfsRow::default());
+        encoder.file(&FileRow::default());
+        encoder.end_parts();
+        encoder.end_parts();
+        let parts = parts(encoder);
+        let rows: Vec<_> = parts.iter().map(|part| (part.table, part.rows)).collect();
+        assert_eq!(rows, [(Table::Files, 0), (Table::Files, 1)]);
+    }
+
+    #[test]
+    fn the_first_error_of_the_sink_is_kept_and_ends_the_output() {
+        let mut calls = 0;
+        let mut encoder = TraceEncoder::new(&small(1, 1), |part: Part| {
+            calls += 1;
+            match part.rows {
+                0 => Ok(()),
+                _ => Err(format!("disk full at call {calls}")),
+            }
+        });
+        assert!(encoder.error().is_none());
+        for _ in 0..3 {
+            encoder.operation(&OperationRow::default());
+        }
+        assert!(!encoder.wants(Table::Operations));
+        let error = encoder.error().expect("kept").to_string();
+        assert_eq!(error, "disk full at call 8");
+        assert!(encoder.finish().is_err());
+    }
+
+    #[test]
+    fn long_texts_end_batches_and_parts_early() {
+        let mut config = EncoderConfig::new(&[Table::Operations], "t");
+        config.batch_bytes_max = 1 << 20;
+        config.part_bytes_max = 1 << 20;
+        let mut encoder = encoder(&config);
+        let (mut random, mut row) = (Random::new(3), OperationRow::default());
+        let mut bytes = vec![0; Text::BYTES_MAX];
+        for _ in 0..200 {
+            random.fill(&mut bytes);
+            row.name.set(&bytes);
+            encoder.operation(&row);
+            let hostile = ROWS_PER_CHECK * 4 * Text::BYTES_MAX;
+            assert!(
+                encoder.held_bytes() < 3 * hostile,
+                "{}",
+                encoder.held_bytes()
+            );
+        }
+        let parts = parts(encoder);
+        assert!(parts.len() > 3, "{}", parts.len());
+        assert_eq!(parts.iter().map(|part| part.rows).sum::<u64>(), 200);
+    }
+
+    /// Runs the script of `lab/` on traces with and without rows, and every example of the guide in DuckDB.
+    #[test]
+    fn other_tools_read_a_trace() {
+        let python = std::env::var("LINESIDE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        let run = |folder: &Path, arguments: &[&str]| {
+            let mut command = Command::new(&python);
+            command.current_dir(folder).args(arguments).output()
+        };
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let packages = run(root, &["-c", "import duckdb, pandas, pyarrow"]);
+        if !packages.is_ok_and(|output| output.status.success()) {
+            println!(
+                "SKIP: {python} has no duckdb, pandas and pyarrow (LINESIDE_PYTHON names another)"
+            );
+            return;
+        }
+        let parent = tempfile::tempdir().expect("a folder");
+        for (name, rows) in [("EMPTY", 0), ("TRACE", 1000)] {
+            let folder = parent.path().join(name);
+            write_trace(&folder, rows);
+            let script = root.join("lab/read_trace.py");
+            let script = script.to_str().expect("UTF-8");
+            let output = run(parent.path(), &[script, name]).expect("Python runs");
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{told}");
+            let lines = String::from_utf8_lossy(&output.stdout);
+            let same = lines.matches("the same in DuckDB, pandas, pyarrow").count();
+            assert_eq!(same, Table::ALL.len(), "{lines}");
+        }
+        let wrong = parent.path().join("TRACE/trace.json");
+        let manifest = std::fs::read_to_string(&wrong).expect("there");
+        std::fs::write(&wrong, manifest.replace("\"rows\": 1000", "\"rows\": 999"))
+            .expect("written");
+        let script = root.join("lab/read_trace.py");
+        let output = run(parent.path(), &[script.to_str().expect("UTF-8"), "TRACE"]);
+        assert!(
+            !output.expect("Python runs").status.success(),
+            "the script tells a difference"
+        );
+
+        let guide = std::fs::read_to_string(root.join("docs/guide/trace.md")).expect("the guide");
+        let queries: Vec<_> = guide
+            .split("```sql\n")
+            .skip(1)
+            .filter_map(|rest| rest.split("```").next())
+            .collect();
+        assert_eq!(queries.len(), 5);
+        for query in queries {
+            for trace in ["TRACE", "EMPTY"] {
+                let query = query.replace("TRACE", trace);
+                let code = "import duckdb, sys; print(len(duckdb.execute(sys.argv[1]).fetchall()))";
+                let output = run(parent.path(), &["-c", code, &query]).expect("Python runs");
+                let told = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{query}: {told}");
+                let none = output.stdout.starts_with(b"0");
+                assert!(!none || trace == "EMPTY", "{query}: no rows");
+            }
+        }
+    }
+
+    /// A trace of random rows on the disk, `rows` in each table.
+    fn write_trace(folder: &Path, rows: usize) {
+        let mut encoder = TraceEncoder::new(&small(64, 300), |part: Part| {
+            let table = folder.join(part.table.name());
+            std::fs::create_dir_all(&table)?;
+            std::fs::write(table.join(part.file_name()), &part.bytes)
+        });
+        let mut random = Random::new(9);
+        for index in 0..rows as i64 {
+            encoder.operation(&OperationRow {
+                operation_id: index,
+                call_time_ns: Some(index),
+                call_end_ns: Some(index),
+                reply_time_ns: Some(2 * index),
+                program: Word::Known("nfs"),
+                operation: Word::Known(["READ", "WRITE"][index as usize % 2]),
+                ..OperationRow::sample(&mut random)
+            });
+            encoder.checksums(index, 7, &[random.bits()]);
+            encoder.nfs(&NfsRow::sample(&mut random));
+            encoder.connection(&ConnectionRow::sample(&mut random));
+            encoder.file(&FileRow::sample(&mut random));
+            encoder.loss(&LossRow::sample(&mut random));
+            encoder.packet(&PacketRow::sample(&mut random));
+        }
+        let (_, summaries) = encoder
+            .finish()
+            .map_err(|error| error.to_string())
+            .expect("written");
+        let mut manifest = crate::Manifest::default();
+        manifest.verdict.state = crate::State::Complete;
+        for (table, summary) in summaries {
+            manifest.tables.insert(table.name().to_owned(), summary);
+        }
+        std::fs::write(folder.join("trace.json"), manifest.to_json()).expect("written");
+    }
+}

@@ -1,0 +1,197 @@
+//! `trace.json`: what a run was, where it stands, and how far its result can be trusted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The whole of `trace.json`. It is rewritten while a run goes on, and last of all at its end.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`SCHEMA_VERSION`](crate::SCHEMA_VERSION) of the tables.
+    pub schema_version: String,
+    /// The program that wrote the trace.
+    pub tool: Tool,
+    /// The same in every part of the trace.
+    pub trace_id: String,
+    /// Whether the result holds.
+    pub verdict: Verdict,
+    /// When the run began, nanoseconds since the Unix epoch.
+    pub started_ns: Option<i64>,
+    /// When it ended; `None` while it goes on.
+    pub ended_ns: Option<i64>,
+    /// How blocks are checksummed.
+    pub checksum: ChecksumFacts,
+    /// What was read; the place in this list is the `input` of rows.
+    pub inputs: Vec<InputFacts>,
+    /// The clocks of those inputs, in the same order.
+    pub clocks: Vec<ClockFacts>,
+    /// The tables by name.
+    pub tables: BTreeMap<String, TableSummary>,
+    /// Every counter of the run by name.
+    pub counters: BTreeMap<String, CounterValue>,
+    /// The machine it ran on.
+    pub machine: Machine,
+    /// The resolved configuration: `--config trace.json` runs it again.
+    pub configuration: serde_json::Value,
+}
+
+/// A program and its version.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tool {
+    /// `lineside`
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Whether a result holds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Verdict {
+    /// In one word.
+    pub state: State,
+    /// Why, in sentences; empty if complete.
+    pub reasons: Vec<String>,
+    /// Shares from 0 to 1 by name: what is missing of packets, bytes, connections.
+    pub shares: BTreeMap<String, f64>,
+}
+
+/// The one word of a [`Verdict`] (`cli.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// The run goes on, or was killed.
+    #[default]
+    Unfinished,
+    /// Everything was seen.
+    Complete,
+    /// Something was not seen; the shares say how much.
+    Incomplete,
+    /// The machine disturbed the run: its times do not hold.
+    Disturbed,
+    /// A bound was hit, which changed the result.
+    Limited,
+}
+
+/// How blocks of file data are checksummed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChecksumFacts {
+    /// `XXH3`, 64 bits.
+    pub algorithm: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Bytes in a block.
+    pub block_bytes: u32,
+}
+
+impl Default for ChecksumFacts {
+    fn default() -> Self {
+        Self {
+            algorithm: "XXH3-64".to_owned(),
+            seed: 0,
+            block_bytes: crate::BLOCK_BYTES,
+        }
+    }
+}
+
+/// One input of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InputFacts {
+    /// The path or interface as given; `-` is standard input.
+    pub name: String,
+    /// `pcap`, `pcapng`, … with the compression, if any.
+    pub format: String,
+    /// Numbers of the link types that it declares (LINKTYPE_ values).
+    pub link_types: Vec<u16>,
+    /// Frames read.
+    pub frames: u64,
+    /// Bytes of those frames on the wire.
+    pub bytes: u64,
+    /// What was wrong with it.
+    pub warnings: Vec<String>,
+}
+
+/// The clock that stamped an input's frames.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ClockFacts {
+    /// The input's name.
+    pub input: String,
+    /// The least step between two stamps.
+    pub resolution_ns: Option<u64>,
+    /// Bound of the error of a stamp; `None`: nobody said.
+    pub error_ns: Option<u64>,
+    /// The earliest stamp.
+    pub first_ns: Option<i64>,
+    /// The latest stamp.
+    pub last_ns: Option<i64>,
+}
+
+/// What there is of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TableSummary {
+    /// Rows in complete parts.
+    pub rows: u64,
+    /// Complete parts.
+    pub parts: u64,
+    /// Bytes of those parts.
+    pub bytes: u64,
+}
+
+/// A counter with what it counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CounterValue {
+    /// How many.
+    pub value: u64,
+    /// Of what.
+    pub meaning: String,
+}
+
+/// The machine that a run used.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Cores that the process may use.
+    pub cores: Option<u64>,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Model of the processor.
+    pub cpu_model: Option<String>,
+}
+
+impl Manifest {
+    /// The text of `trace.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("every key is a text");
+        text.push('\n');
+        text
+    }
+
+    /// Reads the text of a `trace.json`.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_survives_its_text() {
+        let mut manifest = Manifest {
+            schema_version: crate::SCHEMA_VERSION.to_owned(),
+            started_ns: Some(1),
+            configuration: serde_json::json!({"capture": {"late_window": "2ms"}}),
+            ..Manifest::default()
+        };
+        manifest.verdict.state = State::Incomplete;
+        manifest.verdict.shares.insert("packets".to_owned(), 0.25);
+        manifest.inputs.push(InputFacts::default());
+        manifest
+            .tables
+            .insert("operations".to_owned(), TableSummary::default());
+        let text = manifest.to_json();
+        assert!(text.contains(r#""state": "incomplete""#), "{text}");
+        assert_eq!(Manifest::from_json(&text).expect("readable"), manifest);
+    }
+}

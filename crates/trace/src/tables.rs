@@ -1,0 +1,492 @@
+//! Every table and every column, described once.
+//!
+//! From a line below follow the field of the row, the column in memory and in Parquet, its encoding, and its
+//! line in `docs/guide/trace.md`: `name: kind, encoding, "meaning"` and, where null means something else
+//! than the table's own `null`, `null "what"`. Names are `snake_case` with units, and the same thing has
+//! the same name in every table.
+
+use crate::cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
+
+/// How a column's values are laid out before zstd, as measured (`examples/encodings.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Differences, packed: times, ids, numbers that grow.
+    Delta,
+    /// A dictionary of the values: everything that repeats.
+    Dictionary,
+    /// As they are, and without statistics: random numbers.
+    Plain,
+}
+
+/// What there is to know of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type in the file.
+    pub column_type: ColumnType,
+    /// What null means; `None`: it is never null.
+    pub null: Option<&'static str>,
+    /// How it is encoded.
+    pub encoding: Encoding,
+    /// What it means, with the unit.
+    pub meaning: &'static str,
+}
+
+/// A row of a table. `Default` is a row of nulls, zeros and false.
+pub trait Row: Default + Clone + PartialEq + std::fmt::Debug {
+    /// The table it belongs to.
+    const TABLE: Table;
+
+    /// Back to the default; memory of texts is kept for the next row.
+    fn clear(&mut self);
+}
+
+macro_rules! null_meaning {
+    ($default:literal) => {
+        $default
+    };
+    ($default:literal $null:literal) => {
+        $null
+    };
+}
+
+macro_rules! tables {
+    ($(
+        $(#[doc = $doc:literal])*
+        $table:ident $name:literal $row:ident $columns:ident null $default:literal {
+            $($field:ident: $kind:ty, $encoding:ident, $meaning:literal $(null $null:literal)?;)*
+        }
+    )*) => {
+        /// A table of the trace.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Table {
+            $($(#[doc = $doc])* $table,)*
+        }
+
+        impl Table {
+            /// Every table.
+            pub const ALL: &[Self] = &[$(Self::$table,)*];
+
+            /// Its name: that of its folder.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$table => $name,)* }
+            }
+
+            /// What one row of it is.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$table => concat!($($doc,)*).trim_ascii(),)* }
+            }
+
+            /// Its columns, in order.
+            pub const fn columns(self) -> &'static [ColumnSpec] {
+                match self {
+                    $(Self::$table => const { &[$(ColumnSpec {
+                        name: stringify!($field),
+                        column_type: <$kind as Cell>::TYPE,
+                        null: if <$kind as Cell>::NULLABLE {
+                            Some(null_meaning!($default $($null)?))
+                        } else {
+                            None
+                        },
+                        encoding: Encoding::$encoding,
+                        meaning: $meaning,
+                    },)*] },)*
+                }
+            }
+        }
+
+        $(
+            $(#[doc = $doc])*
+            #[derive(Debug, Clone, PartialEq, Default)]
+            pub struct $row {
+                $(#[doc = $meaning] pub $field: $kind,)*
+            }
+
+            impl $row {
+                /// Back to the default; memory of texts is kept for the next row.
+                pub fn clear(&mut self) {
+                    $(Cell::clear(&mut self.$field);)*
+                }
+            }
+
+            impl Row for $row {
+                const TABLE: Table = Table::$table;
+
+                fn clear(&mut self) {
+                    Self::clear(self);
+                }
+            }
+        )*
+
+        #[cfg(feature = "parquet")]
+        mod encode {
+            use arrow_array::ArrayRef;
+
+            use crate::cell::{Address, Blob, Label, Text, Word};
+            use crate::columns::{Column, Columns, Encode};
+
+            $(
+                /// Values of a batch of rows, column by column.
+                #[derive(Default)]
+                pub(crate) struct $columns {
+                    rows: usize,
+                    $(pub(crate) $field: <$kind as Encode>::Column,)*
+                }
+
+                impl Columns for $columns {
+                    type Row = super::$row;
+
+                    fn push(&mut self, row: &super::$row) {
+                        $(row.$field.push(&mut self.$field, self.rows);)*
+                        self.rows += 1;
+                    }
+
+                    fn advance(&mut self, rows: usize) {
+                        self.rows += rows;
+                    }
+
+                    fn rows(&self) -> usize {
+                        self.rows
+                    }
+
+                    fn bytes(&self) -> usize {
+                        0 $(+ self.$field.bytes())*
+                    }
+
+                    fn take(&mut self) -> Vec<ArrayRef> {
+                        let rows = std::mem::take(&mut self.rows);
+                        vec![$(<$kind as Encode>::take(&mut self.$field, rows),)*]
+                    }
+                }
+            )*
+        }
+
+        #[cfg(all(test, feature = "parquet"))]
+        mod samples {
+            use lineside_time::Random;
+
+            use crate::read::Value;
+            use crate::sample::{Sample, SampleRow};
+
+            $(impl SampleRow for super::$row {
+                fn sample(random: &mut Random) -> Self {
+                    Self { $($field: Sample::sample(random),)* }
+                }
+
+                fn values(&self) -> Vec<Value> {
+                    vec![$(self.$field.value(),)*]
+                }
+            })*
+        }
+
+        #[cfg(feature = "parquet")]
+        pub(crate) use encode::{$($columns,)*};
+    };
+}
+
+tables! {
+    /// A call with its reply; of an NFSv4 compound, one of its operations.
+    Operations "operations" OperationRow OperationColumns null "not in this operation, or not seen" {
+        operation_id: i64, Delta, "identifies the row: the ordinal of the frame that begins it times 2^18, plus its place in that frame";
+        rpc_id: i64, Delta, "`operation_id` of the first row of the same compound; in NFSv3 the row's own";
+        connection_id: i64, Dictionary, "the connection, as in `connections`";
+        call_time_ns: Option<i64>, Delta, "time of the frame with the first byte of the call" null "the call was not seen, or its frame has no time";
+        call_end_ns: Option<i64>, Delta, "time of the frame whose arrival completed the call" null "the end of the call was not seen, or its frame has no time";
+        reply_time_ns: Option<i64>, Delta, "time of the frame with the first byte of the reply; server time is `reply_time_ns - call_end_ns`" null "the reply was not seen, or its frame has no time";
+        reply_end_ns: Option<i64>, Delta, "time of the frame whose arrival completed the reply" null "the end of the reply was not seen, or its frame has no time";
+        call_frame: Option<i64>, Delta, "number of the frame that completed the call, within its input, from 1, as tshark counts" null "the end of the call was not seen";
+        reply_frame: Option<i64>, Delta, "number of the frame that completed the reply" null "the end of the reply was not seen";
+        call_input: Option<i32>, Dictionary, "the input of `call_frame`: its place in the list `inputs` of `trace.json`, from 0" null "the end of the call was not seen";
+        reply_input: Option<i32>, Dictionary, "the input of `reply_frame`" null "the end of the reply was not seen";
+        intended_time_ns: Option<i64>, Delta, "when a load generator meant to send the call" null "the row comes from a capture";
+        client_address: Address, Dictionary, "the caller; a callback's caller is the NFS server";
+        server_address: Address, Dictionary, "the callee";
+        client_port: Option<i32>, Dictionary, "port of the caller";
+        server_port: Option<i32>, Dictionary, "port of the callee";
+        transport: Label, Dictionary, "`tcp` or `udp`";
+        xid: Option<i64>, Delta, "RPC transaction id, 0 to 2^32-1" null "the protocol has none";
+        program: Word, Dictionary, "`nfs`, `mount`, `portmap`, `nlm`, `nsm`, `rquota`, `nfsacl`, `klm`, `nfs_cb`; another program: its number" null "the call was not seen and nothing else told it";
+        program_number: Option<i64>, Dictionary, "RPC program number" null "the call was not seen and nothing else told it";
+        version: Option<i32>, Dictionary, "version of the program" null "the call was not seen, or the number is above 2^31-1";
+        operation: Word, Dictionary, "the RFC's name: `READ`, `READDIRPLUS`, `OPEN`; an unknown one: its number" null "the call was not seen";
+        compound_index: Option<i32>, Dictionary, "place in the NFSv4 compound, from 0" null "not an operation of a compound, or a compound without readable operations";
+        rpc_status: Word, Dictionary, "RPC accept state (`SUCCESS`, `PROG_UNAVAIL`, ...) or reason of rejection (`RPC_MISMATCH`, `AUTH_ERROR`); an unknown one: its number" null "the reply was not seen that far";
+        status: Word, Dictionary, "the protocol's status: `NFS3_OK`, `NFS3ERR_STALE`; an unknown one: its number" null "the reply was not seen that far, was rejected, or has none (NULL)";
+        auth_flavor: Word, Dictionary, "`none`, `sys`, `gss` with its service; an unknown one: its number" null "the call's credential was not seen";
+        user_id: Option<i64>, Dictionary, "uid of AUTH_SYS" null "another flavor, or not seen";
+        group_id: Option<i64>, Dictionary, "gid of AUTH_SYS" null "another flavor, or not seen";
+        file_id: Option<i64>, Dictionary, "the file or directory that the operation is about: XXH3 of the owning server's address and the handle" null "no handle was on the wire";
+        file2_id: Option<i64>, Dictionary, "the second one of RENAME, LINK, COPY";
+        result_file_id: Option<i64>, Dictionary, "the one that was looked up or created" null "no handle in the reply, or the reply was not seen";
+        name: Text, Dictionary, "name in the arguments; a path for MOUNT" null "the operation has no name, or it was not seen";
+        name2: Text, Dictionary, "second name: the new one of RENAME, LINK" null "the operation has no second name, or it was not seen";
+        offset: Option<i64>, Dictionary, "first byte asked for, in the file: the bits of an unsigned number, so 2^64-1 reads -1" null "the operation has none, or it was not seen";
+        count: Option<i64>, Dictionary, "bytes asked for" null "the operation has none, or it was not seen";
+        transferred: Option<i64>, Dictionary, "bytes moved, as the reply says" null "the operation moves none, failed, or the reply was not seen that far";
+        file_size: Option<i64>, Dictionary, "bytes in the file after the operation, from the reply's attributes" null "no attributes in the reply, or not seen";
+        file_type: Word, Dictionary, "`REG`, `DIR`, `LNK`, `BLK`, `CHR`, `SOCK`, `FIFO`, from the reply's attributes; an unknown one: its number" null "no attributes in the reply, or not seen";
+        call_bytes: Option<i64>, Dictionary, "bytes of the RPC call message, without record marks" null "the call was not seen, or not the first row of its compound";
+        reply_bytes: Option<i64>, Dictionary, "bytes of the RPC reply message, without record marks" null "the reply was not seen, or not the first row of its compound";
+        call_missing: bool, Dictionary, "the capture did not see the call";
+        reply_missing: bool, Dictionary, "the capture did not see a reply";
+        call_incomplete: bool, Dictionary, "some fields of the call were not seen, or contradict the protocol";
+        reply_incomplete: bool, Dictionary, "some fields of the reply were not seen, or contradict the protocol";
+        data_incomplete: bool, Dictionary, "some of the data read or written was not seen";
+        not_executed: bool, Dictionary, "the server did not reach this operation of the compound";
+        repeat: bool, Dictionary, "the same call had come before and had been answered";
+        retransmissions: i32, Dictionary, "times that the call came again while it was outstanding";
+        duplicate_replies: i32, Dictionary, "replies to the call after the first";
+    }
+
+    /// A 512-byte block, at a file offset that is a multiple of 512, of READ or WRITE data that was seen whole.
+    Checksums "checksums" ChecksumRow ChecksumColumns null "" {
+        operation_id: i64, Delta, "the operation that moved the block";
+        block: i64, Delta, "offset in the file / 512";
+        checksum: i64, Plain, "XXH3 of the block, 64 bits, seed 0: the bits of an unsigned number";
+    }
+
+    /// What only NFS has: a row for each operation that has any of it.
+    Nfs "nfs" NfsRow NfsColumns null "not in this operation, or not seen" {
+        operation_id: i64, Delta, "the operation";
+        stable_how: Word, Dictionary, "WRITE: what was asked: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
+        create_mode: Word, Dictionary, "CREATE: `UNCHECKED`, `GUARDED`, `EXCLUSIVE`";
+        create_verifier: Option<i64>, Dictionary, "CREATE with `EXCLUSIVE`: the client's verifier, its bits";
+        access_requested: Option<i64>, Dictionary, "ACCESS: the bits asked for (RFC 1813, 3.3.4)";
+        cookie: Option<i64>, Dictionary, "READDIR, READDIRPLUS: where to go on, its bits; 0 is the beginning";
+        cookie_verifier: Option<i64>, Dictionary, "READDIR, READDIRPLUS: verifier of the cookie, its bits";
+        directory_bytes: Option<i64>, Dictionary, "READDIRPLUS: most bytes of names and cookies (`dircount`)";
+        bytes_max: Option<i64>, Dictionary, "READDIR (`count`), READDIRPLUS (`maxcount`): most bytes of the result";
+        set_mode: Option<i64>, Dictionary, "attributes to set: permission bits";
+        set_uid: Option<i64>, Dictionary, "attributes to set: owner";
+        set_gid: Option<i64>, Dictionary, "attributes to set: group";
+        set_size: Option<i64>, Dictionary, "attributes to set: bytes in the file, the bits of an unsigned number";
+        set_atime_how: Word, Dictionary, "attributes to set: access time: `DONT_CHANGE`, `SET_TO_SERVER_TIME`, `SET_TO_CLIENT_TIME`";
+        set_atime_ns: Option<i64>, Dictionary, "attributes to set: access time, nanoseconds since 1970" null "not `SET_TO_CLIENT_TIME`, or not seen";
+        set_mtime_how: Word, Dictionary, "attributes to set: modification time: as `set_atime_how`";
+        set_mtime_ns: Option<i64>, Dictionary, "attributes to set: modification time, nanoseconds since 1970" null "not `SET_TO_CLIENT_TIME`, or not seen";
+        guard_ctime_ns: Option<i64>, Dictionary, "SETATTR: only if the change time is this" null "no guard, or not seen";
+        node_type: Word, Dictionary, "MKNOD: `CHR`, `BLK`, `SOCK`, `FIFO`";
+        device_major: Option<i64>, Dictionary, "MKNOD: major number of the device";
+        device_minor: Option<i64>, Dictionary, "MKNOD: minor number of the device";
+        symlink_target: Text, Dictionary, "SYMLINK, READLINK: what the link holds";
+        access_granted: Option<i64>, Dictionary, "ACCESS: the bits granted";
+        committed: Word, Dictionary, "WRITE: what the server did: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
+        write_verifier: Option<i64>, Dictionary, "WRITE, COMMIT: the server's verifier, its bits; it changes when the server restarts";
+        eof: Option<bool>, Dictionary, "READ, READDIR, READDIRPLUS: the end was reached";
+        entries: Option<i64>, Dictionary, "READDIR, READDIRPLUS: entries in the reply";
+        reply_cookie_verifier: Option<i64>, Dictionary, "READDIR, READDIRPLUS: the verifier for the next call, its bits";
+        mode: Option<i64>, Dictionary, "object afterwards: permission bits";
+        links: Option<i64>, Dictionary, "object afterwards: hard links";
+        owner_id: Option<i64>, Dictionary, "object afterwards: owner";
+        owner_group_id: Option<i64>, Dictionary, "object afterwards: group of the owner";
+        used_bytes: Option<i64>, Dictionary, "object afterwards: bytes of disk it takes";
+        rdev_major: Option<i64>, Dictionary, "object afterwards: major number, if it is a device";
+        rdev_minor: Option<i64>, Dictionary, "object afterwards: minor number, if it is a device";
+        filesystem_id: Option<i64>, Dictionary, "object afterwards: file system on the server (`fsid`), its bits";
+        fileid: Option<i64>, Dictionary, "object afterwards: number within the file system (inode), its bits";
+        atime_ns: Option<i64>, Dictionary, "object afterwards: access time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        mtime_ns: Option<i64>, Dictionary, "object afterwards: modification time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        ctime_ns: Option<i64>, Dictionary, "object afterwards: change time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        before_size: Option<i64>, Dictionary, "object before the operation: bytes in the file";
+        before_mtime_ns: Option<i64>, Dictionary, "object before the operation: modification time, nanoseconds since 1970";
+        before_ctime_ns: Option<i64>, Dictionary, "object before the operation: change time, nanoseconds since 1970";
+        directory_before_size: Option<i64>, Dictionary, "directory before the operation: bytes";
+        directory_before_mtime_ns: Option<i64>, Dictionary, "directory before the operation: modification time, nanoseconds since 1970";
+        directory_before_ctime_ns: Option<i64>, Dictionary, "directory before the operation: change time, nanoseconds since 1970";
+        directory_size: Option<i64>, Dictionary, "directory afterwards: bytes";
+        directory_mode: Option<i64>, Dictionary, "directory afterwards: permission bits";
+        directory_links: Option<i64>, Dictionary, "directory afterwards: hard links";
+        directory_fileid: Option<i64>, Dictionary, "directory afterwards: number within the file system (inode), its bits";
+        directory_mtime_ns: Option<i64>, Dictionary, "directory afterwards: modification time, nanoseconds since 1970";
+        directory_ctime_ns: Option<i64>, Dictionary, "directory afterwards: change time, nanoseconds since 1970";
+        directory2_fileid: Option<i64>, Dictionary, "second directory (RENAME, LINK) afterwards: number within the file system (inode), its bits";
+        directory2_before_mtime_ns: Option<i64>, Dictionary, "second directory (RENAME, LINK) before the operation: modification time, nanoseconds since 1970";
+        directory2_mtime_ns: Option<i64>, Dictionary, "second directory (RENAME, LINK) afterwards: modification time, nanoseconds since 1970";
+        total_bytes: Option<i64>, Dictionary, "FSSTAT: bytes in the file system";
+        free_bytes: Option<i64>, Dictionary, "FSSTAT: bytes free";
+        available_bytes: Option<i64>, Dictionary, "FSSTAT: bytes free for this user";
+        total_files: Option<i64>, Dictionary, "FSSTAT: file slots";
+        free_files: Option<i64>, Dictionary, "FSSTAT: file slots free";
+        available_files: Option<i64>, Dictionary, "FSSTAT: file slots free for this user";
+        invariant_seconds: Option<i64>, Dictionary, "FSSTAT: seconds for which the file system is not expected to change";
+        read_max: Option<i64>, Dictionary, "FSINFO: most bytes of a READ";
+        read_preferred: Option<i64>, Dictionary, "FSINFO: preferred bytes of a READ";
+        read_multiple: Option<i64>, Dictionary, "FSINFO: suggested multiple of bytes of a READ";
+        write_max: Option<i64>, Dictionary, "FSINFO: most bytes of a WRITE";
+        write_preferred: Option<i64>, Dictionary, "FSINFO: preferred bytes of a WRITE";
+        write_multiple: Option<i64>, Dictionary, "FSINFO: suggested multiple of bytes of a WRITE";
+        directory_preferred: Option<i64>, Dictionary, "FSINFO: preferred bytes of a READDIR";
+        file_size_max: Option<i64>, Dictionary, "FSINFO: most bytes in a file, the bits of an unsigned number, so 2^64-1 reads -1";
+        time_delta_ns: Option<i64>, Dictionary, "FSINFO: granularity of the server's times, nanoseconds";
+        properties: Option<i64>, Dictionary, "FSINFO: properties, bits (RFC 1813, 3.3.19)";
+        links_max: Option<i64>, Dictionary, "PATHCONF: most hard links to an object";
+        name_max: Option<i64>, Dictionary, "PATHCONF: most bytes in a name";
+        no_truncation: Option<bool>, Dictionary, "PATHCONF: a name that is too long is an error";
+        chown_restricted: Option<bool>, Dictionary, "PATHCONF: only a privileged user may change owner or group";
+        case_insensitive: Option<bool>, Dictionary, "PATHCONF: names differ not by case alone";
+        case_preserving: Option<bool>, Dictionary, "PATHCONF: the case of names is kept";
+        auth_flavors: Text, Dictionary, "MNT: the authentication flavors that the server accepts, with commas between";
+    }
+
+    /// A connection in one interval (60 s by default, at multiples of that since 1970). A long connection has many rows: sum by `connection_id`.
+    Connections "connections" ConnectionRow ConnectionColumns null "not known" {
+        connection_id: i64, Delta, "identifies the connection: the ordinal of its first frame times 2^18, plus its place in that frame";
+        interval_start_ns: Option<i64>, Delta, "begin of the interval" null "no frame of the connection has a time";
+        interval_ns: Option<i64>, Dictionary, "length of the interval" null "no frame of the connection has a time";
+        client_address: Address, Dictionary, "who opened the connection or, if that was not seen, who calls";
+        server_address: Address, Dictionary, "the other one";
+        client_port: Option<i32>, Dictionary, "port of the client";
+        server_port: Option<i32>, Dictionary, "port of the server";
+        transport: Label, Dictionary, "`tcp` or `udp`";
+        client_packets: i64, Dictionary, "packets that the client sent";
+        client_bytes: i64, Dictionary, "payload bytes of those packets, retransmitted ones included";
+        client_retransmitted_bytes: i64, Dictionary, "payload bytes from the client that had been seen before";
+        client_out_of_order_packets: i64, Dictionary, "segments from the client that came before an earlier one";
+        client_lost_bytes: i64, Dictionary, "payload bytes from the client that never came";
+        server_packets: i64, Dictionary, "packets that the server sent";
+        server_bytes: i64, Dictionary, "payload bytes of those packets, retransmitted ones included";
+        server_retransmitted_bytes: i64, Dictionary, "payload bytes from the server that had been seen before";
+        server_out_of_order_packets: i64, Dictionary, "segments from the server that came before an earlier one";
+        server_lost_bytes: i64, Dictionary, "payload bytes from the server that never came";
+        rtt_min_ns: Option<i64>, Dictionary, "shortest round trip at the tap: from a segment, of either side, to the acknowledgement that covers it" null "none was measured in the interval";
+        rtt_ns: Option<i64>, Dictionary, "mean round trip at the tap in the interval" null "none was measured in the interval";
+        resynchronised: i64, Dictionary, "times that the place of the next RPC record was lost and found again";
+        vlan_ids: Text, Dictionary, "VLAN ids of the first frame, the outer one first, with commas between" null "no VLAN tag";
+        encapsulation: Text, Dictionary, "tunnels around the packets, the outer one first, with commas between" null "no tunnel";
+        outer_source_address: Address, Dictionary, "source of the outermost tunnel, first frame" null "no tunnel";
+        outer_destination_address: Address, Dictionary, "destination of the outermost tunnel, first frame" null "no tunnel";
+        program: Word, Dictionary, "the RPC program seen first, as in `operations`" null "no RPC was seen";
+        tls_seen: bool, Dictionary, "TLS records were seen: what they hold was not read";
+    }
+
+    /// What was learned of a file: facts, each new one once per connection. The newest by `file_id` holds.
+    Files "files" FileRow FileColumns null "not told by this operation" {
+        file_id: i64, Dictionary, "the file or directory, as in `operations`";
+        operation_id: i64, Delta, "the operation that told it";
+        time_ns: Option<i64>, Delta, "when: time of the frame that completed the message that told it" null "the frame has no time";
+        server_address: Address, Dictionary, "the server that owns it";
+        handle: Blob, Dictionary, "the file handle, as on the wire";
+        parent_file_id: Option<i64>, Dictionary, "the directory in which it has `name`";
+        name: Text, Dictionary, "its name in that directory; for MNT the exported path";
+        file_type: Word, Dictionary, "as in `operations`";
+        file_size: Option<i64>, Dictionary, "bytes in the file";
+    }
+
+    /// Bytes of a stream that never arrived, or frames that a port dropped.
+    Losses "losses" LossRow LossColumns null "not known" {
+        connection_id: Option<i64>, Dictionary, "the connection, as in `connections`" null "a port's dropped frames";
+        direction: Label, Dictionary, "`client_to_server` or `server_to_client`" null "a port's dropped frames";
+        time_ns: Option<i64>, Delta, "when the bytes were given up, or the drops counted" null "the frame has no time";
+        first_byte: Option<i64>, Delta, "offset of the first missing byte in the stream, from the first byte seen" null "a port's dropped frames";
+        bytes: Option<i64>, Dictionary, "missing bytes" null "a port's dropped frames";
+        cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; `port_dropped`";
+        frames: Option<i64>, Dictionary, "dropped frames" null "bytes of a stream";
+        input: Option<i32>, Dictionary, "the input: its place in the list `inputs` of `trace.json`, from 0" null "more than one, or not known";
+    }
+
+    /// A frame (only on request).
+    Packets "packets" PacketRow PacketColumns null "not such a packet, or cut" {
+        frame_id: i64, Delta, "ordinal of the frame among all inputs, from 1: `operation_id` of what it begins is this times 2^18 and more";
+        input: i32, Dictionary, "the input: its place in the list `inputs` of `trace.json`, from 0";
+        frame: i64, Delta, "number of the frame within its input, from 1, as tshark counts";
+        time_ns: Option<i64>, Delta, "when it arrived" null "the input gives no time, or one that does not fit";
+        wire_bytes: i64, Dictionary, "bytes on the wire";
+        captured_bytes: i64, Dictionary, "bytes in the capture";
+        source_address: Address, Dictionary, "IP source";
+        destination_address: Address, Dictionary, "IP destination";
+        source_port: Option<i32>, Dictionary, "source port";
+        destination_port: Option<i32>, Dictionary, "destination port";
+        transport: Word, Dictionary, "`tcp`, `udp`; another protocol: its number" null "not an IP packet";
+        tcp_sequence: Option<i64>, Delta, "TCP sequence number";
+        tcp_acknowledgement: Option<i64>, Delta, "TCP acknowledgement number, valid if the flag ACK is set";
+        tcp_flags: Option<i32>, Dictionary, "TCP flags, bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128";
+        tcp_window: Option<i32>, Dictionary, "TCP window as on the wire, not scaled";
+        payload_bytes: Option<i64>, Dictionary, "bytes of TCP or UDP payload on the wire";
+        connection_id: Option<i64>, Dictionary, "the connection, as in `connections`" null "not part of a connection";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_plain() {
+        for &table in Table::ALL {
+            let mut names: Vec<_> = table.columns().iter().map(|column| column.name).collect();
+            for name in &names {
+                let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+                assert!(name.chars().all(plain), "{name}");
+            }
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}", table.name());
+        }
+    }
+
+    #[test]
+    fn the_same_name_is_the_same_type_in_every_table() {
+        let columns = || Table::ALL.iter().flat_map(|table| table.columns());
+        for column in columns() {
+            let same = columns().filter(|other| other.name == column.name);
+            for other in same {
+                assert_eq!(column.column_type, other.column_type, "{}", column.name);
+            }
+            if column.name.ends_with("_ns") || column.name.ends_with("_id") {
+                assert_eq!(column.column_type, ColumnType::Int64, "{}", column.name);
+            }
+        }
+    }
+
+    /// The lines of `docs/guide/trace.md` that say what a table holds.
+    fn documentation(table: Table) -> String {
+        let mut text = "| column | type | null | meaning |\n| --- | --- | --- | --- |\n".to_owned();
+        for column in table.columns() {
+            let null = column.null.unwrap_or("never");
+            let (name, kind) = (column.name, column.column_type.name());
+            text += &format!("| `{name}` | {kind} | {null} | {} |\n", column.meaning);
+        }
+        text
+    }
+
+    /// Every column stands in the user's guide. `LINESIDE_BLESS=1` writes it there.
+    #[test]
+    fn the_guide_documents_every_column() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/trace.md");
+        let mut guide = std::fs::read_to_string(path).expect("the guide");
+        let bless = std::env::var_os("LINESIDE_BLESS").is_some();
+        for &table in Table::ALL {
+            let begin = format!("<!-- columns of {} -->\n", table.name());
+            let start = guide.find(&begin).expect("a mark for each table") + begin.len();
+            let len = guide[start..].find("<!-- end -->").expect("an end mark");
+            let wanted = format!("{}\n\n{}\n", table.meaning(), documentation(table));
+            if bless {
+                guide.replace_range(start..start + len, &wanted);
+            } else {
+                assert!(
+                    guide[start..start + len] == wanted,
+                    "the columns of {} differ: run LINESIDE_BLESS=1 cargo test -p lineside-trace guide",
+                    table.name()
+                );
+            }
+        }
+        if bless {
+            std::fs::write(path, guide).expect("written");
+        }
+    }
+
+    #[test]
+    fn a_cleared_row_is_a_default_row() {
+        let mut row = OperationRow {
+            operation_id: 7,
+            name: "a".into(),
+            operation: Word::Known("READ"),
+            repeat: true,
+            ..OperationRow::default()
+        };
+        row.clear();
+        assert_eq!(row, OperationRow::default());
+    }
+}
