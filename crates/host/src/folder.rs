@@ -56,8 +56,8 @@ fn way_out(error: &io::Error) -> &'static str {
 
 /// The folder that a run leaves: tables of parts, and `trace.json`.
 ///
-/// A file is complete under its name or not there: it is written under a name that ends in `.tmp`, which
-/// readers of `*.parquet` do not see, and renamed.
+/// A file is complete under its name or not there: it is written under a name that begins with a dot and ends
+/// in `.tmp`, which no reader sees, and renamed.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
@@ -91,28 +91,33 @@ impl RunFolder {
     /// Writes a file of the folder as a whole, in place of an older one. Once this returns, it outlives a
     /// loss of power.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
-        write_whole(&self.path.join(name), bytes)?;
+        write_whole(&self.path, name, bytes)?;
         let folder = File::open(&self.path).and_then(|folder| folder.sync_all());
         folder.map_err(|error| FolderError::io(&self.path, "write the folder", error))
     }
 }
 
-/// Writes `path` under a temporary name, and renames it when its bytes are on the disk.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let temporary = PathBuf::from(temporary);
+/// The name under which a file is written: DuckDB's `*.parquet` does not see it for its end, and pandas, pyarrow and
+/// Spark, which read whatever is in a folder, do not for the dot it begins with.
+fn temporary_name(name: &str) -> String {
+    format!(".{name}.tmp")
+}
+
+/// Writes `folder`/`name` under a temporary name, and renames it when its bytes are on the disk.
+pub(crate) fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
+    let path = folder.join(name);
+    let temporary = folder.join(temporary_name(name));
     let written = File::create(&temporary)
         .and_then(|mut file| {
             file.write_all(bytes)?;
             file.sync_all()
         })
         .map_err(|error| ("write the file", error))
-        .and_then(|()| fs::rename(&temporary, path).map_err(|error| ("rename the file", error)));
+        .and_then(|()| fs::rename(&temporary, &path).map_err(|error| ("rename the file", error)));
     written.map_err(|(action, error)| {
         // The first error is the one to tell; a temporary file that cannot be removed is seen by nobody.
         let _ = fs::remove_file(&temporary);
-        FolderError::io(path, action, error)
+        FolderError::io(&path, action, error)
     })
 }
 
@@ -123,7 +128,7 @@ fn remove_trace(path: &Path) -> Result<(), FolderError> {
     };
     let (mut files, mut folders, mut traced) = (Vec::new(), Vec::new(), false);
     for (entry, name, is_folder) in entries(path)? {
-        if !is_folder && matches!(name.as_str(), MANIFEST | "trace.json.tmp") {
+        if !is_folder && (name == MANIFEST || name == temporary_name(MANIFEST)) {
             traced |= name == MANIFEST;
             files.push(entry);
         } else if is_folder {
@@ -176,7 +181,10 @@ fn entries(folder: &Path) -> Result<Vec<(PathBuf, String, bool)>, FolderError> {
 
 /// `part-000000.parquet`, complete or not.
 fn is_part(name: &str) -> bool {
-    let name = name.strip_suffix(".tmp").unwrap_or(name);
+    let temporary = name
+        .strip_prefix('.')
+        .and_then(|rest| rest.strip_suffix(".tmp"));
+    let name = temporary.unwrap_or(name);
     name.strip_prefix("part-")
         .and_then(|rest| rest.strip_suffix(".parquet"))
         .is_some_and(|index| index.len() >= 6 && index.bytes().all(|byte| byte.is_ascii_digit()))
@@ -192,7 +200,7 @@ mod tests {
         folder.replace(MANIFEST, b"{}").expect("written");
         fs::create_dir(path.join("operations")).expect("created");
         fs::write(path.join("operations/part-000000.parquet"), b"x").expect("written");
-        fs::write(path.join("operations/part-000001.parquet.tmp"), b"x").expect("written");
+        fs::write(path.join("operations/.part-000001.parquet.tmp"), b"x").expect("written");
         path
     }
 

@@ -128,7 +128,7 @@ fn write_parts(folder: &Path, queue: &Receiver<QueuedPart>, shared: &Shared) {
 fn write_part(table: PathBuf, part: QueuedPart) -> Result<(), FolderError> {
     fs::create_dir_all(&table)
         .map_err(|error| FolderError::io(&table, "create the folder", error))?;
-    write_whole(&table.join(part.file), &part.bytes)
+    write_whole(&table, &part.file, &part.bytes)
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ pub enum Encoding {
     Delta,
     /// A dictionary of the values: everything that repeats.
     Dictionary,
-    /// As they are, and without statistics: random numbers.
+    /// As they are, and without statistics: random numbers, and times that repeat at a distance, which zstd
+    /// finds in fewer bytes than a dictionary takes.
     Plain,
 }
 
@@ -216,9 +217,9 @@ tables! {
         auth_flavor: Word, Dictionary, "`none`, `sys`, `gss` with its service; an unknown one: its number" null "the call's credential was not seen";
         user_id: Option<i64>, Dictionary, "uid of AUTH_SYS" null "another flavor, or not seen";
         group_id: Option<i64>, Dictionary, "gid of AUTH_SYS" null "another flavor, or not seen";
-        file_id: Option<i64>, Dictionary, "the file or directory that the operation is about: XXH3 of the owning server's address and the handle" null "no handle was on the wire";
+        file_id: Option<i64>, Plain, "the file or directory that the operation is about: XXH3 of the owning server's address and the handle" null "no handle was on the wire";
         file2_id: Option<i64>, Dictionary, "the second one of RENAME, LINK, COPY";
-        result_file_id: Option<i64>, Dictionary, "the one that was looked up or created" null "no handle in the reply, or the reply was not seen";
+        result_file_id: Option<i64>, Plain, "the one that was looked up or created" null "no handle in the reply, or the reply was not seen";
         name: Text, Dictionary, "name in the arguments; a path for MOUNT" null "the operation has no name, or it was not seen";
         name2: Text, Dictionary, "second name: the new one of RENAME, LINK" null "the operation has no second name, or it was not seen";
         offset: Option<i64>, Dictionary, "first byte asked for, in the file: the bits of an unsigned number, so 2^64-1 reads -1" null "the operation has none, or it was not seen";
@@ -285,24 +286,24 @@ tables! {
         rdev_minor: Option<i64>, Dictionary, "object afterwards: minor number, if it is a device";
         filesystem_id: Option<i64>, Dictionary, "object afterwards: file system on the server (`fsid`), its bits";
         fileid: Option<i64>, Dictionary, "object afterwards: number within the file system (inode), its bits";
-        atime_ns: Option<i64>, Dictionary, "object afterwards: access time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
-        mtime_ns: Option<i64>, Dictionary, "object afterwards: modification time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
-        ctime_ns: Option<i64>, Dictionary, "object afterwards: change time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        atime_ns: Option<i64>, Plain, "object afterwards: access time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        mtime_ns: Option<i64>, Plain, "object afterwards: modification time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        ctime_ns: Option<i64>, Plain, "object afterwards: change time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
         before_size: Option<i64>, Dictionary, "object before the operation: bytes in the file";
-        before_mtime_ns: Option<i64>, Dictionary, "object before the operation: modification time, nanoseconds since 1970";
-        before_ctime_ns: Option<i64>, Dictionary, "object before the operation: change time, nanoseconds since 1970";
+        before_mtime_ns: Option<i64>, Plain, "object before the operation: modification time, nanoseconds since 1970";
+        before_ctime_ns: Option<i64>, Plain, "object before the operation: change time, nanoseconds since 1970";
         directory_before_size: Option<i64>, Dictionary, "directory before the operation: bytes";
-        directory_before_mtime_ns: Option<i64>, Dictionary, "directory before the operation: modification time, nanoseconds since 1970";
-        directory_before_ctime_ns: Option<i64>, Dictionary, "directory before the operation: change time, nanoseconds since 1970";
+        directory_before_mtime_ns: Option<i64>, Plain, "directory before the operation: modification time, nanoseconds since 1970";
+        directory_before_ctime_ns: Option<i64>, Plain, "directory before the operation: change time, nanoseconds since 1970";
         directory_size: Option<i64>, Dictionary, "directory afterwards: bytes";
         directory_mode: Option<i64>, Dictionary, "directory afterwards: permission bits";
         directory_links: Option<i64>, Dictionary, "directory afterwards: hard links";
         directory_fileid: Option<i64>, Dictionary, "directory afterwards: number within the file system (inode), its bits";
-        directory_mtime_ns: Option<i64>, Dictionary, "directory afterwards: modification time, nanoseconds since 1970";
-        directory_ctime_ns: Option<i64>, Dictionary, "directory afterwards: change time, nanoseconds since 1970";
+        directory_mtime_ns: Option<i64>, Plain, "directory afterwards: modification time, nanoseconds since 1970";
+        directory_ctime_ns: Option<i64>, Plain, "directory afterwards: change time, nanoseconds since 1970";
         directory2_fileid: Option<i64>, Dictionary, "second directory (RENAME, LINK) afterwards: number within the file system (inode), its bits";
-        directory2_before_mtime_ns: Option<i64>, Dictionary, "second directory (RENAME, LINK) before the operation: modification time, nanoseconds since 1970";
-        directory2_mtime_ns: Option<i64>, Dictionary, "second directory (RENAME, LINK) afterwards: modification time, nanoseconds since 1970";
+        directory2_before_mtime_ns: Option<i64>, Plain, "second directory (RENAME, LINK) before the operation: modification time, nanoseconds since 1970";
+        directory2_mtime_ns: Option<i64>, Plain, "second directory (RENAME, LINK) afterwards: modification time, nanoseconds since 1970";
         total_bytes: Option<i64>, Dictionary, "FSSTAT: bytes in the file system";
         free_bytes: Option<i64>, Dictionary, "FSSTAT: bytes free";
         available_bytes: Option<i64>, Dictionary, "FSSTAT: bytes free for this user";
