@@ -1,0 +1,175 @@
+//! Checksums of 512-byte blocks at 512-byte-aligned file offsets, of data that passes by (C11).
+
+use lineside_frame::Chunk;
+use twox_hash::XxHash3_64;
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = 512;
+
+/// Data of one READ or WRITE as it passes, in pieces of any size, holes included.
+#[derive(Debug)]
+pub struct Blocks {
+    /// File offset of the next byte.
+    offset: u64,
+    /// Whole aligned blocks that the data spans.
+    spanned: u64,
+    summed: u64,
+    /// The beginning of a block whose rest has not come; `filled` bytes of it.
+    partial: [u8; BLOCK_BYTES],
+    filled: usize,
+}
+
+impl Blocks {
+    /// Data of `len` bytes that begins at `offset` of its file.
+    pub fn new(offset: u64, len: u64) -> Self {
+        let block = BLOCK_BYTES as u64;
+        let spanned = (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block));
+        Self {
+            offset,
+            spanned,
+            summed: 0,
+            partial: [0; BLOCK_BYTES],
+            filled: 0,
+        }
+    }
+
+    /// Takes the next bytes or the next hole. `sink` gets runs of checksums: the number of the first
+    /// block (file offset / 512) and a checksum for it and each following one. `sums` is scratch.
+    pub fn on_data(
+        &mut self,
+        chunk: Chunk<'_>,
+        sums: &mut Vec<u64>,
+        mut sink: impl FnMut(i64, &[u64]),
+    ) {
+        if chunk.missing().is_some() {
+            self.offset = self.offset.wrapping_add(chunk.len() as u64);
+            self.filled = 0;
+            return;
+        }
+        sums.clear();
+        let mut bytes = chunk.bytes();
+        let mut first = 0;
+        while !bytes.is_empty() {
+            let in_block = (self.offset % BLOCK_BYTES as u64) as usize;
+            if in_block != self.filled {
+                // The beginning of this block was not seen, or is not part of the data.
+                let skip = (BLOCK_BYTES - in_block).min(bytes.len());
+                self.offset = self.offset.wrapping_add(skip as u64);
+                self.filled = 0;
+                bytes = &bytes[skip..];
+                continue;
+            }
+            let block = self.offset / BLOCK_BYTES as u64;
+            if sums.is_empty() {
+                first = block as i64;
+            }
+            if in_block == 0 && bytes.len() >= BLOCK_BYTES {
+                let (whole, rest) = bytes.as_chunks::<BLOCK_BYTES>();
+                sums.extend(whole.iter().map(|block| XxHash3_64::oneshot(block)));
+                self.offset = self.offset.wrapping_add((bytes.len() - rest.len()) as u64);
+                bytes = rest;
+                continue;
+            }
+            let take = (BLOCK_BYTES - in_block).min(bytes.len());
+            self.partial[in_block..in_block + take].copy_from_slice(&bytes[..take]);
+            self.offset = self.offset.wrapping_add(take as u64);
+            self.filled = (in_block + take) % BLOCK_BYTES;
+            bytes = &bytes[take..];
+            if self.filled == 0 {
+                sums.push(XxHash3_64::oneshot(&self.partial));
+            }
+        }
+        if !sums.is_empty() {
+            self.summed += sums.len() as u64;
+            sink(first, sums);
+        }
+    }
+
+    /// Blocks that were checksummed, and blocks of which some byte was missing.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.summed, self.spanned.saturating_sub(self.summed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::{Cause, Descriptor, Frame};
+    use lineside_time::Random;
+
+    use super::*;
+
+    /// Feeds `file[from..from + len]` in pieces, some of them lost; returns what was summed.
+    fn feed(
+        file: &[u8],
+        from: usize,
+        len: usize,
+        pieces: &[(usize, bool)],
+    ) -> (Vec<(i64, u64)>, Blocks) {
+        let mut blocks = Blocks::new(from as u64, len as u64);
+        let (mut at, mut sums, mut out) = (from, Vec::new(), Vec::new());
+        for &(size, lost) in pieces {
+            let size = size.min(from + len - at);
+            let frame = Frame::copied(&file[at..at + size], Descriptor::default()).share();
+            let hole = Chunk::hole(size, Cause::NotSeen, frame.descriptor());
+            let chunk = if lost {
+                hole
+            } else {
+                Chunk::of_frame(&frame, 0, size)
+            };
+            blocks.on_data(chunk, &mut sums, |first, sums| {
+                out.extend((first..).zip(sums.iter().copied()))
+            });
+            at += size;
+        }
+        (out, blocks)
+    }
+
+    #[test]
+    fn every_block_that_was_seen_whole_is_summed_and_no_other() {
+        let mut random = Random::new(5);
+        let mut file = vec![0; 20_000];
+        random.fill(&mut file);
+        for _ in 0..300 {
+            let from = random.below(3000) as usize;
+            let len = random.below(16_000) as usize;
+            let pieces: Vec<_> =
+                std::iter::repeat_with(|| (1 + random.below(1448) as usize, random.chance(0.1)))
+                    .take(400)
+                    .collect();
+            let mut seen = vec![false; file.len()];
+            let mut at = from;
+            for &(size, lost) in &pieces {
+                let size = size.min(from + len - at);
+                seen[at..at + size].fill(!lost);
+                at += size;
+            }
+            let expected: Vec<_> = (0..file.len() / BLOCK_BYTES)
+                .filter(|block| {
+                    seen[block * BLOCK_BYTES..][..BLOCK_BYTES]
+                        .iter()
+                        .all(|&seen| seen)
+                })
+                .map(|block| {
+                    (
+                        block as i64,
+                        XxHash3_64::oneshot(&file[block * BLOCK_BYTES..][..BLOCK_BYTES]),
+                    )
+                })
+                .collect();
+            let (got, blocks) = feed(&file, from, len, &pieces);
+            assert_eq!(got, expected);
+            let spanned = ((from + at - from) / 512).saturating_sub(from.div_ceil(512)) as u64;
+            assert_eq!(
+                blocks.counts(),
+                (expected.len() as u64, spanned - expected.len() as u64)
+            );
+        }
+    }
+
+    #[test]
+    fn hostile_offsets_do_not_overflow() {
+        let frame = Frame::copied(&[1; 2000], Descriptor::default()).share();
+        let mut blocks = Blocks::new(u64::MAX - 700, 2000);
+        blocks.on_data(Chunk::of_frame(&frame, 0, 2000), &mut Vec::new(), |_, _| {});
+    }
+}

@@ -1,0 +1,361 @@
+//! What only NFSv3 and MOUNT have: their fields as columns of the table `nfs`.
+
+use lineside_account::{Counter, Counters};
+use lineside_frame::View;
+use lineside_nfs::{mount, v3};
+use lineside_rpc::xdr::{Optional, Outcome};
+use lineside_trace::{NfsRow, Text, Word};
+
+/// A constant by its name, or by its number if the protocol knows no name for it.
+pub(crate) fn word(name: Option<&'static str>, number: u32) -> Word {
+    match name {
+        Some(name) => Word::Known(name),
+        None => Word::Number(i64::from(number)),
+    }
+}
+
+/// The name of a procedure of a program that is only read at RPC level.
+pub(crate) fn procedure_word(program: u32, version: u32, procedure: u32) -> Word {
+    match (program, version, procedure) {
+        (v3::PROGRAM, 4, 0) => Word::Known("NULL"),
+        (v3::PROGRAM, 4, 1) => Word::Known("COMPOUND"),
+        _ => Word::Number(i64::from(procedure)),
+    }
+}
+
+/// Whether the attributes in the reply are those of another object than the call's handle.
+pub(crate) fn replies_about_another(procedure: v3::Procedure) -> bool {
+    use v3::Procedure::{Create, Lookup, MkDir, MkNod, SymLink};
+    matches!(procedure, Lookup | Create | MkDir | SymLink | MkNod)
+}
+
+/// Whether `count` means bytes of a file, as for READ, WRITE and COMMIT, and not room for a listing.
+pub(crate) fn moves_data(call: &v3::Call<'_>) -> bool {
+    matches!(
+        call,
+        v3::Call::Read(_) | v3::Call::Write(_) | v3::Call::Commit(_)
+    )
+}
+
+/// The word of the column `file_type`: ftype3 without its prefix.
+pub(crate) fn file_type(kind: v3::FileType) -> Word {
+    Word::Known(match kind {
+        v3::FileType::REGULAR => "REG",
+        v3::FileType::DIRECTORY => "DIR",
+        v3::FileType::BLOCK => "BLK",
+        v3::FileType::CHARACTER => "CHR",
+        v3::FileType::SYMLINK => "LNK",
+        v3::FileType::SOCKET => "SOCK",
+        v3::FileType::FIFO => "FIFO",
+        other => return Word::Number(i64::from(other.0)),
+    })
+}
+
+pub(crate) fn set_text(text: &mut Text, view: Option<&View<'_>>) {
+    if let Some(view) = view {
+        text.set(&[]);
+        for slice in view.slices() {
+            text.append(slice);
+        }
+    }
+}
+
+/// Fills in the arguments; false if there is nothing to say.
+pub(crate) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
+    match call {
+        v3::Call::SetAttr(args) => {
+            set_attributes(&args.attributes, row, counters);
+            row.guard_ctime_ns = args
+                .guard
+                .present()
+                .and_then(|guard| time(&guard, counters));
+        }
+        v3::Call::Access(args) => row.access_requested = args.access.map(i64::from),
+        v3::Call::Write(args) => row.stable_how = args.stable.map_or(Word::None, stable_how),
+        v3::Call::Create(args) => {
+            row.create_mode = args.how.name().map_or(Word::None, Word::Known);
+            match &args.how {
+                v3::CreateHow::Unchecked(attributes) | v3::CreateHow::Guarded(attributes) => {
+                    set_attributes(attributes, row, counters)
+                }
+                v3::CreateHow::Exclusive(verifier) => row.create_verifier = verifier.map(bits),
+                v3::CreateHow::Unread => {}
+            }
+        }
+        v3::Call::MkDir(args) => set_attributes(&args.attributes, row, counters),
+        v3::Call::SymLink(args) => {
+            set_attributes(&args.attributes, row, counters);
+            set_text(&mut row.symlink_target, args.target.as_deref());
+        }
+        v3::Call::MkNod(args) => {
+            let (kind, attributes, device) = match &args.node {
+                v3::Node::Block(node) => ("BLK", &node.attributes, Some(&node.device)),
+                v3::Node::Character(node) => ("CHR", &node.attributes, Some(&node.device)),
+                v3::Node::Socket(attributes) => ("SOCK", attributes, None),
+                v3::Node::Fifo(attributes) => ("FIFO", attributes, None),
+                _ => return false,
+            };
+            row.node_type = Word::Known(kind);
+            set_attributes(attributes, row, counters);
+            row.device_major = device.and_then(|device| device.major).map(i64::from);
+            row.device_minor = device.and_then(|device| device.minor).map(i64::from);
+        }
+        v3::Call::ReadDir(args) => {
+            row.cookie = args.cookie.map(u64::cast_signed);
+            row.cookie_verifier = args.cookie_verifier.map(bits);
+            row.bytes_max = args.count.map(i64::from);
+        }
+        v3::Call::ReadDirPlus(args) => {
+            row.cookie = args.cookie.map(u64::cast_signed);
+            row.cookie_verifier = args.cookie_verifier.map(bits);
+            row.directory_bytes = args.directory_count.map(i64::from);
+            row.bytes_max = args.count_max.map(i64::from);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Fills in the results; false if there is nothing to say.
+pub(crate) fn of_reply(reply: &v3::Reply<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
+    if let Some(attributes) = reply.attributes() {
+        object(attributes, row, counters);
+    }
+    match reply {
+        v3::Reply::Null(()) => return false,
+        v3::Reply::GetAttr(_) => {}
+        v3::Reply::SetAttr(outcome) => {
+            if let Outcome::Ok(wcc) | Outcome::Fail(_, wcc) = outcome {
+                before(wcc, row, counters);
+            }
+        }
+        // The attributes of these are the directory's own.
+        v3::Reply::Remove(outcome) | v3::Reply::RmDir(outcome) => {
+            if let Outcome::Ok(wcc) | Outcome::Fail(_, wcc) = outcome {
+                directory(wcc, row, counters);
+            }
+        }
+        v3::Reply::Lookup(outcome) => {
+            let attributes = match outcome {
+                Outcome::Ok(ok) => ok.directory.present(),
+                Outcome::Fail(_, fail) => fail.attributes.present(),
+                Outcome::Unread => None,
+            };
+            if let Some(attributes) = attributes {
+                directory_after(&attributes, row, counters);
+            }
+        }
+        v3::Reply::Access(outcome) => {
+            row.access_granted = outcome.ok().and_then(|ok| ok.access).map(i64::from)
+        }
+        v3::Reply::ReadLink(outcome) => set_text(
+            &mut row.symlink_target,
+            outcome.ok().and_then(|ok| ok.target).as_deref(),
+        ),
+        v3::Reply::Read(outcome) => row.eof = outcome.ok().and_then(|ok| ok.eof),
+        v3::Reply::Write(outcome) => {
+            if let Some(wcc) = wcc_of(outcome, |ok| &ok.file, |fail| fail) {
+                before(wcc, row, counters);
+            }
+            if let Some(ok) = outcome.ok() {
+                row.committed = ok.committed.map_or(Word::None, stable_how);
+                row.write_verifier = ok.verifier.map(bits);
+            }
+        }
+        v3::Reply::Create(outcome)
+        | v3::Reply::MkDir(outcome)
+        | v3::Reply::SymLink(outcome)
+        | v3::Reply::MkNod(outcome) => {
+            if let Some(wcc) = wcc_of(outcome, |ok| &ok.directory, |fail| fail) {
+                directory(wcc, row, counters);
+            }
+        }
+        v3::Reply::Rename(outcome) => {
+            if let Outcome::Ok(result) | Outcome::Fail(_, result) = outcome {
+                directory(&result.from, row, counters);
+                directory2(&result.to, row, counters);
+            }
+        }
+        v3::Reply::Link(outcome) => {
+            if let Outcome::Ok(result) | Outcome::Fail(_, result) = outcome {
+                directory2(&result.directory, row, counters);
+            }
+        }
+        v3::Reply::ReadDir(outcome) => {
+            if let Some(ok) = outcome.ok() {
+                row.eof = ok.eof;
+                row.reply_cookie_verifier = ok.cookie_verifier.map(bits);
+                // A list that was cut has more entries than were seen.
+                row.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
+            }
+        }
+        v3::Reply::ReadDirPlus(outcome) => {
+            if let Some(ok) = outcome.ok() {
+                row.eof = ok.eof;
+                row.reply_cookie_verifier = ok.cookie_verifier.map(bits);
+                row.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
+            }
+        }
+        v3::Reply::FsStat(outcome) => {
+            if let Some(ok) = outcome.ok() {
+                row.total_bytes = ok.bytes_total.map(u64::cast_signed);
+                row.free_bytes = ok.bytes_free.map(u64::cast_signed);
+                row.available_bytes = ok.bytes_available.map(u64::cast_signed);
+                row.total_files = ok.files_total.map(u64::cast_signed);
+                row.free_files = ok.files_free.map(u64::cast_signed);
+                row.available_files = ok.files_available.map(u64::cast_signed);
+                row.invariant_seconds = ok.invariant_seconds.map(i64::from);
+            }
+        }
+        v3::Reply::FsInfo(outcome) => {
+            if let Some(ok) = outcome.ok() {
+                row.read_max = ok.read_max.map(i64::from);
+                row.read_preferred = ok.read_preferred.map(i64::from);
+                row.read_multiple = ok.read_multiple.map(i64::from);
+                row.write_max = ok.write_max.map(i64::from);
+                row.write_preferred = ok.write_preferred.map(i64::from);
+                row.write_multiple = ok.write_multiple.map(i64::from);
+                row.directory_preferred = ok.readdir_preferred.map(i64::from);
+                row.file_size_max = ok.file_size_max.map(u64::cast_signed);
+                row.time_delta_ns = time(&ok.time_delta, counters);
+                row.properties = ok.properties.map(i64::from);
+            }
+        }
+        v3::Reply::PathConf(outcome) => {
+            if let Some(ok) = outcome.ok() {
+                row.links_max = ok.links_max.map(i64::from);
+                row.name_max = ok.name_max.map(i64::from);
+                row.no_truncation = ok.no_truncation;
+                row.chown_restricted = ok.chown_restricted;
+                row.case_insensitive = ok.case_insensitive;
+                row.case_preserving = ok.case_preserving;
+            }
+        }
+        v3::Reply::Commit(outcome) => {
+            if let Some(wcc) = wcc_of(outcome, |ok| &ok.file, |fail| fail) {
+                before(wcc, row, counters);
+            }
+            row.write_verifier = outcome.ok().and_then(|ok| ok.verifier).map(bits);
+        }
+    }
+    true
+}
+
+/// Fills in the flavors that MNT's reply lists; false if there are none.
+pub(crate) fn of_mounted(mounted: &mount::Mounted<'_>, row: &mut NfsRow) -> bool {
+    let mut any = false;
+    for flavor in mounted.flavors.iter() {
+        if any {
+            row.auth_flavors.append(b",");
+        }
+        any = true;
+        match flavor.name() {
+            Some(name) => row.auth_flavors.append(name.as_bytes()),
+            None => row.auth_flavors.append(flavor.0.to_string().as_bytes()),
+        }
+    }
+    any
+}
+
+fn wcc_of<'o, O, F>(
+    outcome: &'o Outcome<O, F>,
+    ok: impl Fn(&'o O) -> &'o v3::Wcc,
+    fail: impl Fn(&'o F) -> &'o v3::Wcc,
+) -> Option<&'o v3::Wcc> {
+    match outcome {
+        Outcome::Unread => None,
+        Outcome::Ok(body) => Some(ok(body)),
+        Outcome::Fail(_, body) => Some(fail(body)),
+    }
+}
+
+fn stable_how(how: v3::StableHow) -> Word {
+    word(how.name(), how.0)
+}
+
+fn bits(verifier: [u8; 8]) -> i64 {
+    i64::from_be_bytes(verifier)
+}
+
+/// Nanoseconds since the epoch; what contradicts itself is null and counted.
+fn time(time: &v3::Time, counters: &mut Counters) -> Option<i64> {
+    let ns = time.nanoseconds_since_epoch();
+    if ns.is_none() && time.seconds.is_some() && time.nanoseconds.is_some() {
+        counters.count(Counter::TimesUnfit);
+    }
+    ns
+}
+
+fn set_attributes(set: &v3::SetAttributes, row: &mut NfsRow, counters: &mut Counters) {
+    row.set_mode = set.mode.value().map(i64::from);
+    row.set_uid = set.uid.value().map(i64::from);
+    row.set_gid = set.gid.value().map(i64::from);
+    row.set_size = set.size.value().map(u64::cast_signed);
+    row.set_atime_how = set.atime.name().map_or(Word::None, Word::Known);
+    row.set_mtime_how = set.mtime.name().map_or(Word::None, Word::Known);
+    if let v3::SetTime::ClientTime(to) = &set.atime {
+        row.set_atime_ns = time(to, counters);
+    }
+    if let v3::SetTime::ClientTime(to) = &set.mtime {
+        row.set_mtime_ns = time(to, counters);
+    }
+}
+
+fn object(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
+    row.mode = attributes.mode.map(i64::from);
+    row.links = attributes.link_count.map(i64::from);
+    row.owner_id = attributes.uid.map(i64::from);
+    row.owner_group_id = attributes.gid.map(i64::from);
+    row.used_bytes = attributes.used.map(u64::cast_signed);
+    // Zero for all but devices; what other types put there has no meaning (RFC 1813, 2.6).
+    if matches!(
+        attributes.file_type,
+        Some(v3::FileType::BLOCK | v3::FileType::CHARACTER)
+    ) {
+        row.rdev_major = attributes.device.major.map(i64::from);
+        row.rdev_minor = attributes.device.minor.map(i64::from);
+    }
+    row.filesystem_id = attributes.fsid.map(u64::cast_signed);
+    row.fileid = attributes.fileid.map(u64::cast_signed);
+    row.atime_ns = time(&attributes.atime, counters);
+    row.mtime_ns = time(&attributes.mtime, counters);
+    row.ctime_ns = time(&attributes.ctime, counters);
+}
+
+fn before(wcc: &v3::Wcc, row: &mut NfsRow, counters: &mut Counters) {
+    if let Optional::Present(before) = &wcc.before {
+        row.before_size = before.size.map(u64::cast_signed);
+        row.before_mtime_ns = time(&before.mtime, counters);
+        row.before_ctime_ns = time(&before.ctime, counters);
+    }
+}
+
+fn directory(wcc: &v3::Wcc, row: &mut NfsRow, counters: &mut Counters) {
+    if let Optional::Present(before) = &wcc.before {
+        row.directory_before_size = before.size.map(u64::cast_signed);
+        row.directory_before_mtime_ns = time(&before.mtime, counters);
+        row.directory_before_ctime_ns = time(&before.ctime, counters);
+    }
+    if let Optional::Present(after) = &wcc.after {
+        directory_after(after, row, counters);
+    }
+}
+
+fn directory_after(after: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
+    row.directory_size = after.size.map(u64::cast_signed);
+    row.directory_mode = after.mode.map(i64::from);
+    row.directory_links = after.link_count.map(i64::from);
+    row.directory_fileid = after.fileid.map(u64::cast_signed);
+    row.directory_mtime_ns = time(&after.mtime, counters);
+    row.directory_ctime_ns = time(&after.ctime, counters);
+}
+
+fn directory2(wcc: &v3::Wcc, row: &mut NfsRow, counters: &mut Counters) {
+    if let Optional::Present(before) = &wcc.before {
+        row.directory2_before_mtime_ns = time(&before.mtime, counters);
+    }
+    if let Optional::Present(after) = &wcc.after {
+        row.directory2_fileid = after.fileid.map(u64::cast_signed);
+        row.directory2_mtime_ns = time(&after.mtime, counters);
+    }
+}

@@ -1,0 +1,24 @@
+//! Capture: frames in, operations out.
+//!
+//! ```text
+//!  port ─► dissect ─► flow engine ─► records ─► calls and replies ─► rows ─► RecordSink
+//!          (wire)     (flow)         (rpc)      (rpc, nfs)           (here)   (trace, or a user's own)
+//!                                      └─ READ and WRITE data ─► checksums of 512-byte blocks
+//! ```
+//!
+//! [`Pipeline`] is the whole path behind the port, single-threaded and without I/O; [`run`] drives it
+//! from a port to the port's end. What a row depends on is the bytes of its own connection and the
+//! [`Config`] (rule 7).
+#![forbid(unsafe_code)]
+
+mod blocks;
+mod details;
+mod operations;
+mod pipeline;
+
+pub use lineside_flow::Config as FlowConfig;
+pub use lineside_rpc::record::Config as RecordConfig;
+
+pub use blocks::{BLOCK_BYTES, Blocks};
+pub use operations::file_id;
+pub use pipeline::{Config, Pipeline, Step, run};

@@ -1,0 +1,1383 @@
+//! From messages to operations: decoding, matching, rows.
+//!
+//! An [`Operation`] is open from its call (or from a reply whose call never came) until both of its
+//! messages have ended; then its rows go to the sink. Operations live in slots that are reused, so
+//! that no message allocates.
+
+use std::net::IpAddr;
+
+use hashbrown::HashSet;
+use lineside_account::{Budget, Counter, Counters};
+use lineside_flow::{Connection, FlowCounts, StreamSink, Transport};
+use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Fault, Piece, Range, View};
+use lineside_nfs::{mount, v3};
+use lineside_rpc::message::{
+    AcceptStatus, Body, CallHeader, Flavor, GssService, Header, ReplyHeader, program_name,
+};
+use lineside_rpc::pairs::{Expired, OnCall, OnReply, Pairs};
+use lineside_rpc::record::{self, Message, MessageSink, Records, Want};
+use lineside_rpc::xdr::Xdr;
+use lineside_trace::{
+    ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, RecordSink, Table, Word,
+};
+use twox_hash::XxHash3_64;
+
+use crate::blocks::Blocks;
+use crate::details;
+use crate::pipeline::Config;
+
+/// Rows are numbered by frame and by place within it, in so many bits (`trace-format.md`).
+const PLACE_BITS: u32 = 18;
+
+/// The id of a file: XXH3 (64 bits, seed 0) of the owning server's address, 4 or 16 bytes in network
+/// order, followed by the handle.
+pub fn file_id(server: IpAddr, handle: &[u8]) -> i64 {
+    let mut bytes = [0; 16 + 64];
+    let address_len = match server {
+        IpAddr::V4(address) => {
+            bytes[..4].copy_from_slice(&address.octets());
+            4
+        }
+        IpAddr::V6(address) => {
+            bytes[..16].copy_from_slice(&address.octets());
+            16
+        }
+    };
+    let len = address_len + handle.len().min(64);
+    bytes[address_len..len].copy_from_slice(&handle[..len - address_len]);
+    XxHash3_64::oneshot(&bytes[..len]).cast_signed()
+}
+
+pub(crate) fn connection_id(facts: &Connection) -> i64 {
+    (facts.first().ordinal << PLACE_BITS).cast_signed()
+}
+
+/// What is known of one call and its reply so far.
+#[derive(Debug, Default)]
+struct Operation {
+    row: OperationRow,
+    details: NfsRow,
+    kind: Kind,
+    call_done: bool,
+    reply_done: bool,
+    has_details: bool,
+    /// The handle in the call, if its file has not been reported yet.
+    handle: Option<HandleBytes>,
+    /// A reply that came before its call, to be read when the call has ended.
+    early: Option<Early>,
+}
+
+/// What a call is, as far as it is understood beyond RPC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Kind {
+    #[default]
+    Opaque,
+    Nfs3(v3::Procedure),
+    Mount3(mount::Procedure),
+}
+
+impl Kind {
+    fn of(program: u32, version: u32, procedure: u32) -> Self {
+        match (program, version) {
+            (v3::PROGRAM, v3::VERSION) => {
+                v3::Procedure::from_number(procedure).map_or(Self::Opaque, Self::Nfs3)
+            }
+            (mount::PROGRAM, mount::VERSION) => {
+                mount::Procedure::from_number(procedure).map_or(Self::Opaque, Self::Mount3)
+            }
+            _ => Self::Opaque,
+        }
+    }
+}
+
+/// A copy of a handle: at most 64 bytes (RFC 1813, NFS3_FHSIZE).
+#[derive(Debug, Clone, Copy)]
+struct HandleBytes {
+    bytes: [u8; 64],
+    len: usize,
+}
+
+impl Default for HandleBytes {
+    fn default() -> Self {
+        Self {
+            bytes: [0; 64],
+            len: 0,
+        }
+    }
+}
+
+impl HandleBytes {
+    fn new(view: &View<'_>) -> Self {
+        let mut handle = Self::default();
+        for slice in view.slices() {
+            let take = slice.len().min(64 - handle.len);
+            handle.bytes[handle.len..handle.len + take].copy_from_slice(&slice[..take]);
+            handle.len += take;
+        }
+        handle
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A datagram with a reply that waits for its call.
+#[derive(Debug)]
+struct Early {
+    message: Message,
+    ranges: Vec<Range>,
+    direction: usize,
+}
+
+/// The note of a call in [`Pairs`]: its slot, or that its rows are out.
+type Note = u32;
+const WRITTEN: Note = u32::MAX;
+
+/// The message that passes in a direction.
+#[derive(Debug)]
+struct Passing {
+    operation: Option<Note>,
+    is_call: bool,
+    xid: u32,
+    /// Bytes of file data still to come.
+    data_left: u64,
+    data_missing: bool,
+    blocks: Option<Blocks>,
+}
+
+/// What is known of a connection beyond its flows.
+#[derive(Debug)]
+struct Talk {
+    id: i64,
+    ends: [lineside_flow::Endpoint; 2],
+    transport: Transport,
+    records: [Records; 2],
+    passing: [Option<Passing>; 2],
+    pairs: Pairs<Note, Early>,
+    /// The direction of calls, once one was seen.
+    caller: Option<usize>,
+    program: Word,
+    resynchronised: i64,
+    /// Hashes of the facts already reported.
+    facts: HashSet<u64>,
+    holds: bool,
+}
+
+/// The sink of the flow engine.
+pub(crate) struct Operations<S> {
+    config: Config,
+    budget: Budget,
+    sink: S,
+    wants_files: bool,
+    wants_details: bool,
+    talks: Vec<Option<Box<Talk>>>,
+    operations: Vec<Operation>,
+    free: Vec<Note>,
+    holders: Vec<usize>,
+    now: i64,
+    ending: bool,
+    scratch: Scratch,
+}
+
+#[derive(Default)]
+struct Scratch {
+    sums: Vec<u64>,
+    name: Vec<u8>,
+    file: FileRow,
+    connection: ConnectionRow,
+    loss: LossRow,
+}
+
+impl<S: RecordSink> Operations<S> {
+    pub(crate) fn new(config: Config, budget: &Budget, sink: S) -> Self {
+        Self {
+            config,
+            budget: budget.clone(),
+            wants_files: sink.wants(Table::Files),
+            wants_details: sink.wants(Table::Nfs),
+            sink,
+            talks: Vec::new(),
+            operations: Vec::new(),
+            free: Vec::new(),
+            holders: Vec::new(),
+            now: i64::MIN,
+            ending: false,
+            scratch: Scratch::default(),
+        }
+    }
+
+    pub(crate) fn set_now(&mut self, now: i64) {
+        self.now = now;
+    }
+
+    pub(crate) fn set_ending(&mut self) {
+        self.ending = true;
+    }
+
+    pub(crate) fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    pub(crate) fn into_sink(self) -> S {
+        self.sink
+    }
+
+    pub(crate) fn spill(&mut self, counters: &mut Counters) {
+        let mut spilled = 0;
+        for slot in self.holders.drain(..) {
+            let Some(talk) = self.talks[slot].as_mut() else {
+                continue;
+            };
+            talk.holds = false;
+            spilled += talk.records.iter_mut().map(Records::spill).sum::<usize>();
+            let early = talk.pairs.early_mut().flat_map(|early| &mut early.ranges);
+            spilled += early
+                .filter_map(|range| (range.spill() > 0).then_some(()))
+                .count();
+        }
+        counters.add(Counter::RangesSpilled, spilled as u64);
+    }
+
+    fn talk(&mut self, slot: usize) -> &mut Talk {
+        self.talks[slot]
+            .as_mut()
+            .expect("the flow engine opens a slot before it uses it")
+    }
+
+    fn note_holder(&mut self, slot: usize) {
+        let talk = self.talk(slot);
+        if !talk.holds {
+            talk.holds = true;
+            self.holders.push(slot);
+        }
+    }
+
+    /// Runs `act` on a direction's records, which are taken out of the connection meanwhile so that
+    /// the sink can reach everything else, the other direction included.
+    fn with_records(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        counters: &mut Counters,
+        act: impl FnOnce(&mut Records, &record::Config, &Budget, &mut Side<'_, S>, &mut Counters),
+    ) {
+        let mut records = std::mem::take(&mut self.talk(slot).records[direction]);
+        let (config, budget) = (self.config.record, self.budget.clone());
+        act(
+            &mut records,
+            &config,
+            &budget,
+            &mut Side {
+                all: self,
+                slot,
+                direction,
+            },
+            counters,
+        );
+        let holds = records.holds();
+        self.talk(slot).records[direction] = records;
+        if holds {
+            self.note_holder(slot);
+        }
+    }
+
+    fn open_operation(&mut self, slot: usize, counters: &mut Counters) -> Option<Note> {
+        if let Some(note) = self.free.pop() {
+            return Some(note);
+        }
+        if self.operations.len() >= self.config.outstanding_max
+            || !self.budget.draw(OPERATION_BYTES)
+        {
+            counters.count(Counter::OutstandingLimit);
+            // The oldest of this connection makes room; if it has none, the new one is not recorded.
+            match self.talk(slot).pairs.expire(i64::MAX) {
+                Some(expired) => self.on_expired(slot, expired, counters),
+                None => {
+                    let evicted = self
+                        .talk(slot)
+                        .pairs
+                        .evict_answered(0)
+                        .filter(|&note| note != WRITTEN)?;
+                    self.emit(slot, evicted, counters);
+                }
+            }
+            return self.free.pop();
+        }
+        self.operations.push(Operation::default());
+        Some((self.operations.len() - 1) as Note)
+    }
+
+    fn on_expired(&mut self, slot: usize, expired: Expired<Note, Early>, counters: &mut Counters) {
+        match expired {
+            Expired::Call(note) => {
+                let end = if self.ending {
+                    Counter::CallsOutstanding
+                } else {
+                    Counter::CallsExpired
+                };
+                counters.count(end);
+                self.operations[note as usize].row.reply_missing = true;
+                self.emit(slot, note, counters);
+            }
+            Expired::Reply(early) => self.read_early(slot, early, None, counters),
+        }
+    }
+
+    fn expire(&mut self, slot: usize, deadline_ns: i64, counters: &mut Counters) {
+        while let Some(expired) = self.talk(slot).pairs.expire(deadline_ns) {
+            // A call whose message still passes is not given up: its slot is in use.
+            self.on_expired(slot, expired, counters);
+        }
+    }
+
+    /// Reads a reply that had waited, now that its call is there (or never will be).
+    fn read_early(
+        &mut self,
+        slot: usize,
+        early: Early,
+        operation: Option<Note>,
+        counters: &mut Counters,
+    ) {
+        let chunks: Vec<Chunk<'_>> = early.ranges.iter().map(Range::chunk).collect();
+        let pieces: Vec<Piece<'_>> = chunks.iter().map(Chunk::piece).collect();
+        let mut side = Side {
+            all: self,
+            slot,
+            direction: early.direction,
+        };
+        let mut cursor = Cursor::new(&pieces);
+        let Header {
+            xid: Some(xid),
+            body: Body::Reply(reply),
+        } = Header::decode(&mut cursor)
+        else {
+            return;
+        };
+        let want = match operation {
+            Some(note) => side.on_answer(&early.message, xid, note, &reply, cursor, true, counters),
+            None => side.on_orphan(&early.message, xid, &reply, counters),
+        };
+        if let Want::Data(from) = want {
+            let mut skip = from;
+            for chunk in &chunks {
+                let skipped = skip.min(chunk.len());
+                skip -= skipped;
+                if skipped < chunk.len() {
+                    side.on_data(chunk.from(skipped), counters);
+                }
+            }
+        }
+        side.on_end(&early.message, counters);
+    }
+
+    /// Writes the rows of an operation and frees its slot.
+    fn emit(&mut self, slot: usize, note: Note, counters: &mut Counters) {
+        let operation = &mut self.operations[note as usize];
+        let row = &operation.row;
+        self.sink.operation(row);
+        if operation.has_details && self.wants_details {
+            operation.details.operation_id = row.operation_id;
+            self.sink.nfs(&operation.details);
+        }
+        if let Some(handle) = operation.handle.take()
+            && let (Some(file_id), Some(server)) = (row.file_id, row.server_address)
+        {
+            let own = !matches!(operation.kind, Kind::Nfs3(procedure) if details::replies_about_another(procedure));
+            let fact = Fact {
+                operation_id: row.operation_id,
+                time_ns: row.reply_end_ns.or(row.call_end_ns),
+                server,
+                handle: handle.bytes(),
+                file_id,
+                parent: None,
+                name: None,
+                file_type: if own { row.file_type } else { Word::None },
+                size: row.file_size.filter(|_| own),
+            };
+            self.fact(slot, &fact, counters);
+        }
+        let operation = &mut self.operations[note as usize];
+        operation.row.clear();
+        if std::mem::take(&mut operation.has_details) {
+            operation.details.clear();
+        }
+        (operation.kind, operation.call_done, operation.reply_done) = (Kind::Opaque, false, false);
+        let early = operation.early.take();
+        self.free.push(note);
+        // A message of it that still passes must not reach the slot's next user.
+        for passing in self.talk(slot).passing.iter_mut().flatten() {
+            passing.operation.take_if(|passing| *passing == note);
+        }
+        if let Some(early) = early {
+            self.read_early(slot, early, None, counters);
+        }
+    }
+
+    /// Reports a fact of a file unless this connection has told it before.
+    fn fact(&mut self, slot: usize, fact: &Fact<'_>, counters: &mut Counters) {
+        if !self.wants_files || !self.is_new_fact(slot, fact.key(), counters) {
+            return;
+        }
+        let row = &mut self.scratch.file;
+        row.clear();
+        row.file_id = fact.file_id;
+        row.operation_id = fact.operation_id;
+        row.time_ns = fact.time_ns;
+        row.server_address = Some(fact.server);
+        row.handle.set(fact.handle);
+        row.parent_file_id = fact.parent;
+        if let Some(name) = fact.name {
+            row.name.set(name);
+        }
+        row.file_type = fact.file_type;
+        row.file_size = fact.size;
+        self.sink.file(row);
+        if fact.name.is_some() {
+            // It also told that the file is there.
+            self.is_new_fact(slot, bare_key(fact.file_id), counters);
+        }
+    }
+
+    fn is_new_fact(&mut self, slot: usize, key: u64, counters: &mut Counters) -> bool {
+        let facts_max = self.config.facts_max;
+        let budget = self.budget.clone();
+        let facts = &mut self.talk(slot).facts;
+        if facts.contains(&key) {
+            return false;
+        }
+        if facts.len() >= facts_max || !budget.draw(FACT_BYTES) {
+            counters.count(Counter::FactsLimit);
+            budget.give_back(facts.len() * FACT_BYTES);
+            facts.clear();
+            if !budget.draw(FACT_BYTES) {
+                return true;
+            }
+        }
+        facts.insert(key);
+        true
+    }
+}
+
+/// A fact of a file.
+struct Fact<'a> {
+    operation_id: i64,
+    time_ns: Option<i64>,
+    server: IpAddr,
+    handle: &'a [u8],
+    file_id: i64,
+    parent: Option<i64>,
+    name: Option<&'a [u8]>,
+    file_type: Word,
+    size: Option<i64>,
+}
+
+impl Fact<'_> {
+    /// What makes it new: which file, and where it has which name. A size that changed is no new fact,
+    /// else every WRITE were one.
+    fn key(&self) -> u64 {
+        let mut key = XxHash3_64::oneshot_with_seed(self.file_id as u64, self.name.unwrap_or(&[]));
+        key ^= (self.parent.unwrap_or(0) as u64).rotate_left(17);
+        key ^ u64::from(self.name.is_some())
+    }
+}
+
+/// What an operation and a known fact cost, to draw on the budget: two rows with a name each; an entry of a set.
+const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
+const FACT_BYTES: usize = 16;
+
+impl<S: RecordSink> StreamSink for Operations<S> {
+    fn on_open(&mut self, connection: usize, facts: &Connection) {
+        if self.talks.len() <= connection {
+            self.talks.resize_with(connection + 1, || None);
+        }
+        self.talks[connection] = Some(Box::new(Talk {
+            id: connection_id(facts),
+            ends: facts.ends(),
+            transport: facts.transport(),
+            records: [Records::default(), Records::default()],
+            passing: [None, None],
+            pairs: Pairs::new(),
+            caller: None,
+            program: Word::None,
+            resynchronised: 0,
+            facts: HashSet::new(),
+            holds: false,
+        }));
+    }
+
+    fn on_stream(
+        &mut self,
+        connection: usize,
+        direction: usize,
+        after_syn: bool,
+        chunk: Chunk<'_>,
+        counters: &mut Counters,
+    ) {
+        let before = counters.value(Counter::Resynchronised);
+        self.with_records(
+            connection,
+            direction,
+            counters,
+            |records, config, budget, side, counters| {
+                records.on_stream(config, budget, after_syn, chunk, side, counters);
+            },
+        );
+        let found = counters.value(Counter::Resynchronised) - before;
+        if found > 0 {
+            self.talk(connection).resynchronised += found as i64;
+            self.with_records(
+                connection,
+                1 - direction,
+                counters,
+                |records, config, _, side, counters| {
+                    records.reconsider(config, side, counters);
+                },
+            );
+        }
+    }
+
+    fn on_datagram(
+        &mut self,
+        connection: usize,
+        direction: usize,
+        chunks: &[Chunk<'_>],
+        counters: &mut Counters,
+    ) {
+        let mut side = Side {
+            all: self,
+            slot: connection,
+            direction,
+        };
+        if record::on_datagram(chunks, &mut side, counters) {
+            self.hold_early(connection, chunks);
+        }
+    }
+
+    fn on_loss(
+        &mut self,
+        connection: usize,
+        facts: &Connection,
+        direction: usize,
+        offset: i64,
+        hole: Chunk<'_>,
+    ) {
+        let client = client_direction(facts, self.talk(connection).caller);
+        let row = &mut self.scratch.loss;
+        row.clear();
+        row.connection_id = Some(connection_id(facts));
+        row.direction = Some(if direction == client {
+            "client_to_server"
+        } else {
+            "server_to_client"
+        });
+        row.time_ns = hole.descriptor().stamp_ns;
+        row.first_byte = Some(offset);
+        row.bytes = Some(hole.len() as i64);
+        row.cause = Some(match hole.missing() {
+            Some(Cause::SnapLength) => "snap_length",
+            Some(Cause::GivenUp) => "given_up",
+            _ => "not_seen",
+        });
+        row.input = Some(i32::from(hole.descriptor().input));
+        self.sink.loss(row);
+    }
+
+    fn on_interval(
+        &mut self,
+        connection: usize,
+        facts: &Connection,
+        start_ns: i64,
+        counts: &[FlowCounts; 2],
+    ) {
+        let interval_ns = self.config.flow.interval_ns;
+        let talk = self.talk(connection);
+        let client = client_direction(facts, talk.caller);
+        let (program, resynchronised) = (talk.program, std::mem::take(&mut talk.resynchronised));
+        let (from_client, from_server) = (&counts[client], &counts[1 - client]);
+        let row = &mut self.scratch.connection;
+        row.clear();
+        row.connection_id = connection_id(facts);
+        if start_ns != i64::MIN {
+            row.interval_start_ns = Some(start_ns);
+            row.interval_ns = Some(interval_ns);
+        }
+        let (client_end, server_end) = (facts.ends()[client], facts.ends()[1 - client]);
+        row.client_address = Some(client_end.address);
+        row.server_address = Some(server_end.address);
+        row.client_port = Some(i32::from(client_end.port));
+        row.server_port = Some(i32::from(server_end.port));
+        row.transport = Some(facts.transport().name());
+        row.client_packets = from_client.packets as i64;
+        row.client_bytes = from_client.bytes as i64;
+        row.client_retransmitted_bytes = from_client.retransmitted_bytes as i64;
+        row.client_out_of_order_packets = from_client.out_of_order_packets as i64;
+        row.client_lost_bytes = from_client.lost_bytes as i64;
+        row.server_packets = from_server.packets as i64;
+        row.server_bytes = from_server.bytes as i64;
+        row.server_retransmitted_bytes = from_server.retransmitted_bytes as i64;
+        row.server_out_of_order_packets = from_server.out_of_order_packets as i64;
+        row.server_lost_bytes = from_server.lost_bytes as i64;
+        let least = from_client
+            .rtt_min_ns
+            .into_iter()
+            .chain(from_server.rtt_min_ns)
+            .min();
+        row.rtt_min_ns = least.map(u64::cast_signed);
+        let samples = from_client.rtt_samples + from_server.rtt_samples;
+        let sum = from_client
+            .rtt_sum_ns
+            .saturating_add(from_server.rtt_sum_ns);
+        row.rtt_ns = sum.checked_div(samples).map(u64::cast_signed);
+        row.resynchronised = resynchronised;
+        for (place, id) in facts.tags().ids().iter().enumerate() {
+            let separator = if place > 0 { "," } else { "" };
+            row.vlan_ids.append(format!("{separator}{id}").as_bytes());
+        }
+        row.program = program;
+        self.sink.connection(row);
+    }
+
+    fn on_close(&mut self, connection: usize, _facts: &Connection, counters: &mut Counters) {
+        for direction in [0, 1] {
+            self.with_records(
+                connection,
+                direction,
+                counters,
+                |records, config, _, side, counters| {
+                    records.finish(config, side, counters);
+                },
+            );
+        }
+        self.expire(connection, i64::MAX, counters);
+        while let Some(note) = self.talk(connection).pairs.evict_answered(0) {
+            if note != WRITTEN {
+                self.emit(connection, note, counters);
+            }
+        }
+        if let Some(talk) = self.talks[connection].take() {
+            self.budget.give_back(talk.facts.len() * FACT_BYTES);
+            let is_rpc = talk.caller.is_some() || talk.records.iter().any(Records::is_rpc);
+            counters.add(Counter::ConnectionsRpc, u64::from(is_rpc));
+        }
+    }
+}
+
+impl<S: RecordSink> Operations<S> {
+    /// A reply that found no call asks to be kept: [`Side::on_head`] leaves a message without a range.
+    fn hold_early(&mut self, connection: usize, chunks: &[Chunk<'_>]) {
+        let mut kept = false;
+        for early in self
+            .talk(connection)
+            .pairs
+            .early_mut()
+            .filter(|early| early.ranges.is_empty())
+        {
+            early.ranges = chunks.iter().map(Chunk::hold).collect();
+            kept = true;
+        }
+        if kept {
+            self.note_holder(connection);
+        }
+    }
+}
+
+/// The direction in which the client sends: who opened the connection, who calls, or the greater port.
+fn client_direction(facts: &Connection, caller: Option<usize>) -> usize {
+    let [one, other] = facts.ends();
+    facts
+        .initiator()
+        .or(caller)
+        .unwrap_or_else(|| usize::from(one.port < other.port))
+}
+
+/// One direction of one connection, as the sink of its messages.
+struct Side<'a, S> {
+    all: &'a mut Operations<S>,
+    slot: usize,
+    direction: usize,
+}
+
+impl<S: RecordSink> MessageSink for Side<'_, S> {
+    fn on_head(
+        &mut self,
+        message: &Message,
+        head: &[Piece<'_>],
+        done: bool,
+        counters: &mut Counters,
+    ) -> Want {
+        let mut cursor = Cursor::new(head);
+        let Header { xid, body } = Header::decode(&mut cursor);
+        if cursor.fault() == Some(Fault::End) && !done {
+            return Want::More(cursor.needed());
+        }
+        match (xid, body) {
+            (Some(xid), Body::Call(call)) => {
+                self.on_call(message, xid, &call, cursor, done, counters)
+            }
+            (Some(xid), Body::Reply(reply)) => {
+                self.on_reply(message, xid, &reply, cursor, done, counters)
+            }
+            // The words that would tell were seen and are neither: the walk has gone wrong.
+            _ if cursor.fault() == Some(Fault::Malformed) => Want::Refuse,
+            _ => {
+                self.pass(None, false, 0);
+                Want::End
+            }
+        }
+    }
+
+    fn on_data(&mut self, chunk: Chunk<'_>, _counters: &mut Counters) {
+        let Operations {
+            talks,
+            operations,
+            sink,
+            scratch,
+            ..
+        } = &mut *self.all;
+        let Some(passing) = talks[self.slot]
+            .as_mut()
+            .and_then(|talk| talk.passing[self.direction].as_mut())
+        else {
+            return;
+        };
+        let len = (chunk.len() as u64).min(passing.data_left);
+        if len == 0 {
+            return;
+        }
+        passing.data_left -= len;
+        passing.data_missing |= chunk.missing().is_some();
+        if let (Some(blocks), Some(note)) = (&mut passing.blocks, passing.operation) {
+            let operation_id = operations[note as usize].row.operation_id;
+            blocks.on_data(
+                chunk.part(0, len as usize),
+                &mut scratch.sums,
+                |first, sums| {
+                    sink.checksums(operation_id, first, sums);
+                },
+            );
+        }
+    }
+
+    fn on_end(&mut self, message: &Message, counters: &mut Counters) {
+        let all = &mut *self.all;
+        let Some(passing) = all.talk(self.slot).passing[self.direction].take() else {
+            return;
+        };
+        if let Some(blocks) = &passing.blocks {
+            let (summed, incomplete) = blocks.counts();
+            counters.add(Counter::Blocks, summed);
+            counters.add(Counter::BlocksIncomplete, incomplete);
+        }
+        let Some(note) = passing.operation else {
+            return;
+        };
+        let operation = &mut all.operations[note as usize];
+        let row = &mut operation.row;
+        row.data_incomplete |= passing.data_missing || passing.data_left > 0;
+        let last = message.ended.then_some(&message.last);
+        let (end_ns, frame, input) = (
+            last.and_then(|last| last.stamp_ns),
+            last.map(|last| last.number as i64),
+            last.map(|last| i32::from(last.input)),
+        );
+        let bytes = message.ended.then_some(message.len as i64);
+        if passing.is_call {
+            (
+                row.call_end_ns,
+                row.call_frame,
+                row.call_input,
+                row.call_bytes,
+            ) = (end_ns, frame, input, bytes);
+            operation.call_done = true;
+        } else {
+            (
+                row.reply_end_ns,
+                row.reply_frame,
+                row.reply_input,
+                row.reply_bytes,
+            ) = (end_ns, frame, input, bytes);
+            operation.reply_done = true;
+        }
+        if let Some(early) = operation.early.take_if(|_| passing.is_call) {
+            return all.read_early(self.slot, early, Some(note), counters);
+        }
+        if operation.call_done && operation.reply_done {
+            self.answered(passing.xid, note, message, counters);
+        }
+    }
+
+    fn agrees(&mut self, xid: u32, is_call: bool) -> bool {
+        let talk = self.all.talk(self.slot);
+        let other = &talk.records[1 - self.direction];
+        if is_call {
+            talk.pairs.is_early(xid) || other.has_candidate(xid, false)
+        } else {
+            talk.pairs.is_outstanding(xid) || other.has_candidate(xid, true)
+        }
+    }
+}
+
+impl<S: RecordSink> Side<'_, S> {
+    fn pass(&mut self, operation: Option<Note>, is_call: bool, xid: u32) {
+        let direction = self.direction;
+        self.all.talk(self.slot).passing[direction] = Some(Passing {
+            operation,
+            is_call,
+            xid,
+            data_left: 0,
+            data_missing: false,
+            blocks: None,
+        });
+    }
+
+    fn on_call(
+        &mut self,
+        message: &Message,
+        xid: u32,
+        call: &CallHeader<'_>,
+        mut cursor: Cursor<'_>,
+        done: bool,
+        counters: &mut Counters,
+    ) -> Want {
+        let (Some(rpc_version), Some(program), Some(version), Some(procedure)) =
+            (call.rpc_version, call.program, call.version, call.procedure)
+        else {
+            // Too little of the header survived to know what was called.
+            self.pass(None, true, xid);
+            return Want::End;
+        };
+        if rpc_version != 2 {
+            return Want::Refuse;
+        }
+        let service = call.credential.gss().and_then(|gss| gss.service);
+        // Behind RPCSEC_GSS with integrity or privacy the arguments are wrapped (RFC 2203, 5.3.2).
+        let kind = match service {
+            Some(GssService::INTEGRITY | GssService::PRIVACY) => Kind::Opaque,
+            _ => Kind::of(program, version, procedure),
+        };
+        let arguments = match kind {
+            Kind::Nfs3(procedure) => {
+                if !done && procedure != v3::Procedure::Write {
+                    return Want::Whole;
+                }
+                let arguments = v3::Call::decode(procedure, &mut cursor);
+                if cursor.fault() == Some(Fault::End) && !done {
+                    return Want::More(cursor.needed());
+                }
+                Some(arguments)
+            }
+            Kind::Mount3(_) if !done => return Want::Whole,
+            _ => None,
+        };
+        let Some(note) = self.take_up(message, xid, program, version, procedure, counters) else {
+            self.pass(None, true, xid);
+            return Want::End;
+        };
+        self.pass(Some(note), true, xid);
+        let server = self.server();
+        let all = &mut *self.all;
+        let operation = &mut all.operations[note as usize];
+        operation.kind = kind;
+        let row = &mut operation.row;
+        row.operation = procedure_of(program, version, procedure);
+        credential(call, row);
+        let mut want = Want::End;
+        let mut handle = None;
+        match (kind, arguments) {
+            (Kind::Nfs3(_), Some(arguments)) => {
+                handle = arguments.file();
+                row.file_id =
+                    handle.map(|handle| file_id(server, HandleBytes::new(&handle).bytes()));
+                row.file2_id = arguments
+                    .file2()
+                    .map(|handle| file_id(server, HandleBytes::new(&handle).bytes()));
+                details::set_text(&mut row.name, arguments.name().as_deref());
+                if matches!(arguments, v3::Call::Rename(_)) {
+                    details::set_text(&mut row.name2, arguments.name2().as_deref());
+                }
+                row.offset = arguments.offset().map(u64::cast_signed);
+                row.count = arguments
+                    .count()
+                    .filter(|_| details::moves_data(&arguments))
+                    .map(i64::from);
+                operation.has_details |=
+                    details::of_call(&arguments, &mut operation.details, counters);
+                if let v3::Call::Write(write) = arguments
+                    && let Some(len) = write.data_len
+                {
+                    want = Want::Data(cursor.position());
+                    let checksums = all.config.checksums;
+                    let passing = all.talk(self.slot).passing[self.direction]
+                        .as_mut()
+                        .expect("set above");
+                    passing.data_left = u64::from(len);
+                    passing.blocks = write
+                        .offset
+                        .filter(|_| checksums)
+                        .map(|offset| Blocks::new(offset, u64::from(len)));
+                }
+            }
+            (Kind::Mount3(procedure), _) => {
+                let arguments = mount::Call::decode(procedure, &mut cursor);
+                if let mount::Call::Mnt(path) | mount::Call::Umnt(path) = arguments {
+                    details::set_text(&mut row.name, path.directory.as_deref());
+                }
+            }
+            _ => {}
+        }
+        let operation = &mut all.operations[note as usize];
+        operation.row.call_incomplete = cursor.fault().is_some();
+        if cursor.fault() == Some(Fault::Malformed) {
+            counters.count(Counter::RecordsMalformed);
+        }
+        // The handle is kept until the reply tells the type, if this connection has not told the file yet.
+        if all.wants_files
+            && let (Some(handle), Some(file)) = (handle, operation.row.file_id)
+        {
+            let handle = HandleBytes::new(&handle);
+            let known = all.talk(self.slot).facts.contains(&bare_key(file));
+            if !known {
+                all.operations[note as usize].handle = Some(handle);
+            }
+        }
+        want
+    }
+
+    /// The slot of a new call; `None` if it is the copy of one that is known.
+    fn take_up(
+        &mut self,
+        message: &Message,
+        xid: u32,
+        program: u32,
+        version: u32,
+        procedure: u32,
+        counters: &mut Counters,
+    ) -> Option<Note> {
+        let (slot, direction, now) = (self.slot, self.direction, self.all.now);
+        if message.first_offset >> PLACE_BITS != 0 {
+            counters.count(Counter::PlacesLimit);
+            return None;
+        }
+        let deadline = now.saturating_sub(self.all.config.reply_timeout_ns);
+        self.all.expire(slot, deadline, counters);
+        let numbers = (Some(i64::from(program)), i32::try_from(version).ok());
+        let (mut early, mut repeat) = (None, false);
+        match self
+            .all
+            .talk(slot)
+            .pairs
+            .on_call(xid, message.first.ordinal)
+        {
+            OnCall::New => {}
+            OnCall::Answers(reply) => early = Some(reply),
+            OnCall::Again(note) => {
+                let row = &mut self.all.operations[note as usize].row;
+                if (row.program_number, row.version) == numbers
+                    && row.operation == procedure_of(program, version, procedure)
+                {
+                    row.retransmissions += 1;
+                    counters.count(Counter::CallsRetransmitted);
+                    return None;
+                }
+                // The xid was used again for something else: the first call will not be answered now.
+                self.all.on_expired(slot, Expired::Call(note), counters);
+            }
+            OnCall::Repeat => {
+                counters.count(Counter::CallsRepeated);
+                repeat = true;
+            }
+            OnCall::Late(note) => {
+                counters.count(Counter::CallsRetransmitted);
+                if note != WRITTEN {
+                    self.all.operations[note as usize].row.retransmissions += 1;
+                }
+                return None;
+            }
+        }
+        let note = self.all.open_operation(slot, counters)?;
+        counters.count(Counter::RpcCalls);
+        let talk = self.all.talk(slot);
+        let replaced = talk.pairs.outstanding(xid, note, now);
+        talk.caller.get_or_insert(direction);
+        let program_word = details::word(program_name(program), program);
+        if talk.program == Word::None {
+            talk.program = program_word;
+        }
+        let (id, ends, transport) = (talk.id, talk.ends, talk.transport);
+        let operation = &mut self.all.operations[note as usize];
+        operation.early = early;
+        let row = &mut operation.row;
+        begin_row(
+            row,
+            message,
+            id,
+            transport,
+            ends[direction],
+            ends[1 - direction],
+            xid,
+        );
+        row.call_time_ns = message.first.stamp_ns;
+        row.program = program_word;
+        (row.program_number, row.version) = numbers;
+        row.repeat = repeat;
+        if let Some(replaced) = replaced.filter(|&replaced| replaced != WRITTEN) {
+            self.all.emit(slot, replaced, counters);
+        }
+        Some(note)
+    }
+
+    fn on_reply(
+        &mut self,
+        message: &Message,
+        xid: u32,
+        reply: &ReplyHeader<'_>,
+        cursor: Cursor<'_>,
+        done: bool,
+        counters: &mut Counters,
+    ) -> Want {
+        let (slot, direction) = (self.slot, self.direction);
+        let mut found = self.all.talk(slot).pairs.on_reply(xid);
+        if found == OnReply::Unknown
+            && self.all.talk(slot).records[1 - direction].has_candidate(xid, true)
+        {
+            // The call is there, but it was not certain to be one: now it is.
+            self.all.with_records(
+                slot,
+                1 - direction,
+                counters,
+                |records, config, _, side, counters| {
+                    records.on_agreement(config, xid, true, side, counters);
+                },
+            );
+            found = self.all.talk(slot).pairs.on_reply(xid);
+        }
+        match found {
+            OnReply::Answers(note) => {
+                self.on_answer(message, xid, note, reply, cursor, done, counters)
+            }
+            OnReply::Duplicate(note) => {
+                counters.count(Counter::Replies);
+                counters.count(Counter::RepliesDuplicate);
+                if note != WRITTEN {
+                    self.all.operations[note as usize].row.duplicate_replies += 1;
+                }
+                self.pass(None, false, xid);
+                Want::End
+            }
+            OnReply::Unknown => {
+                let talk = self.all.talk(slot);
+                if talk.transport == Transport::Udp && !talk.pairs.is_early(xid) {
+                    // Its call may be late: over TCP the flow engine has waited for it already.
+                    let now = self.all.now;
+                    let early = Early {
+                        message: *message,
+                        ranges: Vec::new(),
+                        direction,
+                    };
+                    self.all.talk(slot).pairs.early(xid, early, now);
+                    self.pass(None, false, xid);
+                    return Want::End;
+                }
+                if talk.pairs.is_early(xid) {
+                    counters.count(Counter::Replies);
+                    counters.count(Counter::RepliesDuplicate);
+                    self.pass(None, false, xid);
+                    return Want::End;
+                }
+                self.on_orphan(message, xid, reply, counters)
+            }
+        }
+    }
+
+    /// A reply whose call was never seen: what it answered is not known, so only the header is read.
+    fn on_orphan(
+        &mut self,
+        message: &Message,
+        xid: u32,
+        reply: &ReplyHeader<'_>,
+        counters: &mut Counters,
+    ) -> Want {
+        let (slot, direction) = (self.slot, self.direction);
+        counters.count(Counter::Replies);
+        counters.count(Counter::RepliesWithoutCall);
+        let fits = message.first_offset >> PLACE_BITS == 0;
+        let Some(note) = self.all.open_operation(slot, counters).filter(|_| fits) else {
+            self.pass(None, false, xid);
+            return Want::End;
+        };
+        let talk = self.all.talk(slot);
+        let (id, ends, transport) = (talk.id, talk.ends, talk.transport);
+        let operation = &mut self.all.operations[note as usize];
+        operation.call_done = true;
+        let row = &mut operation.row;
+        begin_row(
+            row,
+            message,
+            id,
+            transport,
+            ends[1 - direction],
+            ends[direction],
+            xid,
+        );
+        row.call_missing = true;
+        row.reply_time_ns = message.first.stamp_ns;
+        row.rpc_status = rpc_status(reply);
+        self.pass(Some(note), false, xid);
+        Want::End
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a message, what it answers, and how far it has come"
+    )]
+    fn on_answer(
+        &mut self,
+        message: &Message,
+        xid: u32,
+        note: Note,
+        reply: &ReplyHeader<'_>,
+        mut cursor: Cursor<'_>,
+        done: bool,
+        counters: &mut Counters,
+    ) -> Want {
+        let (slot, direction, server) = (self.slot, self.direction, self.server_of_reply());
+        let kind = self.all.operations[note as usize].kind;
+        let success = reply.is_success();
+        let mut want = Want::End;
+        let results = match kind {
+            Kind::Nfs3(procedure) if success => {
+                if !done && procedure != v3::Procedure::Read {
+                    return Want::Whole;
+                }
+                let results = v3::Reply::decode(procedure, &mut cursor);
+                if cursor.fault() == Some(Fault::End) && !done {
+                    return Want::More(cursor.needed());
+                }
+                Some(results)
+            }
+            Kind::Mount3(_) if !done && success => return Want::Whole,
+            _ => None,
+        };
+        self.pass(Some(note), false, xid);
+        counters.count(Counter::Replies);
+        let all = &mut *self.all;
+        let operation = &mut all.operations[note as usize];
+        let row = &mut operation.row;
+        row.reply_time_ns = message.first.stamp_ns;
+        row.rpc_status = rpc_status(reply);
+        let mut named = None;
+        match (kind, &results) {
+            (Kind::Nfs3(_), Some(results)) => {
+                row.status = results.status().map_or(Word::None, |status| {
+                    details::word(v3::status_name(status), status)
+                });
+                row.transferred = results.transferred().map(i64::from);
+                if let Some(attributes) = results.attributes() {
+                    row.file_size = attributes.size.map(u64::cast_signed);
+                    row.file_type = attributes.file_type.map_or(Word::None, details::file_type);
+                }
+                if let Some(object) = results.object() {
+                    let handle = HandleBytes::new(&object);
+                    row.result_file_id = Some(file_id(server, handle.bytes()));
+                    named = Some(handle);
+                }
+                operation.has_details |=
+                    details::of_reply(results, &mut operation.details, counters);
+                if let v3::Reply::Read(outcome) = results
+                    && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
+                {
+                    want = Want::Data(cursor.position());
+                    let blocks = row
+                        .offset
+                        .filter(|_| all.config.checksums)
+                        .map(|offset| Blocks::new(offset as u64, u64::from(len)));
+                    let passing = all.talks[slot]
+                        .as_mut()
+                        .and_then(|talk| talk.passing[direction].as_mut())
+                        .expect("set above");
+                    passing.data_left = u64::from(len);
+                    passing.blocks = blocks;
+                }
+            }
+            (Kind::Mount3(procedure), _) if success => {
+                let results = mount::Reply::decode(procedure, &mut cursor);
+                row.status = results.status().map_or(Word::None, |status| {
+                    details::word(mount::status_name(status), status)
+                });
+                if let mount::Reply::Mnt(outcome) = &results
+                    && let Some(mounted) = outcome.ok()
+                {
+                    if let Some(root) = mounted.handle {
+                        let handle = HandleBytes::new(&root);
+                        row.result_file_id = Some(file_id(server, handle.bytes()));
+                        named = Some(handle);
+                    }
+                    operation.has_details |= details::of_mounted(mounted, &mut operation.details);
+                }
+            }
+            _ => {}
+        }
+        let operation = &mut all.operations[note as usize];
+        operation.row.reply_incomplete = cursor.fault().is_some();
+        if cursor.fault() == Some(Fault::Malformed) {
+            counters.count(Counter::RecordsMalformed);
+        }
+        if all.wants_files {
+            let (row, time_ns) = (&operation.row, message.last.stamp_ns);
+            let (operation_id, parent) = (row.operation_id, row.file_id);
+            if let (Some(handle), Some(file)) = (named, row.result_file_id) {
+                let mut name = std::mem::take(&mut all.scratch.name);
+                name.clear();
+                name.extend_from_slice(row.name.bytes().unwrap_or(&[]));
+                let seen = row.name.bytes().is_some();
+                let (file_type, size) = (row.file_type, row.file_size);
+                let name_seen = seen.then_some(name.as_slice());
+                let fact = Fact {
+                    operation_id,
+                    time_ns,
+                    server,
+                    handle: handle.bytes(),
+                    file_id: file,
+                    parent,
+                    name: name_seen,
+                    file_type,
+                    size,
+                };
+                all.fact(slot, &fact, counters);
+                all.scratch.name = name;
+            }
+            if let Some(v3::Reply::ReadDirPlus(outcome)) = &results
+                && let Some(list) = outcome.ok()
+            {
+                for entry in list.entries.iter() {
+                    let (Some(handle), Some(entry_name)) = (entry.handle.value(), entry.name)
+                    else {
+                        continue;
+                    };
+                    let handle = HandleBytes::new(&handle);
+                    let mut name = std::mem::take(&mut all.scratch.name);
+                    name.clear();
+                    entry_name.copy_to(&mut name);
+                    let attributes = entry.attributes.present();
+                    let fact = Fact {
+                        operation_id,
+                        time_ns,
+                        server,
+                        handle: handle.bytes(),
+                        file_id: file_id(server, handle.bytes()),
+                        parent,
+                        name: Some(&name),
+                        file_type: attributes
+                            .and_then(|attributes| attributes.file_type)
+                            .map_or(Word::None, details::file_type),
+                        size: attributes
+                            .and_then(|attributes| attributes.size)
+                            .map(u64::cast_signed),
+                    };
+                    all.fact(slot, &fact, counters);
+                    all.scratch.name = name;
+                }
+            }
+        }
+        want
+    }
+
+    /// Both messages of an operation have ended.
+    fn answered(&mut self, xid: u32, note: Note, last: &Message, counters: &mut Counters) {
+        let (slot, all) = (self.slot, &mut *self.all);
+        if all.operations[note as usize].row.call_missing {
+            return all.emit(slot, note, counters);
+        }
+        counters.count(Counter::CallsAnswered);
+        // Where copies of the reply may follow, the row waits for them until it is evicted.
+        let waits = all.talk(slot).transport == Transport::Udp
+            || all.operations[note as usize].row.retransmissions > 0;
+        let remembered = if waits { note } else { WRITTEN };
+        let answered_max = all.config.answered_max;
+        all.talk(slot)
+            .pairs
+            .answered(xid, remembered, last.first.ordinal);
+        if !waits {
+            all.emit(slot, note, counters);
+        }
+        while let Some(evicted) = all.talk(slot).pairs.evict_answered(answered_max) {
+            if evicted != WRITTEN {
+                all.emit(slot, evicted, counters);
+            }
+        }
+    }
+
+    /// Who is called by a call in this direction.
+    fn server(&mut self) -> IpAddr {
+        let direction = self.direction;
+        self.all.talk(self.slot).ends[1 - direction].address
+    }
+
+    /// Who sent a reply in this direction.
+    fn server_of_reply(&mut self) -> IpAddr {
+        let direction = self.direction;
+        self.all.talk(self.slot).ends[direction].address
+    }
+}
+
+/// The key of the fact that a file exists, without name and place.
+fn bare_key(file: i64) -> u64 {
+    XxHash3_64::oneshot_with_seed(file as u64, &[])
+}
+
+fn begin_row(
+    row: &mut OperationRow,
+    message: &Message,
+    connection_id: i64,
+    transport: Transport,
+    client: lineside_flow::Endpoint,
+    server: lineside_flow::Endpoint,
+    xid: u32,
+) {
+    let Descriptor { ordinal, .. } = message.first;
+    row.operation_id = ((ordinal << PLACE_BITS) | message.first_offset as u64).cast_signed();
+    row.rpc_id = row.operation_id;
+    row.connection_id = connection_id;
+    row.client_address = Some(client.address);
+    row.server_address = Some(server.address);
+    row.client_port = Some(i32::from(client.port));
+    row.server_port = Some(i32::from(server.port));
+    row.transport = Some(transport.name());
+    row.xid = Some(i64::from(xid));
+}
+
+fn procedure_of(program: u32, version: u32, procedure: u32) -> Word {
+    match Kind::of(program, version, procedure) {
+        Kind::Nfs3(procedure) => Word::Known(procedure.name()),
+        Kind::Mount3(procedure) => Word::Known(procedure.name()),
+        Kind::Opaque => details::procedure_word(program, version, procedure),
+    }
+}
+
+fn credential(call: &CallHeader<'_>, row: &mut OperationRow) {
+    let Some(flavor) = call.credential.flavor else {
+        return;
+    };
+    row.auth_flavor = match call.credential.gss().and_then(|gss| gss.service) {
+        Some(GssService::NONE) => Word::Known("gss_none"),
+        Some(GssService::INTEGRITY) => Word::Known("gss_integrity"),
+        Some(GssService::PRIVACY) => Word::Known("gss_privacy"),
+        _ => details::word(flavor.name(), flavor.0),
+    };
+    if flavor == Flavor::SYS
+        && let Some(sys) = call.credential.sys()
+    {
+        row.user_id = sys.uid.map(i64::from);
+        row.group_id = sys.gid.map(i64::from);
+    }
+}
+
+fn rpc_status(reply: &ReplyHeader<'_>) -> Word {
+    match reply {
+        ReplyHeader::Accepted(accepted) if accepted.status == AcceptStatus::Success => {
+            Word::Known("SUCCESS")
+        }
+        _ => reply.status_name().map_or(Word::None, Word::Known),
+    }
+}

@@ -1,0 +1,530 @@
+//! `lineside capture`: from capture files to a trace.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use lineside_account::{Budget, Counter, Counters, Kind, Lease};
+use lineside_capture::{Pipeline, Step};
+use lineside_host::{
+    FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
+};
+use lineside_port::{CaptureReader, Facts, Merge, PoolConfig, Port, PortError};
+use lineside_time::Clock;
+use lineside_trace::{
+    ClockFacts, CounterValue, EncoderConfig, InputFacts, Machine, Manifest, Part, PartSink, State,
+    Table, TableSummary, Tool, TraceEncoder, Verdict,
+};
+use twox_hash::XxHash3_64;
+
+use crate::Exit;
+use crate::config::{ConfigError, Section};
+use crate::summary::{RowTally, Tally, Tallying, bytes, grouped, seconds, verdict_lines};
+
+/// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Capture files: pcap or pcapng, plain, gzip or zstd; - is standard input. Several are merged by their stamps
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The same as FILE
+    #[arg(short = 'r', long = "read", value_name = "FILE")]
+    read: Vec<PathBuf>,
+    /// The folder that the trace becomes
+    #[arg(short, long, value_name = "TRACE")]
+    output: Option<PathBuf>,
+    /// Replace a trace that is there
+    #[arg(long)]
+    force: bool,
+    /// A TOML file, or the trace.json of an earlier run; flags go before it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Stop after N frames
+    #[arg(short = 'c', value_name = "N")]
+    frames_max: Option<u64>,
+    /// The one memory budget, such as 256MiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// A hole is given up when it was acknowledged and then this time and 32 segments passed, such as 2ms
+    #[arg(long, value_name = "TIME")]
+    late_window: Option<String>,
+    /// Leave out the table nfs
+    #[arg(long)]
+    no_details: bool,
+    /// Leave out the table checksums
+    #[arg(long)]
+    no_checksums: bool,
+    /// Write the table packets too: a row a frame
+    #[arg(long)]
+    packets: bool,
+    /// Exit with 4 if anything is missing from the capture
+    #[arg(long)]
+    strict: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+    /// Say what is counted besides
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl Arguments {
+    fn section(&self) -> Section {
+        let inputs: Vec<_> = self.files.iter().chain(&self.read).cloned().collect();
+        Section {
+            inputs: (!inputs.is_empty()).then_some(inputs),
+            output: self.output.clone(),
+            force: self.force.then_some(true),
+            frames_max: self.frames_max,
+            memory: self.memory.clone(),
+            late_window: self.late_window.clone(),
+            details: self.no_details.then_some(false),
+            checksums: self.no_checksums.then_some(false),
+            packets: self.packets.then_some(true),
+            strict: self.strict.then_some(true),
+            ..Section::default()
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let mut section = arguments.section();
+    if let Some(path) = &arguments.config {
+        section = section.over(Section::from_file(path)?);
+    }
+    let (section, settings) = section.resolved()?;
+    let Some(output) = section.output.clone() else {
+        return Err(ConfigError::usage("no folder for the trace: name one with -o TRACE").into());
+    };
+    let inputs = section.inputs.clone().unwrap_or_default();
+    let signals = Signals::register().context("cannot handle signals")?;
+    let budget = Budget::new(settings.memory_bytes);
+    let mut port = open(&inputs, &budget)?;
+    let clock = SystemClock::default();
+    let started_ns = clock.now();
+    let stopwatch = Stopwatch::start();
+
+    let folder = RunFolder::create(&output, section.force == Some(true))?;
+    let mut manifest = begin_manifest(&section, started_ns);
+    folder.replace("trace.json", manifest.to_json().as_bytes())?;
+    let encoder = TraceEncoder::new(
+        &EncoderConfig::new(&tables(&section), &manifest.trace_id),
+        Output(PartWriter::start(&folder)?),
+    );
+    let sink = Tallying {
+        tally: RowTally::default(),
+        next: encoder,
+    };
+    let mut pipeline = Pipeline::new(settings.config, &budget, sink);
+
+    let progress = progress_bar(&port, arguments.quiet);
+    let mut memory = budget.lease(0);
+    let mut written = stopwatch.elapsed();
+    let mut stop = Stop::End;
+    let mut bursts = 0u64;
+    let errors = lineside_capture::run(
+        &mut port,
+        &mut pipeline,
+        settings.frames_max,
+        |port, pipeline| {
+            bursts += 1;
+            bound_encoder(pipeline.sink_mut(), &mut memory);
+            if let Some(error) = pipeline.sink_mut().next.error() {
+                stop = Stop::Output(error.to_string());
+                return Step::Stop;
+            }
+            if let Some(signal) = signals.stop() {
+                stop = Stop::Signal(signal);
+                return Step::Stop;
+            }
+            if signals.take_counters_wanted() {
+                eprint!("{}", counter_lines(pipeline.counters()));
+            }
+            // Looking at the clock and the files' positions costs more than a burst of small frames.
+            if bursts.is_multiple_of(64) {
+                progress.set_position(port.facts().iter().map(|facts| facts.bytes).sum());
+                if (stopwatch.elapsed() - written).as_secs() >= REWRITE_SECONDS {
+                    written = stopwatch.elapsed();
+                    note_inputs(&mut manifest, port);
+                    note_counters(&mut manifest, pipeline.counters());
+                    note_tables(&mut manifest, pipeline.sink_mut().next.summaries());
+                    if let Err(error) = folder.replace("trace.json", manifest.to_json().as_bytes())
+                    {
+                        stop = Stop::Output(error.to_string());
+                        return Step::Stop;
+                    }
+                }
+            }
+            Step::Continue
+        },
+    );
+    progress.finish_and_clear();
+
+    let (
+        Tallying {
+            tally,
+            next: encoder,
+        },
+        counters,
+    ) = pipeline.finish();
+    let tally = tally.finish();
+    note_inputs(&mut manifest, &port);
+    note_counters(&mut manifest, &counters);
+    let written = encoder
+        .finish()
+        .map_err(|error| error.to_string())
+        .and_then(|(output, summaries)| {
+            output.0.finish().map_err(|error| error.to_string())?;
+            note_tables(&mut manifest, summaries);
+            Ok(())
+        });
+    if let Err(error) = written {
+        stop = Stop::Output(error);
+    }
+    manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop);
+    manifest.ended_ns = Some(clock.now());
+    let complete_parts = format!(
+        "everything before is in the complete parts of {}",
+        output.display()
+    );
+    if let Stop::Output(error) = &stop {
+        // The disk that failed may have room for this much.
+        let _ = folder.replace("trace.json", manifest.to_json().as_bytes());
+        anyhow::bail!("{error}; {complete_parts}");
+    }
+    folder.replace("trace.json", manifest.to_json().as_bytes())?;
+
+    let warnings = port
+        .facts()
+        .iter()
+        .flat_map(|facts| &facts.warnings)
+        .cloned()
+        .collect::<Vec<_>>();
+    for warning in &warnings {
+        eprintln!("lineside: warning: {warning}");
+    }
+    if !arguments.quiet {
+        let elapsed = stopwatch.elapsed().as_nanos() as i64;
+        print_summary(arguments, &manifest, &tally, &counters, elapsed)?;
+    }
+    if !errors.is_empty() {
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        anyhow::bail!("{}; {complete_parts}", errors.join("; "));
+    }
+    Ok(match stop {
+        Stop::Signal(signal) => Exit::Signal(signal),
+        _ if section.strict == Some(true) && manifest.verdict.state != State::Complete => {
+            Exit::Disturbed
+        }
+        _ => Exit::Done,
+    })
+}
+
+/// How often `trace.json` is rewritten while the run goes on.
+const REWRITE_SECONDS: u64 = 5;
+
+/// Opens the inputs as one port.
+pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge> {
+    if inputs.is_empty() {
+        return Err(
+            ConfigError::usage("no capture to read: name a FILE, or - for standard input").into(),
+        );
+    }
+    if inputs
+        .iter()
+        .filter(|input| input.as_os_str() == "-")
+        .count()
+        > 1
+    {
+        return Err(ConfigError::usage("standard input (-) can be read only once").into());
+    }
+    let inputs_max = usize::from(u16::MAX);
+    if inputs.len() > inputs_max {
+        return Err(ConfigError::usage("more than 65,535 inputs: merge some of them first").into());
+    }
+    // A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for rows.
+    let bytes_max = budget.limit_bytes() / 4 / inputs.len();
+    let pool = PoolConfig {
+        budget: budget.clone(),
+        bytes_max,
+    };
+    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
+    for (input, path) in inputs.iter().enumerate() {
+        ports.push(Box::new(CaptureReader::open(path, input as u16, &pool)?));
+    }
+    Ok(Merge::new(ports))
+}
+
+/// Why a run ended.
+enum Stop {
+    End,
+    Signal(u8),
+    Output(String),
+}
+
+/// Parts go to the thread that writes them.
+struct Output(PartWriter);
+
+impl PartSink for Output {
+    type Error = FolderError;
+
+    fn part(&mut self, part: Part) -> Result<(), FolderError> {
+        let file = part.file_name();
+        self.0.submit(part.table.name(), &file, part.bytes)
+    }
+}
+
+type Sink = Tallying<TraceEncoder<Output>>;
+
+/// Draws what the encoder holds on the budget; parts end early when it does not fit.
+fn bound_encoder(sink: &mut Sink, lease: &mut Option<Lease>) {
+    let held = sink.next.held_bytes();
+    if !lease.as_mut().is_some_and(|lease| lease.resize(held)) {
+        sink.next.end_parts();
+        let held = sink.next.held_bytes();
+        if let Some(lease) = lease {
+            lease.resize(held);
+        }
+    }
+}
+
+fn tables(section: &Section) -> Vec<Table> {
+    let on = |switch: Option<bool>| switch == Some(true);
+    let wanted = |table: &Table| match table {
+        Table::Checksums => on(section.checksums),
+        Table::Nfs => on(section.details),
+        Table::Packets => on(section.packets),
+        _ => true,
+    };
+    Table::ALL.iter().copied().filter(wanted).collect()
+}
+
+fn progress_bar(port: &Merge, quiet: bool) -> ProgressBar {
+    if quiet || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let total: Option<u64> = port.facts().iter().map(|facts| facts.bytes_total).sum();
+    let (bar, template) = match total {
+        Some(total) => (
+            ProgressBar::new(total),
+            "{bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}",
+        ),
+        None => (
+            ProgressBar::new_spinner(),
+            "{spinner} {bytes} {binary_bytes_per_sec}",
+        ),
+    };
+    bar.with_style(ProgressStyle::with_template(template).expect("the template is a constant"))
+}
+
+fn begin_manifest(section: &Section, started_ns: i64) -> Manifest {
+    let machine = MachineFacts::read();
+    // Two runs of one machine differ in when they began and in their process.
+    let seed = format!("{started_ns} {} {:?}", std::process::id(), section.inputs);
+    Manifest {
+        schema_version: lineside_trace::SCHEMA_VERSION.to_owned(),
+        tool: Tool {
+            name: "lineside".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        trace_id: format!("{:016x}", XxHash3_64::oneshot(seed.as_bytes())),
+        started_ns: Some(started_ns),
+        configuration: section.to_json(),
+        machine: Machine {
+            cores: machine.cores,
+            memory_bytes: machine.memory_bytes,
+            kernel: machine.kernel,
+            cpu_model: machine.cpu_model,
+        },
+        ..Manifest::default()
+    }
+}
+
+fn note_tables(manifest: &mut Manifest, summaries: Vec<(Table, TableSummary)>) {
+    manifest.tables = summaries
+        .into_iter()
+        .map(|(table, summary)| (table.name().to_owned(), summary))
+        .collect();
+}
+
+fn note_inputs(manifest: &mut Manifest, port: &Merge) {
+    let format = |facts: &Facts| match facts.compression {
+        Some(compression) => format!("{}, {compression}", facts.format),
+        None => facts.format.clone(),
+    };
+    manifest.inputs = port
+        .facts()
+        .into_iter()
+        .map(|facts| InputFacts {
+            name: facts.name.clone(),
+            format: format(facts),
+            link_types: facts
+                .link_types
+                .iter()
+                .map(|link_type| link_type.0)
+                .collect(),
+            frames: facts.frames,
+            bytes: facts.bytes,
+            warnings: facts.warnings.clone(),
+        })
+        .collect();
+    manifest.clocks = port
+        .facts()
+        .into_iter()
+        .map(|facts| ClockFacts {
+            input: facts.name.clone(),
+            ..ClockFacts::default()
+        })
+        .collect();
+}
+
+fn note_counters(manifest: &mut Manifest, counters: &Counters) {
+    let value = |(counter, value): (Counter, u64)| {
+        (
+            counter.name().to_owned(),
+            CounterValue {
+                value,
+                meaning: counter.meaning().to_owned(),
+            },
+        )
+    };
+    manifest.counters = counters.iter().map(value).collect();
+}
+
+fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &Stop) -> Verdict {
+    let mut verdict = Verdict {
+        state: State::Complete,
+        ..Verdict::default()
+    };
+    let mut incomplete = |reason: String| {
+        verdict.state = State::Incomplete;
+        verdict.reasons.push(reason);
+    };
+    let value = |counter| counters.value(counter);
+    let lost = value(Counter::StreamLost);
+    if lost > 0 {
+        let share = lost as f64 / value(Counter::StreamBytes) as f64;
+        incomplete(format!(
+            "{} of the TCP payload ({:.3} %) never came: {} holes not seen by the tap, {} cut by the snap length, {} given up",
+            bytes(lost),
+            share * 100.0,
+            grouped(value(Counter::HolesNotSeen)),
+            grouped(value(Counter::HolesSnapLength)),
+            grouped(value(Counter::HolesGivenUp)),
+        ));
+        verdict.shares.insert("stream_bytes_lost".to_owned(), share);
+    }
+    let mut incomplete = |reason: String| {
+        verdict.state = State::Incomplete;
+        verdict.reasons.push(reason);
+    };
+    let fragmented = value(Counter::DatagramsIncomplete);
+    if fragmented > 0 {
+        incomplete(format!(
+            "{} fragmented packets lack some of their fragments",
+            grouped(fragmented)
+        ));
+    }
+    for facts in inputs {
+        let dropped: u64 = facts
+            .interfaces
+            .iter()
+            .filter_map(|interface| interface.dropped.max(interface.dropped_by_system))
+            .sum();
+        if dropped > 0 {
+            incomplete(format!(
+                "{}: its recorder says that {} frames were dropped",
+                facts.name,
+                grouped(dropped)
+            ));
+        }
+        for warning in &facts.warnings {
+            incomplete(warning.clone());
+        }
+    }
+    for error in errors {
+        incomplete(error.to_string());
+    }
+    match stop {
+        Stop::End => {}
+        Stop::Signal(signal) => incomplete(format!(
+            "ended by signal {signal} before the end of the input"
+        )),
+        Stop::Output(error) => incomplete(error.clone()),
+    }
+    for (counter, value) in counters
+        .iter()
+        .filter(|(counter, value)| counter.kind() == Kind::Limit && *value > 0)
+    {
+        verdict.state = State::Limited;
+        verdict.reasons.push(format!(
+            "{}: {} {}",
+            counter.name(),
+            grouped(value),
+            counter.meaning()
+        ));
+    }
+    verdict
+}
+
+fn print_summary(
+    arguments: &Arguments,
+    manifest: &Manifest,
+    tally: &Tally,
+    counters: &Counters,
+    elapsed_ns: i64,
+) -> anyhow::Result<()> {
+    let output = arguments
+        .output
+        .as_ref()
+        .map(|output| output.display().to_string());
+    if arguments.json {
+        let summary = serde_json::json!({
+            "trace": output,
+            "frames": counters.value(Counter::FramesReceived),
+            "elapsed_ns": elapsed_ns,
+            "operations": tally,
+            "verdict": manifest.verdict,
+            "inputs": manifest.inputs,
+            "tables": manifest.tables,
+        });
+        println!("{}", serde_json::to_string_pretty(&summary)?);
+        return Ok(());
+    }
+    let mut out = String::new();
+    crate::info::input_lines(&manifest.inputs, &mut out);
+    crate::info::traffic_lines(counters, &mut out);
+    tally.lines(&mut out);
+    crate::info::table_lines(&manifest.tables, &mut out);
+    verdict_lines(&manifest.verdict, &mut out);
+    print!("{out}");
+    if arguments.verbose {
+        let memory = MemoryUse::read();
+        eprint!("{}", counter_lines(counters));
+        eprintln!(
+            "took {}, peak memory {}",
+            seconds(elapsed_ns),
+            bytes(memory.peak_bytes.unwrap_or(0))
+        );
+    }
+    Ok(())
+}
+
+fn counter_lines(counters: &Counters) -> String {
+    let shown = counters.iter().filter(|&(_, value)| value > 0);
+    shown
+        .map(|(counter, value)| {
+            format!(
+                "{:<40}{:>16}  {}\n",
+                counter.name(),
+                grouped(value),
+                counter.meaning()
+            )
+        })
+        .collect()
+}

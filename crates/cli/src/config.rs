@@ -1,0 +1,351 @@
+//! Flags and the configuration file: defaults < file < flags (rule 11).
+//!
+//! Every flag is short for a key of the section `[capture]`. The resolved configuration stands in
+//! `trace.json` and can be run again with `--config TRACE/trace.json`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use lineside_account::parse_size;
+use lineside_capture::Config;
+use lineside_time::{format_duration, parse_duration};
+use serde::{Deserialize, Serialize};
+
+/// What is wrong with the configuration, and how to mend it.
+#[derive(Debug)]
+pub(crate) struct ConfigError(String);
+
+impl ConfigError {
+    /// A command line that does not say what to do.
+    pub(crate) fn usage(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The section `[capture]`. A key that is absent has its default; `resolved` fills in all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Section {
+    /// Capture files, `-` for standard input.
+    pub(crate) inputs: Option<Vec<PathBuf>>,
+    /// The folder of the trace.
+    pub(crate) output: Option<PathBuf>,
+    /// Replace a trace that is there.
+    pub(crate) force: Option<bool>,
+    /// Frames to read at most.
+    pub(crate) frames_max: Option<u64>,
+    /// The one memory budget.
+    pub(crate) memory: Option<String>,
+    /// Checksums of 512-byte blocks: table `checksums`.
+    pub(crate) checksums: Option<bool>,
+    /// Fields that only NFS has: table `nfs`.
+    pub(crate) details: Option<bool>,
+    /// A row a frame: table `packets`.
+    pub(crate) packets: Option<bool>,
+    /// Exit 4 if anything is missing.
+    pub(crate) strict: Option<bool>,
+    /// A hole that was acknowledged is given up after this time ...
+    pub(crate) late_window: Option<String>,
+    /// ... and after so many further segments of its connection.
+    pub(crate) late_segments: Option<u64>,
+    /// Bytes that one direction of a connection may hold out of order.
+    pub(crate) flow_held_max: Option<String>,
+    /// Connections at once.
+    pub(crate) connections_max: Option<usize>,
+    /// A connection without packets for so long is over.
+    pub(crate) idle_timeout: Option<String>,
+    /// A fragmented packet is given up after this time.
+    pub(crate) fragment_timeout: Option<String>,
+    /// Bytes of fragments held at once.
+    pub(crate) fragments_held_max: Option<String>,
+    /// Interval of the table `connections`.
+    pub(crate) interval: Option<String>,
+    /// A longer record is taken for a wrong record mark.
+    pub(crate) record_max: Option<String>,
+    /// Bytes of one message held for parsing.
+    pub(crate) message_held_max: Option<String>,
+    /// Bytes held while a lost record mark is searched.
+    pub(crate) search_held_max: Option<String>,
+    /// Bytes searched in vain until a stream is taken for something else.
+    pub(crate) search_max: Option<String>,
+    /// A call without reply is given up after this time.
+    pub(crate) reply_timeout: Option<String>,
+    /// Calls outstanding at once.
+    pub(crate) outstanding_max: Option<usize>,
+    /// Answered calls remembered per connection.
+    pub(crate) answered_max: Option<usize>,
+    /// Facts of files remembered per connection.
+    pub(crate) file_facts_max: Option<usize>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct File {
+    #[serde(default)]
+    capture: Section,
+}
+
+/// The default of `memory`: what the trace of any capture may take.
+const MEMORY_DEFAULT: &str = "256MiB";
+/// Less cannot hold two blocks of a reader, the encoders' batches and a connection's held bytes.
+const MEMORY_MIN: usize = 16 << 20;
+
+impl Section {
+    /// Reads a TOML file, or the configuration of an earlier run from its `trace.json`.
+    pub(crate) fn from_file(path: &Path) -> Result<Self, ConfigError> {
+        let at = |why: String| ConfigError(format!("{}: {why}", path.display()));
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| at(format!("cannot read the configuration: {error}")))?;
+        let value: serde_json::Value = if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            let manifest: serde_json::Value =
+                serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
+            manifest.get("configuration").cloned().ok_or_else(|| {
+                at("it has no \"configuration\": give a trace.json or a TOML file".to_owned())
+            })?
+        } else {
+            toml::from_str(&text)
+                .map_err(|error: toml::de::Error| at(error.to_string().trim_end().to_owned()))?
+        };
+        check_keys(&value, &[], &["capture"]).map_err(at)?;
+        if let Some(section) = value.get("capture") {
+            check_keys(section, &["capture"], &keys()).map_err(at)?;
+        }
+        let file: File = serde_json::from_value(value).map_err(|error| at(error.to_string()))?;
+        Ok(file.capture)
+    }
+
+    /// This section, with what it leaves open taken from `below`.
+    pub(crate) fn over(self, below: Self) -> Self {
+        let (mut mine, theirs) = (to_map(&self), to_map(&below));
+        for (key, value) in theirs {
+            if mine.get(&key).is_none_or(serde_json::Value::is_null) {
+                mine.insert(key, value);
+            }
+        }
+        serde_json::from_value(serde_json::Value::Object(mine)).expect("both are sections")
+    }
+
+    /// Every key with its value, to be run again.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({ "capture": self })
+    }
+
+    /// All defaults filled in, and the typed configuration.
+    pub(crate) fn resolved(self) -> Result<(Self, Settings), ConfigError> {
+        let section = self.over(Self::defaults());
+        let time = |key: &str, text: &Option<String>| -> Result<i64, ConfigError> {
+            let text = text.as_deref().unwrap_or_default();
+            let ns =
+                parse_duration(text).map_err(|error| ConfigError(format!("{key}: {error}")))?;
+            i64::try_from(ns)
+                .map_err(|_| ConfigError(format!("{key}: {text} is longer than 292 years")))
+        };
+        let size = |key: &str, text: &Option<String>| {
+            parse_size(text.as_deref().unwrap_or_default())
+                .map_err(|error| ConfigError(format!("{key}: {error}")))
+        };
+        let memory_bytes = size("memory", &section.memory)?;
+        if memory_bytes < MEMORY_MIN {
+            return Err(ConfigError(format!(
+                "memory: {memory_bytes} bytes are too few: give 16MiB or more"
+            )));
+        }
+        let interval_ns = time("interval", &section.interval)?;
+        if interval_ns == 0 {
+            return Err(ConfigError(
+                "interval: 0 is no interval: give a time such as 60s".to_owned(),
+            ));
+        }
+        let record_max_bytes = size("record_max", &section.record_max)?;
+        if !(4096..1 << 31).contains(&record_max_bytes) {
+            return Err(ConfigError("record_max: give a size from 4KiB to less than 2GiB, which is all that a record mark can say".to_owned()));
+        }
+        let number = |key: &str, value: Option<usize>| {
+            value.filter(|&value| value > 0).ok_or_else(|| {
+                ConfigError(format!(
+                    "{key}: 0 would leave no room at all: give 1 or more"
+                ))
+            })
+        };
+        let config = Config {
+            flow: lineside_capture::FlowConfig {
+                late_window_ns: time("late_window", &section.late_window)?,
+                late_segments: section.late_segments.unwrap_or_default(),
+                flow_held_max_bytes: size("flow_held_max", &section.flow_held_max)?,
+                connections_max: number("connections_max", section.connections_max)?,
+                idle_timeout_ns: time("idle_timeout", &section.idle_timeout)?,
+                fragment_timeout_ns: time("fragment_timeout", &section.fragment_timeout)?,
+                fragments_held_max_bytes: size("fragments_held_max", &section.fragments_held_max)?,
+                interval_ns,
+            },
+            record: lineside_capture::RecordConfig {
+                record_max_bytes,
+                message_held_max_bytes: size("message_held_max", &section.message_held_max)?,
+                search_held_max_bytes: size("search_held_max", &section.search_held_max)?,
+                search_max_bytes: size("search_max", &section.search_max)? as u64,
+            },
+            reply_timeout_ns: time("reply_timeout", &section.reply_timeout)?,
+            outstanding_max: number("outstanding_max", section.outstanding_max)?,
+            answered_max: section.answered_max.unwrap_or_default(),
+            facts_max: number("file_facts_max", section.file_facts_max)?,
+            checksums: section.checksums.unwrap_or(true),
+        };
+        let settings = Settings {
+            config,
+            memory_bytes,
+            frames_max: section.frames_max.unwrap_or(u64::MAX),
+        };
+        Ok((section, settings))
+    }
+
+    fn defaults() -> Self {
+        let config = Config::default();
+        let time = |ns: i64| Some(format_duration(ns as u64));
+        let size = |bytes: usize| Some(format!("{}KiB", bytes >> 10));
+        Self {
+            force: Some(false),
+            memory: Some(MEMORY_DEFAULT.to_owned()),
+            checksums: Some(true),
+            details: Some(true),
+            packets: Some(false),
+            strict: Some(false),
+            late_window: time(config.flow.late_window_ns),
+            late_segments: Some(config.flow.late_segments),
+            flow_held_max: size(config.flow.flow_held_max_bytes),
+            connections_max: Some(config.flow.connections_max),
+            idle_timeout: time(config.flow.idle_timeout_ns),
+            fragment_timeout: time(config.flow.fragment_timeout_ns),
+            fragments_held_max: size(config.flow.fragments_held_max_bytes),
+            interval: time(config.flow.interval_ns),
+            record_max: size(config.record.record_max_bytes),
+            message_held_max: size(config.record.message_held_max_bytes),
+            search_held_max: size(config.record.search_held_max_bytes),
+            search_max: size(config.record.search_max_bytes as usize),
+            reply_timeout: time(config.reply_timeout_ns),
+            outstanding_max: Some(config.outstanding_max),
+            answered_max: Some(config.answered_max),
+            file_facts_max: Some(config.facts_max),
+            ..Self::default()
+        }
+    }
+}
+
+/// The configuration in types.
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    pub(crate) memory_bytes: usize,
+    pub(crate) frames_max: u64,
+}
+
+fn to_map(section: &Section) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(section) {
+        Ok(serde_json::Value::Object(map)) => map,
+        _ => unreachable!("a struct is an object"),
+    }
+}
+
+fn keys() -> Vec<String> {
+    to_map(&Section::default())
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect()
+}
+
+fn check_keys<K: AsRef<str>>(
+    value: &serde_json::Value,
+    within: &[&str],
+    known: &[K],
+) -> Result<(), String> {
+    let Some(table) = value.as_object() else {
+        return Err(format!(
+            "{} is not a table of keys",
+            if within.is_empty() {
+                "the file"
+            } else {
+                within[0]
+            }
+        ));
+    };
+    for key in table.keys() {
+        if !known.iter().any(|known| known.as_ref() == key) {
+            let nearest = known.iter().map(AsRef::as_ref).max_by(|one, other| {
+                strsim::jaro_winkler(one, key).total_cmp(&strsim::jaro_winkler(other, key))
+            });
+            let path = [within, &[key.as_str()]].concat().join(".");
+            return Err(format!(
+                "unknown key {path}; the nearest known one is {}",
+                nearest.unwrap_or("none")
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_resolved_configuration_resolves_to_itself() {
+        let flags = Section {
+            late_window: Some("5ms".to_owned()),
+            ..Section::default()
+        };
+        let (section, settings) = flags.resolved().expect("valid");
+        assert_eq!(settings.config.flow.late_window_ns, 5_000_000);
+        assert_eq!(
+            settings.config.record.record_max_bytes,
+            Config::default().record.record_max_bytes
+        );
+        let again: File = serde_json::from_value(section.to_json()).expect("the same shape");
+        assert_eq!(again.capture.resolved().expect("valid").0, section);
+    }
+
+    #[test]
+    fn an_unknown_key_names_its_nearest() {
+        let value = serde_json::json!({ "late_windw": "2ms" });
+        let error = check_keys(&value, &["capture"], &keys()).expect_err("unknown");
+        assert_eq!(
+            error,
+            "unknown key capture.late_windw; the nearest known one is late_window"
+        );
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused() {
+        for section in [
+            Section {
+                memory: Some("1KiB".to_owned()),
+                ..Section::default()
+            },
+            Section {
+                interval: Some("0s".to_owned()),
+                ..Section::default()
+            },
+            Section {
+                late_window: Some("2 parsecs".to_owned()),
+                ..Section::default()
+            },
+            Section {
+                record_max: Some("2GiB".to_owned()),
+                ..Section::default()
+            },
+            Section {
+                outstanding_max: Some(0),
+                ..Section::default()
+            },
+        ] {
+            assert!(section.clone().resolved().is_err(), "{section:?}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! `lineside info`: what is in a capture file or a trace, in a few lines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use lineside_account::{Budget, Counter, Counters};
+use lineside_capture::{Pipeline, Step};
+use lineside_port::Port;
+use lineside_trace::read::{PartReader, Value};
+use lineside_trace::{InputFacts, Manifest, TableSummary};
+
+use crate::Exit;
+use crate::summary::{Nowhere, RowTally, Tally, Tallying, bytes, failed, grouped, verdict_lines};
+
+/// Flags of `info`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// A capture file (- is standard input) or the folder of a trace
+    #[arg(value_name = "FILE|TRACE")]
+    path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    if arguments.path.is_dir() {
+        of_trace(arguments)
+    } else {
+        of_capture(arguments)
+    }
+}
+
+fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let budget = Budget::new(256 << 20);
+    let mut port = crate::capture::open(std::slice::from_ref(&arguments.path), &budget)?;
+    let config = lineside_capture::Config {
+        checksums: false,
+        ..Default::default()
+    };
+    let mut pipeline = Pipeline::new(
+        config,
+        &budget,
+        Tallying {
+            tally: RowTally::default(),
+            next: Nowhere,
+        },
+    );
+    let errors = lineside_capture::run(&mut port, &mut pipeline, u64::MAX, |_, _| Step::Continue);
+    let (Tallying { tally, .. }, counters) = pipeline.finish();
+    let tally = tally.finish();
+    let inputs: Vec<InputFacts> = port
+        .facts()
+        .into_iter()
+        .map(|facts| InputFacts {
+            name: facts.name.clone(),
+            format: facts.format.clone()
+                + &facts
+                    .compression
+                    .map_or(String::new(), |compression| format!(", {compression}")),
+            link_types: facts
+                .link_types
+                .iter()
+                .map(|link_type| link_type.0)
+                .collect(),
+            frames: facts.frames,
+            bytes: facts.bytes,
+            warnings: facts.warnings.clone(),
+        })
+        .collect();
+    if arguments.json {
+        let json = serde_json::json!({
+            "inputs": inputs,
+            "operations": tally,
+            "counters": counters.iter().map(|(counter, value)| (counter.name(), value)).collect::<BTreeMap<_, _>>(),
+        });
+        println!("{}", serde_json::to_string_pretty(&json)?);
+    } else {
+        let mut out = String::new();
+        input_lines(&inputs, &mut out);
+        traffic_lines(&counters, &mut out);
+        tally.lines(&mut out);
+        print!("{out}");
+    }
+    for warning in inputs.iter().flat_map(|input| &input.warnings) {
+        eprintln!("lineside: warning: {warning}");
+    }
+    match errors.into_iter().next() {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::Done),
+    }
+}
+
+fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let path = arguments.path.join("trace.json");
+    let text = std::fs::read_to_string(&path).with_context(|| {
+        format!(
+            "{} is no trace: cannot read {}",
+            arguments.path.display(),
+            path.display()
+        )
+    })?;
+    let manifest =
+        Manifest::from_json(&text).with_context(|| format!("{} is damaged", path.display()))?;
+    let tally = tally_of(&arguments.path.join("operations"))?;
+    if arguments.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(
+                &serde_json::json!({ "trace": manifest, "operations": tally })
+            )?
+        );
+        return Ok(Exit::Done);
+    }
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "trace        {} ({} {}, schema {})",
+        manifest.trace_id, manifest.tool.name, manifest.tool.version, manifest.schema_version
+    );
+    input_lines(&manifest.inputs, &mut out);
+    tally.lines(&mut out);
+    table_lines(&manifest.tables, &mut out);
+    verdict_lines(&manifest.verdict, &mut out);
+    print!("{out}");
+    Ok(Exit::Done)
+}
+
+/// The columns of `operations` that a tally looks at.
+const COLUMNS: [&str; 13] = [
+    "program",
+    "version",
+    "operation",
+    "status",
+    "rpc_status",
+    "transferred",
+    "call_time_ns",
+    "reply_time_ns",
+    "call_missing",
+    "reply_missing",
+    "call_incomplete",
+    "reply_incomplete",
+    "data_incomplete",
+];
+
+/// Tallies the complete parts of a table `operations`.
+fn tally_of(folder: &Path) -> anyhow::Result<Tally> {
+    let mut tally = Tally::default();
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("{}: cannot read the table", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "parquet")
+        {
+            continue;
+        }
+        let about = || format!("{}: cannot read the part", path.display());
+        let file = File::open(&path).with_context(about)?;
+        for row in PartReader::open(file)
+            .and_then(|part| part.rows(&COLUMNS))
+            .with_context(about)?
+        {
+            let row = row.with_context(about)?;
+            let text = |at: usize| row[at].text().unwrap_or_default();
+            let flag = |at: usize| row[at] == Value::Boolean(true);
+            tally.row(
+                [row[6].integer(), row[7].integer()],
+                flag(8),
+                flag(9),
+                (10..13).any(flag),
+            );
+            let failed = failed(text(3), text(4));
+            tally
+                .count(text(0), row[1].integer(), text(2))
+                .add(failed, row[5].integer());
+        }
+    }
+    Ok(tally)
+}
+
+pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
+    for input in inputs {
+        let _ = writeln!(
+            out,
+            "input        {} ({}): {} frames, {}",
+            input.name,
+            input.format,
+            grouped(input.frames),
+            bytes(input.bytes)
+        );
+    }
+}
+
+pub(crate) fn traffic_lines(counters: &Counters, out: &mut String) {
+    let value = |counter| counters.value(counter);
+    let _ = writeln!(
+        out,
+        "connections  {}, {} of them with RPC",
+        grouped(value(Counter::Connections)),
+        grouped(value(Counter::ConnectionsRpc))
+    );
+    let disorder = [
+        (Counter::SegmentsOutOfOrder, "segments out of order"),
+        (Counter::SegmentsRetransmitted, "retransmitted"),
+        (Counter::HolesNotSeen, "holes"),
+        (Counter::FramesCut, "frames cut by the snap length"),
+        (Counter::Resynchronised, "times resynchronised"),
+    ];
+    let found: Vec<_> = disorder
+        .iter()
+        .filter(|(counter, _)| value(*counter) > 0)
+        .map(|(counter, what)| format!("{} {what}", grouped(value(*counter))))
+        .collect();
+    if !found.is_empty() {
+        let _ = writeln!(out, "disorder     {}", found.join(", "));
+    }
+}
+
+pub(crate) fn table_lines(tables: &BTreeMap<String, TableSummary>, out: &mut String) {
+    let mut lead = "tables";
+    for (name, summary) in tables {
+        let _ = writeln!(
+            out,
+            "{lead:<13}{name:<14}{:>11} rows{:>12}",
+            grouped(summary.rows),
+            bytes(summary.bytes)
+        );
+        lead = "";
+    }
+}

@@ -1,0 +1,64 @@
+//! The `lineside` command.
+#![forbid(unsafe_code)]
+
+mod capture;
+mod config;
+mod info;
+mod summary;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Understand, reproduce and improve how storage and applications behave over a network.
+#[derive(Debug, Parser)]
+#[command(name = "lineside", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Rebuild NFS operations from capture files into a trace
+    Capture(Box<capture::Arguments>),
+    /// Say in a few lines what is in a capture file or a trace
+    Info(info::Arguments),
+}
+
+/// Exit states, as `docs/guide/capture.md` lists them. Usage errors end with clap's own 2.
+enum Exit {
+    Done,
+    Usage,
+    Failure,
+    /// `--strict`, and something is missing.
+    Disturbed,
+    Signal(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failure => 1,
+            Exit::Usage => 2,
+            Exit::Disturbed => 4,
+            Exit::Signal(signal) => 128 + signal,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().verb {
+        Verb::Capture(arguments) => capture::run(&arguments),
+        Verb::Info(arguments) => info::run(&arguments),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("lineside: {error:#}");
+            let usage = error.downcast_ref::<config::ConfigError>().is_some();
+            if usage { Exit::Usage } else { Exit::Failure }.into()
+        }
+    }
+}

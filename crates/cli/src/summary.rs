@@ -1,0 +1,280 @@
+//! A few lines that say what is in a capture or a trace.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use lineside_trace::{
+    ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, RecordSink, Table, Verdict,
+    Word,
+};
+use serde::Serialize;
+
+/// What operations there are, counted as they pass.
+#[derive(Debug, Default, Clone, Serialize)]
+pub(crate) struct Tally {
+    /// By program, version and operation.
+    pub(crate) operations: BTreeMap<String, BTreeMap<String, Count>>,
+    pub(crate) total: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) replies_without_call: u64,
+    pub(crate) incomplete: u64,
+    pub(crate) first_ns: Option<i64>,
+    pub(crate) last_ns: Option<i64>,
+}
+
+/// What there is of one operation.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub(crate) struct Count {
+    pub(crate) calls: u64,
+    pub(crate) errors: u64,
+    pub(crate) bytes_moved: u64,
+}
+
+impl Tally {
+    /// The count of an operation; empty texts are what was not seen.
+    pub(crate) fn count(
+        &mut self,
+        program: &str,
+        version: Option<i64>,
+        operation: &str,
+    ) -> &mut Count {
+        let program = match version {
+            _ if program.is_empty() => "call not seen".to_owned(),
+            Some(version) => format!("{program} v{version}"),
+            None => program.to_owned(),
+        };
+        let operation = if operation.is_empty() { "?" } else { operation };
+        self.operations
+            .entry(program)
+            .or_default()
+            .entry(operation.to_owned())
+            .or_default()
+    }
+
+    /// Counts a row beside its operation.
+    pub(crate) fn row(
+        &mut self,
+        times: [Option<i64>; 2],
+        call_missing: bool,
+        reply_missing: bool,
+        incomplete: bool,
+    ) {
+        self.total += 1;
+        self.replies_without_call += u64::from(call_missing);
+        self.unanswered += u64::from(reply_missing);
+        self.incomplete += u64::from(incomplete);
+        for time in times.into_iter().flatten() {
+            self.first_ns = Some(self.first_ns.map_or(time, |first| first.min(time)));
+            self.last_ns = Some(self.last_ns.map_or(time, |last| last.max(time)));
+        }
+    }
+
+    /// The lines of a summary.
+    pub(crate) fn lines(&self, out: &mut String) {
+        if self.total == 0 {
+            out.push_str("operations   none\n");
+            return;
+        }
+        let _ = write!(out, "operations   {}", grouped(self.total));
+        if let (Some(first), Some(last)) = (self.first_ns, self.last_ns) {
+            let _ = write!(out, " in {}", seconds(last.saturating_sub(first)));
+        }
+        for (what, number) in [
+            ("without reply", self.unanswered),
+            ("without call", self.replies_without_call),
+            ("incomplete", self.incomplete),
+        ] {
+            if number > 0 {
+                let _ = write!(out, ", {} {what}", grouped(number));
+            }
+        }
+        out.push('\n');
+        for (program, operations) in &self.operations {
+            let mut by_calls: Vec<_> = operations.iter().collect();
+            by_calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
+            let mut lead = program.as_str();
+            for (operation, count) in by_calls {
+                let _ = write!(
+                    out,
+                    "  {lead:<11}{operation:<14}{:>11}",
+                    grouped(count.calls)
+                );
+                if count.errors > 0 {
+                    let _ = write!(out, "{:>11} failed", grouped(count.errors));
+                }
+                if count.bytes_moved > 0 {
+                    let _ = write!(out, "{:>12} moved", bytes(count.bytes_moved));
+                }
+                out.push('\n');
+                lead = "";
+            }
+        }
+    }
+}
+
+/// The lines of a verdict.
+pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
+    let state = serde_json::to_value(verdict.state)
+        .ok()
+        .and_then(|state| state.as_str().map(str::to_owned))
+        .unwrap_or_default();
+    let _ = writeln!(out, "verdict      {state}");
+    for reason in &verdict.reasons {
+        let _ = writeln!(out, "             {reason}");
+    }
+}
+
+/// A sink that tallies operations and passes every row on.
+pub(crate) struct Tallying<S> {
+    pub(crate) tally: RowTally,
+    pub(crate) next: S,
+}
+
+/// A tally by the words of rows, which cost no allocation.
+#[derive(Debug, Default)]
+pub(crate) struct RowTally {
+    counts: Vec<((Word, Option<i32>, Word), Count)>,
+    rest: Tally,
+}
+
+impl RowTally {
+    fn add(&mut self, row: &OperationRow) {
+        let incomplete = row.call_incomplete || row.reply_incomplete || row.data_incomplete;
+        self.rest.row(
+            [row.call_time_ns, row.reply_time_ns],
+            row.call_missing,
+            row.reply_missing,
+            incomplete,
+        );
+        let key = (row.program, row.version, row.operation);
+        let at = self
+            .counts
+            .iter()
+            .position(|(known, _)| *known == key)
+            .unwrap_or_else(|| {
+                self.counts.push((key, Count::default()));
+                self.counts.len() - 1
+            });
+        self.counts[at].1.add(
+            failed(&text(&row.status), &text(&row.rpc_status)),
+            row.transferred,
+        );
+        // The most used come first, so that the search stays short.
+        if at > 0 && self.counts[at - 1].1.calls < self.counts[at].1.calls {
+            self.counts.swap(at - 1, at);
+        }
+    }
+
+    pub(crate) fn finish(&self) -> Tally {
+        let mut tally = self.rest.clone();
+        for ((program, version, operation), count) in &self.counts {
+            *tally.count(&text(program), version.map(i64::from), &text(operation)) = *count;
+        }
+        tally
+    }
+}
+
+impl Count {
+    pub(crate) fn add(&mut self, failed: bool, transferred: Option<i64>) {
+        self.calls += 1;
+        self.errors += u64::from(failed);
+        self.bytes_moved += transferred.map_or(0, |bytes| bytes.max(0) as u64);
+    }
+}
+
+impl<S: RecordSink> RecordSink for Tallying<S> {
+    fn wants(&self, table: Table) -> bool {
+        self.next.wants(table)
+    }
+
+    fn operation(&mut self, row: &OperationRow) {
+        self.tally.add(row);
+        self.next.operation(row);
+    }
+
+    fn checksums(&mut self, operation_id: i64, first_block: i64, sums: &[u64]) {
+        self.next.checksums(operation_id, first_block, sums);
+    }
+
+    fn nfs(&mut self, row: &NfsRow) {
+        self.next.nfs(row);
+    }
+
+    fn connection(&mut self, row: &ConnectionRow) {
+        self.next.connection(row);
+    }
+
+    fn file(&mut self, row: &FileRow) {
+        self.next.file(row);
+    }
+
+    fn loss(&mut self, row: &LossRow) {
+        self.next.loss(row);
+    }
+
+    fn packet(&mut self, row: &PacketRow) {
+        self.next.packet(row);
+    }
+}
+
+/// Takes rows and keeps none: `info` on a capture file needs the tally alone.
+pub(crate) struct Nowhere;
+
+impl RecordSink for Nowhere {
+    fn wants(&self, _: Table) -> bool {
+        false
+    }
+
+    fn operation(&mut self, _: &OperationRow) {}
+}
+
+/// Whether a status says that the operation failed.
+pub(crate) fn failed(status: &str, rpc_status: &str) -> bool {
+    if status.is_empty() {
+        !rpc_status.is_empty() && rpc_status != "SUCCESS"
+    } else {
+        !status.ends_with("_OK")
+    }
+}
+
+/// A word as text, empty for null.
+fn text(word: &Word) -> Cow<'static, str> {
+    match word {
+        Word::None => "".into(),
+        Word::Known(name) => (*name).into(),
+        Word::Number(number) => number.to_string().into(),
+    }
+}
+
+/// `1,234,567`
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1.5 MiB`
+pub(crate) fn bytes(number: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let power = (number.max(1).ilog2() / 10) as usize;
+    if power == 0 {
+        return format!("{number} B");
+    }
+    format!(
+        "{:.1} {}",
+        number as f64 / (1u64 << (10 * power)) as f64,
+        units[power]
+    )
+}
+
+/// `12.3 s`
+pub(crate) fn seconds(ns: i64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
+}
