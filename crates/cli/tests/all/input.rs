@@ -1,0 +1,288 @@
+//! Bad input and bad circumstances: a message that names the file and the way out, and everything before
+//! the fault in complete parts.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use lineside_testkit::capture;
+use lineside_trace::{State, Table};
+
+use crate::support::{Record, Trace, example, lineside, manifest, parts, records, talk};
+
+/// Runs `lineside capture INPUT -o OUT`.
+fn run(input: &Path, out: &Path, options: &[&str]) -> Output {
+    lineside()
+        .arg("capture")
+        .arg(input)
+        .arg("-o")
+        .arg(out)
+        .args(options)
+        .output()
+        .expect("lineside runs")
+}
+
+/// The run failed with `status`, and said so of `path`, without a panic.
+fn assert_refused(output: &Output, status: i32, path: &Path) {
+    let talk = talk(output);
+    assert_eq!(output.status.code(), Some(status), "{talk}");
+    assert!(
+        talk.contains(&path.display().to_string()),
+        "the message does not name {}: {talk}",
+        path.display()
+    );
+    assert!(!talk.contains("panicked"), "{talk}");
+}
+
+#[test]
+fn what_is_no_capture_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("empty"), b"").expect("written");
+    std::fs::write(
+        at("foreign"),
+        b"#!/bin/sh\necho this is no capture file, whatever its name says\n",
+    )
+    .expect("written");
+    std::fs::write(
+        at("broken.zst"),
+        [&[0x28, 0xb5, 0x2f, 0xfd][..], &[0xff; 40]].concat(),
+    )
+    .expect("written");
+    for name in ["empty", "foreign", "broken.zst", "missing"] {
+        let out = at(&format!("{name}-trace"));
+        assert_refused(&run(&at(name), &out, &[]), 1, &at(name));
+    }
+}
+
+#[test]
+fn wrong_usage_is_status_2() {
+    let output = lineside()
+        .args(["capture", "--no-such-flag"])
+        .output()
+        .expect("lineside runs");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    let output = lineside()
+        .arg("capture")
+        .arg(example())
+        .args(["-o", "/nowhere", "--late-window", "3 parsecs"])
+        .output()
+        .expect("lineside runs");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    assert!(talk(&output).contains("3 parsecs"), "{}", talk(&output));
+}
+
+#[test]
+fn an_existing_folder_is_kept_unless_forced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("trace");
+    assert!(run(&example(), &out, &["-q"]).status.success());
+    let before = manifest(&out);
+    let output = run(&example(), &out, &["-q"]);
+    assert!(!output.status.success());
+    assert!(
+        talk(&output).contains(&out.display().to_string()) && talk(&output).contains("--force"),
+        "{}",
+        talk(&output)
+    );
+    assert_eq!(manifest(&out), before, "the first trace is as it was");
+    let output = run(&example(), &out, &["-q", "--force"]);
+    assert!(output.status.success(), "{}", talk(&output));
+    assert_ne!(manifest(&out).trace_id, String::new());
+
+    // What is no trace is nobody's to replace.
+    let other = folder.path().join("thesis");
+    std::fs::create_dir(&other).expect("made");
+    std::fs::write(other.join("chapter1"), "years of work").expect("written");
+    let output = run(&example(), &other, &["-q", "--force"]);
+    assert!(
+        !output.status.success(),
+        "--force replaced a folder that is no trace"
+    );
+    assert!(other.join("chapter1").exists());
+}
+
+#[test]
+fn a_file_cut_in_its_last_frame_is_read_with_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let frames = capture::read(&example()).expect("the example");
+    let whole = capture::write(&frames);
+    for (name, bytes) in [
+        ("cut.pcap", whole.clone()),
+        (
+            "cut.pcapng",
+            capture::bytes(&example()).expect("the example"),
+        ),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, &bytes[..bytes.len() - 3]).expect("written");
+        let out = folder.path().join(format!("{name}-trace"));
+        let output = run(&path, &out, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", talk(&output));
+        assert!(
+            talk(&output).contains(&path.display().to_string()),
+            "no warning: {}",
+            talk(&output)
+        );
+        assert!(!manifest(&out).inputs[0].warnings.is_empty());
+        assert_eq!(manifest(&out).inputs[0].frames, frames.len() as u64 - 1);
+    }
+}
+
+#[test]
+fn a_file_broken_in_the_middle_keeps_what_came_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let frames = capture::read(&example()).expect("the example");
+    let path = folder.path().join("half.pcap");
+    let mut bytes = capture::write(&frames[..1000]);
+    // A frame's header whose length no frame has.
+    bytes.extend_from_slice(&[0xff; 64]);
+    std::fs::write(&path, &bytes).expect("written");
+    let out = folder.path().join("trace");
+    let output = run(&path, &out, &[]);
+    assert!(
+        talk(&output).contains(&path.display().to_string()),
+        "{}",
+        talk(&output)
+    );
+    assert!(!talk(&output).contains("panicked"), "{}", talk(&output));
+    let half = folder.path().join("good-half.pcap");
+    std::fs::write(&half, capture::write(&frames[..1000])).expect("written");
+    let good = Trace::of(&half, &[]);
+    assert_eq!(
+        sorted(&records(&out, Table::Operations)),
+        sorted(&good.operations)
+    );
+}
+
+fn sorted(rows: &[Record]) -> Vec<String> {
+    let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn every_source_of_the_same_frames_gives_the_same_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plain = Trace::of(&example(), &[]);
+    let bytes = capture::bytes(&example()).expect("the example");
+
+    let mut child = lineside()
+        .args(["capture", "-", "-q", "-o"])
+        .arg(folder.path().join("piped"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("lineside runs");
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(&bytes)
+        .expect("it reads");
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(
+        sorted(&records(&folder.path().join("piped"), Table::Operations)),
+        sorted(&plain.operations)
+    );
+
+    let path = folder.path().join("as.pcap");
+    std::fs::write(
+        &path,
+        capture::write(&capture::read(&example()).expect("the example")),
+    )
+    .expect("written");
+    assert_eq!(
+        sorted(&Trace::of(&path, &[]).operations),
+        sorted(&plain.operations)
+    );
+}
+
+#[test]
+fn ctrl_c_ends_with_complete_parts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("trace");
+    let bytes = capture::bytes(&example()).expect("the example");
+    let mut child = lineside()
+        .args(["capture", "-", "-o"])
+        .arg(&out)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("lineside runs");
+    // The pipe stays open: there is no end of file to stop at.
+    let mut pipe = child.stdin.take().expect("piped");
+    pipe.write_all(&bytes[..bytes.len() / 2]).expect("it reads");
+    pipe.flush().expect("it reads");
+    wait_until(|| out.join("trace.json").exists());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "half a capture must have gone through another process"
+    )]
+    std::thread::sleep(Duration::from_millis(500));
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.is_ok_and(|status| status.success()));
+    let output = child.wait_with_output().expect("it ends");
+    drop(pipe);
+    assert_eq!(output.status.code(), Some(130), "{}", talk(&output));
+    let rows = records(&out, Table::Operations);
+    assert!(!rows.is_empty(), "what was read before the signal is there");
+    assert_ne!(manifest(&out).verdict.state, State::Unfinished);
+    assert_no_leftovers(&out);
+}
+
+fn wait_until(done: impl Fn() -> bool) {
+    for _ in 0..200 {
+        if done() {
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it did not happen within ten seconds");
+}
+
+/// No file is left under a temporary name.
+fn assert_no_leftovers(out: &Path) {
+    for &table in Table::ALL {
+        let folder = out.join(table.name());
+        if folder.is_dir() {
+            let entries = std::fs::read_dir(&folder).expect("a table's folder");
+            let names: Vec<_> = entries
+                .map(|entry| entry.expect("an entry").path())
+                .collect();
+            assert_eq!(names.len(), parts(out, table).len(), "{names:?}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_was_complete_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).expect("made");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k", "lineside-test"])
+        .arg(&disk)
+        .output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        println!("SKIP: no full disk without the right to mount one");
+        return;
+    }
+    let out = disk.join("trace");
+    let output = run(&example(), &out, &[]);
+    // Before anything can fail, so that nothing stays mounted.
+    let readable = out
+        .join("operations")
+        .is_dir()
+        .then(|| records(&out, Table::Operations).len());
+    let unmounted = Command::new("umount").arg(&disk).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    assert_refused(&output, 1, &out);
+    assert!(
+        readable.is_some(),
+        "the parts that were complete can be read"
+    );
+}

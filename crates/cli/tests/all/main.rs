@@ -1,0 +1,12 @@
+//! The `lineside` command from outside: its traces against tshark, against the oracle of
+//! `lineside-testkit` under seeded harm, and against the files of a real server; and its manners.
+//!
+//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
+
+mod harm;
+mod input;
+mod lab;
+mod mutants;
+mod python;
+mod support;
+mod tshark;

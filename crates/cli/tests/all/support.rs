@@ -1,0 +1,194 @@
+//! Running the command and reading what it wrote.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lineside_account::{Counter, Counters};
+use lineside_trace::read::{PartReader, Value};
+use lineside_trace::{Manifest, Row as _, Table, tables};
+use tempfile::TempDir;
+
+/// The command, built for this test.
+pub(crate) fn lineside() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+}
+
+/// The folder of captures that lies beside the repository where it is developed.
+pub(crate) fn shared_traces() -> Option<PathBuf> {
+    let folder = repository().join("../shared/traces");
+    folder.is_dir().then_some(folder)
+}
+
+/// The example that lies in the repository.
+pub(crate) fn example() -> PathBuf {
+    repository().join("examples/nfs-mix.pcapng.zst")
+}
+
+/// The root of the repository.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What a program said on standard error.
+pub(crate) fn talk(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A trace, read whole.
+pub(crate) struct Trace {
+    pub(crate) operations: Vec<Record>,
+    pub(crate) checksums: Vec<Record>,
+    pub(crate) nfs: Vec<Record>,
+    pub(crate) manifest: Manifest,
+    _folder: TempDir,
+}
+
+impl Trace {
+    /// Captures `input`; anything but exit status 0 fails the test.
+    pub(crate) fn of(input: &Path, options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the trace");
+        let out = folder.path().join("trace");
+        let output = lineside()
+            .arg("capture")
+            .arg(input)
+            .arg("-o")
+            .arg(&out)
+            .arg("-q")
+            .args(options)
+            .output()
+            .expect("lineside runs");
+        assert!(
+            output.status.success(),
+            "{}: {}\n{}",
+            input.display(),
+            output.status,
+            talk(&output)
+        );
+        Self::read(&out, folder)
+    }
+
+    /// Reads a trace, which goes with `folder`.
+    pub(crate) fn read(out: &Path, folder: TempDir) -> Self {
+        Self {
+            operations: records(out, tables::OperationRow::TABLE),
+            checksums: records(out, tables::ChecksumRow::TABLE),
+            nfs: records(out, tables::NfsRow::TABLE),
+            manifest: manifest(out),
+            _folder: folder,
+        }
+    }
+
+    /// The rows of NFSv3 and MOUNT version 3.
+    pub(crate) fn nfs3(&self) -> impl Iterator<Item = &Record> {
+        self.operations.iter().filter(|row| {
+            matches!(row.text("program"), Some("nfs" | "mount"))
+                && row.integer("version") == Some(3)
+        })
+    }
+
+    /// Fails if an identity of rule 5 does not hold.
+    pub(crate) fn assert_identities(&self, what: &str) {
+        assert_eq!(counters(&self.manifest).broken_identity(), None, "{what}");
+    }
+}
+
+/// The counters that a manifest holds.
+pub(crate) fn counters(manifest: &Manifest) -> Counters {
+    let mut counters = Counters::new();
+    for &counter in Counter::ALL {
+        let value = manifest.counters.get(counter.name());
+        counters.add(counter, value.map_or(0, |counter| counter.value));
+    }
+    counters
+}
+
+/// `trace.json` of a run folder.
+pub(crate) fn manifest(out: &Path) -> Manifest {
+    let path = out.join("trace.json");
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Manifest::from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All rows of a table.
+pub(crate) fn records(out: &Path, table: Table) -> Vec<Record> {
+    let columns: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
+    let mut records = Vec::new();
+    for part in parts(out, table) {
+        let file = File::open(&part).expect("a part can be opened");
+        let reader =
+            PartReader::open(file).unwrap_or_else(|error| panic!("{}: {error}", part.display()));
+        for values in reader.rows(&columns).expect("every column is there") {
+            records.push(Record {
+                table,
+                values: values.expect("a row"),
+            });
+        }
+    }
+    records
+}
+
+/// The complete parts of a table.
+pub(crate) fn parts(out: &Path, table: Table) -> Vec<PathBuf> {
+    let folder = out.join(table.name());
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut parts: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    parts.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "parquet")
+    });
+    parts.sort();
+    parts
+}
+
+/// A row of a table, its values by name.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Record {
+    table: Table,
+    values: Vec<Value>,
+}
+
+impl Record {
+    /// The value of a column.
+    pub(crate) fn value(&self, column: &str) -> &Value {
+        let place = self
+            .table
+            .columns()
+            .iter()
+            .position(|each| each.name == column);
+        &self.values[place.unwrap_or_else(|| panic!("no column {column}"))]
+    }
+
+    /// A number, unless it is null.
+    pub(crate) fn integer(&self, column: &str) -> Option<i64> {
+        self.value(column).integer()
+    }
+
+    /// A text, unless it is null.
+    pub(crate) fn text(&self, column: &str) -> Option<&str> {
+        self.value(column).text()
+    }
+
+    /// A flag.
+    pub(crate) fn is(&self, column: &str) -> bool {
+        self.value(column) == &Value::Boolean(true)
+    }
+
+    /// The first column, but for `ignored` ones, that has a value here and another in `whole`.
+    pub(crate) fn contradiction(
+        &self,
+        whole: &Self,
+        ignored: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let values = self.values.iter().zip(&whole.values);
+        let columns = self.table.columns().iter().zip(values);
+        { columns }.find_map(|(column, (mine, theirs))| {
+            let differs = !ignored(column.name) && mine != &Value::Null && mine != theirs;
+            differs.then(|| format!("{}: {mine:?}, not {theirs:?}", column.name))
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! nfs-drive: NFSv3 and MOUNT calls by our own encoder, in chosen shapes; prints what it counted as JSON.
+#![forbid(unsafe_code)]
+
+use std::net::{IpAddr, SocketAddr};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use lineside_testkit::drive::{Server, Session, Shape, Transfer};
+use lineside_time::Random;
+
+#[derive(Parser)]
+#[command(about)]
+struct Options {
+    /// The server's address; the default is the lab's
+    #[arg(long, default_value = "192.0.2.1")]
+    server: IpAddr,
+    /// The server's NFS port
+    #[arg(long, default_value_t = 2049)]
+    nfs_port: u16,
+    /// The server's MOUNT port
+    #[arg(long, default_value_t = 20048)]
+    mount_port: u16,
+    /// The path to mount
+    #[arg(long, default_value = "/vfs")]
+    export: String,
+    /// UDP, not TCP
+    #[arg(long)]
+    udp: bool,
+    /// Sizes of the first fragments of each record, such as 160,1000
+    #[arg(long, value_delimiter = ',')]
+    fragments: Vec<usize>,
+    /// Write TCP in segments of 1 to N bytes
+    #[arg(long, value_name = "N")]
+    segment: Option<usize>,
+    /// Send a datagram twice with this probability
+    #[arg(long, default_value_t = 0.0)]
+    repeat: f64,
+    /// Seeds every choice, and the files' contents
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Subcommand)]
+enum Work {
+    /// Every procedure of NFSv3 and MOUNT
+    Meta {
+        #[arg(long, default_value_t = 1)]
+        rounds: u64,
+    },
+    /// Write a file, COMMIT, read it back and compare
+    Seq(Io),
+    /// Write a file, then 70 % READs and 30 % WRITEs of up to the chunk's size anywhere in it
+    Rand {
+        #[arg(long, default_value_t = 100)]
+        operations: usize,
+        #[command(flatten)]
+        io: Io,
+    },
+}
+
+#[derive(clap::Args)]
+struct Io {
+    /// The file's name in the root of the export
+    #[arg(long, default_value = "drive-file")]
+    file: String,
+    /// Bytes of the file
+    #[arg(long, default_value_t = 1 << 20)]
+    bytes: u64,
+    /// Begin at this offset, so that calls are not aligned
+    #[arg(long, default_value_t = 0)]
+    skew: u64,
+    /// Bytes of a call
+    #[arg(long, default_value_t = 65_536)]
+    chunk: usize,
+    /// Calls outstanding at once
+    #[arg(long, default_value_t = 1)]
+    depth: usize,
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let server = Server {
+        nfs: SocketAddr::new(options.server, options.nfs_port),
+        mount: SocketAddr::new(options.server, options.mount_port),
+        export: options.export,
+    };
+    let shape = Shape {
+        udp: options.udp,
+        fragments: options.fragments,
+        segment_len_max: options.segment,
+        repeat: options.repeat,
+        seed: options.seed,
+    };
+    let mut session = Session::open(&server, &shape)?;
+    match options.work {
+        Work::Meta { rounds } => {
+            for round in 0..rounds {
+                session.every_procedure(options.seed.wrapping_mul(1000) + round)?;
+            }
+        }
+        Work::Seq(io) => drop(sequence(&mut session, options.seed, &io)?),
+        Work::Rand { operations, io } => {
+            let file = sequence(&mut session, options.seed, &io)?;
+            let mut random = Random::new(options.seed);
+            // What lies before the skew is a hole, which would read as zeros.
+            let mut transfers =
+                Transfer::random(&mut random, operations, io.bytes - io.skew, io.chunk);
+            transfers
+                .iter_mut()
+                .for_each(|transfer| transfer.offset += io.skew);
+            session.transfer(&file, options.seed, io.depth, &transfers)?;
+        }
+    }
+    println!("{}", session.close()?.to_json());
+    Ok(())
+}
+
+/// Writes, commits and reads a file; returns its handle.
+fn sequence(session: &mut Session, seed: u64, io: &Io) -> Result<Vec<u8>> {
+    let file = session.create(&io.file)?;
+    let (writes, reads) = Transfer::sequence(io.skew, io.bytes, io.chunk);
+    session.transfer(&file, seed, io.depth, &writes)?;
+    session.commit(&file)?;
+    session.transfer(&file, seed, io.depth, &reads)?;
+    Ok(file)
+}

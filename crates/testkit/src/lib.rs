@@ -1,0 +1,9 @@
+//! What tests need: captures read the slow way, harm to them by seed, oracles, and an NFS client on
+//! kernel sockets. Only a dev-dependency of others, but for the program `nfs-drive`.
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod drive;
+pub mod mangle;
+pub mod oracle;
+pub mod tshark;

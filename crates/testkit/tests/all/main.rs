@@ -1,0 +1,4 @@
+//! The testkit's own tests that need other programs or the whole workspace. One binary.
+
+mod oracle;
+mod workspace;
