@@ -128,6 +128,8 @@ struct Early {
     message: Message,
     ranges: Vec<Range>,
     direction: usize,
+    /// Copies of it that came after.
+    duplicates: i32,
 }
 
 /// The note of a call in [`Pairs`]: its slot, or that its rows are out.
@@ -161,7 +163,6 @@ struct Talk {
     resynchronised: i64,
     /// Hashes of the facts already reported.
     facts: HashSet<u64>,
-    holds: bool,
 }
 
 /// The sink of the flow engine.
@@ -174,7 +175,9 @@ pub(crate) struct Operations<S> {
     talks: Vec<Option<Box<Talk>>>,
     operations: Vec<Operation>,
     free: Vec<Note>,
+    /// Slots that may hold ranges, each once, and whether a slot is among them.
     holders: Vec<usize>,
+    listed: Vec<bool>,
     now: i64,
     ending: bool,
     scratch: Scratch,
@@ -201,6 +204,7 @@ impl<S: RecordSink> Operations<S> {
             operations: Vec::new(),
             free: Vec::new(),
             holders: Vec::new(),
+            listed: Vec::new(),
             now: i64::MIN,
             ending: false,
             scratch: Scratch::default(),
@@ -220,16 +224,18 @@ impl<S: RecordSink> Operations<S> {
     }
 
     pub(crate) fn into_sink(self) -> S {
+        let drawn = self.operations.len() * OPERATION_BYTES;
+        self.budget.give_back(drawn);
         self.sink
     }
 
     pub(crate) fn spill(&mut self, counters: &mut Counters) {
         let mut spilled = 0;
         for slot in self.holders.drain(..) {
+            self.listed[slot] = false;
             let Some(talk) = self.talks[slot].as_mut() else {
                 continue;
             };
-            talk.holds = false;
             spilled += talk.records.iter_mut().map(Records::spill).sum::<usize>();
             let early = talk.pairs.early_mut().flat_map(|early| &mut early.ranges);
             spilled += early
@@ -246,9 +252,7 @@ impl<S: RecordSink> Operations<S> {
     }
 
     fn note_holder(&mut self, slot: usize) {
-        let talk = self.talk(slot);
-        if !talk.holds {
-            talk.holds = true;
+        if !std::mem::replace(&mut self.listed[slot], true) {
             self.holders.push(slot);
         }
     }
@@ -358,6 +362,10 @@ impl<S: RecordSink> Operations<S> {
             Some(note) => side.on_answer(&early.message, xid, note, &reply, cursor, true, counters),
             None => side.on_orphan(&early.message, xid, &reply, counters),
         };
+        let passing = side.all.talk(slot).passing[early.direction].as_ref();
+        if let Some(note) = passing.and_then(|passing| passing.operation) {
+            side.all.operations[note as usize].row.duplicate_replies += early.duplicates;
+        }
         if let Want::Data(from) = want {
             let mut skip = from;
             for chunk in &chunks {
@@ -490,6 +498,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
     fn on_open(&mut self, connection: usize, facts: &Connection) {
         if self.talks.len() <= connection {
             self.talks.resize_with(connection + 1, || None);
+            self.listed.resize(connection + 1, false);
         }
         self.talks[connection] = Some(Box::new(Talk {
             id: connection_id(facts),
@@ -502,7 +511,6 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             program: Word::None,
             resynchronised: 0,
             facts: HashSet::new(),
-            holds: false,
         }));
     }
 
@@ -781,7 +789,7 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
             last.map(|last| last.number as i64),
             last.map(|last| i32::from(last.input)),
         );
-        let bytes = message.ended.then_some(message.len as i64);
+        let bytes = (!message.cut).then_some(message.len as i64);
         if passing.is_call {
             (
                 row.call_end_ns,
@@ -1074,12 +1082,14 @@ impl<S: RecordSink> Side<'_, S> {
                         message: *message,
                         ranges: Vec::new(),
                         direction,
+                        duplicates: 0,
                     };
                     self.all.talk(slot).pairs.early(xid, early, now);
                     self.pass(None, false, xid);
                     return Want::End;
                 }
-                if talk.pairs.is_early(xid) {
+                if let Some(early) = talk.pairs.early_reply(xid) {
+                    early.duplicates += 1;
                     counters.count(Counter::Replies);
                     counters.count(Counter::RepliesDuplicate);
                     self.pass(None, false, xid);
@@ -1213,7 +1223,10 @@ impl<S: RecordSink> Side<'_, S> {
                         row.result_file_id = Some(file_id(server, handle.bytes()));
                         named = Some(handle);
                     }
-                    operation.has_details |= details::of_mounted(mounted, &mut operation.details);
+                    if cursor.fault().is_none() {
+                        operation.has_details |=
+                            details::of_mounted(mounted, &mut operation.details);
+                    }
                 }
             }
             _ => {}

@@ -102,9 +102,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         return Err(ConfigError::usage("no folder for the trace: name one with -o TRACE").into());
     };
     let inputs = section.inputs.clone().unwrap_or_default();
-    let signals = Signals::register().context("cannot handle signals")?;
     let budget = Budget::new(settings.memory_bytes);
     let mut port = open(&inputs, &budget)?;
+    // Until here there is nothing to finish, and a signal may just end the process.
+    let signals = Signals::register().context("cannot handle signals")?;
     let clock = SystemClock::default();
     let started_ns = clock.now();
     let stopwatch = Stopwatch::start();
@@ -488,7 +489,7 @@ fn print_summary(
             "trace": output,
             "frames": counters.value(Counter::FramesReceived),
             "elapsed_ns": elapsed_ns,
-            "operations": tally,
+            "summary": tally,
             "verdict": manifest.verdict,
             "inputs": manifest.inputs,
             "tables": manifest.tables,

@@ -103,24 +103,28 @@ impl Section {
         let at = |why: String| ConfigError(format!("{}: {why}", path.display()));
         let text = std::fs::read_to_string(path)
             .map_err(|error| at(format!("cannot read the configuration: {error}")))?;
-        let value: serde_json::Value = if path
+        let is_json = path
             .extension()
-            .is_some_and(|extension| extension == "json")
-        {
+            .is_some_and(|extension| extension == "json");
+        let value: serde_json::Value = if is_json {
             let manifest: serde_json::Value =
                 serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
             manifest.get("configuration").cloned().ok_or_else(|| {
                 at("it has no \"configuration\": give a trace.json or a TOML file".to_owned())
             })?
         } else {
-            toml::from_str(&text)
-                .map_err(|error: toml::de::Error| at(error.to_string().trim_end().to_owned()))?
+            from_toml(&text).map_err(at)?
         };
         check_keys(&value, &[], &["capture"]).map_err(at)?;
         if let Some(section) = value.get("capture") {
             check_keys(section, &["capture"], &keys()).map_err(at)?;
         }
-        let file: File = serde_json::from_value(value).map_err(|error| at(error.to_string()))?;
+        // Read once more as what it is, since TOML's own errors name line and column.
+        let file: File = if is_json {
+            serde_json::from_value(value).map_err(|error| at(error.to_string()))?
+        } else {
+            from_toml(&text).map_err(at)?
+        };
         Ok(file.capture)
     }
 
@@ -245,6 +249,10 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) memory_bytes: usize,
     pub(crate) frames_max: u64,
+}
+
+fn from_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error: toml::de::Error| error.to_string().trim_end().to_owned())
 }
 
 fn to_map(section: &Section) -> serde_json::Map<String, serde_json::Value> {

@@ -75,7 +75,7 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
     if arguments.json {
         let json = serde_json::json!({
             "inputs": inputs,
-            "operations": tally,
+            "summary": tally,
             "counters": counters.iter().map(|(counter, value)| (counter.name(), value)).collect::<BTreeMap<_, _>>(),
         });
         println!("{}", serde_json::to_string_pretty(&json)?);
@@ -111,7 +111,7 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
         println!(
             "{}",
             serde_json::to_string_pretty(
-                &serde_json::json!({ "trace": manifest, "operations": tally })
+                &serde_json::json!({ "trace": manifest, "summary": tally })
             )?
         );
         return Ok(Exit::Done);

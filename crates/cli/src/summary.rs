@@ -131,10 +131,13 @@ pub(crate) struct Tallying<S> {
     pub(crate) next: S,
 }
 
+/// Program, version and operation.
+type Kind = (Word, Option<i32>, Word);
+
 /// A tally by the words of rows, which cost no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct RowTally {
-    counts: Vec<((Word, Option<i32>, Word), Count)>,
+    counts: Vec<(Kind, Count)>,
     rest: Tally,
 }
 

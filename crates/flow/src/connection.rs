@@ -1,5 +1,6 @@
 use std::net::IpAddr;
 
+use lineside_account::Lease;
 use lineside_frame::{Descriptor, Range};
 use lineside_wire::Tags;
 
@@ -103,7 +104,6 @@ pub struct Connection {
     pub(crate) counts: [FlowCounts; 2],
     /// Segments far outside the window: of a new incarnation whose SYN is late or lost, or garbage.
     pub(crate) strays: Vec<Stray>,
-    pub(crate) holds: bool,
     /// Directions that ended, by FIN or RST.
     pub(crate) ended: [bool; 2],
 }
@@ -114,6 +114,8 @@ pub(crate) struct Stray {
     pub(crate) direction: usize,
     pub(crate) segment: crate::stream::Segment,
     pub(crate) range: Option<Range>,
+    /// Draws it on the memory budget.
+    pub(crate) _lease: Lease,
 }
 
 impl Connection {
@@ -129,7 +131,6 @@ impl Connection {
             interval_ns: i64::MIN,
             counts: Default::default(),
             strays: Vec::new(),
-            holds: false,
             ended: [false; 2],
         }
     }

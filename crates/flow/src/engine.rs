@@ -123,8 +123,9 @@ pub struct Engine {
     free: Vec<usize>,
     hand: usize,
     fragments: Fragments,
-    /// Slots of connections that may hold ranges.
+    /// Slots of connections that may hold ranges, each once, and whether a slot is among them.
     holders: Vec<usize>,
+    listed: Vec<bool>,
     now: i64,
 }
 
@@ -144,6 +145,7 @@ impl Engine {
                 budget,
             ),
             holders: Vec::new(),
+            listed: Vec::new(),
             now: i64::MIN,
         }
     }
@@ -163,6 +165,8 @@ impl Engine {
         counters: &mut Counters,
     ) -> Taken {
         self.now = self.now.max(now);
+        // At each frame and not at each burst, whose borders are no part of the input.
+        self.give_up_fragments(self.now, sink, counters);
         let bytes = frame.bytes();
         let plain = |outcome| Taken {
             outcome,
@@ -210,9 +214,7 @@ impl Engine {
     /// overdue connection is also found when its next packet comes.
     pub fn on_timer<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
         self.now = self.now.max(now);
-        while let Some(whole) = self.fragments.overdue(self.now) {
-            self.on_whole(&whole, sink, counters);
-        }
+        self.give_up_fragments(self.now, sink, counters);
         for _ in 0..SWEEP.min(self.slots.len()) {
             self.hand = (self.hand + 1) % self.slots.len();
             if self.slots[self.hand]
@@ -228,10 +230,10 @@ impl Engine {
     pub fn spill(&mut self, counters: &mut Counters) {
         let mut spilled = self.fragments.spill();
         for slot in self.holders.drain(..) {
+            self.listed[slot] = false;
             let Some(connection) = self.slots[slot].as_mut() else {
                 continue;
             };
-            connection.holds = false;
             let held = connection
                 .streams
                 .iter_mut()
@@ -251,11 +253,21 @@ impl Engine {
 
     /// The input has ended: delivers all that waits, with holes where nothing came, and closes all.
     pub fn finish<S: StreamSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        while let Some(whole) = self.fragments.overdue(i64::MAX) {
-            self.on_whole(&whole, sink, counters);
-        }
+        self.give_up_fragments(i64::MAX, sink, counters);
         for slot in 0..self.slots.len() {
             self.close(slot, sink, counters);
+        }
+    }
+
+    /// Delivers the packets of which some fragment is missing for too long.
+    fn give_up_fragments<S: StreamSink>(
+        &mut self,
+        now: i64,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        while let Some(whole) = self.fragments.overdue(now) {
+            self.on_whole(&whole, sink, counters);
         }
     }
 
@@ -294,15 +306,19 @@ impl Engine {
         else {
             return;
         };
-        let total = whole.ranges.iter().map(Range::len).sum();
-        let chunks = |skip: usize| -> Vec<Chunk<'_>> {
-            let mut left = skip;
-            let mut chunks = Vec::with_capacity(whole.ranges.len());
-            for range in &whole.ranges {
-                let skipped = left.min(range.len());
-                left -= skipped;
-                if skipped < range.len() {
-                    chunks.push(range.chunk().from(skipped));
+        let present: usize = whole.ranges.iter().map(Range::len).sum();
+        let total = present.max(whole.udp_len());
+        // Where the last fragment never came, UDP's own length tells how much is missing.
+        let rest = Chunk::hole(total - present, Cause::NotSeen, &first.descriptor);
+        // What lies behind a transport header, as far as that says that it is payload.
+        let chunks = |mut skip: usize, mut len: usize| -> Vec<Chunk<'_>> {
+            let mut chunks = Vec::with_capacity(whole.ranges.len() + 1);
+            for chunk in whole.ranges.iter().map(Range::chunk).chain([rest]) {
+                let skipped = skip.min(chunk.len());
+                let taken = len.min(chunk.len() - skipped);
+                (skip, len) = (skip - skipped, len - taken);
+                if taken > 0 {
+                    chunks.push(chunk.part(skipped, taken));
                 }
             }
             chunks
@@ -313,7 +329,7 @@ impl Engine {
                     &ip,
                     &tcp,
                     &first.descriptor,
-                    &chunks(tcp.payload),
+                    &chunks(tcp.payload, tcp.payload_len),
                     sink,
                     counters,
                 );
@@ -323,7 +339,7 @@ impl Engine {
                     &ip,
                     &udp,
                     &first.descriptor,
-                    &chunks(udp.payload),
+                    &chunks(udp.payload, udp.payload_len),
                     sink,
                     counters,
                 );
@@ -409,6 +425,11 @@ impl Engine {
             connection.ended = [true; 2];
         } else if tcp.flags.contains(TcpFlags::FIN) {
             connection.ended[direction] = true;
+            let stream = &mut connection.streams[direction];
+            if stream.state != State::Unseen {
+                let first = tcp.sequence.wrapping_add(u32::from(syn));
+                stream.fin = Some(stream.offset(first) + tcp.payload_len as i64);
+            }
         }
         let mut segment = Segment {
             sequence: tcp.sequence.wrapping_add(u32::from(syn)),
@@ -484,11 +505,12 @@ impl Engine {
             if end < stream.next - BEHIND_MAX || start > stream.next + AHEAD_MAX {
                 return self.on_stray(slot, direction, segment, chunk, sink, counters);
             }
+            // A direction that was never seen is waited for only while it may be late as a whole.
+            let young = moment.segments <= self.config.late_segments;
             let needs = segment
                 .acknowledgement
-                .filter(|_| other.state != State::Unseen)
-                .map(|ack| other.offset(ack));
-            let ready = needs.is_none_or(|needs| other.state == State::Open && needs <= other.next);
+                .filter(|_| young || other.state != State::Unseen);
+            let ready = needs.is_none_or(|needs| other.has_delivered(needs));
             if stream.rtt.is_none() && start >= stream.next {
                 stream.rtt = chunk.descriptor().stamp_ns.map(|stamp| (end, stamp));
             }
@@ -552,7 +574,7 @@ impl Engine {
         start: i64,
         segment: &Segment,
         chunk: Chunk<'_>,
-        needs: Option<i64>,
+        needs: Option<u32>,
         moment: Moment,
         counters: &mut Counters,
     ) {
@@ -593,10 +615,7 @@ impl Engine {
         if !self.budget.draw(added) {
             stream.undrawn_bytes += added;
         }
-        if !connection.holds {
-            connection.holds = true;
-            self.holders.push(slot);
-        }
+        self.note_holder(slot);
     }
 
     /// Delivers what can be delivered, in both directions. `flush`: nothing more will come.
@@ -608,19 +627,25 @@ impl Engine {
         counters: &mut Counters,
     ) {
         loop {
-            let progressed =
-                [0, 1].map(|direction| self.advance_one(slot, direction, flush, sink, counters));
-            if progressed == [false, false] {
+            let mut advance = |direction, forced| {
+                self.advance_one(slot, direction, flush, forced, sink, counters)
+            };
+            let progressed = [advance(0, false), advance(1, false)];
+            // A direction that waits for the other in vain goes on only when the other cannot.
+            if progressed == [false, false] && !advance(0, true) && !advance(1, true) {
                 return;
             }
         }
     }
 
+    /// Delivers what can be delivered in one direction; true if there was something. `forced`: only
+    /// the next part, although the other direction should come first, if it has waited long enough.
     fn advance_one<S: StreamSink>(
         &mut self,
         slot: usize,
         direction: usize,
         flush: bool,
+        forced: bool,
         sink: &mut S,
         counters: &mut Counters,
     ) -> bool {
@@ -632,9 +657,8 @@ impl Engine {
             let connection = self.slots[slot].as_mut().expect("a slot in use");
             let segments = connection.segments;
             let overdue = |moment: Moment| {
-                flush
-                    || (segments - moment.segments >= late_segments
-                        && now.saturating_sub(moment.ns) >= late_window_ns)
+                segments - moment.segments >= late_segments
+                    && now.saturating_sub(moment.ns) >= late_window_ns
             };
             let [one, two] = &mut connection.streams;
             let (stream, other) = if direction == 0 {
@@ -651,8 +675,11 @@ impl Engine {
                 stream.held_bytes > self.config.flow_held_max_bytes || stream.undrawn_bytes > 0;
             if stream.state == State::Starting {
                 // The first segments of a stream that was joined may be out of order like any others.
-                if !overdue(stream.begun) && !full {
-                    return progressed;
+                if !flush && !overdue(stream.begun) {
+                    if !full {
+                        return progressed;
+                    }
+                    counters.count(Counter::HeldLimit);
                 }
                 stream.state = State::Open;
                 stream.next = start;
@@ -678,10 +705,28 @@ impl Engine {
                 progressed = true;
                 continue;
             }
-            let waits = needs.is_some_and(|needs| other.state != State::Open || needs > other.next);
-            if waits && !overdue(arrived) && !full {
-                return progressed;
+            let waits_for = needs.filter(|&needs| !other.has_delivered(needs));
+            if full && waits_for.is_some() {
+                counters.count(Counter::HeldLimit);
+            } else if let Some(needs) = waits_for {
+                if !forced || !(flush || overdue(arrived)) {
+                    return progressed;
+                }
+                // What the other direction misses is acknowledged and overdue by now.
+                let needs = other.acknowledged_offset(needs);
+                if self.give_up_acknowledged(
+                    slot,
+                    1 - direction,
+                    needs,
+                    &descriptor,
+                    sink,
+                    counters,
+                ) {
+                    return true;
+                }
             }
+            let connection = self.slots[slot].as_mut().expect("a slot in use");
+            let stream = &mut connection.streams[direction];
             let held = stream.held.pop_front().expect("the front was looked at");
             let len = held.range.len();
             stream.held_bytes -= len;
@@ -704,7 +749,43 @@ impl Engine {
                 Some(_) => self.deliver_hole(slot, direction, held.start, chunk, sink, counters),
             }
             progressed = true;
+            if forced {
+                return progressed;
+            }
         }
+    }
+
+    /// Delivers a hole for what never came of a stream before `offset`, which the other side
+    /// acknowledged. False if there is none, or if it is not certain.
+    fn give_up_acknowledged<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        offset: i64,
+        by: &Descriptor,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> bool {
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let stream = &mut connection.streams[direction];
+        let start = stream.next;
+        let end = match stream.held.front() {
+            Some(held) if held.start <= offset => held.start,
+            // Nothing behind it was seen, so that a single acknowledgement might be a wrong one.
+            _ => offset.min(stream.confirmed.unwrap_or(start)),
+        };
+        // A single byte with nothing behind it may be a FIN that was not seen.
+        let may_be_fin = end - start == 1 && stream.held.is_empty();
+        if stream.state != State::Open || end <= start || may_be_fin {
+            return false;
+        }
+        stream.lose(start, end);
+        stream.next = end;
+        let len = (end - start) as usize;
+        counters.add(Counter::StreamBytes, len as u64);
+        let hole = Chunk::hole(len, Cause::NotSeen, by);
+        self.deliver_hole(slot, direction, start, hole, sink, counters);
+        true
     }
 
     fn deliver_hole<S: StreamSink>(
@@ -753,21 +834,24 @@ impl Engine {
             let oldest = connection.strays.remove(0);
             counters.add(Counter::StreamDiscarded, oldest.segment.payload_len as u64);
         }
+        let Some(lease) = self.budget.lease(chunk.len() + size_of::<Stray>()) else {
+            counters.count(Counter::HeldLimit);
+            counters.add(Counter::StreamDiscarded, segment.payload_len as u64);
+            return Some(slot);
+        };
         let range = (!chunk.is_empty()).then(|| chunk.hold());
         connection.strays.push(Stray {
             direction,
             segment,
             range,
+            _lease: lease,
         });
-        if !connection.holds {
-            connection.holds = true;
-            self.holders.push(slot);
-        }
+        let (key, tags) = (connection.key, connection.tags);
+        self.note_holder(slot);
         if !follows {
             return Some(slot);
         }
         // Two in sequence are no accident: the four-tuple was used again, and the tap missed the SYN.
-        let (key, tags) = (connection.key, connection.tags);
         let slot = self.renew(slot, key, chunk.descriptor(), &tags, sink, counters)?;
         self.replay_strays(slot, sink, counters)
     }
@@ -799,6 +883,12 @@ impl Engine {
         Some(slot)
     }
 
+    fn note_holder(&mut self, slot: usize) {
+        if !std::mem::replace(&mut self.listed[slot], true) {
+            self.holders.push(slot);
+        }
+    }
+
     /// The slot of a connection, a new one if there is none or it has been idle for too long.
     fn slot<S: StreamSink>(
         &mut self,
@@ -826,6 +916,7 @@ impl Engine {
         let connection = Box::new(Connection::new(key, *descriptor, *tags, self.now));
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
+            self.listed.push(false);
             self.slots.len() - 1
         });
         sink.on_open(slot, &connection);
@@ -858,11 +949,8 @@ impl Engine {
             return None;
         };
         let connection = self.slots[slot].as_mut().expect("just made");
-        connection.holds = !strays.is_empty();
         connection.strays = strays;
-        if connection.holds {
-            self.holders.push(slot);
-        }
+        self.note_holder(slot);
         Some(slot)
     }
 
@@ -963,7 +1051,7 @@ fn begins_anew(connection: &Connection, direction: usize, tcp: &TcpHeader) -> bo
                 .held
                 .front()
                 .map_or(stream.next, |held| held.start.min(stream.next));
-            !(first - SYN_LATE_MAX..=stream.next.max(first)).contains(&begin)
+            !(first - SYN_LATE_MAX..=first).contains(&begin)
         }
     }
 }

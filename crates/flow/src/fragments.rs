@@ -12,6 +12,8 @@ use lineside_wire::{Fragment, Ip};
 const PAYLOAD_MAX: usize = 65_535;
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = 256;
+/// Completed packets that may stay in the queue of the waiting ones before it is swept.
+const ORDER_SLACK: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
@@ -36,6 +38,19 @@ pub(crate) struct Whole {
     pub(crate) ip: Ip,
     pub(crate) ranges: Vec<Range>,
     pub(crate) complete: bool,
+}
+
+impl Whole {
+    /// Bytes of a UDP datagram by its own header (RFC 768); 0 if it is none, or not seen that far.
+    pub(crate) fn udp_len(&self) -> usize {
+        let header = self.ranges.first().map_or(&[][..], Range::bytes);
+        match (self.ip.protocol, header.get(4..6)) {
+            (lineside_wire::PROTOCOL_UDP, Some(len)) => {
+                usize::from(u16::from_be_bytes([len[0], len[1]]))
+            }
+            _ => 0,
+        }
+    }
 }
 
 pub(crate) struct Fragments {
@@ -106,6 +121,15 @@ impl Fragments {
                 // The identification came round again: another packet has begun.
                 Overlap::Different => self.complete(&key),
             }
+        }
+        if self.order.len() > 2 * self.entries.len() + ORDER_SLACK {
+            // One packet that waits keeps those behind it in the queue, also when they are complete.
+            let entries = &self.entries;
+            self.order.retain(|(key, serial)| {
+                entries
+                    .get(key)
+                    .is_some_and(|entry| entry.serial == *serial)
+            });
         }
         let serial = &mut self.serial;
         let order = &mut self.order;
@@ -258,5 +282,36 @@ fn overlap(entry: &Entry, fragment: &Fragment, end: usize, range: &Range) -> Ove
             Overlap::Same
         }
         Some(_) => Overlap::Different,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::{Descriptor, Frame};
+    use lineside_wire::{Dissected, build::FrameBuilder};
+
+    use super::*;
+
+    #[test]
+    fn a_packet_that_waits_does_not_keep_the_complete_ones_behind_it() {
+        let mut fragments = Fragments::new(1_000_000, 1 << 20, &Budget::new(1 << 20));
+        let mut see = |identification, all| {
+            let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
+                .with_identification(identification);
+            let frames = builder.fragments(17, &[0; 100], 56);
+            for frame in frames.iter().take(if all { 2 } else { 1 }) {
+                let frame = Frame::copied(frame, Descriptor::default()).share();
+                let Dissected::Fragment(ip, fragment) =
+                    lineside_wire::dissect(1, frame.bytes(), frame.bytes().len())
+                else {
+                    panic!("a fragment");
+                };
+                fragments.on_fragment(0, &ip, &fragment, &frame, &mut Counters::new());
+            }
+            fragments.done().is_some()
+        };
+        assert!(!see(0, false));
+        assert!((1..5000).all(|identification| see(identification, true)));
+        assert!(fragments.order.len() <= ORDER_SLACK + 4);
     }
 }

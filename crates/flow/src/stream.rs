@@ -40,8 +40,8 @@ pub(crate) struct Held {
     pub(crate) start: i64,
     pub(crate) range: Range,
     pub(crate) arrived: Moment,
-    /// The other direction must be delivered up to here first.
-    pub(crate) needs: Option<i64>,
+    /// The other direction must be delivered up to this sequence number first.
+    pub(crate) needs: Option<u32>,
 }
 
 impl Held {
@@ -70,8 +70,12 @@ pub(crate) struct Stream {
     pub(crate) held_bytes: usize,
     /// Of the held bytes, those that the memory budget did not bear.
     pub(crate) undrawn_bytes: usize,
-    /// The other side's highest acknowledgement.
+    /// Where the stream ends, once its FIN was seen.
+    pub(crate) fin: Option<i64>,
+    /// The other side's highest acknowledgement, and the highest that two segments bear out: a
+    /// single one may be wrong.
     pub(crate) acked: Option<i64>,
+    pub(crate) confirmed: Option<i64>,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
     /// The last holes, to tell bytes that came too late from retransmissions.
@@ -107,6 +111,17 @@ impl Stream {
         self.next + i64::from(sequence.wrapping_sub(expected) as i32)
     }
 
+    /// The offset up to which an acknowledgement means bytes: a FIN takes a sequence number too.
+    pub(crate) fn acknowledged_offset(&self, acknowledgement: u32) -> i64 {
+        let offset = self.offset(acknowledgement);
+        self.fin.map_or(offset, |fin| offset.min(fin))
+    }
+
+    /// Whether everything before a sequence number was delivered, as bytes or as holes.
+    pub(crate) fn has_delivered(&self, acknowledgement: u32) -> bool {
+        self.state == State::Open && self.acknowledged_offset(acknowledgement) <= self.next
+    }
+
     /// Remembers that `start..end` was given up.
     pub(crate) fn lose(&mut self, start: i64, end: i64) {
         self.lost[self.lost_next] = (start, end);
@@ -121,6 +136,8 @@ impl Stream {
 
     /// Takes note of an acknowledgement; false if it acknowledges nothing new.
     pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment) {
+        let both = self.acked.map(|acked| acked.min(offset));
+        self.confirmed = self.confirmed.max(both);
         if self.acked.is_some_and(|acked| offset <= acked) {
             return;
         }
@@ -160,7 +177,7 @@ impl Stream {
         start: i64,
         range: &Range,
         arrived: Moment,
-        needs: Option<i64>,
+        needs: Option<u32>,
     ) -> (usize, usize) {
         let (mut duplicate, mut conflicts) = (0, 0);
         let end = start + range.len() as i64;

@@ -13,7 +13,7 @@ use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Pool};
 use crate::foreign::foreign;
 use crate::pcap::{FILE_HEADER_LEN, Pcap};
 use crate::pcapng::{Pcapng, SECTION_HEADER};
-use crate::source::{Compression, Counted, Decompressed, Source};
+use crate::source::{Compression, Counted, Decompressed, Source, Waiting};
 use crate::{BLOCK_LEN, Facts, Place, Port, PortError, Received};
 
 /// How much memory the frames of one input may take.
@@ -95,8 +95,14 @@ impl CaptureReader {
         if metadata.is_dir() {
             return Err(PortError::Folder { name });
         }
-        let mut reader = Self::new(Box::new(file), &name, input, pool)?;
-        reader.facts.bytes_total = metadata.is_file().then_some(metadata.len());
+        let is_file = metadata.is_file();
+        let source: Source = if is_file {
+            Box::new(file)
+        } else {
+            Box::new(Waiting(file))
+        };
+        let mut reader = Self::new(source, &name, input, pool)?;
+        reader.facts.bytes_total = is_file.then_some(metadata.len());
         Ok(reader)
     }
 

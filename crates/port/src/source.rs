@@ -1,13 +1,16 @@
 //! The bytes of a capture: counted, and decompressed in a thread of their own.
 
+use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 use lineside_account::{Budget, Lease};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::PortError;
 
@@ -31,6 +34,17 @@ impl Read for Counted {
         let len = self.source.read(buffer)?;
         self.count.fetch_add(len as u64, Ordering::Relaxed);
         Ok(len)
+    }
+}
+
+/// A pipe, a terminal, a socket: something that may keep its reader waiting. It waits in poll(2), which a
+/// signal always ends, where read(2) would go on after a handler that asks for restarts.
+pub(crate) struct Waiting(pub(crate) File);
+
+impl Read for Waiting {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None)?;
+        self.0.read(buffer)
     }
 }
 
@@ -116,9 +130,14 @@ pub(crate) struct Decompressed {
     empty: Sender<Vec<u8>>,
     chunk: Vec<u8>,
     read: usize,
+    /// The chunk was given back and the next one has not come.
+    asked: bool,
     ended: bool,
     _lease: Lease,
 }
+
+/// How long a reader may be kept waiting by the thread before it can look at signals.
+const ATTENTION: Duration = Duration::from_millis(100);
 
 impl Decompressed {
     pub(crate) fn new(
@@ -155,6 +174,7 @@ impl Decompressed {
             empty,
             chunk: Vec::new(),
             read: 0,
+            asked: false,
             ended: false,
             _lease: lease,
         })
@@ -167,13 +187,18 @@ impl Read for Decompressed {
             if self.ended {
                 return Ok(0);
             }
-            // The thread may have ended and left what it decompressed behind.
-            let _ = self.empty.send(std::mem::take(&mut self.chunk));
-            self.read = 0;
-            self.chunk = match self.full.recv() {
+            if !self.asked {
+                // The thread may have ended and left what it decompressed behind.
+                let _ = self.empty.send(std::mem::take(&mut self.chunk));
+                self.read = 0;
+                self.asked = true;
+            }
+            self.chunk = match self.full.recv_timeout(ATTENTION) {
                 Ok(chunk) => chunk.inspect_err(|_| self.ended = true)?,
+                Err(RecvTimeoutError::Timeout) => return Err(io::ErrorKind::Interrupted.into()),
                 Err(_) => return Err(io::Error::other("the decompressing thread is gone")),
             };
+            self.asked = false;
             self.ended = self.chunk.is_empty();
         }
         let len = buffer.len().min(self.chunk.len() - self.read);

@@ -149,6 +149,14 @@ impl<C: Copy, R> Pairs<C, R> {
         )
     }
 
+    /// The reply with this xid that waits for its call.
+    pub fn early_reply(&mut self, xid: u32) -> Option<&mut R> {
+        match &mut self.entries.get_mut(&xid)?.state {
+            State::Early(reply) => Some(reply),
+            _ => None,
+        }
+    }
+
     /// The replies that wait for their calls, in no order.
     pub fn early_mut(&mut self) -> impl Iterator<Item = &mut R> {
         self.entries

@@ -57,8 +57,10 @@ pub struct Message {
     pub len: usize,
     /// Of them missing.
     pub missing: usize,
-    /// Its last bytes were seen, or the frame that had them (a snap length cuts frames, not messages).
+    /// The frame with its last bytes was seen (a snap length cuts frames, not messages).
     pub ended: bool,
+    /// Its rest was lost, and how long it was is not known.
+    pub cut: bool,
 }
 
 impl Message {
@@ -71,6 +73,7 @@ impl Message {
             len: 0,
             missing: 0,
             ended: true,
+            cut: false,
         }
     }
 
@@ -127,8 +130,10 @@ pub struct Records {
     mark_len: usize,
     fragment_left: usize,
     fragment_last: bool,
-    /// Nothing was accepted in this direction yet.
+    /// Some message was accepted in this direction.
     proven: bool,
+    /// The xid of the last one.
+    last_xid: Option<u32>,
     message: Option<Open>,
     search: Option<Box<Search>>,
     /// What is held, drawn on the memory budget.
@@ -221,14 +226,17 @@ impl Records {
         sink: &mut S,
         counters: &mut Counters,
     ) -> bool {
-        let found = self
+        let mut found = false;
+        // Those before it that stand alone come first, each up to its hole.
+        while let Some(at) = self
             .search
             .as_ref()
-            .and_then(|search| search.find(xid, is_call));
-        if let Some(at) = found {
+            .and_then(|search| search.find(xid, is_call))
+        {
             self.accept(config, at, sink, counters);
+            found = true;
         }
-        found.is_some()
+        found
     }
 
     /// Whether a candidate of this kind with this xid waits to be accepted.
@@ -432,6 +440,7 @@ impl Records {
                     if !proven && !is_message(&pieces) {
                         return Err(none);
                     }
+                    self.last_xid = Cursor::new(&pieces).u32().or(self.last_xid);
                     sink.on_head(&open.message, &pieces, done || full, counters)
                 };
                 open.stage = match want {
@@ -481,7 +490,7 @@ impl Records {
         let Some(mut open) = self.message.take() else {
             return;
         };
-        open.message.ended = false;
+        (open.message.ended, open.message.cut) = (false, true);
         if let Stage::Head { held, .. } = &open.stage {
             let pieces: Pieces<'_> = held.iter().map(|range| range.chunk().piece()).collect();
             if open.message.len < 8 || !(self.proven || is_message(&pieces)) {
@@ -515,6 +524,7 @@ impl Records {
 
     fn push_search(&mut self, config: &Config, chunk: Chunk<'_>, counters: &mut Counters) {
         let search = self.search.get_or_insert_with(Box::default);
+        search.last_xid = self.last_xid;
         if !chunk.is_empty() {
             search.push(chunk, config.record_max_bytes);
             counters.add(
@@ -531,7 +541,7 @@ impl Records {
                 .or_else(|| search.chained(false));
             if let Some(at) = accepted {
                 self.accept(config, at, sink, counters);
-            } else if search.held_bytes > config.search_held_max_bytes {
+            } else if search.held_bytes > config.search_held_max_bytes && search.has_candidates() {
                 self.decide(config, sink, counters);
             } else {
                 if !self.proven

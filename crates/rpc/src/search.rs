@@ -6,7 +6,9 @@
 //! * the other direction agrees: a reply's call is outstanding, or a call's reply was just seen; with
 //!   it every candidate whose lengths lead to it; or
 //! * its lengths lead from mark to mark without a miss over [`CHAIN_BYTES`], or to the end of all
-//!   that will ever come, or out of sight (into a hole) from a header that begins a frame.
+//!   that will ever come; or
+//! * they lead out of sight (into a hole), nothing more can be known, its xid goes on from those before
+//!   ([`XIDS_AHEAD`]: what is stored is older), and it begins a frame or leads to another header.
 //!
 //! It is rejected as soon as its length leads to a place that was seen and is no header.
 
@@ -22,6 +24,11 @@ pub(crate) const HEAD: usize = 28;
 /// Unbroken records over so many bytes are a stream, also without an answer. A stored capture breaks
 /// at the end of each stored frame, which is 64 KiB at most.
 const CHAIN_BYTES: u64 = 256 << 10;
+/// Clients count their xids up. So far ahead of the last message of its direction may a message be that
+/// stands alone between two holes, and so far behind, since servers answer out of order. A stored
+/// capture is of the past, or of another client: 2^16 of 2^32 xids match by chance.
+const XIDS_AHEAD: u32 = 1 << 16;
+const XIDS_BEHIND: u32 = 64;
 /// Candidates kept; beyond, the oldest goes. True headers are as far apart as records, and stored ones
 /// are rejected at the end of each stored frame, so that few are ever open.
 const CANDIDATES_MAX: usize = 1024;
@@ -58,6 +65,8 @@ pub(crate) struct Search {
     candidates: Vec<Candidate>,
     /// Candidates before this index were looked at.
     fresh: usize,
+    /// The xid of the last message of this direction.
+    pub(crate) last_xid: Option<u32>,
     pub(crate) held_bytes: usize,
     pub(crate) scanned_bytes: u64,
     pub(crate) rejected: u64,
@@ -95,7 +104,7 @@ impl Search {
         let fresh = std::mem::replace(&mut self.fresh, self.candidates.len());
         let at = (fresh..self.candidates.len())
             .find(|&at| agrees(self.candidates[at].xid, self.candidates[at].is_call))?;
-        Some(self.first_that_leads_to(at))
+        Some(self.first_with(at))
     }
 
     /// The candidate with this xid, or the earliest that leads to it.
@@ -104,7 +113,7 @@ impl Search {
             .candidates
             .iter()
             .position(|candidate| candidate.xid == xid && candidate.is_call == is_call)?;
-        Some(self.first_that_leads_to(at))
+        Some(self.first_with(at))
     }
 
     /// A candidate from which record follows record for long enough. `last`: nothing more will come,
@@ -118,7 +127,7 @@ impl Search {
                 Lead::Nowhere => false,
                 _ if !last => links >= 2 && reached - first >= CHAIN_BYTES,
                 Lead::End => true,
-                Lead::Ahead | Lead::Hole => links >= 2 || self.begins_frame(first),
+                Lead::Ahead | Lead::Hole => self.stands_alone(at, links),
                 Lead::Candidate(_) => unreachable!("a walk ends where no candidate follows"),
             };
             if accepted {
@@ -254,11 +263,35 @@ impl Search {
             .first()
             .map_or(self.end, |first| first.position)
             .min(self.end.saturating_sub(HEAD as u64 - 1));
+        // No candidate begins in a hole, so that one at the front is needed by none.
         while let Some((start, range)) = self.held.front()
-            && start + range.len() as u64 <= keep
+            && (start + range.len() as u64 <= keep || range.missing().is_some())
         {
             self.held_bytes -= range.len();
             self.held.pop_front();
+        }
+    }
+
+    /// Where to begin if `target` is a header: nothing more can be learned of those before it.
+    fn first_with(&self, target: usize) -> usize {
+        let target = self.first_that_leads_to(target);
+        let before = self.candidates[target].position;
+        let alone = |&at: &usize| {
+            let (links, lead, reached) = self.walk(at);
+            lead == Lead::Hole && reached < before && self.stands_alone(at, links)
+        };
+        (0..target).find(alone).unwrap_or(target)
+    }
+
+    /// Whether a candidate from which `links` records lead out of sight is a header by itself.
+    fn stands_alone(&self, at: usize, links: usize) -> bool {
+        let candidate = self.candidates[at];
+        match self.last_xid {
+            None => self.begins_frame(candidate.position),
+            Some(last) => {
+                let ahead = candidate.xid.wrapping_sub(last).wrapping_add(XIDS_BEHIND);
+                ahead <= XIDS_AHEAD && (links >= 2 || self.begins_frame(candidate.position))
+            }
         }
     }
 
@@ -473,6 +506,15 @@ mod tests {
         );
         assert_eq!(search.rejected, 2);
         assert!(search.held_bytes <= stream.len());
+    }
+
+    #[test]
+    fn a_hole_that_no_candidate_needs_is_not_held() {
+        let mut search = Search::default();
+        push(&mut search, &[0x77; 90]);
+        let by = Descriptor::default();
+        search.push(Chunk::hole(200 << 20, Cause::NotSeen, &by), 1 << 23);
+        assert_eq!(search.held_bytes, 0);
     }
 
     #[test]

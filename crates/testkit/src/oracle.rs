@@ -91,7 +91,8 @@ pub struct Block {
     pub checksum: i64,
     /// Its bytes in the message's stream.
     pub bytes: Vec<Range<usize>>,
-    /// The bytes without which nobody could know what the block is: its message's up to the data.
+    /// The bytes without which nobody could know what the block is and where: its message's up to the
+    /// data, and the marks of the record's fragments up to the block.
     pub needs: Vec<Range<usize>>,
     /// Of READ data also its call's up to the offset: the message and its bytes.
     pub call_needs: Option<(usize, Vec<Range<usize>>)>,
@@ -210,7 +211,7 @@ impl Oracle {
                     number: ((data.offset + at as u64) / 512) as i64,
                     checksum: XxHash3_64::oneshot(&block) as i64,
                     bytes,
-                    needs: message.stream_ranges(0..data.start, true),
+                    needs: message.needs(data.start, data.start + at + 512),
                     call_needs: call_needs.clone(),
                 });
             }
@@ -342,6 +343,19 @@ impl Message {
                     0
                 };
                 ranges.push(start - mark..part.start + (high - position));
+            }
+            position += part.len();
+        }
+        ranges
+    }
+
+    /// The message's first bytes up to `data`, and the marks of its fragments that begin before `end`.
+    fn needs(&self, data: usize, end: usize) -> Vec<Range<usize>> {
+        let mut ranges = self.stream_ranges(0..data, true);
+        let mut position = 0;
+        for part in &self.body {
+            if position >= data && position < end && part.start >= 4 {
+                ranges.push(part.start - 4..part.start);
             }
             position += part.len();
         }

@@ -12,7 +12,7 @@ use crate::support::{Record, Trace, example, shared_traces};
 
 /// Seeds for each kind of harm and capture. More find more and take longer. With `LINESIDE_KEEP=FOLDER`
 /// the harmed captures in which something is wrong are kept.
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 12;
 
 /// The kinds of harm, mild enough that something survives.
 fn harms(seed: u64, frames: usize) -> Vec<(&'static str, Harm)> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lineside_testkit::capture;
 use lineside_trace::{State, Table};
 
-use crate::support::{Record, Trace, example, lineside, manifest, parts, records, talk};
+use crate::support::{Record, Trace, counters, example, lineside, manifest, parts, records, talk};
 
 /// Runs `lineside capture INPUT -o OUT`.
 fn run(input: &Path, out: &Path, options: &[&str]) -> Output {
@@ -131,6 +131,29 @@ fn a_file_cut_in_its_last_frame_is_read_with_a_warning() {
 }
 
 #[test]
+fn a_cut_anywhere_is_read_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (input, out) = (folder.path().join("cut"), folder.path().join("trace"));
+    let frames = capture::read(&example()).expect("the example");
+    let compressed = std::fs::read(example()).expect("the example");
+    for bytes in [capture::write(&frames[3..6]), compressed] {
+        // Every offset in the headers, then some.
+        for at in (0..bytes.len()).filter(|&at| at < 60 || at % (bytes.len() / 40) == 0) {
+            std::fs::write(&input, &bytes[..at]).expect("written");
+            let output = run(&input, &out, &["-q", "--force"]);
+            match output.status.code() {
+                Some(0) => assert_eq!(
+                    counters(&manifest(&out)).broken_identity(),
+                    None,
+                    "cut at {at}"
+                ),
+                _ => assert_refused(&output, 1, &input),
+            }
+        }
+    }
+}
+
+#[test]
 fn a_file_broken_in_the_middle_keeps_what_came_before() {
     let folder = tempfile::tempdir().expect("a folder");
     let frames = capture::read(&example()).expect("the example");
@@ -214,7 +237,7 @@ fn ctrl_c_ends_with_complete_parts() {
     let mut pipe = child.stdin.take().expect("piped");
     pipe.write_all(&bytes[..bytes.len() / 2]).expect("it reads");
     pipe.flush().expect("it reads");
-    wait_until(|| out.join("trace.json").exists());
+    wait_until("trace.json is there", || out.join("trace.json").exists());
     #[expect(
         clippy::disallowed_methods,
         reason = "half a capture must have gone through another process"
@@ -224,7 +247,10 @@ fn ctrl_c_ends_with_complete_parts() {
         .args(["-INT", &child.id().to_string()])
         .status();
     assert!(kill.is_ok_and(|status| status.success()));
-    let output = child.wait_with_output().expect("it ends");
+    wait_until("it ends", || {
+        child.try_wait().is_ok_and(|status| status.is_some())
+    });
+    let output = child.wait_with_output().expect("it has ended");
     drop(pipe);
     assert_eq!(output.status.code(), Some(130), "{}", talk(&output));
     let rows = records(&out, Table::Operations);
@@ -233,7 +259,7 @@ fn ctrl_c_ends_with_complete_parts() {
     assert_no_leftovers(&out);
 }
 
-fn wait_until(done: impl Fn() -> bool) {
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..200 {
         if done() {
             return;
@@ -241,7 +267,7 @@ fn wait_until(done: impl Fn() -> bool) {
         #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("it did not happen within ten seconds");
+    panic!("not within ten seconds: {what}");
 }
 
 /// No file is left under a temporary name.

@@ -6,7 +6,6 @@
 mod harm;
 mod input;
 mod lab;
-mod mutants;
 mod python;
 mod support;
 mod tshark;

@@ -1,0 +1,537 @@
+//! Streams of records through [`Records`]: however they are cut, whatever is lost of them, and whatever
+//! their data looks like. Every message that comes out tells by its frame where in the stream it begins.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lineside_account::{Budget, Counter, Counters};
+use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Frame, FrameRef, Piece};
+use lineside_rpc::message::encode_record;
+use lineside_rpc::record::{Config, Message, MessageSink, Records, Want};
+use lineside_time::Random;
+use proptest::prelude::*;
+
+/// Of a READ reply's or a WRITE call's message before its data, as these tests make them.
+const BULK_AT: usize = 44;
+
+/// A message of a stream.
+#[derive(Debug, Clone)]
+struct Told {
+    xid: u32,
+    is_call: bool,
+    /// Its record's first byte in the stream.
+    start: usize,
+    body: Vec<u8>,
+}
+
+/// A stream, its messages, and what carries it: segments of any size.
+struct Stream {
+    bytes: Vec<u8>,
+    messages: Vec<Told>,
+    frames: Vec<(usize, FrameRef)>,
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// The 44 bytes before the data of a call or a reply.
+fn head(xid: u32, is_call: bool, procedure: u32) -> Vec<u8> {
+    let bytes = if is_call {
+        words(&[xid, 0, 2, 100_003, 3, procedure, 0, 0, 0, 0, 7])
+    } else {
+        words(&[xid, 1, 0, 0, 0, 0, 0, 0, 1, 1, 7])
+    };
+    assert_eq!(bytes.len(), BULK_AT);
+    bytes
+}
+
+impl Stream {
+    /// Messages of one direction; each next one has the next xid. `data` makes the data of each.
+    fn new(
+        random: &mut Random,
+        is_call: bool,
+        divided: bool,
+        first_xid: u32,
+        count: usize,
+        mut data: impl FnMut(&mut Random) -> Vec<u8>,
+    ) -> Self {
+        let (mut bytes, mut messages) = (Vec::new(), Vec::new());
+        for index in 0..count {
+            let xid = first_xid.wrapping_add(index as u32);
+            let mut body = head(xid, is_call, 6);
+            body.extend(data(random));
+            messages.push(Told {
+                xid,
+                is_call,
+                start: bytes.len(),
+                body: body.clone(),
+            });
+            // Most records are one fragment; one without bytes is legal too. A header in several, or
+            // with an empty fragment behind it, can be walked but is not searched for.
+            let mut fragments: Vec<usize> = Vec::new();
+            if random.chance(0.2) {
+                let least = if divided { 1 } else { 40 };
+                fragments.push(least + random.below((body.len() - least) as u64) as usize);
+                let least = usize::from(!divided);
+                fragments.extend((0..random.below(4)).map(|_| least + random.below(50) as usize));
+            }
+            encode_record(&fragments, &body, &mut bytes);
+        }
+        Self {
+            bytes,
+            messages,
+            frames: Vec::new(),
+        }
+    }
+
+    /// Cuts it into segments of sizes that `size` tells.
+    fn cut(mut self, mut size: impl FnMut() -> usize) -> Self {
+        let mut at = 0;
+        while at < self.bytes.len() {
+            let len = size().clamp(1, self.bytes.len() - at);
+            let descriptor = Descriptor {
+                ordinal: self.frames.len() as u64,
+                ..Descriptor::default()
+            };
+            let frame = Frame::copied(&self.bytes[at..at + len], descriptor).share();
+            self.frames.push((at, frame));
+            at += len;
+        }
+        self
+    }
+
+    /// Whether `range` lies in frames that are not lost.
+    fn survives(&self, range: std::ops::Range<usize>, lost: &[bool]) -> bool {
+        self.frames.iter().zip(lost).all(|((start, frame), &lost)| {
+            !lost || start + frame.bytes().len() <= range.start || *start >= range.end
+        })
+    }
+}
+
+/// What came out of a direction, and what the other one agrees with.
+#[derive(Default)]
+struct Sink {
+    /// By place in the stream: xid, kind, whether it ended, and its data with holes.
+    found: BTreeMap<usize, Found>,
+    current: Option<usize>,
+    starts: Vec<usize>,
+    outstanding: BTreeSet<u32>,
+    twice: usize,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    xid: u32,
+    is_call: bool,
+    ended: bool,
+    data: Vec<Option<u8>>,
+}
+
+impl MessageSink for Sink {
+    fn on_head(
+        &mut self,
+        message: &Message,
+        head: &[Piece<'_>],
+        done: bool,
+        _: &mut Counters,
+    ) -> Want {
+        let mut cursor = Cursor::new(head);
+        if cursor.remaining() < BULK_AT && !done {
+            return Want::More(BULK_AT);
+        }
+        let (Some(xid), Some(kind)) = (cursor.u32(), cursor.u32()) else {
+            return Want::End;
+        };
+        let place = self.starts[message.first.ordinal as usize] + message.first_offset;
+        let found = Found {
+            xid,
+            is_call: kind == 0,
+            ..Found::default()
+        };
+        self.twice += usize::from(self.found.insert(place, found).is_some());
+        self.current = Some(place);
+        self.outstanding.remove(&xid);
+        Want::Data(BULK_AT)
+    }
+
+    fn on_data(&mut self, chunk: Chunk<'_>, _: &mut Counters) {
+        let Some(found) = self.current.and_then(|place| self.found.get_mut(&place)) else {
+            return;
+        };
+        match chunk.missing() {
+            Some(_) => found.data.resize(found.data.len() + chunk.len(), None),
+            None => found.data.extend(chunk.bytes().iter().copied().map(Some)),
+        }
+    }
+
+    fn on_end(&mut self, message: &Message, _: &mut Counters) {
+        if let Some(place) = self.current.take() {
+            self.found.get_mut(&place).expect("its head came").ended = message.ended;
+        }
+    }
+
+    fn agrees(&mut self, xid: u32, is_call: bool) -> bool {
+        !is_call && self.outstanding.contains(&xid)
+    }
+}
+
+/// Runs a direction. The calls of replies are outstanding from `depth` messages before; replies to
+/// calls are seen `depth` messages after.
+struct Run<'a> {
+    stream: &'a Stream,
+    lost: &'a [bool],
+    after_syn: bool,
+    depth: usize,
+    config: Config,
+}
+
+impl Run<'_> {
+    fn go(&self) -> (Sink, Counters, Records) {
+        let mut sink = Sink {
+            starts: self.stream.frames.iter().map(|(start, _)| *start).collect(),
+            ..Sink::default()
+        };
+        let (mut records, mut counters) = (Records::default(), Counters::new());
+        let budget = Budget::new(256 << 20);
+        let (mut called, mut replied) = (0, 0);
+        let mut first = true;
+        for ((start, frame), &lost) in self.stream.frames.iter().zip(self.lost) {
+            let end = start + frame.bytes().len();
+            let begun = |at: usize| self.stream.messages.partition_point(|told| told.start < at);
+            while called < self.stream.messages.len().min(begun(end) + self.depth) {
+                let told = &self.stream.messages[called];
+                if !told.is_call {
+                    sink.outstanding.insert(told.xid);
+                }
+                called += 1;
+            }
+            let chunk = if lost {
+                Chunk::hole(frame.bytes().len(), Cause::NotSeen, frame.descriptor())
+            } else {
+                Chunk::of_frame(frame, 0, frame.bytes().len())
+            };
+            let after_syn = std::mem::take(&mut first) && self.after_syn;
+            records.on_stream(
+                &self.config,
+                &budget,
+                after_syn,
+                chunk,
+                &mut sink,
+                &mut counters,
+            );
+            while replied + self.depth < begun(end) {
+                let told = &self.stream.messages[replied];
+                if told.is_call {
+                    records.on_agreement(&self.config, told.xid, true, &mut sink, &mut counters);
+                }
+                replied += 1;
+            }
+        }
+        for told in self.stream.messages[replied..]
+            .iter()
+            .filter(|told| told.is_call)
+        {
+            records.on_agreement(&self.config, told.xid, true, &mut sink, &mut counters);
+        }
+        records.finish(&self.config, &mut sink, &mut counters);
+        (sink, counters, records)
+    }
+
+    /// Every message that is found is one, and holds what it holds.
+    fn assert_precise(&self, sink: &Sink, what: &str) {
+        assert_eq!(sink.twice, 0, "{what}: a message twice");
+        for (place, found) in &sink.found {
+            let told = self
+                .stream
+                .messages
+                .iter()
+                .find(|told| told.start == *place);
+            let told = told.unwrap_or_else(|| {
+                let Found { xid, is_call, .. } = found;
+                panic!("{what}: xid {xid} call {is_call} at {place} is no message")
+            });
+            assert_eq!(
+                (found.xid, found.is_call),
+                (told.xid, told.is_call),
+                "{what}"
+            );
+            let data = &told.body[BULK_AT.min(told.body.len())..];
+            assert!(found.data.len() <= data.len(), "{what}");
+            for (at, byte) in found.data.iter().enumerate() {
+                assert!(
+                    byte.is_none_or(|byte| byte == data[at]),
+                    "{what}: data of {place}"
+                );
+            }
+        }
+    }
+
+    /// Every message whose first 28 bytes are there is found.
+    fn assert_recalled(&self, sink: &Sink, what: &str) {
+        for told in &self.stream.messages {
+            let head = told.start..told.start + 28;
+            assert!(
+                sink.found.contains_key(&told.start) || !self.stream.survives(head, self.lost),
+                "{what}: xid {} at {} of {} is not found",
+                told.xid,
+                told.start,
+                self.stream.bytes.len()
+            );
+        }
+    }
+}
+
+fn random_bytes(random: &mut Random, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    random.fill(&mut bytes);
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Any cut, any fragments: the same messages with the same data.
+    #[test]
+    fn cuts_and_fragments_change_nothing(seed: u64, size in 1..200usize, is_call: bool, after_syn: bool) {
+        let mut random = Random::new(seed);
+        let stream = Stream::new(&mut random, is_call, after_syn, 5, 30, |random| {
+            let len = random.below(300) as usize & !3;
+            random_bytes(random, len)
+        })
+        .cut(|| 1 + random.below(size as u64) as usize);
+        let lost = vec![false; stream.frames.len()];
+        let run = Run { stream: &stream, lost: &lost, after_syn, depth: 4, config: Config::default() };
+        let (sink, counters, _) = run.go();
+        run.assert_precise(&sink, "cuts");
+        run.assert_recalled(&sink, "cuts");
+        for told in &stream.messages {
+            let found = &sink.found[&told.start];
+            prop_assert!(found.ended);
+            let data: Vec<_> = told.body[BULK_AT..].iter().copied().map(Some).collect();
+            prop_assert_eq!(&found.data, &data);
+        }
+        prop_assert_eq!(counters.value(Counter::Resynchronised), u64::from(!after_syn));
+    }
+
+    /// A hole inside a fragment of known length does not end the fast mode.
+    #[test]
+    fn a_hole_inside_data_is_walked_across(seed: u64, is_call: bool) {
+        let mut random = Random::new(seed);
+        let stream = Stream::new(&mut random, is_call, true, 5, 20, |random| random_bytes(random, 4000));
+        let stream = stream.cut(|| 100 + random.below(900) as usize);
+        // Lost: frames without a mark, and without the first bytes of a message.
+        let marks = marks(&stream);
+        let lost: Vec<bool> = stream.frames.iter().map(|(start, frame)| {
+            let range = *start..start + frame.bytes().len();
+            let of_value = marks.iter().any(|mark| mark.start < range.end && range.start < mark.end)
+                || stream.messages.iter().any(|told| told.start < range.end && range.start < told.start + 60);
+            !of_value && random.chance(0.5)
+        }).collect();
+        let run = Run { stream: &stream, lost: &lost, after_syn: true, depth: 4, config: Config::default() };
+        let (sink, counters, _) = run.go();
+        run.assert_precise(&sink, "data");
+        prop_assert_eq!(sink.found.len(), stream.messages.len());
+        prop_assert_eq!(counters.value(Counter::Resynchronised), 0);
+        for told in &stream.messages {
+            prop_assert_eq!(sink.found[&told.start].data.len(), told.body.len() - BULK_AT);
+        }
+    }
+
+    /// A hole over a mark is searched across: nothing is lost but what was in it.
+    #[test]
+    fn whatever_is_lost_the_rest_is_found(
+        seed: u64, is_call: bool, after_syn: bool, loss in 0.0..0.3f64, depth in 0..8usize, size in 30..3000usize,
+    ) {
+        let mut random = Random::new(seed);
+        let stream = Stream::new(&mut random, is_call, false, 5, 40, |random| {
+            let len = if random.chance(0.5) { 0 } else { random.below(9000) as usize & !3 };
+            random_bytes(random, len)
+        })
+        .cut(|| 30 + random.below(size as u64) as usize);
+        let lost: Vec<bool> = stream.frames.iter().map(|_| random.chance(loss)).collect();
+        let run = Run { stream: &stream, lost: &lost, after_syn, depth, config: Config::default() };
+        let (sink, ..) = run.go();
+        run.assert_precise(&sink, "loss");
+        run.assert_recalled(&sink, "loss");
+    }
+}
+
+/// Where the record marks of a stream lie.
+fn marks(stream: &Stream) -> Vec<std::ops::Range<usize>> {
+    let (mut marks, mut at) = (Vec::new(), 0);
+    while at < stream.bytes.len() {
+        marks.push(at..at + 4);
+        let mark: [u8; 4] = stream.bytes[at..at + 4].try_into().expect("four bytes");
+        at += 4 + (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize;
+    }
+    marks
+}
+
+/// A stored capture: frames with calls and replies, several in each, of the xids given.
+fn stored_capture(
+    random: &mut Random,
+    len: usize,
+    mut xid: impl FnMut(&mut Random) -> u32,
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < len {
+        let mut payload = Vec::new();
+        for _ in 0..1 + random.below(5) {
+            let mut body = head(xid(random), random.chance(0.5), 6);
+            let len = random.below(400) as usize & !3;
+            body.extend(random_bytes(random, len));
+            encode_record(&[], &body, &mut payload);
+        }
+        // A frame's header in the file, and those of Ethernet, IP and TCP.
+        bytes.extend(random_bytes(random, 16 + 54));
+        bytes.extend(payload);
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// A stored stream of records, without anything between them.
+fn stored_stream(
+    random: &mut Random,
+    len: usize,
+    mut xid: impl FnMut(&mut Random) -> u32,
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < len {
+        let mut body = head(xid(random), random.chance(0.5), 6);
+        let len = random.below(2000) as usize & !3;
+        body.extend(random_bytes(random, len));
+        encode_record(&[], &body, &mut bytes);
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// The data is full of RPC. Xids in it are of messages that were answered long ago.
+fn assert_data_is_no_message(stored: &str, seed: u64, data_len: usize, count: usize) {
+    let mut random = Random::new(seed);
+    let is_call = random.chance(0.5);
+    let first_xid = 0x3000_0000 + (random.bits() as u32 >> 4);
+    let old = move |random: &mut Random| first_xid.wrapping_sub(100 + random.below(5000) as u32);
+    let stream = Stream::new(&mut random, is_call, false, first_xid, count, |random| {
+        let len = if random.chance(0.3) { 0 } else { data_len };
+        match stored {
+            "capture" => stored_capture(random, len, old),
+            _ => stored_stream(random, len, old),
+        }
+    })
+    .cut(|| {
+        if random.chance(0.3) {
+            1 + random.below(1448) as usize
+        } else {
+            1448
+        }
+    });
+    let (loss, burst) = (
+        [0.003, 0.02, 0.1][random.below(3) as usize],
+        1 + random.below(8),
+    );
+    let mut left = 0;
+    let joined = random.chance(0.5);
+    let mut lost: Vec<bool> = stream
+        .frames
+        .iter()
+        .map(|_| {
+            left = if random.chance(loss) { burst } else { left };
+            left = left.saturating_sub(1);
+            left > 0
+        })
+        .collect();
+    if joined && random.chance(0.5) {
+        let missing = lost.len().min(1 + random.below(4) as usize);
+        lost[..missing].fill(true);
+    }
+    let run = Run {
+        stream: &stream,
+        lost: &lost,
+        after_syn: !joined,
+        depth: random.below(8) as usize,
+        config: Config::default(),
+    };
+    let what = format!(
+        "{stored} seed {seed} calls {is_call} after_syn {}",
+        run.after_syn
+    );
+    let (sink, ..) = run.go();
+    run.assert_precise(&sink, &what);
+    run.assert_recalled(&sink, &what);
+}
+
+#[test]
+fn a_stored_capture_is_data() {
+    for seed in 0..600 {
+        assert_data_is_no_message("capture", seed, 1 + (seed as usize * 977) % 40_000, 12);
+    }
+    for seed in 0..12 {
+        assert_data_is_no_message("capture", seed, 1 << 20, 6);
+    }
+}
+
+#[test]
+fn a_stored_stream_of_records_is_data() {
+    for seed in 0..600 {
+        assert_data_is_no_message("stream", seed, 1 + (seed as usize * 977) % 40_000, 12);
+    }
+    for seed in 0..12 {
+        assert_data_is_no_message("stream", seed, 1 << 20, 6);
+    }
+}
+
+/// What is not RPC: the first segments of other protocols, and bytes of no protocol.
+fn others() -> Vec<(&'static str, Vec<u8>)> {
+    let mut random = Random::new(1);
+    let mut tls = vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    tls.extend(random_bytes(&mut random, 20 << 20));
+    vec![
+        (
+            "http",
+            b"GET /index.html HTTP/1.1\r\nHost: example.org\r\n\r\n".repeat(400_000),
+        ),
+        ("tls", tls),
+        ("ssh", b"SSH-2.0-OpenSSH_9.2\r\n".repeat(900_000)),
+        ("random", random_bytes(&mut random, 20 << 20)),
+        ("zeros", vec![0; 20 << 20]),
+        ("ones", vec![0xff; 20 << 20]),
+    ]
+}
+
+#[test]
+fn other_protocols_are_recognised_early_and_held_never() {
+    for (name, bytes) in others() {
+        for after_syn in [true, false] {
+            let (mut records, mut counters) = (Records::default(), Counters::new());
+            let budget = Budget::new(64 << 20);
+            let (mut sink, config) = (Sink::default(), Config::default());
+            let mut held_until = 0;
+            for (index, part) in bytes.chunks(1448).enumerate() {
+                let frame = Frame::copied(part, Descriptor::default()).share();
+                let chunk = Chunk::of_frame(&frame, 0, part.len());
+                let first = after_syn && index == 0;
+                records.on_stream(&config, &budget, first, chunk, &mut sink, &mut counters);
+                if records.holds() {
+                    held_until = (index + 1) * 1448;
+                }
+            }
+            assert!(sink.found.is_empty() && !records.is_rpc(), "{name}");
+            let most = if after_syn {
+                1448
+            } else {
+                config.search_max_bytes as usize + 2 * 1448
+            };
+            assert!(
+                held_until <= most,
+                "{name} after_syn {after_syn}: held until {held_until}"
+            );
+            assert!(
+                budget.peak_bytes() < 64 << 10,
+                "{name}: {}",
+                budget.peak_bytes()
+            );
+        }
+    }
+}
