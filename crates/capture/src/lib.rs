@@ -21,4 +21,4 @@ pub use lineside_rpc::record::Config as RecordConfig;
 
 pub use blocks::{BLOCK_BYTES, Blocks};
 pub use operations::file_id;
-pub use pipeline::{Config, Pipeline, Step, run};
+pub use pipeline::{Config, Pipeline, Span, Step, run};

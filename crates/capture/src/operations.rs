@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use hashbrown::HashSet;
-use lineside_account::{Budget, Counter, Counters};
+use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport};
 use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Fault, Piece, Range, View};
 use lineside_nfs::{mount, v3};
@@ -130,6 +130,8 @@ struct Early {
     direction: usize,
     /// Copies of it that came after.
     duplicates: i32,
+    /// Draws it on the memory budget.
+    _lease: Lease,
 }
 
 /// The note of a call in [`Pairs`]: its slot, or that its rows are out.
@@ -295,15 +297,20 @@ impl<S: RecordSink> Operations<S> {
         {
             counters.count(Counter::OutstandingLimit);
             // The oldest of this connection makes room; if it has none, the new one is not recorded.
-            match self.talk(slot).pairs.expire(i64::MAX) {
-                Some(expired) => self.on_expired(slot, expired, counters),
-                None => {
-                    let evicted = self
-                        .talk(slot)
-                        .pairs
-                        .evict_answered(0)
-                        .filter(|&note| note != WRITTEN)?;
-                    self.emit(slot, evicted, counters);
+            while self.free.is_empty() {
+                match self.talk(slot).pairs.expire(i64::MAX) {
+                    Some(Expired::Reply(_)) => {
+                        // It would need room itself.
+                        counters.count(Counter::Replies);
+                        counters.count(Counter::RepliesWithoutCall);
+                    }
+                    Some(call) => self.on_expired(slot, call, counters),
+                    None => {
+                        let evicted = self.talk(slot).pairs.evict_answered(0)?;
+                        if evicted != WRITTEN {
+                            self.emit(slot, evicted, counters);
+                        }
+                    }
                 }
             }
             return self.free.pop();
@@ -493,6 +500,8 @@ impl Fact<'_> {
 /// What an operation and a known fact cost, to draw on the budget: two rows with a name each; an entry of a set.
 const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
 const FACT_BYTES: usize = 16;
+/// What a reply that waits for its call costs beside its bytes: its place in a table and a list of ranges.
+const EARLY_BYTES: usize = 256;
 
 impl<S: RecordSink> StreamSink for Operations<S> {
     fn on_open(&mut self, connection: usize, facts: &Connection) {
@@ -1074,11 +1083,17 @@ impl<S: RecordSink> Side<'_, S> {
                 Want::End
             }
             OnReply::Unknown => {
+                let (now, timeout) = (self.all.now, self.all.config.reply_timeout_ns);
+                self.all.expire(slot, now.saturating_sub(timeout), counters);
+                let cost = size_of::<Early>() + EARLY_BYTES + message.len;
                 let talk = self.all.talk(slot);
-                if talk.transport == Transport::Udp && !talk.pairs.is_early(xid) {
+                if talk.transport == Transport::Udp
+                    && !talk.pairs.is_early(xid)
+                    && let Some(lease) = self.all.budget.lease(cost)
+                {
                     // Its call may be late: over TCP the flow engine has waited for it already.
-                    let now = self.all.now;
                     let early = Early {
+                        _lease: lease,
                         message: *message,
                         ranges: Vec::new(),
                         direction,
@@ -1088,7 +1103,7 @@ impl<S: RecordSink> Side<'_, S> {
                     self.pass(None, false, xid);
                     return Want::End;
                 }
-                if let Some(early) = talk.pairs.early_reply(xid) {
+                if let Some(early) = self.all.talk(slot).pairs.early_reply(xid) {
                     early.duplicates += 1;
                     counters.count(Counter::Replies);
                     counters.count(Counter::RepliesDuplicate);
@@ -1111,8 +1126,12 @@ impl<S: RecordSink> Side<'_, S> {
         let (slot, direction) = (self.slot, self.direction);
         counters.count(Counter::Replies);
         counters.count(Counter::RepliesWithoutCall);
-        let fits = message.first_offset >> PLACE_BITS == 0;
-        let Some(note) = self.all.open_operation(slot, counters).filter(|_| fits) else {
+        if message.first_offset >> PLACE_BITS != 0 {
+            counters.count(Counter::PlacesLimit);
+            self.pass(None, false, xid);
+            return Want::End;
+        }
+        let Some(note) = self.all.open_operation(slot, counters) else {
             self.pass(None, false, xid);
             return Want::End;
         };

@@ -50,6 +50,17 @@ pub struct Pipeline<S> {
     counters: Counters,
     packet: PacketRow,
     wants_packets: bool,
+    spans: Vec<Span>,
+}
+
+/// The stamps of an input's frames: the earliest and the latest. Before the first stamp, the earliest is
+/// later than the latest.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    /// The earliest, nanoseconds since the Unix epoch.
+    pub first_ns: i64,
+    /// The latest.
+    pub last_ns: i64,
 }
 
 impl<S: RecordSink> Pipeline<S> {
@@ -63,6 +74,7 @@ impl<S: RecordSink> Pipeline<S> {
             counters: Counters::new(),
             packet: PacketRow::default(),
             wants_packets,
+            spans: Vec::new(),
         }
     }
 
@@ -87,7 +99,10 @@ impl<S: RecordSink> Pipeline<S> {
             u64::from(frame.bytes().len() < wire_len),
         );
         let now = match descriptor.stamp_ns {
-            Some(stamp_ns) => self.clock.observe(stamp_ns),
+            Some(stamp_ns) => {
+                self.note_stamp(usize::from(descriptor.input), stamp_ns);
+                self.clock.observe(stamp_ns)
+            }
             None => {
                 self.counters.count(Counter::StampsMissing);
                 self.clock.observe(i64::MIN)
@@ -107,6 +122,26 @@ impl<S: RecordSink> Pipeline<S> {
             self.packet_row(frame, &dissected, taken);
         }
         now
+    }
+
+    fn note_stamp(&mut self, input: usize, stamp_ns: i64) {
+        if self.spans.len() <= input {
+            self.spans.resize(
+                input + 1,
+                Span {
+                    first_ns: i64::MAX,
+                    last_ns: i64::MIN,
+                },
+            );
+        }
+        let span = &mut self.spans[input];
+        span.first_ns = span.first_ns.min(stamp_ns);
+        span.last_ns = span.last_ns.max(stamp_ns);
+    }
+
+    /// The stamps seen of each input, by its number.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
     }
 
     /// Copies what is held out of its blocks, because the port has no free one left.

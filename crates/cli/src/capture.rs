@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_account::{Budget, Counter, Counters, Kind, Lease};
-use lineside_capture::{Pipeline, Step};
+use lineside_capture::{Pipeline, Span, Step};
 use lineside_host::{
     FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
 };
@@ -151,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
                 progress.set_position(port.facts().iter().map(|facts| facts.bytes).sum());
                 if (stopwatch.elapsed() - written).as_secs() >= REWRITE_SECONDS {
                     written = stopwatch.elapsed();
-                    note_inputs(&mut manifest, port);
+                    note_inputs(&mut manifest, port, pipeline.spans());
                     note_counters(&mut manifest, pipeline.counters());
                     note_tables(&mut manifest, pipeline.sink_mut().next.summaries());
                     if let Err(error) = folder.replace("trace.json", manifest.to_json().as_bytes())
@@ -166,6 +166,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     );
     progress.finish_and_clear();
 
+    let spans = pipeline.spans().to_vec();
     let (
         Tallying {
             tally,
@@ -174,7 +175,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         counters,
     ) = pipeline.finish();
     let tally = tally.finish();
-    note_inputs(&mut manifest, &port);
+    note_inputs(&mut manifest, &port, &spans);
     note_counters(&mut manifest, &counters);
     let written = encoder
         .finish()
@@ -353,35 +354,41 @@ fn note_tables(manifest: &mut Manifest, summaries: Vec<(Table, TableSummary)>) {
         .collect();
 }
 
-fn note_inputs(manifest: &mut Manifest, port: &Merge) {
-    let format = |facts: &Facts| match facts.compression {
-        Some(compression) => format!("{}, {compression}", facts.format),
-        None => facts.format.clone(),
-    };
-    manifest.inputs = port
-        .facts()
-        .into_iter()
-        .map(|facts| InputFacts {
-            name: facts.name.clone(),
-            format: format(facts),
-            link_types: facts
-                .link_types
-                .iter()
-                .map(|link_type| link_type.0)
-                .collect(),
-            frames: facts.frames,
-            bytes: facts.bytes,
-            warnings: facts.warnings.clone(),
-        })
-        .collect();
-    manifest.clocks = port
-        .facts()
-        .into_iter()
-        .map(|facts| ClockFacts {
+fn note_inputs(manifest: &mut Manifest, port: &Merge, spans: &[Span]) {
+    manifest.inputs = inputs(port);
+    let clock = |(input, facts): (usize, &Facts)| {
+        let span = spans
+            .get(input)
+            .filter(|span| span.first_ns <= span.last_ns);
+        ClockFacts {
             input: facts.name.clone(),
-            ..ClockFacts::default()
-        })
-        .collect();
+            resolution_ns: facts.resolution_ns,
+            error_ns: None,
+            first_ns: span.map(|span| span.first_ns),
+            last_ns: span.map(|span| span.last_ns),
+        }
+    };
+    manifest.clocks = port.facts().into_iter().enumerate().map(clock).collect();
+}
+
+/// What `trace.json` and `info` say of each input.
+pub(crate) fn inputs(port: &Merge) -> Vec<InputFacts> {
+    let input = |facts: &Facts| InputFacts {
+        name: facts.name.clone(),
+        format: match facts.compression {
+            Some(compression) => format!("{}, {compression}", facts.format),
+            None => facts.format.clone(),
+        },
+        link_types: facts
+            .link_types
+            .iter()
+            .map(|link_type| link_type.0)
+            .collect(),
+        frames: facts.frames,
+        bytes: facts.bytes,
+        warnings: facts.warnings.clone(),
+    };
+    port.facts().into_iter().map(input).collect()
 }
 
 fn note_counters(manifest: &mut Manifest, counters: &Counters) {

@@ -9,7 +9,6 @@ use anyhow::Context;
 use clap::Args;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{Pipeline, Step};
-use lineside_port::Port;
 use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{InputFacts, Manifest, TableSummary};
 
@@ -53,25 +52,7 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
     let errors = lineside_capture::run(&mut port, &mut pipeline, u64::MAX, |_, _| Step::Continue);
     let (Tallying { tally, .. }, counters) = pipeline.finish();
     let tally = tally.finish();
-    let inputs: Vec<InputFacts> = port
-        .facts()
-        .into_iter()
-        .map(|facts| InputFacts {
-            name: facts.name.clone(),
-            format: facts.format.clone()
-                + &facts
-                    .compression
-                    .map_or(String::new(), |compression| format!(", {compression}")),
-            link_types: facts
-                .link_types
-                .iter()
-                .map(|link_type| link_type.0)
-                .collect(),
-            frames: facts.frames,
-            bytes: facts.bytes,
-            warnings: facts.warnings.clone(),
-        })
-        .collect();
+    let inputs = crate::capture::inputs(&port);
     if arguments.json {
         let json = serde_json::json!({
             "inputs": inputs,

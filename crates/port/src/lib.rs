@@ -79,6 +79,8 @@ pub struct Facts {
     pub compression: Option<&'static str>,
     /// Link types that the file announced, each once; the first 64 of them.
     pub link_types: Vec<LinkType>,
+    /// The step between two stamps, rounded up to nanoseconds: the coarsest of the file's interfaces.
+    pub resolution_ns: Option<u64>,
     /// Frames received or transmitted.
     pub frames: u64,
     /// Bytes read from or written to the file itself, thus compressed ones if it is compressed.

@@ -169,6 +169,7 @@ impl Pcapng {
                 }
                 _ => {}
             }
+            facts.resolution_ns = facts.resolution_ns.max(Some(clocked.resolution.step_ns()));
         }
         facts.note_link_type(clocked.link_type);
         if facts.interfaces.len() < 1024 {
@@ -294,6 +295,15 @@ impl Clocked {
 }
 
 impl Resolution {
+    /// The step between two stamps, rounded up to nanoseconds.
+    fn step_ns(self) -> u64 {
+        match self {
+            Self::PowerOfTen(power @ 0..=9) => 10_u64.pow(9 - u32::from(power)),
+            Self::PowerOfTwo(power @ 0..=29) => 1_000_000_000_u64.div_ceil(1 << power),
+            _ => 1,
+        }
+    }
+
     /// The option `if_tsresol`: the first bit tells the base.
     fn new(option: u8) -> Self {
         match option & 0x7f {

@@ -212,6 +212,7 @@ impl CaptureReader {
                 _ => "microseconds",
             }
         );
+        self.facts.resolution_ns = Some(pcap.unit_ns.cast_unsigned());
         self.facts.note_link_type(pcap.link_type);
         self.format = Format::Pcap(pcap);
         self.skip(FILE_HEADER_LEN);
