@@ -781,8 +781,10 @@ mod tests {
     fn quantiles_lie_within_the_stated_error() {
         let mut random = Random::new(7);
         let mut values: Vec<u64> = (0..100_000)
-            .map(|_| 1u64 << (random.bits() % 40))
-            .map(|top| top + random.bits() % top)
+            .map(|_| {
+                let top = 1u64 << random.below(40);
+                top + random.below(top)
+            })
             .collect();
         let mut durations = Durations::new(3);
         values.iter().for_each(|&ns| durations.add(ns));

@@ -257,7 +257,7 @@ fn findings(report: &Report, out: &mut String) {
         let _ = write!(
             out,
             "<li><strong>{}.</strong> {}.</li>",
-            Text(&finding.what),
+            Text(&capital(&finding.what)),
             capital(finding.advice)
         );
     }
@@ -439,7 +439,8 @@ fn server_time(over_time: &OverTime, out: &mut String) {
     );
     let decades = (0..=(high - low) as i32).rev();
     let labels: Vec<_> = decades
-        .map(|decade| time(10f64.powf(low + f64::from(decade)).round() as u64))
+        .map(|decade| 10f64.powf(low + f64::from(decade)).round() as u64)
+        .map(|ns| time(ns).replace(".00", "").replace(".0", ""))
         .collect();
     chart(
         "Server time",
@@ -527,11 +528,9 @@ fn round_up(value: f64, unit: f64) -> f64 {
     if !step.is_finite() || step <= 0.0 {
         step = 1.0;
     }
-    [1.0, 2.0, 2.5, 5.0, 10.0]
-        .map(|digit| digit * step)
-        .into_iter()
-        .find(|&top| top >= value)
-        .unwrap_or(value)
+    let tops = [1.0, 2.0, 2.5, 5.0, 10.0].map(|digit| (digit * step).min(power * unit));
+    let top = tops.into_iter().find(|&top| top >= value);
+    top.unwrap_or(value)
 }
 
 /// `12.5k`
@@ -573,7 +572,7 @@ fn operations(operations: &[Operation], out: &mut String) {
              <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
             Text(&operation_name(each)),
             grouped(each.operations),
-            each.operations_share / most.max(f64::MIN_POSITIVE) * 60.0,
+            each.operations_share / most.max(f64::MIN_POSITIVE) * 50.0,
             percent(each.operations_share),
             dash(each.failed, grouped(each.failed)),
             dash(each.moved_bytes, bytes(each.moved_bytes)),
@@ -644,7 +643,7 @@ fn direction_block(name: &str, class: &str, direction: &Direction, out: &mut Str
             "<tr><th>{}</th><td class=\"n\">{}</td><td class=\"share {class}\"><span style=\"width:{:.2}%\"></span>{}</td><td class=\"n\">{}</td></tr>",
             bytes(size.size_max_bytes),
             grouped(size.operations),
-            share(size.operations, most) * 60.0,
+            share(size.operations, most) * 50.0,
             percent(share(size.operations, direction.operations)),
             dash(size.moved_bytes, bytes(size.moved_bytes)),
         );
