@@ -216,6 +216,9 @@ pub(crate) enum Way {
     Write = 1,
 }
 
+/// Program, version, operation.
+type KindKey = (Word, Option<i32>, Word);
+
 /// One kind of operation.
 pub(crate) struct Kind {
     pub(crate) program: Word,
@@ -393,8 +396,8 @@ pub(crate) struct Aggregate {
     pub(crate) step_ns: u64,
     pub(crate) steps: Vec<Step>,
     pub(crate) kinds: Vec<Kind>,
-    kind_places: HashMap<(Word, Option<i32>, Word), usize>,
-    last_kind: Option<((Word, Option<i32>, Word), usize)>,
+    kind_places: HashMap<KindKey, usize>,
+    last_kind: Option<(KindKey, usize)>,
     pub(crate) failures: Vec<Failures>,
     failure_places: HashMap<(usize, Word), usize>,
     pub(crate) failures_not_listed: u64,
@@ -655,7 +658,7 @@ impl Aggregate {
         at
     }
 
-    fn new_kind(&mut self, key: (Word, Option<i32>, Word), lexica: &Lexica) -> usize {
+    fn new_kind(&mut self, key: KindKey, lexica: &Lexica) -> usize {
         let (program, version, operation) = key;
         let way = match (lexica.words.text(program), lexica.words.text(operation)) {
             ("nfs", "READ") => Some(Way::Read),
@@ -744,7 +747,7 @@ fn steps(span: Option<(i64, i64)>) -> (i64, u64, u64) {
     const MINUTE: u64 = 60_000_000_000;
     let decimal = (0..11).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u64.pow(power)));
     let seconds = decimal
-        .filter(|&step| step <= MINUTE / 2 && step >= 1_000)
+        .filter(|&step| (1_000..=MINUTE / 2).contains(&step))
         .chain([MINUTE / 2]);
     let longer = [
         1, 2, 5, 10, 30, 60, 120, 360, 720, 1_440, 2_880, 10_080, 43_200, 525_600,

@@ -154,7 +154,7 @@ fn missing(report: &Report, out: &mut String) {
             .collect::<String>()
     );
     if let Some(understood) = &report.understood {
-        let _ = write!(out, "<div><p class=\"label\">Understood</p>");
+        out.push_str("<div><p class=\"label\">Understood</p>");
         for (what, share, part, whole) in [
             (
                 "of connections with RPC",
@@ -185,7 +185,8 @@ fn missing(report: &Report, out: &mut String) {
         };
         let _ = write!(
             out,
-            "<p><small>{} connections, {} of them with RPC{tls}</small></p></div>",
+            "<p><small>{} connections, {} of them with RPC{tls}. Lost bytes whose place inside a record is known count as \
+             understood.</small></p></div>",
             grouped(understood.connections),
             grouped(understood.rpc_connections)
         );
@@ -497,9 +498,9 @@ fn chart(
             clock(at(step), over_time.step_ns)
         );
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "</svg><div class=\"x\"><span>{}</span><span>{}</span><span>{}</span></div></div></figure>\n",
+        "</svg><div class=\"x\"><span>{}</span><span>{}</span><span>{}</span></div></div></figure>",
         clock(at(0), over_time.step_ns),
         clock(at(steps / 2), over_time.step_ns),
         clock(at(steps), over_time.step_ns),
@@ -528,9 +529,14 @@ fn round_up(value: f64, unit: f64) -> f64 {
     if !step.is_finite() || step <= 0.0 {
         step = 1.0;
     }
-    let tops = [1.0, 2.0, 2.5, 5.0, 10.0].map(|digit| (digit * step).min(power * unit));
-    let top = tops.into_iter().find(|&top| top >= value);
-    top.unwrap_or(value)
+    // A thousand of a unit is the next one.
+    let tops = [1.0, 2.0, 2.5, 5.0, 10.0].map(|digit| digit * step);
+    let top = tops.into_iter().find(|&top| top >= value).unwrap_or(value);
+    if top >= 1000.0 * power {
+        (power * unit).max(value)
+    } else {
+        top
+    }
 }
 
 /// `12.5k`
@@ -629,6 +635,10 @@ fn direction_block(name: &str, class: &str, direction: &Direction, out: &mut Str
                 share * 100.0
             );
         }
+    }
+    if direction.sizes.is_empty() {
+        out.push_str("</div>");
+        return;
     }
     out.push_str("<div class=\"table\"><table class=\"sizes\"><thead><tr><th>Size up to</th><th class=\"n\">Operations</th><th class=\"share\">Share</th><th class=\"n\">Moved</th></tr></thead><tbody>");
     let most = direction
@@ -847,6 +857,7 @@ mod tests {
             round_up(3.0 * 1024.0 * 1024.0, 1024.0),
             5.0 * 1024.0 * 1024.0
         );
+        assert_eq!(round_up(600.0 * 1024.0, 1024.0), 1024.0 * 1024.0);
         assert!(round_up(0.001, 1000.0) >= 0.001);
         assert!(round_up(f64::MAX / 2.0, 1024.0).is_finite());
     }
