@@ -4,6 +4,7 @@
 mod capture;
 mod config;
 mod info;
+mod report;
 mod summary;
 
 use std::process::ExitCode;
@@ -24,6 +25,10 @@ enum Verb {
     Capture(Box<capture::Arguments>),
     /// Say in a few lines what is in a capture file or a trace
     Info(info::Arguments),
+    /// Say what is missing from a trace, and what the workload was
+    Report(report::ReportArguments),
+    /// List the operations that took long
+    Slow(report::SlowArguments),
 }
 
 /// Exit states, as `docs/guide/capture.md` lists them. Usage errors end with clap's own 2.
@@ -52,6 +57,8 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().verb {
         Verb::Capture(arguments) => capture::run(&arguments),
         Verb::Info(arguments) => info::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
+        Verb::Slow(arguments) => report::run_slow(&arguments),
     };
     match done {
         Ok(exit) => exit.into(),

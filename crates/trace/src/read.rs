@@ -1,14 +1,20 @@
-//! Reading parts back: rows of chosen columns.
+//! Reading parts back: rows of chosen columns, or batches of those columns as they lie in memory.
+
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::{ArrowError, DataType};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
 use parquet::errors::ParquetError;
 /// What a part can be read from: bytes (`bytes::Bytes`) or an open [`std::fs::File`].
 pub use parquet::file::reader::ChunkReader;
+use parquet::file::statistics::Statistics;
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 8_192;
@@ -40,6 +46,12 @@ pub enum ReadError {
         column: String,
         /// Its type.
         data_type: DataType,
+    },
+    /// A column has another type than its table says.
+    #[error("column '{column}' has another type than in a trace; was it written by another tool?")]
+    Foreign {
+        /// The column.
+        column: String,
     },
 }
 
@@ -78,67 +90,152 @@ impl Value {
 
 /// One part of a table, opened; only its metadata was read.
 pub struct PartReader<R: ChunkReader + 'static> {
-    builder: ParquetRecordBatchReaderBuilder<R>,
+    source: R,
+    metadata: ArrowReaderMetadata,
 }
 
 impl<R: ChunkReader + 'static> PartReader<R> {
     /// Reads the metadata of a part.
     pub fn open(source: R) -> Result<Self, ReadError> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(source)?;
-        Ok(Self { builder })
+        let metadata = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
+        Ok(Self { source, metadata })
     }
 
     /// Rows in it.
     pub fn row_count(&self) -> u64 {
-        let rows = self.builder.metadata().file_metadata().num_rows();
+        let rows = self.metadata.metadata().file_metadata().num_rows();
         u64::try_from(rows).unwrap_or(0)
     }
 
     /// What it says of its trace under `key`: `lineside.schema_version`, `lineside.trace_id`, `lineside.checksum`.
     pub fn metadata(&self, key: &str) -> Option<&str> {
-        let pairs = self
-            .builder
-            .metadata()
-            .file_metadata()
-            .key_value_metadata()?;
-        let pair = pairs.iter().find(|pair| pair.key == key)?;
+        let file = self.metadata.metadata().file_metadata();
+        let pair = { file.key_value_metadata()?.iter() }.find(|pair| pair.key == key)?;
         pair.value.as_deref()
     }
 
     /// The names of its columns, in order.
     pub fn column_names(&self) -> impl Iterator<Item = &str> {
-        let fields = self.builder.schema().fields().iter();
+        let fields = self.metadata.schema().fields().iter();
         fields.map(|field| field.name().as_str())
+    }
+
+    /// The least and the greatest value of an `INT64` column, from the part's statistics alone: nothing is decoded.
+    /// `None`: they do not tell, or there is no value.
+    pub fn range(&self, column: &str) -> Option<(i64, i64)> {
+        let place = self.column_names().position(|name| name == column)?;
+        let mut range = None;
+        for group in self.metadata.metadata().row_groups() {
+            let Statistics::Int64(statistics) = group.columns().get(place)?.statistics()? else {
+                return None;
+            };
+            let (Some(&least), Some(&greatest)) = (statistics.min_opt(), statistics.max_opt())
+            else {
+                if statistics.null_count_opt() == u64::try_from(group.num_rows()).ok() {
+                    continue;
+                }
+                return None;
+            };
+            let (low, high) = range.unwrap_or((least, greatest));
+            range = Some((low.min(least), high.max(greatest)));
+        }
+        range
     }
 
     /// Its rows, each with the values of `columns` in that order.
     pub fn rows(self, columns: &[&str]) -> Result<Rows, ReadError> {
-        let names: Vec<_> = self.column_names().collect();
-        let mut places = Vec::with_capacity(columns.len());
-        for &column in columns {
-            let place = names.iter().position(|&name| name == column);
-            places.push(place.ok_or_else(|| ReadError::NoColumn {
-                column: column.to_owned(),
-                present: names.join(", "),
-            })?);
-        }
-        let mask = ProjectionMask::roots(self.builder.parquet_schema(), places.iter().copied());
-        // A projection keeps the order of the file: a column's place in it is its rank among those chosen.
-        let mut chosen = places.clone();
-        chosen.sort_unstable();
-        chosen.dedup();
-        let order = places
-            .iter()
-            .filter_map(|place| chosen.binary_search(place).ok());
+        let places = self.places(columns)?;
         Ok(Rows {
-            order: order.collect(),
-            batches: self
-                .builder
-                .with_projection(mask)
-                .with_batch_size(BATCH_ROWS)
-                .build()?,
+            order: order(&places),
+            batches: self.reader(&places, BATCH_ROWS, false)?,
             batch: None,
             next: 0,
+        })
+    }
+
+    /// Its rows in batches of at most `batch_rows`, each with the arrays of `columns` in that order. Strings come as
+    /// dictionaries (`Dictionary(Int32, Utf8)`), so that a text that repeats is looked at once a batch.
+    pub fn batches(self, columns: &[&str], batch_rows: usize) -> Result<Batches, ReadError> {
+        let places = self.places(columns)?;
+        Ok(Batches {
+            order: order(&places),
+            batches: self.reader(&places, batch_rows, true)?,
+        })
+    }
+
+    fn places(&self, columns: &[&str]) -> Result<Vec<usize>, ReadError> {
+        let names: Vec<_> = self.column_names().collect();
+        let place = |&column: &&str| {
+            let place = names.iter().position(|&name| name == column);
+            place.ok_or_else(|| ReadError::NoColumn {
+                column: column.to_owned(),
+                present: names.join(", "),
+            })
+        };
+        columns.iter().map(place).collect()
+    }
+
+    fn reader(
+        self,
+        places: &[usize],
+        batch_rows: usize,
+        dictionaries: bool,
+    ) -> Result<ParquetRecordBatchReader, ReadError> {
+        let metadata = if dictionaries {
+            let fields = self.metadata.schema().fields().iter();
+            let fields = fields.map(|field| match field.data_type() {
+                DataType::Utf8 => {
+                    let words = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+                    Arc::new(Field::new(field.name(), words, field.is_nullable()))
+                }
+                _ => Arc::clone(field),
+            });
+            let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+            let options = ArrowReaderOptions::new().with_schema(schema);
+            ArrowReaderMetadata::try_new(Arc::clone(self.metadata.metadata()), options)?
+        } else {
+            self.metadata
+        };
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), places.iter().copied());
+        Ok(
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.source, metadata)
+                .with_projection(mask)
+                .with_batch_size(batch_rows)
+                .build()?,
+        )
+    }
+}
+
+/// Where each chosen column is in a projection, which keeps the order of the file: its rank among those chosen.
+fn order(places: &[usize]) -> Vec<usize> {
+    let mut chosen = places.to_vec();
+    chosen.sort_unstable();
+    chosen.dedup();
+    let ranks = places
+        .iter()
+        .filter_map(|place| chosen.binary_search(place).ok());
+    ranks.collect()
+}
+
+/// The batches of a part: an array for each column that was asked for. After an error it ends.
+pub struct Batches {
+    order: Vec<usize>,
+    batches: ParquetRecordBatchReader,
+}
+
+impl Iterator for Batches {
+    type Item = Result<Vec<ArrayRef>, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(match self.batches.next()? {
+            Ok(batch) => {
+                let arrays = self
+                    .order
+                    .iter()
+                    .map(|&column| Arc::clone(batch.column(column)));
+                Ok(arrays.collect())
+            }
+            Err(error) => Err(error.into()),
         })
     }
 }

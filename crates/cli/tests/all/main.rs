@@ -7,5 +7,6 @@ mod harm;
 mod input;
 mod lab;
 mod python;
+mod report;
 mod support;
 mod tshark;

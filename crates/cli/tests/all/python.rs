@@ -8,7 +8,7 @@ use lineside_testkit::capture;
 use crate::support::{example, lineside, repository, talk};
 
 /// A Python with the three readers: the one that `./test` names, or any.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let named = std::env::var_os("LINESIDE_PYTHON").map(PathBuf::from);
     let candidates = named.into_iter().chain([PathBuf::from("python3")]);
     { candidates }.find(|python| {

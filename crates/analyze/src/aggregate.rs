@@ -1,0 +1,830 @@
+//! The one pass over `operations`: sums, histograms, and maps of bounded size.
+
+use arrow_array::ArrayRef;
+use hashbrown::HashMap;
+use hdrhistogram::Histogram;
+use lineside_trace::read::ReadError;
+
+use crate::columns::{Flags, Integers, Lexicon, Shorts, Word, Words};
+use crate::filter::Chosen;
+use crate::model::{Quantiles, SizeClass, Totals};
+
+/// Files that are told apart: about 100 bytes each.
+pub(crate) const FILES_MAX: usize = 4 << 20;
+/// Clients that are told apart.
+pub(crate) const CLIENTS_MAX: usize = 65_536;
+/// Kinds of operations (program, version, name), each with three histograms of up to 300 KiB. NFS has 120.
+pub(crate) const KINDS_MAX: usize = 256;
+/// Kinds of failures (operation, status), each with a count for each step.
+pub(crate) const ERRORS_MAX: usize = 1_024;
+/// Texts of programs, operations and states.
+const WORDS_MAX: usize = 4_096;
+/// Steps over time: as many as a page is wide enough to show.
+pub(crate) const STEPS_MAX: u64 = 240;
+
+/// The columns that are read, in this order.
+pub(crate) const COLUMNS: [&str; 27] = [
+    "operation_id",
+    "call_time_ns",
+    "call_end_ns",
+    "reply_time_ns",
+    "reply_end_ns",
+    "client_address",
+    "program",
+    "version",
+    "operation",
+    "rpc_status",
+    "status",
+    "file_id",
+    "offset",
+    "count",
+    "transferred",
+    "call_bytes",
+    "reply_bytes",
+    "call_missing",
+    "reply_missing",
+    "call_incomplete",
+    "reply_incomplete",
+    "data_incomplete",
+    "not_executed",
+    "repeat",
+    "retransmissions",
+    "duplicate_replies",
+    "user_id",
+];
+
+/// A batch of `operations` with typed columns.
+pub(crate) struct Batch<'a> {
+    pub(crate) rows: usize,
+    pub(crate) operation_id: Integers<'a>,
+    pub(crate) call_time_ns: Integers<'a>,
+    pub(crate) call_end_ns: Integers<'a>,
+    pub(crate) reply_time_ns: Integers<'a>,
+    pub(crate) reply_end_ns: Integers<'a>,
+    pub(crate) client: Words<'a>,
+    pub(crate) program: Words<'a>,
+    pub(crate) version: Shorts<'a>,
+    pub(crate) operation: Words<'a>,
+    pub(crate) rpc_status: Words<'a>,
+    pub(crate) status: Words<'a>,
+    pub(crate) file_id: Integers<'a>,
+    pub(crate) offset: Integers<'a>,
+    pub(crate) count: Integers<'a>,
+    pub(crate) transferred: Integers<'a>,
+    pub(crate) call_bytes: Integers<'a>,
+    pub(crate) reply_bytes: Integers<'a>,
+    pub(crate) call_missing: Flags<'a>,
+    pub(crate) reply_missing: Flags<'a>,
+    incomplete: [Flags<'a>; 3],
+    pub(crate) not_executed: Flags<'a>,
+    repeat: Flags<'a>,
+    pub(crate) retransmissions: Shorts<'a>,
+    duplicate_replies: Shorts<'a>,
+    pub(crate) user_id: Integers<'a>,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn of(arrays: &'a [ArrayRef], lexica: &mut Lexica) -> Result<Self, ReadError> {
+        let mut columns = COLUMNS.iter().zip(arrays);
+        let mut next = || {
+            columns
+                .next()
+                .expect("a batch has the columns that were asked for")
+        };
+        macro_rules! column {
+            ($kind:ident) => {{
+                let (name, array) = next();
+                $kind::of(name, array)?
+            }};
+            ($kind:ident, $lexicon:expr) => {{
+                let (name, array) = next();
+                $kind::of(name, array, $lexicon)?
+            }};
+        }
+        Ok(Self {
+            rows: arrays.first().map_or(0, |array| array.len()),
+            operation_id: column!(Integers),
+            call_time_ns: column!(Integers),
+            call_end_ns: column!(Integers),
+            reply_time_ns: column!(Integers),
+            reply_end_ns: column!(Integers),
+            client: column!(Words, &mut lexica.clients),
+            program: column!(Words, &mut lexica.words),
+            version: column!(Shorts),
+            operation: column!(Words, &mut lexica.words),
+            rpc_status: column!(Words, &mut lexica.words),
+            status: column!(Words, &mut lexica.words),
+            file_id: column!(Integers),
+            offset: column!(Integers),
+            count: column!(Integers),
+            transferred: column!(Integers),
+            call_bytes: column!(Integers),
+            reply_bytes: column!(Integers),
+            call_missing: column!(Flags),
+            reply_missing: column!(Flags),
+            incomplete: [column!(Flags), column!(Flags), column!(Flags)],
+            not_executed: column!(Flags),
+            repeat: column!(Flags),
+            retransmissions: column!(Shorts),
+            duplicate_replies: column!(Shorts),
+            user_id: column!(Integers),
+        })
+    }
+
+    /// The time of a row: its call's or, if that was not seen, its reply's.
+    pub(crate) fn time(&self, row: usize) -> Option<i64> {
+        self.call_time_ns
+            .get(row)
+            .or_else(|| self.reply_time_ns.get(row))
+    }
+
+    /// The rows that a filter chooses.
+    pub(crate) fn chosen<'b>(
+        &'b self,
+        chosen: &'b Chosen,
+        lexica: &Lexica,
+    ) -> impl Iterator<Item = usize> + 'b {
+        let [client, operation] = chosen.words(&lexica.clients, &lexica.words);
+        (0..self.rows).filter(move |&row| {
+            chosen.has_time(self.time(row))
+                && client.is_none_or(|client| client == Some(self.client.get(row)))
+                && operation.is_none_or(|operation| operation == Some(self.operation.get(row)))
+        })
+    }
+}
+
+/// The texts of a trace.
+pub(crate) struct Lexica {
+    pub(crate) clients: Lexicon,
+    pub(crate) words: Lexicon,
+    /// Names in the column `operation`, for what to offer instead of an unknown one.
+    operations: Vec<Word>,
+    states: Vec<Option<bool>>,
+}
+
+impl Lexica {
+    pub(crate) fn new() -> Self {
+        Self {
+            clients: Lexicon::new(CLIENTS_MAX),
+            words: Lexicon::new(WORDS_MAX),
+            operations: Vec::new(),
+            states: Vec::new(),
+        }
+    }
+
+    /// Takes note of a batch's operations.
+    pub(crate) fn note_operations(&mut self, batch: &Batch<'_>) {
+        for &word in batch.operation.distinct() {
+            if word != Lexicon::NONE && !self.operations.contains(&word) {
+                self.operations.push(word);
+            }
+        }
+    }
+
+    pub(crate) fn operations(&self) -> Vec<String> {
+        self.operations
+            .iter()
+            .map(|&word| self.words.text(word).to_owned())
+            .collect()
+    }
+
+    /// The status with which an operation failed, if it did: the protocol's, or RPC's where there is none.
+    pub(crate) fn failure(&mut self, status: Word, rpc_status: Word) -> Option<Word> {
+        let word = if status == Lexicon::NONE {
+            rpc_status
+        } else {
+            status
+        };
+        let at = word as usize;
+        if at >= self.states.len() {
+            self.states.resize(at + 1, None);
+        }
+        let words = &self.words;
+        let failed = *self.states[at].get_or_insert_with(|| {
+            let text = words.text(word);
+            // The protocols' statuses of success end in `_OK`; RPC's is SUCCESS.
+            word != Lexicon::NONE && text != "SUCCESS" && !text.ends_with("_OK")
+        });
+        failed.then_some(word)
+    }
+}
+
+/// Which way data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Read = 0,
+    Write = 1,
+}
+
+/// Program, version, operation.
+type KindKey = (Word, Option<i32>, Word);
+
+/// One kind of operation.
+pub(crate) struct Kind {
+    pub(crate) program: Word,
+    pub(crate) version: Option<i32>,
+    pub(crate) operation: Word,
+    way: Option<Way>,
+    pub(crate) operations: u64,
+    pub(crate) failed: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) repeated: u64,
+    pub(crate) retransmissions: u64,
+    pub(crate) moved_bytes: u64,
+    /// Server time, transfer of the call, transfer of the reply.
+    pub(crate) times: [Durations; 3],
+}
+
+/// A distribution of durations.
+#[derive(Clone)]
+pub(crate) struct Durations {
+    histogram: Histogram<u64>,
+    min_ns: u64,
+    max_ns: u64,
+    sum_ns: u128,
+}
+
+impl Durations {
+    /// `digits`: 3 means quantiles within 0.1 %, 2 within 1 %.
+    pub(crate) fn new(digits: u8) -> Self {
+        Self {
+            histogram: Histogram::new(digits).expect("2 and 3 digits are possible"),
+            min_ns: u64::MAX,
+            max_ns: 0,
+            sum_ns: 0,
+        }
+    }
+
+    fn add(&mut self, ns: u64) {
+        // Only what does not fit any memory is refused; 2^63 ns do fit.
+        let _ = self.histogram.record(ns);
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+        self.sum_ns += u128::from(ns);
+    }
+
+    pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
+        // The histogram answers with the upper end of a step, which may lie above every value.
+        let value = || {
+            self.histogram
+                .value_at_quantile(share)
+                .clamp(self.min_ns, self.max_ns)
+        };
+        (!self.histogram.is_empty()).then(value)
+    }
+
+    pub(crate) fn quantiles(&self) -> Quantiles {
+        let operations = self.histogram.len();
+        let some = |ns: u64| (operations > 0).then_some(ns);
+        Quantiles {
+            operations,
+            min_ns: some(self.min_ns),
+            mean_ns: some((self.sum_ns / u128::from(operations.max(1))) as u64),
+            p50_ns: self.quantile(0.5),
+            p90_ns: self.quantile(0.9),
+            p99_ns: self.quantile(0.99),
+            p999_ns: self.quantile(0.999),
+            max_ns: some(self.max_ns),
+        }
+    }
+}
+
+/// One step over time.
+pub(crate) struct Step {
+    /// READ, WRITE, everything else.
+    pub(crate) operations: [u64; 3],
+    /// That READ and WRITE moved.
+    pub(crate) bytes: [u64; 2],
+    pub(crate) failed: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) server_time: Durations,
+}
+
+/// What was done with a file or by a client.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Use {
+    pub(crate) operations: u64,
+    pub(crate) failed: u64,
+    /// That READ and WRITE moved.
+    pub(crate) bytes: [u64; 2],
+}
+
+impl Use {
+    fn add(&mut self, failed: bool, way: Option<Way>, bytes: u64) {
+        self.operations += 1;
+        self.failed += u64::from(failed);
+        if let Some(way) = way {
+            self.bytes[way as usize] += bytes;
+        }
+    }
+}
+
+/// A file, and where the last READ and WRITE ended.
+struct File {
+    id: i64,
+    used: Use,
+    ends: [Option<u64>; 2],
+}
+
+/// A READ or WRITE with a place.
+struct Access {
+    operation_id: i64,
+    file: u32,
+    way: Way,
+    offset: u64,
+    end: u64,
+}
+
+/// What is known of READ or WRITE.
+pub(crate) struct Flow {
+    pub(crate) operations: u64,
+    pub(crate) sequential: u64,
+    pub(crate) random: u64,
+    pub(crate) first: u64,
+    pub(crate) placed: u64,
+    pub(crate) aligned_512: u64,
+    pub(crate) aligned_4096: u64,
+    /// By the logarithm of the size, rounded up; size 0 is in class 0, size 1 in class 1.
+    sizes: [(u64, u64); 66],
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            operations: 0,
+            sequential: 0,
+            random: 0,
+            first: 0,
+            placed: 0,
+            aligned_512: 0,
+            aligned_4096: 0,
+            sizes: [(0, 0); 66],
+        }
+    }
+}
+
+impl Flow {
+    pub(crate) fn sizes(&self) -> Vec<SizeClass> {
+        let classes = self.sizes.iter().enumerate();
+        let used = classes.filter(|(_, (operations, _))| *operations > 0);
+        used.map(|(class, &(operations, moved_bytes))| SizeClass {
+            size_max_bytes: match class {
+                0 => 0,
+                class => 1u64.checked_shl(class as u32 - 1).unwrap_or(u64::MAX),
+            },
+            operations,
+            moved_bytes,
+        })
+        .collect()
+    }
+}
+
+/// Failures of a kind with a status.
+pub(crate) struct Failures {
+    pub(crate) kind: usize,
+    pub(crate) status: Word,
+    pub(crate) count: u64,
+    pub(crate) first_ns: Option<i64>,
+    pub(crate) last_ns: Option<i64>,
+    pub(crate) steps: Vec<u64>,
+}
+
+/// Everything that the pass collects.
+pub(crate) struct Aggregate {
+    pub(crate) totals: Totals,
+    pub(crate) start_ns: i64,
+    pub(crate) step_ns: u64,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) kinds: Vec<Kind>,
+    kind_places: HashMap<KindKey, usize>,
+    last_kind: Option<(KindKey, usize)>,
+    pub(crate) failures: Vec<Failures>,
+    failure_places: HashMap<(usize, Word), usize>,
+    pub(crate) failures_not_listed: u64,
+    files: Vec<File>,
+    file_places: HashMap<i64, u32>,
+    files_max: usize,
+    pub(crate) files_not_tracked: Use,
+    clients: Vec<Use>,
+    pub(crate) flows: [Flow; 2],
+    accesses: Vec<Access>,
+}
+
+impl Aggregate {
+    /// For operations between two times, both inclusive.
+    pub(crate) fn new(span: Option<(i64, i64)>, files_max: usize) -> Self {
+        let (start_ns, step_ns, steps) = steps(span);
+        let step = || Step {
+            operations: [0; 3],
+            bytes: [0; 2],
+            failed: 0,
+            unanswered: 0,
+            server_time: Durations::new(2),
+        };
+        Self {
+            totals: Totals::default(),
+            start_ns,
+            step_ns,
+            steps: (0..steps).map(|_| step()).collect(),
+            kinds: Vec::new(),
+            kind_places: HashMap::new(),
+            last_kind: None,
+            failures: Vec::new(),
+            failure_places: HashMap::new(),
+            failures_not_listed: 0,
+            files: Vec::new(),
+            file_places: HashMap::new(),
+            files_max,
+            files_not_tracked: Use::default(),
+            clients: Vec::new(),
+            flows: Default::default(),
+            accesses: Vec::new(),
+        }
+    }
+
+    /// Files with their use, in the order of their first operation.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (i64, Use)> {
+        self.files.iter().map(|file| (file.id, file.used))
+    }
+
+    /// Clients with their use; [`Lexicon::OTHER`] are those for which there was no room.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = (Word, Use)> {
+        let clients = self.clients.iter().enumerate();
+        clients
+            .filter(|(_, used)| used.operations > 0)
+            .map(|(word, used)| (word as Word, *used))
+    }
+
+    pub(crate) fn add(&mut self, batch: &Batch<'_>, chosen: &Chosen, lexica: &mut Lexica) {
+        self.clients.resize(lexica.clients.len(), Use::default());
+        let rows: Vec<usize> = batch.chosen(chosen, lexica).collect();
+        for row in rows {
+            self.add_row(batch, row, lexica);
+        }
+        self.follow();
+    }
+
+    fn add_row(&mut self, batch: &Batch<'_>, row: usize, lexica: &mut Lexica) {
+        let at = self.kind(batch, row, lexica);
+        let status = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
+        let failed = status.is_some();
+        let reply_missing = batch.reply_missing.get(row);
+        let time = batch.time(row);
+        let step = time.and_then(|time| self.step(time));
+        let moved = batch
+            .transferred
+            .get(row)
+            .map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0));
+        let count = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
+        let retransmissions = count(batch.retransmissions.get(row));
+        let repeat = u64::from(batch.repeat.get(row));
+
+        let totals = &mut self.totals;
+        totals.operations += 1;
+        totals.failed += u64::from(failed);
+        totals.unanswered += u64::from(reply_missing);
+        totals.without_call += u64::from(batch.call_missing.get(row));
+        totals.incomplete += u64::from(batch.incomplete.iter().any(|flag| flag.get(row)));
+        totals.repeated += repeat;
+        totals.retransmissions += retransmissions;
+        totals.duplicate_replies += count(batch.duplicate_replies.get(row));
+        match time {
+            Some(time) => {
+                totals.first_ns = Some(totals.first_ns.map_or(time, |first| first.min(time)));
+                totals.last_ns = Some(totals.last_ns.map_or(time, |last| last.max(time)));
+            }
+            None => totals.without_time += 1,
+        }
+
+        let kind = &mut self.kinds[at];
+        let way = kind.way;
+        kind.operations += 1;
+        kind.failed += u64::from(failed);
+        kind.unanswered += u64::from(reply_missing);
+        kind.repeated += repeat;
+        kind.retransmissions += retransmissions;
+        kind.moved_bytes += moved;
+        let executed = !batch.not_executed.get(row);
+        let [call, call_end, reply, reply_end] = [
+            batch.call_time_ns.get(row),
+            batch.call_end_ns.get(row),
+            batch.reply_time_ns.get(row),
+            batch.reply_end_ns.get(row),
+        ];
+        let spans = [(call_end, reply), (call, call_end), (reply, reply_end)];
+        let mut server_time = None;
+        for (place, (from, to)) in spans.into_iter().enumerate() {
+            let (Some(from), Some(to)) = (from, to) else {
+                continue;
+            };
+            if !executed {
+                continue;
+            }
+            match to.checked_sub(from).and_then(|ns| u64::try_from(ns).ok()) {
+                Some(ns) => {
+                    kind.times[place].add(ns);
+                    if place == 0 {
+                        server_time = Some(ns);
+                    }
+                }
+                None => totals.negative_times += 1,
+            }
+        }
+        if let Some(way) = way {
+            match way {
+                Way::Read => totals.read_bytes += moved,
+                Way::Write => totals.written_bytes += moved,
+            }
+        }
+
+        if let Some(step) = step.and_then(|at| self.steps.get_mut(at)) {
+            step.operations[way.map_or(2, |way| way as usize)] += 1;
+            step.failed += u64::from(failed);
+            step.unanswered += u64::from(reply_missing);
+            if let Some(way) = way {
+                step.bytes[way as usize] += moved;
+            }
+            if let Some(ns) = server_time {
+                step.server_time.add(ns);
+            }
+        }
+        if let Some(status) = status {
+            self.fail(at, status, time, step);
+        }
+        if let Some(used) = self.clients.get_mut(batch.client.get(row) as usize) {
+            used.add(failed, way, moved);
+        }
+        let file = batch.file_id.get(row).and_then(|id| {
+            let place = self.file(id);
+            let used = match place {
+                Some(place) => &mut self.files[place as usize].used,
+                None => &mut self.files_not_tracked,
+            };
+            used.add(failed, way, moved);
+            place
+        });
+        if let Some(way) = way {
+            let size = batch.count.get(row).map(|bits| bits as u64);
+            let transferred = batch.transferred.get(row).map(|_| moved);
+            self.place(batch, row, way, file, size, transferred);
+        }
+    }
+
+    /// Where a READ or WRITE lies, and how large it is.
+    fn place(
+        &mut self,
+        batch: &Batch<'_>,
+        row: usize,
+        way: Way,
+        file: Option<u32>,
+        size: Option<u64>,
+        transferred: Option<u64>,
+    ) {
+        let flow = &mut self.flows[way as usize];
+        flow.operations += 1;
+        if let Some(size) = size.or(transferred) {
+            let class = match size {
+                0 => 0,
+                size => (u64::BITS - (size - 1).leading_zeros()) as usize + 1,
+            };
+            let (operations, bytes) = &mut flow.sizes[class];
+            *operations += 1;
+            *bytes += transferred.unwrap_or(0);
+        }
+        let Some(offset) = batch.offset.get(row).map(|bits| bits as u64) else {
+            return;
+        };
+        if let Some(size) = size {
+            flow.placed += 1;
+            let ends = offset | offset.wrapping_add(size);
+            flow.aligned_512 += u64::from(ends.is_multiple_of(512));
+            flow.aligned_4096 += u64::from(ends.is_multiple_of(4_096));
+        }
+        if let (Some(file), Some(operation_id), Some(moved)) =
+            (file, batch.operation_id.get(row), transferred.or(size))
+        {
+            let end = offset.wrapping_add(moved);
+            self.accesses.push(Access {
+                operation_id,
+                file,
+                way,
+                offset,
+                end,
+            });
+        }
+    }
+
+    /// Follows the batch's accesses in the order of their calls: rows come in the order of replies, which a server
+    /// may give in any.
+    fn follow(&mut self) {
+        let mut accesses = std::mem::take(&mut self.accesses);
+        accesses.sort_unstable_by_key(|access| access.operation_id);
+        for access in accesses.drain(..) {
+            let end = &mut self.files[access.file as usize].ends[access.way as usize];
+            let flow = &mut self.flows[access.way as usize];
+            match end.replace(access.end) {
+                None => flow.first += 1,
+                Some(end) if end == access.offset => flow.sequential += 1,
+                Some(_) => flow.random += 1,
+            }
+        }
+        self.accesses = accesses;
+    }
+
+    fn kind(&mut self, batch: &Batch<'_>, row: usize, lexica: &Lexica) -> usize {
+        let key = (
+            batch.program.get(row),
+            batch.version.get(row),
+            batch.operation.get(row),
+        );
+        if let Some((last, at)) = self.last_kind
+            && last == key
+        {
+            return at;
+        }
+        let at = match self.kind_places.get(&key) {
+            Some(&at) => at,
+            // The last place is for kinds for which there is no room.
+            None if self.kinds.len() + 1 >= KINDS_MAX => {
+                let other = (Lexicon::OTHER, None, Lexicon::OTHER);
+                match self.kind_places.get(&other) {
+                    Some(&at) => at,
+                    None => self.new_kind(other, lexica),
+                }
+            }
+            None => self.new_kind(key, lexica),
+        };
+        self.last_kind = Some((key, at));
+        at
+    }
+
+    fn new_kind(&mut self, key: KindKey, lexica: &Lexica) -> usize {
+        let (program, version, operation) = key;
+        let way = match (lexica.words.text(program), lexica.words.text(operation)) {
+            ("nfs", "READ") => Some(Way::Read),
+            ("nfs", "WRITE") => Some(Way::Write),
+            _ => None,
+        };
+        self.kinds.push(Kind {
+            program,
+            version,
+            operation,
+            way,
+            operations: 0,
+            failed: 0,
+            unanswered: 0,
+            repeated: 0,
+            retransmissions: 0,
+            moved_bytes: 0,
+            times: [Durations::new(3), Durations::new(3), Durations::new(3)],
+        });
+        self.kind_places.insert(key, self.kinds.len() - 1);
+        self.kinds.len() - 1
+    }
+
+    fn file(&mut self, id: i64) -> Option<u32> {
+        if let Some(&place) = self.file_places.get(&id) {
+            return Some(place);
+        }
+        if self.files.len() >= self.files_max {
+            return None;
+        }
+        let place = self.files.len() as u32;
+        self.files.push(File {
+            id,
+            used: Use::default(),
+            ends: [None; 2],
+        });
+        self.file_places.insert(id, place);
+        Some(place)
+    }
+
+    fn fail(&mut self, kind: usize, status: Word, time: Option<i64>, step: Option<usize>) {
+        let at = match self.failure_places.get(&(kind, status)) {
+            Some(&at) => at,
+            None if self.failures.len() >= ERRORS_MAX => {
+                self.failures_not_listed += 1;
+                return;
+            }
+            None => {
+                self.failures.push(Failures {
+                    kind,
+                    status,
+                    count: 0,
+                    first_ns: None,
+                    last_ns: None,
+                    steps: vec![0; self.steps.len()],
+                });
+                self.failure_places
+                    .insert((kind, status), self.failures.len() - 1);
+                self.failures.len() - 1
+            }
+        };
+        let failures = &mut self.failures[at];
+        failures.count += 1;
+        if let Some(time) = time {
+            failures.first_ns = Some(failures.first_ns.map_or(time, |first| first.min(time)));
+            failures.last_ns = Some(failures.last_ns.map_or(time, |last| last.max(time)));
+        }
+        if let Some(count) = step.and_then(|step| failures.steps.get_mut(step)) {
+            *count += 1;
+        }
+    }
+
+    fn step(&self, time: i64) -> Option<usize> {
+        let since = u64::try_from(time.checked_sub(self.start_ns)?).ok()?;
+        usize::try_from(since / self.step_ns).ok()
+    }
+}
+
+/// Begin, length and number of the steps for a span of time: lengths are 1, 2 or 5 times a power of ten of
+/// nanoseconds, or whole minutes, hours and days, as people divide time.
+fn steps(span: Option<(i64, i64)>) -> (i64, u64, u64) {
+    let Some((first, last)) = span else {
+        return (0, 1_000_000_000, 0);
+    };
+    let length = last.abs_diff(first);
+    const MINUTE: u64 = 60_000_000_000;
+    let decimal = (0..11).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u64.pow(power)));
+    let seconds = decimal
+        .filter(|&step| (1_000..=MINUTE / 2).contains(&step))
+        .chain([MINUTE / 2]);
+    let longer = [
+        1, 2, 5, 10, 30, 60, 120, 360, 720, 1_440, 2_880, 10_080, 43_200, 525_600,
+    ]
+    .map(|minutes| minutes * MINUTE);
+    let step = seconds
+        .chain(longer)
+        .find(|step| length / step + 2 <= STEPS_MAX)
+        .unwrap_or(length / (STEPS_MAX - 2) + 1);
+    // Steps begin at multiples of their length since the epoch, so that reports of one day agree.
+    let start = first.saturating_sub(first.rem_euclid(i64::try_from(step).unwrap_or(i64::MAX)));
+    (start, step, last.abs_diff(start) / step + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_time::Random;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn steps_cover_the_span_and_are_few(first: i64, length in prop_oneof![0..1_000_000i64, 0..i64::MAX]) {
+            let last = first.saturating_add(length);
+            let (start, step, count) = steps(Some((first, last)));
+            prop_assert!(count <= STEPS_MAX, "{count} steps");
+            prop_assert!(start <= first);
+            prop_assert_eq!(last.abs_diff(start) / step, count - 1);
+        }
+    }
+
+    #[test]
+    fn quantiles_lie_within_the_stated_error() {
+        let mut random = Random::new(7);
+        let mut values: Vec<u64> = (0..100_000)
+            .map(|_| {
+                let top = 1u64 << random.below(40);
+                top + random.below(top)
+            })
+            .collect();
+        let mut durations = Durations::new(3);
+        values.iter().for_each(|&ns| durations.add(ns));
+        values.sort_unstable();
+        for share in [0.5, 0.9, 0.99, 0.999] {
+            let exact = values[(share * values.len() as f64).ceil() as usize - 1];
+            let told = durations.quantile(share).expect("there are values");
+            assert!(
+                told.abs_diff(exact) as f64 <= exact as f64 * 0.001,
+                "{share}: {told}, not {exact}"
+            );
+        }
+        let quantiles = durations.quantiles();
+        assert_eq!(quantiles.min_ns, values.first().copied());
+        assert_eq!(quantiles.max_ns, values.last().copied());
+    }
+
+    #[test]
+    fn files_beyond_the_bound_are_counted_together() {
+        let mut aggregate = Aggregate::new(None, 2);
+        assert_eq!(aggregate.file(1), Some(0));
+        assert_eq!(aggregate.file(2), Some(1));
+        assert_eq!(aggregate.file(3), None);
+        assert_eq!(aggregate.file(1), Some(0));
+    }
+
+    #[test]
+    fn sizes_are_classed_by_powers_of_two() {
+        let mut flow = Flow::default();
+        for class in [0, 1, 13, 65] {
+            flow.sizes[class].0 = 1;
+        }
+        let largest: Vec<_> = flow
+            .sizes()
+            .iter()
+            .map(|class| class.size_max_bytes)
+            .collect();
+        assert_eq!(largest, [0, 1, 4_096, u64::MAX]);
+    }
+}

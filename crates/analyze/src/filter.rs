@@ -1,0 +1,182 @@
+//! Which operations a report is about.
+
+use lineside_time::parse_duration;
+
+use crate::columns::{Lexicon, Word};
+use crate::trace::{Trace, TraceError};
+
+/// A moment as people write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Nanoseconds since the Unix epoch.
+    Absolute(i64),
+    /// Nanoseconds after the first call or reply of the trace.
+    FromStart(i64),
+}
+
+/// Why a text is not a moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is not a time: write RFC 3339, such as 2026-11-21T12:35:00Z, or how long after the start, such as 10s"
+)]
+pub struct MomentError(String);
+
+impl std::str::FromStr for Moment {
+    type Err = MomentError;
+
+    fn from_str(text: &str) -> Result<Self, MomentError> {
+        let error = || MomentError(text.to_owned());
+        if let Ok(ns) = parse_duration(text) {
+            return Ok(Self::FromStart(i64::try_from(ns).map_err(|_| error())?));
+        }
+        let stamp: jiff::Timestamp = text.trim().parse().map_err(|_| error())?;
+        let ns = i64::try_from(stamp.as_nanosecond()).map_err(|_| error())?;
+        Ok(Self::Absolute(ns))
+    }
+}
+
+/// Which operations to look at. The default is all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those whose time is not before it.
+    pub since: Option<Moment>,
+    /// Those whose time is before it.
+    pub until: Option<Moment>,
+    /// Those of this client, an address as in the column `client_address`.
+    pub client: Option<String>,
+    /// Those of this name, as in the column `operation`, in any case.
+    pub operation: Option<String>,
+}
+
+/// A filter that knows the trace.
+pub(crate) struct Chosen {
+    pub(crate) since_ns: Option<i64>,
+    pub(crate) until_ns: Option<i64>,
+    client: Option<String>,
+    operation: Option<String>,
+}
+
+impl Filter {
+    /// Resolves moments against the beginning of the trace.
+    pub(crate) fn resolve(&self, first_ns: Option<i64>) -> Chosen {
+        let absolute = |moment: Option<Moment>| {
+            moment.map(|moment| match moment {
+                Moment::Absolute(ns) => ns,
+                Moment::FromStart(ns) => first_ns.unwrap_or(0).saturating_add(ns),
+            })
+        };
+        Chosen {
+            since_ns: absolute(self.since),
+            until_ns: absolute(self.until),
+            // `::0001` and `::1` are the same client.
+            client: self.client.as_ref().map(|client| {
+                let address: Result<std::net::IpAddr, _> = client.parse();
+                address.map_or_else(|_| client.clone(), |address| address.to_string())
+            }),
+            operation: self
+                .operation
+                .as_ref()
+                .map(|name| name.to_ascii_uppercase()),
+        }
+    }
+}
+
+impl Chosen {
+    /// Whether an operation of that time is chosen. One without a time is, unless times were asked for.
+    pub(crate) fn has_time(&self, time_ns: Option<i64>) -> bool {
+        match time_ns {
+            Some(time) => {
+                self.since_ns.is_none_or(|since| time >= since)
+                    && self.until_ns.is_none_or(|until| time < until)
+            }
+            None => self.since_ns.is_none() && self.until_ns.is_none(),
+        }
+    }
+
+    /// The numbers of the client and the operation that are asked for. `Some(None)`: it has not been seen so far.
+    pub(crate) fn words(&self, clients: &Lexicon, words: &Lexicon) -> [Option<Option<Word>>; 2] {
+        let client = self.client.as_ref().map(|client| clients.find(client));
+        let operation = self.operation.as_ref().map(|name| words.find(name));
+        [client, operation]
+    }
+
+    /// After the pass: what was asked for must have occurred.
+    pub(crate) fn check(&self, clients: &Lexicon, operations: &[String]) -> Result<(), TraceError> {
+        if let Some(client) = &self.client
+            && clients.find(client).is_none()
+        {
+            let known: Vec<_> = clients.texts().collect();
+            return Err(unknown("client", client, &known));
+        }
+        if let Some(name) = &self.operation
+            && !operations.contains(name)
+        {
+            let known: Vec<_> = operations.iter().map(String::as_str).collect();
+            return Err(unknown("operation", name, &known));
+        }
+        Ok(())
+    }
+}
+
+/// The range of times that is looked at: what the trace has, cut by the filter.
+pub(crate) fn span(trace: &mut Trace, filter: &Filter) -> (Chosen, Option<(i64, i64)>) {
+    let range = trace.time_range(&["call_time_ns", "reply_time_ns"]);
+    let chosen = filter.resolve(range.map(|(first, _)| first));
+    let span = range.and_then(|(first, last)| {
+        let first = chosen.since_ns.map_or(first, |since| since.max(first));
+        let last = chosen.until_ns.map_or(last, |until| (until - 1).min(last));
+        (first <= last).then_some((first, last))
+    });
+    (chosen, span)
+}
+
+fn unknown(what: &'static str, asked: &str, known: &[&str]) -> TraceError {
+    let nearest = known.iter().max_by(|one, other| {
+        let likeness = |text: &str| strsim::jaro_winkler(text, asked);
+        likeness(one).total_cmp(&likeness(other))
+    });
+    TraceError::Unknown {
+        what,
+        asked: asked.to_owned(),
+        offer: nearest.map_or_else(
+            || format!("it has no {what}s at all"),
+            |nearest| format!("the nearest that does is {nearest}"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_dates_or_distances_from_the_start() {
+        assert_eq!("10s".parse(), Ok(Moment::FromStart(10_000_000_000)));
+        assert_eq!(
+            "1970-01-01T00:00:01.5Z".parse(),
+            Ok(Moment::Absolute(1_500_000_000))
+        );
+        assert_eq!("1970-01-01T01:00:00+01:00".parse(), Ok(Moment::Absolute(0)));
+        for bad in ["", "yesterday", "10", "2026-11-21", "9999-12-31T00:00:00Z"] {
+            assert!(bad.parse::<Moment>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_occur_is_answered_with_the_nearest() {
+        let mut clients = Lexicon::new(10);
+        clients.number("10.0.0.1");
+        clients.number("192.168.7.7");
+        let filter = Filter {
+            client: Some("10.0.0.2".to_owned()),
+            ..Filter::default()
+        };
+        let error = filter.resolve(None).check(&clients, &[]).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("the nearest that does is 10.0.0.1"),
+            "{error}"
+        );
+    }
+}

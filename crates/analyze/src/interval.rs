@@ -1,0 +1,134 @@
+//! nfsiostat's columns for each interval of a trace.
+
+use std::path::Path;
+
+use lineside_trace::Table;
+use serde::Serialize;
+
+use crate::aggregate::{Batch, COLUMNS, Lexica};
+use crate::filter::{Filter, span};
+use crate::trace::{Trace, TraceError};
+
+/// Intervals in one answer: a day of seconds.
+pub const INTERVALS_MAX: u64 = 86_400;
+
+/// The intervals of a trace.
+#[derive(Debug, Clone, Serialize)]
+pub struct Series {
+    /// Length of each.
+    pub interval_ns: u64,
+    /// In order; those without operations too.
+    pub intervals: Vec<Interval>,
+    /// What could not be read, in sentences.
+    pub unreadable: Vec<String>,
+}
+
+/// One interval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Interval {
+    /// Its begin.
+    pub start_ns: i64,
+    /// Every operation.
+    pub all: Iostat,
+    /// READ.
+    pub read: Iostat,
+    /// WRITE.
+    pub write: Iostat,
+}
+
+/// What nfsiostat counts of an operation, and a tap can see. An operation belongs to the interval of its call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Iostat {
+    /// Operations.
+    pub operations: u64,
+    /// RPC messages, calls and replies.
+    pub rpc_bytes: u64,
+    /// Times that a call came again.
+    pub retransmissions: u64,
+    /// Failed operations.
+    pub failed: u64,
+    /// Operations with a round-trip time.
+    pub round_trips: u64,
+    /// The sum of those times: from the first byte of the call to the last of the reply, as seen on the wire.
+    pub round_trip_sum_ns: u64,
+}
+
+/// Counts a trace in intervals from the first chosen operation on.
+pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Series, TraceError> {
+    let mut trace = Trace::open(path)?;
+    let (chosen, span) = span(&mut trace, filter);
+    let interval_ns = interval_ns.max(1);
+    let count = span.map_or(0, |(first, last)| last.abs_diff(first) / interval_ns + 1);
+    if count > INTERVALS_MAX {
+        return Err(TraceError::Intervals {
+            count,
+            max: INTERVALS_MAX,
+        });
+    }
+    let start_ns = span.map_or(0, |(first, _)| first);
+    let starts = (0..count).map(|at| start_ns.saturating_add_unsigned(at * interval_ns));
+    let mut intervals: Vec<_> = starts
+        .map(|start_ns| Interval {
+            start_ns,
+            ..Interval::default()
+        })
+        .collect();
+    let mut lexica = Lexica::new();
+    trace.batches(Table::Operations, &COLUMNS, |arrays| {
+        let batch = Batch::of(arrays, &mut lexica)?;
+        lexica.note_operations(&batch);
+        let [nfs, read, write] = ["nfs", "READ", "WRITE"].map(|text| lexica.words.find(text));
+        let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
+        for row in rows {
+            let Some(time) = batch.time(row) else {
+                continue;
+            };
+            let place = time.abs_diff(start_ns) / interval_ns;
+            let Some(interval) = usize::try_from(place)
+                .ok()
+                .and_then(|at| intervals.get_mut(at))
+            else {
+                continue;
+            };
+            let failed = lexica
+                .failure(batch.status.get(row), batch.rpc_status.get(row))
+                .is_some();
+            interval.all.add(&batch, row, failed);
+            if nfs == Some(batch.program.get(row)) {
+                let operation = Some(batch.operation.get(row));
+                if operation == read {
+                    interval.read.add(&batch, row, failed);
+                } else if operation == write {
+                    interval.write.add(&batch, row, failed);
+                }
+            }
+        }
+        Ok(())
+    });
+    chosen.check(&lexica.clients, &lexica.operations())?;
+    Ok(Series {
+        interval_ns,
+        intervals,
+        unreadable: trace.warnings,
+    })
+}
+
+impl Iostat {
+    fn add(&mut self, batch: &Batch<'_>, row: usize, failed: bool) {
+        let count =
+            |number: Option<i64>| number.map_or(0, |number| u64::try_from(number).unwrap_or(0));
+        self.operations += 1;
+        self.rpc_bytes += count(batch.call_bytes.get(row)) + count(batch.reply_bytes.get(row));
+        self.retransmissions += count(batch.retransmissions.get(row).map(i64::from));
+        self.failed += u64::from(failed);
+        if let (Some(call), Some(reply)) =
+            (batch.call_time_ns.get(row), batch.reply_end_ns.get(row))
+            && let Some(ns) = reply
+                .checked_sub(call)
+                .and_then(|ns| u64::try_from(ns).ok())
+        {
+            self.round_trips += 1;
+            self.round_trip_sum_ns = self.round_trip_sum_ns.saturating_add(ns);
+        }
+    }
+}

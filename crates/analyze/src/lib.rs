@@ -1,0 +1,33 @@
+//! Reports on a trace: what is missing from the capture, and what the workload was.
+//!
+//! ```text
+//!  TRACE/ ──► Trace ──► batches of columns ──► report()    ──► Report ──► terminal · JSON · html
+//!   trace.json, parts                     ├──► intervals() ──► nfsiostat's columns for each interval
+//!                                         └──► slow()      ──► one line a slow operation
+//! ```
+//!
+//! One pass over `operations`, column by column, in bounded memory: times go into histograms, files and clients
+//! into maps of a stated size, and what no longer fits is counted, so that a report can say by how much it may be
+//! wrong. Names are looked up afterwards, for the files that are printed. [`Report`] is the one model: the
+//! terminal, JSON and HTML forms are drawn from it and from nothing else. No clock and no output here.
+#![forbid(unsafe_code)]
+
+mod aggregate;
+mod columns;
+mod filter;
+pub mod html;
+mod interval;
+mod model;
+mod names;
+mod numbers;
+mod report;
+mod slow;
+pub mod terminal;
+mod trace;
+
+pub use filter::{Filter, Moment, MomentError};
+pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
+pub use model::*;
+pub use report::report;
+pub use slow::{SLOW_MAX, Slow, SlowOperation, slow};
+pub use trace::{Trace, TraceError};

@@ -1,0 +1,375 @@
+//! The report as data: what its terminal, JSON and HTML forms are drawn from.
+//!
+//! In JSON the names are those below. Times are nanoseconds since the Unix epoch (`_ns`), durations nanoseconds
+//! (`_ns`), sizes bytes (`_bytes`), shares 0 to 1 (`_share`); every other number counts what its name says.
+//! `docs/guide/report.md` says what each means.
+
+use std::collections::BTreeMap;
+
+use lineside_trace::{InputFacts, State};
+use serde::Serialize;
+
+/// Version of the report's form: a new field raises the second number, a changed one the first.
+pub const REPORT_VERSION: &str = "1.0";
+
+/// The whole report.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// [`REPORT_VERSION`].
+    pub report_version: &'static str,
+    /// What was asked, and the bounds that hold.
+    pub parameters: Parameters,
+    /// The trace it is about.
+    pub trace: TraceFacts,
+    /// What the capture did not see. About the whole trace, whatever the filter.
+    pub missing: Missing,
+    /// How much of the traffic became operations. About the whole trace, whatever the filter.
+    pub understood: Option<Understood>,
+    /// Sums over the chosen operations.
+    pub totals: Totals,
+    /// What stands out, most operations first.
+    pub findings: Vec<Finding>,
+    /// The chosen operations over time.
+    pub over_time: OverTime,
+    /// By program, version and operation, most operations first.
+    pub operations: Vec<Operation>,
+    /// READ.
+    pub reads: Direction,
+    /// WRITE.
+    pub writes: Direction,
+    /// The busiest files.
+    pub files: Ranking,
+    /// The busiest clients.
+    pub clients: Ranking,
+    /// Failed operations by operation and status, most first.
+    pub errors: Vec<ErrorCount>,
+    /// Failed operations of further kinds, for which there was no room in `errors`.
+    pub errors_not_listed: u64,
+}
+
+/// What was asked, and the bounds that hold.
+#[derive(Debug, Clone, Serialize)]
+pub struct Parameters {
+    /// The folder, as given.
+    pub trace: String,
+    /// From when on.
+    pub since_ns: Option<i64>,
+    /// Until when, exclusive.
+    pub until_ns: Option<i64>,
+    /// Of which client.
+    pub client: Option<String>,
+    /// Of which name.
+    pub operation: Option<String>,
+    /// Entries in lists of the busiest.
+    pub top_max: u64,
+    /// Steps over time.
+    pub steps_max: u64,
+    /// Files that are told apart.
+    pub files_max: u64,
+    /// Clients that are told apart.
+    pub clients_max: u64,
+    /// Kinds of operations that are told apart.
+    pub operations_max: u64,
+    /// Relative error of quantiles, at most.
+    pub quantile_error_share: f64,
+    /// The same for quantiles over time.
+    pub quantile_over_time_error_share: f64,
+}
+
+/// The trace that a report is about.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct TraceFacts {
+    /// Its id.
+    pub trace_id: String,
+    /// The version of its tables.
+    pub schema_version: String,
+    /// What wrote it, with the version.
+    pub tool: String,
+    /// What was captured.
+    pub inputs: Vec<InputFacts>,
+}
+
+/// What the capture did not see.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Missing {
+    /// The trace's verdict; absent if `trace.json` cannot be read.
+    pub verdict: Option<State>,
+    /// Why, in sentences.
+    pub reasons: Vec<String>,
+    /// Shares of what is missing, by name.
+    pub shares: BTreeMap<String, f64>,
+    /// From the table `losses`.
+    pub losses: Vec<Loss>,
+    /// Parts of the trace that could not be read, in sentences.
+    pub unreadable: Vec<String>,
+}
+
+/// What was lost in one direction for one cause.
+#[derive(Debug, Clone, Serialize)]
+pub struct Loss {
+    /// `client_to_server`, `server_to_client`; empty for a port's dropped frames.
+    pub direction: String,
+    /// As in the table.
+    pub cause: String,
+    /// Rows: holes in streams, or times that drops were counted.
+    pub holes: u64,
+    /// Bytes of streams.
+    pub lost_bytes: u64,
+    /// Frames that a port dropped.
+    pub dropped_frames: u64,
+}
+
+/// How much of the traffic became operations.
+#[derive(Debug, Clone, Serialize)]
+pub struct Understood {
+    /// Connections.
+    pub connections: u64,
+    /// Those with RPC.
+    pub rpc_connections: u64,
+    /// Those with TLS, which nobody can read.
+    pub tls_connections: u64,
+    /// Payload that was understood as RPC, TCP and UDP. Lost bytes whose place within a record is known count.
+    pub rpc_bytes: u64,
+    /// Payload of connections with RPC.
+    pub rpc_connections_bytes: u64,
+    /// The first of the second.
+    pub rpc_connections_share: f64,
+    /// TCP payload that was understood as RPC.
+    pub tcp_rpc_bytes: u64,
+    /// All TCP payload, lost bytes included, those that came twice once.
+    pub tcp_bytes: u64,
+    /// The first of the second.
+    pub tcp_share: f64,
+}
+
+/// Sums over the chosen operations.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Totals {
+    /// Rows of `operations`.
+    pub operations: u64,
+    /// Those whose status, or RPC status, is not success.
+    pub failed: u64,
+    /// Calls whose reply was not seen.
+    pub unanswered: u64,
+    /// Replies whose call was not seen.
+    pub without_call: u64,
+    /// Operations some fields or data of which were not seen.
+    pub incomplete: u64,
+    /// Calls that came again after their reply.
+    pub repeated: u64,
+    /// Times that a call came again before its reply.
+    pub retransmissions: u64,
+    /// Replies to a call after the first.
+    pub duplicate_replies: u64,
+    /// Operations without any time: in no step over time.
+    pub without_time: u64,
+    /// Times of which the later lies before the earlier: in no quantile.
+    pub negative_times: u64,
+    /// Bytes that READ moved.
+    pub read_bytes: u64,
+    /// Bytes that WRITE moved.
+    pub written_bytes: u64,
+    /// The first operation's time.
+    pub first_ns: Option<i64>,
+    /// The last operation's time.
+    pub last_ns: Option<i64>,
+    /// Between the two.
+    pub duration_ns: u64,
+    /// Different files, as far as they were told apart.
+    pub files: u64,
+    /// Different clients, as far as they were told apart.
+    pub clients: u64,
+}
+
+/// Something that stands out, with what is usually done about it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// `attributes`, `alignment`, `hot_files`, `errors`, …
+    pub kind: &'static str,
+    /// What it is.
+    pub what: String,
+    /// What to do.
+    pub advice: &'static str,
+    /// The share of operations it is about.
+    pub operations_share: f64,
+}
+
+/// Operations by time: lists of equal length, a value for each step.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct OverTime {
+    /// Where the first step begins.
+    pub start_ns: i64,
+    /// Length of a step.
+    pub step_ns: u64,
+    /// READ.
+    pub reads: Vec<u64>,
+    /// WRITE.
+    pub writes: Vec<u64>,
+    /// Everything else.
+    pub others: Vec<u64>,
+    /// Bytes that READ moved.
+    pub read_bytes: Vec<u64>,
+    /// Bytes that WRITE moved.
+    pub written_bytes: Vec<u64>,
+    /// Failed operations.
+    pub failed: Vec<u64>,
+    /// Calls without reply.
+    pub unanswered: Vec<u64>,
+    /// Median server time of what was called in the step.
+    pub server_time_p50_ns: Vec<Option<u64>>,
+    /// Its 99th percentile.
+    pub server_time_p99_ns: Vec<Option<u64>>,
+}
+
+/// One kind of operation.
+#[derive(Debug, Clone, Serialize)]
+pub struct Operation {
+    /// As in the table; empty: the call was not seen.
+    pub program: String,
+    /// As in the table.
+    pub version: Option<i32>,
+    /// As in the table; empty: the call was not seen.
+    pub operation: String,
+    /// How many.
+    pub operations: u64,
+    /// Of all chosen ones.
+    pub operations_share: f64,
+    /// Failed ones.
+    pub failed: u64,
+    /// Without reply.
+    pub unanswered: u64,
+    /// Calls that came again after their reply.
+    pub repeated: u64,
+    /// Times that a call came again before its reply.
+    pub retransmissions: u64,
+    /// Bytes moved.
+    pub moved_bytes: u64,
+    /// `reply_time_ns - call_end_ns`; of a compound, that of the whole compound.
+    pub server_time: Quantiles,
+    /// `call_end_ns - call_time_ns`.
+    pub call_transfer_time: Quantiles,
+    /// `reply_end_ns - reply_time_ns`.
+    pub reply_transfer_time: Quantiles,
+}
+
+/// Quantiles of durations. Minimum, maximum and mean are exact, the others within the stated error.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// Operations that have such a time.
+    pub operations: u64,
+    /// The least.
+    pub min_ns: Option<u64>,
+    /// The mean.
+    pub mean_ns: Option<u64>,
+    /// The median.
+    pub p50_ns: Option<u64>,
+    /// 90 %.
+    pub p90_ns: Option<u64>,
+    /// 99 %.
+    pub p99_ns: Option<u64>,
+    /// 99.9 %.
+    pub p999_ns: Option<u64>,
+    /// The greatest.
+    pub max_ns: Option<u64>,
+}
+
+/// READ or WRITE.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Direction {
+    /// How many.
+    pub operations: u64,
+    /// Bytes moved.
+    pub moved_bytes: u64,
+    /// Those that begin where the one before, of the same file and direction, ended.
+    pub sequential: u64,
+    /// Those that begin elsewhere.
+    pub random: u64,
+    /// The first of their file: neither.
+    pub first_of_file: u64,
+    /// Sequential of sequential and random.
+    pub sequential_share: Option<f64>,
+    /// Those whose offset and size are known: the next two count among them.
+    pub placed: u64,
+    /// Those that begin and end at multiples of 512 bytes.
+    pub aligned_512: u64,
+    /// Those that begin and end at multiples of 4096 bytes.
+    pub aligned_4096: u64,
+    /// By size asked for.
+    pub sizes: Vec<SizeClass>,
+}
+
+/// Operations of about one size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SizeClass {
+    /// The largest size in the class: a power of two (or 0); the class begins above half of it.
+    pub size_max_bytes: u64,
+    /// How many.
+    pub operations: u64,
+    /// Bytes moved.
+    pub moved_bytes: u64,
+}
+
+/// The busiest of something.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Ranking {
+    /// How many there are, as far as they were told apart.
+    pub count: u64,
+    /// Operations that belong to none, for lack of room: what is not listed may have that many more.
+    pub not_tracked_operations: u64,
+    /// Bytes of those.
+    pub not_tracked_bytes: u64,
+    /// Most operations first.
+    pub by_operations: Vec<Busy>,
+    /// Most bytes first.
+    pub by_bytes: Vec<Busy>,
+    /// Which share of all is with the first few.
+    pub concentration: Vec<Concentration>,
+}
+
+/// A file or a client, and what was done with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Busy {
+    /// The path as far as it is known, or the address. Empty: nothing is known.
+    pub name: String,
+    /// For files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<i64>,
+    /// Operations.
+    pub operations: u64,
+    /// Failed ones.
+    pub failed: u64,
+    /// Bytes that READ moved.
+    pub read_bytes: u64,
+    /// Bytes that WRITE moved.
+    pub written_bytes: u64,
+}
+
+/// A point of a concentration curve.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Concentration {
+    /// The busiest so many.
+    pub first: u64,
+    /// Their share of operations, ranked by operations.
+    pub operations_share: f64,
+    /// Their share of bytes, ranked by bytes.
+    pub bytes_share: f64,
+}
+
+/// Failures of one operation with one status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorCount {
+    /// As in the table.
+    pub program: String,
+    /// As in the table.
+    pub operation: String,
+    /// The protocol's status, or RPC's where there is none.
+    pub status: String,
+    /// How many.
+    pub failed: u64,
+    /// The first one's time.
+    pub first_ns: Option<i64>,
+    /// The last one's time.
+    pub last_ns: Option<i64>,
+    /// A value for each step of `over_time`.
+    pub over_time: Vec<u64>,
+}

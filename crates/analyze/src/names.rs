@@ -1,0 +1,102 @@
+//! Paths of files, joined from the table `files`.
+
+use hashbrown::{HashMap, HashSet};
+use lineside_trace::Table;
+
+use crate::columns::{Integers, Texts};
+use crate::trace::Trace;
+
+/// Directories above a file that are looked at; a chain that is longer is a circle.
+const DEPTH_MAX: usize = 64;
+
+/// A name and where it was said.
+struct Fact {
+    operation_id: i64,
+    parent: Option<i64>,
+    name: String,
+}
+
+/// Paths of files, by `file_id`.
+pub(crate) struct Paths(HashMap<i64, Option<Fact>>);
+
+impl Paths {
+    /// Looks up the names of `files` and of the directories above them: the newest fact holds.
+    ///
+    /// One pass over the table for each level of directories, so that memory follows what is asked, not the table.
+    pub(crate) fn of(trace: &mut Trace, files: impl IntoIterator<Item = i64>) -> Self {
+        let mut known = HashMap::new();
+        let mut wanted: HashSet<i64> = files.into_iter().collect();
+        for _ in 0..DEPTH_MAX {
+            if wanted.is_empty() {
+                break;
+            }
+            let mut found: HashMap<i64, Fact> = HashMap::new();
+            let columns = ["file_id", "operation_id", "parent_file_id", "name"];
+            trace.batches(Table::Files, &columns, |batch| {
+                let [file_id, operation_id, parent, name] = batch else {
+                    return Ok(());
+                };
+                let file_id = Integers::of("file_id", file_id)?;
+                let operation_id = Integers::of("operation_id", operation_id)?;
+                let parent = Integers::of("parent_file_id", parent)?;
+                let rows = name.len();
+                let name = Texts::of("name", name)?;
+                for row in 0..rows {
+                    let (Some(file), Some(operation_id)) =
+                        (file_id.get(row), operation_id.get(row))
+                    else {
+                        continue;
+                    };
+                    if !wanted.contains(&file) {
+                        continue;
+                    }
+                    // READDIRPLUS lists a directory in itself, and the one above: neither is a name.
+                    let Some(name) = name.get(row).filter(|name| !matches!(*name, "." | ".."))
+                    else {
+                        continue;
+                    };
+                    let old = found.get(&file).map(|fact| fact.operation_id);
+                    if old.is_none_or(|old| old <= operation_id) {
+                        let parent = parent.get(row);
+                        found.insert(
+                            file,
+                            Fact {
+                                operation_id,
+                                parent,
+                                name: name.to_owned(),
+                            },
+                        );
+                    }
+                }
+                Ok(())
+            });
+            let mut above = HashSet::new();
+            for file in wanted.drain() {
+                let fact = found.remove(&file);
+                above.extend(fact.as_ref().and_then(|fact| fact.parent));
+                known.insert(file, fact);
+            }
+            wanted.extend(above.into_iter().filter(|file| !known.contains_key(file)));
+        }
+        Self(known)
+    }
+
+    /// The path of a file as far as it is known: `…/` stands for directories that the capture did not see.
+    pub(crate) fn path(&self, file_id: i64) -> Option<String> {
+        let fact = self.0.get(&file_id)?.as_ref()?;
+        let mut path = fact.name.clone();
+        let mut parent = fact.parent;
+        for _ in 0..DEPTH_MAX {
+            let Some(id) = parent else { return Some(path) };
+            let Some(Some(fact)) = self.0.get(&id) else {
+                break;
+            };
+            path = format!("{}/{path}", fact.name.trim_end_matches('/'));
+            parent = fact.parent;
+            if parent.is_none() {
+                return Some(path);
+            }
+        }
+        Some(format!("…/{path}"))
+    }
+}

@@ -1,0 +1,629 @@
+//! From a trace to its report.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hashbrown::HashSet;
+use lineside_trace::{Manifest, Table};
+
+use crate::aggregate::{
+    Aggregate, Batch, CLIENTS_MAX, COLUMNS, FILES_MAX, Flow, KINDS_MAX, Lexica, STEPS_MAX, Use, Way,
+};
+use crate::columns::{Flags, Integers, Lexicon, Texts, Word};
+use crate::filter::{Filter, span};
+use crate::model::{
+    Busy, Concentration, Direction, ErrorCount, Finding, Loss, Missing, Operation, OverTime,
+    Parameters, REPORT_VERSION, Ranking, Report, Totals, TraceFacts, Understood,
+};
+use crate::names::Paths;
+use crate::numbers::{percent, share};
+use crate::trace::{Trace, TraceError};
+
+/// Entries in a list of the busiest.
+const TOP_MAX: usize = 25;
+
+/// Reads a trace once and says what is in it. What is damaged is left out, and the report says so.
+pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
+    let mut trace = Trace::open(path)?;
+    let (chosen, span) = span(&mut trace, filter);
+    let mut lexica = Lexica::new();
+    let mut aggregate = Aggregate::new(span, FILES_MAX);
+    trace.batches(Table::Operations, &COLUMNS, |arrays| {
+        let batch = Batch::of(arrays, &mut lexica)?;
+        lexica.note_operations(&batch);
+        aggregate.add(&batch, &chosen, &mut lexica);
+        Ok(())
+    });
+    chosen.check(&lexica.clients, &lexica.operations())?;
+
+    let operations = operations(&aggregate, &lexica);
+    let files = files(&aggregate, &mut trace);
+    let clients = clients(&aggregate, &lexica);
+    let (understood, losses) = (understood(&mut trace), losses(&mut trace));
+    let totals = Totals {
+        files: files.count,
+        clients: clients.count,
+        duration_ns: match (aggregate.totals.first_ns, aggregate.totals.last_ns) {
+            (Some(first), Some(last)) => last.abs_diff(first),
+            _ => 0,
+        },
+        ..aggregate.totals.clone()
+    };
+    let [reads, writes] = [Way::Read, Way::Write].map(|way| direction(&aggregate, way));
+    let mut report = Report {
+        report_version: REPORT_VERSION,
+        parameters: Parameters {
+            trace: path.display().to_string(),
+            since_ns: chosen.since_ns,
+            until_ns: chosen.until_ns,
+            client: filter.client.clone(),
+            operation: filter.operation.clone(),
+            top_max: TOP_MAX as u64,
+            steps_max: STEPS_MAX,
+            files_max: FILES_MAX as u64,
+            clients_max: CLIENTS_MAX as u64,
+            operations_max: KINDS_MAX as u64,
+            quantile_error_share: 0.001,
+            quantile_over_time_error_share: 0.01,
+        },
+        trace: trace.manifest.as_ref().map(facts).unwrap_or_default(),
+        missing: missing(&trace, losses),
+        understood,
+        totals,
+        findings: Vec::new(),
+        over_time: over_time(&aggregate),
+        operations,
+        reads,
+        writes,
+        files,
+        clients,
+        errors: errors(&aggregate, &lexica),
+        errors_not_listed: aggregate.failures_not_listed,
+    };
+    report.findings = findings(&report);
+    Ok(report)
+}
+
+fn facts(manifest: &Manifest) -> TraceFacts {
+    TraceFacts {
+        trace_id: manifest.trace_id.clone(),
+        schema_version: manifest.schema_version.clone(),
+        tool: format!("{} {}", manifest.tool.name, manifest.tool.version),
+        inputs: manifest.inputs.clone(),
+    }
+}
+
+fn missing(trace: &Trace, losses: Vec<Loss>) -> Missing {
+    let verdict = trace
+        .manifest
+        .as_ref()
+        .map(|manifest| manifest.verdict.clone());
+    let (state, reasons, shares) = verdict.map_or_else(
+        || (None, Vec::new(), BTreeMap::new()),
+        |verdict| (Some(verdict.state), verdict.reasons, verdict.shares),
+    );
+    Missing {
+        verdict: state,
+        reasons,
+        shares,
+        losses,
+        unreadable: trace.warnings.clone(),
+    }
+}
+
+fn losses(trace: &mut Trace) -> Vec<Loss> {
+    let mut sums: BTreeMap<(String, String), [u64; 3]> = BTreeMap::new();
+    let columns = ["direction", "cause", "bytes", "frames"];
+    trace.batches(Table::Losses, &columns, |batch| {
+        let [direction, cause, bytes, frames] = batch else {
+            return Ok(());
+        };
+        let rows = bytes.len();
+        let direction = Texts::of("direction", direction)?;
+        let cause = Texts::of("cause", cause)?;
+        let bytes = Integers::of("bytes", bytes)?;
+        let frames = Integers::of("frames", frames)?;
+        for row in 0..rows {
+            let text = |column: &Texts<'_>| column.get(row).unwrap_or_default().to_owned();
+            let sums = sums.entry((text(&direction), text(&cause))).or_default();
+            sums[0] += 1;
+            sums[1] += count(bytes.get(row));
+            sums[2] += count(frames.get(row));
+        }
+        Ok(())
+    });
+    let losses = sums.into_iter();
+    losses
+        .map(
+            |((direction, cause), [holes, lost_bytes, dropped_frames])| Loss {
+                direction,
+                cause,
+                holes,
+                lost_bytes,
+                dropped_frames,
+            },
+        )
+        .collect()
+}
+
+/// How much of the traffic became operations: from the counters of the capture, and the table `connections` for
+/// what they do not tell apart.
+fn understood(trace: &mut Trace) -> Option<Understood> {
+    let manifest = trace.manifest.as_ref()?;
+    let counter = |name: &str| Some(manifest.counters.get(name)?.value);
+    let rpc_bytes = counter("rpc.bytes")?;
+    let tcp_bytes = counter("stream.bytes")?.saturating_sub(counter("stream.duplicate")?);
+    let connections = counter("connections.seen")?;
+    let rpc_connections = counter("connections.rpc")?;
+    // TCP that is no RPC, UDP that is.
+    let (mut tcp_other, mut udp_rpc) = (0, 0);
+    let mut tls = HashSet::new();
+    let columns = [
+        "connection_id",
+        "transport",
+        "program",
+        "client_bytes",
+        "server_bytes",
+        "client_retransmitted_bytes",
+        "server_retransmitted_bytes",
+        "tls_seen",
+    ];
+    trace.batches(Table::Connections, &columns, |batch| {
+        let [
+            id,
+            transport,
+            program,
+            client,
+            server,
+            client_twice,
+            server_twice,
+            tls_seen,
+        ] = batch
+        else {
+            return Ok(());
+        };
+        let rows = id.len();
+        let id = Integers::of("connection_id", id)?;
+        let transport = Texts::of("transport", transport)?;
+        let program = Texts::of("program", program)?;
+        let client = Integers::of("client_bytes", client)?;
+        let server = Integers::of("server_bytes", server)?;
+        let client_twice = Integers::of("client_retransmitted_bytes", client_twice)?;
+        let server_twice = Integers::of("server_retransmitted_bytes", server_twice)?;
+        let tls_seen = Flags::of("tls_seen", tls_seen)?;
+        for row in 0..rows {
+            let bytes = count(client.get(row)) + count(server.get(row));
+            let twice = count(client_twice.get(row)) + count(server_twice.get(row));
+            match (transport.get(row), program.get(row)) {
+                (Some("tcp"), None) => tcp_other += bytes.saturating_sub(twice),
+                (Some("udp"), Some(_)) => udp_rpc += bytes,
+                _ => {}
+            }
+            if tls_seen.get(row) {
+                tls.extend(id.get(row));
+            }
+        }
+        Ok(())
+    });
+    let rpc_connections_bytes = tcp_bytes.saturating_sub(tcp_other) + udp_rpc;
+    let tcp_rpc_bytes = rpc_bytes.saturating_sub(udp_rpc);
+    Some(Understood {
+        connections,
+        rpc_connections,
+        tls_connections: tls.len() as u64,
+        rpc_bytes,
+        rpc_connections_bytes,
+        rpc_connections_share: share(rpc_bytes, rpc_connections_bytes).min(1.0),
+        tcp_rpc_bytes,
+        tcp_bytes,
+        tcp_share: share(tcp_rpc_bytes, tcp_bytes).min(1.0),
+    })
+}
+
+fn operations(aggregate: &Aggregate, lexica: &Lexica) -> Vec<Operation> {
+    let text = |word| lexica.words.text(word).to_owned();
+    let mut operations: Vec<_> = { aggregate.kinds.iter() }
+        .map(|kind| Operation {
+            program: text(kind.program),
+            version: kind.version,
+            operation: text(kind.operation),
+            operations: kind.operations,
+            operations_share: share(kind.operations, aggregate.totals.operations),
+            failed: kind.failed,
+            unanswered: kind.unanswered,
+            repeated: kind.repeated,
+            retransmissions: kind.retransmissions,
+            moved_bytes: kind.moved_bytes,
+            server_time: kind.times[0].quantiles(),
+            call_transfer_time: kind.times[1].quantiles(),
+            reply_transfer_time: kind.times[2].quantiles(),
+        })
+        .collect();
+    operations.sort_by(|one, other| {
+        let names = |of: &Operation| (of.program.clone(), of.version, of.operation.clone());
+        let counts = other.operations.cmp(&one.operations);
+        counts.then_with(|| names(one).cmp(&names(other)))
+    });
+    operations
+}
+
+fn over_time(aggregate: &Aggregate) -> OverTime {
+    let mut over_time = OverTime {
+        start_ns: aggregate.start_ns,
+        step_ns: aggregate.step_ns,
+        ..OverTime::default()
+    };
+    for step in &aggregate.steps {
+        over_time.reads.push(step.operations[0]);
+        over_time.writes.push(step.operations[1]);
+        over_time.others.push(step.operations[2]);
+        over_time.read_bytes.push(step.bytes[0]);
+        over_time.written_bytes.push(step.bytes[1]);
+        over_time.failed.push(step.failed);
+        over_time.unanswered.push(step.unanswered);
+        let quantile = |share| step.server_time.quantile(share);
+        over_time.server_time_p50_ns.push(quantile(0.5));
+        over_time.server_time_p99_ns.push(quantile(0.99));
+    }
+    over_time
+}
+
+fn direction(aggregate: &Aggregate, way: Way) -> Direction {
+    let flow: &Flow = &aggregate.flows[way as usize];
+    let totals = &aggregate.totals;
+    let followed = flow.sequential + flow.random;
+    Direction {
+        operations: flow.operations,
+        moved_bytes: match way {
+            Way::Read => totals.read_bytes,
+            Way::Write => totals.written_bytes,
+        },
+        sequential: flow.sequential,
+        random: flow.random,
+        first_of_file: flow.first,
+        sequential_share: (followed > 0).then(|| share(flow.sequential, followed)),
+        placed: flow.placed,
+        aligned_512: flow.aligned_512,
+        aligned_4096: flow.aligned_4096,
+        sizes: flow.sizes(),
+    }
+}
+
+fn files(aggregate: &Aggregate, trace: &mut Trace) -> Ranking {
+    let mut ranking = ranking(aggregate.files(), aggregate.files_not_tracked);
+    let lists = [&ranking.by_operations, &ranking.by_bytes];
+    let paths = Paths::of(
+        trace,
+        lists.into_iter().flatten().filter_map(|busy| busy.file_id),
+    );
+    for busy in ranking
+        .by_operations
+        .iter_mut()
+        .chain(&mut ranking.by_bytes)
+    {
+        busy.name = busy
+            .file_id
+            .and_then(|id| paths.path(id))
+            .unwrap_or_default();
+    }
+    ranking
+}
+
+fn clients(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
+    let mut others = Use::default();
+    let mut known = Vec::new();
+    for (word, used) in aggregate.clients() {
+        match word {
+            Lexicon::NONE => {}
+            Lexicon::OTHER => others = used,
+            word => known.push((i64::from(word), used)),
+        }
+    }
+    let mut ranking = ranking(known.into_iter(), others);
+    for busy in ranking
+        .by_operations
+        .iter_mut()
+        .chain(&mut ranking.by_bytes)
+    {
+        let word = busy.file_id.take().and_then(|id| Word::try_from(id).ok());
+        busy.name = word.map_or_else(String::new, |word| lexica.clients.text(word).to_owned());
+    }
+    ranking
+}
+
+/// The busiest of `used`, and how much the first few have. Ids break ties, so that a report is the same every time.
+fn ranking(used: impl Iterator<Item = (i64, Use)>, not_tracked: Use) -> Ranking {
+    let mut all: Vec<(i64, Use)> = used.collect();
+    let busy = |&(id, used): &(i64, Use)| Busy {
+        name: String::new(),
+        file_id: Some(id),
+        operations: used.operations,
+        failed: used.failed,
+        read_bytes: used.bytes[0],
+        written_bytes: used.bytes[1],
+    };
+    let bytes = |used: &Use| used.bytes[0] + used.bytes[1];
+    let marks = marks(all.len());
+
+    all.sort_unstable_by_key(|(id, used)| (std::cmp::Reverse(used.operations), *id));
+    let by_operations = all.iter().take(TOP_MAX).map(busy).collect();
+    let operation_shares = shares(
+        all.iter().map(|(_, used)| used.operations),
+        not_tracked.operations,
+        &marks,
+    );
+
+    all.sort_unstable_by_key(|(id, used)| (std::cmp::Reverse(bytes(used)), *id));
+    let moving = all.iter().filter(|(_, used)| bytes(used) > 0);
+    let by_bytes = moving.take(TOP_MAX).map(busy).collect();
+    let byte_shares = shares(
+        all.iter().map(|(_, used)| bytes(used)),
+        bytes(&not_tracked),
+        &marks,
+    );
+
+    let points = marks.iter().zip(operation_shares).zip(byte_shares);
+    Ranking {
+        count: all.len() as u64,
+        not_tracked_operations: not_tracked.operations,
+        not_tracked_bytes: bytes(&not_tracked),
+        by_operations,
+        by_bytes,
+        concentration: points
+            .map(|((&first, operations_share), bytes_share)| Concentration {
+                first: first as u64,
+                operations_share,
+                bytes_share,
+            })
+            .collect(),
+    }
+}
+
+/// 1, 2, 3, 5, 7, 10, 15, 25, 50, 100, … and all: where a concentration curve is told.
+fn marks(count: usize) -> Vec<usize> {
+    let mut marks = vec![1, 2, 3, 5, 7, 10, 15, 25, 50];
+    let mut power = 100;
+    while power < count {
+        marks.extend([power, power * 2, power * 5]);
+        power *= 10;
+    }
+    marks.retain(|&mark| mark < count);
+    if count > 0 {
+        marks.push(count);
+    }
+    marks
+}
+
+/// The share of the first so many, for each mark.
+fn shares(values: impl Iterator<Item = u64> + Clone, more: u64, marks: &[usize]) -> Vec<f64> {
+    let whole = values.clone().sum::<u64>() + more;
+    let mut sum = 0;
+    let mut shares = Vec::with_capacity(marks.len());
+    for (at, value) in values.enumerate() {
+        sum += value;
+        if marks.get(shares.len()) == Some(&(at + 1)) {
+            shares.push(share(sum, whole));
+        }
+    }
+    shares
+}
+
+fn errors(aggregate: &Aggregate, lexica: &Lexica) -> Vec<ErrorCount> {
+    let text = |word| lexica.words.text(word).to_owned();
+    let mut errors: Vec<_> = { aggregate.failures.iter() }
+        .map(|failures| {
+            let kind = &aggregate.kinds[failures.kind];
+            ErrorCount {
+                program: text(kind.program),
+                operation: text(kind.operation),
+                status: text(failures.status),
+                failed: failures.count,
+                first_ns: failures.first_ns,
+                last_ns: failures.last_ns,
+                over_time: failures.steps.clone(),
+            }
+        })
+        .collect();
+    errors.sort_by(|one, other| {
+        let names = |of: &ErrorCount| (of.program.clone(), of.operation.clone(), of.status.clone());
+        let counts = other.failed.cmp(&one.failed);
+        counts.then_with(|| names(one).cmp(&names(other)))
+    });
+    errors
+}
+
+/// What stands out. The bounds are where a storage engineer would look twice; each is in `docs/guide/report.md`.
+fn findings(report: &Report) -> Vec<Finding> {
+    let totals = &report.totals;
+    let of_all = |number: u64| share(number, totals.operations);
+    let mut findings = Vec::new();
+    let mut find = |kind, operations_share, what, advice| {
+        findings.push(Finding {
+            kind,
+            what,
+            advice,
+            operations_share,
+        });
+    };
+    if totals.operations < FINDINGS_MIN {
+        return findings;
+    }
+    let nfs = report
+        .operations
+        .iter()
+        .filter(|each| each.program == "nfs");
+    let attributes =
+        nfs.filter(|each| matches!(each.operation.as_str(), "GETATTR" | "ACCESS" | "LOOKUP"));
+    let attributes = of_all(attributes.map(|each| each.operations).sum());
+    if attributes > 0.5 {
+        find(
+            "attributes",
+            attributes,
+            format!(
+                "{} of the operations only ask for names and attributes",
+                percent(attributes)
+            ),
+            "let clients cache attributes longer (actimeo), where files change seldom",
+        );
+    }
+    for (name, direction) in [("READ", &report.reads), ("WRITE", &report.writes)] {
+        let odd = direction.placed - direction.aligned_4096;
+        let odd_share = share(odd, direction.placed);
+        if odd_share > 0.5 && of_all(direction.placed) > 0.05 {
+            find(
+                "alignment",
+                of_all(odd),
+                format!(
+                    "{} of the {name}s do not begin and end at 4 KiB",
+                    percent(odd_share)
+                ),
+                "align partitions and record sizes; each costs the server more blocks than it moves",
+            );
+        }
+        let small = direction
+            .sizes
+            .iter()
+            .filter(|class| class.size_max_bytes <= 8_192);
+        let small: u64 = small.map(|class| class.operations).sum();
+        let sequential = direction.sequential_share.unwrap_or(0.0);
+        if sequential > 0.5 && share(small, direction.operations) > 0.5 && of_all(small) > 0.2 {
+            find(
+                "small_sequential",
+                of_all(small),
+                format!("most {name}s follow one another, and most are of 8 KiB or less"),
+                "raise rsize and wsize, or let the application use larger records",
+            );
+        }
+    }
+    if let Some(hot) = report
+        .files
+        .concentration
+        .iter()
+        .rev()
+        .find(|point| point.first <= 25)
+        && report.files.count >= 1_000
+        && hot.operations_share > 0.25
+    {
+        find(
+            "hot_files",
+            hot.operations_share,
+            format!(
+                "{} of {} files take {} of the operations",
+                hot.first,
+                report.files.count,
+                percent(hot.operations_share)
+            ),
+            "cache these files, or put them on the fastest tier",
+        );
+    }
+    if let Some(busiest) = report.clients.by_operations.first()
+        && report.clients.count >= 10
+        && of_all(busiest.operations) > 0.25
+    {
+        find(
+            "busy_client",
+            of_all(busiest.operations),
+            format!(
+                "client {} alone makes {} of the operations",
+                busiest.name,
+                percent(of_all(busiest.operations))
+            ),
+            "look at what it runs: 'lineside report TRACE --client' shows it alone",
+        );
+    }
+    let stale = report
+        .errors
+        .iter()
+        .filter(|error| error.status.ends_with("ERR_STALE"));
+    let stale: u64 = stale.map(|error| error.failed).sum();
+    if of_all(stale) > 0.01 {
+        find(
+            "stale",
+            of_all(stale),
+            format!(
+                "{} of the operations fail because the file is gone (STALE)",
+                percent(of_all(stale))
+            ),
+            "a client works with files that were removed: remount it or restart its application",
+        );
+    } else if of_all(totals.failed) > 0.1 {
+        find(
+            "errors",
+            of_all(totals.failed),
+            format!("{} of the operations fail", percent(of_all(totals.failed))),
+            "see the errors by status; searches along a path (NOENT) can be cached by clients",
+        );
+    }
+    let again = totals.repeated + totals.retransmissions;
+    if of_all(again) > 0.01 {
+        find(
+            "repeated",
+            of_all(again),
+            format!(
+                "calls came again {} times per 100 operations",
+                (of_all(again) * 100.0).round()
+            ),
+            "look for loss between client and server, or raise the clients' timeo",
+        );
+    }
+    findings.sort_by(|one, other| other.operations_share.total_cmp(&one.operations_share));
+    findings
+}
+
+/// Operations from which on something can stand out.
+const FINDINGS_MIN: u64 = 1_000;
+
+fn count(number: Option<i64>) -> u64 {
+    number.map_or(0, |number| u64::try_from(number).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(operations: u64, bytes: u64) -> Use {
+        Use {
+            operations,
+            failed: 0,
+            bytes: [bytes, 0],
+        }
+    }
+
+    #[test]
+    fn the_busiest_come_first_and_ties_by_id() {
+        let all = [(3, used(5, 0)), (1, used(5, 10)), (2, used(90, 30))];
+        let ranking = ranking(all.into_iter(), Use::default());
+        let ids: Vec<_> = ranking
+            .by_operations
+            .iter()
+            .map(|busy| busy.file_id)
+            .collect();
+        assert_eq!(ids, [Some(2), Some(1), Some(3)]);
+        assert_eq!(
+            ranking.by_bytes.len(),
+            2,
+            "what moves nothing is in no list of bytes"
+        );
+        let curve: Vec<_> = ranking
+            .concentration
+            .iter()
+            .map(|point| (point.first, point.operations_share))
+            .collect();
+        assert_eq!(curve, [(1, 0.9), (2, 0.95), (3, 1.0)]);
+        assert_eq!(ranking.concentration[0].bytes_share, 0.75);
+    }
+
+    #[test]
+    fn what_was_not_tracked_counts_as_the_rest() {
+        let ranking = ranking([(1, used(30, 0))].into_iter(), used(10, 0));
+        assert_eq!(ranking.concentration[0].operations_share, 0.75);
+        assert_eq!(ranking.not_tracked_operations, 10);
+    }
+
+    #[test]
+    fn marks_end_with_all() {
+        assert_eq!(marks(0), Vec::<usize>::new());
+        assert_eq!(marks(4), [1, 2, 3, 4]);
+        assert_eq!(marks(300), [1, 2, 3, 5, 7, 10, 15, 25, 50, 100, 200, 300]);
+    }
+}

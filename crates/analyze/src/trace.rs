@@ -1,0 +1,251 @@
+//! A trace on disk: its manifest, its parts, and what is wrong with them.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use arrow_array::ArrayRef;
+use lineside_trace::read::{PartReader, ReadError};
+use lineside_trace::{Manifest, SCHEMA_VERSION, Table};
+
+/// Rows in a batch: enough that what is done once a batch (looking up its texts) costs nothing.
+pub(crate) const BATCH_ROWS: usize = 65_536;
+
+/// Why there is nothing to report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The path is not the folder of a trace.
+    #[error(
+        "{} is not a trace ({why}): give the folder that 'lineside capture -o' left",
+        path.display()
+    )]
+    NotTrace {
+        /// What was given.
+        path: PathBuf,
+        /// What it lacks.
+        why: &'static str,
+    },
+    /// A later version wrote it, in tables that this one does not know.
+    #[error(
+        "{}: schema {found} is newer than {SCHEMA_VERSION}, the newest that this lineside reads: \
+         use the lineside that wrote it ({tool}); DuckDB and pandas open the tables as they are",
+        path.display()
+    )]
+    Newer {
+        /// The trace.
+        path: PathBuf,
+        /// Its schema version.
+        found: String,
+        /// What wrote it.
+        tool: String,
+    },
+    /// A filter names what the trace does not have.
+    #[error("{what} '{asked}' does not occur in this trace; {offer}")]
+    Unknown {
+        /// `client` or `operation`.
+        what: &'static str,
+        /// What was asked for.
+        asked: String,
+        /// The nearest that does, in words.
+        offer: String,
+    },
+    /// More intervals than anybody reads.
+    #[error(
+        "{count} intervals are more than {max}: choose a longer --interval, or less time with --since and --until"
+    )]
+    Intervals {
+        /// How many it would be.
+        count: u64,
+        /// The bound.
+        max: u64,
+    },
+}
+
+/// A trace, opened. What is wrong with it is collected: what can be read still is.
+#[derive(Debug)]
+pub struct Trace {
+    path: PathBuf,
+    /// `trace.json`, unless it is missing or damaged.
+    pub manifest: Option<Manifest>,
+    /// What was wrong so far, in sentences that name the file.
+    pub warnings: Vec<String>,
+}
+
+impl Trace {
+    /// Opens the folder of a trace.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let not = |why| TraceError::NotTrace {
+            path: path.to_owned(),
+            why,
+        };
+        if !path.exists() {
+            return Err(not("there is nothing of that name"));
+        }
+        if !path.is_dir() {
+            return Err(not("it is a file; if it holds frames, capture it first"));
+        }
+        let json = path.join("trace.json");
+        let tables = path.join(Table::Operations.name()).is_dir();
+        let mut warnings = Vec::new();
+        let manifest = match fs::read_to_string(&json) {
+            Ok(text) => {
+                check_version(path, &text)?;
+                Manifest::from_json(&text)
+                    .map_err(|error| warnings.push(format!("{}: damaged: {error}; verdict, losses by cause and what was understood are not known", json.display())))
+                    .ok()
+            }
+            Err(_) if !tables => {
+                return Err(not("it has neither trace.json nor a table operations"));
+            }
+            Err(error) => {
+                warnings.push(format!(
+                    "{}: cannot be read: {error}; verdict and what was understood are not known",
+                    json.display()
+                ));
+                None
+            }
+        };
+        if !tables {
+            return Err(not("it has no table operations"));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            manifest,
+            warnings,
+        })
+    }
+
+    /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts and that are not
+    /// there become a warning.
+    pub(crate) fn parts(&mut self, table: Table) -> Vec<PathBuf> {
+        let folder = self.path.join(table.name());
+        let mut parts: Vec<_> = match fs::read_dir(&folder) {
+            Ok(entries) => entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
+                .collect(),
+            Err(error) => {
+                self.warn(format!("{}: cannot be read: {error}", folder.display()));
+                return Vec::new();
+            }
+        };
+        parts.sort();
+        let counted = { self.manifest.iter() }
+            .find_map(|manifest| manifest.tables.get(table.name()))
+            .map_or(0, |summary| summary.parts);
+        if (parts.len() as u64) < counted {
+            self.warn(format!(
+                "{}: {} of the {counted} parts that trace.json counts are there: what the others hold is missing here",
+                folder.display(),
+                parts.len(),
+            ));
+        }
+        parts
+    }
+
+    /// Opens a part. One that is damaged becomes a warning.
+    pub(crate) fn open_part(&mut self, path: &Path) -> Option<PartReader<File>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) => {
+                self.warn(format!("{}: cannot be read: {error}", path.display()));
+                return None;
+            }
+        };
+        PartReader::open(file)
+            .map_err(|error| self.damaged(path, &error))
+            .ok()
+    }
+
+    /// Gives `take` every batch of a table, each with the arrays of `columns`. What is damaged becomes a warning, and
+    /// the rest of its part is left out.
+    pub(crate) fn batches(
+        &mut self,
+        table: Table,
+        columns: &[&str],
+        mut take: impl FnMut(&[ArrayRef]) -> Result<(), ReadError>,
+    ) {
+        for path in self.parts(table) {
+            let Some(part) = self.open_part(&path) else {
+                continue;
+            };
+            let read = part.batches(columns, BATCH_ROWS).and_then(|batches| {
+                for batch in batches {
+                    take(&batch?)?;
+                }
+                Ok(())
+            });
+            if let Err(error) = read {
+                self.damaged(&path, &error);
+            }
+        }
+    }
+
+    /// The earliest and the latest value of some time columns of `operations`: from the parts' statistics, or from
+    /// their rows where statistics do not tell. Nanoseconds since the Unix epoch.
+    pub(crate) fn time_range(&mut self, columns: &[&str]) -> Option<(i64, i64)> {
+        let mut range: Option<(i64, i64)> = None;
+        let mut take = |low: i64, high: i64| {
+            range = Some(range.map_or((low, high), |(first, last)| {
+                (first.min(low), last.max(high))
+            }));
+        };
+        for path in self.parts(Table::Operations) {
+            // A damaged part is reported when its rows are read.
+            let Some(part) = File::open(&path)
+                .ok()
+                .and_then(|file| PartReader::open(file).ok())
+            else {
+                continue;
+            };
+            let known: Vec<_> = columns
+                .iter()
+                .filter_map(|column| part.range(column))
+                .collect();
+            if known.len() == columns.len() {
+                known.iter().for_each(|&(low, high)| take(low, high));
+                continue;
+            }
+            for row in part.rows(columns).into_iter().flatten().flatten() {
+                for time in row.iter().filter_map(|value| value.integer()) {
+                    take(time, time);
+                }
+            }
+        }
+        range
+    }
+
+    /// Takes note of something wrong, once.
+    pub(crate) fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn damaged(&mut self, path: &Path, error: &ReadError) {
+        self.warn(format!("{}: {error}", path.display()));
+    }
+}
+
+/// The first number of a schema version decides whether tables can be read.
+fn check_version(path: &Path, json: &str) -> Result<(), TraceError> {
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(json) else {
+        return Ok(());
+    };
+    let text = |pointer| {
+        value
+            .pointer(pointer)
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or("")
+    };
+    let major = |version: &str| -> Option<u64> { version.split('.').next()?.parse().ok() };
+    let found = text("/schema_version");
+    if major(found) <= major(SCHEMA_VERSION) {
+        return Ok(());
+    }
+    Err(TraceError::Newer {
+        path: path.to_owned(),
+        found: found.to_owned(),
+        tool: format!("{} {}", text("/tool/name"), text("/tool/version")),
+    })
+}

@@ -1,0 +1,111 @@
+"""Compares `lineside report --json` with what DuckDB says of the same Parquet: report.py TRACE < report.json"""
+
+import json
+import sys
+
+import duckdb
+
+trace = sys.argv[1]
+report = json.load(sys.stdin)
+duckdb.sql(f"create view operations as from '{trace}/operations/*.parquet'")
+duckdb.sql(f"create view losses as from '{trace}/losses/*.parquet'")
+# What `failed` means: the protocol's status, or RPC's where there is none, is not success.
+duckdb.sql("""
+    create view judged as select *, coalesce(status, rpc_status) as outcome,
+        outcome is not null and outcome <> 'SUCCESS' and not ends_with(outcome, '_OK') as failed,
+        program = 'nfs' and operation = 'READ' as is_read,
+        program = 'nfs' and operation = 'WRITE' as is_write,
+        coalesce(call_time_ns, reply_time_ns) as time_ns
+    from operations""")
+
+
+def rows(query):
+    return duckdb.sql(query).fetchall()
+
+
+def agree(what, ours, theirs):
+    if ours != theirs:
+        sys.exit(f"{what}:\n  lineside {ours}\n  DuckDB   {theirs}")
+
+
+totals = report["totals"]
+names = ["operations", "failed", "unanswered", "without_call", "incomplete", "repeated", "retransmissions",
+         "duplicate_replies", "read_bytes", "written_bytes", "first_ns", "last_ns", "files", "clients"]
+agree("totals", [totals[name] for name in names], list(rows("""
+    select count(*), count(*) filter (failed), count(*) filter (reply_missing), count(*) filter (call_missing),
+        count(*) filter (call_incomplete or reply_incomplete or data_incomplete), count(*) filter (repeat),
+        coalesce(sum(retransmissions), 0)::bigint, coalesce(sum(duplicate_replies), 0)::bigint,
+        coalesce(sum(transferred) filter (is_read), 0)::bigint,
+        coalesce(sum(transferred) filter (is_write), 0)::bigint, min(time_ns), max(time_ns),
+        count(distinct file_id), count(distinct client_address) from judged""")[0]))
+
+kinds = {(each["program"], each["version"], each["operation"]): each for each in report["operations"]}
+theirs = rows("""
+    select coalesce(program, ''), version, coalesce(operation, ''), count(*), count(*) filter (failed),
+        count(*) filter (reply_missing), coalesce(sum(transferred), 0)::bigint from judged group by 1, 2, 3""")
+agree("kinds", len(kinds), len(theirs))
+for program, version, operation, *numbers in theirs:
+    ours = kinds[program, version, operation]
+    agree(operation, [ours[name] for name in ["operations", "failed", "unanswered", "moved_bytes"]], numbers)
+
+bound = report["parameters"]["quantile_error_share"]
+for name, span in [("server_time", "reply_time_ns - call_end_ns"), ("call_transfer_time", "call_end_ns - call_time_ns"),
+                   ("reply_transfer_time", "reply_end_ns - reply_time_ns")]:
+    for program, version, operation, count, least, most, mean, *quantiles in rows(f"""
+            select coalesce(program, ''), version, coalesce(operation, ''), count(ns), min(ns), max(ns),
+                (sum(ns) // count(ns))::bigint, quantile_disc(ns, 0.5), quantile_disc(ns, 0.9),
+                quantile_disc(ns, 0.99), quantile_disc(ns, 0.999)
+            from (select *, {span} as ns from judged where not not_executed) where ns >= 0 group by 1, 2, 3"""):
+        ours = kinds[program, version, operation][name]
+        exact = [ours[each] for each in ["operations", "min_ns", "max_ns", "mean_ns"]]
+        agree(f"{operation} {name}", exact, [count, least, most, mean])
+        for each, quantile in zip(["p50_ns", "p90_ns", "p99_ns", "p999_ns"], quantiles):
+            if abs(ours[each] - quantile) > bound * quantile:
+                sys.exit(f"{operation} {name} {each}: lineside {ours[each]}, exactly {quantile}")
+
+for name, way in [("reads", "is_read"), ("writes", "is_write")]:
+    ours = report[name]
+    agree(name, [ours[each] for each in ["operations", "moved_bytes", "placed", "aligned_512", "aligned_4096"]],
+          list(rows(f"""
+            select count(*), coalesce(sum(transferred), 0)::bigint, count("offset" + count),
+                count(*) filter ("offset" % 512 = 0 and ("offset" + count) % 512 = 0),
+                count(*) filter ("offset" % 4096 = 0 and ("offset" + count) % 4096 = 0) from judged where {way}""")[0]))
+    agree(f"{name} in order", [ours[each] for each in ["sequential", "random", "first_of_file"]], list(rows(f"""
+        with places as (
+            select "offset", lag("offset" + coalesce(transferred, count))
+                over (partition by file_id order by operation_id) as before
+            from judged where {way} and file_id is not null and "offset" + coalesce(transferred, count) is not null)
+        select count(*) filter ("offset" = before), count(*) filter ("offset" <> before),
+            count(*) filter (before is null) from places""")[0]))
+    agree(f"sizes of {name}", [tuple(each.values()) for each in ours["sizes"]], rows(f"""
+        select (case when size = 0 then 0 else 2 ** ceil(log2(size)) end)::bigint as class, count(*),
+            coalesce(sum(transferred), 0)::bigint
+        from (select *, coalesce(count, transferred) as size from judged where {way}) where size is not null
+        group by class order by class"""))
+
+for name, column in [("files", "file_id"), ("clients", "client_address")]:
+    ours = report[name]
+    shape = ["operations", "failed", "read_bytes", "written_bytes"]
+    theirs = {row[0]: list(row[1:]) for row in rows(f"""
+        select {column}, count(*), count(*) filter (failed), coalesce(sum(transferred) filter (is_read), 0)::bigint,
+            coalesce(sum(transferred) filter (is_write), 0)::bigint from judged where {column} is not null group by 1""")}
+    agree(f"number of {name}", ours["count"], len(theirs))
+    for each in ours["by_operations"] + ours["by_bytes"]:
+        key = each["file_id"] if name == "files" else each["name"]
+        agree(f"{name} {key}", [each[column] for column in shape], theirs[key])
+    most = sorted((numbers[0] for numbers in theirs.values()), reverse=True)
+    agree(f"busiest {name}", [each["operations"] for each in ours["by_operations"]], most[:25])
+    for point in ours["concentration"]:
+        share = sum(most[:point["first"]]) / max(sum(most), 1)
+        if abs(point["operations_share"] - share) > 1e-9:
+            sys.exit(f"concentration of {name}: lineside {point}, DuckDB {share}")
+
+agree("errors", sorted((each["program"], each["operation"], each["status"], each["failed"]) for each in report["errors"]),
+      rows("""select coalesce(program, ''), coalesce(operation, ''), outcome, count(*) from judged where failed
+              group by 1, 2, 3, version order by 1, 2, 3, 4"""))
+steps = report["over_time"]
+theirs = dict(rows(f"select (time_ns - {steps['start_ns']}) // {steps['step_ns']}, count(*) from judged where time_ns is not null group by 1"))
+ours = [sum(step) for step in zip(steps["reads"], steps["writes"], steps["others"])]
+agree("over time", ours, [theirs.get(step, 0) for step in range(len(ours))])
+agree("losses", sorted((each["direction"], each["cause"], each["holes"], each["lost_bytes"]) for each in report["missing"]["losses"]),
+      rows("select coalesce(direction, ''), cause, count(*), coalesce(sum(bytes), 0)::bigint from losses group by 1, 2 order by 1, 2"))
