@@ -177,9 +177,13 @@ pub(crate) struct Operations<S> {
     talks: Vec<Option<Box<Talk>>>,
     operations: Vec<Operation>,
     free: Vec<Note>,
+    /// Lists of ranges that no message holds any more.
+    spare: Vec<Vec<Range>>,
     /// Slots that may hold ranges, each once, and whether a slot is among them.
     holders: Vec<usize>,
     listed: Vec<bool>,
+    /// The reply in the datagram at hand that waits for its call.
+    early_xid: Option<u32>,
     now: i64,
     ending: bool,
     scratch: Scratch,
@@ -205,8 +209,10 @@ impl<S: RecordSink> Operations<S> {
             talks: Vec::new(),
             operations: Vec::new(),
             free: Vec::new(),
+            spare: Vec::new(),
             holders: Vec::new(),
             listed: Vec::new(),
+            early_xid: None,
             now: i64::MIN,
             ending: false,
             scratch: Scratch::default(),
@@ -298,6 +304,16 @@ impl<S: RecordSink> Operations<S> {
             counters.count(Counter::OutstandingLimit);
             // The oldest of this connection makes room; if it has none, the new one is not recorded.
             while self.free.is_empty() {
+                // Over UDP those go first that are answered and only wait for copies of their reply.
+                let talk = self.talk(slot);
+                if talk.transport == Transport::Udp
+                    && let Some(evicted) = talk.pairs.evict_answered(0)
+                {
+                    if evicted != WRITTEN {
+                        self.emit(slot, evicted, counters);
+                    }
+                    continue;
+                }
                 match self.talk(slot).pairs.expire(i64::MAX) {
                     Some(Expired::Reply(_)) => {
                         // It would need room itself.
@@ -497,9 +513,17 @@ impl Fact<'_> {
     }
 }
 
+/// Answered operations of a connection that wait for further copies of their replies. A guess: clients of
+/// UDP have 16 calls in flight, and a copy comes within as many answers.
+const ROWS_WAITING_MAX: usize = 32;
+
 /// What an operation and a known fact cost, to draw on the budget: two rows with a name each; an entry of a set.
 const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
 const FACT_BYTES: usize = 16;
+/// Lists kept for reuse, and how long one may be: few messages wait for their rest at once, and 1 MiB in
+/// segments is 725 ranges. 6 MiB in all.
+const SPARE_MAX: usize = 64;
+const SPARE_RANGES_MAX: usize = 1024;
 /// What a reply that waits for its call costs beside its bytes: its place in a table and a list of ranges.
 const EARLY_BYTES: usize = 256;
 
@@ -681,19 +705,12 @@ impl<S: RecordSink> StreamSink for Operations<S> {
 }
 
 impl<S: RecordSink> Operations<S> {
-    /// A reply that found no call asks to be kept: [`Side::on_head`] leaves a message without a range.
+    /// Keeps the bytes of a reply that found no call, if this datagram is one.
     fn hold_early(&mut self, connection: usize, chunks: &[Chunk<'_>]) {
-        let mut kept = false;
-        for early in self
-            .talk(connection)
-            .pairs
-            .early_mut()
-            .filter(|early| early.ranges.is_empty())
-        {
+        let early = self.early_xid.take();
+        let pairs = &mut self.talk(connection).pairs;
+        if let Some(early) = early.and_then(|xid| pairs.early_reply(xid)) {
             early.ranges = chunks.iter().map(Chunk::hold).collect();
-            kept = true;
-        }
-        if kept {
             self.note_holder(connection);
         }
     }
@@ -821,6 +838,17 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
         }
         if operation.call_done && operation.reply_done {
             self.answered(passing.xid, note, message, counters);
+        }
+    }
+
+    fn spare(&mut self) -> Vec<Range> {
+        self.all.spare.pop().unwrap_or_default()
+    }
+
+    fn recycle(&mut self, mut ranges: Vec<Range>) {
+        if self.all.spare.len() < SPARE_MAX && ranges.capacity() <= SPARE_RANGES_MAX {
+            ranges.clear();
+            self.all.spare.push(ranges);
         }
     }
 
@@ -1100,6 +1128,7 @@ impl<S: RecordSink> Side<'_, S> {
                         duplicates: 0,
                     };
                     self.all.talk(slot).pairs.early(xid, early, now);
+                    self.all.early_xid = Some(xid);
                     self.pass(None, false, xid);
                     return Want::End;
                 }
@@ -1287,6 +1316,12 @@ impl<S: RecordSink> Side<'_, S> {
                     else {
                         continue;
                     };
+                    if entry_name.len() <= 2
+                        && entry_name.slices().flatten().all(|&byte| byte == b'.')
+                    {
+                        // The directory itself and the one above it: names that lead in circles.
+                        continue;
+                    }
                     let handle = HandleBytes::new(&handle);
                     let mut name = std::mem::take(&mut all.scratch.name);
                     name.clear();
@@ -1326,7 +1361,11 @@ impl<S: RecordSink> Side<'_, S> {
         let waits = all.talk(slot).transport == Transport::Udp
             || all.operations[note as usize].row.retransmissions > 0;
         let remembered = if waits { note } else { WRITTEN };
-        let answered_max = all.config.answered_max;
+        // A row that waits keeps its slot: over UDP all do.
+        let answered_max = match waits {
+            true => all.config.answered_max.min(ROWS_WAITING_MAX),
+            false => all.config.answered_max,
+        };
         all.talk(slot)
             .pairs
             .answered(xid, remembered, last.first.ordinal);

@@ -113,7 +113,8 @@ pub struct Connection {
 pub(crate) struct Stray {
     pub(crate) direction: usize,
     pub(crate) segment: crate::stream::Segment,
-    pub(crate) range: Option<Range>,
+    /// Empty if a snap length left nothing of it.
+    pub(crate) range: Range,
     /// Draws it on the memory budget.
     pub(crate) _lease: Lease,
 }

@@ -7,7 +7,7 @@ use lineside_wire::{
 
 use crate::connection::{Connection, Endpoint, FlowCounts, Key, Stray, Transport};
 use crate::fragments::{Fragments, Whole};
-use crate::stream::{Moment, Segment, State};
+use crate::stream::{Held, Moment, Segment, State};
 
 /// Bounds and windows of the engine.
 #[derive(Debug, Clone, Copy)]
@@ -239,10 +239,7 @@ impl Engine {
                 .iter_mut()
                 .flat_map(|stream| &mut stream.held)
                 .map(|held| &mut held.range);
-            let strays = connection
-                .strays
-                .iter_mut()
-                .filter_map(|stray| stray.range.as_mut());
+            let strays = connection.strays.iter_mut().map(|stray| &mut stray.range);
             spilled += held
                 .chain(strays)
                 .filter_map(|range| (range.spill() > 0).then_some(()))
@@ -446,14 +443,14 @@ impl Engine {
             let is_last = std::ptr::eq(chunk, payload.last().expect("in the loop"));
             segment.kept = kept;
             segment.payload_len = if is_last { len + left } else { len };
-            slot = self.on_segment(
-                slot,
-                direction,
-                segment,
-                chunk.part(0, kept.min(chunk.len())),
-                sink,
-                counters,
-            )?;
+            let kept_part = chunk.part(0, kept.min(chunk.len()));
+            let taken = self.on_segment(slot, direction, segment, kept_part, sink, counters);
+            let Some(same_or_next) = taken else {
+                let rest = if is_last { 0 } else { left };
+                counters.add(Counter::StreamDiscarded, rest as u64);
+                return None;
+            };
+            slot = same_or_next;
             segment.sequence = segment.sequence.wrapping_add(segment.payload_len as u32);
         }
         if syn {
@@ -601,7 +598,7 @@ impl Engine {
             ),
         ];
         let mut at = start + before as i64;
-        let held_before = stream.held_bytes;
+        let (held_before, parts_before) = (stream.held_bytes, stream.held.len());
         for part in parts.iter().filter(|part| !part.is_empty()) {
             let (repeated, conflicts) = stream.hold(at, &part.hold(), moment, needs);
             counters.add(Counter::StreamDuplicate, repeated as u64);
@@ -610,10 +607,12 @@ impl Engine {
             at += part.len() as i64;
         }
         let added = stream.held_bytes - held_before;
+        // Many small parts take more memory than their bytes.
+        let cost = added + (stream.held.len() - parts_before) * size_of::<Held>();
         counters.add(Counter::StreamHeld, added as u64);
-        // What the budget does not bear is given up by `advance`, which looks at `over_budget`.
-        if !self.budget.draw(added) {
-            stream.undrawn_bytes += added;
+        // What the budget does not bear is given up by `advance`, which looks at `undrawn_bytes`.
+        if !self.budget.draw(cost) {
+            stream.undrawn_bytes += cost;
         }
         self.note_holder(slot);
     }
@@ -681,8 +680,7 @@ impl Engine {
                     }
                     counters.count(Counter::HeldLimit);
                 }
-                stream.state = State::Open;
-                stream.next = start;
+                stream.open(start);
             }
             if start > stream.next {
                 let acknowledged = stream.acknowledged(start);
@@ -731,9 +729,10 @@ impl Engine {
             let len = held.range.len();
             stream.held_bytes -= len;
             counters.subtract(Counter::StreamHeld, len as u64);
-            let undrawn = stream.undrawn_bytes.min(len);
+            let cost = len + size_of::<Held>();
+            let undrawn = stream.undrawn_bytes.min(cost);
             stream.undrawn_bytes -= undrawn;
-            self.budget.give_back(len - undrawn);
+            self.budget.give_back(cost - undrawn);
             debug_assert_eq!(
                 held.start, stream.next,
                 "held ranges do not overlap what is delivered"
@@ -768,6 +767,14 @@ impl Engine {
     ) -> bool {
         let connection = self.slots[slot].as_mut().expect("a slot in use");
         let stream = &mut connection.streams[direction];
+        if stream.state == State::Starting
+            && let Some(first) = stream.held.front()
+        {
+            // Nothing earlier of a stream that was joined will come now: it begins.
+            let first = first.start;
+            stream.open(first);
+            return true;
+        }
         let start = stream.next;
         let end = match stream.held.front() {
             Some(held) if held.start <= offset => held.start,
@@ -839,7 +846,11 @@ impl Engine {
             counters.add(Counter::StreamDiscarded, segment.payload_len as u64);
             return Some(slot);
         };
-        let range = (!chunk.is_empty()).then(|| chunk.hold());
+        let range = if chunk.is_empty() {
+            Range::hole(0, Cause::SnapLength, *chunk.descriptor())
+        } else {
+            chunk.hold()
+        };
         connection.strays.push(Stray {
             direction,
             segment,
@@ -866,11 +877,7 @@ impl Engine {
         let connection = self.slots[slot].as_mut().expect("a slot in use");
         let mut strays = std::mem::take(&mut connection.strays).into_iter();
         while let Some(stray) = strays.next() {
-            let empty = Descriptor::default();
-            let chunk = stray
-                .range
-                .as_ref()
-                .map_or_else(|| Chunk::hole(0, Cause::SnapLength, &empty), Range::chunk);
+            let chunk = stray.range.chunk();
             match self.on_segment(slot, stray.direction, stray.segment, chunk, sink, counters) {
                 Some(same_or_next) => slot = same_or_next,
                 None => {
@@ -940,7 +947,7 @@ impl Engine {
         // The new incarnation begins with its earliest frame, which may be a stray one.
         let first = strays
             .iter()
-            .filter_map(|stray| Some(stray.range.as_ref()?.descriptor))
+            .map(|stray| stray.range.descriptor)
             .min_by_key(|first| first.ordinal);
         self.close(slot, sink, counters);
         let Some(slot) = self.slot(key, &first.unwrap_or(*descriptor), tags, sink, counters) else {
@@ -1047,11 +1054,15 @@ fn begins_anew(connection: &Connection, direction: usize, tcp: &TcpHeader) -> bo
         // The SYN is late: it belongs here if the stream goes on from it.
         (None, State::Starting | State::Open) => {
             let begin = stream.offset(tcp.sequence.wrapping_add(1));
-            let first = stream
-                .held
-                .front()
-                .map_or(stream.next, |held| held.start.min(stream.next));
-            !(first - SYN_LATE_MAX..=first).contains(&begin)
+            let held = stream.held.front().map_or(stream.next, |held| held.start);
+            let next = held.min(stream.next);
+            // No byte comes before the first one of the connection.
+            let first = if stream.state == State::Open {
+                stream.first
+            } else {
+                next
+            };
+            !(next - SYN_LATE_MAX..=first).contains(&begin)
         }
     }
 }
@@ -1065,10 +1076,7 @@ fn on_syn(connection: &mut Connection, direction: usize, tcp: &TcpHeader) {
         let first = tcp.sequence.wrapping_add(1);
         match stream.state {
             State::Unseen => stream.begin(first, State::Open),
-            State::Starting => {
-                stream.next = stream.offset(first);
-                stream.state = State::Open;
-            }
+            State::Starting => stream.open(stream.offset(first)),
             State::Open => {}
         }
         stream.isn = Some(tcp.sequence);

@@ -18,7 +18,8 @@
 //!
 //! A segment whose own acknowledgement covers data of the other direction that has not been
 //! delivered yet waits for that data in the same way, so that a protocol sees a call before its
-//! reply even if the tap did not.
+//! reply even if the tap did not. If it waits in vain, what is missing there, and acknowledged twice
+//! or followed by other data, becomes a hole before it.
 //!
 //! The engine takes time as an argument and touches no socket, thread or clock (rule 1).
 #![forbid(unsafe_code)]

@@ -64,6 +64,8 @@ pub(crate) struct Stream {
     pub(crate) begun: Moment,
     /// Sequence number of offset 0.
     base: u32,
+    /// Where delivery began.
+    pub(crate) first: i64,
     /// Everything before is delivered, as bytes or as holes.
     pub(crate) next: i64,
     pub(crate) held: VecDeque<Held>,
@@ -103,6 +105,12 @@ impl Stream {
         self.base = sequence;
         self.state = state;
         self.next = 0;
+    }
+
+    /// Begins delivery at an offset.
+    pub(crate) fn open(&mut self, first: i64) {
+        self.state = State::Open;
+        (self.first, self.next) = (first, first);
     }
 
     /// The offset of a sequence number: the one nearest to the next expected byte.

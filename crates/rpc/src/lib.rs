@@ -1,6 +1,6 @@
 //! ONC RPC (RFC 5531): records in a stream, headers, calls matched with replies.
 //!
-//! * [`xdr`]: one declarative description of a type gives its decoding and its encoding (RFC 4506).
+//! * [`mod@xdr`]: one declarative description of a type gives its decoding and its encoding (RFC 4506).
 //! * [`message`]: the headers of calls and replies, credentials, record marks.
 //! * [`record`]: one direction of a connection as a sequence of messages, also across holes, and how
 //!   the next header is found again when a record mark was lost (C7).

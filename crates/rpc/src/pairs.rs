@@ -13,6 +13,9 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
+/// Answered calls that may stay in the queue of the waiting ones before it is swept.
+const WAITING_SLACK: usize = 64;
+
 /// The calls and replies of a connection that still matter. `C` is the caller's note of a call, `R`
 /// of a reply that came before its call.
 #[derive(Debug)]
@@ -105,7 +108,7 @@ impl<C: Copy, R> Pairs<C, R> {
     /// Notes a call that now waits for its reply; returns the note of an answered one that it replaces.
     pub fn outstanding(&mut self, xid: u32, call: C, now: i64) -> Option<C> {
         let replaced = self.insert(xid, now, State::Outstanding(call));
-        self.waiting.push_back((xid, self.serial));
+        self.wait(xid);
         match replaced {
             Some(State::Answered { call, .. }) => Some(call),
             _ => None,
@@ -115,7 +118,7 @@ impl<C: Copy, R> Pairs<C, R> {
     /// Notes a reply whose call may still come.
     pub fn early(&mut self, xid: u32, reply: R, now: i64) {
         self.insert(xid, now, State::Early(reply));
-        self.waiting.push_back((xid, self.serial));
+        self.wait(xid);
     }
 
     /// What a reply belongs to.
@@ -235,6 +238,19 @@ impl<C: Copy, R> Pairs<C, R> {
         self.entries.is_empty()
     }
 
+    fn wait(&mut self, xid: u32) {
+        self.waiting.push_back((xid, self.serial));
+        // One call without reply keeps those behind it in the queue, also when they are answered.
+        if self.waiting.len() > 2 * self.entries.len() + WAITING_SLACK {
+            let entries = &self.entries;
+            self.waiting.retain(|(xid, serial)| {
+                entries.get(xid).is_some_and(|entry| {
+                    entry.serial == *serial && !matches!(entry.state, State::Answered { .. })
+                })
+            });
+        }
+    }
+
     fn insert(&mut self, xid: u32, since_ns: i64, state: State<C, R>) -> Option<State<C, R>> {
         self.serial += 1;
         self.entries
@@ -279,6 +295,19 @@ mod tests {
         );
         assert_eq!(pairs.expire(1), Some(Expired::Call(101)));
         assert!(pairs.is_empty());
+    }
+
+    #[test]
+    fn an_unanswered_call_does_not_keep_the_answered_ones_behind_it() {
+        let mut pairs: Pairs<u32, ()> = Pairs::new();
+        pairs.outstanding(0, 0, 0);
+        for xid in 1..10_000 {
+            pairs.outstanding(xid, xid, 1);
+            pairs.answered(xid, xid, 5);
+            pairs.evict_answered(16);
+        }
+        assert!(pairs.len() <= 18 && pairs.waiting.len() <= 2 * 18 + WAITING_SLACK + 1);
+        assert_eq!(pairs.expire(1), Some(Expired::Call(0)));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! *Fast* walks from mark to mark by length, also across a hole that lies inside a fragment of known
-//! length. *Slow* is entered only when a mark may be lost ([`crate::search`]). Only the head of a
+//! length. *Slow* is entered only when a mark may be lost (module `search`). Only the head of a
 //! message is held, as far as the [`MessageSink`] wants it; bulk data passes by in chunks.
 
 use lineside_account::{Budget, Counter, Counters, Lease};
@@ -119,6 +119,14 @@ pub trait MessageSink {
     fn on_end(&mut self, message: &Message, counters: &mut Counters);
     /// Whether a message of this kind with this xid would find its other half.
     fn agrees(&mut self, xid: u32, is_call: bool) -> bool;
+    /// An empty list, perhaps one that [`MessageSink::recycle`] was given, so that no message allocates.
+    fn spare(&mut self) -> Vec<Range> {
+        Vec::new()
+    }
+    /// A list that is not needed any more.
+    fn recycle(&mut self, ranges: Vec<Range>) {
+        drop(ranges);
+    }
 }
 
 /// One direction of a TCP connection.
@@ -141,7 +149,8 @@ pub struct Records {
     leased: usize,
 }
 
-type Pieces<'a> = SmallVec<[Piece<'a>; 8]>;
+/// A message's head before it is read, on the stack for 64 segments, which is a READDIRPLUS of 90 KiB.
+type Pieces<'a> = SmallVec<[Piece<'a>; 64]>;
 
 /// Why a message is none.
 struct NoMessage {
@@ -174,6 +183,8 @@ enum Stage {
     },
     Data,
     Rest,
+    /// Its head was released before it told what it is: the sink has not heard of it.
+    Unread,
 }
 
 impl Records {
@@ -243,7 +254,7 @@ impl Records {
     pub fn has_candidate(&self, xid: u32, is_call: bool) -> bool {
         self.search
             .as_ref()
-            .is_some_and(|search| search.find(xid, is_call).is_some())
+            .is_some_and(|search| search.contains(xid, is_call))
     }
 
     /// Nothing more will come.
@@ -403,7 +414,7 @@ impl Records {
         }
         counters.add(Counter::RpcBytes, part.len() as u64);
         match &mut open.stage {
-            Stage::Rest => {}
+            Stage::Rest | Stage::Unread => {}
             Stage::Data => {
                 if !part.is_empty() {
                     sink.on_data(part, counters);
@@ -418,6 +429,9 @@ impl Records {
                 let full = len > config.message_held_max_bytes;
                 if len < *need && !done && !full {
                     if !part.is_empty() {
+                        if held.capacity() == 0 {
+                            *held = sink.spare();
+                        }
                         held.push(part.hold());
                         *held_bytes = len;
                     }
@@ -450,9 +464,12 @@ impl Records {
                             Want::More(need) => need.max(len + 1),
                             _ => usize::MAX,
                         };
+                        if held.capacity() == 0 {
+                            held = sink.spare();
+                        }
                         held.push(part.hold());
                         Stage::Head {
-                            held,
+                            held: std::mem::take(&mut held),
                             held_bytes: len,
                             need,
                         }
@@ -468,6 +485,9 @@ impl Records {
                     }
                     Want::More(_) | Want::Whole | Want::End => Stage::Rest,
                 };
+                if held.capacity() > 0 {
+                    sink.recycle(held);
+                }
                 self.proven = true;
             }
         }
@@ -479,7 +499,7 @@ impl Records {
 
     fn end_message<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         if let Some(open) = self.message.take()
-            && !matches!(open.stage, Stage::Head { .. })
+            && !matches!(open.stage, Stage::Head { .. } | Stage::Unread)
         {
             sink.on_end(&open.message, counters);
         }
@@ -491,6 +511,9 @@ impl Records {
             return;
         };
         (open.message.ended, open.message.cut) = (false, true);
+        if matches!(open.stage, Stage::Unread) {
+            return;
+        }
         if let Stage::Head { held, .. } = &open.stage {
             let pieces: Pieces<'_> = held.iter().map(|range| range.chunk().piece()).collect();
             if open.message.len < 8 || !(self.proven || is_message(&pieces)) {
@@ -567,13 +590,19 @@ impl Records {
         }
     }
 
+    /// What is held, and what holding it takes: many small parts take more than their bytes.
     fn held_bytes(&self) -> usize {
-        let searched = self.search.as_ref().map_or(0, |search| search.held_bytes);
+        let searched = self
+            .search
+            .as_ref()
+            .map_or(0, |search| search.memory_bytes());
         let head = match &self.message {
             Some(Open {
-                stage: Stage::Head { held_bytes, .. },
+                stage: Stage::Head {
+                    held, held_bytes, ..
+                },
                 ..
-            }) => *held_bytes,
+            }) => held_bytes + held.len() * size_of::<Range>(),
             _ => 0,
         };
         searched + head
@@ -600,14 +629,34 @@ impl Records {
             match &self.search {
                 Some(search) if search.has_candidates() => self.decide(config, sink, counters),
                 Some(_) => return,
-                None => {
-                    self.cut_message(sink, counters);
-                    // Its remaining bytes pass by as those of a message that nobody wants.
-                    self.message = None;
-                    self.mode = Mode::Slow;
-                }
+                None => self.release_head(sink, counters),
             }
         }
+    }
+
+    /// Has a message read as far as it has come; the rest of it passes by.
+    fn release_head<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
+        let Some(open) = &mut self.message else {
+            return;
+        };
+        let Stage::Head { held, .. } = &mut open.stage else {
+            return;
+        };
+        let held = std::mem::take(held);
+        open.stage = Stage::Unread;
+        let pieces: Pieces<'_> = held.iter().map(|range| range.chunk().piece()).collect();
+        if open.message.len < 8 || !(self.proven || is_message(&pieces)) {
+            return;
+        }
+        open.stage = match sink.on_head(&open.message, &pieces, true, counters) {
+            Want::Refuse => return,
+            Want::Data(from) => {
+                pass_on(held.iter().map(Range::chunk), from, sink, counters);
+                Stage::Data
+            }
+            Want::More(_) | Want::Whole | Want::End => Stage::Rest,
+        };
+        self.proven = true;
     }
 
     fn accept<S: MessageSink>(

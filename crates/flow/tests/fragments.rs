@@ -1,0 +1,320 @@
+//! Fragments of IPv4 and IPv6 packets in any order, with any of them repeated, late or missing.
+
+use std::net::IpAddr;
+
+use lineside_account::{Budget, Counter, Counters};
+use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
+use lineside_frame::{Cause, Chunk, Descriptor, Frame, LinkType};
+use lineside_time::Random;
+use lineside_wire::build::{FrameBuilder, TcpFields};
+use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags};
+use proptest::prelude::*;
+
+const PORTS: (u16, u16) = (700, 2049);
+/// Of the header that lies in the first fragment.
+const UDP_HEADER_LEN: usize = 8;
+
+fn builder(ipv6: bool, identification: u32) -> FrameBuilder {
+    let (source, destination): (IpAddr, IpAddr) = if ipv6 {
+        (
+            [0xfd00, 0, 0, 0, 0, 0, 0, 1].into(),
+            [0xfd00, 0, 0, 0, 0, 0, 0, 2].into(),
+        )
+    } else {
+        ([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
+    };
+    FrameBuilder::new(source, destination).with_identification(identification)
+}
+
+/// A datagram of random bytes, and the frames of its fragments with what each carries of it.
+struct Packet {
+    payload: Vec<u8>,
+    frames: Vec<(Vec<u8>, std::ops::Range<usize>)>,
+}
+
+fn packet(ipv6: bool, identification: u32, len: usize, fragment_len: usize, seed: u64) -> Packet {
+    let mut payload = vec![0; len];
+    Random::new(seed).fill(&mut payload);
+    let builder = builder(ipv6, identification);
+    let datagram = builder.udp_datagram(PORTS.0, PORTS.1, &payload);
+    let step = (fragment_len & !7).max(8);
+    let frames = builder.fragments(PROTOCOL_UDP, &datagram, fragment_len);
+    let places = (0..).map(|index| index * step..((index + 1) * step).min(datagram.len()));
+    Packet {
+        payload,
+        frames: frames.into_iter().zip(places).collect(),
+    }
+}
+
+#[derive(Default)]
+struct Recorder {
+    /// Each datagram: its bytes, and which of them were there.
+    datagrams: Vec<(Vec<u8>, Vec<bool>)>,
+    stream: Vec<u8>,
+}
+
+impl StreamSink for Recorder {
+    fn on_open(&mut self, _: usize, _: &Connection) {}
+
+    fn on_stream(&mut self, _: usize, _: usize, _: bool, chunk: Chunk<'_>, _: &mut Counters) {
+        self.stream.extend_from_slice(chunk.bytes());
+    }
+
+    fn on_datagram(&mut self, _: usize, _: usize, chunks: &[Chunk<'_>], _: &mut Counters) {
+        let (mut bytes, mut present) = (Vec::new(), Vec::new());
+        for chunk in chunks {
+            assert_ne!(chunk.missing(), Some(Cause::GivenUp));
+            bytes.extend_from_slice(chunk.bytes());
+            present.resize(present.len() + chunk.len(), chunk.missing().is_none());
+            bytes.resize(present.len(), 0);
+        }
+        self.datagrams.push((bytes, present));
+    }
+
+    fn on_loss(&mut self, _: usize, _: &Connection, _: usize, _: i64, _: Chunk<'_>) {}
+    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}
+    fn on_close(&mut self, _: usize, _: &Connection, _: &mut Counters) {}
+}
+
+struct Tap {
+    engine: Engine,
+    counters: Counters,
+    budget: Budget,
+    sink: Recorder,
+    frames: u64,
+}
+
+impl Tap {
+    fn new(config: Config, budget: usize) -> Self {
+        let budget = Budget::new(budget);
+        Self {
+            engine: Engine::new(config, &budget),
+            counters: Counters::new(),
+            budget,
+            sink: Recorder::default(),
+            frames: 0,
+        }
+    }
+
+    fn see(&mut self, stamp_ns: i64, frame: &[u8], kept: usize) {
+        self.frames += 1;
+        let descriptor = Descriptor {
+            stamp_ns: Some(stamp_ns),
+            wire_len: frame.len() as u32,
+            link_type: LinkType::ETHERNET,
+            number: self.frames,
+            ordinal: self.frames,
+            ..Descriptor::default()
+        };
+        let kept = Frame::copied(&frame[..kept.min(frame.len())], descriptor).share();
+        let dissected = lineside_wire::dissect(1, kept.bytes(), frame.len());
+        self.counters.count(Counter::FramesReceived);
+        let (sink, counters) = (&mut self.sink, &mut self.counters);
+        let taken = self
+            .engine
+            .on_frame(stamp_ns, &kept, &dissected, sink, counters);
+        counters.count(taken.outcome);
+        if self.frames.is_multiple_of(3) {
+            self.engine.spill(counters);
+        }
+    }
+
+    fn finish(mut self) -> (Recorder, Counters) {
+        self.engine.finish(&mut self.sink, &mut self.counters);
+        assert_eq!(self.counters.broken_identity(), None);
+        drop(self.engine);
+        assert_eq!(self.budget.used_bytes(), 0);
+        (self.sink, self.counters)
+    }
+}
+
+fn shuffle<T>(items: &mut [T], random: &mut Random) {
+    for at in (1..items.len()).rev() {
+        items.swap(at, random.below(at as u64 + 1) as usize);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        max_global_rejects: 100_000,
+        ..ProptestConfig::default()
+    })]
+
+    /// Any order, any repetition: the datagram is delivered whole, and once.
+    #[test]
+    fn all_fragments_make_the_datagram(
+        seed: u64, ipv6: bool, len in 100..6000usize, fragment_len in 16..1400usize, repeats in 0..3usize,
+    ) {
+        let packet = packet(ipv6, 7, len, fragment_len, seed);
+        let mut random = Random::new(seed);
+        let mut order: Vec<usize> = (0..packet.frames.len()).collect();
+        shuffle(&mut order, &mut random);
+        // Copies of one that is not the last to come: behind that the identification is free again.
+        for _ in 0..repeats * usize::from(order.len() > 1) {
+            let which = random.below(order.len() as u64 - 1) as usize;
+            let at = which + random.below((order.len() - which - 1) as u64) as usize;
+            order.insert(at, order[which]);
+        }
+        let mut tap = Tap::new(Config::default(), 64 << 20);
+        for &index in &order {
+            tap.see(0, &packet.frames[index].0, usize::MAX);
+        }
+        prop_assert_eq!(&tap.sink.datagrams, &[(packet.payload.clone(), vec![true; len])]);
+        let (sink, counters) = tap.finish();
+        prop_assert_eq!(sink.datagrams.len(), 1);
+        let fragmented = packet.frames.len() > 1;
+        prop_assert_eq!(counters.value(Counter::DatagramsWhole), u64::from(fragmented));
+        prop_assert_eq!(counters.value(Counter::DatagramsIncomplete), 0);
+    }
+
+    /// Some never come: what came of it is delivered with holes up to the end that
+    /// the UDP header tells, unless that is missing too. The next
+    /// packet of the same identification is not mixed up with it.
+    #[test]
+    fn missing_fragments_are_holes(
+        seed: u64, ipv6: bool, len in 100..6000usize, fragment_len in 16..1400usize, missing in 0.0..1.0f64,
+        again: bool,
+    ) {
+        let first = packet(ipv6, 9, len, fragment_len, seed);
+        prop_assume!(first.frames.len() > 1);
+        let mut random = Random::new(seed);
+        let mut seen: Vec<usize> =
+            (0..first.frames.len()).filter(|_| !random.chance(missing)).collect();
+        prop_assume!(!seen.is_empty() && seen.len() < first.frames.len());
+        let mut covered = vec![false; UDP_HEADER_LEN + len];
+        for &index in &seen {
+            covered[first.frames[index].1.clone()].fill(true);
+        }
+        let has_ports = seen[0] == 0;
+        shuffle(&mut seen, &mut random);
+        let mut tap = Tap::new(Config::default(), 64 << 20);
+        for &index in &seen {
+            tap.see(0, &first.frames[index].0, usize::MAX);
+        }
+        prop_assert_eq!(tap.sink.datagrams.len(), 0, "more may come");
+        let second = packet(ipv6, 9, len, fragment_len, !seed);
+        if again {
+            // It begins with a fragment that contradicts what is held.
+            let begin = seen[0];
+            let rest = (0..second.frames.len()).filter(|&index| index != begin);
+            for index in [begin].into_iter().chain(rest) {
+                tap.see(1, &second.frames[index].0, usize::MAX);
+            }
+        }
+        let (sink, counters) = tap.finish();
+        let mut datagrams = sink.datagrams.iter();
+        if has_ports {
+            let (bytes, present) = datagrams.next().expect("what came of the first");
+            prop_assert_eq!(&present[..], &covered[UDP_HEADER_LEN..]);
+            for (at, _) in present.iter().enumerate().filter(|(_, present)| **present) {
+                prop_assert_eq!(bytes[at], first.payload[at]);
+            }
+        }
+        if again {
+            prop_assert_eq!(datagrams.next(), Some(&(second.payload.clone(), vec![true; len])));
+        }
+        prop_assert_eq!(datagrams.next(), None);
+        prop_assert_eq!(counters.value(Counter::DatagramsIncomplete), 1);
+    }
+
+    /// A snap length leaves of each fragment its beginning.
+    #[test]
+    fn cut_fragments_have_holes(seed: u64, ipv6: bool, len in 200..3000usize, kept in 0..400usize) {
+        let packet = packet(ipv6, 11, len, 400, seed);
+        prop_assume!(packet.frames.len() > 1);
+        let mut tap = Tap::new(Config::default(), 64 << 20);
+        let header_len = packet.frames[0].0.len() - packet.frames[0].1.len();
+        // The ports have to be there.
+        let kept = kept.max(UDP_HEADER_LEN);
+        for (frame, _) in &packet.frames {
+            tap.see(0, frame, header_len + kept);
+        }
+        let (sink, _) = tap.finish();
+        let mut covered = vec![false; UDP_HEADER_LEN + len];
+        for (_, place) in &packet.frames {
+            covered[place.start..place.end.min(place.start + kept)].fill(true);
+        }
+        prop_assert_eq!(sink.datagrams.len(), 1);
+        prop_assert_eq!(&sink.datagrams[0].1[..], &covered[UDP_HEADER_LEN..]);
+    }
+
+    /// Bounds in bytes and memory: what does not fit is given up and counted.
+    #[test]
+    fn bounds_hold(seed: u64, held_max in 0..9000usize, spare in 0..9000usize) {
+        let config = Config { fragments_held_max_bytes: held_max, ..Config::default() };
+        let mut tap = Tap::new(config, 4096 + spare);
+        let mut frames: Vec<Vec<u8>> = (0..40)
+            .flat_map(|id| packet(false, id, 900, 300, seed ^ u64::from(id)).frames)
+            .map(|(frame, _)| frame)
+            .collect();
+        shuffle(&mut frames, &mut Random::new(seed));
+        for frame in &frames {
+            tap.see(0, frame, usize::MAX);
+        }
+        prop_assert!(tap.budget.peak_bytes() <= 4096 + spare);
+        let (sink, counters) = tap.finish();
+        prop_assert!(sink.datagrams.len() <= 40);
+        let ended = counters.value(Counter::DatagramsWhole) + counters.value(Counter::DatagramsIncomplete);
+        prop_assert!(ended >= 40, "each has its end");
+        let limited = held_max < 300 || spare < 300;
+        prop_assert!(!limited || counters.value(Counter::FragmentsLimit) > 0);
+    }
+}
+
+#[test]
+fn a_packet_that_waits_for_too_long_is_given_up_before_its_rest() {
+    let timeout = Config::default().fragment_timeout_ns;
+    for (rest_at, datagrams) in [(timeout, 1), (timeout + 1, 2)] {
+        let packet = packet(false, 3, 500, 304, 1);
+        let mut tap = Tap::new(Config::default(), 1 << 20);
+        tap.see(0, &packet.frames[0].0, usize::MAX);
+        // The rest comes in the same burst, so that no timer runs between.
+        tap.see(rest_at, &packet.frames[0].0, usize::MAX);
+        tap.see(rest_at, &packet.frames[1].0, usize::MAX);
+        let (sink, counters) = tap.finish();
+        assert_eq!(
+            sink.datagrams.len(),
+            datagrams,
+            "the rest {rest_at} ns later"
+        );
+        assert_eq!(counters.value(Counter::DatagramsWhole), 1);
+    }
+}
+
+#[test]
+fn a_fragmented_segment_is_a_part_of_its_stream() {
+    for ipv6 in [false, true] {
+        let builder = builder(ipv6, 5);
+        let fields = |sequence| TcpFields {
+            source_port: 700,
+            destination_port: 2049,
+            sequence,
+            flags: TcpFlags::ACK,
+            ..TcpFields::default()
+        };
+        let mut bytes = vec![0; 3000];
+        Random::new(8).fill(&mut bytes);
+        let mut tap = Tap::new(Config::default(), 1 << 20);
+        tap.see(
+            0,
+            &builder.tcp(
+                &TcpFields {
+                    flags: TcpFlags::SYN,
+                    ..fields(99)
+                },
+                b"",
+            ),
+            usize::MAX,
+        );
+        let segment = builder.tcp_segment(&fields(100), &bytes[..2000]);
+        let mut frames = builder.fragments(PROTOCOL_TCP, &segment, 600);
+        frames.reverse();
+        for frame in frames {
+            tap.see(0, &frame, usize::MAX);
+        }
+        tap.see(0, &builder.tcp(&fields(2100), &bytes[2000..]), usize::MAX);
+        let (sink, _) = tap.finish();
+        assert!(sink.stream == bytes);
+    }
+}
