@@ -1,0 +1,300 @@
+//! Seeded mutants of captures: whatever a tap, a disk or an attacker did to them, nothing panics,
+//! memory stays inside the budget, the identities of rule 5 hold, and the same bytes give the same rows.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use lineside_testkit::capture::{self, Frame};
+use lineside_testkit::mangle::{Harm, mangle};
+use lineside_time::Random;
+
+use crate::targets::path::{Setup, capture as run};
+
+/// Mutants in an ordinary run; `LINESIDE_MUTANTS=10000` for a long one, `LINESIDE_MUTANT=7` for one alone.
+const MUTANTS: u64 = 1000;
+/// Larger captures would spend the time on decompression.
+const CAPTURE_LEN_MAX: usize = 8 << 20;
+/// Frames of a mutant: a window of a larger capture.
+const FRAMES_MAX: u64 = 2000;
+/// Captures of which a mutant may be a cut at any offset.
+const CUT_LEN_MAX: usize = 3000;
+
+struct Original {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    /// None if the file is cut or damaged as it is.
+    frames: Vec<Frame>,
+}
+
+struct Mutant {
+    what: String,
+    files: Vec<Arc<[u8]>>,
+    choices: [u8; 3],
+}
+
+#[test]
+fn mutants_do_no_harm() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let originals = originals();
+    if let Some(seed) = number("LINESIDE_MUTANT") {
+        let mutant = mutant(&originals, seed);
+        println!("{} {:?}", mutant.what, mutant.choices);
+        assert_eq!(check(&mutant).err(), None);
+        return;
+    }
+    let count = number("LINESIDE_MUTANTS").unwrap_or(MUTANTS);
+    survive(count, |seed| mutant(&originals, seed));
+}
+
+#[test]
+fn small_captures_cut_at_every_offset_do_no_harm() {
+    let mut originals = originals();
+    // Of a large one, the first frames as a file.
+    for original in &mut originals {
+        if original.bytes.len() > CUT_LEN_MAX {
+            let mut kept = original.frames.len();
+            while kept > 0 && capture::write(&original.frames[..kept]).len() > CUT_LEN_MAX {
+                kept = kept.min(100) / 2;
+            }
+            original.bytes = capture::write(&original.frames[..kept]);
+        }
+    }
+    let ends: Vec<u64> = originals
+        .iter()
+        .scan(0, |end, original| {
+            *end += original.bytes.len() as u64;
+            Some(*end)
+        })
+        .collect();
+    // All offsets of all small captures are many: a few strides apart, beginning anywhere.
+    let stride = 1 + ends.last().copied().unwrap_or(0) / 4000;
+    survive(ends.last().copied().unwrap_or(0) / stride, |number| {
+        let place = number * stride + number % stride;
+        let at = ends
+            .partition_point(|&end| end <= place)
+            .min(ends.len() - 1);
+        let original = &originals[at];
+        let len = (place + original.bytes.len() as u64 - ends[at]) as usize;
+        Mutant {
+            what: format!("{} cut at {len}", original.path.display()),
+            files: vec![original.bytes[..len].into()],
+            choices: [0; 3],
+        }
+    });
+}
+
+/// The captures beside the repository, or else the example in it.
+fn originals() -> Vec<Original> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["own", "public"].map(|part| repository.join("../shared/traces").join(part));
+    let mut paths: Vec<PathBuf> = folders.iter().flat_map(|folder| files(folder)).collect();
+    if paths.is_empty() {
+        println!("SKIP: mutants of ../shared/traces, which is not there: only of examples/");
+    }
+    paths.extend(files(&repository.join("examples")));
+    paths.sort();
+    let original = |path: PathBuf| {
+        let is_small = path.metadata().is_ok_and(|facts| facts.len() < 1 << 20);
+        let bytes = is_small.then(|| capture::bytes(&path))?.ok()?;
+        let is_capture = bytes.len() > 24 && path.extension().is_some_and(|name| name != "md");
+        let frames = capture::read(&path).unwrap_or_default();
+        (is_capture && bytes.len() <= CAPTURE_LEN_MAX).then_some(Original {
+            path,
+            bytes,
+            frames,
+        })
+    };
+    let originals: Vec<Original> = paths.into_iter().filter_map(original).collect();
+    assert!(!originals.is_empty(), "there is nothing to change");
+    originals
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder);
+    entries.map_or_else(
+        |_| Vec::new(),
+        |entries| {
+            entries
+                .map(|entry| entry.expect("an entry").path())
+                .collect()
+        },
+    )
+}
+
+/// The mutant of this number: always the same.
+fn mutant(originals: &[Original], seed: u64) -> Mutant {
+    let mut random = Random::new(seed);
+    // One in four has two inputs, which are merged.
+    let count = if random.chance(0.25) { 2 } else { 1 };
+    let (mut files, mut names) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let original = &originals[random.below(originals.len() as u64) as usize];
+        let mut bytes = match &original.frames[..] {
+            frames @ [_, ..] if random.chance(0.8) => frame_level(frames, &mut random),
+            _ => original.bytes.clone(),
+        };
+        if bytes.len() as u64 > 1000 * FRAMES_MAX {
+            bytes.truncate(random.below(1000 * FRAMES_MAX) as usize);
+        }
+        if random.chance(0.3) {
+            let share = 0.0001 * f64::powf(200.0, random.below(1000) as f64 / 1000.0);
+            change_bytes(&mut bytes, share, &mut random);
+        }
+        if random.chance(0.1) {
+            bytes.truncate(random.below(bytes.len() as u64 + 1) as usize);
+        }
+        names.push(original.path.display().to_string());
+        files.push(bytes.into());
+    }
+    let mut choice = || {
+        if random.chance(0.5) {
+            0
+        } else {
+            random.bits() as u8
+        }
+    };
+    Mutant {
+        what: format!("seed {seed}, {}", names.join(" and ")),
+        files,
+        choices: [choice(), choice(), choice()],
+    }
+}
+
+/// What an imperfect tap would have recorded, and frames with changed bytes: as a file that is whole.
+fn frame_level(frames: &[Frame], random: &mut Random) -> Vec<u8> {
+    let len = (frames.len() as u64).min(FRAMES_MAX);
+    let start = random.below(frames.len() as u64 - len + 1) as usize;
+    let window = &frames[start..start + len as usize];
+    let harm = Harm {
+        seed: random.bits(),
+        late_start: if random.chance(0.2) {
+            random.below(len) as usize
+        } else {
+            0
+        },
+        drop: [0.0, 0.01, 0.1, 0.4][random.below(4) as usize],
+        burst: 1 + random.below(10) as usize,
+        duplicate: [0.0, 0.02, 0.3][random.below(3) as usize],
+        late: [0.0, 0.05, 0.5][random.below(3) as usize],
+        depth: 1 + random.below(60) as usize,
+        snap: if random.chance(0.2) {
+            random.below(300) as usize
+        } else {
+            usize::MAX
+        },
+        corrupt: [0.0, 0.02, 0.3][random.below(3) as usize],
+    };
+    let mut frames = mangle(window, &harm).frames;
+    if random.chance(0.3) {
+        // Headers most of all: there a byte changes what follows.
+        for frame in &mut frames {
+            if random.chance(0.2) {
+                let end = frame.bytes.len().min(160);
+                change_bytes(&mut frame.bytes[..end], 0.02, random);
+            }
+        }
+    }
+    if random.chance(0.1) {
+        // Clocks that jump, and frames without a stamp in all but name.
+        for frame in &mut frames {
+            if random.chance(0.05) {
+                let bits = random.below(48);
+                let by = random.below(1 << bits) as i64;
+                let by = if random.chance(0.5) { by } else { -by };
+                frame.stamp_ns = frame.stamp_ns.map(|stamp| (stamp + by).max(0));
+            }
+        }
+    }
+    capture::write(&frames)
+}
+
+/// Changes about this share of the bytes, at least one.
+fn change_bytes(bytes: &mut [u8], share: f64, random: &mut Random) {
+    let count = 1 + (bytes.len() as f64 * share) as u64;
+    for _ in 0..count.min(bytes.len() as u64) {
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] = match random.below(5) {
+            0 => 0,
+            1 => 0xff,
+            2 => bytes[at] ^ 1 << random.below(8),
+            3 => bytes[at].wrapping_add(1),
+            _ => random.bits() as u8,
+        };
+    }
+}
+
+/// Runs each of `count` mutants twice, on all cores.
+fn survive(count: u64, mutant: impl Fn(u64) -> Mutant + Sync) {
+    let (next, operations) = (AtomicU64::new(0), AtomicU64::new(0));
+    let failures = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            let mutant = mutant(number);
+            let outcome = catch_unwind(AssertUnwindSafe(|| check(&mutant)));
+            let failure = match outcome {
+                Ok(Ok(seen)) => {
+                    operations.fetch_add(seen as u64, Ordering::Relaxed);
+                    continue;
+                }
+                Ok(Err(failure)) => failure,
+                Err(_) => "panicked, see above".to_owned(),
+            };
+            let mut failures = failures.lock().expect("no panic here");
+            failures.push(format!(
+                "{}: {failure} (choices {:?})",
+                mutant.what, mutant.choices
+            ));
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    let failures = failures.into_inner().expect("no panic here");
+    assert!(
+        failures.is_empty(),
+        "{} of {count}\n{}",
+        failures.len(),
+        failures[..failures.len().min(10)].join("\n")
+    );
+    let operations = operations.into_inner();
+    println!("{count} mutants, {operations} operations");
+    assert!(operations > count, "hardly anything was left to find");
+}
+
+/// What is wrong with a mutant, or how many operations were in it.
+fn check(mutant: &Mutant) -> Result<usize, String> {
+    let setup = Setup::new(mutant.choices);
+    let first = run(&mutant.files, &setup);
+    if let Some(fault) = first.fault {
+        return Err(fault);
+    }
+    // Once more: the same way if a bound was reached, else by other reads, bursts and blocks.
+    let is_limited = first.is_limited();
+    let again = if is_limited {
+        setup
+    } else {
+        Setup {
+            read_len: if setup.read_len == usize::MAX {
+                1000
+            } else {
+                usize::MAX
+            },
+            budget_bytes: 32 << 20,
+            ..setup
+        }
+    };
+    let second = run(&mutant.files, &again);
+    match second.fault {
+        Some(fault) => Err(format!("the second time: {fault}")),
+        // With other bursts, a table may be full that was not the first time.
+        None if second.hash != first.hash && second.is_limited() == is_limited => {
+            Err("other rows the second time".to_owned())
+        }
+        None => Ok(first.operations),
+    }
+}

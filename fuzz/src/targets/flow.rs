@@ -1,0 +1,304 @@
+//! Streams: the flow engine fed with any segments. What it delivers has to be gapless, in order and
+//! from the right place of a frame that was given to it.
+
+use std::net::Ipv4Addr;
+
+use lineside_account::{Budget, Counter, Counters, Kind};
+use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
+use lineside_frame::{Cause, Chunk, Descriptor, Frame};
+use lineside_wire::{
+    Dissected, Fragment, HeaderChecksum, Ip, PROTOCOL_TCP, Tags, TcpFlags, TcpHeader,
+};
+
+use super::Bytes;
+
+/// A TCP header as it is put into the frames: the engine is given the parsed one, too.
+const HEADER_LEN: usize = 20;
+
+/// Segments of eight bytes of choices each; two bytes of choices for all end the input.
+pub(crate) fn run(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let (choice, begin) = (bytes.last(), bytes.last());
+    let bit = |bit: u8| choice & (1 << bit) != 0;
+    let mut config = Config {
+        interval_ns: 1_000_000_000,
+        ..Config::default()
+    };
+    if bit(0) {
+        config.late_segments = 3;
+    }
+    if bit(1) {
+        config.flow_held_max_bytes = 500;
+    }
+    if bit(2) {
+        config.connections_max = 1;
+    }
+    if bit(3) {
+        config.idle_timeout_ns = 1_000_000_000;
+    }
+    let budget = Budget::new(if bit(4) { 9_000 } else { 1 << 20 });
+    let mut engine = Engine::new(config, &budget);
+    let mut counters = Counters::new();
+    let mut sink = Streams::default();
+    // Where each direction of each of two connections is; near the wrap-around, if so chosen.
+    let base = u32::from(begin) << 24 | if begin & 1 == 0 { 0 } else { 0x00ff_ff00 };
+    let mut next = [[base, base.wrapping_mul(3)]; 2];
+    let mut now = 0;
+    while !bytes.is_empty() {
+        let (flags, kind) = (bytes.u8(), bytes.u8());
+        let (step, acknowledged) = (bytes.u8() as i8, bytes.u8() as i8);
+        let (len, time) = (usize::from(bytes.u16()) % 3000, bytes.u8());
+        let (connection, direction) = (usize::from(kind & 1), usize::from(kind >> 1 & 1));
+        let scale = match kind >> 2 & 3 {
+            0 => 0,
+            1 => 1,
+            2 => 500,
+            // Beyond what can be a gap.
+            _ => 10 << 20,
+        };
+        let sequence = next[connection][direction].wrapping_add((i32::from(step) * scale) as u32);
+        let acknowledgement =
+            next[connection][1 - direction].wrapping_add((i32::from(acknowledged) * 100) as u32);
+        let snapped = if kind & 0x20 == 0 { 0 } else { len / 2 };
+        now += if kind & 0x40 == 0 {
+            i64::from(time) * 10_000
+        } else {
+            i64::from(time) * 1_000_000_000
+        };
+        let header = TcpHeader {
+            source_port: 700 + direction as u16,
+            destination_port: 701 - direction as u16,
+            sequence,
+            acknowledgement,
+            flags: TcpFlags(flags),
+            window: 1000,
+            header_len: HEADER_LEN,
+            payload: HEADER_LEN,
+            payload_len: len,
+            kept: len - snapped,
+            checksum_offloaded: false,
+        };
+        sink.segment(
+            &mut engine,
+            now,
+            connection,
+            header,
+            kind & 0x80 != 0,
+            &mut counters,
+        );
+        if kind & 0x10 == 0 {
+            let end = sequence.wrapping_add(len as u32 + u32::from(flags >> 1 & 1));
+            next[connection][direction] = end;
+        }
+        if time & 1 != 0 {
+            engine.on_timer(now, &mut sink, &mut counters);
+        }
+        if time & 6 == 6 {
+            engine.spill(&mut counters);
+        }
+        assert_eq!(counters.value(Counter::StreamDelivered), sink.delivered);
+        assert_eq!(counters.value(Counter::StreamLost), sink.lost);
+    }
+    engine.finish(&mut sink, &mut counters);
+    assert_eq!(counters.broken_identity(), None);
+    assert_eq!(counters.value(Counter::StreamDelivered), sink.delivered);
+    assert_eq!(counters.value(Counter::StreamLost), sink.lost);
+    assert_eq!(counters.value(Counter::StreamHeld), 0);
+    assert_eq!(
+        sink.places,
+        [const { None }; 8],
+        "every connection is closed"
+    );
+    assert_eq!(budget.used_bytes(), 0);
+    assert!(counters.sum(Kind::Limit) > 0 || counters.value(Counter::DroppedConnections) == 0);
+}
+
+/// Follows the streams.
+#[derive(Default)]
+struct Streams {
+    /// Of each frame, by its ordinal: the sequence number of its first payload byte.
+    sequences: Vec<u32>,
+    /// By connection: the next byte's sequence number and offset of each direction, once one was seen.
+    places: [Option<[Place; 2]>; 8],
+    delivered: u64,
+    lost: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Place {
+    sequence: Option<u32>,
+    offset: Option<i64>,
+}
+
+impl Streams {
+    /// Gives a segment to the engine, whole or in two fragments.
+    fn segment(
+        &mut self,
+        engine: &mut Engine,
+        now: i64,
+        connection: usize,
+        tcp: TcpHeader,
+        in_fragments: bool,
+        counters: &mut Counters,
+    ) {
+        let mut bytes = vec![0; HEADER_LEN];
+        bytes[..2].copy_from_slice(&tcp.source_port.to_be_bytes());
+        bytes[2..4].copy_from_slice(&tcp.destination_port.to_be_bytes());
+        bytes[4..8].copy_from_slice(&tcp.sequence.to_be_bytes());
+        bytes[8..12].copy_from_slice(&tcp.acknowledgement.to_be_bytes());
+        (bytes[12], bytes[13]) = ((HEADER_LEN as u8 / 4) << 4, tcp.flags.0);
+        let syn = u32::from(tcp.flags.contains(TcpFlags::SYN));
+        let first = tcp.sequence.wrapping_add(syn);
+        let content = |at: usize| byte(first.wrapping_add(at as u32));
+        bytes.extend((0..tcp.kept).map(content));
+        let address = |host: u16| Ipv4Addr::new(10, 0, connection as u8, host as u8).into();
+        let ip = Ip {
+            source: address(tcp.source_port),
+            destination: address(tcp.destination_port),
+            protocol: PROTOCOL_TCP,
+            hop_count: 64,
+            payload: 0,
+            payload_len: HEADER_LEN + tcp.payload_len,
+            kept: bytes.len(),
+            tags: Tags::default(),
+            checksum: HeaderChecksum::Right,
+        };
+        if !in_fragments {
+            let dissected = Dissected::Tcp(ip, tcp);
+            return self.frame(engine, now, &bytes, first, &dissected, counters);
+        }
+        // The first fragment has the header and at most 40 bytes; the other one may come first.
+        let border = (bytes.len() / 8 * 8).min(64);
+        let identification = self.sequences.len() as u32;
+        let mut parts = [(0, border), (border, HEADER_LEN + tcp.payload_len)];
+        if tcp.payload_len % 2 == 1 {
+            parts.reverse();
+        }
+        for (start, end) in parts {
+            let part = &bytes[start.min(bytes.len())..end.min(bytes.len())];
+            let ip = Ip {
+                payload_len: end - start,
+                kept: part.len(),
+                ..ip
+            };
+            let fragment = Fragment {
+                identification,
+                offset: start,
+                more: start == 0,
+                protocol: PROTOCOL_TCP,
+            };
+            let sequence = first.wrapping_add((start as u32).wrapping_sub(HEADER_LEN as u32));
+            let dissected = Dissected::Fragment(ip, fragment);
+            self.frame(engine, now, part, sequence, &dissected, counters);
+        }
+    }
+
+    /// `sequence` is that of the frame's first byte, or of the byte behind the header of a whole segment.
+    fn frame(
+        &mut self,
+        engine: &mut Engine,
+        now: i64,
+        bytes: &[u8],
+        sequence: u32,
+        dissected: &Dissected,
+        counters: &mut Counters,
+    ) {
+        let header_len = match dissected {
+            Dissected::Tcp(..) => HEADER_LEN as u32,
+            _ => 0,
+        };
+        self.sequences.push(sequence.wrapping_sub(header_len));
+        let descriptor = Descriptor {
+            stamp_ns: Some(now),
+            wire_len: bytes.len() as u32,
+            number: self.sequences.len() as u64,
+            ordinal: self.sequences.len() as u64,
+            ..Descriptor::default()
+        };
+        let frame = Frame::copied(bytes, descriptor).share();
+        counters.count(Counter::FramesReceived);
+        let taken = engine.on_frame(now, &frame, dissected, self, counters);
+        counters.count(taken.outcome);
+    }
+
+    fn place(&mut self, connection: usize, direction: usize) -> &mut Place {
+        &mut self.places[connection]
+            .as_mut()
+            .expect("an open connection")[direction]
+    }
+}
+
+/// The byte that has this sequence number.
+fn byte(sequence: u32) -> u8 {
+    (sequence ^ sequence >> 8 ^ sequence >> 16 ^ sequence >> 24) as u8
+}
+
+impl StreamSink for Streams {
+    fn on_open(&mut self, connection: usize, _: &Connection) {
+        assert_eq!(self.places[connection], None, "the slot is in use");
+        self.places[connection] = Some([Place::default(); 2]);
+    }
+
+    fn on_stream(
+        &mut self,
+        connection: usize,
+        direction: usize,
+        after_syn: bool,
+        chunk: Chunk<'_>,
+        _: &mut Counters,
+    ) {
+        assert!(!chunk.is_empty());
+        let first = self.sequences[chunk.descriptor().ordinal as usize - 1]
+            .wrapping_add(chunk.offset_in_frame() as u32);
+        let place = self.place(connection, direction);
+        assert!(
+            !after_syn || place.sequence.is_none(),
+            "bytes before the first"
+        );
+        if chunk.missing().is_some() {
+            if let Some(sequence) = &mut place.sequence {
+                *sequence = sequence.wrapping_add(chunk.len() as u32);
+            }
+            self.lost += chunk.len() as u64;
+            return;
+        }
+        if let Some(expected) = place.sequence {
+            assert_eq!(first, expected, "what is delivered has gaps or comes twice");
+        }
+        place.sequence = Some(first.wrapping_add(chunk.len() as u32));
+        for (at, &found) in chunk.bytes().iter().enumerate() {
+            assert_eq!(found, byte(first.wrapping_add(at as u32)));
+        }
+        self.delivered += chunk.len() as u64;
+    }
+
+    fn on_datagram(&mut self, _: usize, _: usize, _: &[Chunk<'_>], _: &mut Counters) {
+        unreachable!("there is no UDP");
+    }
+
+    fn on_loss(
+        &mut self,
+        connection: usize,
+        _: &Connection,
+        direction: usize,
+        offset: i64,
+        hole: Chunk<'_>,
+    ) {
+        assert!(matches!(
+            hole.missing(),
+            Some(Cause::NotSeen | Cause::SnapLength | Cause::GivenUp)
+        ));
+        let place = self.place(connection, direction);
+        assert!(
+            place.offset.is_none_or(|before| before <= offset),
+            "holes in order"
+        );
+        place.offset = Some(offset + hole.len() as i64);
+    }
+
+    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}
+
+    fn on_close(&mut self, connection: usize, _: &Connection, _: &mut Counters) {
+        assert!(self.places[connection].take().is_some(), "closed twice");
+    }
+}

@@ -1,0 +1,115 @@
+//! Frames: dissection of any bytes, and IP fragments put together again.
+
+use lineside_account::{Budget, Counter, Counters};
+use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
+use lineside_frame::{Chunk, Descriptor, Frame, LinkType};
+use lineside_wire::{Dissected, dissect};
+
+use super::Bytes;
+
+/// The link types that are known, and one that is not.
+const LINK_TYPES: [u16; 11] = [1, 113, 276, 0, 108, 12, 14, 101, 228, 229, 147];
+
+/// Frames, each behind its length and a byte of choices; a byte of choices for all ends the input.
+pub(crate) fn run(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let choice = bytes.last();
+    let link_type = LINK_TYPES[usize::from(choice & 15) % LINK_TYPES.len()];
+    let config = Config {
+        fragments_held_max_bytes: if choice & 16 == 0 { 8 << 20 } else { 3000 },
+        ..Config::default()
+    };
+    let budget = Budget::new(if choice & 32 == 0 { 1 << 20 } else { 30_000 });
+    let mut engine = Engine::new(config, &budget);
+    let mut counters = Counters::new();
+    let mut sink = Datagrams::default();
+    let (mut now, mut ordinal) = (0, 0);
+    while !bytes.is_empty() {
+        let what = bytes.u8();
+        let len = usize::from(bytes.u16());
+        let kept = bytes.take(len);
+        now += i64::from(what & 0x0f) * 1_000_000_000;
+        ordinal += 1;
+        let descriptor = Descriptor {
+            stamp_ns: Some(now),
+            wire_len: (if what & 0x10 == 0 { kept.len() } else { len }) as u32,
+            link_type: LinkType(link_type),
+            number: ordinal,
+            ordinal,
+            ..Descriptor::default()
+        };
+        let frame = Frame::copied(kept, descriptor).share();
+        let dissected = dissect(link_type, kept, descriptor.wire_len as usize);
+        check(&dissected, kept.len(), descriptor.wire_len as usize);
+        counters.count(Counter::FramesReceived);
+        let taken = engine.on_frame(now, &frame, &dissected, &mut sink, &mut counters);
+        counters.count(taken.outcome);
+        if what & 0x20 != 0 {
+            engine.on_timer(now, &mut sink, &mut counters);
+        }
+        if what & 0x40 != 0 {
+            engine.spill(&mut counters);
+        }
+    }
+    engine.finish(&mut sink, &mut counters);
+    assert_eq!(counters.broken_identity(), None);
+    assert_eq!(counters.value(Counter::StreamHeld), 0);
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+/// Nothing that was found lies outside the frame.
+fn check(dissected: &Dissected, kept: usize, wire_len: usize) {
+    let inside = |payload: usize, payload_kept: usize, payload_len: usize| {
+        assert!(payload + payload_kept <= kept && payload_kept <= payload_len);
+        assert!(payload_len <= wire_len.max(kept));
+    };
+    match dissected {
+        Dissected::Tcp(ip, tcp) => {
+            inside(ip.payload, ip.kept, ip.payload_len);
+            inside(tcp.payload, tcp.kept, tcp.payload_len);
+        }
+        Dissected::Udp(ip, udp) => {
+            inside(ip.payload, ip.kept, ip.payload_len);
+            inside(udp.payload, udp.kept, udp.payload_len);
+        }
+        Dissected::Fragment(ip, fragment) => {
+            inside(ip.payload, ip.kept, ip.payload_len);
+            assert!(fragment.offset + ip.payload_len <= 65_535);
+        }
+        _ => {}
+    }
+}
+
+/// Checks what comes of datagrams.
+#[derive(Default)]
+struct Datagrams {
+    open: usize,
+}
+
+impl StreamSink for Datagrams {
+    fn on_open(&mut self, _: usize, _: &Connection) {
+        self.open += 1;
+    }
+
+    fn on_stream(&mut self, _: usize, _: usize, _: bool, chunk: Chunk<'_>, _: &mut Counters) {
+        assert!(!chunk.is_empty());
+    }
+
+    fn on_datagram(&mut self, _: usize, _: usize, chunks: &[Chunk<'_>], _: &mut Counters) {
+        let len: usize = chunks.iter().map(Chunk::len).sum();
+        assert!(chunks.len() < 2 || chunks[0].missing().is_none());
+        let is_whole =
+            |chunk: &Chunk<'_>| chunk.missing().is_some() || chunk.bytes().len() == chunk.len();
+        assert!(chunks.iter().all(is_whole) && len <= u32::MAX as usize);
+    }
+
+    fn on_loss(&mut self, _: usize, _: &Connection, _: usize, _: i64, hole: Chunk<'_>) {
+        assert!(hole.missing().is_some() && !hole.is_empty());
+    }
+
+    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}
+
+    fn on_close(&mut self, _: usize, _: &Connection, _: &mut Counters) {
+        self.open -= 1;
+    }
+}

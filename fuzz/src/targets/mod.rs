@@ -1,0 +1,67 @@
+//! What each fuzz target does with its bytes. They need no fuzzer: the tests of `lineside-capture`
+//! run them on every input that was ever found.
+#![allow(dead_code, reason = "the fuzzer and the tests each use a part")]
+
+pub(crate) mod file;
+pub(crate) mod flow;
+pub(crate) mod frame;
+pub(crate) mod nfs;
+pub(crate) mod path;
+pub(crate) mod rpc;
+
+/// A target: it panics if something is wrong.
+pub(crate) type Target = fn(&[u8]);
+
+const TARGETS: [(&str, Target); 6] = [
+    ("file", file::run),
+    ("frame", frame::run),
+    ("flow", flow::run),
+    ("rpc", rpc::run),
+    ("nfs", nfs::run),
+    ("path", path::run),
+];
+
+/// The target of this name.
+pub(crate) fn by_name(name: &str) -> Option<Target> {
+    let found = TARGETS.iter().find(|(each, _)| *each == name);
+    found.map(|&(_, target)| target)
+}
+
+/// All names.
+pub(crate) fn names() -> Vec<&'static str> {
+    TARGETS.iter().map(|&(name, _)| name).collect()
+}
+
+/// Bytes that become numbers and runs of bytes; 0 and empty when they are used up.
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn u8(&mut self) -> u8 {
+        self.take(1).first().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn u16(&mut self) -> u16 {
+        u16::from_be_bytes([self.u8(), self.u8()])
+    }
+
+    pub(crate) fn u32(&mut self) -> u32 {
+        u32::from(self.u16()) << 16 | u32::from(self.u16())
+    }
+
+    pub(crate) fn take(&mut self, len: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(len.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    /// The last byte: choices stand at the end, so that a capture file as it is can be a seed.
+    pub(crate) fn last(&mut self) -> u8 {
+        let (&last, rest) = self.0.split_last().unwrap_or((&0, &[]));
+        self.0 = rest;
+        last
+    }
+}
