@@ -108,7 +108,7 @@ impl Pool {
         })
     }
 
-    /// An unused block, or `None`: then holders must [spill](Range::spill) first.
+    /// An unused block, or `None`: then holders must [spill](crate::Range::spill) first.
     pub fn take(&mut self) -> Option<BlockWriter> {
         for _ in 0..self.blocks.len() {
             self.next = (self.next + 1) % self.blocks.len();

@@ -30,9 +30,9 @@ fn seeds_are_fine() {
 fn replay(target: &str, path: &Path) {
     let run = targets::by_name(target);
     let run = run.unwrap_or_else(|| panic!("{}: no such target", path.display()));
-    // The name of the last one stands above the message of a panic.
-    println!("{}", path.display());
-    run(&std::fs::read(path).expect("a readable file"));
+    let bytes = std::fs::read(path).expect("a readable file");
+    let outcome = std::panic::catch_unwind(|| run(&bytes));
+    assert!(outcome.is_ok(), "{}: see above", path.display());
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
