@@ -28,6 +28,7 @@ mod trace;
 pub use filter::{Filter, Moment, MomentError};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use model::*;
+pub use numbers::{bytes, grouped};
 pub use report::report;
 pub use slow::{SLOW_MAX, Slow, SlowOperation, slow};
 pub use trace::{Trace, TraceError};

@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
-/// `1,234,567`
-pub(crate) fn grouped(number: u64) -> String {
+/// `1,234,567`: digits in groups of three.
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -13,8 +13,8 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
-/// `1.5 MiB`
-pub(crate) fn bytes(number: u64) -> String {
+/// `1.5 MiB`: bytes in the largest unit that leaves a whole part.
+pub fn bytes(number: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let power = (number.max(1).ilog2() / 10) as usize;
     let unit = units[power];

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod config;
 mod details;
 mod operations;
 mod pipeline;
@@ -20,5 +21,6 @@ pub use lineside_flow::Config as FlowConfig;
 pub use lineside_rpc::record::Config as RecordConfig;
 
 pub use blocks::{BLOCK_BYTES, Blocks};
+pub use config::Config;
 pub use operations::file_id;
-pub use pipeline::{Config, Pipeline, Span, Step, run};
+pub use pipeline::{Pipeline, Span, Step, run};

@@ -23,8 +23,8 @@ use lineside_trace::{
 use twox_hash::XxHash3_64;
 
 use crate::blocks::Blocks;
+use crate::config::Config;
 use crate::details;
-use crate::pipeline::Config;
 
 /// Rows are numbered by frame and by place within it, in so many bits (`trace-format.md`).
 const PLACE_BITS: u32 = 18;

@@ -2,45 +2,12 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Engine, Taken};
 use lineside_frame::{Burst, Frame, FrameRef};
 use lineside_port::{Port, PortError, Received};
-use lineside_rpc::record;
 use lineside_time::VirtualClock;
 use lineside_trace::{PacketRow, RecordSink, Table, Word};
 use lineside_wire::{Dissected, Ip};
 
+use crate::config::Config;
 use crate::operations::{Operations, connection_id};
-
-/// What decides the rows besides the input.
-#[derive(Debug, Clone, Copy)]
-pub struct Config {
-    /// Flows: windows, bounds, the interval of `connections`.
-    pub flow: lineside_flow::Config,
-    /// Records: bounds.
-    pub record: record::Config,
-    /// A call without reply for so long is given up. A server under load may take minutes.
-    pub reply_timeout_ns: i64,
-    /// Calls outstanding at once, over all connections.
-    pub outstanding_max: usize,
-    /// Answered calls remembered per connection, to recognise their repetitions.
-    pub answered_max: usize,
-    /// Facts of files remembered per connection, to report each once.
-    pub facts_max: usize,
-    /// Whether data is checksummed.
-    pub checksums: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            flow: lineside_flow::Config::default(),
-            record: record::Config::default(),
-            reply_timeout_ns: 300_000_000_000,
-            outstanding_max: 32_768,
-            answered_max: 256,
-            facts_max: 1 << 18,
-            checksums: true,
-        }
-    }
-}
 
 /// The path from frames to rows.
 pub struct Pipeline<S> {

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_account::{Budget, Counter, Counters, Kind, Lease};
+use lineside_analyze::{bytes, grouped};
 use lineside_capture::{Pipeline, Span, Step};
 use lineside_host::{
     FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
@@ -21,7 +22,7 @@ use twox_hash::XxHash3_64;
 
 use crate::Exit;
 use crate::config::{ConfigError, Section};
-use crate::summary::{RowTally, Tally, Tallying, bytes, grouped, seconds, verdict_lines};
+use crate::summary::{RowTally, Tally, Tallying, seconds, verdict_lines};
 
 /// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
 #[derive(Debug, Args)]

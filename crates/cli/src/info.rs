@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use lineside_account::{Budget, Counter, Counters};
+use lineside_analyze::{bytes, grouped};
 use lineside_capture::{Pipeline, Step};
 use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{InputFacts, Manifest, TableSummary};
 
 use crate::Exit;
-use crate::summary::{Nowhere, RowTally, Tally, Tallying, bytes, failed, grouped, verdict_lines};
+use crate::summary::{Nowhere, RowTally, Tally, Tallying, failed, verdict_lines};
 
 /// Flags of `info`.
 #[derive(Debug, Args)]

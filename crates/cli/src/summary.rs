@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use lineside_analyze::{bytes, grouped};
 use lineside_trace::{
     ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, RecordSink, Table, Verdict,
     Word,
@@ -248,33 +249,6 @@ fn text(word: &Word) -> Cow<'static, str> {
         Word::Known(name) => (*name).into(),
         Word::Number(number) => number.to_string().into(),
     }
-}
-
-/// `1,234,567`
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1.5 MiB`
-pub(crate) fn bytes(number: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let power = (number.max(1).ilog2() / 10) as usize;
-    if power == 0 {
-        return format!("{number} B");
-    }
-    format!(
-        "{:.1} {}",
-        number as f64 / (1u64 << (10 * power)) as f64,
-        units[power]
-    )
 }
 
 /// `12.3 s`
