@@ -1361,16 +1361,19 @@ impl<S: RecordSink> Side<'_, S> {
         let waits = all.talk(slot).transport == Transport::Udp
             || all.operations[note as usize].row.retransmissions > 0;
         let remembered = if waits { note } else { WRITTEN };
-        // A row that waits keeps its slot: over UDP all do.
-        let answered_max = match waits {
-            true => all.config.answered_max.min(ROWS_WAITING_MAX),
-            false => all.config.answered_max,
-        };
+        let answered_max = all.config.answered_max;
         all.talk(slot)
             .pairs
             .answered(xid, remembered, last.first.ordinal);
         if !waits {
             all.emit(slot, note, counters);
+        }
+        // A row that waits keeps its slot, which its xid need not.
+        let settled = all.talk(slot).pairs.answered_before(ROWS_WAITING_MAX);
+        if let Some(settled) = settled.map(|note| std::mem::replace(note, WRITTEN))
+            && settled != WRITTEN
+        {
+            all.emit(slot, settled, counters);
         }
         while let Some(evicted) = all.talk(slot).pairs.evict_answered(answered_max) {
             if evicted != WRITTEN {
