@@ -513,10 +513,6 @@ impl Fact<'_> {
     }
 }
 
-/// Answered operations of a connection that wait for further copies of their replies. A guess: clients of
-/// UDP have 16 calls in flight, and a copy comes within as many answers.
-const ROWS_WAITING_MAX: usize = 32;
-
 /// What an operation and a known fact cost, to draw on the budget: two rows with a name each; an entry of a set.
 const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
 const FACT_BYTES: usize = 16;
@@ -1367,13 +1363,6 @@ impl<S: RecordSink> Side<'_, S> {
             .answered(xid, remembered, last.first.ordinal);
         if !waits {
             all.emit(slot, note, counters);
-        }
-        // A row that waits keeps its slot, which its xid need not.
-        let settled = all.talk(slot).pairs.answered_before(ROWS_WAITING_MAX);
-        if let Some(settled) = settled.map(|note| std::mem::replace(note, WRITTEN))
-            && settled != WRITTEN
-        {
-            all.emit(slot, settled, counters);
         }
         while let Some(evicted) = all.talk(slot).pairs.evict_answered(answered_max) {
             if evicted != WRITTEN {

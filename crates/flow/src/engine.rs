@@ -397,7 +397,7 @@ impl Engine {
         };
         let (key, direction) = Key::new(Transport::Tcp, source, destination);
         let mut slot = self.slot(key, descriptor, &ip.tags, sink, counters)?;
-        let syn = tcp.flags.contains(TcpFlags::SYN);
+        let syn = tcp.flags.opens();
         let ack = tcp.flags.contains(TcpFlags::ACK);
         if syn
             && self.slots[slot]

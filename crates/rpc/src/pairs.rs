@@ -184,20 +184,6 @@ impl<C: Copy, R> Pairs<C, R> {
         }
     }
 
-    /// The note of the call that was answered `places` answers before the last one, if it is remembered.
-    pub fn answered_before(&mut self, places: usize) -> Option<&mut C> {
-        let at = self.answered.len().checked_sub(places + 1)?;
-        let &(xid, serial) = self.answered.get(at)?;
-        match self.entries.get_mut(&xid)? {
-            Entry {
-                serial: now,
-                state: State::Answered { call, .. },
-                ..
-            } if *now == serial => Some(call),
-            _ => None,
-        }
-    }
-
     /// The note of the oldest answered call, if more than `keep` are remembered.
     pub fn evict_answered(&mut self, keep: usize) -> Option<C> {
         while self.answered.len() > keep {
@@ -309,18 +295,6 @@ mod tests {
         );
         assert_eq!(pairs.expire(1), Some(Expired::Call(101)));
         assert!(pairs.is_empty());
-    }
-
-    #[test]
-    fn an_answered_call_is_found_by_how_long_ago_it_was() {
-        let mut pairs: Pairs<u32, ()> = Pairs::new();
-        for xid in 0..5 {
-            pairs.outstanding(xid, xid + 100, 0);
-            pairs.answered(xid, xid + 100, 1);
-        }
-        assert_eq!(pairs.answered_before(0).copied(), Some(104));
-        assert_eq!(pairs.answered_before(4).copied(), Some(100));
-        assert_eq!(pairs.answered_before(5), None);
     }
 
     #[test]

@@ -73,6 +73,13 @@ impl TcpFlags {
     /// The congestion window was reduced.
     pub const CWR: Self = Self(0x80);
 
+    /// Whether the segment opens a connection or answers one that does. A SYN that would also push, end or
+    /// refuse is none that a stack sends: its header is damaged (seen in a public capture, where believing
+    /// it would hide all that follows).
+    pub fn opens(self) -> bool {
+        self.contains(Self::SYN) && self.0 & (Self::PSH.0 | Self::FIN.0 | Self::RST.0) == 0
+    }
+
     /// True if all bits of `flags` are set.
     pub fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0

@@ -147,7 +147,7 @@ impl Streams {
         bytes[4..8].copy_from_slice(&tcp.sequence.to_be_bytes());
         bytes[8..12].copy_from_slice(&tcp.acknowledgement.to_be_bytes());
         (bytes[12], bytes[13]) = ((HEADER_LEN as u8 / 4) << 4, tcp.flags.0);
-        let syn = u32::from(tcp.flags.contains(TcpFlags::SYN));
+        let syn = u32::from(tcp.flags.opens());
         let first = tcp.sequence.wrapping_add(syn);
         let content = |at: usize| byte(first.wrapping_add(at as u32));
         bytes.extend((0..tcp.kept).map(content));

@@ -1,4 +1,5 @@
 //! `mangle IN OUT`: what an imperfect tap would have recorded of the same traffic, by seed.
+#![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 
