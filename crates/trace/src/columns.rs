@@ -1,21 +1,43 @@
-//! Columns of a batch in memory: plain vectors that become Arrow arrays without a copy.
+//! The columns of an open part: values become pages while rows come.
 //!
-//! Most cells of a wide table are null, so null is the cheap case: a push of null does nothing, and the next
-//! value (or the end of the batch) fills the places that were passed over.
+//! Most cells of a wide table are null or what the row before had, so these are the cheap cases: a push of null does
+//! nothing, and a repeated value makes the latest run longer. A column ends its pages by its own size: one that
+//! never changes has one page, however many rows the part has.
 
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
-use arrow_array::{ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
-use arrow_buffer::{
-    BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer,
-};
+use bytes::Bytes;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use parquet::basic::{Compression, Encoding as PageEncoding, ZstdLevel};
+use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::ColumnDescPtr;
+use zstd::bulk::Compressor;
 
 use crate::cell::{Address, Blob, Cell, Label, Text, Word, escape};
+use crate::page::{Bits, Codes, Presence, put_delta};
 use crate::tables::Row;
 
-/// Values of a batch of rows of one table.
+/// Bytes of values that end a page: what a column keeps in memory before it is compressed.
+const PAGE_BYTES: usize = 128 << 10;
+
+/// A first page of fewer bytes leaves its chunk uncompressed: zstd would cost more than it saves.
+const COMPRESSED_MIN: usize = 256;
+
+/// Bytes of entries that end a dictionary: later pages hold values as they are.
+const DICTIONARY_BYTES_MAX: usize = 1 << 20;
+
+/// Longer texts have no place in statistics.
+const STATISTICS_BYTES_MAX: usize = 64;
+
+/// The open part of one table.
 pub(crate) trait Columns: Default {
     /// The row of that table.
     type Row: Row;
@@ -26,393 +48,767 @@ pub(crate) trait Columns: Default {
     /// Counts rows whose columns were filled directly.
     fn advance(&mut self, rows: usize);
 
-    /// Rows held.
+    /// Rows in the part.
     fn rows(&self) -> usize;
 
-    /// Bytes held.
+    /// Bytes held: values of open pages, dictionaries, ended pages.
     fn bytes(&self) -> usize;
 
-    /// Hands over the columns in order and is empty.
-    fn take(&mut self) -> Vec<ArrayRef>;
+    /// Ends the pages that have enough values; the bytes of all ended pages and of dictionaries.
+    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<usize, ParquetError>;
+
+    /// Hands over the chunks of all columns in order, and is empty.
+    fn end(
+        &mut self,
+        descriptors: &[ColumnDescPtr],
+        zstd: &mut Zstd,
+        each: impl FnMut(Bytes, ColumnCloseResult) -> Result<(), ParquetError>,
+    ) -> Result<(), ParquetError>;
 }
 
-/// The values of one column.
-pub(crate) trait Column: Default {
-    /// Bytes held.
-    fn bytes(&self) -> usize;
-}
+/// Names of encodings, as [`crate::Encoding`], that choose a column's type.
+pub(crate) struct Delta;
+pub(crate) struct Dictionary;
+pub(crate) struct Plain;
 
-/// A cell that has a column.
-pub(crate) trait Encode: Cell {
+/// A cell that has a column in encoding `E`.
+pub(crate) trait Encode<E>: Cell {
     /// Its column.
-    type Column: Column;
+    type Column: Chunked;
 
-    /// Adds the value of row `row`; rows passed over are null (false, if they cannot be null).
+    /// Adds the value of row `row` of the part; rows passed over are null (false, if they cannot be null).
     fn push(&self, column: &mut Self::Column, row: usize);
-
-    /// The column of `rows` rows, which is empty afterwards.
-    fn take(column: &mut Self::Column, rows: usize) -> ArrayRef;
 }
 
-/// Which rows hold a value. It is told of nulls only, so that a value costs nothing here.
-pub(crate) struct Validity {
-    builder: NullBufferBuilder,
+/// Compresses pages.
+pub(crate) struct Zstd {
+    context: Compressor<'static>,
 }
 
-impl Validity {
-    /// Rows from `first` to `end` are null; those before that were not told of hold values.
-    fn nulls(&mut self, first: usize, end: usize) {
-        self.builder.append_n_non_nulls(first - self.builder.len());
-        self.builder.append_n_nulls(end - first);
+impl Zstd {
+    const LEVEL: i32 = 1;
+
+    pub(crate) fn new() -> Self {
+        let context = Compressor::new(Self::LEVEL).expect("zstd has a level 1");
+        Self { context }
     }
 
-    /// Of `rows` rows; `None` if all hold values.
-    fn take(&mut self, rows: usize) -> Option<NullBuffer> {
-        self.builder.append_n_non_nulls(rows - self.builder.len());
-        self.builder.finish()
+    fn compress(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ParquetError> {
+        let compressed = self.context.compress(bytes);
+        compressed.map_err(|error| ParquetError::General(error.to_string()))
     }
 }
 
-impl Default for Validity {
-    fn default() -> Self {
-        Self {
-            builder: NullBufferBuilder::new(0),
-        }
-    }
+/// A column whose pages can be ended.
+pub(crate) trait Chunked: Default {
+    /// Bytes held.
+    fn bytes(&self) -> usize;
+
+    /// Ends the open page if it is full. The part has `rows` rows; the bytes of all ended pages and of dictionaries.
+    fn end_full_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<usize, ParquetError>;
+
+    /// The column of a part of `rows` rows, which is empty afterwards.
+    fn end(
+        &mut self,
+        rows: usize,
+        descriptor: &ColumnDescPtr,
+        zstd: &mut Zstd,
+    ) -> Result<(Bytes, ColumnCloseResult), ParquetError>;
 }
 
-/// Integers.
-pub(crate) struct Integers<T: ArrowPrimitiveType> {
-    values: Vec<T::Native>,
-    validity: Validity,
-}
-
-impl<T: ArrowPrimitiveType> Default for Integers<T> {
-    fn default() -> Self {
-        Self {
-            values: Vec::new(),
-            validity: Validity::default(),
-        }
-    }
-}
-
-impl<T: ArrowPrimitiveType> Integers<T> {
-    fn push(&mut self, row: usize, value: T::Native) {
-        self.fill(row);
-        self.values.push(value);
-    }
-
-    /// Nulls up to `rows`.
+/// A kind of values of an open page.
+pub(crate) trait Values: Default {
+    /// Rows up to `rows` of the page that hold no value, where nothing can be null.
     fn fill(&mut self, rows: usize) {
-        let len = self.values.len();
-        if len < rows {
-            self.values.resize(rows, T::Native::default());
-            self.validity.nulls(len, rows);
+        let _ = rows;
+    }
+
+    /// Bytes held by the values of the open page.
+    fn bytes(&self) -> usize;
+
+    /// Appends `count` values and is empty.
+    fn put(&mut self, count: usize, out: &mut Vec<u8>) -> PageEncoding;
+
+    /// What the pages refer to: the dictionary's page and its entries.
+    fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
+        None
+    }
+
+    /// Bytes held by a dictionary.
+    fn dictionary_bytes(&self) -> usize {
+        0
+    }
+
+    /// The least and the greatest value, if known.
+    fn statistics(&self, nulls: u64) -> Option<Statistics>;
+
+    /// Forgets what belongs to the part.
+    fn clear(&mut self);
+}
+
+/// A column: the values of its open page, and its ended pages.
+#[derive(Default)]
+pub(crate) struct Column<V, const NULLABLE: bool> {
+    values: V,
+    presence: Presence,
+    /// The first row of the open page.
+    page_start: usize,
+    pages: Vec<u8>,
+    /// Whether pages are compressed, as the first one told.
+    compressed: Option<bool>,
+    plain_bytes: usize,
+    nulls: usize,
+    encodings: Vec<PageEncoding>,
+}
+
+impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
+    /// The place for the value of row `row` of the part.
+    fn place(&mut self, row: usize) -> &mut V {
+        if NULLABLE {
+            self.presence.mark(row - self.page_start);
         }
+        &mut self.values
     }
 
-    /// Adds the same value `count` times.
-    pub(crate) fn repeat(&mut self, value: T::Native, count: usize) {
-        self.extend(std::iter::repeat_n(value, count));
+    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError> {
+        let count = rows - self.page_start;
+        let mut page = Vec::with_capacity(self.values.bytes() + 64);
+        let mut values = count;
+        if NULLABLE {
+            values = self.presence.count();
+            self.presence.put(count, &mut page);
+        } else {
+            self.values.fill(count);
+        }
+        let encoding = match values {
+            0 => PageEncoding::PLAIN,
+            _ => self.values.put(values, &mut page),
+        };
+        self.nulls += count - values;
+        self.page_start = rows;
+        self.write(page, zstd, |buf| Page::DataPage {
+            buf,
+            num_values: count as u32,
+            encoding,
+            def_level_encoding: PageEncoding::RLE,
+            rep_level_encoding: PageEncoding::RLE,
+            statistics: None,
+        })
     }
 
-    /// Adds values to a column without nulls.
-    pub(crate) fn extend(&mut self, values: impl ExactSizeIterator<Item = T::Native>) {
-        self.values.extend(values);
-    }
-
-    fn take(&mut self, rows: usize) -> ArrayRef {
-        self.fill(rows);
-        // The next batch will be about as long: one allocation instead of many that grow.
-        let next = Vec::with_capacity(rows);
-        let values = ScalarBuffer::from(std::mem::replace(&mut self.values, next));
-        Arc::new(PrimitiveArray::<T>::new(values, self.validity.take(rows)))
+    /// Appends a page: its header, and its bytes as compressed as those of the first one.
+    fn write(
+        &mut self,
+        bytes: Vec<u8>,
+        zstd: &mut Zstd,
+        page: impl FnOnce(Bytes) -> Page,
+    ) -> Result<(), ParquetError> {
+        let plain = bytes.len();
+        let compressed = match self.compressed {
+            Some(false) => None,
+            Some(true) => Some(zstd.compress(&bytes)?),
+            None => {
+                let dictionary = self.values.dictionary_bytes();
+                let small = plain + dictionary < COMPRESSED_MIN;
+                let compressed = (!small).then(|| zstd.compress(&bytes)).transpose()?;
+                // Codes say nothing of the dictionary, which comes last.
+                compressed.filter(|bytes| dictionary > 0 || bytes.len() < plain - plain / 8)
+            }
+        };
+        self.compressed = Some(compressed.is_some());
+        let bytes = compressed.unwrap_or(bytes);
+        let page = page(Bytes::from(bytes));
+        if !self.encodings.contains(&page.encoding()) {
+            self.encodings.push(page.encoding());
+        }
+        let mut output = TrackedWrite::new(&mut self.pages);
+        let mut writer = SerializedPageWriter::new(&mut output);
+        let spec = writer.write_page(CompressedPage::new(page, plain))?;
+        writer.close()?;
+        self.plain_bytes += spec.uncompressed_size;
+        Ok(())
     }
 }
 
-impl<T: ArrowPrimitiveType> Column for Integers<T> {
+impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
     fn bytes(&self) -> usize {
-        self.values.capacity() * size_of::<T::Native>()
+        let dictionary = self.values.dictionary_bytes();
+        self.values.bytes() + self.presence.bytes() + dictionary + self.pages.len()
+    }
+
+    fn end_full_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<usize, ParquetError> {
+        if self.values.bytes() + self.presence.bytes() >= PAGE_BYTES {
+            self.end_page(rows, zstd)?;
+        }
+        Ok(self.pages.len() + self.values.dictionary_bytes())
+    }
+
+    fn end(
+        &mut self,
+        rows: usize,
+        descriptor: &ColumnDescPtr,
+        zstd: &mut Zstd,
+    ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
+        if self.page_start < rows {
+            self.end_page(rows, zstd)?;
+        }
+        let mut dictionary_len = None;
+        if let Some((bytes, entries)) = self.values.dictionary() {
+            let data = std::mem::take(&mut self.pages);
+            self.write(bytes, zstd, |buf| Page::DictionaryPage {
+                buf,
+                num_values: entries as u32,
+                encoding: PageEncoding::PLAIN,
+                is_sorted: false,
+            })?;
+            dictionary_len = Some(self.pages.len() as i64);
+            self.pages.extend_from_slice(&data);
+        }
+        let compression = match self.compressed.take() {
+            Some(true) => Compression::ZSTD(ZstdLevel::try_new(Zstd::LEVEL)?),
+            _ => Compression::UNCOMPRESSED,
+        };
+        let chunk = Bytes::from(std::mem::take(&mut self.pages));
+        let mut encodings = std::mem::take(&mut self.encodings);
+        if NULLABLE && !encodings.contains(&PageEncoding::RLE) {
+            encodings.push(PageEncoding::RLE);
+        }
+        let mut metadata = ColumnChunkMetaData::builder(descriptor.clone())
+            .set_encodings(encodings)
+            .set_compression(compression)
+            .set_num_values(rows as i64)
+            .set_total_compressed_size(chunk.len() as i64)
+            .set_total_uncompressed_size(std::mem::take(&mut self.plain_bytes) as i64)
+            .set_data_page_offset(dictionary_len.unwrap_or(0))
+            .set_dictionary_page_offset(dictionary_len.map(|_| 0));
+        if let Some(statistics) = self.values.statistics(self.nulls as u64) {
+            metadata = metadata.set_statistics(statistics);
+        }
+        self.values.clear();
+        (self.page_start, self.nulls) = (0, 0);
+        let result = ColumnCloseResult {
+            bytes_written: chunk.len() as u64,
+            rows_written: rows as u64,
+            metadata: metadata.build()?,
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        Ok((chunk, result))
+    }
+}
+
+/// The least and the greatest of some numbers.
+#[derive(Default, Clone, Copy)]
+struct Range(Option<(i64, i64)>);
+
+impl Range {
+    fn extend(&mut self, values: &[i64]) {
+        let Some(&first) = values.first() else { return };
+        let (mut least, mut greatest) = self.0.unwrap_or((first, first));
+        for &value in values {
+            least = least.min(value);
+            greatest = greatest.max(value);
+        }
+        self.0 = Some((least, greatest));
+    }
+
+    fn statistics<const WIDTH: usize>(self, nulls: u64) -> Statistics {
+        let least = self.0.map(|(least, _)| least);
+        let greatest = self.0.map(|(_, greatest)| greatest);
+        match WIDTH {
+            4 => {
+                let narrow = |value: Option<i64>| value.map(|value| value as i32);
+                Statistics::int32(narrow(least), narrow(greatest), None, Some(nulls), false)
+            }
+            _ => Statistics::int64(least, greatest, None, Some(nulls), false),
+        }
+    }
+}
+
+/// 64-bit integers as differences.
+#[derive(Default)]
+pub(crate) struct Deltas {
+    values: Vec<i64>,
+    range: Range,
+}
+
+impl Values for Deltas {
+    fn bytes(&self) -> usize {
+        self.values.len() * size_of::<i64>()
+    }
+
+    fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
+        put_delta(&self.values, out);
+        self.range.extend(&self.values);
+        self.values.clear();
+        PageEncoding::DELTA_BINARY_PACKED
+    }
+
+    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+        Some(self.range.statistics::<8>(nulls))
+    }
+
+    fn clear(&mut self) {
+        self.range = Range::default();
+    }
+}
+
+/// 64-bit integers as they are, without statistics.
+#[derive(Default)]
+pub(crate) struct Plains {
+    values: Vec<u8>,
+}
+
+impl Plains {
+    fn push(&mut self, value: i64) {
+        self.values.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+impl Values for Plains {
+    fn bytes(&self) -> usize {
+        self.values.len()
+    }
+
+    fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
+        out.append(&mut self.values);
+        PageEncoding::PLAIN
+    }
+
+    fn statistics(&self, _nulls: u64) -> Option<Statistics> {
+        None
+    }
+
+    fn clear(&mut self) {}
+}
+
+impl Column<Deltas, false> {
+    /// Adds values to a column without nulls.
+    pub(crate) fn extend(&mut self, values: impl Iterator<Item = i64>) {
+        self.values.values.extend(values);
+    }
+}
+
+impl Column<Plains, false> {
+    /// Adds values to a column without nulls.
+    pub(crate) fn extend(&mut self, values: impl Iterator<Item = i64>) {
+        self.values.values.extend(values.flat_map(i64::to_le_bytes));
+    }
+}
+
+/// Whether a dictionary of `entries` entries and `bytes` bytes has room for another page, and for the rows until
+/// somebody looks.
+fn has_room(entries: usize, bytes: usize) -> bool {
+    let page = PAGE_BYTES / Codes::BYTES + ROWS_MAX;
+    entries + page <= Codes::MAX && bytes < DICTIONARY_BYTES_MAX
+}
+
+/// Rows between two looks at the pages: at [`Text::BYTES_MAX`], each escaped to four bytes, that bounds what hostile
+/// names add between them.
+pub(crate) const ROWS_MAX: usize = 64;
+
+/// Entries that a dictionary finds without a search: most columns have fewer values.
+const KNOWN: usize = 64;
+
+/// No code.
+const NONE: u32 = u32::MAX;
+
+/// A place among those entries.
+fn place_of(bits: u64) -> usize {
+    (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - KNOWN.ilog2())) as usize
+}
+
+/// Integers of `WIDTH` bytes as codes of a dictionary, or as they are if that did not pay.
+pub(crate) struct Numbers<const WIDTH: usize> {
+    codes: Codes,
+    entries: Vec<i64>,
+    places: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    /// Entries that need no search: each at the place that its bits give.
+    known: [(i64, u32); KNOWN],
+    plain: Vec<i64>,
+    is_plain: bool,
+    range: Range,
+}
+
+impl<const WIDTH: usize> Default for Numbers<WIDTH> {
+    fn default() -> Self {
+        Self {
+            codes: Codes::default(),
+            entries: Vec::new(),
+            places: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            known: [(0, NONE); KNOWN],
+            plain: Vec::new(),
+            is_plain: false,
+            range: Range::default(),
+        }
+    }
+}
+
+impl<const WIDTH: usize> Numbers<WIDTH> {
+    fn push(&mut self, value: i64) {
+        if self.is_plain {
+            self.plain.push(value);
+            return;
+        }
+        let place = place_of(value.cast_unsigned());
+        let code = match self.known[place] {
+            (known, code) if known == value && code != NONE => code,
+            _ => {
+                let code = self.code(value);
+                self.known[place] = (value, code);
+                code
+            }
+        };
+        self.codes.push(code);
+    }
+
+    fn code(&mut self, value: i64) -> u32 {
+        let (entries, hasher) = (&mut self.entries, &self.hasher);
+        let hash = hasher.hash_one(value);
+        let known = self
+            .places
+            .find(hash, |&code| entries[code as usize] == value);
+        known.copied().unwrap_or_else(|| {
+            let code = entries.len() as u32;
+            entries.push(value);
+            let rehash = |&code: &u32| hasher.hash_one(entries[code as usize]);
+            self.places.insert_unique(hash, code, rehash);
+            code
+        })
+    }
+
+    fn put_all(values: &[i64], out: &mut Vec<u8>) {
+        match WIDTH {
+            4 => out.extend(
+                values
+                    .iter()
+                    .flat_map(|&value| (value as i32).to_le_bytes()),
+            ),
+            _ => out.extend(values.iter().flat_map(|&value| value.to_le_bytes())),
+        }
+    }
+}
+
+impl<const WIDTH: usize> Values for Numbers<WIDTH> {
+    fn bytes(&self) -> usize {
+        self.codes.bytes() + self.plain.len() * WIDTH
+    }
+
+    fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
+        if self.is_plain {
+            Self::put_all(&self.plain, out);
+            self.range.extend(&self.plain);
+            self.plain.clear();
+            return PageEncoding::PLAIN;
+        }
+        self.codes.put(self.entries.len(), out);
+        self.is_plain = !has_room(self.entries.len(), self.dictionary_bytes());
+        PageEncoding::RLE_DICTIONARY
+    }
+
+    fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
+        let mut out = Vec::with_capacity(self.dictionary_bytes());
+        Self::put_all(&self.entries, &mut out);
+        (!out.is_empty()).then_some((out, self.entries.len()))
+    }
+
+    fn dictionary_bytes(&self) -> usize {
+        self.entries.len() * WIDTH
+    }
+
+    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+        let mut range = self.range;
+        range.extend(&self.entries);
+        Some(range.statistics::<WIDTH>(nulls))
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.places.clear();
+        self.known.fill((0, NONE));
+        self.is_plain = false;
+        self.range = Range::default();
     }
 }
 
 /// Booleans.
+#[derive(Default)]
 pub(crate) struct Booleans {
-    values: BooleanBufferBuilder,
-    validity: Validity,
-}
-
-impl Default for Booleans {
-    fn default() -> Self {
-        Self {
-            values: BooleanBufferBuilder::new(0),
-            validity: Validity::default(),
-        }
-    }
+    bits: Bits,
+    len: usize,
+    /// Whether one of the part was false, or true.
+    seen: [bool; 2],
 }
 
 impl Booleans {
     fn push(&mut self, value: bool) {
-        self.values.append(value);
-    }
-
-    /// Up to `rows`: nulls, or false where nothing can be null.
-    fn fill(&mut self, rows: usize, nulls: bool) {
-        let len = self.values.len();
-        if len < rows {
-            self.values.append_n(rows - len, false);
-            if nulls {
-                self.validity.nulls(len, rows);
-            }
+        if value {
+            self.bits.set(self.len, self.len + 1);
         }
-    }
-
-    fn take(&mut self, rows: usize) -> ArrayRef {
-        let values = self.values.finish();
-        Arc::new(BooleanArray::new(values, self.validity.take(rows)))
+        self.seen[usize::from(value)] = true;
+        self.len += 1;
     }
 }
 
-impl Column for Booleans {
+impl Values for Booleans {
+    fn fill(&mut self, rows: usize) {
+        self.seen[0] |= self.len < rows;
+        self.len = rows;
+    }
+
     fn bytes(&self) -> usize {
-        self.values.capacity() / 8
+        self.bits.bytes()
+    }
+
+    fn put(&mut self, count: usize, out: &mut Vec<u8>) -> PageEncoding {
+        self.bits.put(count, out);
+        self.len = 0;
+        PageEncoding::PLAIN
+    }
+
+    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+        let [no, yes] = self.seen;
+        let (least, greatest) = ((no || yes).then_some(!no), (no || yes).then_some(yes));
+        Some(Statistics::boolean(
+            least,
+            greatest,
+            None,
+            Some(nulls),
+            false,
+        ))
+    }
+
+    fn clear(&mut self) {
+        self.seen = [false; 2];
     }
 }
 
-/// Texts or bytes, one behind the other.
+/// Texts or bytes as codes of a dictionary, or as they are if that did not pay.
 #[derive(Default)]
 pub(crate) struct Texts {
-    bytes: Vec<u8>,
-    /// Where each value ends.
-    ends: Vec<i32>,
-    validity: Validity,
+    codes: Codes,
+    /// The entries as they stand in a page: each behind its length.
+    entries: Vec<u8>,
+    /// Where the bytes of each entry begin, behind its length.
+    starts: Vec<usize>,
+    places: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    /// Constants that need no look at their text: address, length and code, at the places that the addresses give.
+    known: Vec<(usize, usize, u32)>,
+    /// The codes of the addresses that came lately.
+    addresses: VecDeque<(IpAddr, u32)>,
+    /// Bytes of entries when the open page began.
+    entries_before: usize,
+    plain: Vec<u8>,
+    is_plain: bool,
+    scratch: Vec<u8>,
 }
 
 impl Texts {
-    /// Adds the value that `write` appends to the bytes.
-    fn push(&mut self, row: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        self.fill(row);
-        write(&mut self.bytes);
-        self.ends.push(self.end());
-    }
+    /// Addresses that are remembered: those of a handful of conversations that alternate.
+    const ADDRESSES: usize = 8;
 
-    fn end(&self) -> i32 {
-        i32::try_from(self.bytes.len()).expect("the encoder ends a batch long before 2 GiB of text")
-    }
-
-    fn fill(&mut self, rows: usize) {
-        let len = self.ends.len();
-        if len < rows {
-            self.ends.resize(rows, self.end());
-            self.validity.nulls(len, rows);
+    fn push(&mut self, bytes: &[u8]) {
+        if self.is_plain {
+            put_bytes(bytes, &mut self.plain);
+        } else {
+            let code = self.code(bytes);
+            self.codes.push(code);
         }
     }
 
-    fn take(&mut self, rows: usize) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
-        self.fill(rows);
-        let mut offsets = Vec::with_capacity(rows + 1);
-        offsets.push(0);
-        offsets.append(&mut self.ends);
-        // Room for what the latest batch had, unless it was unusually much.
-        let next = Vec::with_capacity(self.bytes.len().min(32 * rows));
-        (
-            OffsetBuffer::new(ScalarBuffer::from(offsets)),
-            Buffer::from_vec(std::mem::replace(&mut self.bytes, next)),
-            self.validity.take(rows),
-        )
+    /// Adds a constant of the program: the same address is the same text.
+    fn push_constant(&mut self, text: &'static str) {
+        if self.is_plain {
+            return put_bytes(text.as_bytes(), &mut self.plain);
+        }
+        if self.known.is_empty() {
+            self.known.resize(KNOWN, (0, 0, NONE));
+        }
+        let (address, len) = (text.as_ptr().addr(), text.len());
+        let place = place_of(address as u64);
+        let code = match self.known[place] {
+            (known, known_len, code) if (known, known_len) == (address, len) => code,
+            _ => {
+                let code = self.code(text.as_bytes());
+                self.known[place] = (address, len, code);
+                code
+            }
+        };
+        self.codes.push(code);
     }
 
-    fn take_strings(&mut self, rows: usize) -> ArrayRef {
-        let (offsets, bytes, nulls) = self.take(rows);
-        Arc::new(StringArray::new(offsets, bytes, nulls))
+    /// Adds an address: IPv4 dotted, IPv6 as RFC 5952 says, which is how Rust writes them.
+    fn push_address(&mut self, address: IpAddr) {
+        let known = self.addresses.iter().find(|(known, _)| *known == address);
+        if let Some(&(_, code)) = known {
+            return self.codes.push(code);
+        }
+        let text = address.to_string();
+        if self.is_plain {
+            return put_bytes(text.as_bytes(), &mut self.plain);
+        }
+        let code = self.code(text.as_bytes());
+        self.codes.push(code);
+        self.addresses.truncate(Self::ADDRESSES - 1);
+        self.addresses.push_front((address, code));
+    }
+
+    /// Adds bytes that need not be UTF-8.
+    fn push_escaped(&mut self, bytes: &[u8]) {
+        if std::str::from_utf8(bytes).is_ok() && !bytes.contains(&b'\\') {
+            return self.push(bytes);
+        }
+        let mut text = std::mem::take(&mut self.scratch);
+        text.clear();
+        escape(bytes, &mut text);
+        self.push(&text);
+        self.scratch = text;
+    }
+
+    fn code(&mut self, bytes: &[u8]) -> u32 {
+        let (entries, starts, hasher) = (&mut self.entries, &mut self.starts, &self.hasher);
+        let hash = hasher.hash_one(bytes);
+        let known = self
+            .places
+            .find(hash, |&code| entry(entries, starts, code as usize) == bytes);
+        known.copied().unwrap_or_else(|| {
+            let code = starts.len() as u32;
+            put_bytes(bytes, entries);
+            starts.push(entries.len() - bytes.len());
+            let rehash = |&code: &u32| hasher.hash_one(entry(entries, starts, code as usize));
+            self.places.insert_unique(hash, code, rehash);
+            code
+        })
     }
 }
 
-impl Column for Texts {
+/// Bytes of an entry's length in a page.
+const LENGTH_BYTES: usize = size_of::<u32>();
+
+fn entry<'a>(entries: &'a [u8], starts: &[usize], code: usize) -> &'a [u8] {
+    let end = starts
+        .get(code + 1)
+        .map_or(entries.len(), |next| next - LENGTH_BYTES);
+    &entries[starts[code]..end]
+}
+
+/// Appends bytes as they stand in a page, behind their length.
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+impl Values for Texts {
     fn bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<i32>()
-    }
-}
-
-/// IP addresses as text. A capture has few of them, in turns, so the latest formats are kept.
-#[derive(Default)]
-pub(crate) struct Addresses {
-    texts: Texts,
-    latest: Vec<(IpAddr, String)>,
-    oldest: usize,
-}
-
-impl Addresses {
-    /// Formats kept: the addresses of a handful of conversations that alternate.
-    const LATEST_MAX: usize = 8;
-
-    fn push(&mut self, row: usize, address: IpAddr) {
-        let place = self.latest.iter().position(|&(known, _)| known == address);
-        let place = place.unwrap_or_else(|| self.remember(address));
-        let (_, text) = &self.latest[place];
-        self.texts
-            .push(row, |out| out.extend_from_slice(text.as_bytes()));
+        self.codes.bytes() + self.plain.len() + self.entries.len() - self.entries_before
     }
 
-    fn remember(&mut self, address: IpAddr) -> usize {
-        // Rust writes IPv6 addresses as RFC 5952 says.
-        let entry = (address, address.to_string());
-        if self.latest.len() < Self::LATEST_MAX {
-            self.latest.push(entry);
-            return self.latest.len() - 1;
+    fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
+        if self.is_plain {
+            out.append(&mut self.plain);
+            return PageEncoding::PLAIN;
         }
-        self.oldest = (self.oldest + 1) % Self::LATEST_MAX;
-        self.latest[self.oldest] = entry;
-        self.oldest
-    }
-}
-
-impl Column for Addresses {
-    fn bytes(&self) -> usize {
-        self.texts.bytes()
-    }
-}
-
-macro_rules! integers {
-    ($($native:ty, $arrow:ty;)*) => {$(
-        impl Encode for $native {
-            type Column = Integers<$arrow>;
-
-            fn push(&self, column: &mut Self::Column, row: usize) {
-                column.push(row, *self);
-            }
-
-            fn take(column: &mut Self::Column, rows: usize) -> ArrayRef {
-                column.take(rows)
-            }
+        self.codes.put(self.starts.len(), out);
+        self.entries_before = self.entries.len();
+        self.is_plain = !has_room(self.starts.len(), self.entries.len());
+        if self.is_plain {
+            self.addresses.clear();
         }
+        PageEncoding::RLE_DICTIONARY
+    }
 
-        impl Encode for Option<$native> {
-            type Column = Integers<$arrow>;
+    fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
+        (!self.entries.is_empty()).then(|| (self.entries.clone(), self.starts.len()))
+    }
 
-            fn push(&self, column: &mut Self::Column, row: usize) {
-                if let Some(value) = *self {
-                    column.push(row, value);
-                }
-            }
+    fn dictionary_bytes(&self) -> usize {
+        self.entries.len()
+    }
 
-            fn take(column: &mut Self::Column, rows: usize) -> ArrayRef {
-                column.take(rows)
+    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+        let texts = || (0..self.starts.len()).map(|code| entry(&self.entries, &self.starts, code));
+        let known = !self.is_plain && texts().all(|text| text.len() <= STATISTICS_BYTES_MAX);
+        let bound = |text: Option<&[u8]>| text.filter(|_| known).map(|text| text.to_vec().into());
+        let (least, greatest): (Option<ByteArray>, _) =
+            (bound(texts().min()), bound(texts().max()));
+        Some(Statistics::byte_array(
+            least,
+            greatest,
+            None,
+            Some(nulls),
+            false,
+        ))
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.starts.clear();
+        self.places.clear();
+        self.known.clear();
+        self.addresses.clear();
+        self.entries_before = 0;
+        self.is_plain = false;
+    }
+}
+
+macro_rules! encode {
+    ($($kind:ty, $encoding:ty, $values:ty, $nullable:literal: |$value:ident, $column:ident, $row:ident| $push:expr;)*) => {$(
+        impl Encode<$encoding> for $kind {
+            type Column = Column<$values, $nullable>;
+
+            fn push(&self, $column: &mut Self::Column, $row: usize) {
+                let $value = self;
+                $push
             }
         }
     )*};
 }
 
-integers! {
-    i64, Int64Type;
-    i32, Int32Type;
-}
-
-impl Encode for bool {
-    type Column = Booleans;
-
-    fn push(&self, column: &mut Booleans, row: usize) {
-        if *self {
-            column.fill(row, false);
-            column.push(true);
-        }
-    }
-
-    fn take(column: &mut Booleans, rows: usize) -> ArrayRef {
-        column.fill(rows, false);
-        column.take(rows)
-    }
-}
-
-impl Encode for Option<bool> {
-    type Column = Booleans;
-
-    fn push(&self, column: &mut Booleans, row: usize) {
-        if let Some(value) = *self {
-            column.fill(row, true);
-            column.push(value);
-        }
-    }
-
-    fn take(column: &mut Booleans, rows: usize) -> ArrayRef {
-        column.fill(rows, true);
-        column.take(rows)
-    }
-}
-
-impl Encode for Label {
-    type Column = Texts;
-
-    fn push(&self, column: &mut Texts, row: usize) {
-        if let Some(text) = *self {
-            column.push(row, |out| out.extend_from_slice(text.as_bytes()));
-        }
-    }
-
-    fn take(column: &mut Texts, rows: usize) -> ArrayRef {
-        column.take_strings(rows)
-    }
-}
-
-impl Encode for Word {
-    type Column = Texts;
-
-    fn push(&self, column: &mut Texts, row: usize) {
-        match *self {
-            Self::None => {}
-            Self::Known(text) => column.push(row, |out| out.extend_from_slice(text.as_bytes())),
-            Self::Number(number) => {
-                column.push(row, |out| {
-                    out.extend_from_slice(number.to_string().as_bytes())
-                });
-            }
-        }
-    }
-
-    fn take(column: &mut Texts, rows: usize) -> ArrayRef {
-        column.take_strings(rows)
-    }
-}
-
-impl Encode for Text {
-    type Column = Texts;
-
-    fn push(&self, column: &mut Texts, row: usize) {
-        if let Some(bytes) = self.bytes() {
-            column.push(row, |out| escape(bytes, out));
-        }
-    }
-
-    fn take(column: &mut Texts, rows: usize) -> ArrayRef {
-        column.take_strings(rows)
-    }
-}
-
-impl Encode for Blob {
-    type Column = Texts;
-
-    fn push(&self, column: &mut Texts, row: usize) {
-        if let Some(bytes) = self.bytes() {
-            column.push(row, |out| out.extend_from_slice(bytes));
-        }
-    }
-
-    fn take(column: &mut Texts, rows: usize) -> ArrayRef {
-        let (offsets, bytes, nulls) = column.take(rows);
-        Arc::new(BinaryArray::new(offsets, bytes, nulls))
-    }
-}
-
-impl Encode for Address {
-    type Column = Addresses;
-
-    fn push(&self, column: &mut Addresses, row: usize) {
-        if let Some(address) = *self {
-            column.push(row, address);
-        }
-    }
-
-    fn take(column: &mut Addresses, rows: usize) -> ArrayRef {
-        column.texts.take_strings(rows)
-    }
+encode! {
+    i64, Delta, Deltas, false: |value, column, row| column.place(row).values.push(*value);
+    Option<i64>, Delta, Deltas, true: |value, column, row| if let Some(value) = *value {
+        column.place(row).values.push(value);
+    };
+    i64, Plain, Plains, false: |value, column, row| column.place(row).push(*value);
+    Option<i64>, Plain, Plains, true: |value, column, row| if let Some(value) = *value {
+        column.place(row).push(value);
+    };
+    i64, Dictionary, Numbers<8>, false: |value, column, row| column.place(row).push(*value);
+    Option<i64>, Dictionary, Numbers<8>, true: |value, column, row| if let Some(value) = *value {
+        column.place(row).push(value);
+    };
+    i32, Dictionary, Numbers<4>, false: |value, column, row| column.place(row).push((*value).into());
+    Option<i32>, Dictionary, Numbers<4>, true: |value, column, row| if let Some(value) = *value {
+        column.place(row).push(value.into());
+    };
+    bool, Dictionary, Booleans, false: |value, column, row| if *value {
+        let page_row = row - column.page_start;
+        let booleans = column.place(row);
+        booleans.fill(page_row);
+        booleans.push(true);
+    };
+    Option<bool>, Dictionary, Booleans, true: |value, column, row| if let Some(value) = *value {
+        column.place(row).push(value);
+    };
+    Label, Dictionary, Texts, true: |value, column, row| if let Some(text) = *value {
+        column.place(row).push_constant(text);
+    };
+    Word, Dictionary, Texts, true: |value, column, row| match *value {
+        Word::None => {}
+        Word::Known(text) => column.place(row).push_constant(text),
+        Word::Number(number) => column.place(row).push(number.to_string().as_bytes()),
+    };
+    Text, Dictionary, Texts, true: |value, column, row| if let Some(bytes) = value.bytes() {
+        column.place(row).push_escaped(bytes);
+    };
+    Blob, Dictionary, Texts, true: |value, column, row| if let Some(bytes) = value.bytes() {
+        column.place(row).push(bytes);
+    };
+    Address, Dictionary, Texts, true: |value, column, row| if let Some(address) = *value {
+        column.place(row).push_address(address);
+    };
 }

@@ -1,30 +1,23 @@
-//! Rows to parts: a batch of columns at a time, one row group a part.
+//! Rows to parts: columns fill their pages as rows come; a part is one row group.
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::basic::{Compression, Encoding as ParquetEncoding, ZstdLevel};
+use bytes::Bytes;
+use parquet::basic::{LogicalType, Repetition, Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as SchemaType};
 
 use crate::cell::ColumnType;
-use crate::columns::Columns;
+use crate::columns::{Columns, ROWS_MAX, Zstd};
 use crate::manifest::TableSummary;
 use crate::sink::RecordSink;
 use crate::tables::{
-    ChecksumColumns, ConnectionColumns, ConnectionRow, Encoding, FileColumns, FileRow, LossColumns,
-    LossRow, NfsColumns, NfsRow, OperationColumns, OperationRow, PacketColumns, PacketRow, Row,
-    Table,
+    ChecksumColumns, ConnectionColumns, ConnectionRow, FileColumns, FileRow, LossColumns, LossRow,
+    NfsColumns, NfsRow, OperationColumns, OperationRow, PacketColumns, PacketRow, Row, Table,
 };
-
-/// Rows between two looks at how much text a batch holds: at [`crate::Text::BYTES_MAX`], each escaped to four
-/// bytes, that bounds what hostile names add between them.
-const ROWS_PER_CHECK: usize = 64;
 
 /// What to encode, and into how large parts.
 #[derive(Debug, Clone)]
@@ -39,10 +32,6 @@ pub struct EncoderConfig {
     pub checksum_part_rows_max: usize,
     /// A part ends, whatever its rows, when its encoded bytes reach this.
     pub part_bytes_max: usize,
-    /// Rows that are encoded at once.
-    pub batch_rows: usize,
-    /// A batch is encoded, whatever its rows, when its bytes reach this.
-    pub batch_bytes_max: usize,
 }
 
 impl EncoderConfig {
@@ -54,8 +43,6 @@ impl EncoderConfig {
             part_rows_max: 262_144,
             checksum_part_rows_max: 1_048_576,
             part_bytes_max: 64 << 20,
-            batch_rows: 8_192,
-            batch_bytes_max: 8 << 20,
         }
     }
 }
@@ -198,10 +185,10 @@ impl<P: PartSink> TraceEncoder<P> {
         summaries
     }
 
-    /// Estimate of the bytes held: batches, and the encoded pages of open parts.
+    /// Bytes held: values of open pages, dictionaries, and the ended pages of open parts.
     pub fn held_bytes(&self) -> usize {
         let mut bytes = 0;
-        each_table!(self.tables, as_ref, table => bytes += table.held_bytes());
+        each_table!(self.tables, as_ref, table => bytes += table.columns.bytes());
         bytes
     }
 
@@ -268,17 +255,14 @@ struct Output<P: PartSink> {
     error: Option<EncodeError<P::Error>>,
 }
 
-/// One table: a batch of columns, and the part that it goes to.
+/// One table: the columns of its open part.
 struct TableEncoder<C: Columns> {
-    batch: C,
-    batch_rows: usize,
-    batch_bytes_max: usize,
+    columns: C,
+    zstd: Zstd,
     part_rows_max: usize,
     part_bytes_max: usize,
-    schema: SchemaRef,
-    options: ArrowWriterOptions,
-    writer: Option<ArrowWriter<Vec<u8>>>,
-    part_rows: usize,
+    schema: SchemaDescPtr,
+    properties: WriterPropertiesPtr,
     summary: TableSummary,
 }
 
@@ -293,17 +277,12 @@ impl<C: Columns> TableEncoder<C> {
             _ => config.part_rows_max,
         };
         Some(Self {
-            batch: C::default(),
-            batch_rows: config.batch_rows.max(1),
-            batch_bytes_max: config.batch_bytes_max,
+            columns: C::default(),
+            zstd: Zstd::new(),
             part_rows_max: part_rows_max.max(1),
             part_bytes_max: config.part_bytes_max,
             schema: schema(table),
-            options: ArrowWriterOptions::new()
-                .with_properties(properties(table, &config.trace_id))
-                .with_skip_arrow_metadata(true),
-            writer: None,
-            part_rows: 0,
+            properties: Arc::new(properties(&config.trace_id)),
             summary: TableSummary::default(),
         })
     }
@@ -312,70 +291,36 @@ impl<C: Columns> TableEncoder<C> {
         C::Row::TABLE
     }
 
-    fn held_bytes(&self) -> usize {
-        let writer = self.writer.as_ref();
-        self.batch.bytes() + writer.map_or(0, |writer| writer.memory_size() + writer.inner().len())
-    }
-
     fn push<P: PartSink>(&mut self, row: &C::Row, output: &mut Output<P>) {
-        self.batch.push(row);
-        let rows = self.batch.rows();
-        let heavy =
-            || rows.is_multiple_of(ROWS_PER_CHECK) && self.batch.bytes() >= self.batch_bytes_max;
-        if rows >= self.room() || heavy() {
-            self.end_batch(output);
+        self.columns.push(row);
+        let rows = self.columns.rows();
+        if rows.is_multiple_of(ROWS_MAX) || rows >= self.part_rows_max {
+            self.end_full(output);
         }
     }
 
-    /// Rows that the batch may have: no more than the part has room for.
-    fn room(&self) -> usize {
-        self.batch_rows.min(self.part_rows_max - self.part_rows)
-    }
-
-    /// Encodes the batch, and ends the part if it is full.
-    fn end_batch<P: PartSink>(&mut self, output: &mut Output<P>) {
-        let rows = self.batch.rows();
-        let columns = self.batch.take();
-        if rows == 0 || output.error.is_some() {
-            return;
-        }
-        let write = || -> Result<usize, ParquetError> {
-            let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
-            let writer = match &mut self.writer {
-                Some(writer) => writer,
-                none => none.insert(open(&self.schema, &self.options)?),
-            };
-            writer.write(&batch)?;
-            Ok(writer.in_progress_size())
-        };
-        match write() {
-            Ok(bytes) => {
-                self.part_rows += rows;
-                if self.part_rows >= self.part_rows_max || bytes >= self.part_bytes_max {
-                    self.end_part(output);
-                }
-            }
+    /// Ends what is full: pages, and the part.
+    fn end_full<P: PartSink>(&mut self, output: &mut Output<P>) {
+        match self.columns.end_full_pages(&mut self.zstd) {
+            Ok(bytes)
+                if bytes < self.part_bytes_max && self.columns.rows() < self.part_rows_max => {}
+            Ok(_) => self.end_part(output),
             Err(error) => self.fail(error, output),
         }
     }
 
-    /// Ends the batch, and the part if it has rows.
+    /// Ends the part if it has rows.
     fn end_rows<P: PartSink>(&mut self, output: &mut Output<P>) {
-        self.end_batch(output);
-        if self.part_rows > 0 {
+        if self.columns.rows() > 0 {
             self.end_part(output);
         }
     }
 
     /// Hands over the part, empty or not.
     fn end_part<P: PartSink>(&mut self, output: &mut Output<P>) {
-        let rows = std::mem::take(&mut self.part_rows) as u64;
-        let writer = self.writer.take();
-        if output.error.is_some() {
-            return;
-        }
-        let writer = writer.map_or_else(|| open(&self.schema, &self.options), Ok);
-        let bytes = match writer.and_then(ArrowWriter::into_inner) {
+        let rows = self.columns.rows() as u64;
+        let bytes = match self.file() {
+            Ok(_) if output.error.is_some() => return,
             Ok(bytes) => bytes,
             Err(error) => return self.fail(error, output),
         };
@@ -396,10 +341,23 @@ impl<C: Columns> TableEncoder<C> {
         }
     }
 
+    /// The part as a file: of one row group, or of none if it has no rows.
+    fn file(&mut self) -> Result<Vec<u8>, ParquetError> {
+        let root = self.schema.root_schema_ptr();
+        let mut file = SerializedFileWriter::new(Vec::new(), root, Arc::clone(&self.properties))?;
+        if self.columns.rows() > 0 {
+            let mut group = file.next_row_group()?;
+            let append = |chunk: Bytes, result| group.append_column(&chunk, result);
+            self.columns
+                .end(self.schema.columns(), &mut self.zstd, append)?;
+            group.close()?;
+        }
+        file.into_inner()
+    }
+
     #[cold]
     fn fail<P: PartSink>(&mut self, error: ParquetError, output: &mut Output<P>) {
-        self.writer = None;
-        output.error = Some(EncodeError::Encoding {
+        output.error.get_or_insert(EncodeError::Encoding {
             table: C::Row::TABLE,
             error,
         });
@@ -411,80 +369,69 @@ impl TableEncoder<ChecksumColumns> {
     fn push_run<P: PartSink>(
         &mut self,
         operation_id: i64,
-        first_block: i64,
+        mut block: i64,
         mut sums: &[u64],
         output: &mut Output<P>,
     ) {
-        let mut block = first_block;
         while !sums.is_empty() {
-            let count = sums.len().min(self.room() - self.batch.rows());
+            let count = sums.len().min(self.part_rows_max - self.columns.rows());
             let (run, rest) = sums.split_at(count);
-            self.batch.operation_id.repeat(operation_id, count);
             let blocks = (0..count).map(|place| block.wrapping_add(place as i64));
-            self.batch.block.extend(blocks);
-            let run = run.iter().map(|sum| sum.cast_signed());
-            self.batch.checksum.extend(run);
-            self.batch.advance(count);
+            self.columns
+                .operation_id
+                .extend(std::iter::repeat_n(operation_id, count));
+            self.columns.block.extend(blocks);
+            self.columns
+                .checksum
+                .extend(run.iter().map(|sum| sum.cast_signed()));
+            self.columns.advance(count);
             block = block.wrapping_add(count as i64);
             sums = rest;
-            if self.batch.rows() >= self.room() {
-                self.end_batch(output);
-            }
+            self.end_full(output);
         }
     }
 }
 
-fn open(
-    schema: &SchemaRef,
-    options: &ArrowWriterOptions,
-) -> Result<ArrowWriter<Vec<u8>>, ParquetError> {
-    ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(schema), options.clone())
-}
-
-/// The Arrow schema of a table: what its Parquet schema is made from.
-fn schema(table: Table) -> SchemaRef {
+/// The Parquet schema of a table.
+fn schema(table: Table) -> SchemaDescPtr {
     let fields = table.columns().iter().map(|column| {
-        let data_type = match column.column_type {
-            ColumnType::Int64 => DataType::Int64,
-            ColumnType::Int32 => DataType::Int32,
-            ColumnType::Boolean => DataType::Boolean,
-            ColumnType::String => DataType::Utf8,
-            ColumnType::Bytes => DataType::Binary,
+        let (physical, logical) = match column.column_type {
+            ColumnType::Int64 => (Type::INT64, None),
+            ColumnType::Int32 => (Type::INT32, None),
+            ColumnType::Boolean => (Type::BOOLEAN, None),
+            ColumnType::String => (Type::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnType::Bytes => (Type::BYTE_ARRAY, None),
         };
-        Field::new(column.name, data_type, column.null.is_some())
+        let repetition = match column.null {
+            Some(_) => Repetition::OPTIONAL,
+            None => Repetition::REQUIRED,
+        };
+        let field = SchemaType::primitive_type_builder(column.name, physical)
+            .with_logical_type(logical)
+            .with_repetition(repetition);
+        Arc::new(
+            field
+                .build()
+                .expect("the types and logical types above fit"),
+        )
     });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    let root = SchemaType::group_type_builder("schema").with_fields(fields.collect());
+    let root = root.build().expect("a group of columns");
+    Arc::new(SchemaDescriptor::new(Arc::new(root)))
 }
 
-/// How a table is encoded and compressed, and what each part says of its trace.
-fn properties(table: Table, trace_id: &str) -> WriterProperties {
+/// What each part says of its trace.
+fn properties(trace_id: &str) -> WriterProperties {
     let metadata = [
         ("lineside.schema_version", crate::SCHEMA_VERSION),
         ("lineside.trace_id", trace_id),
         ("lineside.checksum", crate::CHECKSUM),
     ];
     let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned()));
-    let zstd = ZstdLevel::try_new(1).expect("zstd has a level 1");
-    let mut properties = WriterProperties::builder()
+    WriterProperties::builder()
         .set_created_by(concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(zstd))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_max_row_group_row_count(None)
-        .set_key_value_metadata(Some(metadata.to_vec()));
-    for column in table.columns() {
-        let path = || ColumnPath::from(column.name);
-        properties = match column.encoding {
-            Encoding::Dictionary => properties,
-            Encoding::Delta => properties
-                .set_column_dictionary_enabled(path(), false)
-                .set_column_encoding(path(), ParquetEncoding::DELTA_BINARY_PACKED),
-            Encoding::Plain => properties
-                .set_column_dictionary_enabled(path(), false)
-                .set_column_encoding(path(), ParquetEncoding::PLAIN)
-                .set_column_statistics_enabled(path(), EnabledStatistics::None),
-        };
-    }
-    properties.build()
+        .set_key_value_metadata(Some(metadata.to_vec()))
+        .build()
 }
 
 #[cfg(test)]
@@ -493,10 +440,10 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    use bytes::Bytes;
     use lineside_time::Random;
-    use parquet::basic::{LogicalType, Type};
+    use parquet::basic::{Compression, Encoding as ParquetEncoding};
     use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::file::statistics::Statistics;
     use proptest::prelude::*;
 
     use super::*;
@@ -542,9 +489,8 @@ mod tests {
         all
     }
 
-    fn small(batch_rows: usize, part_rows_max: usize) -> EncoderConfig {
+    fn small(part_rows_max: usize) -> EncoderConfig {
         EncoderConfig {
-            batch_rows,
             part_rows_max,
             checksum_part_rows_max: part_rows_max,
             ..EncoderConfig::new(Table::ALL, "t-1")
@@ -559,10 +505,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn rows_come_back_from_every_table(
-            seed in any::<u64>(), batch_rows in 1..20_usize, part_rows_max in 1..50_usize,
+            seed in any::<u64>(), part_rows_max in 1..50_usize,
         ) {
             let mut random = Random::new(seed);
-            let mut encoder = encoder(&small(batch_rows, part_rows_max));
+            let mut encoder = encoder(&small(part_rows_max));
             let operations: Vec<OperationRow> = rows(&mut random);
             let nfs: Vec<NfsRow> = rows(&mut random);
             let connections: Vec<ConnectionRow> = rows(&mut random);
@@ -624,7 +570,7 @@ mod tests {
 
     #[test]
     fn only_portable_types_and_one_row_group_a_part() {
-        let mut encoder = encoder(&small(4, 100));
+        let mut encoder = encoder(&small(100));
         let mut random = Random::new(1);
         for _ in 0..10 {
             encoder.operation(&OperationRow::sample(&mut random));
@@ -659,7 +605,7 @@ mod tests {
 
     #[test]
     fn columns_are_encoded_as_described() {
-        let mut encoder = encoder(&small(100, 100));
+        let mut encoder = encoder(&small(100));
         encoder.checksums(1, 2, &[3, 3, 3]);
         let parts = parts(encoder);
         let part = parts.iter().find(|part| part.rows == 3).expect("the sums");
@@ -675,6 +621,76 @@ mod tests {
             assert!(column.dictionary_page_offset().is_none());
         }
         assert!(group.column(2).statistics().is_none());
+    }
+
+    /// Pages of every encoding that follow one another, dictionaries that outgrow their room, runs and their ends.
+    #[test]
+    fn long_columns_come_back() {
+        const ROWS: i64 = 100_000;
+        let mut random = Random::new(5);
+        let mut config = small(ROWS as usize);
+        config.tables = vec![Table::Operations];
+        let mut encoder = encoder(&config);
+        let mut expected = Vec::new();
+        for index in 0..ROWS {
+            let mut row = OperationRow {
+                operation_id: index << (index % 40),
+                call_time_ns: (index % 7 > 0).then(|| random.bits().cast_signed()),
+                call_end_ns: (index > 50_000).then_some(i64::MIN >> (index % 64)),
+                file_id: Some(random.bits().cast_signed()),
+                // Unique, few, one after another, all but constant.
+                offset: Some(index * 4096),
+                count: Some(random.below(5) as i64 - 2),
+                transferred: (index / 1000 % 2 == 0).then_some(index / 9),
+                user_id: (index % 30_000 == 0).then_some(7),
+                server_port: Some(-1 - random.below(40_000) as i32),
+                status: Word::Number(random.below(70_000) as i64),
+                reply_missing: index % 3 == 0 || index > 70_000,
+                retransmissions: i32::from(index == 99_999),
+                ..OperationRow::default()
+            };
+            row.name.set(format!("file {}", index % 65_000).as_bytes());
+            encoder.operation(&row);
+            expected.push(row.values());
+        }
+        let parts = parts(encoder);
+        assert_eq!(parts.len(), 2);
+        assert!(values(&parts, Table::Operations) == expected);
+
+        let reader = SerializedFileReader::new(Bytes::from(parts[1].bytes.clone()));
+        let reader = reader.expect("a part");
+        let group = reader.metadata().row_group(0);
+        for (place, column) in Table::Operations.columns().iter().enumerate() {
+            let chunk = group.column(place);
+            let values = expected.iter().map(|row| &row[place]);
+            let nulls = values.clone().filter(|value| **value == Value::Null);
+            let numbers = || values.clone().filter_map(Value::integer);
+            let Some(statistics) = chunk.statistics() else {
+                assert_eq!(column.encoding, crate::Encoding::Plain, "{}", column.name);
+                continue;
+            };
+            let name = column.name;
+            assert_eq!(
+                statistics.null_count_opt(),
+                Some(nulls.count() as u64),
+                "{name}"
+            );
+            if let Statistics::Int64(range) = statistics {
+                assert_eq!(range.min_opt().copied(), numbers().min(), "{name}");
+                assert_eq!(range.max_opt().copied(), numbers().max(), "{name}");
+            }
+        }
+        // What does not repeat has left its dictionary; what repeats has not.
+        let encodings = |name: &str| -> Vec<ParquetEncoding> {
+            let columns = Table::Operations.columns().iter();
+            let place = columns.clone().position(|column| column.name == name);
+            group.column(place.expect("a column")).encodings().collect()
+        };
+        assert!(encodings("offset").contains(&ParquetEncoding::PLAIN));
+        assert!(!encodings("count").contains(&ParquetEncoding::DELTA_BINARY_PACKED));
+        let plain = group.column(0).compression() == Compression::UNCOMPRESSED;
+        assert!(!plain, "ids are compressed");
+        assert!(group.compressed_size() < reader.metadata().row_group(0).total_byte_size());
     }
 
     #[test]
@@ -694,7 +710,7 @@ mod tests {
     #[test]
     fn the_first_error_of_the_sink_is_kept_and_ends_the_output() {
         let mut calls = 0;
-        let mut encoder = TraceEncoder::new(&small(1, 1), |part: Part| {
+        let mut encoder = TraceEncoder::new(&small(1), |part: Part| {
             calls += 1;
             match part.rows {
                 0 => Ok(()),
@@ -712,9 +728,8 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_end_batches_and_parts_early() {
+    fn long_texts_end_pages_and_parts_early() {
         let mut config = EncoderConfig::new(&[Table::Operations], "t");
-        config.batch_bytes_max = 1 << 20;
         config.part_bytes_max = 1 << 20;
         let mut encoder = encoder(&config);
         let (mut random, mut row) = (Random::new(3), OperationRow::default());
@@ -723,7 +738,7 @@ mod tests {
             random.fill(&mut bytes);
             row.name.set(&bytes);
             encoder.operation(&row);
-            let hostile = ROWS_PER_CHECK * 4 * Text::BYTES_MAX;
+            let hostile = ROWS_MAX * 4 * Text::BYTES_MAX;
             assert!(
                 encoder.held_bytes() < 3 * hostile,
                 "{}",
@@ -797,7 +812,7 @@ mod tests {
 
     /// A trace of random rows on the disk, `rows` in each table.
     fn write_trace(folder: &Path, rows: usize) {
-        let mut encoder = TraceEncoder::new(&small(64, 300), |part: Part| {
+        let mut encoder = TraceEncoder::new(&small(300), |part: Part| {
             let table = folder.join(part.table.name());
             std::fs::create_dir_all(&table)?;
             std::fs::write(table.join(part.file_name()), &part.bytes)

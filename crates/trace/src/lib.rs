@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  rows (OperationRow, …) ──► RecordSink ──► TraceEncoder ──► Part { table, index, bytes } ──► PartSink
-//!                                            columns, then one row group a part               (files are the caller's)
+//!                                            pages of columns; a row group a part               (files are the caller's)
 //! ```
 //!
 //! [`tables`] describes every table once; the row, the columns, the Parquet schema and the documentation in
@@ -18,6 +18,8 @@ mod columns;
 #[cfg(feature = "parquet")]
 mod encoder;
 mod manifest;
+#[cfg(feature = "parquet")]
+mod page;
 #[cfg(feature = "parquet")]
 pub mod read;
 #[cfg(all(test, feature = "parquet"))]

@@ -122,24 +122,29 @@ macro_rules! tables {
 
         #[cfg(feature = "parquet")]
         mod encode {
-            use arrow_array::ArrayRef;
+            use bytes::Bytes;
+            use parquet::column::writer::ColumnCloseResult;
+            use parquet::errors::ParquetError;
+            use parquet::schema::types::ColumnDescPtr;
 
             use crate::cell::{Address, Blob, Label, Text, Word};
-            use crate::columns::{Column, Columns, Encode};
+            use crate::columns::{
+                Chunked, Columns, Delta, Dictionary, Encode, Plain, Zstd,
+            };
 
             $(
-                /// Values of a batch of rows, column by column.
+                /// The columns of an open part.
                 #[derive(Default)]
                 pub(crate) struct $columns {
                     rows: usize,
-                    $(pub(crate) $field: <$kind as Encode>::Column,)*
+                    $(pub(crate) $field: <$kind as Encode<$encoding>>::Column,)*
                 }
 
                 impl Columns for $columns {
                     type Row = super::$row;
 
                     fn push(&mut self, row: &super::$row) {
-                        $(row.$field.push(&mut self.$field, self.rows);)*
+                        $(Encode::<$encoding>::push(&row.$field, &mut self.$field, self.rows);)*
                         self.rows += 1;
                     }
 
@@ -155,9 +160,23 @@ macro_rules! tables {
                         0 $(+ self.$field.bytes())*
                     }
 
-                    fn take(&mut self) -> Vec<ArrayRef> {
+                    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<usize, ParquetError> {
+                        Ok(0 $(+ self.$field.end_full_page(self.rows, zstd)?)*)
+                    }
+
+                    fn end(
+                        &mut self,
+                        descriptors: &[ColumnDescPtr],
+                        zstd: &mut Zstd,
+                        mut each: impl FnMut(Bytes, ColumnCloseResult) -> Result<(), ParquetError>,
+                    ) -> Result<(), ParquetError> {
                         let rows = std::mem::take(&mut self.rows);
-                        vec![$(<$kind as Encode>::take(&mut self.$field, rows),)*]
+                        let mut descriptors = descriptors.iter();
+                        $(if let Some(descriptor) = descriptors.next() {
+                            let (chunk, result) = self.$field.end(rows, descriptor, zstd)?;
+                            each(chunk, result)?;
+                        })*
+                        Ok(())
                     }
                 }
             )*

@@ -1,0 +1,267 @@
+//! The bytes of a Parquet page: definition levels, and values as differences or as codes of a dictionary.
+//!
+//! The `parquet` crate writes the file around them. Its own column writers look at every cell several times, which
+//! costs half of a capture's time on tables with a hundred columns (`docs/decisions/0010`).
+//! The layouts are those of the Parquet format's `Encodings.md`.
+
+/// Values in a block of `DELTA_BINARY_PACKED`, and in each of its four miniblocks.
+const BLOCK_VALUES: usize = 128;
+const MINIBLOCK_VALUES: usize = 32;
+
+/// Appends an unsigned number in groups of seven bits, the lowest first (ULEB128).
+fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn put_zigzag(value: i64, out: &mut Vec<u8>) {
+    put_varint((value << 1 ^ value >> 63).cast_unsigned(), out);
+}
+
+/// Bits that a number takes.
+fn width(value: u64) -> u32 {
+    u64::BITS - value.leading_zeros()
+}
+
+/// Appends `values` as `DELTA_BINARY_PACKED`.
+pub(crate) fn put_delta(values: &[i64], out: &mut Vec<u8>) {
+    put_varint(BLOCK_VALUES as u64, out);
+    put_varint((BLOCK_VALUES / MINIBLOCK_VALUES) as u64, out);
+    put_varint(values.len() as u64, out);
+    let Some((&first, rest)) = values.split_first() else {
+        put_zigzag(0, out);
+        return;
+    };
+    put_zigzag(first, out);
+    let mut deltas = [0_i64; BLOCK_VALUES];
+    let (mut rest, mut previous) = (rest, values);
+    while !rest.is_empty() {
+        let count = rest.len().min(BLOCK_VALUES);
+        let deltas = &mut deltas[..count];
+        for ((delta, &value), &before) in deltas.iter_mut().zip(rest).zip(previous) {
+            *delta = value.wrapping_sub(before);
+        }
+        put_delta_block(deltas, out);
+        (rest, previous) = (&rest[count..], &previous[count..]);
+    }
+}
+
+/// Appends a block: the least difference, a width for each miniblock, and what each difference is above the least.
+fn put_delta_block(deltas: &[i64], out: &mut Vec<u8>) {
+    let least = deltas.iter().copied().min().unwrap_or(0);
+    put_zigzag(least, out);
+    let widths = out.len();
+    out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
+    for (place, miniblock) in deltas.chunks(MINIBLOCK_VALUES).enumerate() {
+        // A shorter last one is filled up with the least difference.
+        let mut above = [0; MINIBLOCK_VALUES];
+        let mut bits = 0;
+        for (above, &delta) in above.iter_mut().zip(miniblock) {
+            *above = delta.wrapping_sub(least).cast_unsigned();
+            bits |= *above;
+        }
+        let width = width(bits);
+        out[widths + place] = width as u8;
+        if width > 0 {
+            put_packed(&above, width, out);
+        }
+    }
+}
+
+/// Appends `width` bits of each value, the lowest first; the values are a multiple of eight.
+fn put_packed(values: &[u64], width: u32, out: &mut Vec<u8>) {
+    let (mut bits, mut count) = (0_u128, 0);
+    for &value in values {
+        bits |= u128::from(value) << count;
+        count += width;
+        if count >= u64::BITS {
+            out.extend_from_slice(&(bits as u64).to_le_bytes());
+            bits >>= u64::BITS;
+            count -= u64::BITS;
+        }
+    }
+    out.extend_from_slice(&(bits as u64).to_le_bytes()[..(count / 8) as usize]);
+}
+
+/// Codes of a dictionary in the order of their rows: each with how often it comes in a row.
+#[derive(Default)]
+pub(crate) struct Codes {
+    runs: Vec<(u32, u32)>,
+}
+
+impl Codes {
+    /// The most codes: eight of them fit into 128 bits.
+    pub(crate) const MAX: usize = 1 << 16;
+
+    /// Bytes held of a code that differs from the one before.
+    pub(crate) const BYTES: usize = size_of::<(u32, u32)>();
+
+    /// Adds a code.
+    pub(crate) fn push(&mut self, code: u32) {
+        match self.runs.last_mut() {
+            Some((last, count)) if *last == code => *count += 1,
+            _ => self.runs.push((code, 1)),
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.runs.len() * Self::BYTES
+    }
+
+    /// Appends the codes as `RLE_DICTIONARY` (their width, then runs and groups of eight) and is empty. `entries`
+    /// are in the dictionary.
+    pub(crate) fn put(&mut self, entries: usize, out: &mut Vec<u8>) {
+        let width = width(entries.saturating_sub(1) as u64).max(1);
+        out.push(width as u8);
+        let mut groups = Groups {
+            width,
+            packed: Vec::new(),
+            group: [0; 8],
+            len: 0,
+        };
+        for (code, mut count) in self.runs.drain(..) {
+            while count > 0 && (groups.len > 0 || count < 8) {
+                groups.push(code);
+                count -= 1;
+            }
+            if count > 0 {
+                groups.end(out);
+                put_varint(u64::from(count) << 1, out);
+                out.extend_from_slice(&code.to_le_bytes()[..width.div_ceil(8) as usize]);
+            }
+        }
+        while groups.len > 0 {
+            groups.push(0);
+        }
+        groups.end(out);
+    }
+}
+
+/// Groups of eight codes, packed one behind the other.
+struct Groups {
+    width: u32,
+    packed: Vec<u8>,
+    group: [u32; 8],
+    len: usize,
+}
+
+impl Groups {
+    fn push(&mut self, code: u32) {
+        self.group[self.len] = code;
+        self.len += 1;
+        if self.len == 8 {
+            self.len = 0;
+            let bits = self.group.iter().rev();
+            let bits = bits.fold(0_u128, |bits, &code| bits << self.width | u128::from(code));
+            self.packed
+                .extend_from_slice(&bits.to_le_bytes()[..self.width as usize]);
+        }
+    }
+
+    /// Appends what was packed.
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if !self.packed.is_empty() {
+            let groups = self.packed.len() / self.width as usize;
+            put_varint((groups as u64) << 1 | 1, out);
+            out.append(&mut self.packed);
+        }
+    }
+}
+
+/// Bits one behind the other, the lowest of a byte first; they begin as 0.
+#[derive(Default)]
+pub(crate) struct Bits {
+    bytes: Vec<u8>,
+}
+
+impl Bits {
+    /// Sets the bits from `first` to `end`.
+    pub(crate) fn set(&mut self, first: usize, end: usize) {
+        if first == end {
+            return;
+        }
+        self.grow(end);
+        let (head, tail) = (0xff << (first % 8), 0xff >> (7 - (end - 1) % 8));
+        let (first, last) = (first / 8, (end - 1) / 8);
+        if first == last {
+            self.bytes[first] |= head & tail;
+        } else {
+            self.bytes[first] |= head;
+            self.bytes[first + 1..last].fill(0xff);
+            self.bytes[last] |= tail;
+        }
+    }
+
+    /// Makes room for `len` bits.
+    fn grow(&mut self, len: usize) {
+        if self.bytes.len() * 8 < len {
+            self.bytes.resize(len.div_ceil(8), 0);
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Appends `len` bits, packed, and is empty.
+    pub(crate) fn put(&mut self, len: usize, out: &mut Vec<u8>) {
+        self.grow(len);
+        out.append(&mut self.bytes);
+    }
+}
+
+/// Which rows of a page hold a value. A run of rows with values costs as much as one.
+#[derive(Default)]
+pub(crate) struct Presence {
+    bits: Bits,
+    /// The latest run.
+    first: usize,
+    end: usize,
+    /// Rows with values before that run.
+    before: usize,
+}
+
+impl Presence {
+    /// Row `row`, counted from the first of the page, holds a value.
+    pub(crate) fn mark(&mut self, row: usize) {
+        if row != self.end {
+            self.bits.set(self.first, self.end);
+            self.before += self.end - self.first;
+            self.first = row;
+        }
+        self.end = row + 1;
+    }
+
+    /// Rows that hold a value.
+    pub(crate) fn count(&self) -> usize {
+        self.before + self.end - self.first
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bits.bytes()
+    }
+
+    /// Appends the definition levels of `rows` rows (their length, then runs and groups of eight) and is empty.
+    pub(crate) fn put(&mut self, rows: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let count = self.count();
+        if count == 0 || count == rows {
+            put_varint((rows as u64) << 1, out);
+            out.push(u8::from(count > 0));
+        } else {
+            self.bits.set(self.first, self.end);
+            put_varint((rows.div_ceil(8) as u64) << 1 | 1, out);
+            self.bits.put(rows, out);
+        }
+        let len = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+        (self.first, self.end, self.before) = (0, 0, 0);
+    }
+}
