@@ -6,7 +6,7 @@ use twox_hash::XxHash3_64;
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 512;
 
-/// Data of one READ or WRITE as it passes, in pieces of any size, holes included.
+/// Data of one READ or WRITE after the other as it passes, in pieces of any size, holes included.
 #[derive(Debug)]
 pub struct Blocks {
     /// File offset of the next byte.
@@ -19,18 +19,25 @@ pub struct Blocks {
     filled: usize,
 }
 
-impl Blocks {
-    /// Data of `len` bytes that begins at `offset` of its file.
-    pub fn new(offset: u64, len: u64) -> Self {
-        let block = BLOCK_BYTES as u64;
-        let spanned = (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block));
+impl Default for Blocks {
+    fn default() -> Self {
         Self {
-            offset,
-            spanned,
+            offset: 0,
+            spanned: 0,
             summed: 0,
             partial: [0; BLOCK_BYTES],
             filled: 0,
         }
+    }
+}
+
+impl Blocks {
+    /// Data of `len` bytes follows that begins at `offset` of its file.
+    pub fn begin(&mut self, offset: u64, len: u64) {
+        let block = BLOCK_BYTES as u64;
+        self.offset = offset;
+        self.spanned = (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block));
+        (self.summed, self.filled) = (0, 0);
     }
 
     /// Takes the next bytes or the next hole. `sink` gets runs of checksums: the number of the first
@@ -105,7 +112,8 @@ mod tests {
         len: usize,
         pieces: &[(usize, bool)],
     ) -> (Vec<(i64, u64)>, Blocks) {
-        let mut blocks = Blocks::new(from as u64, len as u64);
+        let mut blocks = Blocks::default();
+        blocks.begin(from as u64, len as u64);
         let (mut at, mut sums, mut out) = (from, Vec::new(), Vec::new());
         for &(size, lost) in pieces {
             let size = size.min(from + len - at);
@@ -169,7 +177,8 @@ mod tests {
     #[test]
     fn hostile_offsets_do_not_overflow() {
         let frame = Frame::copied(&[1; 2000], Descriptor::default()).share();
-        let mut blocks = Blocks::new(u64::MAX - 700, 2000);
+        let mut blocks = Blocks::default();
+        blocks.begin(u64::MAX - 700, 2000);
         blocks.on_data(Chunk::of_frame(&frame, 0, 2000), &mut Vec::new(), |_, _| {});
     }
 }
