@@ -119,6 +119,8 @@ pub struct Engine {
     config: Config,
     budget: Budget,
     table: HashMap<Key, usize>,
+    /// The connection of the last packet: the next one is often of the same.
+    last: Option<(Key, usize)>,
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     hand: usize,
@@ -136,6 +138,7 @@ impl Engine {
             config,
             budget: budget.clone(),
             table: HashMap::new(),
+            last: None,
             slots: Vec::new(),
             free: Vec::new(),
             hand: 0,
@@ -219,7 +222,7 @@ impl Engine {
             self.hand = (self.hand + 1) % self.slots.len();
             if self.slots[self.hand]
                 .as_ref()
-                .is_some_and(|connection| self.idle(connection))
+                .is_some_and(|connection| is_idle(&self.config, self.now, connection))
             {
                 self.close(self.hand, sink, counters);
             }
@@ -257,12 +260,16 @@ impl Engine {
     }
 
     /// Delivers the packets of which some fragment is missing for too long.
+    #[inline]
     fn give_up_fragments<S: StreamSink>(
         &mut self,
         now: i64,
         sink: &mut S,
         counters: &mut Counters,
     ) {
+        if self.fragments.is_empty() {
+            return;
+        }
         while let Some(whole) = self.fragments.overdue(now) {
             self.on_whole(&whole, sink, counters);
         }
@@ -905,12 +912,18 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
-        if let Some(&slot) = self.table.get(&key) {
+        let known = match self.last {
+            Some((last, slot)) if last == key => Some(slot),
+            _ => self.table.get(&key).copied(),
+        };
+        if let Some(slot) = known {
+            let (config, now) = (&self.config, self.now);
             let connection = self.slots[slot]
-                .as_ref()
+                .as_mut()
                 .expect("the table names slots in use");
-            if !self.idle(connection) {
-                self.slots[slot].as_mut().expect("as before").last_ns = self.now;
+            if !is_idle(config, now, connection) {
+                connection.last_ns = now;
+                self.last = Some((key, slot));
                 return Some(slot);
             }
             self.close(slot, sink, counters);
@@ -961,14 +974,6 @@ impl Engine {
         Some(slot)
     }
 
-    fn idle(&self, connection: &Connection) -> bool {
-        let timeout_ns = match connection.ended {
-            [true, true] => self.config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
-            _ => self.config.idle_timeout_ns,
-        };
-        self.now.saturating_sub(connection.last_ns) > timeout_ns
-    }
-
     fn close<S: StreamSink>(&mut self, slot: usize, sink: &mut S, counters: &mut Counters) {
         if self.slots[slot].is_none() {
             return;
@@ -991,6 +996,7 @@ impl Engine {
         }
         sink.on_close(slot, &connection, counters);
         self.table.remove(&connection.key);
+        self.last = None;
         self.free.push(slot);
         self.budget.give_back(CONNECTION_BYTES);
     }
@@ -1017,6 +1023,15 @@ fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) 
         _ => {}
     }
     counters.add(Counter::ChecksumOffloaded, u64::from(transport_offloaded));
+}
+
+/// Whether a connection has been without packets for too long.
+fn is_idle(config: &Config, now: i64, connection: &Connection) -> bool {
+    let timeout_ns = match connection.ended {
+        [true, true] => config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
+        _ => config.idle_timeout_ns,
+    };
+    now.saturating_sub(connection.last_ns) > timeout_ns
 }
 
 /// Counts bytes that come again: as duplicates, or as discarded if they had been given up.
@@ -1132,6 +1147,9 @@ fn roll_interval<S: StreamSink>(
     let Some(stamp) = descriptor.stamp_ns else {
         return;
     };
+    if stamp < connection.interval_ns.saturating_add(interval_ns) {
+        return;
+    }
     let start = stamp.div_euclid(interval_ns).saturating_mul(interval_ns);
     if start > connection.interval_ns {
         if connection.counts != <[FlowCounts; 2]>::default() {
