@@ -64,7 +64,7 @@ struct Operation {
     /// The handle in the call, if its file has not been reported yet.
     handle: Option<HandleBytes>,
     /// A reply that came before its call, to be read when the call has ended.
-    early: Option<Early>,
+    early: Option<Box<Early>>,
 }
 
 /// What a call is, as far as it is understood beyond RPC.
@@ -162,7 +162,8 @@ struct Talk {
     passing: [Option<Passing>; 2],
     /// For the data that passes, from the first data on.
     blocks: [Option<Box<Blocks>>; 2],
-    pairs: Pairs<Note, Early>,
+    /// Early replies are few, so that a pair is only as large as a call that waits.
+    pairs: Pairs<Note, Box<Early>>,
     /// The direction of calls, once one was seen.
     caller: Option<usize>,
     program: Word,
@@ -360,7 +361,12 @@ impl<S: RecordSink> Operations<S> {
         Some((self.operations.len() - 1) as Note)
     }
 
-    fn on_expired(&mut self, slot: usize, expired: Expired<Note, Early>, counters: &mut Counters) {
+    fn on_expired(
+        &mut self,
+        slot: usize,
+        expired: Expired<Note, Box<Early>>,
+        counters: &mut Counters,
+    ) {
         match expired {
             Expired::Call(note) => {
                 let end = if self.ending {
@@ -372,7 +378,7 @@ impl<S: RecordSink> Operations<S> {
                 self.operations[note as usize].row.reply_missing = true;
                 self.emit(slot, note, counters);
             }
-            Expired::Reply(early) => self.read_early(slot, early, None, counters),
+            Expired::Reply(early) => self.read_early(slot, &early, None, counters),
         }
     }
 
@@ -387,7 +393,7 @@ impl<S: RecordSink> Operations<S> {
     fn read_early(
         &mut self,
         slot: usize,
-        early: Early,
+        early: &Early,
         operation: Option<Note>,
         counters: &mut Counters,
     ) {
@@ -466,7 +472,7 @@ impl<S: RecordSink> Operations<S> {
             passing.operation.take_if(|passing| *passing == note);
         }
         if let Some(early) = early {
-            self.read_early(slot, early, None, counters);
+            self.read_early(slot, &early, None, counters);
         }
     }
 
@@ -868,7 +874,7 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
             operation.reply_done = true;
         }
         if let Some(early) = operation.early.take_if(|_| passing.is_call) {
-            return all.read_early(self.slot, early, Some(note), counters);
+            return all.read_early(self.slot, &early, Some(note), counters);
         }
         if operation.call_done && operation.reply_done {
             self.answered(passing.xid, note, message, counters);
@@ -1150,7 +1156,7 @@ impl<S: RecordSink> Side<'_, S> {
                         direction,
                         duplicates: 0,
                     };
-                    self.all.talk(slot).pairs.early(xid, early, now);
+                    self.all.talk(slot).pairs.early(xid, Box::new(early), now);
                     self.all.early_xid = Some(xid);
                     self.pass(None, false, xid);
                     return Want::End;

@@ -114,7 +114,7 @@ impl Range {
     /// The whole range, to deliver or to parse.
     pub fn chunk(&self) -> Chunk<'_> {
         let owner = match self.missing() {
-            Some(cause) => Owner::Hole(cause),
+            Some(cause) => Owner::Hole(cause, &self.descriptor),
             None => Owner::Range(self),
         };
         Chunk {
@@ -122,7 +122,6 @@ impl Range {
             offset: 0,
             bytes: self.bytes(),
             len: self.len(),
-            descriptor: &self.descriptor,
         }
     }
 
@@ -145,14 +144,13 @@ pub struct Chunk<'a> {
     /// Empty for a hole.
     bytes: &'a [u8],
     len: usize,
-    descriptor: &'a Descriptor,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Owner<'a> {
     Frame(&'a FrameRef),
     Range(&'a Range),
-    Hole(Cause),
+    Hole(Cause, &'a Descriptor),
 }
 
 impl<'a> Chunk<'a> {
@@ -164,18 +162,16 @@ impl<'a> Chunk<'a> {
             offset,
             bytes: &frame.bytes()[offset..offset + len],
             len,
-            descriptor: frame.descriptor(),
         }
     }
 
     /// `len` missing bytes that `descriptor`'s frame made known.
     pub fn hole(len: usize, cause: Cause, descriptor: &'a Descriptor) -> Self {
         Self {
-            owner: Owner::Hole(cause),
+            owner: Owner::Hole(cause, descriptor),
             offset: 0,
             bytes: &[],
             len,
-            descriptor,
         }
     }
 
@@ -201,7 +197,7 @@ impl<'a> Chunk<'a> {
     #[inline]
     pub fn missing(&self) -> Option<Cause> {
         match self.owner {
-            Owner::Hole(cause) => Some(cause),
+            Owner::Hole(cause, _) => Some(cause),
             _ => None,
         }
     }
@@ -209,7 +205,11 @@ impl<'a> Chunk<'a> {
     /// The frame that brought the bytes.
     #[inline]
     pub fn descriptor(&self) -> &'a Descriptor {
-        self.descriptor
+        match self.owner {
+            Owner::Frame(frame) => frame.descriptor(),
+            Owner::Range(range) => &range.descriptor,
+            Owner::Hole(_, descriptor) => descriptor,
+        }
     }
 
     /// Where in its frame the chunk begins; 0 for a hole.
@@ -218,7 +218,7 @@ impl<'a> Chunk<'a> {
         match self.owner {
             Owner::Frame(_) => self.offset,
             Owner::Range(range) => range.offset_in_frame as usize + self.offset,
-            Owner::Hole(_) => 0,
+            Owner::Hole(..) => 0,
         }
     }
 
@@ -246,7 +246,7 @@ impl<'a> Chunk<'a> {
         match self.owner {
             Owner::Frame(frame) => Range::bound(frame, self.offset, self.len),
             Owner::Range(range) => range.part(self.offset, self.len),
-            Owner::Hole(cause) => Range::hole(self.len, cause, *self.descriptor),
+            Owner::Hole(cause, descriptor) => Range::hole(self.len, cause, *descriptor),
         }
     }
 

@@ -512,11 +512,12 @@ impl Records {
     }
 
     fn end_message<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        if let Some(open) = self.message.take()
+        if let Some(open) = &self.message
             && !matches!(open.stage, Stage::Head { .. } | Stage::Unread)
         {
             sink.on_end(&open.message, counters);
         }
+        self.message = None;
     }
 
     /// Ends a message whose rest was lost: what came of it is still good.

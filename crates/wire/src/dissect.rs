@@ -124,7 +124,8 @@ pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
 /// the whole payload. Offsets and lengths of the result refer to these two.
 pub fn dissect_assembled(ip: &Ip, protocol: u8, bytes: &[u8], wire_len: usize) -> Dissected {
     let end = wire_len.max(bytes.len());
-    behind_ip(*ip, protocol, bytes, 0, end).unwrap_or(Dissected::MalformedIp)
+    let mut ip = Ip { protocol, ..*ip };
+    behind_ip(&mut ip, bytes, 0, end).unwrap_or(Dissected::MalformedIp)
 }
 
 struct Packet<'a> {
@@ -151,7 +152,7 @@ impl Packet<'_> {
         if header[0] >> 4 != 4 || header_len < 20 || header_len > total_len.min(on_wire) {
             return None;
         }
-        let ip = Ip {
+        let mut ip = Ip {
             source: Ipv4Addr::new(header[12], header[13], header[14], header[15]).into(),
             destination: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(),
             protocol: header[9],
@@ -175,7 +176,7 @@ impl Packet<'_> {
         if fragment.more || fragment.offset != 0 {
             return fragment_of(ip, fragment, self.bytes, start, end);
         }
-        behind_ip(ip, header[9], self.bytes, start, end)
+        behind_ip(&mut ip, self.bytes, start, end)
     }
 
     #[inline]
@@ -206,7 +207,7 @@ impl Packet<'_> {
             0 => self.wire_end,
             len => self.wire_end.min(start + len),
         };
-        let ip = Ip {
+        let mut ip = Ip {
             source: ipv6_address(array(header, 8)?),
             destination: ipv6_address(array(header, 24)?),
             protocol: header[6],
@@ -217,22 +218,16 @@ impl Packet<'_> {
             tags: self.tags,
             checksum: HeaderChecksum::NoneInIpv6,
         };
-        behind_ip(ip, header[6], self.bytes, start, end)
+        behind_ip(&mut ip, self.bytes, start, end)
     }
 }
 
 /// Extension headers and the transport header; `start..end` is the payload on the wire.
 #[inline]
-fn behind_ip(
-    ip: Ip,
-    mut protocol: u8,
-    bytes: &[u8],
-    mut start: usize,
-    end: usize,
-) -> Option<Dissected> {
+fn behind_ip(ip: &mut Ip, bytes: &[u8], mut start: usize, end: usize) -> Option<Dissected> {
     let is_ipv6 = ip.source.is_ipv6();
     loop {
-        let len = match protocol {
+        let len = match ip.protocol {
             PROTOCOL_TCP | PROTOCOL_UDP => break,
             // RFC 4302, 2.2: in words of 4 bytes, minus 2. The only one that IPv4 has too.
             51 => (usize::from(array::<8>(bytes, start)?[1]) + 2) * 4,
@@ -251,29 +246,29 @@ fn behind_ip(
                 };
                 // One that is both first and last is a whole packet: RFC 6946.
                 if fragment.more || fragment.offset != 0 {
-                    return fragment_of(ip, fragment, bytes, start + 8, end);
+                    return fragment_of(*ip, fragment, bytes, start + 8, end);
                 }
                 8
             }
             _ => return Some(Dissected::OtherProtocol),
         };
-        protocol = bytes[start];
+        ip.protocol = bytes[start];
         start += len;
         if start > end {
             return None;
         }
     }
-    let ip = with_payload(ip, protocol, bytes, start, end);
+    ip.set_payload(bytes, start, end);
     let payload = &bytes[ip.payload..][..ip.kept];
-    Some(if protocol == PROTOCOL_TCP {
-        transport::tcp(&ip, payload).map_or(Dissected::MalformedTcp, |tcp| Dissected::Tcp(ip, tcp))
+    Some(if ip.protocol == PROTOCOL_TCP {
+        transport::tcp(ip, payload).map_or(Dissected::MalformedTcp, |tcp| Dissected::Tcp(*ip, tcp))
     } else {
-        transport::udp(&ip, payload).map_or(Dissected::MalformedUdp, |udp| Dissected::Udp(ip, udp))
+        transport::udp(ip, payload).map_or(Dissected::MalformedUdp, |udp| Dissected::Udp(*ip, udp))
     })
 }
 
 fn fragment_of(
-    ip: Ip,
+    mut ip: Ip,
     fragment: Fragment,
     bytes: &[u8],
     start: usize,
@@ -284,19 +279,18 @@ fn fragment_of(
     if fragment.offset + len > 65_535 || (fragment.more && len % 8 != 0) {
         return None;
     }
-    let ip = with_payload(ip, fragment.protocol, bytes, start, end);
+    ip.protocol = fragment.protocol;
+    ip.set_payload(bytes, start, end);
     Some(Dissected::Fragment(ip, fragment))
 }
 
-#[inline]
-fn with_payload(ip: Ip, protocol: u8, bytes: &[u8], start: usize, end: usize) -> Ip {
-    let payload = start.min(bytes.len());
-    Ip {
-        protocol,
-        payload,
-        payload_len: end - start,
-        kept: end.min(bytes.len()) - payload,
-        ..ip
+impl Ip {
+    /// The payload is `start..end` on the wire.
+    #[inline]
+    fn set_payload(&mut self, bytes: &[u8], start: usize, end: usize) {
+        self.payload = start.min(bytes.len());
+        self.payload_len = end - start;
+        self.kept = end.min(bytes.len()) - self.payload;
     }
 }
 
