@@ -385,6 +385,7 @@ impl Engine {
 
     /// `payload` is what was kept of the segment, in order; a packet put together from fragments has
     /// several chunks and perhaps holes.
+    #[inline]
     fn on_tcp<S: StreamSink>(
         &mut self,
         ip: &Ip,
@@ -468,6 +469,7 @@ impl Engine {
     }
 
     /// Returns the slot: another one if the segment showed that a new incarnation has begun.
+    #[inline]
     fn on_segment<S: StreamSink>(
         &mut self,
         slot: usize,
@@ -1016,6 +1018,7 @@ fn taken(outcome: Counter, slot: Option<usize>) -> Taken {
     }
 }
 
+#[inline]
 fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) {
     match ip.checksum {
         HeaderChecksum::Wrong => counters.count(Counter::ChecksumIpv4Wrong),
@@ -1026,6 +1029,7 @@ fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) 
 }
 
 /// Whether a connection has been without packets for too long.
+#[inline]
 fn is_idle(config: &Config, now: i64, connection: &Connection) -> bool {
     let timeout_ns = match connection.ended {
         [true, true] => config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
@@ -1035,6 +1039,7 @@ fn is_idle(config: &Config, now: i64, connection: &Connection) -> bool {
 }
 
 /// Counts bytes that come again: as duplicates, or as discarded if they had been given up.
+#[inline]
 fn duplicate(
     stream: &crate::stream::Stream,
     counts: &mut FlowCounts,
@@ -1103,6 +1108,7 @@ fn on_syn(connection: &mut Connection, direction: usize, tcp: &TcpHeader) {
     }
 }
 
+#[inline]
 fn on_acknowledgement(
     connection: &mut Connection,
     direction: usize,
@@ -1137,6 +1143,7 @@ fn on_acknowledgement(
 }
 
 /// Reports the counts of the interval that is over, if this packet is of another one.
+#[inline]
 fn roll_interval<S: StreamSink>(
     connection: &mut Connection,
     slot: usize,

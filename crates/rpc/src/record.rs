@@ -208,6 +208,7 @@ impl Records {
     }
 
     /// Takes the next bytes or the next hole. `after_syn`: they are the first of the connection.
+    #[inline]
     pub fn on_stream<S: MessageSink>(
         &mut self,
         after_syn: bool,
@@ -304,6 +305,7 @@ impl Records {
     }
 
     /// True if it holds ranges of frames.
+    #[inline]
     pub fn holds(&self) -> bool {
         self.search.is_some()
             || matches!(&self.message, Some(Open { stage: Stage::Head { held, .. }, .. }) if !held.is_empty())
@@ -406,6 +408,7 @@ impl Records {
     }
 
     /// Takes bytes of the message.
+    #[inline]
     fn message_bytes<S: MessageSink>(
         &mut self,
         part: Chunk<'_>,
@@ -511,6 +514,7 @@ impl Records {
         Ok(())
     }
 
+    #[inline]
     fn end_message<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         if let Some(open) = &self.message
             && !matches!(open.stage, Stage::Head { .. } | Stage::Unread)
@@ -602,6 +606,7 @@ impl Records {
     }
 
     /// What is held, and what holding it takes: many small parts take more than their bytes.
+    #[inline]
     fn held_bytes(&self) -> usize {
         let searched = self
             .search
