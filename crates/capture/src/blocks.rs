@@ -55,40 +55,32 @@ impl Blocks {
         }
         sums.clear();
         let mut bytes = chunk.bytes();
-        let mut first = 0;
-        while !bytes.is_empty() {
-            let in_block = (self.offset % BLOCK_BYTES as u64) as usize;
-            if in_block != self.filled {
-                // The beginning of this block was not seen, or is not part of the data.
-                let skip = (BLOCK_BYTES - in_block).min(bytes.len());
-                self.offset = self.offset.wrapping_add(skip as u64);
-                self.filled = 0;
-                bytes = &bytes[skip..];
-                continue;
-            }
-            let block = self.offset / BLOCK_BYTES as u64;
-            if sums.is_empty() {
-                first = block as i64;
-            }
-            if in_block == 0 && bytes.len() >= BLOCK_BYTES {
-                let (whole, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-                sums.extend(whole.iter().map(|block| XxHash3_64::oneshot(block)));
-                self.offset = self.offset.wrapping_add((bytes.len() - rest.len()) as u64);
-                bytes = rest;
-                continue;
-            }
-            let take = (BLOCK_BYTES - in_block).min(bytes.len());
-            self.partial[in_block..in_block + take].copy_from_slice(&bytes[..take]);
-            self.offset = self.offset.wrapping_add(take as u64);
-            self.filled = (in_block + take) % BLOCK_BYTES;
-            bytes = &bytes[take..];
-            if self.filled == 0 {
+        let start = self.offset;
+        self.offset = start.wrapping_add(bytes.len() as u64);
+        let mut first = start / BLOCK_BYTES as u64;
+        let in_block = (start % BLOCK_BYTES as u64) as usize;
+        if in_block > 0 {
+            let (head, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - in_block));
+            bytes = rest;
+            if self.filled == in_block {
+                self.filled += head.len();
+                self.partial[in_block..self.filled].copy_from_slice(head);
+                if self.filled < BLOCK_BYTES {
+                    return;
+                }
                 sums.push(XxHash3_64::oneshot(&self.partial));
+            } else {
+                // The beginning of this block was not seen, or is not part of the data.
+                first = start.wrapping_add(head.len() as u64) / BLOCK_BYTES as u64;
             }
         }
+        let (whole, rest) = bytes.as_chunks::<BLOCK_BYTES>();
+        sums.extend(whole.iter().map(|block| XxHash3_64::oneshot(block)));
+        self.partial[..rest.len()].copy_from_slice(rest);
+        self.filled = rest.len();
         if !sums.is_empty() {
             self.summed += sums.len() as u64;
-            sink(first, sums);
+            sink(first as i64, sums);
         }
     }
 
