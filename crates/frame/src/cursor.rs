@@ -389,6 +389,26 @@ mod tests {
     }
 
     #[test]
+    fn the_cursor_of_a_view_ends_with_it() {
+        let bytes: Vec<u8> = (0..12).collect();
+        for first in 0..=12 {
+            for second in first..=12 {
+                let pieces = chain(&bytes, &[first, second]);
+                let mut whole = Cursor::new(&pieces);
+                whole.skip(1);
+                let view = whole.view(7).expect("there");
+                let mut cursor = view.cursor();
+                assert_eq!((cursor.position(), cursor.remaining()), (0, 7));
+                assert_eq!(cursor.u32(), Some(0x0102_0304));
+                assert_eq!(cursor.array(), Some([5, 6]));
+                assert_eq!(cursor.u32(), None, "{first} {second}");
+                assert_eq!((cursor.fault(), cursor.needed()), (Some(Fault::End), 10));
+                assert_eq!(whole.u32(), Some(0x0809_0a0b));
+            }
+        }
+    }
+
+    #[test]
     fn views_compare_by_content() {
         let (one, two) = (chain(b"handle", &[2]), chain(b"handle", &[0, 5]));
         assert_eq!(Cursor::new(&one).view(6), Cursor::new(&two).view(6));
