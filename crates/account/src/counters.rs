@@ -128,11 +128,13 @@ impl Counters {
     }
 
     /// Adds `n`.
+    #[inline]
     pub fn add(&mut self, counter: Counter, n: u64) {
         self.values[counter as usize] += n;
     }
 
     /// Adds 1.
+    #[inline]
     pub fn count(&mut self, counter: Counter) {
         self.add(counter, 1);
     }
@@ -148,6 +150,7 @@ impl Counters {
     }
 
     /// The value.
+    #[inline]
     pub fn value(&self, counter: Counter) -> u64 {
         self.values[counter as usize]
     }

@@ -6,7 +6,7 @@ use twox_hash::XxHash3_64;
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 512;
 
-/// Data of one READ or WRITE as it passes, in pieces of any size, holes included.
+/// Data of one READ or WRITE after the other as it passes, in pieces of any size, holes included.
 #[derive(Debug)]
 pub struct Blocks {
     /// File offset of the next byte.
@@ -19,18 +19,25 @@ pub struct Blocks {
     filled: usize,
 }
 
-impl Blocks {
-    /// Data of `len` bytes that begins at `offset` of its file.
-    pub fn new(offset: u64, len: u64) -> Self {
-        let block = BLOCK_BYTES as u64;
-        let spanned = (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block));
+impl Default for Blocks {
+    fn default() -> Self {
         Self {
-            offset,
-            spanned,
+            offset: 0,
+            spanned: 0,
             summed: 0,
             partial: [0; BLOCK_BYTES],
             filled: 0,
         }
+    }
+}
+
+impl Blocks {
+    /// Data of `len` bytes follows that begins at `offset` of its file.
+    pub fn begin(&mut self, offset: u64, len: u64) {
+        let block = BLOCK_BYTES as u64;
+        self.offset = offset;
+        self.spanned = (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block));
+        (self.summed, self.filled) = (0, 0);
     }
 
     /// Takes the next bytes or the next hole. `sink` gets runs of checksums: the number of the first
@@ -48,40 +55,32 @@ impl Blocks {
         }
         sums.clear();
         let mut bytes = chunk.bytes();
-        let mut first = 0;
-        while !bytes.is_empty() {
-            let in_block = (self.offset % BLOCK_BYTES as u64) as usize;
-            if in_block != self.filled {
-                // The beginning of this block was not seen, or is not part of the data.
-                let skip = (BLOCK_BYTES - in_block).min(bytes.len());
-                self.offset = self.offset.wrapping_add(skip as u64);
-                self.filled = 0;
-                bytes = &bytes[skip..];
-                continue;
-            }
-            let block = self.offset / BLOCK_BYTES as u64;
-            if sums.is_empty() {
-                first = block as i64;
-            }
-            if in_block == 0 && bytes.len() >= BLOCK_BYTES {
-                let (whole, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-                sums.extend(whole.iter().map(|block| XxHash3_64::oneshot(block)));
-                self.offset = self.offset.wrapping_add((bytes.len() - rest.len()) as u64);
-                bytes = rest;
-                continue;
-            }
-            let take = (BLOCK_BYTES - in_block).min(bytes.len());
-            self.partial[in_block..in_block + take].copy_from_slice(&bytes[..take]);
-            self.offset = self.offset.wrapping_add(take as u64);
-            self.filled = (in_block + take) % BLOCK_BYTES;
-            bytes = &bytes[take..];
-            if self.filled == 0 {
+        let start = self.offset;
+        self.offset = start.wrapping_add(bytes.len() as u64);
+        let mut first = start / BLOCK_BYTES as u64;
+        let in_block = (start % BLOCK_BYTES as u64) as usize;
+        if in_block > 0 {
+            let (head, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - in_block));
+            bytes = rest;
+            if self.filled == in_block {
+                self.filled += head.len();
+                self.partial[in_block..self.filled].copy_from_slice(head);
+                if self.filled < BLOCK_BYTES {
+                    return;
+                }
                 sums.push(XxHash3_64::oneshot(&self.partial));
+            } else {
+                // The beginning of this block was not seen, or is not part of the data.
+                first = start.wrapping_add(head.len() as u64) / BLOCK_BYTES as u64;
             }
         }
+        let (whole, rest) = bytes.as_chunks::<BLOCK_BYTES>();
+        sums.extend(whole.iter().map(|block| XxHash3_64::oneshot(block)));
+        self.partial[..rest.len()].copy_from_slice(rest);
+        self.filled = rest.len();
         if !sums.is_empty() {
             self.summed += sums.len() as u64;
-            sink(first, sums);
+            sink(first as i64, sums);
         }
     }
 
@@ -105,7 +104,8 @@ mod tests {
         len: usize,
         pieces: &[(usize, bool)],
     ) -> (Vec<(i64, u64)>, Blocks) {
-        let mut blocks = Blocks::new(from as u64, len as u64);
+        let mut blocks = Blocks::default();
+        blocks.begin(from as u64, len as u64);
         let (mut at, mut sums, mut out) = (from, Vec::new(), Vec::new());
         for &(size, lost) in pieces {
             let size = size.min(from + len - at);
@@ -169,7 +169,8 @@ mod tests {
     #[test]
     fn hostile_offsets_do_not_overflow() {
         let frame = Frame::copied(&[1; 2000], Descriptor::default()).share();
-        let mut blocks = Blocks::new(u64::MAX - 700, 2000);
+        let mut blocks = Blocks::default();
+        blocks.begin(u64::MAX - 700, 2000);
         blocks.on_data(Chunk::of_frame(&frame, 0, 2000), &mut Vec::new(), |_, _| {});
     }
 }

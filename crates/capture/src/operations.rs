@@ -64,7 +64,7 @@ struct Operation {
     /// The handle in the call, if its file has not been reported yet.
     handle: Option<HandleBytes>,
     /// A reply that came before its call, to be read when the call has ended.
-    early: Option<Early>,
+    early: Option<Box<Early>>,
 }
 
 /// What a call is, as far as it is understood beyond RPC.
@@ -147,7 +147,8 @@ struct Passing {
     /// Bytes of file data still to come.
     data_left: u64,
     data_missing: bool,
-    blocks: Option<Blocks>,
+    /// Its data is checksummed, in the connection's [`Blocks`].
+    has_sums: bool,
 }
 
 /// What is known of a connection beyond its flows.
@@ -156,15 +157,43 @@ struct Talk {
     id: i64,
     ends: [lineside_flow::Endpoint; 2],
     transport: Transport,
-    records: [Records; 2],
+    /// Taken out while they have the word.
+    records: [Option<Box<Records>>; 2],
     passing: [Option<Passing>; 2],
-    pairs: Pairs<Note, Early>,
+    /// For the data that passes, from the first data on.
+    blocks: [Option<Box<Blocks>>; 2],
+    /// Early replies are few, so that a pair is only as large as a call that waits.
+    pairs: Pairs<Note, Box<Early>>,
     /// The direction of calls, once one was seen.
     caller: Option<usize>,
     program: Word,
     resynchronised: i64,
     /// Hashes of the facts already reported.
     facts: HashSet<u64>,
+}
+
+impl Talk {
+    /// The message that passes in a direction goes on with `len` bytes of file data, to be checksummed
+    /// if their offset in the file is given.
+    fn expect_data(&mut self, direction: usize, len: u32, sums_from: Option<u64>) {
+        let len = u64::from(len);
+        if let Some(passing) = &mut self.passing[direction] {
+            (passing.data_left, passing.has_sums) = (len, sums_from.is_some());
+        }
+        if let Some(offset) = sums_from {
+            self.blocks[direction]
+                .get_or_insert_default()
+                .begin(offset, len);
+        }
+    }
+
+    /// Whether a message like this waits in a direction to be accepted.
+    fn has_candidate(&self, direction: usize, xid: u32, is_call: bool) -> bool {
+        let records = &self.records[direction];
+        records
+            .as_ref()
+            .is_some_and(|records| records.has_candidate(xid, is_call))
+    }
 }
 
 /// The sink of the flow engine.
@@ -244,7 +273,8 @@ impl<S: RecordSink> Operations<S> {
             let Some(talk) = self.talks[slot].as_mut() else {
                 continue;
             };
-            spilled += talk.records.iter_mut().map(Records::spill).sum::<usize>();
+            let records = talk.records.iter_mut().flatten();
+            spilled += records.map(|records| records.spill()).sum::<usize>();
             let early = talk.pairs.early_mut().flat_map(|early| &mut early.ranges);
             spilled += early
                 .filter_map(|range| (range.spill() > 0).then_some(()))
@@ -272,23 +302,19 @@ impl<S: RecordSink> Operations<S> {
         slot: usize,
         direction: usize,
         counters: &mut Counters,
-        act: impl FnOnce(&mut Records, &record::Config, &Budget, &mut Side<'_, S>, &mut Counters),
+        act: impl FnOnce(&mut Records, &mut Side<'_, S>, &mut Counters),
     ) {
-        let mut records = std::mem::take(&mut self.talk(slot).records[direction]);
-        let (config, budget) = (self.config.record, self.budget.clone());
-        act(
-            &mut records,
-            &config,
-            &budget,
-            &mut Side {
-                all: self,
-                slot,
-                direction,
-            },
-            counters,
-        );
+        let Some(mut records) = self.talk(slot).records[direction].take() else {
+            return;
+        };
+        let mut side = Side {
+            all: self,
+            slot,
+            direction,
+        };
+        act(&mut records, &mut side, counters);
         let holds = records.holds();
-        self.talk(slot).records[direction] = records;
+        self.talk(slot).records[direction] = Some(records);
         if holds {
             self.note_holder(slot);
         }
@@ -335,7 +361,12 @@ impl<S: RecordSink> Operations<S> {
         Some((self.operations.len() - 1) as Note)
     }
 
-    fn on_expired(&mut self, slot: usize, expired: Expired<Note, Early>, counters: &mut Counters) {
+    fn on_expired(
+        &mut self,
+        slot: usize,
+        expired: Expired<Note, Box<Early>>,
+        counters: &mut Counters,
+    ) {
         match expired {
             Expired::Call(note) => {
                 let end = if self.ending {
@@ -347,7 +378,7 @@ impl<S: RecordSink> Operations<S> {
                 self.operations[note as usize].row.reply_missing = true;
                 self.emit(slot, note, counters);
             }
-            Expired::Reply(early) => self.read_early(slot, early, None, counters),
+            Expired::Reply(early) => self.read_early(slot, &early, None, counters),
         }
     }
 
@@ -362,7 +393,7 @@ impl<S: RecordSink> Operations<S> {
     fn read_early(
         &mut self,
         slot: usize,
-        early: Early,
+        early: &Early,
         operation: Option<Note>,
         counters: &mut Counters,
     ) {
@@ -441,7 +472,7 @@ impl<S: RecordSink> Operations<S> {
             passing.operation.take_if(|passing| *passing == note);
         }
         if let Some(early) = early {
-            self.read_early(slot, early, None, counters);
+            self.read_early(slot, &early, None, counters);
         }
     }
 
@@ -533,8 +564,10 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             id: connection_id(facts),
             ends: facts.ends(),
             transport: facts.transport(),
-            records: [Records::default(), Records::default()],
+            records: [(); 2]
+                .map(|()| Some(Box::new(Records::new(self.config.record, &self.budget)))),
             passing: [None, None],
+            blocks: [None, None],
             pairs: Pairs::new(),
             caller: None,
             program: Word::None,
@@ -556,8 +589,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             connection,
             direction,
             counters,
-            |records, config, budget, side, counters| {
-                records.on_stream(config, budget, after_syn, chunk, side, counters);
+            |records, side, counters| {
+                records.on_stream(after_syn, chunk, side, counters);
             },
         );
         let found = counters.value(Counter::Resynchronised) - before;
@@ -567,8 +600,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
                 connection,
                 1 - direction,
                 counters,
-                |records, config, _, side, counters| {
-                    records.reconsider(config, side, counters);
+                |records, side, counters| {
+                    records.reconsider(side, counters);
                 },
             );
         }
@@ -681,8 +714,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
                 connection,
                 direction,
                 counters,
-                |records, config, _, side, counters| {
-                    records.finish(config, side, counters);
+                |records, side, counters| {
+                    records.finish(side, counters);
                 },
             );
         }
@@ -694,7 +727,12 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         }
         if let Some(talk) = self.talks[connection].take() {
             self.budget.give_back(talk.facts.len() * FACT_BYTES);
-            let is_rpc = talk.caller.is_some() || talk.records.iter().any(Records::is_rpc);
+            let is_rpc = talk.caller.is_some()
+                || talk
+                    .records
+                    .iter()
+                    .flatten()
+                    .any(|records| records.is_rpc());
             counters.add(Counter::ConnectionsRpc, u64::from(is_rpc));
         }
     }
@@ -765,10 +803,10 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
             scratch,
             ..
         } = &mut *self.all;
-        let Some(passing) = talks[self.slot]
-            .as_mut()
-            .and_then(|talk| talk.passing[self.direction].as_mut())
-        else {
+        let Some(talk) = &mut talks[self.slot] else {
+            return;
+        };
+        let Some(passing) = &mut talk.passing[self.direction] else {
             return;
         };
         let len = (chunk.len() as u64).min(passing.data_left);
@@ -777,7 +815,10 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
         }
         passing.data_left -= len;
         passing.data_missing |= chunk.missing().is_some();
-        if let (Some(blocks), Some(note)) = (&mut passing.blocks, passing.operation) {
+        if passing.has_sums
+            && let (Some(blocks), Some(note)) =
+                (&mut talk.blocks[self.direction], passing.operation)
+        {
             let operation_id = operations[note as usize].row.operation_id;
             blocks.on_data(
                 chunk.part(0, len as usize),
@@ -791,10 +832,13 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
 
     fn on_end(&mut self, message: &Message, counters: &mut Counters) {
         let all = &mut *self.all;
-        let Some(passing) = all.talk(self.slot).passing[self.direction].take() else {
+        let talk = all.talk(self.slot);
+        let Some(passing) = talk.passing[self.direction].take() else {
             return;
         };
-        if let Some(blocks) = &passing.blocks {
+        if passing.has_sums
+            && let Some(blocks) = &talk.blocks[self.direction]
+        {
             let (summed, incomplete) = blocks.counts();
             counters.add(Counter::Blocks, summed);
             counters.add(Counter::BlocksIncomplete, incomplete);
@@ -830,7 +874,7 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
             operation.reply_done = true;
         }
         if let Some(early) = operation.early.take_if(|_| passing.is_call) {
-            return all.read_early(self.slot, early, Some(note), counters);
+            return all.read_early(self.slot, &early, Some(note), counters);
         }
         if operation.call_done && operation.reply_done {
             self.answered(passing.xid, note, message, counters);
@@ -849,12 +893,12 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
     }
 
     fn agrees(&mut self, xid: u32, is_call: bool) -> bool {
+        let other = 1 - self.direction;
         let talk = self.all.talk(self.slot);
-        let other = &talk.records[1 - self.direction];
         if is_call {
-            talk.pairs.is_early(xid) || other.has_candidate(xid, false)
+            talk.pairs.is_early(xid) || talk.has_candidate(other, xid, false)
         } else {
-            talk.pairs.is_outstanding(xid) || other.has_candidate(xid, true)
+            talk.pairs.is_outstanding(xid) || talk.has_candidate(other, xid, true)
         }
     }
 }
@@ -868,7 +912,7 @@ impl<S: RecordSink> Side<'_, S> {
             xid,
             data_left: 0,
             data_missing: false,
-            blocks: None,
+            has_sums: false,
         });
     }
 
@@ -948,15 +992,9 @@ impl<S: RecordSink> Side<'_, S> {
                     && let Some(len) = write.data_len
                 {
                     want = Want::Data(cursor.position());
-                    let checksums = all.config.checksums;
-                    let passing = all.talk(self.slot).passing[self.direction]
-                        .as_mut()
-                        .expect("set above");
-                    passing.data_left = u64::from(len);
-                    passing.blocks = write
-                        .offset
-                        .filter(|_| checksums)
-                        .map(|offset| Blocks::new(offset, u64::from(len)));
+                    let sums_from = write.offset.filter(|_| all.config.checksums);
+                    all.talk(self.slot)
+                        .expect_data(self.direction, len, sums_from);
                 }
             }
             (Kind::Mount3(procedure), _) => {
@@ -1079,18 +1117,13 @@ impl<S: RecordSink> Side<'_, S> {
     ) -> Want {
         let (slot, direction) = (self.slot, self.direction);
         let mut found = self.all.talk(slot).pairs.on_reply(xid);
-        if found == OnReply::Unknown
-            && self.all.talk(slot).records[1 - direction].has_candidate(xid, true)
+        if found == OnReply::Unknown && self.all.talk(slot).has_candidate(1 - direction, xid, true)
         {
             // The call is there, but it was not certain to be one: now it is.
-            self.all.with_records(
-                slot,
-                1 - direction,
-                counters,
-                |records, config, _, side, counters| {
-                    records.on_agreement(config, xid, true, side, counters);
-                },
-            );
+            self.all
+                .with_records(slot, 1 - direction, counters, |records, side, counters| {
+                    records.on_agreement(xid, true, side, counters);
+                });
             found = self.all.talk(slot).pairs.on_reply(xid);
         }
         match found {
@@ -1123,7 +1156,7 @@ impl<S: RecordSink> Side<'_, S> {
                         direction,
                         duplicates: 0,
                     };
-                    self.all.talk(slot).pairs.early(xid, early, now);
+                    self.all.talk(slot).pairs.early(xid, Box::new(early), now);
                     self.all.early_xid = Some(xid);
                     self.pass(None, false, xid);
                     return Want::End;
@@ -1242,16 +1275,10 @@ impl<S: RecordSink> Side<'_, S> {
                     && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
                 {
                     want = Want::Data(cursor.position());
-                    let blocks = row
-                        .offset
-                        .filter(|_| all.config.checksums)
-                        .map(|offset| Blocks::new(offset as u64, u64::from(len)));
-                    let passing = all.talks[slot]
-                        .as_mut()
-                        .and_then(|talk| talk.passing[direction].as_mut())
-                        .expect("set above");
-                    passing.data_left = u64::from(len);
-                    passing.blocks = blocks;
+                    let sums_from = row.offset.filter(|_| all.config.checksums);
+                    let sums_from = sums_from.map(i64::cast_unsigned);
+                    let talk = all.talks[slot].as_mut().expect("a slot in use");
+                    talk.expect_data(direction, len, sums_from);
                 }
             }
             (Kind::Mount3(procedure), _) if success => {

@@ -151,19 +151,22 @@ impl RowTally {
             row.reply_missing,
             incomplete,
         );
-        let key = (row.program, row.version, row.operation);
+        let is_same = |(program, version, operation): &Kind| {
+            *version == row.version
+                && is_same_word(operation, &row.operation)
+                && is_same_word(program, &row.program)
+        };
         let at = self
             .counts
             .iter()
-            .position(|(known, _)| *known == key)
+            .position(|(known, _)| is_same(known))
             .unwrap_or_else(|| {
-                self.counts.push((key, Count::default()));
+                let kind = (row.program, row.version, row.operation);
+                self.counts.push((kind, Count::default()));
                 self.counts.len() - 1
             });
-        self.counts[at].1.add(
-            failed(&text(&row.status), &text(&row.rpc_status)),
-            row.transferred,
-        );
+        let failed = failed(name(&row.status), name(&row.rpc_status));
+        self.counts[at].1.add(failed, row.transferred);
         // The most used come first, so that the search stays short.
         if at > 0 && self.counts[at - 1].1.calls < self.counts[at].1.calls {
             self.counts.swap(at - 1, at);
@@ -173,13 +176,32 @@ impl RowTally {
     pub(crate) fn finish(&self) -> Tally {
         let mut tally = self.rest.clone();
         for ((program, version, operation), count) in &self.counts {
-            *tally.count(&text(program), version.map(i64::from), &text(operation)) = *count;
+            tally
+                .count(&text(program), version.map(i64::from), &text(operation))
+                .merge(count);
         }
         tally
     }
 }
 
+/// Whether two words are the same by where they lie: one text in two places counts as two words here, and
+/// [`RowTally::finish`] puts them together.
+fn is_same_word(one: &Word, other: &Word) -> bool {
+    match (one, other) {
+        (Word::None, Word::None) => true,
+        (Word::Known(one), Word::Known(other)) => std::ptr::eq(*one, *other),
+        (Word::Number(one), Word::Number(other)) => one == other,
+        _ => false,
+    }
+}
+
 impl Count {
+    fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.bytes_moved += other.bytes_moved;
+    }
+
     pub(crate) fn add(&mut self, failed: bool, transferred: Option<i64>) {
         self.calls += 1;
         self.errors += u64::from(failed);
@@ -239,6 +261,15 @@ pub(crate) fn failed(status: &str, rpc_status: &str) -> bool {
         !rpc_status.is_empty() && rpc_status != "SUCCESS"
     } else {
         !status.ends_with("_OK")
+    }
+}
+
+/// A word's name, empty for null; a number has none of those that [`failed`] knows.
+fn name(word: &Word) -> &'static str {
+    match word {
+        Word::None => "",
+        Word::Known(name) => name,
+        Word::Number(_) => "?",
     }
 }
 

@@ -1,4 +1,5 @@
-use std::net::IpAddr;
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lineside_account::Lease;
 use lineside_frame::{Descriptor, Range};
@@ -34,37 +35,67 @@ impl Transport {
     }
 }
 
-/// The addresses, ports and transport of a connection, both directions alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The addresses, ports and transport of a connection, both directions alike: the lesser end first.
+///
+/// Addresses are kept as numbers, which compare, hash and order in few instructions, and as the
+/// addresses themselves do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
-    pub(crate) ends: [Endpoint; 2],
+    addresses: [u128; 2],
+    ports: [u16; 2],
+    is_ipv4: bool,
     pub(crate) transport: Transport,
 }
 
 impl Key {
     /// The key, and the direction of a packet: 0 from the lesser end to the greater.
+    #[inline]
     pub(crate) fn new(
         transport: Transport,
         source: Endpoint,
         destination: Endpoint,
     ) -> (Self, usize) {
-        if source <= destination {
-            (
-                Self {
-                    ends: [source, destination],
-                    transport,
-                },
-                0,
-            )
+        let bits = |address| match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let from = (bits(source.address), source.port);
+        let to = (bits(destination.address), destination.port);
+        let (lesser, greater, direction) = if from <= to {
+            (from, to, 0)
         } else {
-            (
-                Self {
-                    ends: [destination, source],
-                    transport,
-                },
-                1,
-            )
-        }
+            (to, from, 1)
+        };
+        let key = Self {
+            addresses: [lesser.0, greater.0],
+            ports: [lesser.1, greater.1],
+            is_ipv4: source.address.is_ipv4(),
+            transport,
+        };
+        (key, direction)
+    }
+
+    /// The lesser end and the greater.
+    pub(crate) fn ends(&self) -> [Endpoint; 2] {
+        [0, 1].map(|end| Endpoint {
+            address: if self.is_ipv4 {
+                Ipv4Addr::from_bits(self.addresses[end] as u32).into()
+            } else {
+                Ipv6Addr::from_bits(self.addresses[end]).into()
+            },
+            port: self.ports[end],
+        })
+    }
+}
+
+impl Hash for Key {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [one, other] = self.ports;
+        let kind = u64::from(self.is_ipv4) << 1 | self.transport as u64;
+        state.write_u128(self.addresses[0]);
+        state.write_u128(self.addresses[1]);
+        state.write_u64(u64::from(one) << 48 | u64::from(other) << 32 | kind);
     }
 }
 
@@ -138,7 +169,7 @@ impl Connection {
 
     /// The two ends: direction 0 goes from the first to the second.
     pub fn ends(&self) -> [Endpoint; 2] {
-        self.key.ends
+        self.key.ends()
     }
 
     /// What carries it.

@@ -119,6 +119,8 @@ pub struct Engine {
     config: Config,
     budget: Budget,
     table: HashMap<Key, usize>,
+    /// The connection of the last packet: the next one is often of the same.
+    last: Option<(Key, usize)>,
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     hand: usize,
@@ -136,6 +138,7 @@ impl Engine {
             config,
             budget: budget.clone(),
             table: HashMap::new(),
+            last: None,
             slots: Vec::new(),
             free: Vec::new(),
             hand: 0,
@@ -219,7 +222,7 @@ impl Engine {
             self.hand = (self.hand + 1) % self.slots.len();
             if self.slots[self.hand]
                 .as_ref()
-                .is_some_and(|connection| self.idle(connection))
+                .is_some_and(|connection| is_idle(&self.config, self.now, connection))
             {
                 self.close(self.hand, sink, counters);
             }
@@ -257,12 +260,16 @@ impl Engine {
     }
 
     /// Delivers the packets of which some fragment is missing for too long.
+    #[inline]
     fn give_up_fragments<S: StreamSink>(
         &mut self,
         now: i64,
         sink: &mut S,
         counters: &mut Counters,
     ) {
+        if self.fragments.is_empty() {
+            return;
+        }
         while let Some(whole) = self.fragments.overdue(now) {
             self.on_whole(&whole, sink, counters);
         }
@@ -378,6 +385,7 @@ impl Engine {
 
     /// `payload` is what was kept of the segment, in order; a packet put together from fragments has
     /// several chunks and perhaps holes.
+    #[inline]
     fn on_tcp<S: StreamSink>(
         &mut self,
         ip: &Ip,
@@ -461,6 +469,7 @@ impl Engine {
     }
 
     /// Returns the slot: another one if the segment showed that a new incarnation has begun.
+    #[inline]
     fn on_segment<S: StreamSink>(
         &mut self,
         slot: usize,
@@ -905,12 +914,18 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
-        if let Some(&slot) = self.table.get(&key) {
+        let known = match self.last {
+            Some((last, slot)) if last == key => Some(slot),
+            _ => self.table.get(&key).copied(),
+        };
+        if let Some(slot) = known {
+            let (config, now) = (&self.config, self.now);
             let connection = self.slots[slot]
-                .as_ref()
+                .as_mut()
                 .expect("the table names slots in use");
-            if !self.idle(connection) {
-                self.slots[slot].as_mut().expect("as before").last_ns = self.now;
+            if !is_idle(config, now, connection) {
+                connection.last_ns = now;
+                self.last = Some((key, slot));
                 return Some(slot);
             }
             self.close(slot, sink, counters);
@@ -961,14 +976,6 @@ impl Engine {
         Some(slot)
     }
 
-    fn idle(&self, connection: &Connection) -> bool {
-        let timeout_ns = match connection.ended {
-            [true, true] => self.config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
-            _ => self.config.idle_timeout_ns,
-        };
-        self.now.saturating_sub(connection.last_ns) > timeout_ns
-    }
-
     fn close<S: StreamSink>(&mut self, slot: usize, sink: &mut S, counters: &mut Counters) {
         if self.slots[slot].is_none() {
             return;
@@ -991,6 +998,7 @@ impl Engine {
         }
         sink.on_close(slot, &connection, counters);
         self.table.remove(&connection.key);
+        self.last = None;
         self.free.push(slot);
         self.budget.give_back(CONNECTION_BYTES);
     }
@@ -1010,6 +1018,7 @@ fn taken(outcome: Counter, slot: Option<usize>) -> Taken {
     }
 }
 
+#[inline]
 fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) {
     match ip.checksum {
         HeaderChecksum::Wrong => counters.count(Counter::ChecksumIpv4Wrong),
@@ -1019,7 +1028,18 @@ fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) 
     counters.add(Counter::ChecksumOffloaded, u64::from(transport_offloaded));
 }
 
+/// Whether a connection has been without packets for too long.
+#[inline]
+fn is_idle(config: &Config, now: i64, connection: &Connection) -> bool {
+    let timeout_ns = match connection.ended {
+        [true, true] => config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
+        _ => config.idle_timeout_ns,
+    };
+    now.saturating_sub(connection.last_ns) > timeout_ns
+}
+
 /// Counts bytes that come again: as duplicates, or as discarded if they had been given up.
+#[inline]
 fn duplicate(
     stream: &crate::stream::Stream,
     counts: &mut FlowCounts,
@@ -1088,6 +1108,7 @@ fn on_syn(connection: &mut Connection, direction: usize, tcp: &TcpHeader) {
     }
 }
 
+#[inline]
 fn on_acknowledgement(
     connection: &mut Connection,
     direction: usize,
@@ -1122,6 +1143,7 @@ fn on_acknowledgement(
 }
 
 /// Reports the counts of the interval that is over, if this packet is of another one.
+#[inline]
 fn roll_interval<S: StreamSink>(
     connection: &mut Connection,
     slot: usize,
@@ -1132,6 +1154,9 @@ fn roll_interval<S: StreamSink>(
     let Some(stamp) = descriptor.stamp_ns else {
         return;
     };
+    if stamp < connection.interval_ns.saturating_add(interval_ns) {
+        return;
+    }
     let start = stamp.div_euclid(interval_ns).saturating_mul(interval_ns);
     if start > connection.interval_ns {
         if connection.counts != <[FlowCounts; 2]>::default() {

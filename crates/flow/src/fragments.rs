@@ -79,6 +79,12 @@ impl Fragments {
         }
     }
 
+    /// True if no packet waits for its rest, or to be taken.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.done.is_empty()
+    }
+
     /// Takes a fragment; returns the outcome of its frame. Packets that it completes, or that had to
     /// make room, come out of [`Fragments::done`].
     pub(crate) fn on_fragment(

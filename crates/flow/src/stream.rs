@@ -114,18 +114,21 @@ impl Stream {
     }
 
     /// The offset of a sequence number: the one nearest to the next expected byte.
+    #[inline]
     pub(crate) fn offset(&self, sequence: u32) -> i64 {
         let expected = self.base.wrapping_add(self.next as u32);
         self.next + i64::from(sequence.wrapping_sub(expected) as i32)
     }
 
     /// The offset up to which an acknowledgement means bytes: a FIN takes a sequence number too.
+    #[inline]
     pub(crate) fn acknowledged_offset(&self, acknowledgement: u32) -> i64 {
         let offset = self.offset(acknowledgement);
         self.fin.map_or(offset, |fin| offset.min(fin))
     }
 
     /// Whether everything before a sequence number was delivered, as bytes or as holes.
+    #[inline]
     pub(crate) fn has_delivered(&self, acknowledgement: u32) -> bool {
         self.state == State::Open && self.acknowledged_offset(acknowledgement) <= self.next
     }
@@ -143,6 +146,7 @@ impl Stream {
     }
 
     /// Takes note of an acknowledgement; false if it acknowledges nothing new.
+    #[inline]
     pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment) {
         let both = self.acked.map(|acked| acked.min(offset));
         self.confirmed = self.confirmed.max(both);

@@ -49,13 +49,25 @@ pub enum Fault {
 ///
 /// The first fault sticks: every later read is `None` too, because after one wrong length nothing
 /// behind it can be trusted. What was read before stays good.
+///
+/// ```text
+///  piece   piece at hand          pieces
+///          read | window | hole   ...
+///               ^ position
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
+    /// What is unread of the piece at hand. Empty in a hole and after a fault, so that the way of
+    /// nearly all reads asks for nothing else.
+    window: &'a [u8],
+    /// What is unread of the piece at hand if that is a hole.
+    hole: usize,
+    /// The pieces behind the one at hand.
     pieces: &'a [Piece<'a>],
-    /// Bytes of `pieces[0]` that are already read.
-    offset: usize,
-    position: usize,
-    remaining: usize,
+    /// Where the window ends.
+    window_end: usize,
+    /// Where the chain ends.
+    end: usize,
     fault: Option<Fault>,
     needed: usize,
 }
@@ -63,28 +75,32 @@ pub struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// A cursor before the first byte of the chain.
     pub fn new(pieces: &'a [Piece<'a>]) -> Self {
-        let remaining = pieces.iter().map(Piece::len).sum();
         Self {
+            window: &[],
+            hole: 0,
             pieces,
-            offset: 0,
-            position: 0,
-            remaining,
+            window_end: 0,
+            end: pieces.iter().map(Piece::len).sum(),
             fault: None,
             needed: 0,
         }
+        .at_next_piece()
     }
 
     /// Bytes before the cursor.
+    #[inline]
     pub fn position(&self) -> usize {
-        self.position
+        self.window_end - self.window.len()
     }
 
     /// Bytes behind the cursor, holes included.
+    #[inline]
     pub fn remaining(&self) -> usize {
-        self.remaining
+        self.end - self.position()
     }
 
     /// Why reading stopped, if it did.
+    #[inline]
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
@@ -100,27 +116,35 @@ impl<'a> Cursor<'a> {
     }
 
     /// A big-endian 32-bit number.
+    #[inline]
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
     /// A big-endian 64-bit number (XDR's hyper).
+    #[inline]
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// The next `N` bytes.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        if self.fault.is_none()
-            && let Some(first) = self.pieces.first()
-            && let Some(bytes) = first.bytes.get(self.offset..self.offset + N)
-        {
-            let array = bytes.try_into().ok()?;
-            self.offset += N;
-            self.position += N;
-            self.remaining -= N;
-            return Some(array);
+        match self.whole() {
+            Some(array) => Some(*array),
+            None => self.gather(),
         }
+    }
+
+    /// The next `N` bytes where they lie, if one piece has them all; else nothing is read.
+    #[inline]
+    pub fn whole<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (array, rest) = self.window.split_first_chunk()?;
+        self.window = rest;
+        Some(array)
+    }
+
+    fn gather<const N: usize>(&mut self) -> Option<[u8; N]> {
         let view = self.view(N)?;
         let mut array = [0; N];
         let mut at = 0;
@@ -132,84 +156,133 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `len` bytes where they lie, all of them seen.
+    #[inline]
     pub fn view(&mut self, len: usize) -> Option<View<'a>> {
+        if self.fault.is_none()
+            && let Some((first, rest)) = self.window.split_at_checked(len)
+        {
+            self.window = rest;
+            return Some(View {
+                first,
+                rest: &[],
+                len,
+            });
+        }
+        self.view_pieces(len)
+    }
+
+    fn view_pieces(&mut self, len: usize) -> Option<View<'a>> {
         let start = *self;
-        self.skip(len)?;
-        let view = View {
-            cursor: Self {
-                remaining: len,
-                ..start
-            },
-        };
-        if view.cursor.has_hole() {
+        self.skip_pieces(len)?;
+        let first = &start.window[..start.window.len().min(len)];
+        let mut left = len - first.len();
+        let mut seen = left == 0 || start.hole == 0;
+        for piece in start.pieces {
+            if left == 0 {
+                break;
+            }
+            seen &= !piece.is_hole();
+            left -= piece.len.min(left);
+        }
+        if !seen {
             *self = start;
             self.fail(Fault::Hole);
             return None;
         }
-        Some(view)
+        Some(View {
+            first,
+            rest: start.pieces,
+            len,
+        })
     }
 
     /// Passes over `len` bytes, seen or not.
+    #[inline]
     pub fn skip(&mut self, len: usize) -> Option<()> {
+        if self.fault.is_none()
+            && let Some(rest) = self.window.get(len..)
+        {
+            self.window = rest;
+            return Some(());
+        }
+        self.skip_pieces(len)
+    }
+
+    fn skip_pieces(&mut self, len: usize) -> Option<()> {
         if self.fault.is_some() {
             return None;
         }
-        if len > self.remaining {
-            self.needed = self.position.saturating_add(len);
+        if len > self.remaining() {
+            self.needed = self.position().saturating_add(len);
             self.fail(Fault::End);
             return None;
         }
-        self.position += len;
-        self.remaining -= len;
-        self.offset += len;
-        while let Some(first) = self.pieces.first()
-            && self.offset >= first.len
-            && self.pieces.len() > 1
-        {
-            self.offset -= first.len;
-            self.pieces = &self.pieces[1..];
-        }
-        Some(())
-    }
-
-    fn fail(&mut self, fault: Fault) {
-        self.fault.get_or_insert(fault);
-    }
-
-    fn has_hole(&self) -> bool {
-        let (mut left, mut offset) = (self.remaining, self.offset);
-        for piece in self.pieces {
+        let mut left = len;
+        loop {
+            let seen = left.min(self.window.len());
+            self.window = &self.window[seen..];
+            let unseen = (left - seen).min(self.hole);
+            self.hole -= unseen;
+            self.window_end += unseen;
+            left -= seen + unseen;
+            *self = self.at_next_piece();
             if left == 0 {
-                break;
+                return Some(());
             }
-            let here = (piece.len - offset.min(piece.len)).min(left);
-            if here > 0 && piece.is_hole() {
-                return true;
-            }
-            left -= here;
-            offset = offset.saturating_sub(piece.len);
         }
-        false
+    }
+
+    /// Goes on to the next piece if the one at hand is read.
+    fn at_next_piece(mut self) -> Self {
+        while self.window.is_empty()
+            && self.hole == 0
+            && let Some((first, rest)) = self.pieces.split_first()
+        {
+            // The chain of a view ends within its last piece.
+            let len = first.len.min(self.end - self.window_end);
+            self.pieces = rest;
+            if first.is_hole() {
+                self.hole = len;
+            } else {
+                self.window = &first.bytes[..len];
+                self.window_end += len;
+            }
+        }
+        self
+    }
+
+    #[cold]
+    fn fail(&mut self, fault: Fault) {
+        self.window_end = self.position();
+        self.window = &[];
+        self.fault.get_or_insert(fault);
     }
 }
 
 /// A run of bytes in a chain, all of them seen: a handle, a name, file data.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    cursor: Cursor<'a>,
+    /// The bytes that lie in one piece: all of them, as a rule.
+    first: &'a [u8],
+    /// The pieces that have the rest, and perhaps more.
+    rest: &'a [Piece<'a>],
+    len: usize,
 }
 
 impl<'a> View<'a> {
     /// A view of no bytes.
     pub fn empty() -> Self {
         Self {
-            cursor: Cursor::new(&[]),
+            first: &[],
+            rest: &[],
+            len: 0,
         }
     }
 
     /// Bytes in it.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.cursor.remaining
+        self.len
     }
 
     /// True if it has none.
@@ -217,16 +290,33 @@ impl<'a> View<'a> {
         self.len() == 0
     }
 
+    /// A cursor over these bytes alone.
+    #[inline]
+    pub fn cursor(&self) -> Cursor<'a> {
+        Cursor {
+            window: self.first,
+            hole: 0,
+            pieces: self.rest,
+            window_end: self.first.len(),
+            end: self.len,
+            fault: None,
+            needed: 0,
+        }
+    }
+
     /// The bytes, a slice for each piece that they lie in.
+    #[inline]
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let (mut left, mut offset) = (self.cursor.remaining, self.cursor.offset);
-        self.cursor.pieces.iter().filter_map(move |piece| {
-            let bytes = piece.bytes.get(offset..).unwrap_or(&[]);
-            offset = offset.saturating_sub(piece.len);
-            let bytes = &bytes[..bytes.len().min(left)];
-            left -= bytes.len();
-            (!bytes.is_empty()).then_some(bytes)
-        })
+        let mut left = self.len;
+        let rest = self.rest.iter().map(|piece| piece.bytes);
+        std::iter::once(self.first)
+            .chain(rest)
+            .map(move |bytes| {
+                let bytes = &bytes[..bytes.len().min(left)];
+                left -= bytes.len();
+                bytes
+            })
+            .filter(|bytes| !bytes.is_empty())
     }
 
     /// Appends the bytes to `out`.
@@ -296,6 +386,26 @@ mod tests {
         assert_eq!(cursor.u32(), None);
         assert_eq!((cursor.fault(), cursor.position()), (Some(Fault::Hole), 2));
         assert_eq!(cursor.skip(1), None, "the first fault sticks");
+    }
+
+    #[test]
+    fn the_cursor_of_a_view_ends_with_it() {
+        let bytes: Vec<u8> = (0..12).collect();
+        for first in 0..=12 {
+            for second in first..=12 {
+                let pieces = chain(&bytes, &[first, second]);
+                let mut whole = Cursor::new(&pieces);
+                whole.skip(1);
+                let view = whole.view(7).expect("there");
+                let mut cursor = view.cursor();
+                assert_eq!((cursor.position(), cursor.remaining()), (0, 7));
+                assert_eq!(cursor.u32(), Some(0x0102_0304));
+                assert_eq!(cursor.array(), Some([5, 6]));
+                assert_eq!(cursor.u32(), None, "{first} {second}");
+                assert_eq!((cursor.fault(), cursor.needed()), (Some(Fault::End), 10));
+                assert_eq!(whole.u32(), Some(0x0809_0a0b));
+            }
+        }
     }
 
     #[test]

@@ -176,12 +176,14 @@ impl BlockWriter {
     }
 
     /// What is filled and not yet handed out.
+    #[inline]
     pub fn ready(&self) -> &[u8] {
         // SAFETY: `taken..filled` belongs to this writer, which `&self` keeps from writing.
         unsafe { self.block.part(self.taken, self.filled - self.taken) }
     }
 
     /// Drops `len` ready bytes: file headers, padding.
+    #[inline]
     pub fn skip(&mut self, len: usize) {
         assert!(
             len <= self.filled - self.taken,
@@ -191,6 +193,7 @@ impl BlockWriter {
     }
 
     /// Hands out the first `len` ready bytes as a frame.
+    #[inline]
     pub fn take(&mut self, len: usize, descriptor: Descriptor) -> Frame {
         let start = self.taken;
         self.skip(len);
@@ -246,11 +249,13 @@ impl Frame {
     }
 
     /// What the port said of it.
+    #[inline]
     pub fn descriptor_mut(&mut self) -> &mut Descriptor {
         &mut self.bytes.descriptor
     }
 
     /// Gives up the right to write, for references that can be counted.
+    #[inline]
     pub fn share(self) -> FrameRef {
         self.bytes
     }
@@ -275,6 +280,7 @@ pub struct FrameRef {
 
 impl FrameRef {
     /// The bytes kept of the frame.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: a `FrameRef` outside a `Frame` means that the `Frame` was consumed; inside one,
         // `Frame::bytes_mut` takes `&mut self`, so no slice of ours can be alive beside it.
@@ -282,6 +288,7 @@ impl FrameRef {
     }
 
     /// What the port said of it.
+    #[inline]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }

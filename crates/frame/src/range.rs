@@ -114,17 +114,14 @@ impl Range {
     /// The whole range, to deliver or to parse.
     pub fn chunk(&self) -> Chunk<'_> {
         let owner = match self.missing() {
-            Some(cause) => Owner::Hole(cause),
-            None => Owner::Range {
-                range: self,
-                offset: 0,
-            },
+            Some(cause) => Owner::Hole(cause, &self.descriptor),
+            None => Owner::Range(self),
         };
         Chunk {
             owner,
+            offset: 0,
             bytes: self.bytes(),
             len: self.len(),
-            descriptor: &self.descriptor,
         }
     }
 
@@ -142,112 +139,104 @@ impl Range {
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk<'a> {
     owner: Owner<'a>,
+    /// Where in its owner it begins.
+    offset: usize,
+    /// Empty for a hole.
     bytes: &'a [u8],
     len: usize,
-    descriptor: &'a Descriptor,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Owner<'a> {
-    Frame { frame: &'a FrameRef, offset: usize },
-    Range { range: &'a Range, offset: usize },
-    Hole(Cause),
+    Frame(&'a FrameRef),
+    Range(&'a Range),
+    Hole(Cause, &'a Descriptor),
 }
 
 impl<'a> Chunk<'a> {
     /// `len` bytes from `offset` of `frame`.
+    #[inline]
     pub fn of_frame(frame: &'a FrameRef, offset: usize, len: usize) -> Self {
-        let bytes = &frame.bytes()[offset..offset + len];
         Self {
-            owner: Owner::Frame { frame, offset },
-            bytes,
+            owner: Owner::Frame(frame),
+            offset,
+            bytes: &frame.bytes()[offset..offset + len],
             len,
-            descriptor: frame.descriptor(),
         }
     }
 
     /// `len` missing bytes that `descriptor`'s frame made known.
     pub fn hole(len: usize, cause: Cause, descriptor: &'a Descriptor) -> Self {
         Self {
-            owner: Owner::Hole(cause),
+            owner: Owner::Hole(cause, descriptor),
+            offset: 0,
             bytes: &[],
             len,
-            descriptor,
         }
     }
 
     /// Bytes spanned, missing ones included.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// True if it spans nothing.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The bytes; empty for a hole.
+    #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Why the bytes are missing, if they are.
+    #[inline]
     pub fn missing(&self) -> Option<Cause> {
         match self.owner {
-            Owner::Hole(cause) => Some(cause),
+            Owner::Hole(cause, _) => Some(cause),
             _ => None,
         }
     }
 
     /// The frame that brought the bytes.
+    #[inline]
     pub fn descriptor(&self) -> &'a Descriptor {
-        self.descriptor
+        match self.owner {
+            Owner::Frame(frame) => frame.descriptor(),
+            Owner::Range(range) => &range.descriptor,
+            Owner::Hole(_, descriptor) => descriptor,
+        }
     }
 
-    /// Where in its frame the chunk begins; 0 for a hole and for a spilled range.
+    /// Where in its frame the chunk begins; 0 for a hole.
+    #[inline]
     pub fn offset_in_frame(&self) -> usize {
         match self.owner {
-            Owner::Frame { offset, .. } => offset,
-            Owner::Range { range, offset } => range.offset_in_frame as usize + offset,
-            Owner::Hole(_) => 0,
+            Owner::Frame(_) => self.offset,
+            Owner::Range(range) => range.offset_in_frame as usize + self.offset,
+            Owner::Hole(..) => 0,
         }
     }
 
     /// The part of `len` bytes from `offset`.
+    #[inline]
     pub fn part(&self, offset: usize, len: usize) -> Self {
         assert!(offset + len <= self.len, "a part lies within its chunk");
-        let (owner, bytes) = match self.owner {
-            Owner::Frame {
-                frame,
-                offset: start,
-            } => (
-                Owner::Frame {
-                    frame,
-                    offset: start + offset,
-                },
-                &self.bytes[offset..offset + len],
-            ),
-            Owner::Range {
-                range,
-                offset: start,
-            } => (
-                Owner::Range {
-                    range,
-                    offset: start + offset,
-                },
-                &self.bytes[offset..offset + len],
-            ),
-            Owner::Hole(cause) => (Owner::Hole(cause), self.bytes),
-        };
         Self {
-            owner,
-            bytes,
+            offset: self.offset + offset,
+            // Of a hole nothing.
+            bytes: self.bytes.get(offset..offset + len).unwrap_or_default(),
             len,
-            descriptor: self.descriptor,
+            ..*self
         }
     }
 
     /// Everything from `offset` on.
+    #[inline]
     pub fn from(&self, offset: usize) -> Self {
         self.part(offset, self.len - offset)
     }
@@ -255,13 +244,14 @@ impl<'a> Chunk<'a> {
     /// Keeps it: counted, without a copy.
     pub fn hold(&self) -> Range {
         match self.owner {
-            Owner::Frame { frame, offset } => Range::bound(frame, offset, self.len),
-            Owner::Range { range, offset } => range.part(offset, self.len),
-            Owner::Hole(cause) => Range::hole(self.len, cause, *self.descriptor),
+            Owner::Frame(frame) => Range::bound(frame, self.offset, self.len),
+            Owner::Range(range) => range.part(self.offset, self.len),
+            Owner::Hole(cause, descriptor) => Range::hole(self.len, cause, *descriptor),
         }
     }
 
     /// The chunk as a link of a chain that a cursor walks.
+    #[inline]
     pub fn piece(&self) -> Piece<'a> {
         match self.missing() {
             Some(_) => Piece::hole(self.len),

@@ -41,18 +41,18 @@ impl Pcap {
         })
     }
 
+    #[inline]
     pub(crate) fn step(&self, ready: &[u8]) -> Result<Step, String> {
         let Some(header) = array::<16>(ready, 0) else {
             return Ok(Step::Need(self.header_len));
         };
-        let [seconds, fraction, len, wire_len] = [0, 4, 8, 12].map(|at| {
+        let word = |at: usize| {
             self.order
                 .u32(&[header[at], header[at + 1], header[at + 2], header[at + 3]])
-        });
+        };
+        let (seconds, fraction, len, wire_len) = (word(0), word(4), word(8), word(12));
         if len as usize > FRAME_LEN_MAX {
-            return Err(format!(
-                "a frame claims {len} bytes, but none is longer than {FRAME_LEN_MAX}"
-            ));
+            return Err(too_long(len));
         }
         let len = len as usize;
         if ready.len() < self.header_len + len {
@@ -69,4 +69,9 @@ impl Pcap {
             link_type: self.link_type,
         }))
     }
+}
+
+#[cold]
+fn too_long(len: u32) -> String {
+    format!("a frame claims {len} bytes, but none is longer than {FRAME_LEN_MAX}")
 }

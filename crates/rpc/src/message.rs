@@ -181,14 +181,12 @@ impl Rejection {
 }
 
 /// A credential or a verifier: opaque_auth (RFC 5531 section 8.2).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Auth<'a> {
     /// What the body is.
     pub flavor: Option<Flavor>,
     /// The body as it lies.
     pub body: Option<Opaque<'a, AUTH_BODY_LEN_MAX>>,
-    /// Before the body, if there is one.
-    start: Option<Cursor<'a>>,
 }
 
 impl<'a> Auth<'a> {
@@ -202,7 +200,6 @@ impl<'a> Auth<'a> {
         Self {
             flavor: Some(flavor),
             body: Some(Opaque::new(body)),
-            start: Some(Cursor::new(body)),
         }
     }
 
@@ -220,16 +217,9 @@ impl<'a> Auth<'a> {
         if self.flavor != Some(flavor) {
             return None;
         }
-        let (len, mut cursor) = (self.body?.len(), self.start?);
-        let end = cursor.position() + len;
+        let mut cursor = self.body?.cursor();
         let body = T::decode(&mut cursor);
-        (cursor.fault().is_none() && cursor.position() <= end).then_some(body)
-    }
-}
-
-impl PartialEq for Auth<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.flavor == other.flavor && self.body == other.body
+        cursor.fault().is_none().then_some(body)
     }
 }
 
@@ -238,14 +228,9 @@ impl<'a> Xdr<'a> for Auth<'a> {
 
     #[inline]
     fn decode(cursor: &mut Cursor<'a>) -> Self {
-        let flavor = Xdr::decode(cursor);
-        let mut start = *cursor;
-        let body: Option<Opaque<'_, _>> = Xdr::decode(cursor);
-        start.skip(4);
         Self {
-            flavor,
-            body,
-            start: body.map(|_| start),
+            flavor: Xdr::decode(cursor),
+            body: Xdr::decode(cursor),
         }
     }
 

@@ -130,8 +130,9 @@ pub trait MessageSink {
 }
 
 /// One direction of a TCP connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Records {
+    config: Config,
     mode: Mode,
     /// The bytes of a mark that is not complete yet.
     mark: [u8; 4],
@@ -145,7 +146,7 @@ pub struct Records {
     message: Option<Open>,
     search: Option<Box<Search>>,
     /// What is held, drawn on the memory budget.
-    lease: Option<Lease>,
+    lease: Lease,
     leased: usize,
 }
 
@@ -188,11 +189,28 @@ enum Stage {
 }
 
 impl Records {
+    /// A direction of which nothing has come; what it will hold is drawn on `budget`.
+    pub fn new(config: Config, budget: &Budget) -> Self {
+        Self {
+            config,
+            mode: Mode::Unknown,
+            mark: [0; 4],
+            mark_len: 0,
+            fragment_left: 0,
+            fragment_last: false,
+            proven: false,
+            last_xid: None,
+            message: None,
+            search: None,
+            lease: budget.lease(0).expect("nothing fits into any budget"),
+            leased: 0,
+        }
+    }
+
     /// Takes the next bytes or the next hole. `after_syn`: they are the first of the connection.
+    #[inline]
     pub fn on_stream<S: MessageSink>(
         &mut self,
-        config: &Config,
-        budget: &Budget,
         after_syn: bool,
         chunk: Chunk<'_>,
         sink: &mut S,
@@ -202,28 +220,23 @@ impl Records {
             self.mode = if after_syn { Mode::Fast } else { Mode::Slow };
         }
         match self.mode {
-            Mode::Fast => self.walk(config, chunk, sink, counters),
-            Mode::Slow => self.push_search(config, chunk, counters),
+            Mode::Fast => self.walk(chunk, sink, counters),
+            Mode::Slow => self.push_search(chunk, counters),
             Mode::Unknown | Mode::NotRpc => return,
         }
         if self.mode == Mode::Slow {
-            self.search(config, sink, counters);
+            self.search(sink, counters);
         }
         if self.held_bytes() != self.leased {
-            self.draw(config, budget, sink, counters);
+            self.draw(sink, counters);
         }
     }
 
     /// The other direction has moved: a candidate may have found its other half.
-    pub fn reconsider<S: MessageSink>(
-        &mut self,
-        config: &Config,
-        sink: &mut S,
-        counters: &mut Counters,
-    ) {
+    pub fn reconsider<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         if let Some(search) = &mut self.search {
             search.look_again();
-            self.search(config, sink, counters);
+            self.search(sink, counters);
         }
     }
 
@@ -231,7 +244,6 @@ impl Records {
     /// found here, and has now been delivered.
     pub fn on_agreement<S: MessageSink>(
         &mut self,
-        config: &Config,
         xid: u32,
         is_call: bool,
         sink: &mut S,
@@ -244,7 +256,7 @@ impl Records {
             .as_ref()
             .and_then(|search| search.find(xid, is_call))
         {
-            self.accept(config, at, sink, counters);
+            self.accept(at, sink, counters);
             found = true;
         }
         found
@@ -258,16 +270,11 @@ impl Records {
     }
 
     /// Nothing more will come.
-    pub fn finish<S: MessageSink>(
-        &mut self,
-        config: &Config,
-        sink: &mut S,
-        counters: &mut Counters,
-    ) {
+    pub fn finish<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         while let Some(search) = &mut self.search
             && let Some(at) = search.chained(true)
         {
-            self.accept(config, at, sink, counters);
+            self.accept(at, sink, counters);
         }
         self.leave_search(counters);
         if self.mode == Mode::Fast {
@@ -298,6 +305,7 @@ impl Records {
     }
 
     /// True if it holds ranges of frames.
+    #[inline]
     pub fn holds(&self) -> bool {
         self.search.is_some()
             || matches!(&self.message, Some(Open { stage: Stage::Head { held, .. }, .. }) if !held.is_empty())
@@ -306,7 +314,6 @@ impl Records {
     /// Fast mode.
     fn walk<S: MessageSink>(
         &mut self,
-        config: &Config,
         mut chunk: Chunk<'_>,
         sink: &mut S,
         counters: &mut Counters,
@@ -314,21 +321,28 @@ impl Records {
         while !chunk.is_empty() {
             if self.fragment_left == 0 {
                 if chunk.missing().is_some() {
-                    return self.lose(config, chunk, sink, counters);
+                    return self.lose(chunk, sink, counters);
                 }
-                let take = (4 - self.mark_len).min(chunk.len());
                 if self.mark_len == 0 && self.message.is_none() {
                     self.begin(&chunk);
+                } else {
+                    self.touch(&chunk);
                 }
-                self.mark[self.mark_len..self.mark_len + take]
-                    .copy_from_slice(&chunk.bytes()[..take]);
-                self.mark_len += take;
-                self.touch(&chunk);
-                if self.mark_len < 4 {
-                    return;
-                }
-                let mark = u32::from_be_bytes(self.mark);
-                self.mark_len = 0;
+                let (mark, take) = match chunk.bytes().first_chunk() {
+                    Some(&mark) if self.mark_len == 0 => (mark, 4),
+                    _ => {
+                        let take = (4 - self.mark_len).min(chunk.len());
+                        self.mark[self.mark_len..self.mark_len + take]
+                            .copy_from_slice(&chunk.bytes()[..take]);
+                        self.mark_len += take;
+                        if self.mark_len < 4 {
+                            return;
+                        }
+                        self.mark_len = 0;
+                        (self.mark, take)
+                    }
+                };
+                let mark = u32::from_be_bytes(mark);
                 self.fragment_left = (mark & !LAST_FRAGMENT) as usize;
                 self.fragment_last = mark & LAST_FRAGMENT != 0;
                 // A record of nothing at all is legal only as the end of one that has begun.
@@ -337,7 +351,7 @@ impl Records {
                         .message
                         .as_ref()
                         .is_none_or(|open| open.message.len == 0);
-                if self.fragment_left > config.record_max_bytes || empty {
+                if self.fragment_left > self.config.record_max_bytes || empty {
                     self.fragment_left = 0;
                     if !self.proven
                         && self
@@ -349,7 +363,7 @@ impl Records {
                         self.mode = Mode::NotRpc;
                         return;
                     }
-                    return self.lose(config, chunk, sink, counters);
+                    return self.lose(chunk, sink, counters);
                 }
                 counters.add(Counter::RpcBytes, 4);
                 chunk = chunk.from(take);
@@ -362,8 +376,7 @@ impl Records {
             let part = chunk.part(0, take);
             chunk = chunk.from(take);
             let done = self.fragment_left == 0 && self.fragment_last;
-            if let Err(NoMessage { whole }) = self.message_bytes(config, part, done, sink, counters)
-            {
+            if let Err(NoMessage { whole }) = self.message_bytes(part, done, sink, counters) {
                 self.message = None;
                 if whole && !self.proven {
                     // The first bytes of the connection are there and no RPC: it is something else.
@@ -371,8 +384,8 @@ impl Records {
                     return;
                 }
                 // The next header may lie in what was taken for a part of this record.
-                self.lose(config, part, sink, counters);
-                return self.push_search(config, chunk, counters);
+                self.lose(part, sink, counters);
+                return self.push_search(chunk, counters);
             }
         }
     }
@@ -395,9 +408,9 @@ impl Records {
     }
 
     /// Takes bytes of the message.
+    #[inline]
     fn message_bytes<S: MessageSink>(
         &mut self,
-        config: &Config,
         part: Chunk<'_>,
         done: bool,
         sink: &mut S,
@@ -426,7 +439,7 @@ impl Records {
                 need,
             } => {
                 let len = *held_bytes + part.len();
-                let full = len > config.message_held_max_bytes;
+                let full = len > self.config.message_held_max_bytes;
                 if len < *need && !done && !full {
                     if !part.is_empty() {
                         if held.capacity() == 0 {
@@ -445,17 +458,21 @@ impl Records {
                     whole: open.message.missing == 0,
                 };
                 let want = {
-                    let pieces: Pieces<'_> = held
-                        .iter()
-                        .map(Range::chunk)
-                        .chain([part])
-                        .map(|chunk| chunk.piece())
-                        .collect();
-                    if !proven && !is_message(&pieces) {
+                    // Nearly always all of it lies in one frame.
+                    let (alone, chain): (_, Pieces<'_>);
+                    let pieces = if held.is_empty() {
+                        alone = [part.piece()];
+                        &alone[..]
+                    } else {
+                        let chunks = held.iter().map(Range::chunk).chain([part]);
+                        chain = chunks.map(|chunk| chunk.piece()).collect();
+                        &chain[..]
+                    };
+                    if !proven && !is_message(pieces) {
                         return Err(none);
                     }
-                    self.last_xid = Cursor::new(&pieces).u32().or(self.last_xid);
-                    sink.on_head(&open.message, &pieces, done || full, counters)
+                    self.last_xid = Cursor::new(pieces).u32().or(self.last_xid);
+                    sink.on_head(&open.message, pieces, done || full, counters)
                 };
                 open.stage = match want {
                     Want::Refuse => return Err(none),
@@ -497,12 +514,14 @@ impl Records {
         Ok(())
     }
 
+    #[inline]
     fn end_message<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        if let Some(open) = self.message.take()
+        if let Some(open) = &self.message
             && !matches!(open.stage, Stage::Head { .. } | Stage::Unread)
         {
             sink.on_end(&open.message, counters);
         }
+        self.message = None;
     }
 
     /// Ends a message whose rest was lost: what came of it is still good.
@@ -531,25 +550,19 @@ impl Records {
 
     /// The place of the next mark is lost.
     #[cold]
-    fn lose<S: MessageSink>(
-        &mut self,
-        config: &Config,
-        rest: Chunk<'_>,
-        sink: &mut S,
-        counters: &mut Counters,
-    ) {
+    fn lose<S: MessageSink>(&mut self, rest: Chunk<'_>, sink: &mut S, counters: &mut Counters) {
         self.cut_message(sink, counters);
         self.fragment_left = 0;
         self.mark_len = 0;
         self.mode = Mode::Slow;
-        self.push_search(config, rest, counters);
+        self.push_search(rest, counters);
     }
 
-    fn push_search(&mut self, config: &Config, chunk: Chunk<'_>, counters: &mut Counters) {
+    fn push_search(&mut self, chunk: Chunk<'_>, counters: &mut Counters) {
         let search = self.search.get_or_insert_with(Box::default);
         search.last_xid = self.last_xid;
         if !chunk.is_empty() {
-            search.push(chunk, config.record_max_bytes);
+            search.push(chunk, self.config.record_max_bytes);
             counters.add(
                 Counter::CandidatesRejected,
                 std::mem::take(&mut search.rejected),
@@ -557,18 +570,20 @@ impl Records {
         }
     }
 
-    fn search<S: MessageSink>(&mut self, config: &Config, sink: &mut S, counters: &mut Counters) {
+    fn search<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         while let Some(search) = &mut self.search {
             let accepted = search
                 .agreed(|xid, is_call| sink.agrees(xid, is_call))
                 .or_else(|| search.chained(false));
             if let Some(at) = accepted {
-                self.accept(config, at, sink, counters);
-            } else if search.held_bytes > config.search_held_max_bytes && search.has_candidates() {
-                self.decide(config, sink, counters);
+                self.accept(at, sink, counters);
+            } else if search.held_bytes > self.config.search_held_max_bytes
+                && search.has_candidates()
+            {
+                self.decide(sink, counters);
             } else {
                 if !self.proven
-                    && search.scanned_bytes > config.search_max_bytes
+                    && search.scanned_bytes > self.config.search_max_bytes
                     && !search.has_candidates()
                 {
                     self.mode = Mode::NotRpc;
@@ -580,17 +595,18 @@ impl Records {
     }
 
     /// Too much is held: decides on the earliest candidate by what is known.
-    fn decide<S: MessageSink>(&mut self, config: &Config, sink: &mut S, counters: &mut Counters) {
+    fn decide<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         let Some(search) = &mut self.search else {
             return;
         };
         match search.chained(true) {
-            Some(at) => self.accept(config, at, sink, counters),
+            Some(at) => self.accept(at, sink, counters),
             None => search.drop_first(),
         }
     }
 
     /// What is held, and what holding it takes: many small parts take more than their bytes.
+    #[inline]
     fn held_bytes(&self) -> usize {
         let searched = self
             .search
@@ -609,25 +625,16 @@ impl Records {
     }
 
     /// Draws what is held on the budget; what does not fit is decided or cut at once.
-    fn draw<S: MessageSink>(
-        &mut self,
-        config: &Config,
-        budget: &Budget,
-        sink: &mut S,
-        counters: &mut Counters,
-    ) {
+    fn draw<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         loop {
             let held = self.held_bytes();
-            if self.lease.is_none() {
-                self.lease = budget.lease(0);
-            }
-            if self.lease.as_mut().is_some_and(|lease| lease.resize(held)) {
+            if self.lease.resize(held) {
                 self.leased = held;
                 return;
             }
             counters.count(Counter::HeldLimit);
             match &self.search {
-                Some(search) if search.has_candidates() => self.decide(config, sink, counters),
+                Some(search) if search.has_candidates() => self.decide(sink, counters),
                 Some(_) => return,
                 None => self.release_head(sink, counters),
             }
@@ -659,13 +666,7 @@ impl Records {
         self.proven = true;
     }
 
-    fn accept<S: MessageSink>(
-        &mut self,
-        config: &Config,
-        at: usize,
-        sink: &mut S,
-        counters: &mut Counters,
-    ) {
+    fn accept<S: MessageSink>(&mut self, at: usize, sink: &mut S, counters: &mut Counters) {
         let Some(mut search) = self.search.take() else {
             return;
         };
@@ -676,8 +677,8 @@ impl Records {
         self.proven = true;
         for range in &ranges {
             match self.mode {
-                Mode::Fast => self.walk(config, range.chunk(), sink, counters),
-                _ => self.push_search(config, range.chunk(), counters),
+                Mode::Fast => self.walk(range.chunk(), sink, counters),
+                _ => self.push_search(range.chunk(), counters),
             }
         }
     }

@@ -682,10 +682,8 @@ macro_rules! xdr {
             #[inline]
             fn decode(cursor: &mut $crate::xdr::Cursor<'a>) -> Self {
                 const LEN: usize = <$name as $crate::xdr::Fixed>::LEN;
-                let mut ahead = *cursor;
-                if let Some(bytes) = ahead.array::<LEN>() {
-                    *cursor = ahead;
-                    return $crate::xdr::Fixed::from_bytes(&bytes);
+                if let Some(bytes) = cursor.whole::<LEN>() {
+                    return $crate::xdr::Fixed::from_bytes(bytes);
                 }
                 Self { $($field: $crate::xdr::Xdr::decode(cursor),)* }
             }

@@ -191,8 +191,8 @@ impl Run<'_> {
             starts: self.stream.frames.iter().map(|(start, _)| *start).collect(),
             ..Sink::default()
         };
-        let (mut records, mut counters) = (Records::default(), Counters::new());
         let budget = Budget::new(256 << 20);
+        let (mut records, mut counters) = (Records::new(self.config, &budget), Counters::new());
         let (mut called, mut replied) = (0, 0);
         let mut first = true;
         for ((start, frame), &lost) in self.stream.frames.iter().zip(self.lost) {
@@ -211,21 +211,14 @@ impl Run<'_> {
                 Chunk::of_frame(frame, 0, frame.bytes().len())
             };
             let after_syn = std::mem::take(&mut first) && self.after_syn;
-            records.on_stream(
-                &self.config,
-                &budget,
-                after_syn,
-                chunk,
-                &mut sink,
-                &mut counters,
-            );
+            records.on_stream(after_syn, chunk, &mut sink, &mut counters);
             // The last one that begins here may not be complete.
             let complete =
                 begun(end + 1).saturating_sub(usize::from(end < self.stream.bytes.len()));
             while replied + self.depth < complete {
                 let told = &self.stream.messages[replied];
                 if told.is_call {
-                    records.on_agreement(&self.config, told.xid, true, &mut sink, &mut counters);
+                    records.on_agreement(told.xid, true, &mut sink, &mut counters);
                 }
                 replied += 1;
             }
@@ -234,9 +227,9 @@ impl Run<'_> {
             .iter()
             .filter(|told| told.is_call)
         {
-            records.on_agreement(&self.config, told.xid, true, &mut sink, &mut counters);
+            records.on_agreement(told.xid, true, &mut sink, &mut counters);
         }
-        records.finish(&self.config, &mut sink, &mut counters);
+        records.finish(&mut sink, &mut counters);
         (sink, counters, records)
     }
 
@@ -510,15 +503,15 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
 fn other_protocols_are_recognised_early_and_held_never() {
     for (name, bytes) in others() {
         for after_syn in [true, false] {
-            let (mut records, mut counters) = (Records::default(), Counters::new());
-            let budget = Budget::new(64 << 20);
-            let (mut sink, config) = (Sink::default(), Config::default());
+            let (budget, config) = (Budget::new(64 << 20), Config::default());
+            let (mut records, mut counters) = (Records::new(config, &budget), Counters::new());
+            let mut sink = Sink::default();
             let mut held_until = 0;
             for (index, part) in bytes.chunks(1448).enumerate() {
                 let frame = Frame::copied(part, Descriptor::default()).share();
                 let chunk = Chunk::of_frame(&frame, 0, part.len());
                 let first = after_syn && index == 0;
-                records.on_stream(&config, &budget, first, chunk, &mut sink, &mut counters);
+                records.on_stream(first, chunk, &mut sink, &mut counters);
                 if records.holds() {
                     held_until = (index + 1) * 1448;
                 }
@@ -553,20 +546,14 @@ fn a_head_that_memory_does_not_bear_is_read_as_far_as_it_came() {
         starts: stream.frames.iter().map(|(start, _)| *start).collect(),
         ..Sink::default()
     };
-    let (mut records, mut counters) = (Records::default(), Counters::new());
     // Two parts of 10 bytes fit, with what holding them takes.
     let memory = 25 + 2 * size_of::<lineside_frame::Range>();
-    let (budget, config) = (Budget::new(memory), Config::default());
+    let budget = Budget::new(memory);
+    let mut records = Records::new(Config::default(), &budget);
+    let mut counters = Counters::new();
     for (index, (_, frame)) in stream.frames.iter().enumerate() {
         let chunk = Chunk::of_frame(frame, 0, frame.bytes().len());
-        records.on_stream(
-            &config,
-            &budget,
-            index == 0,
-            chunk,
-            &mut sink,
-            &mut counters,
-        );
+        records.on_stream(index == 0, chunk, &mut sink, &mut counters);
     }
     assert_eq!(sink.found.len(), 20);
     assert!(counters.value(Counter::HeldLimit) > 0);

@@ -52,11 +52,12 @@ fn address_sum(address: IpAddr) -> u64 {
 }
 
 #[inline]
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+fn fold(sum: u64) -> u16 {
+    // 33 bits, 18 bits, 17 bits, and no carry is left.
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 #[cfg(test)]

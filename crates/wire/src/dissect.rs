@@ -109,12 +109,11 @@ pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
         wire_end: wire_len.max(bytes.len()),
         tags,
     };
-    let dissected = if is_ipv4 {
+    if is_ipv4 {
         packet.ipv4()
     } else {
         packet.ipv6()
-    };
-    dissected.unwrap_or(Dissected::MalformedIp)
+    }
 }
 
 /// Dissects the payload of a packet that was put together from fragments.
@@ -124,7 +123,8 @@ pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
 /// the whole payload. Offsets and lengths of the result refer to these two.
 pub fn dissect_assembled(ip: &Ip, protocol: u8, bytes: &[u8], wire_len: usize) -> Dissected {
     let end = wire_len.max(bytes.len());
-    behind_ip(*ip, protocol, bytes, 0, end).unwrap_or(Dissected::MalformedIp)
+    let mut ip = Ip { protocol, ..*ip };
+    behind_ip(&mut ip, bytes, 0, end)
 }
 
 struct Packet<'a> {
@@ -137,10 +137,12 @@ struct Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// RFC 791, 3.1. `None` if malformed.
+    /// RFC 791, 3.1.
     #[inline]
-    fn ipv4(&self) -> Option<Dissected> {
-        let header: &[u8; 20] = array(self.bytes, self.offset)?;
+    fn ipv4(&self) -> Dissected {
+        let Some(header) = array::<20>(self.bytes, self.offset) else {
+            return Dissected::MalformedIp;
+        };
         let header_len = usize::from(header[0] & 0x0f) * 4;
         let on_wire = self.wire_end - self.offset;
         let total_len = match usize::from(u16::from_be_bytes([header[2], header[3]])) {
@@ -149,9 +151,9 @@ impl Packet<'_> {
             len => len,
         };
         if header[0] >> 4 != 4 || header_len < 20 || header_len > total_len.min(on_wire) {
-            return None;
+            return Dissected::MalformedIp;
         }
-        let ip = Ip {
+        let mut ip = Ip {
             source: Ipv4Addr::new(header[12], header[13], header[14], header[15]).into(),
             destination: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(),
             protocol: header[9],
@@ -173,13 +175,20 @@ impl Packet<'_> {
             protocol: header[9],
         };
         if fragment.more || fragment.offset != 0 {
-            return fragment_of(ip, fragment, self.bytes, start, end);
+            return fragment_of(ip, fragment, self.bytes, start, end)
+                .unwrap_or(Dissected::MalformedIp);
         }
-        behind_ip(ip, header[9], self.bytes, start, end)
+        behind_ip(&mut ip, self.bytes, start, end)
     }
 
     #[inline]
     fn ipv4_checksum(&self, header_len: usize) -> HeaderChecksum {
+        if let Some(header) = array::<20>(self.bytes, self.offset)
+            && header_len == 20
+            && checksum::sum(header) == 0xffff
+        {
+            return HeaderChecksum::Right;
+        }
         match self.bytes.get(self.offset..self.offset + header_len) {
             None => HeaderChecksum::Unknown,
             Some(header) if checksum::sum(header) == 0xffff => HeaderChecksum::Right,
@@ -188,11 +197,14 @@ impl Packet<'_> {
         }
     }
 
-    /// RFC 8200, 3. `None` if malformed.
-    fn ipv6(&self) -> Option<Dissected> {
-        let header: &[u8; 40] = array(self.bytes, self.offset)?;
+    /// RFC 8200, 3.
+    fn ipv6(&self) -> Dissected {
+        let Some(header) = array::<40>(self.bytes, self.offset) else {
+            return Dissected::MalformedIp;
+        };
+        let (source, destination) = header[8..].as_chunks::<16>().0.split_at(1);
         if header[0] >> 4 != 6 {
-            return None;
+            return Dissected::MalformedIp;
         }
         let start = self.offset + 40;
         let end = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
@@ -200,9 +212,9 @@ impl Packet<'_> {
             0 => self.wire_end,
             len => self.wire_end.min(start + len),
         };
-        let ip = Ip {
-            source: ipv6_address(array(header, 8)?),
-            destination: ipv6_address(array(header, 24)?),
+        let mut ip = Ip {
+            source: Ipv6Addr::from(source[0]).into(),
+            destination: Ipv6Addr::from(destination[0]).into(),
             protocol: header[6],
             hop_count: header[7],
             payload: 0,
@@ -211,22 +223,41 @@ impl Packet<'_> {
             tags: self.tags,
             checksum: HeaderChecksum::NoneInIpv6,
         };
-        behind_ip(ip, header[6], self.bytes, start, end)
+        behind_ip(&mut ip, self.bytes, start, end)
     }
 }
 
 /// Extension headers and the transport header; `start..end` is the payload on the wire.
 #[inline]
-fn behind_ip(
-    ip: Ip,
-    mut protocol: u8,
-    bytes: &[u8],
-    mut start: usize,
-    end: usize,
-) -> Option<Dissected> {
+fn behind_ip(ip: &mut Ip, bytes: &[u8], start: usize, end: usize) -> Dissected {
+    match ip.protocol {
+        PROTOCOL_TCP | PROTOCOL_UDP => transport(ip, bytes, start, end),
+        _ => behind_extensions(ip, bytes, start, end).unwrap_or(Dissected::MalformedIp),
+    }
+}
+
+#[inline]
+fn transport(ip: &mut Ip, bytes: &[u8], start: usize, end: usize) -> Dissected {
+    ip.set_payload(bytes, start, end);
+    let payload = &bytes[ip.payload..][..ip.kept];
+    if ip.protocol == PROTOCOL_TCP {
+        match transport::tcp(ip, payload) {
+            Some(tcp) => Dissected::Tcp(*ip, tcp),
+            None => Dissected::MalformedTcp,
+        }
+    } else {
+        match transport::udp(ip, payload) {
+            Some(udp) => Dissected::Udp(*ip, udp),
+            None => Dissected::MalformedUdp,
+        }
+    }
+}
+
+/// `None` if malformed.
+fn behind_extensions(ip: &mut Ip, bytes: &[u8], mut start: usize, end: usize) -> Option<Dissected> {
     let is_ipv6 = ip.source.is_ipv6();
     loop {
-        let len = match protocol {
+        let len = match ip.protocol {
             PROTOCOL_TCP | PROTOCOL_UDP => break,
             // RFC 4302, 2.2: in words of 4 bytes, minus 2. The only one that IPv4 has too.
             51 => (usize::from(array::<8>(bytes, start)?[1]) + 2) * 4,
@@ -245,29 +276,24 @@ fn behind_ip(
                 };
                 // One that is both first and last is a whole packet: RFC 6946.
                 if fragment.more || fragment.offset != 0 {
-                    return fragment_of(ip, fragment, bytes, start + 8, end);
+                    return fragment_of(*ip, fragment, bytes, start + 8, end);
                 }
                 8
             }
             _ => return Some(Dissected::OtherProtocol),
         };
-        protocol = bytes[start];
+        ip.protocol = bytes[start];
         start += len;
         if start > end {
             return None;
         }
     }
-    let ip = with_payload(ip, protocol, bytes, start, end);
-    let payload = &bytes[ip.payload..][..ip.kept];
-    Some(if protocol == PROTOCOL_TCP {
-        transport::tcp(&ip, payload).map_or(Dissected::MalformedTcp, |tcp| Dissected::Tcp(ip, tcp))
-    } else {
-        transport::udp(&ip, payload).map_or(Dissected::MalformedUdp, |udp| Dissected::Udp(ip, udp))
-    })
+    Some(transport(ip, bytes, start, end))
 }
 
+/// `None` if malformed.
 fn fragment_of(
-    ip: Ip,
+    mut ip: Ip,
     fragment: Fragment,
     bytes: &[u8],
     start: usize,
@@ -278,22 +304,17 @@ fn fragment_of(
     if fragment.offset + len > 65_535 || (fragment.more && len % 8 != 0) {
         return None;
     }
-    let ip = with_payload(ip, fragment.protocol, bytes, start, end);
+    ip.protocol = fragment.protocol;
+    ip.set_payload(bytes, start, end);
     Some(Dissected::Fragment(ip, fragment))
 }
 
-#[inline]
-fn with_payload(ip: Ip, protocol: u8, bytes: &[u8], start: usize, end: usize) -> Ip {
-    let payload = start.min(bytes.len());
-    Ip {
-        protocol,
-        payload,
-        payload_len: end - start,
-        kept: end.min(bytes.len()) - payload,
-        ..ip
+impl Ip {
+    /// The payload is `start..end` on the wire.
+    #[inline]
+    fn set_payload(&mut self, bytes: &[u8], start: usize, end: usize) {
+        self.payload = start.min(bytes.len());
+        self.payload_len = end - start;
+        self.kept = end.min(bytes.len()) - self.payload;
     }
-}
-
-fn ipv6_address(octets: &[u8; 16]) -> IpAddr {
-    Ipv6Addr::from(*octets).into()
 }

@@ -19,6 +19,7 @@ impl Tags {
         &self.ids[..usize::from(self.len)]
     }
 
+    #[inline]
     fn push(&mut self, id: u16) -> bool {
         let Some(slot) = self.ids.get_mut(usize::from(self.len)) else {
             return false;
@@ -39,6 +40,7 @@ pub(crate) enum Network {
 }
 
 /// Where the network header begins and what it is; or why it is not reached.
+#[inline]
 pub(crate) fn network(link_type: u16, bytes: &[u8]) -> Result<(Network, usize, Tags), Dissected> {
     let untagged = |network, offset| Ok((network, offset, Tags::default()));
     match link_type {
@@ -61,12 +63,14 @@ pub(crate) fn network(link_type: u16, bytes: &[u8]) -> Result<(Network, usize, T
 }
 
 /// The type field at `offset` ends the link header, if no tags follow.
+#[inline]
 fn tagged(bytes: &[u8], offset: usize) -> Result<(Network, usize, Tags), Dissected> {
     let ether_type = array(bytes, offset).ok_or(Dissected::MalformedLink)?;
     tags(bytes, u16::from_be_bytes(*ether_type), offset + 2)
 }
 
 /// Walks tags from `offset`, where what `ether_type` names begins.
+#[inline]
 fn tags(
     bytes: &[u8],
     mut ether_type: u16,

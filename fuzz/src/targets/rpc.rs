@@ -30,7 +30,7 @@ pub(crate) fn run(data: &[u8]) {
         config.record_max_bytes = 5000;
     }
     let budget = Budget::new(if bit(4) { 600 } else { 1 << 20 });
-    let mut records = [Records::default(), Records::default()];
+    let mut records = [(); 2].map(|()| Records::new(config, &budget));
     let mut sinks = [Messages::default(), Messages::default()];
     let mut counters = Counters::new();
     let mut begun = [false; 2];
@@ -71,7 +71,7 @@ pub(crate) fn run(data: &[u8]) {
             let (records, sink) = (&mut records[direction], &mut sinks[direction]);
             if content.is_empty() {
                 let hole = Chunk::hole(len.max(1), Cause::NotSeen, &descriptor);
-                records.on_stream(&config, &budget, after_syn, hole, sink, &mut counters);
+                records.on_stream(after_syn, hole, sink, &mut counters);
             } else {
                 let frame = Frame::copied(content, descriptor).share();
                 // The first part may be short: marks and headers are split anywhere.
@@ -83,7 +83,7 @@ pub(crate) fn run(data: &[u8]) {
                     let chunk = Chunk::of_frame(&frame, start, end - start);
                     if !chunk.is_empty() {
                         let after_syn = after_syn && (part == 0 || border == 0);
-                        records.on_stream(&config, &budget, after_syn, chunk, sink, &mut counters);
+                        records.on_stream(after_syn, chunk, sink, &mut counters);
                     }
                 }
                 if bit(7) {
@@ -98,16 +98,10 @@ pub(crate) fn run(data: &[u8]) {
                 records.spill();
             }
         }
-        agree(
-            &mut records,
-            &mut sinks,
-            &config,
-            argument % 8 == 7,
-            &mut counters,
-        );
+        agree(&mut records, &mut sinks, argument % 8 == 7, &mut counters);
     }
     for (records, sink) in records.iter_mut().zip(&mut sinks) {
-        records.finish(&config, sink, &mut counters);
+        records.finish(sink, &mut counters);
         sink.finish();
         assert!(!records.holds());
     }
@@ -120,7 +114,6 @@ pub(crate) fn run(data: &[u8]) {
 fn agree(
     records: &mut [Records; 2],
     sinks: &mut [Messages; 2],
-    config: &Config,
     reconsider: bool,
     counters: &mut Counters,
 ) {
@@ -129,12 +122,12 @@ fn agree(
         let (records, sink) = (&mut records[1 - direction], &mut sinks[1 - direction]);
         for &(xid, is_call) in &seen {
             if !is_call && records.has_candidate(xid, true) {
-                assert!(records.on_agreement(config, xid, true, sink, counters));
+                assert!(records.on_agreement(xid, true, sink, counters));
             }
         }
         sink.other.extend(seen);
         if reconsider {
-            records.reconsider(config, sink, counters);
+            records.reconsider(sink, counters);
         }
     }
 }
