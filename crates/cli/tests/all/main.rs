@@ -8,5 +8,6 @@ mod input;
 mod lab;
 mod python;
 mod report;
+mod rotate;
 mod support;
 mod tshark;
