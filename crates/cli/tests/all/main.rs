@@ -6,6 +6,7 @@
 mod harm;
 mod input;
 mod lab;
+mod manual;
 mod python;
 mod report;
 mod rotate;
