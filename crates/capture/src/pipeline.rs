@@ -76,6 +76,7 @@ impl<S: RecordSink> Pipeline<S> {
             }
         };
         self.operations.set_now(now);
+        self.operations.sink_mut().on_time(now);
         let dissected = lineside_wire::dissect(descriptor.link_type.0, frame.bytes(), wire_len);
         let taken = self.flow.on_frame(
             now,

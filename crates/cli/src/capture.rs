@@ -51,6 +51,9 @@ pub(crate) struct Arguments {
     /// A hole is given up when it was acknowledged and then this time and 32 segments passed, such as 2ms
     #[arg(long, value_name = "TIME")]
     late_window: Option<String>,
+    /// Where a part of a table ends at the latest: a size from 1MiB to 64MiB, a time from 1s on, or one of each (16MiB,60s)
+    #[arg(long, value_name = "SIZE|TIME", value_delimiter = ',')]
+    rotate: Vec<String>,
     /// Leave out the table nfs
     #[arg(long)]
     no_details: bool,
@@ -83,6 +86,7 @@ impl Arguments {
             force: self.force.then_some(true),
             frames_max: self.frames_max,
             memory: self.memory.clone(),
+            rotate: (!self.rotate.is_empty()).then(|| self.rotate.clone()),
             late_window: self.late_window.clone(),
             details: self.no_details.then_some(false),
             checksums: self.no_checksums.then_some(false),
@@ -115,7 +119,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let mut manifest = begin_manifest(&section, started_ns);
     folder.replace("trace.json", manifest.to_json().as_bytes())?;
     let encoder = TraceEncoder::new(
-        &EncoderConfig::new(&tables(&section), &manifest.trace_id),
+        &EncoderConfig {
+            part_bytes_max: settings.rotation.bytes_max,
+            part_time_ns: settings.rotation.time_ns,
+            ..EncoderConfig::new(&tables(&section), &manifest.trace_id)
+        },
         Output(PartWriter::start(&folder)?),
     );
     let sink = Tallying {
@@ -146,6 +154,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             }
             if signals.take_counters_wanted() {
                 eprint!("{}", counter_lines(pipeline.counters()));
+            }
+            if signals.take_rotation_wanted() {
+                pipeline.sink_mut().next.end_parts();
             }
             // Looking at the clock and the files' positions costs more than a burst of small frames.
             if bursts.is_multiple_of(64) {

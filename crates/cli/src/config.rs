@@ -4,6 +4,7 @@
 //! `trace.json` and can be run again with `--config TRACE/trace.json`.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use lineside_account::parse_size;
@@ -44,6 +45,8 @@ pub(crate) struct Section {
     pub(crate) frames_max: Option<u64>,
     /// The one memory budget.
     pub(crate) memory: Option<String>,
+    /// Where parts end: a size, a time, or one of each.
+    pub(crate) rotate: Option<Vec<String>>,
     /// Checksums of 512-byte blocks: table `checksums`.
     pub(crate) checksums: Option<bool>,
     /// Fields that only NFS has: table `nfs`.
@@ -96,6 +99,51 @@ struct File {
 const MEMORY_DEFAULT: &str = "256MiB";
 /// Less cannot hold two blocks of a reader, the encoders' batches and a connection's held bytes.
 const MEMORY_MIN: usize = 16 << 20;
+/// Below these a long capture becomes more files than a folder bears, and each file is mostly its own description.
+const ROTATE_SIZE_MIN: usize = 1 << 20;
+const ROTATE_TIME_MIN_NS: u64 = 1_000_000_000;
+/// The default. An open part is held in memory, and there is one for each table.
+const ROTATE_SIZE_MAX: usize = 64 << 20;
+
+/// Where parts end besides their most rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    pub(crate) bytes_max: usize,
+    pub(crate) time_ns: Option<NonZeroU64>,
+}
+
+impl Rotation {
+    fn parse(limits: &[String]) -> Result<Self, String> {
+        let (mut bytes_max, mut time_ns) = (None, None);
+        for text in limits {
+            let is_again = if let Ok(ns) = parse_duration(text) {
+                if !(ROTATE_TIME_MIN_NS..=i64::MAX as u64).contains(&ns) {
+                    return Err(format!("{text} is not from 1s to 292 years"));
+                }
+                std::mem::replace(&mut time_ns, NonZeroU64::new(ns)).is_some()
+            } else if let Ok(bytes) = parse_size(text) {
+                if !(ROTATE_SIZE_MIN..=ROTATE_SIZE_MAX).contains(&bytes) {
+                    return Err(format!("{text} is not a size from 1MiB to 64MiB"));
+                }
+                bytes_max.replace(bytes).is_some()
+            } else {
+                return Err(format!(
+                    "'{text}' is neither a size nor a time: write 16MiB, 60s, or 16MiB,60s for both"
+                ));
+            };
+            if is_again {
+                return Err(format!(
+                    "{} says the same thing twice: give at most one size and one time",
+                    limits.join(",")
+                ));
+            }
+        }
+        Ok(Self {
+            bytes_max: bytes_max.unwrap_or(ROTATE_SIZE_MAX),
+            time_ns,
+        })
+    }
+}
 
 impl Section {
     /// Reads a TOML file, or the configuration of an earlier run from its `trace.json`.
@@ -164,6 +212,8 @@ impl Section {
                 "memory: {memory_bytes} bytes are too few: give 16MiB or more"
             )));
         }
+        let rotation = Rotation::parse(section.rotate.as_deref().unwrap_or_default())
+            .map_err(|why| ConfigError(format!("rotate: {why}")))?;
         let interval_ns = time("interval", &section.interval)?;
         if interval_ns == 0 {
             return Err(ConfigError(
@@ -207,6 +257,7 @@ impl Section {
         let settings = Settings {
             config,
             memory_bytes,
+            rotation,
             frames_max: section.frames_max.unwrap_or(u64::MAX),
         };
         Ok((section, settings))
@@ -219,6 +270,7 @@ impl Section {
         Self {
             force: Some(false),
             memory: Some(MEMORY_DEFAULT.to_owned()),
+            rotate: Some(vec![format!("{}MiB", ROTATE_SIZE_MAX >> 20)]),
             checksums: Some(true),
             details: Some(true),
             packets: Some(false),
@@ -248,6 +300,7 @@ impl Section {
 pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) memory_bytes: usize,
+    pub(crate) rotation: Rotation,
     pub(crate) frames_max: u64,
 }
 
@@ -329,6 +382,30 @@ mod tests {
         );
     }
 
+    fn rotate(limits: &[&str]) -> Section {
+        Section {
+            rotate: Some(limits.iter().map(|&limit| limit.to_owned()).collect()),
+            ..Section::default()
+        }
+    }
+
+    #[test]
+    fn parts_rotate_by_a_size_a_time_or_both() {
+        for (limits, bytes_max, time_ns) in [
+            (&[][..], 64 << 20, None),
+            (&["1MiB"], 1 << 20, None),
+            (&["1s"], 64 << 20, NonZeroU64::new(1_000_000_000)),
+            (
+                &["2min", "16MiB"],
+                16 << 20,
+                NonZeroU64::new(120_000_000_000),
+            ),
+        ] {
+            let (_, settings) = rotate(limits).resolved().expect("valid");
+            assert_eq!(settings.rotation, Rotation { bytes_max, time_ns });
+        }
+    }
+
     #[test]
     fn values_that_cannot_be_are_refused() {
         for section in [
@@ -352,6 +429,13 @@ mod tests {
                 outstanding_max: Some(0),
                 ..Section::default()
             },
+            rotate(&["1000KiB"]),
+            rotate(&["65MiB"]),
+            rotate(&["999ms"]),
+            rotate(&["60"]),
+            rotate(&["5m"]),
+            rotate(&["2s", "3s"]),
+            rotate(&["2MiB", "3s", "3MiB"]),
         ] {
             assert!(section.clone().resolved().is_err(), "{section:?}");
         }

@@ -4,6 +4,7 @@
 mod capture;
 mod config;
 mod info;
+mod manual;
 mod report;
 mod summary;
 
@@ -29,6 +30,10 @@ enum Verb {
     Report(report::ReportArguments),
     /// List the operations that took long
     Slow(report::SlowArguments),
+    /// Print what a shell completes the command line with
+    Completions(manual::CompletionsArguments),
+    /// Print the man page, or write those of all verbs into a folder
+    Man(manual::ManArguments),
 }
 
 /// Exit states, as `docs/guide/capture.md` lists them. Usage errors end with clap's own 2.
@@ -59,6 +64,8 @@ fn main() -> ExitCode {
         Verb::Info(arguments) => info::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Slow(arguments) => report::run_slow(&arguments),
+        Verb::Completions(arguments) => manual::run_completions(&arguments),
+        Verb::Man(arguments) => manual::run_man(&arguments),
     };
     match done {
         Ok(exit) => exit.into(),

@@ -52,7 +52,7 @@ struct FilterArguments {
     /// From this time on: RFC 3339, or how long after the start, such as 10s
     #[arg(long, value_name = "TIME")]
     since: Option<Moment>,
-    /// Before this time
+    /// Before this time: RFC 3339, or how long after the start, such as 10s
     #[arg(long, value_name = "TIME")]
     until: Option<Moment>,
     /// Of this client
@@ -155,7 +155,7 @@ fn style() -> terminal::Style {
 }
 
 /// Prints to standard output; that the reader, such as `head`, has seen enough is no error.
-fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             bail!("standard output: cannot write: {error}")

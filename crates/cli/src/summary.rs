@@ -214,6 +214,10 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
         self.next.wants(table)
     }
 
+    fn on_time(&mut self, now_ns: i64) {
+        self.next.on_time(now_ns);
+    }
+
     fn operation(&mut self, row: &OperationRow) {
         self.tally.add(row);
         self.next.operation(row);

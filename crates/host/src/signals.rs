@@ -2,10 +2,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 
-/// The signals of a run: INT and TERM ask it to finish, a second one ends it at once; USR1 asks for counters.
+/// The signals of a run: INT and TERM ask it to finish, a second one ends it at once; USR1 asks for
+/// counters, USR2 for what is recorded so far to be complete on the disk.
 ///
 /// The handlers only set flags, which the run looks at between bursts. Sequentially consistent ordering is
 /// what `signal-hook` stores with; nothing else is ordered by the flags.
@@ -13,14 +14,16 @@ use signal_hook::flag;
 pub struct Signals {
     stop: Arc<AtomicUsize>,
     counters: Arc<AtomicBool>,
+    rotation: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Takes over INT, TERM and USR1 for the rest of the process's life. Call it once.
+    /// Takes over INT, TERM, USR1 and USR2 for the rest of the process's life. Call it once.
     pub fn register() -> io::Result<Self> {
         let signals = Self {
             stop: Arc::default(),
             counters: Arc::default(),
+            rotation: Arc::default(),
         };
         let stopping = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -30,6 +33,7 @@ impl Signals {
             flag::register_usize(signal, Arc::clone(&signals.stop), signal as usize)?;
         }
         flag::register(SIGUSR1, Arc::clone(&signals.counters))?;
+        flag::register(SIGUSR2, Arc::clone(&signals.rotation))?;
         Ok(signals)
     }
 
@@ -44,6 +48,11 @@ impl Signals {
     /// Whether counters were asked for since the last answer.
     pub fn take_counters_wanted(&self) -> bool {
         self.counters.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether the parts' end was asked for since the last answer.
+    pub fn take_rotation_wanted(&self) -> bool {
+        self.rotation.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -85,6 +94,10 @@ mod tests {
         raise(SIGUSR1).expect("raised");
         assert!(signals.take_counters_wanted());
         assert!(!signals.take_counters_wanted());
+        assert!(!signals.take_rotation_wanted());
+        raise(SIGUSR2).expect("raised");
+        assert!(signals.take_rotation_wanted());
+        assert!(!signals.take_rotation_wanted());
         raise(SIGINT).expect("raised");
         assert_eq!(signals.stop(), Some(2));
         match role.as_str() {

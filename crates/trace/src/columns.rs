@@ -26,7 +26,7 @@ use crate::page::{Bits, Codes, Presence, put_delta};
 use crate::tables::Row;
 
 /// Bytes of values that end a page: what a column keeps in memory before it is compressed.
-const PAGE_BYTES: usize = 128 << 10;
+pub(crate) const PAGE_BYTES: usize = 128 << 10;
 
 /// A first page of fewer bytes leaves its chunk uncompressed: zstd would cost more than it saves.
 const COMPRESSED_MIN: usize = 256;

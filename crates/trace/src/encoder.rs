@@ -1,5 +1,6 @@
 //! Rows to parts: columns fill their pages as rows come; a part is one row group.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -30,8 +31,10 @@ pub struct EncoderConfig {
     pub part_rows_max: usize,
     /// Most rows in a part of `checksums`, whose rows are small.
     pub checksum_part_rows_max: usize,
-    /// A part ends, whatever its rows, when its encoded bytes reach this.
+    /// A part ends, whatever its rows, when the bytes of its ended pages and dictionaries reach this.
     pub part_bytes_max: usize,
+    /// Parts of all tables end, too, where the trace's time passes a multiple of this since the Unix epoch.
+    pub part_time_ns: Option<NonZeroU64>,
 }
 
 impl EncoderConfig {
@@ -43,6 +46,7 @@ impl EncoderConfig {
             part_rows_max: 262_144,
             checksum_part_rows_max: 1_048_576,
             part_bytes_max: 64 << 20,
+            part_time_ns: None,
         }
     }
 }
@@ -110,6 +114,7 @@ pub type Summaries = Vec<(Table, TableSummary)>;
 /// after it. After the first error rows are dropped; [`error`](Self::error) and [`finish`](Self::finish) tell it.
 pub struct TraceEncoder<P: PartSink> {
     tables: Encoders,
+    rotation: Rotation,
     output: Output<P>,
 }
 
@@ -165,7 +170,11 @@ impl<P: PartSink> TraceEncoder<P> {
         };
         let mut output = Output { parts, error: None };
         each_table!(tables, as_mut, table => table.end_part(&mut output));
-        Self { tables, output }
+        Self {
+            tables,
+            rotation: Rotation::new(config.part_time_ns),
+            output,
+        }
     }
 
     /// Ends the part of every table that has rows in one: what was recorded so far can be read.
@@ -218,6 +227,12 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
         wanted && self.output.error.is_none()
     }
 
+    fn on_time(&mut self, now_ns: i64) {
+        if self.rotation.is_due(now_ns) {
+            self.end_parts();
+        }
+    }
+
     fn operation(&mut self, row: &OperationRow) {
         push!(self, operations, row);
     }
@@ -246,6 +261,44 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
 
     fn packet(&mut self, row: &PacketRow) {
         push!(self, packets, row);
+    }
+}
+
+/// When the open parts end by time.
+///
+/// Windows begin at multiples of their length since the epoch, not at a part's first row: so all tables are cut at
+/// the same places, two captures of the same hours are too, and a frame costs one comparison.
+struct Rotation {
+    window_ns: Option<NonZeroU64>,
+    /// Where the window of the latest rows ends; `None` if it has no end that an `i64` can say.
+    end_ns: Option<i64>,
+}
+
+impl Rotation {
+    fn new(window_ns: Option<NonZeroU64>) -> Self {
+        Self {
+            window_ns,
+            end_ns: window_ns.and(Some(i64::MIN)),
+        }
+    }
+
+    /// Whether a window ended since the answer before.
+    fn is_due(&mut self, now_ns: i64) -> bool {
+        match self.end_ns {
+            Some(end_ns) if now_ns >= end_ns => {
+                self.end_ns = self.window_end(now_ns);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn window_end(&self, now_ns: i64) -> Option<i64> {
+        let window_ns = i64::try_from(self.window_ns?.get()).ok()?;
+        now_ns
+            .div_euclid(window_ns)
+            .checked_add(1)?
+            .checked_mul(window_ns)
     }
 }
 
@@ -448,6 +501,7 @@ mod tests {
 
     use super::*;
     use crate::cell::{Text, Word};
+    use crate::columns::PAGE_BYTES;
     use crate::read::{PartReader, Value};
     use crate::sample::SampleRow;
 
@@ -748,6 +802,58 @@ mod tests {
         let parts = parts(encoder);
         assert!(parts.len() > 3, "{}", parts.len());
         assert_eq!(parts.iter().map(|part| part.rows).sum::<u64>(), 200);
+    }
+
+    #[test]
+    fn a_part_ends_at_its_size_but_for_its_open_pages() {
+        let mut config = EncoderConfig::new(&[Table::Checksums], "t");
+        config.part_bytes_max = 1 << 20;
+        let mut encoder = encoder(&config);
+        let mut random = Random::new(4);
+        for operation in 0..4_000 {
+            let sums: [u64; 128] = std::array::from_fn(|_| random.bits());
+            encoder.checksums(operation, 0, &sums);
+        }
+        let parts = parts(encoder);
+        let full = &parts[1..parts.len() - 1];
+        assert!(full.len() >= 3, "{} full parts", full.len());
+        for part in full {
+            let open_pages = Table::Checksums.columns().len() * PAGE_BYTES;
+            let allowed = config.part_bytes_max..config.part_bytes_max + open_pages;
+            assert!(allowed.contains(&part.bytes.len()), "{}", part.bytes.len());
+        }
+    }
+
+    #[test]
+    fn parts_end_where_time_passes_a_window() {
+        let mut config = EncoderConfig::new(&[Table::Files, Table::Losses], "t");
+        config.part_time_ns = NonZeroU64::new(10);
+        let mut encoder = encoder(&config);
+        // Rows before the first stamp, within a window, in the next, after a long pause, at the end of time.
+        for now_ns in [
+            i64::MIN,
+            i64::MIN,
+            -25,
+            -21,
+            -20,
+            7,
+            9,
+            70,
+            70,
+            i64::MAX,
+            i64::MAX,
+        ] {
+            encoder.on_time(now_ns);
+            encoder.file(&FileRow::default());
+        }
+        encoder.loss(&LossRow::default());
+        let parts = parts(encoder);
+        let rows = |table| {
+            let parts = parts.iter().filter(move |part| part.table == table);
+            parts.map(|part| part.rows).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(Table::Files), [0, 2, 2, 1, 2, 2, 2]);
+        assert_eq!(rows(Table::Losses), [0, 1]);
     }
 
     /// Runs the script of `lab/` on traces with and without rows, and every example of the guide in DuckDB.

@@ -13,6 +13,12 @@ pub trait RecordSink {
         true
     }
 
+    /// The time of the trace, nanoseconds since the Unix epoch, never less than before: rows that follow were
+    /// known at it. [`i64::MIN`] as long as no frame had a stamp.
+    fn on_time(&mut self, now_ns: i64) {
+        let _ = now_ns;
+    }
+
     /// A call with its reply.
     fn operation(&mut self, row: &OperationRow);
 
@@ -50,6 +56,10 @@ pub trait RecordSink {
 impl<S: RecordSink + ?Sized> RecordSink for &mut S {
     fn wants(&self, table: Table) -> bool {
         (**self).wants(table)
+    }
+
+    fn on_time(&mut self, now_ns: i64) {
+        (**self).on_time(now_ns);
     }
 
     fn operation(&mut self, row: &OperationRow) {

@@ -9,7 +9,9 @@ use std::time::Duration;
 use lineside_testkit::capture;
 use lineside_trace::{State, Table};
 
-use crate::support::{Record, Trace, counters, example, lineside, manifest, parts, records, talk};
+use crate::support::{
+    Trace, counters, example, lineside, manifest, parts, records, sorted, talk, wait_until,
+};
 
 /// Runs `lineside capture INPUT -o OUT`.
 fn run(input: &Path, out: &Path, options: &[&str]) -> Output {
@@ -179,12 +181,6 @@ fn a_file_broken_in_the_middle_keeps_what_came_before() {
     );
 }
 
-fn sorted(rows: &[Record]) -> Vec<String> {
-    let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
-    rows.sort();
-    rows
-}
-
 #[test]
 fn every_source_of_the_same_frames_gives_the_same_rows() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -257,17 +253,6 @@ fn ctrl_c_ends_with_complete_parts() {
     assert!(!rows.is_empty(), "what was read before the signal is there");
     assert_ne!(manifest(&out).verdict.state, State::Unfinished);
     assert_no_leftovers(&out);
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..200 {
-        if done() {
-            return;
-        }
-        #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("not within ten seconds: {what}");
 }
 
 /// No file is left under a temporary name.

@@ -6,7 +6,9 @@
 mod harm;
 mod input;
 mod lab;
+mod manual;
 mod python;
 mod report;
+mod rotate;
 mod support;
 mod tshark;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use lineside_account::{Counter, Counters};
 use lineside_trace::read::{PartReader, Value};
@@ -143,6 +144,34 @@ pub(crate) fn parts(out: &Path, table: Table) -> Vec<PathBuf> {
     });
     parts.sort();
     parts
+}
+
+/// How many parts of a table have rows.
+pub(crate) fn parts_with_rows(out: &Path, table: Table) -> usize {
+    let rows = parts(out, table).into_iter().map(|part| {
+        let file = File::open(part).expect("a part can be opened");
+        PartReader::open(file).expect("a part").row_count()
+    });
+    rows.filter(|&rows| rows > 0).count()
+}
+
+/// Rows in an order that does not depend on their parts.
+pub(crate) fn sorted(rows: &[Record]) -> Vec<String> {
+    let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+    rows.sort();
+    rows
+}
+
+/// Waits for another process.
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..200 {
+        if done() {
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("not within ten seconds: {what}");
 }
 
 /// A row of a table, its values by name.

@@ -1,0 +1,89 @@
+//! What `completions` and `man` print, in the programs that read it.
+
+use std::process::{Command, Output};
+
+use crate::support::{lineside, talk};
+
+const VERBS: [&str; 6] = ["capture", "info", "report", "slow", "completions", "man"];
+
+fn printed(command: &mut Command) -> String {
+    let output: Output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    assert_eq!(talk(&output), "");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// What bash offers for the last of `words`.
+fn completed(words: &[&str]) -> Vec<String> {
+    let script = printed(lineside().args(["completions", "bash"]));
+    let complete = r#"
+        eval "$1"; shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        "$(complete -p lineside | sed 's/.* -F \([^ ]*\) .*/\1/')" lineside "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", complete, "bash", &script])
+        .args(words);
+    printed(&mut bash).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_verbs_and_flags() {
+    if Command::new("bash").arg("--version").output().is_err() {
+        println!("SKIP: no bash to complete in");
+        return;
+    }
+    let offered = completed(&["lineside", ""]);
+    for verb in VERBS {
+        assert!(
+            offered.iter().any(|word| word == verb),
+            "{verb}: {offered:?}"
+        );
+    }
+    assert_eq!(completed(&["lineside", "cap"]), ["capture"]);
+    assert_eq!(completed(&["lineside", "capture", "--rot"]), ["--rotate"]);
+    assert_eq!(completed(&["lineside", "completions", "fi"]), ["fish"]);
+}
+
+#[test]
+fn every_shell_has_a_script() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = printed(lineside().args(["completions", shell]));
+        assert!(script.contains("late-window"), "{shell}");
+    }
+}
+
+#[test]
+fn the_man_pages_are_set_without_warnings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    assert_eq!(printed(lineside().arg("man").arg(&pages)), "");
+    let names = VERBS.map(|verb| format!("lineside-{verb}.1"));
+    let mut all = names.to_vec();
+    all.push("lineside.1".to_owned());
+    assert_eq!(std::fs::read_dir(&pages).expect("there").count(), all.len());
+    let main = std::fs::read_to_string(pages.join("lineside.1")).expect("there");
+    assert_eq!(printed(lineside().arg("man")), main);
+    if Command::new("groff").arg("--version").output().is_err() {
+        println!("SKIP: no groff to set the man pages (Debian: apt-get install groff-base)");
+        return;
+    }
+    for name in all {
+        let mut groff = Command::new("groff");
+        groff
+            .args(["-man", "-Tutf8", "-wall"])
+            .arg(pages.join(&name));
+        // Bold is overstruck here and there: each letter, a backspace, the letter again.
+        let set: Vec<char> = printed(&mut groff).chars().collect();
+        let kept = set
+            .iter()
+            .enumerate()
+            .filter(|&(at, &letter)| letter != '\u{8}' && set.get(at + 1) != Some(&'\u{8}'));
+        let text: String = kept.map(|(_, &letter)| letter).collect();
+        assert!(text.contains("SYNOPSIS"), "{name}: {text}");
+        assert!(
+            name != "lineside-capture.1" || text.contains("16MiB,60s"),
+            "{text}"
+        );
+    }
+}
