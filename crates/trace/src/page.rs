@@ -53,6 +53,9 @@ pub(crate) fn put_delta(values: &[i64], out: &mut Vec<u8>) {
 fn put_delta_block(deltas: &[i64], out: &mut Vec<u8>) {
     let least = deltas.iter().copied().min().unwrap_or(0);
     put_zigzag(least, out);
+    if deltas.iter().all(|&delta| delta == least) {
+        return out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
+    }
     let widths = out.len();
     out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
     for (place, miniblock) in deltas.chunks(MINIBLOCK_VALUES).enumerate() {
@@ -72,24 +75,33 @@ fn put_delta_block(deltas: &[i64], out: &mut Vec<u8>) {
 }
 
 /// Appends `width` bits of each value, the lowest first; the values are a multiple of eight.
-fn put_packed(values: &[u64], width: u32, out: &mut Vec<u8>) {
-    let (mut bits, mut count) = (0_u128, 0);
+fn put_packed(values: &[u64; MINIBLOCK_VALUES], width: u32, out: &mut Vec<u8>) {
+    // A word more than the widest values fill: the last one may begin without a value.
+    let mut words = [0_u64; MINIBLOCK_VALUES + 1];
+    let mut bit = 0;
     for &value in values {
-        bits |= u128::from(value) << count;
-        count += width;
-        if count >= u64::BITS {
-            out.extend_from_slice(&(bits as u64).to_le_bytes());
-            bits >>= u64::BITS;
-            count -= u64::BITS;
-        }
+        let (word, shift) = (bit / u64::BITS, bit % u64::BITS);
+        words[word as usize] |= value << shift;
+        // In two steps, since a shift by the whole width is not defined.
+        words[word as usize + 1] = value >> 1 >> (u64::BITS - 1 - shift);
+        bit += width;
     }
-    out.extend_from_slice(&(bits as u64).to_le_bytes()[..(count / 8) as usize]);
+    let start = out.len();
+    out.extend(
+        words
+            .iter()
+            .take(bit.div_ceil(u64::BITS) as usize)
+            .flat_map(|word| word.to_le_bytes()),
+    );
+    out.truncate(start + bit as usize / 8);
 }
 
 /// Codes of a dictionary in the order of their rows: each with how often it comes in a row.
 #[derive(Default)]
 pub(crate) struct Codes {
     runs: Vec<(u32, u32)>,
+    /// The run that goes on.
+    latest: (u32, u32),
 }
 
 impl Codes {
@@ -101,9 +113,23 @@ impl Codes {
 
     /// Adds a code.
     pub(crate) fn push(&mut self, code: u32) {
-        match self.runs.last_mut() {
-            Some((last, count)) if *last == code => *count += 1,
-            _ => self.runs.push((code, 1)),
+        if self.latest.0 == code {
+            self.latest.1 += 1;
+        } else {
+            self.end_run();
+            self.latest = (code, 1);
+        }
+    }
+
+    /// Adds the latest code once more: the first one, if there was none.
+    pub(crate) fn again(&mut self) {
+        self.latest.1 += 1;
+    }
+
+    fn end_run(&mut self) {
+        if self.latest.1 > 0 {
+            self.runs.push(self.latest);
+            self.latest.1 = 0;
         }
     }
 
@@ -112,9 +138,19 @@ impl Codes {
         self.runs.len() * Self::BYTES
     }
 
-    /// Appends the codes as `RLE_DICTIONARY` (their width, then runs and groups of eight) and is empty. `entries`
-    /// are in the dictionary.
+    /// Forgets which code was the latest.
+    pub(crate) fn clear(&mut self) {
+        *self = Self {
+            runs: std::mem::take(&mut self.runs),
+            latest: (0, 0),
+        };
+        self.runs.clear();
+    }
+
+    /// Appends the codes as `RLE_DICTIONARY` (their width, then runs and groups of eight); the latest stays known.
+    /// `entries` are in the dictionary.
     pub(crate) fn put(&mut self, entries: usize, out: &mut Vec<u8>) {
+        self.end_run();
         let width = width(entries.saturating_sub(1) as u64).max(1);
         out.push(width as u8);
         let mut groups = Groups {
