@@ -8,7 +8,7 @@ use lineside_trace::read::ReadError;
 use crate::columns::{Flags, Integers, Lexicon, Shorts, Word, Words};
 use crate::filter::Chosen;
 use crate::model::{Quantiles, SizeClass, Totals};
-use crate::usage::{Client, FILES_MAX, Files, PAIRS_MAX, Share, Storms, Users, Way};
+use crate::usage::{Client, FILES_MAX, FileUse, Files, PAIRS_MAX, Share, Storms, Users, Way};
 
 /// Clients that are told apart.
 pub(crate) const CLIENTS_MAX: usize = 65_536;
@@ -296,7 +296,8 @@ pub(crate) struct Step {
 /// A READ or WRITE with a place.
 struct Access {
     operation_id: i64,
-    file: u32,
+    /// Its place among the batch's uses of files.
+    used: usize,
     way: Way,
     offset: u64,
     end: u64,
@@ -373,6 +374,8 @@ pub(crate) struct Aggregate {
     pub(crate) users: Users,
     pub(crate) storms: Storms,
     pub(crate) flows: [Flow; 2],
+    /// Of the batch.
+    uses: Vec<FileUse>,
     accesses: Vec<Access>,
 }
 
@@ -403,6 +406,7 @@ impl Aggregate {
             users: Users::default(),
             storms: Storms::default(),
             flows: Default::default(),
+            uses: Vec::new(),
             accesses: Vec::new(),
         }
     }
@@ -527,10 +531,14 @@ impl Aggregate {
             Some(user_id) => self.users.add(user_id, share),
             None => self.totals.without_user += 1,
         }
-        let file = batch
-            .file_id
-            .get(row)
-            .and_then(|id| self.files.add(id, client, share, &mut self.storms));
+        let file = batch.file_id.get(row).map(|file_id| {
+            self.uses.push(FileUse {
+                file_id,
+                client,
+                share,
+            });
+            self.uses.len() - 1
+        });
         if let Some(way) = way {
             let size = batch.count.get(row).map(|bits| bits as u64);
             let transferred = batch.transferred.get(row).map(|_| moved);
@@ -544,7 +552,7 @@ impl Aggregate {
         batch: &Batch<'_>,
         row: usize,
         way: Way,
-        file: Option<u32>,
+        file: Option<usize>,
         size: Option<u64>,
         transferred: Option<u64>,
     ) {
@@ -574,13 +582,13 @@ impl Aggregate {
                 client.aligned[1] += aligned[1];
             }
         }
-        if let (Some(file), Some(operation_id), Some(moved)) =
+        if let (Some(used), Some(operation_id), Some(moved)) =
             (file, batch.operation_id.get(row), transferred.or(size))
         {
             let end = offset.wrapping_add(moved);
             self.accesses.push(Access {
                 operation_id,
-                file,
+                used,
                 way,
                 offset,
                 end,
@@ -588,14 +596,19 @@ impl Aggregate {
         }
     }
 
-    /// Follows the batch's accesses in the order of their calls: rows come in the order of replies, which a server
+    /// Adds the batch's uses of files, and follows its accesses in the order of their calls: rows come in the order of replies, which a server
     /// may give in any.
     fn follow(&mut self) {
+        let places = self.files.add(&self.uses, &mut self.storms);
+        self.uses.clear();
         let mut accesses = std::mem::take(&mut self.accesses);
         accesses.sort_unstable_by_key(|access| access.operation_id);
         for access in accesses.drain(..) {
+            let Some(file) = places[access.used] else {
+                continue;
+            };
             let flow = &mut self.flows[access.way as usize];
-            match self.files.follow(access.file, access.way, access.end) {
+            match self.files.follow(file, access.way, access.end) {
                 None => flow.first += 1,
                 Some(end) if end == access.offset => flow.sequential += 1,
                 Some(_) => flow.random += 1,

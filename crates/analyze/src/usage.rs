@@ -61,6 +61,22 @@ impl Use {
     }
 }
 
+/// An operation of a client with a file.
+pub(crate) struct FileUse {
+    pub(crate) file_id: i64,
+    pub(crate) client: Word,
+    pub(crate) share: Share,
+}
+
+impl FileUse {
+    fn storm(&self, getattrs: &mut Seconds, storms: &mut Storms) {
+        if let Some(second) = self.share.getattr_second {
+            let calls = getattrs.add(second);
+            storms.note(self.client, Some(self.file_id), second, calls);
+        }
+    }
+}
+
 /// A file, and where the last READ and WRITE ended.
 struct File {
     id: i64,
@@ -111,58 +127,56 @@ impl Files {
         }
     }
 
-    /// Adds an operation of a client with a file; the place of the file, if there is room for it.
-    pub(crate) fn add(
-        &mut self,
-        id: i64,
-        client: Word,
-        share: Share,
-        storms: &mut Storms,
-    ) -> Option<u32> {
-        let Some(place) = self.place(id) else {
-            self.files_not_tracked.add(share);
-            self.pairs_not_tracked.add(share);
-            return None;
-        };
-        let file = &mut self.files[place as usize];
-        match file.sole {
-            Sole::Nobody => file.sole = Sole::Client(client),
-            Sole::Client(first) if first != client => {
-                file.sole = Sole::Shared;
-                let pair = Pair {
-                    used: file.used,
-                    getattrs: file.getattrs,
-                };
-                if self.pairs.len() < self.pairs_max {
-                    self.pairs.insert((first, place), pair);
-                } else {
-                    self.pairs_not_tracked.merge(pair.used);
-                }
-            }
-            Sole::Client(_) | Sole::Shared => {}
-        }
-        file.used.add(share);
-        let getattrs = match file.sole {
-            Sole::Shared => {
-                let full = self.pairs.len() >= self.pairs_max;
-                let pair = match self.pairs.entry((client, place)) {
-                    Entry::Occupied(pair) => pair.into_mut(),
-                    Entry::Vacant(_) if full => {
-                        self.pairs_not_tracked.add(share);
-                        return Some(place);
+    /// Adds operations of clients with files; the places of the files, where there is room for them.
+    ///
+    /// Each step is a loop of its own: what it looks up lies all over the memory, and a processor waits for several
+    /// such places at once only if they are close together in the code.
+    pub(crate) fn add(&mut self, uses: &[FileUse], storms: &mut Storms) -> Vec<Option<u32>> {
+        let places: Vec<_> = uses.iter().map(|each| self.place(each.file_id)).collect();
+        let mut paired = Vec::new();
+        for (each, &place) in uses.iter().zip(&places) {
+            let Some(place) = place else {
+                self.files_not_tracked.add(each.share);
+                self.pairs_not_tracked.add(each.share);
+                continue;
+            };
+            let file = &mut self.files[place as usize];
+            match file.sole {
+                Sole::Nobody => file.sole = Sole::Client(each.client),
+                Sole::Client(first) if first != each.client => {
+                    file.sole = Sole::Shared;
+                    let pair = Pair {
+                        used: file.used,
+                        getattrs: file.getattrs,
+                    };
+                    if self.pairs.len() < self.pairs_max {
+                        self.pairs.insert((first, place), pair);
+                    } else {
+                        self.pairs_not_tracked.merge(pair.used);
                     }
-                    Entry::Vacant(room) => room.insert(Pair::default()),
-                };
-                pair.used.add(share);
-                &mut pair.getattrs
+                }
+                Sole::Client(_) | Sole::Shared => {}
             }
-            Sole::Nobody | Sole::Client(_) => &mut file.getattrs,
-        };
-        if let Some(second) = share.getattr_second {
-            let calls = getattrs.add(second);
-            storms.note(client, Some(id), second, calls);
+            file.used.add(each.share);
+            match file.sole {
+                Sole::Shared => paired.push((each, place)),
+                Sole::Nobody | Sole::Client(_) => each.storm(&mut file.getattrs, storms),
+            }
         }
-        Some(place)
+        for (each, place) in paired {
+            let full = self.pairs.len() >= self.pairs_max;
+            let pair = match self.pairs.entry((each.client, place)) {
+                Entry::Occupied(pair) => pair.into_mut(),
+                Entry::Vacant(_) if full => {
+                    self.pairs_not_tracked.add(each.share);
+                    continue;
+                }
+                Entry::Vacant(room) => room.insert(Pair::default()),
+            };
+            pair.used.add(each.share);
+            each.storm(&mut pair.getattrs, storms);
+        }
+        places
     }
 
     /// Takes note of where a READ or WRITE ended; where the one before of that file did.
@@ -376,13 +390,21 @@ mod tests {
         pairs
     }
 
+    fn uses(of: &[(i64, Word)]) -> Vec<FileUse> {
+        let of = of.iter().map(|&(file_id, client)| FileUse {
+            file_id,
+            client,
+            share: SHARE,
+        });
+        of.collect()
+    }
+
     #[test]
     fn a_file_that_a_second_client_uses_becomes_two_pairs() {
         let mut files = Files::new(10, 10);
         let mut storms = Storms::default();
-        for (file, client) in [(1, 5), (1, 5), (2, 5), (1, 6), (1, 5), (1, 6)] {
-            files.add(file, client, SHARE, &mut storms);
-        }
+        files.add(&uses(&[(1, 5), (1, 5), (2, 5)]), &mut storms);
+        files.add(&uses(&[(1, 6), (1, 5), (1, 6)]), &mut storms);
         assert_eq!(pairs(&files), [(5, 1, 3), (5, 2, 1), (6, 1, 2)]);
         let operations: Vec<_> = files.files().map(|(_, used)| used.operations).collect();
         assert_eq!(operations, [5, 1]);
@@ -391,10 +413,8 @@ mod tests {
     #[test]
     fn what_is_beyond_a_bound_is_counted_together() {
         let mut files = Files::new(2, 1);
-        let mut storms = Storms::default();
-        let places: Vec<_> = [(1, 5), (2, 5), (3, 5), (1, 6), (1, 6), (2, 7), (1, 5)]
-            .map(|(file, client)| files.add(file, client, SHARE, &mut storms))
-            .into();
+        let all = uses(&[(1, 5), (2, 5), (3, 5), (1, 6), (1, 6), (2, 7), (1, 5)]);
+        let places = files.add(&all, &mut Storms::default());
         let (one, two) = (Some(0), Some(1));
         assert_eq!(places, [one, two, None, one, one, two, one]);
         assert_eq!(files.files_not_tracked.operations, 1);
