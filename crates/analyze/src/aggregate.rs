@@ -8,9 +8,8 @@ use lineside_trace::read::ReadError;
 use crate::columns::{Flags, Integers, Lexicon, Shorts, Word, Words};
 use crate::filter::Chosen;
 use crate::model::{Quantiles, SizeClass, Totals};
+use crate::usage::{Client, FILES_MAX, FileUse, Files, PAIRS_MAX, Share, Storms, Users, Way};
 
-/// Files that are told apart: about 100 bytes each.
-pub(crate) const FILES_MAX: usize = 4 << 20;
 /// Clients that are told apart.
 pub(crate) const CLIENTS_MAX: usize = 65_536;
 /// Kinds of operations (program, version, name), each with three histograms of up to 300 KiB. NFS has 120.
@@ -209,13 +208,6 @@ impl Lexica {
     }
 }
 
-/// Which way data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    Read = 0,
-    Write = 1,
-}
-
 /// Program, version, operation.
 type KindKey = (Word, Option<i32>, Word);
 
@@ -225,6 +217,7 @@ pub(crate) struct Kind {
     pub(crate) version: Option<i32>,
     pub(crate) operation: Word,
     way: Option<Way>,
+    getattr: bool,
     pub(crate) operations: u64,
     pub(crate) failed: u64,
     pub(crate) unanswered: u64,
@@ -300,36 +293,11 @@ pub(crate) struct Step {
     pub(crate) server_time: Durations,
 }
 
-/// What was done with a file or by a client.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Use {
-    pub(crate) operations: u64,
-    pub(crate) failed: u64,
-    /// That READ and WRITE moved.
-    pub(crate) bytes: [u64; 2],
-}
-
-impl Use {
-    fn add(&mut self, failed: bool, way: Option<Way>, bytes: u64) {
-        self.operations += 1;
-        self.failed += u64::from(failed);
-        if let Some(way) = way {
-            self.bytes[way as usize] += bytes;
-        }
-    }
-}
-
-/// A file, and where the last READ and WRITE ended.
-struct File {
-    id: i64,
-    used: Use,
-    ends: [Option<u64>; 2],
-}
-
 /// A READ or WRITE with a place.
 struct Access {
     operation_id: i64,
-    file: u32,
+    /// Its place among the batch's uses of files.
+    used: usize,
     way: Way,
     offset: u64,
     end: u64,
@@ -401,18 +369,19 @@ pub(crate) struct Aggregate {
     pub(crate) failures: Vec<Failures>,
     failure_places: HashMap<(usize, Word), usize>,
     pub(crate) failures_not_listed: u64,
-    files: Vec<File>,
-    file_places: HashMap<i64, u32>,
-    files_max: usize,
-    pub(crate) files_not_tracked: Use,
-    clients: Vec<Use>,
+    pub(crate) files: Files,
+    clients: Vec<Client>,
+    pub(crate) users: Users,
+    pub(crate) storms: Storms,
     pub(crate) flows: [Flow; 2],
+    /// Of the batch.
+    uses: Vec<FileUse>,
     accesses: Vec<Access>,
 }
 
 impl Aggregate {
     /// For operations between two times, both inclusive.
-    pub(crate) fn new(span: Option<(i64, i64)>, files_max: usize) -> Self {
+    pub(crate) fn new(span: Option<(i64, i64)>) -> Self {
         let (start_ns, step_ns, steps) = steps(span);
         let step = || Step {
             operations: [0; 3],
@@ -432,31 +401,26 @@ impl Aggregate {
             failures: Vec::new(),
             failure_places: HashMap::new(),
             failures_not_listed: 0,
-            files: Vec::new(),
-            file_places: HashMap::new(),
-            files_max,
-            files_not_tracked: Use::default(),
+            files: Files::new(FILES_MAX, PAIRS_MAX),
             clients: Vec::new(),
+            users: Users::default(),
+            storms: Storms::default(),
             flows: Default::default(),
+            uses: Vec::new(),
             accesses: Vec::new(),
         }
     }
 
-    /// Files with their use, in the order of their first operation.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (i64, Use)> {
-        self.files.iter().map(|file| (file.id, file.used))
-    }
-
-    /// Clients with their use; [`Lexicon::OTHER`] are those for which there was no room.
-    pub(crate) fn clients(&self) -> impl Iterator<Item = (Word, Use)> {
+    /// Clients; [`Lexicon::OTHER`] are those for which there was no room.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = (Word, &Client)> {
         let clients = self.clients.iter().enumerate();
         clients
-            .filter(|(_, used)| used.operations > 0)
-            .map(|(word, used)| (word as Word, *used))
+            .filter(|(_, client)| client.used.operations > 0)
+            .map(|(word, client)| (word as Word, client))
     }
 
     pub(crate) fn add(&mut self, batch: &Batch<'_>, chosen: &Chosen, lexica: &mut Lexica) {
-        self.clients.resize(lexica.clients.len(), Use::default());
+        self.clients.resize(lexica.clients.len(), Client::default());
         let rows: Vec<usize> = batch.chosen(chosen, lexica).collect();
         for row in rows {
             self.add_row(batch, row, lexica);
@@ -497,7 +461,7 @@ impl Aggregate {
         }
 
         let kind = &mut self.kinds[at];
-        let way = kind.way;
+        let (way, getattr) = (kind.way, kind.getattr);
         kind.operations += 1;
         kind.failed += u64::from(failed);
         kind.unanswered += u64::from(reply_missing);
@@ -551,17 +515,29 @@ impl Aggregate {
         if let Some(status) = status {
             self.fail(at, status, time, step);
         }
-        if let Some(used) = self.clients.get_mut(batch.client.get(row) as usize) {
-            used.add(failed, way, moved);
+        let share = Share {
+            failed,
+            way,
+            bytes: moved,
+            getattr_second: time
+                .filter(|_| getattr)
+                .and_then(|time| u32::try_from(time.div_euclid(1_000_000_000)).ok()),
+        };
+        let client = batch.client.get(row);
+        if let Some(used) = self.clients.get_mut(client as usize) {
+            used.add(client, share, &mut self.storms);
         }
-        let file = batch.file_id.get(row).and_then(|id| {
-            let place = self.file(id);
-            let used = match place {
-                Some(place) => &mut self.files[place as usize].used,
-                None => &mut self.files_not_tracked,
-            };
-            used.add(failed, way, moved);
-            place
+        match batch.user_id.get(row) {
+            Some(user_id) => self.users.add(user_id, share),
+            None => self.totals.without_user += 1,
+        }
+        let file = batch.file_id.get(row).map(|file_id| {
+            self.uses.push(FileUse {
+                file_id,
+                client,
+                share,
+            });
+            self.uses.len() - 1
         });
         if let Some(way) = way {
             let size = batch.count.get(row).map(|bits| bits as u64);
@@ -576,7 +552,7 @@ impl Aggregate {
         batch: &Batch<'_>,
         row: usize,
         way: Way,
-        file: Option<u32>,
+        file: Option<usize>,
         size: Option<u64>,
         transferred: Option<u64>,
     ) {
@@ -597,16 +573,22 @@ impl Aggregate {
         if let Some(size) = size {
             flow.placed += 1;
             let ends = offset | offset.wrapping_add(size);
-            flow.aligned_512 += u64::from(ends.is_multiple_of(512));
-            flow.aligned_4096 += u64::from(ends.is_multiple_of(4_096));
+            let aligned = [512, 4_096].map(|unit| u64::from(ends.is_multiple_of(unit)));
+            flow.aligned_512 += aligned[0];
+            flow.aligned_4096 += aligned[1];
+            if let Some(client) = self.clients.get_mut(batch.client.get(row) as usize) {
+                client.placed += 1;
+                client.aligned[0] += aligned[0];
+                client.aligned[1] += aligned[1];
+            }
         }
-        if let (Some(file), Some(operation_id), Some(moved)) =
+        if let (Some(used), Some(operation_id), Some(moved)) =
             (file, batch.operation_id.get(row), transferred.or(size))
         {
             let end = offset.wrapping_add(moved);
             self.accesses.push(Access {
                 operation_id,
-                file,
+                used,
                 way,
                 offset,
                 end,
@@ -614,15 +596,19 @@ impl Aggregate {
         }
     }
 
-    /// Follows the batch's accesses in the order of their calls: rows come in the order of replies, which a server
+    /// Adds the batch's uses of files, and follows its accesses in the order of their calls: rows come in the order of replies, which a server
     /// may give in any.
     fn follow(&mut self) {
+        let places = self.files.add(&self.uses, &mut self.storms);
+        self.uses.clear();
         let mut accesses = std::mem::take(&mut self.accesses);
         accesses.sort_unstable_by_key(|access| access.operation_id);
         for access in accesses.drain(..) {
-            let end = &mut self.files[access.file as usize].ends[access.way as usize];
+            let Some(file) = places[access.used] else {
+                continue;
+            };
             let flow = &mut self.flows[access.way as usize];
-            match end.replace(access.end) {
+            match self.files.follow(file, access.way, access.end) {
                 None => flow.first += 1,
                 Some(end) if end == access.offset => flow.sequential += 1,
                 Some(_) => flow.random += 1,
@@ -660,7 +646,8 @@ impl Aggregate {
 
     fn new_kind(&mut self, key: KindKey, lexica: &Lexica) -> usize {
         let (program, version, operation) = key;
-        let way = match (lexica.words.text(program), lexica.words.text(operation)) {
+        let name = (lexica.words.text(program), lexica.words.text(operation));
+        let way = match name {
             ("nfs", "READ") => Some(Way::Read),
             ("nfs", "WRITE") => Some(Way::Write),
             _ => None,
@@ -670,6 +657,7 @@ impl Aggregate {
             version,
             operation,
             way,
+            getattr: name == ("nfs", "GETATTR"),
             operations: 0,
             failed: 0,
             unanswered: 0,
@@ -680,23 +668,6 @@ impl Aggregate {
         });
         self.kind_places.insert(key, self.kinds.len() - 1);
         self.kinds.len() - 1
-    }
-
-    fn file(&mut self, id: i64) -> Option<u32> {
-        if let Some(&place) = self.file_places.get(&id) {
-            return Some(place);
-        }
-        if self.files.len() >= self.files_max {
-            return None;
-        }
-        let place = self.files.len() as u32;
-        self.files.push(File {
-            id,
-            used: Use::default(),
-            ends: [None; 2],
-        });
-        self.file_places.insert(id, place);
-        Some(place)
     }
 
     fn fail(&mut self, kind: usize, status: Word, time: Option<i64>, step: Option<usize>) {
@@ -803,15 +774,6 @@ mod tests {
         let quantiles = durations.quantiles();
         assert_eq!(quantiles.min_ns, values.first().copied());
         assert_eq!(quantiles.max_ns, values.last().copied());
-    }
-
-    #[test]
-    fn files_beyond_the_bound_are_counted_together() {
-        let mut aggregate = Aggregate::new(None, 2);
-        assert_eq!(aggregate.file(1), Some(0));
-        assert_eq!(aggregate.file(2), Some(1));
-        assert_eq!(aggregate.file(3), None);
-        assert_eq!(aggregate.file(1), Some(0));
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Which operations a report is about.
 
+use std::path::Path;
+
 use lineside_time::parse_duration;
 
 use crate::columns::{Lexicon, Word};
+use crate::model::Asked;
+use crate::numbers::date;
 use crate::trace::{Trace, TraceError};
 
 /// A moment as people write it.
@@ -82,6 +86,17 @@ impl Filter {
 }
 
 impl Chosen {
+    /// What was asked, with its times as those of the trace.
+    pub(crate) fn asked(&self, path: &Path, filter: &Filter) -> Asked {
+        Asked {
+            trace: path.display().to_string(),
+            since_ns: self.since_ns,
+            until_ns: self.until_ns,
+            client: filter.client.clone(),
+            operation: filter.operation.clone(),
+        }
+    }
+
     /// Whether an operation of that time is chosen. One without a time is, unless times were asked for.
     pub(crate) fn has_time(&self, time_ns: Option<i64>) -> bool {
         match time_ns {
@@ -101,47 +116,69 @@ impl Chosen {
     }
 
     /// After the pass: what was asked for must have occurred.
-    pub(crate) fn check(&self, clients: &Lexicon, operations: &[String]) -> Result<(), TraceError> {
+    pub(crate) fn check(
+        &self,
+        clients: &Lexicon,
+        operations: &[String],
+        unreadable: &[String],
+    ) -> Result<(), TraceError> {
         if let Some(client) = &self.client
             && clients.find(client).is_none()
         {
             let known: Vec<_> = clients.texts().collect();
-            return Err(unknown("client", client, &known));
+            return Err(unknown("client", client, &known, unreadable));
         }
         if let Some(name) = &self.operation
             && !operations.contains(name)
         {
             let known: Vec<_> = operations.iter().map(String::as_str).collect();
-            return Err(unknown("operation", name, &known));
+            return Err(unknown("operation", name, &known, unreadable));
         }
         Ok(())
     }
 }
 
 /// The range of times that is looked at: what the trace has, cut by the filter.
-pub(crate) fn span(trace: &mut Trace, filter: &Filter) -> (Chosen, Option<(i64, i64)>) {
+pub(crate) fn span(
+    trace: &mut Trace,
+    filter: &Filter,
+) -> Result<(Chosen, Option<(i64, i64)>), TraceError> {
     let range = trace.time_range(&["call_time_ns", "reply_time_ns"]);
     let chosen = filter.resolve(range.map(|(first, _)| first));
+    if let (Some(since), Some(until)) = (chosen.since_ns, chosen.until_ns)
+        && since >= until
+    {
+        return Err(TraceError::Backwards {
+            since: date(since),
+            until: date(until),
+        });
+    }
     let span = range.and_then(|(first, last)| {
         let first = chosen.since_ns.map_or(first, |since| since.max(first));
         let last = chosen.until_ns.map_or(last, |until| (until - 1).min(last));
         (first <= last).then_some((first, last))
     });
-    (chosen, span)
+    Ok((chosen, span))
 }
 
-fn unknown(what: &'static str, asked: &str, known: &[&str]) -> TraceError {
+fn unknown(what: &'static str, asked: &str, known: &[&str], unreadable: &[String]) -> TraceError {
     let nearest = known.iter().max_by(|one, other| {
         let likeness = |text: &str| strsim::jaro_winkler(text, asked);
         likeness(one).total_cmp(&likeness(other))
     });
+    let mut offer = nearest.map_or_else(
+        || format!("it has no {what}s at all"),
+        |nearest| format!("the nearest that does is {nearest}"),
+    );
+    // It may be in what is damaged.
+    for warning in unreadable {
+        offer += "; ";
+        offer += warning;
+    }
     TraceError::Unknown {
         what,
         asked: asked.to_owned(),
-        offer: nearest.map_or_else(
-            || format!("it has no {what}s at all"),
-            |nearest| format!("the nearest that does is {nearest}"),
-        ),
+        offer,
     }
 }
 
@@ -171,7 +208,7 @@ mod tests {
             client: Some("10.0.0.2".to_owned()),
             ..Filter::default()
         };
-        let error = filter.resolve(None).check(&clients, &[]).unwrap_err();
+        let error = filter.resolve(None).check(&clients, &[], &[]).unwrap_err();
         assert!(
             error
                 .to_string()

@@ -5,45 +5,59 @@
 
 use std::fmt::{self, Display, Write};
 
-use crate::model::{Busy, Direction, ErrorCount, Operation, OverTime, Ranking, Report};
-use crate::numbers::{bytes, date, grouped, harmless, percent, share, time};
-use crate::terminal::{file_name, loss_cause, odd, operation_name, optional_time, verdict};
+use crate::model::Report;
+use crate::numbers::{grouped, harmless, percent, share, time};
+use crate::page::{
+    Block, Cell, Chart, Colour, Column, Curve, Fact, Kind, Meters, Page, Scale, Section, Table,
+    Verdict, clock, page as words,
+};
 
 /// Height of a drawing in its own units.
 const HEIGHT: f64 = 100.0;
-/// Rows of a table before the rest is left to the JSON form.
-const ROWS: usize = 40;
+/// Width of a curve in its own units.
+const WIDTH: f64 = 400.0;
 
 /// The page.
 pub fn page(report: &Report) -> String {
+    let Page {
+        title,
+        about,
+        sections,
+        footer,
+    } = words(report);
+    let title = Text(&title);
     let mut out = String::with_capacity(256 << 10);
-    let title = format!("Report on {}", Text(&report.parameters.trace));
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <header><p class=\"kicker\">lineside report</p><h1>{title}</h1>"
     );
-    header(report, &mut out);
-    missing(report, &mut out);
-    tiles(report, &mut out);
-    findings(report, &mut out);
-    over_time(&report.over_time, &mut out);
-    operations(&report.operations, &mut out);
-    directions(report, &mut out);
-    ranking("files", "File", &report.files, &mut out);
-    ranking("clients", "Client", &report.clients, &mut out);
-    errors(report, &mut out);
-    footer(report, &mut out);
+    for line in &about {
+        let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(line));
+    }
+    out.push_str("</header>\n<nav aria-label=\"Sections\">");
+    for (at, each) in sections.iter().enumerate() {
+        // A heading may end in figures, which no list of contents needs.
+        let name = each.heading.split([',', ':']).next().unwrap_or_default();
+        let _ = write!(out, "<a href=\"#s{at}\">{}</a>", Text(name));
+    }
+    out.push_str("</nav>\n");
+    for (at, each) in sections.iter().enumerate() {
+        section(at, each, &mut out);
+    }
     // `<` never occurs in JSON outside texts, where it may be written so: nothing can end the element early.
     let json = serde_json::to_string(report)
         .unwrap_or_default()
         .replace('<', "\\u003c");
     let _ = write!(
         out,
-        "</main>\n<script type=\"application/json\" id=\"report\">{json}</script>\n</body>\n</html>\n"
+        "<footer><p>{} The data of this page lie in it as JSON, in the element <code>report</code>.</p></footer>\n</main>\n\
+         <script type=\"application/json\" id=\"report\">{json}</script>\n</body>\n</html>\n",
+        Text(&footer)
     );
     out
 }
@@ -67,202 +81,104 @@ impl Display for Text<'_> {
     }
 }
 
-fn header(report: &Report, out: &mut String) {
-    let totals = &report.totals;
-    let parameters = &report.parameters;
-    let mut lines = Vec::new();
-    if let (Some(first), Some(last)) = (totals.first_ns, totals.last_ns) {
-        lines.push(format!("{} to {}", date(first), date(last)));
-    }
-    for input in report.trace.inputs.iter().take(3) {
-        lines.push(format!("{} ({})", Text(&input.name), Text(&input.format)));
-    }
-    if report.trace.inputs.len() > 3 {
-        lines.push(format!("and {} more", report.trace.inputs.len() - 3));
-    }
-    let chosen = [
-        parameters.since_ns.map(|ns| format!("since {}", date(ns))),
-        parameters.until_ns.map(|ns| format!("until {}", date(ns))),
-        parameters
-            .client
-            .as_ref()
-            .map(|client| format!("client {}", Text(client))),
-        parameters
-            .operation
-            .as_ref()
-            .map(|name| format!("operation {}", Text(name))),
-    ];
-    let chosen: Vec<_> = chosen.into_iter().flatten().collect();
-    if !chosen.is_empty() {
-        lines.push(format!("<strong>only {}</strong>", chosen.join(", ")));
-    }
-    let _ = writeln!(
-        out,
-        "<header><p class=\"kicker\">lineside report</p><h1>{}</h1><p class=\"quiet\">{}</p></header>",
-        Text(&report.parameters.trace),
-        lines.join("<br>")
-    );
-}
-
-fn missing(report: &Report, out: &mut String) {
-    let missing = &report.missing;
-    let verdict = verdict(report);
-    let class = if verdict == "complete" && missing.unreadable.is_empty() {
-        "good"
-    } else {
-        "bad"
-    };
+fn section(at: usize, section: &Section, out: &mut String) {
     let _ = write!(
         out,
-        "<section class=\"verdict {class}\"><h2>What is missing from the capture</h2><div class=\"split\"><div><p class=\"state\">{}</p>",
-        Text(&verdict)
+        "<section><h2 id=\"s{at}\">{}</h2>",
+        Text(&section.heading)
     );
-    let mut reasons: Vec<String> = missing
-        .reasons
-        .iter()
-        .map(|reason| Text(reason).to_string())
-        .collect();
-    for loss in &missing.losses {
-        let what = match loss.dropped_frames {
-            0 => format!(
-                "{} in {} holes",
-                bytes(loss.lost_bytes),
-                grouped(loss.holes)
-            ),
-            frames => format!("{} frames", grouped(frames)),
-        };
-        reasons.push(format!(
-            "{what}: {}",
-            Text(&loss_cause(&loss.direction, &loss.cause))
-        ));
+    if !section.note.is_empty() {
+        let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(&section.note));
     }
-    reasons.extend(
-        missing
-            .unreadable
-            .iter()
-            .map(|text| format!("unreadable: {}", Text(text))),
-    );
-    if reasons.is_empty() && verdict == "complete" {
-        reasons.push("Everything that passed the tap was seen.".to_owned());
-    }
-    let _ = write!(
-        out,
-        "<ul>{}</ul></div>",
-        reasons
-            .iter()
-            .map(|reason| format!("<li>{reason}</li>"))
-            .collect::<String>()
-    );
-    if let Some(understood) = &report.understood {
-        out.push_str("<div><p class=\"label\">Understood</p>");
-        for (what, share, part, whole) in [
-            (
-                "of connections with RPC",
-                understood.rpc_connections_share,
-                understood.rpc_bytes,
-                understood.rpc_connections_bytes,
-            ),
-            (
-                "of all TCP payload",
-                understood.tcp_share,
-                understood.tcp_rpc_bytes,
-                understood.tcp_bytes,
-            ),
-        ] {
-            let _ = write!(
-                out,
-                "<p class=\"meter\"><b>{}</b> {what}<span class=\"track\"><span style=\"width:{:.2}%\"></span></span>\
-                 <small>{} of {}</small></p>",
-                percent(share),
-                share * 100.0,
-                bytes(part),
-                bytes(whole)
-            );
-        }
-        let tls = match understood.tls_connections {
-            0 => String::new(),
-            count => format!(", {} with TLS", grouped(count)),
-        };
-        let _ = write!(
-            out,
-            "<p><small>{} connections, {} of them with RPC{tls}. Lost bytes whose place inside a record is known count as \
-             understood.</small></p></div>",
-            grouped(understood.connections),
-            grouped(understood.rpc_connections)
-        );
-    }
-    out.push_str("</div></section>\n");
-}
-
-fn tiles(report: &Report, out: &mut String) {
-    let totals = &report.totals;
-    let rate = |number: u64| number as f64 / (totals.duration_ns.max(1) as f64 / 1e9);
-    let per_second = |number: u64| match totals.duration_ns {
-        0 => String::new(),
-        _ => format!("{}/s", grouped(rate(number).round() as u64)),
-    };
-    let bytes_per_second = |number: u64| match totals.duration_ns {
-        0 => String::new(),
-        _ => format!("{}/s", bytes(rate(number).round() as u64)),
-    };
-    let failed = percent(share(totals.failed, totals.operations));
-    let tiles = [
-        (
-            "Operations",
-            grouped(totals.operations),
-            per_second(totals.operations),
-        ),
-        ("Duration", time(totals.duration_ns), String::new()),
-        (
-            "Read",
-            bytes(totals.read_bytes),
-            bytes_per_second(totals.read_bytes),
-        ),
-        (
-            "Written",
-            bytes(totals.written_bytes),
-            bytes_per_second(totals.written_bytes),
-        ),
-        ("Clients", grouped(totals.clients), String::new()),
-        ("Files", grouped(totals.files), String::new()),
-        ("Failed", grouped(totals.failed), failed),
-    ];
-    out.push_str("<section class=\"tiles\">");
-    for (label, value, note) in tiles {
-        let _ = write!(
-            out,
-            "<div><p class=\"label\">{label}</p><p class=\"value\">{value}</p><small>{note}</small></div>"
-        );
+    for each in &section.blocks {
+        block(each, out);
     }
     out.push_str("</section>\n");
-    let odd: Vec<_> = odd(report)
-        .into_iter()
-        .filter(|(what, _)| *what != "failed")
-        .map(|(what, count)| format!("{} {what}", grouped(count)))
-        .collect();
-    if !odd.is_empty() {
-        let _ = writeln!(
-            out,
-            "<p class=\"quiet odd\">Of the operations: {}.</p>",
-            odd.join(" · ")
-        );
+}
+
+fn block(block: &Block, out: &mut String) {
+    match block {
+        Block::Verdict(state) => verdict(state, out),
+        Block::Facts(tiles) => facts(tiles, out),
+        Block::Meters(shares) => meters(shares, out),
+        Block::Text(text) => {
+            let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(text));
+        }
+        Block::Advice(findings) => {
+            out.push_str("<ol class=\"findings\">");
+            for (what, advice) in findings {
+                let (what, advice) = (capital(what), capital(advice));
+                let _ = write!(
+                    out,
+                    "<li><strong>{}.</strong> {}.</li>",
+                    Text(&what),
+                    Text(&advice)
+                );
+            }
+            out.push_str("</ol>");
+        }
+        Block::Chart(values) => chart(values, out),
+        Block::Curve(shares) => curve(shares, out),
+        Block::Table(rows) => table(rows, out),
+        Block::Beside(parts) => {
+            out.push_str("<div class=\"beside\">");
+            for part in parts {
+                out.push_str("<div>");
+                for each in part {
+                    self::block(each, out);
+                }
+                out.push_str("</div>");
+            }
+            out.push_str("</div>");
+        }
     }
 }
 
-fn findings(report: &Report, out: &mut String) {
-    if report.findings.is_empty() {
-        return;
+fn verdict(verdict: &Verdict, out: &mut String) {
+    let class = if verdict.complete { "good" } else { "bad" };
+    let state = capital(&verdict.state);
+    let _ = write!(
+        out,
+        "<div class=\"verdict {class}\"><p class=\"state\">{}</p><ul>",
+        Text(&state)
+    );
+    for (label, reason) in &verdict.reasons {
+        let label = match *label {
+            "because" => String::new(),
+            label => format!("<b>{label}</b> "),
+        };
+        let _ = write!(out, "<li>{label}{}</li>", Text(reason));
     }
-    out.push_str("<section><h2>What stands out</h2><ol class=\"findings\">");
-    for finding in &report.findings {
+    out.push_str("</ul></div>");
+}
+
+fn facts(facts: &[Fact], out: &mut String) {
+    out.push_str("<dl class=\"facts\">");
+    for fact in facts {
         let _ = write!(
             out,
-            "<li><strong>{}.</strong> {}.</li>",
-            Text(&capital(&finding.what)),
-            capital(finding.advice)
+            "<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>",
+            fact.label,
+            Text(&fact.value),
+            Text(&fact.note)
         );
     }
-    out.push_str("</ol></section>\n");
+    out.push_str("</dl>");
+}
+
+fn meters(meters: &Meters, out: &mut String) {
+    let _ = write!(out, "<h3>{}</h3>", Text(&capital(meters.label)));
+    for meter in &meters.meters {
+        let _ = write!(
+            out,
+            "<p class=\"meter\"><b>{}</b> {} <small>{}</small><span class=\"track\"><span class=\"{}\" style=\"width:{:.2}%\"></span></span></p>",
+            percent(meter.share),
+            meter.of,
+            Text(&meter.note),
+            class(meters.colour),
+            meter.share * 100.0,
+        );
+    }
 }
 
 fn capital(text: &str) -> String {
@@ -272,254 +188,320 @@ fn capital(text: &str) -> String {
     })
 }
 
-/// A line or a layer of a drawing.
-struct Layer<'a> {
-    name: &'a str,
-    class: &'a str,
-    values: &'a [u64],
+/// The class of the style that has the colour.
+fn class(colour: Colour) -> &'static str {
+    match colour {
+        Colour::Read => "read",
+        Colour::Write => "write",
+        Colour::Other => "other",
+        Colour::Failed => "failed",
+        Colour::Unanswered => "unanswered",
+        Colour::Median => "median",
+        Colour::Upper => "upper",
+    }
 }
 
-fn over_time(over_time: &OverTime, out: &mut String) {
-    let steps = over_time.reads.len();
-    if steps == 0 {
-        return;
+/// A drawing in the width that there is, with its labels around it. Of `areas`, each is shown with its text when a
+/// pointer rests on it: where it begins, how wide it is, and the text.
+struct Figure<'a> {
+    title: &'a str,
+    /// What the drawing says, for those who do not see it.
+    summary: String,
+    keys: Vec<(&'a str, Colour)>,
+    width: f64,
+    drawing: String,
+    /// From the top, at equal distances: each has a line.
+    y: Vec<String>,
+    x: [String; 3],
+    areas: Vec<(f64, f64, String)>,
+}
+
+impl Figure<'_> {
+    fn write(&self, out: &mut String) {
+        let _ = write!(out, "<figure><figcaption><b>{}</b>", Text(self.title));
+        for (name, colour) in &self.keys {
+            let _ = write!(
+                out,
+                "<span class=\"key\"><i class=\"{}\"></i>{name}</span>",
+                class(*colour)
+            );
+        }
+        out.push_str("</figcaption><div class=\"plot\"><div class=\"y\" aria-hidden=\"true\">");
+        let mut grid = String::new();
+        let gaps = (self.y.len().max(2) - 1) as f64;
+        for (at, label) in self.y.iter().enumerate() {
+            let _ = write!(out, "<span>{}</span>", Text(label));
+            let _ = write!(grid, "M0 {:.2}h{}", at as f64 / gaps * HEIGHT, self.width);
+        }
+        let _ = write!(
+            out,
+            "</div><svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">\
+             <path class=\"grid\" d=\"{grid}\"/>{}",
+            self.width,
+            Text(&self.summary),
+            self.drawing
+        );
+        for (from, width, text) in &self.areas {
+            let _ = write!(
+                out,
+                "<rect class=\"tip\" x=\"{from:.1}\" width=\"{width:.1}\" height=\"{HEIGHT}\"><title>{}</title></rect>",
+                Text(text)
+            );
+        }
+        out.push_str("</svg><div class=\"x\" aria-hidden=\"true\">");
+        for label in &self.x {
+            let _ = write!(out, "<span>{}</span>", Text(label));
+        }
+        out.push_str("</div></div></figure>");
     }
-    let _ = write!(
-        out,
-        "<section><h2>Over time</h2><p class=\"quiet\">{} a step.</p>",
-        time(over_time.step_ns)
-    );
-    let seconds = over_time.step_ns as f64 / 1e9;
-    let rate = |count: f64| format!("{}/s", short(count / seconds));
-    let byte_rate = |count: f64| format!("{}/s", bytes((count / seconds).round() as u64));
-    let layer = |name, class, values| Layer {
-        name,
-        class,
-        values,
+}
+
+fn chart(chart: &Chart, out: &mut String) {
+    let steps = chart.layers.iter().map(|layer| layer.values.len()).max();
+    let steps = steps.unwrap_or(0);
+    let clock = |step: usize| {
+        let since = chart.step_ns.saturating_mul(step as u64);
+        clock(chart.start_ns.saturating_add_unsigned(since), chart.step_ns)
     };
-    stacked(
-        "Operations",
-        &[
-            layer("READ", "read", &over_time.reads),
-            layer("WRITE", "write", &over_time.writes),
-            layer("other", "other", &over_time.others),
-        ],
-        over_time,
-        1000.0,
-        &rate,
-        out,
-    );
-    if over_time
-        .read_bytes
-        .iter()
-        .chain(&over_time.written_bytes)
-        .any(|&bytes| bytes > 0)
-    {
-        stacked(
-            "Bytes moved",
-            &[
-                layer("read", "read", &over_time.read_bytes),
-                layer("written", "write", &over_time.written_bytes),
-            ],
-            over_time,
-            1024.0,
-            &byte_rate,
-            out,
-        );
+    let scaled = |value: f64| chart.scale.text(value, chart.step_ns);
+    let areas = (0..steps).map(|at| {
+        let values = chart.layers.iter().map(|layer| match layer.values[at] {
+            Some(value) => format!("{} {}", layer.name, scaled(value as f64)),
+            None => format!("{} -", layer.name),
+        });
+        let text = format!("{}: {}", clock(at), values.collect::<Vec<_>>().join(", "));
+        (at as f64, 1.0, text)
+    });
+    let greatest = chart.layers.iter().map(|layer| {
+        let greatest = layer.values.iter().flatten().max().copied().unwrap_or(0);
+        format!("{} up to {}", layer.name, scaled(greatest as f64))
+    });
+    let (drawing, y) = match chart.scale {
+        Scale::Time => lines(chart),
+        Scale::Rate | Scale::ByteRate => stack(chart, steps),
+    };
+    Figure {
+        title: chart.title,
+        summary: format!(
+            "{} over time, {} a step: {}",
+            chart.title,
+            time(chart.step_ns),
+            greatest.collect::<Vec<_>>().join(", ")
+        ),
+        keys: { chart.layers.iter() }
+            .map(|layer| (layer.name, layer.colour))
+            .collect(),
+        width: steps as f64,
+        drawing,
+        y,
+        x: [clock(0), clock(steps / 2), clock(steps)],
+        areas: areas.collect(),
     }
-    server_time(over_time, out);
-    if over_time
-        .failed
-        .iter()
-        .chain(&over_time.unanswered)
-        .any(|&count| count > 0)
-    {
-        stacked(
-            "Failed and unanswered",
-            &[
-                layer("failed", "failed", &over_time.failed),
-                layer("no reply", "unanswered", &over_time.unanswered),
-            ],
-            over_time,
-            1000.0,
-            &rate,
-            out,
-        );
-    }
-    out.push_str("</section>\n");
+    .write(out);
 }
 
 /// Layers on one another, a bar for each step.
-fn stacked(
-    title: &str,
-    layers: &[Layer<'_>],
-    over_time: &OverTime,
-    unit: f64,
-    scale: &dyn Fn(f64) -> String,
-    out: &mut String,
-) {
-    let steps = over_time.reads.len();
-    let sums: Vec<u64> = (0..steps)
-        .map(|at| layers.iter().map(|layer| layer.values[at]).sum())
-        .collect();
-    let seconds = over_time.step_ns as f64 / 1e9;
-    let greatest = sums.iter().copied().max().unwrap_or(0).max(1) as f64;
+fn stack(chart: &Chart, steps: usize) -> (String, Vec<String>) {
+    let value = |layer: usize, at: usize| chart.layers[layer].values[at].unwrap_or(0);
+    let sums = (0..steps).map(|at| (0..chart.layers.len()).map(|layer| value(layer, at)).sum());
+    let greatest = sums.max().unwrap_or(0u64).max(1) as f64;
     // The scale ends at a round rate, not at a round count.
+    let unit = if chart.scale == Scale::ByteRate {
+        1024.0
+    } else {
+        1000.0
+    };
+    let seconds = chart.step_ns.max(1) as f64 / 1e9;
     let top = round_up(greatest / seconds, unit) * seconds;
-    let y = |value: f64| HEIGHT - value / top * HEIGHT;
+    let y = |value: u64| HEIGHT - value as f64 / top * HEIGHT;
     let mut drawing = String::new();
     let mut below = vec![0u64; steps];
-    for layer in layers {
+    for (place, layer) in chart.layers.iter().enumerate() {
         let mut path = String::new();
-        for (at, &value) in layer.values.iter().enumerate() {
+        for (at, below) in below.iter_mut().enumerate() {
+            let value = value(place, at);
             if value > 0 {
-                let (low, high) = (y(below[at] as f64), y((below[at] + value) as f64));
+                let (low, high) = (y(*below), y(*below + value));
                 let _ = write!(path, "M{at} {low:.2}V{high:.2}h1V{low:.2}z");
-                below[at] += value;
+                *below += value;
             }
         }
-        let _ = write!(drawing, "<path class=\"{}\" d=\"{path}\"/>", layer.class);
-    }
-    let tips = (0..steps).map(|at| {
-        let values = layers
-            .iter()
-            .map(|layer| format!("{} {}", layer.name, scale(layer.values[at] as f64)));
-        values.collect::<Vec<_>>().join(", ")
-    });
-    let legend: Vec<_> = layers
-        .iter()
-        .map(|layer| (layer.name, layer.class))
-        .collect();
-    let labels = [scale(top), scale(top / 2.0), "0".to_owned()];
-    chart(title, &legend, &labels, &drawing, over_time, tips, out);
-}
-
-/// The band between median and 99th percentile, on a logarithmic scale.
-fn server_time(over_time: &OverTime, out: &mut String) {
-    let known = || {
-        over_time
-            .server_time_p50_ns
-            .iter()
-            .chain(&over_time.server_time_p99_ns)
-            .flatten()
-    };
-    let (Some(&least), Some(&most)) = (known().min(), known().max()) else {
-        return;
-    };
-    let low = (least.max(1) as f64).log10().floor();
-    let high = (most.max(2) as f64).log10().ceil().max(low + 1.0);
-    let y = |ns: u64| HEIGHT - ((ns.max(1) as f64).log10() - low) / (high - low) * HEIGHT;
-    let (mut band, mut median, mut upper) = (String::new(), String::new(), String::new());
-    let quantiles = over_time
-        .server_time_p50_ns
-        .iter()
-        .zip(&over_time.server_time_p99_ns);
-    let mut tips = Vec::new();
-    for (at, (p50, p99)) in quantiles.enumerate() {
-        let (Some(p50), Some(p99)) = (*p50, *p99) else {
-            tips.push("nothing answered".to_owned());
-            continue;
-        };
-        let _ = write!(band, "M{at} {:.2}V{:.2}h1V{:.2}z", y(p50), y(p99), y(p50));
-        let _ = write!(median, "M{at} {:.2}h1", y(p50));
-        let _ = write!(upper, "M{at} {:.2}h1", y(p99));
-        tips.push(format!("median {}, 99 % {}", time(p50), time(p99)));
-    }
-    let mut drawing = String::new();
-    for decade in 1..(high - low) as u32 {
-        let line = HEIGHT - f64::from(decade) / (high - low) * HEIGHT;
         let _ = write!(
             drawing,
-            "<path class=\"grid\" d=\"M0 {line:.2}H{}\"/>",
-            tips.len()
+            "<path class=\"{}\" d=\"{path}\"/>",
+            class(layer.colour)
         );
     }
-    let _ = write!(
+    let scaled = |value| chart.scale.text(value, chart.step_ns);
+    (
         drawing,
-        "<path class=\"band\" d=\"{band}\"/><path class=\"line upper\" d=\"{upper}\"/><path class=\"line median\" d=\"{median}\"/>"
-    );
-    let decades = (0..=(high - low) as i32).rev();
-    let labels: Vec<_> = decades
-        .map(|decade| 10f64.powf(low + f64::from(decade)).round() as u64)
-        .map(|ns| time(ns).replace(".00", "").replace(".0", ""))
-        .collect();
-    chart(
-        "Server time",
-        &[("99 %", "upper"), ("median", "median")],
-        &labels,
-        &drawing,
-        over_time,
-        tips.into_iter(),
-        out,
-    );
+        vec![scaled(top), scaled(top / 2.0), "0".to_owned()],
+    )
 }
 
-/// A drawing over time with its labels around it; `tips` are shown when a pointer rests on a step.
-fn chart(
-    title: &str,
-    legend: &[(&str, &str)],
-    labels: &[String],
-    drawing: &str,
-    over_time: &OverTime,
-    tips: impl Iterator<Item = String>,
-    out: &mut String,
-) {
-    let steps = over_time.reads.len();
-    let at = |step: usize| {
-        over_time
-            .start_ns
-            .saturating_add_unsigned(over_time.step_ns.saturating_mul(step as u64))
-    };
-    let _ = write!(out, "<figure><figcaption><b>{title}</b>");
-    for (name, class) in legend {
+/// A line for each layer, on a logarithmic scale, and the band between the first and the last.
+fn lines(chart: &Chart) -> (String, Vec<String>) {
+    let known = || { chart.layers.iter() }.flat_map(|layer| layer.values.iter().flatten());
+    let (least, most) = (known().min().copied(), known().max().copied());
+    let low = (least.unwrap_or(1).max(1) as f64).log10().floor();
+    let high = (most.unwrap_or(1).max(2) as f64)
+        .log10()
+        .ceil()
+        .max(low + 1.0);
+    let y = |ns: u64| HEIGHT - ((ns.max(1) as f64).log10() - low) / (high - low) * HEIGHT;
+    let mut drawing = String::new();
+    if let [lower, .., upper] = chart.layers.as_slice() {
+        let mut band = String::new();
+        for (at, pair) in lower.values.iter().zip(&upper.values).enumerate() {
+            if let (Some(lower), Some(upper)) = pair {
+                let (lower, upper) = (y(*lower), y(*upper));
+                let _ = write!(band, "M{at} {lower:.2}V{upper:.2}h1V{lower:.2}z");
+            }
+        }
+        let _ = write!(drawing, "<path class=\"band\" d=\"{band}\"/>");
+    }
+    for layer in &chart.layers {
+        let mut path = String::new();
+        let mut joined = false;
+        for (at, value) in layer.values.iter().enumerate() {
+            if let Some(ns) = value {
+                let y = y(*ns);
+                let _ = match joined {
+                    true => write!(path, "V{y:.2}h1"),
+                    false => write!(path, "M{at} {y:.2}h1"),
+                };
+            }
+            joined = value.is_some();
+        }
         let _ = write!(
-            out,
-            "<span class=\"key\"><i class=\"{class}\"></i>{name}</span>"
+            drawing,
+            "<path class=\"line {}\" d=\"{path}\"/>",
+            class(layer.colour)
         );
     }
-    out.push_str("</figcaption><div class=\"plot\"><div class=\"y\">");
-    for label in labels {
-        let _ = write!(out, "<span>{label}</span>");
+    let decades = (0..=(high - low) as i32).rev();
+    let decades = decades.map(|decade| 10f64.powf(low + f64::from(decade)).round() as u64);
+    let labels = decades.map(|ns| time(ns).replace(".00", "").replace(".0", ""));
+    (drawing, labels.collect())
+}
+
+/// The share of the first so many, on a logarithmic scale.
+fn curve(curve: &Curve, out: &mut String) {
+    let points = &curve.points;
+    let Some(last) = points.last().filter(|last| last.first > 1) else {
+        return;
+    };
+    let x = |first: u64| (first as f64).ln() / (last.first as f64).ln() * WIDTH;
+    let line = |colour: Colour, value: &dyn Fn(usize) -> f64| {
+        let mut path = String::new();
+        for (at, point) in points.iter().enumerate() {
+            let step = if at == 0 { 'M' } else { 'L' };
+            let y = HEIGHT - value(at) * HEIGHT;
+            let _ = write!(path, "{step}{:.1} {y:.2}", x(point.first));
+        }
+        format!("<path class=\"line {}\" d=\"{path}\"/>", class(colour))
+    };
+    let text = |at: usize| {
+        format!(
+            "the first {}: {} of operations, {} of bytes",
+            grouped(points[at].first),
+            percent(points[at].operations_share),
+            percent(points[at].bytes_share)
+        )
+    };
+    let areas = points.windows(2).enumerate().map(|(at, pair)| {
+        let (from, to) = (x(pair[0].first), x(pair[1].first));
+        (from, to - from, text(at + 1))
+    });
+    // The middle of a logarithmic scale is the root.
+    let middle = (last.first as f64).sqrt().round() as u64;
+    let operations = line(Colour::Median, &|at| points[at].operations_share);
+    Figure {
+        title: &curve.title,
+        summary: format!("{}: {}", curve.title, text(0)),
+        keys: vec![("operations", Colour::Median), ("bytes", Colour::Upper)],
+        width: WIDTH,
+        drawing: line(Colour::Upper, &|at| points[at].bytes_share) + &operations,
+        y: ["100 %", "50 %", "0"].map(str::to_owned).to_vec(),
+        x: [
+            "the first 1".to_owned(),
+            grouped(middle),
+            grouped(last.first),
+        ],
+        areas: areas.collect(),
     }
+    .write(out);
+}
+
+fn table(table: &Table, out: &mut String) {
     let _ = write!(
         out,
-        "</div><svg viewBox=\"0 0 {steps} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{title} over time\">\
-         <path class=\"grid\" d=\"M0 0H{steps}M0 {HEIGHT}H{steps}{}\"/>{drawing}",
-        if labels.len() == 3 {
-            format!("M0 {}H{steps}", HEIGHT / 2.0)
-        } else {
-            String::new()
-        },
+        "<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table><caption>{0}</caption><thead><tr>",
+        Text(&capital(&table.caption))
     );
-    for (step, tip) in tips.enumerate() {
-        let _ = write!(
-            out,
-            "<rect class=\"tip\" x=\"{step}\" width=\"1\" height=\"{HEIGHT}\"><title>{}\n{tip}</title></rect>",
-            clock(at(step), over_time.step_ns)
-        );
+    for column in &table.columns {
+        let (class, head) = (cell_class(column), capital(column.head));
+        let _ = match column.head {
+            "" => write!(out, "<td{class}></td>"),
+            _ => write!(out, "<th scope=\"col\"{class}>{}</th>", Text(&head)),
+        };
     }
-    let _ = writeln!(
-        out,
-        "</svg><div class=\"x\"><span>{}</span><span>{}</span><span>{}</span></div></div></figure>",
-        clock(at(0), over_time.step_ns),
-        clock(at(steps / 2), over_time.step_ns),
-        clock(at(steps), over_time.step_ns),
-    );
+    out.push_str("</tr></thead><tbody>");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for (at, (column, cell)) in table.columns.iter().zip(row).enumerate() {
+            let class = cell_class(column);
+            let content = match (cell, column.kind) {
+                (Cell::Text(text), _) => Text(text).to_string(),
+                (Cell::Bar(share), Kind::Bar(colour)) => format!(
+                    "<span class=\"{}\" style=\"width:{:.1}%\"></span>",
+                    self::class(colour),
+                    share * 100.0
+                ),
+                (Cell::Bar(_), _) => String::new(),
+                (Cell::Spark(counts), _) => spark(counts),
+            };
+            let _ = match at {
+                0 => write!(out, "<th scope=\"row\"{class}>{content}</th>"),
+                _ => write!(out, "<td{class}>{content}</td>"),
+            };
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+    if !table.rest.is_empty() {
+        let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(&table.rest));
+    }
 }
 
-/// The time of day, as exact as the steps are; with the day, if they are long.
-fn clock(ns: i64, step_ns: u64) -> String {
-    let date = date(ns);
-    let range = match step_ns {
-        0..1_000_000_000 => 11..23,
-        1_000_000_000..600_000_000_000 => 11..19,
-        600_000_000_000..86_400_000_000_000 => 5..16,
-        _ => 0..10,
-    };
-    date.get(range).unwrap_or(&date).to_owned()
+fn cell_class(column: &Column) -> &'static str {
+    match column.kind {
+        Kind::Name => "",
+        Kind::Path => " class=\"path\"",
+        Kind::Number => " class=\"n\"",
+        Kind::Bar(_) => " class=\"bar\" aria-hidden=\"true\"",
+        Kind::Spark => " class=\"spark\"",
+    }
 }
 
-/// The next of 1, 2, 5 times a power of ten, of a power of `unit`.
+fn spark(counts: &[u64]) -> String {
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let mut path = String::new();
+    for (at, &count) in counts.iter().enumerate() {
+        if count > 0 {
+            // A single failure must still be seen.
+            let height = (share(count, most) * HEIGHT).max(12.0);
+            let _ = write!(path, "M{at} {HEIGHT}v-{height:.1}h1v{height:.1}z");
+        }
+    }
+    format!(
+        "<svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"at most {} a step\"><path class=\"failed\" d=\"{path}\"/></svg>",
+        counts.len().max(1),
+        grouped(most)
+    )
+}
+
+/// The next round number that can be halved: a digit or two times a power of ten, of a power of `unit`.
 fn round_up(value: f64, unit: f64) -> f64 {
     let mut power = 1.0;
     while value >= power * unit {
@@ -530,308 +512,13 @@ fn round_up(value: f64, unit: f64) -> f64 {
         step = 1.0;
     }
     // A thousand of a unit is the next one.
-    let tops = [1.0, 2.0, 2.5, 5.0, 10.0].map(|digit| digit * step);
+    let tops = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].map(|digit| digit * step);
     let top = tops.into_iter().find(|&top| top >= value).unwrap_or(value);
     if top >= 1000.0 * power {
         (power * unit).max(value)
     } else {
         top
     }
-}
-
-/// `12.5k`
-fn short(number: f64) -> String {
-    let (value, unit) = match number {
-        number if number >= 1e9 => (number / 1e9, "G"),
-        number if number >= 1e6 => (number / 1e6, "M"),
-        number if number >= 1e4 => (number / 1e3, "k"),
-        number => (number, ""),
-    };
-    let digits = if value >= 100.0 || value.fract() == 0.0 {
-        0
-    } else if value >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.digits$}{unit}")
-}
-
-fn operations(operations: &[Operation], out: &mut String) {
-    if operations.is_empty() {
-        return;
-    }
-    out.push_str(
-        "<section><h2>Operations</h2><p class=\"quiet\">Server time: from the end of the call to the begin of the reply. \
-         Transfer: from the first to the last byte of a message.</p><div class=\"table\"><table><thead><tr><th>Operation</th>\
-         <th class=\"n\">Count</th><th class=\"share\">Share</th><th class=\"n\">Failed</th><th class=\"n\">Moved</th>\
-         <th class=\"n\">Server time, median</th><th class=\"n\">90 %</th><th class=\"n\">99 %</th><th class=\"n\">99.9 %</th><th class=\"n\">most</th>\
-         <th class=\"n\">Call transfer, 99 %</th><th class=\"n\">Reply transfer, 99 %</th></tr></thead><tbody>",
-    );
-    let most = operations.first().map_or(0.0, |each| each.operations_share);
-    for each in operations.iter().take(ROWS) {
-        let times = &each.server_time;
-        let _ = write!(
-            out,
-            "<tr><th>{}</th><td class=\"n\">{}</td><td class=\"share\"><span style=\"width:{:.2}%\"></span>{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
-            Text(&operation_name(each)),
-            grouped(each.operations),
-            each.operations_share / most.max(f64::MIN_POSITIVE) * 50.0,
-            percent(each.operations_share),
-            dash(each.failed, grouped(each.failed)),
-            dash(each.moved_bytes, bytes(each.moved_bytes)),
-            optional_time(times.p50_ns),
-            optional_time(times.p90_ns),
-            optional_time(times.p99_ns),
-            optional_time(times.p999_ns),
-            optional_time(times.max_ns),
-            optional_time(each.call_transfer_time.p99_ns),
-            optional_time(each.reply_transfer_time.p99_ns),
-        );
-    }
-    out.push_str("</tbody></table></div></section>\n");
-}
-
-fn dash(number: u64, text: String) -> String {
-    if number == 0 { "–".to_owned() } else { text }
-}
-
-fn directions(report: &Report, out: &mut String) {
-    if report.reads.operations + report.writes.operations == 0 {
-        return;
-    }
-    out.push_str("<section><h2>Reads and writes</h2><div class=\"split\">");
-    for (name, class, direction) in [
-        ("READ", "read", &report.reads),
-        ("WRITE", "write", &report.writes),
-    ] {
-        if direction.operations > 0 {
-            direction_block(name, class, direction, out);
-        }
-    }
-    out.push_str("</div></section>\n");
-}
-
-fn direction_block(name: &str, class: &str, direction: &Direction, out: &mut String) {
-    let _ = write!(
-        out,
-        "<div class=\"direction\"><h3>{name}</h3><p class=\"quiet\">{} operations, {}</p>",
-        grouped(direction.operations),
-        bytes(direction.moved_bytes)
-    );
-    let aligned = |number| (direction.placed > 0).then(|| share(number, direction.placed));
-    for (what, share) in [
-        ("sequential", direction.sequential_share),
-        ("aligned to 512 B", aligned(direction.aligned_512)),
-        ("aligned to 4 KiB", aligned(direction.aligned_4096)),
-    ] {
-        if let Some(share) = share {
-            let _ = write!(
-                out,
-                "<p class=\"meter\"><b>{}</b> {what}<span class=\"track {class}\"><span style=\"width:{:.2}%\"></span></span></p>",
-                percent(share),
-                share * 100.0
-            );
-        }
-    }
-    if direction.sizes.is_empty() {
-        out.push_str("</div>");
-        return;
-    }
-    out.push_str("<div class=\"table\"><table class=\"sizes\"><thead><tr><th>Size up to</th><th class=\"n\">Operations</th><th class=\"share\">Share</th><th class=\"n\">Moved</th></tr></thead><tbody>");
-    let most = direction
-        .sizes
-        .iter()
-        .map(|size| size.operations)
-        .max()
-        .unwrap_or(1);
-    for size in &direction.sizes {
-        let _ = write!(
-            out,
-            "<tr><th>{}</th><td class=\"n\">{}</td><td class=\"share {class}\"><span style=\"width:{:.2}%\"></span>{}</td><td class=\"n\">{}</td></tr>",
-            bytes(size.size_max_bytes),
-            grouped(size.operations),
-            share(size.operations, most) * 50.0,
-            percent(share(size.operations, direction.operations)),
-            dash(size.moved_bytes, bytes(size.moved_bytes)),
-        );
-    }
-    out.push_str("</tbody></table></div></div>");
-}
-
-fn ranking(what: &str, head: &str, ranking: &Ranking, out: &mut String) {
-    if ranking.by_operations.is_empty() {
-        return;
-    }
-    let _ = write!(
-        out,
-        "<section><h2>Busiest {what}</h2><p class=\"quiet\">Of {}.",
-        grouped(ranking.count)
-    );
-    if ranking.not_tracked_operations > 0 {
-        let _ = write!(
-            out,
-            " There was no room for all: those not told apart have {} operations together, so one that is missing here has at most as many.",
-            grouped(ranking.not_tracked_operations)
-        );
-    }
-    out.push_str("</p>");
-    concentration(what, ranking, out);
-    out.push_str("<div class=\"split wide\">");
-    ranking_table("by operations", head, &ranking.by_operations, out);
-    if !ranking.by_bytes.is_empty() {
-        ranking_table("by bytes", head, &ranking.by_bytes, out);
-    }
-    out.push_str("</div></section>\n");
-}
-
-/// The share of the first so many, on a logarithmic scale.
-fn concentration(what: &str, ranking: &Ranking, out: &mut String) {
-    let points = &ranking.concentration;
-    let (Some(last), true) = (points.last(), points.len() > 2) else {
-        return;
-    };
-    let x = |first: u64| (first as f64).ln() / (last.first as f64).ln() * 400.0;
-    let curve = |value: &dyn Fn(usize) -> f64| {
-        let mut path = String::new();
-        for (at, point) in points.iter().enumerate() {
-            let step = if at == 0 { 'M' } else { 'L' };
-            let _ = write!(
-                path,
-                "{step}{:.1} {:.2}",
-                x(point.first),
-                HEIGHT - value(at) * HEIGHT
-            );
-        }
-        path
-    };
-    let _ = write!(
-        out,
-        "<figure class=\"curve\"><figcaption><b>Share of the busiest {what}</b><span class=\"key\"><i class=\"median\"></i>operations</span>\
-         <span class=\"key\"><i class=\"upper\"></i>bytes</span></figcaption><div class=\"plot\"><div class=\"y\"><span>100 %</span><span>50 %</span><span>0</span></div>\
-         <svg viewBox=\"0 0 400 {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"concentration\">\
-         <path class=\"grid\" d=\"M0 0H400M0 50H400M0 {HEIGHT}H400\"/>\
-         <path class=\"line upper\" d=\"{}\"/><path class=\"line median\" d=\"{}\"/>",
-        curve(&|at| points[at].bytes_share),
-        curve(&|at| points[at].operations_share),
-    );
-    for pair in points.windows(2) {
-        let [from, to] = pair else { continue };
-        let _ = write!(
-            out,
-            "<rect class=\"tip\" x=\"{:.1}\" width=\"{:.1}\" height=\"{HEIGHT}\"><title>first {}: {} of operations, {} of bytes</title></rect>",
-            x(from.first),
-            x(to.first) - x(from.first),
-            grouped(to.first),
-            percent(to.operations_share),
-            percent(to.bytes_share)
-        );
-    }
-    // The middle of a logarithmic scale is the root.
-    let middle = (last.first as f64).sqrt().round() as u64;
-    let _ = write!(
-        out,
-        "</svg><div class=\"x\"><span>first 1</span><span>{}</span><span>{}</span></div></div></figure>",
-        grouped(middle),
-        grouped(last.first)
-    );
-}
-
-fn ranking_table(title: &str, head: &str, list: &[Busy], out: &mut String) {
-    let _ = write!(
-        out,
-        "<div><h3>{title}</h3><div class=\"table\"><table><thead><tr><th>{head}</th><th class=\"n\">Operations</th><th class=\"n\">Failed</th>\
-         <th class=\"n\">Read</th><th class=\"n\">Written</th></tr></thead><tbody>"
-    );
-    for busy in list {
-        let _ = write!(
-            out,
-            "<tr><th class=\"path\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
-            Text(&file_name(&busy.name, busy.file_id)),
-            grouped(busy.operations),
-            dash(busy.failed, grouped(busy.failed)),
-            dash(busy.read_bytes, bytes(busy.read_bytes)),
-            dash(busy.written_bytes, bytes(busy.written_bytes)),
-        );
-    }
-    out.push_str("</tbody></table></div></div>");
-}
-
-fn errors(report: &Report, out: &mut String) {
-    if report.errors.is_empty() {
-        return;
-    }
-    let _ = write!(
-        out,
-        "<section><h2>Errors</h2><p class=\"quiet\">{} operations failed, {} of all.</p><div class=\"table\"><table><thead><tr><th>Operation</th><th>Status</th>\
-         <th class=\"n\">Failed</th><th>Over time</th><th class=\"n\">First</th><th class=\"n\">Last</th></tr></thead><tbody>",
-        grouped(report.totals.failed),
-        percent(share(report.totals.failed, report.totals.operations))
-    );
-    let clock_of = |ns: Option<i64>| {
-        ns.map_or_else(|| "–".to_owned(), |ns| clock(ns, report.over_time.step_ns))
-    };
-    for error in report.errors.iter().take(ROWS) {
-        let _ = write!(
-            out,
-            "<tr><th>{} {}</th><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"spark\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
-            Text(&error.program),
-            Text(&error.operation),
-            Text(&error.status),
-            grouped(error.failed),
-            spark(error),
-            clock_of(error.first_ns),
-            clock_of(error.last_ns),
-        );
-    }
-    out.push_str("</tbody></table></div>");
-    let further = { report.errors.iter().skip(ROWS) }
-        .map(|error| error.failed)
-        .sum::<u64>()
-        + report.errors_not_listed;
-    if further > 0 {
-        let _ = write!(
-            out,
-            "<p class=\"quiet\">{} of other kinds.</p>",
-            grouped(further)
-        );
-    }
-    out.push_str("</section>\n");
-}
-
-fn spark(error: &ErrorCount) -> String {
-    let most = error.over_time.iter().copied().max().unwrap_or(0).max(1);
-    let mut path = String::new();
-    for (at, &count) in error.over_time.iter().enumerate() {
-        if count > 0 {
-            // A single failure must still be seen.
-            let height = (share(count, most) * HEIGHT).max(12.0);
-            let _ = write!(path, "M{at} {HEIGHT}v-{height:.1}h1v{height:.1}z");
-        }
-    }
-    format!(
-        "<svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><path class=\"failed\" d=\"{path}\"/></svg>",
-        error.over_time.len().max(1)
-    )
-}
-
-fn footer(report: &Report, out: &mut String) {
-    let parameters = &report.parameters;
-    let _ = writeln!(
-        out,
-        "<footer><p>Trace {}, schema {}, written by {}. Quantiles are within {} of the exact ones ({} over time); counts, sums, least and \
-         most are exact. At most {} files and {} clients are told apart. The data of this page lie in it as JSON, in the element \
-         <code>report</code>.</p></footer>",
-        Text(&report.trace.trace_id),
-        Text(&report.trace.schema_version),
-        Text(&report.trace.tool),
-        percent(parameters.quantile_error_share),
-        percent(parameters.quantile_over_time_error_share),
-        grouped(parameters.files_max),
-        grouped(parameters.clients_max),
-    );
 }
 
 const STYLE: &str = include_str!("report.css");
@@ -851,13 +538,13 @@ mod tests {
 
     #[test]
     fn scales_end_at_round_numbers() {
-        assert_eq!(round_up(7_900.0, 1000.0), 10_000.0);
+        assert_eq!(round_up(7_900.0, 1000.0), 8_000.0);
         assert_eq!(round_up(230.0, 1000.0), 250.0);
         assert_eq!(
-            round_up(3.0 * 1024.0 * 1024.0, 1024.0),
-            5.0 * 1024.0 * 1024.0
+            round_up(3.3 * 1024.0 * 1024.0, 1024.0),
+            4.0 * 1024.0 * 1024.0
         );
-        assert_eq!(round_up(600.0 * 1024.0, 1024.0), 1024.0 * 1024.0);
+        assert_eq!(round_up(900.0 * 1024.0, 1024.0), 1024.0 * 1024.0);
         assert!(round_up(0.001, 1000.0) >= 0.001);
         assert!(round_up(f64::MAX / 2.0, 1024.0).is_finite());
     }

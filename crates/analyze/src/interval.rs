@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::aggregate::{Batch, COLUMNS, Lexica};
 use crate::filter::{Filter, span};
+use crate::model::{Asked, REPORT_VERSION};
 use crate::trace::{Trace, TraceError};
 
 /// Intervals in one answer: a day of seconds.
@@ -14,7 +15,12 @@ pub const INTERVALS_MAX: u64 = 86_400;
 
 /// The intervals of a trace.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
+    /// Version of this form: a new field raises the second number, a changed one the first.
+    pub report_version: &'static str,
+    /// What was asked.
+    pub parameters: Asked,
     /// Length of each.
     pub interval_ns: u64,
     /// In order; those without operations too.
@@ -25,6 +31,7 @@ pub struct Series {
 
 /// One interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Its begin.
     pub start_ns: i64,
@@ -38,6 +45,7 @@ pub struct Interval {
 
 /// What nfsiostat counts of an operation, and a tap can see. An operation belongs to the interval of its call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Iostat {
     /// Operations.
     pub operations: u64,
@@ -56,7 +64,7 @@ pub struct Iostat {
 /// Counts a trace in intervals from the first chosen operation on.
 pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Series, TraceError> {
     let mut trace = Trace::open(path)?;
-    let (chosen, span) = span(&mut trace, filter);
+    let (chosen, span) = span(&mut trace, filter)?;
     let interval_ns = interval_ns.max(1);
     let count = span.map_or(0, |(first, last)| last.abs_diff(first) / interval_ns + 1);
     if count > INTERVALS_MAX {
@@ -105,8 +113,10 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         }
         Ok(())
     });
-    chosen.check(&lexica.clients, &lexica.operations())?;
+    chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
     Ok(Series {
+        report_version: REPORT_VERSION,
+        parameters: chosen.asked(path, filter),
         interval_ns,
         intervals,
         unreadable: trace.warnings,

@@ -8,8 +8,8 @@
 //!
 //! One pass over `operations`, column by column, in bounded memory: times go into histograms, files and clients
 //! into maps of a stated size, and what no longer fits is counted, so that a report can say by how much it may be
-//! wrong. Names are looked up afterwards, for the files that are printed. [`Report`] is the one model: the
-//! terminal, JSON and HTML forms are drawn from it and from nothing else. No clock and no output here.
+//! wrong. Names are looked up afterwards, for the files that are printed. [`Report`] is the one model: JSON is the
+//! model itself; `page` says it in words, and the terminal and HTML forms draw that. No clock and no output here.
 #![forbid(unsafe_code)]
 
 mod aggregate;
@@ -20,10 +20,12 @@ mod interval;
 mod model;
 mod names;
 mod numbers;
+mod page;
 mod report;
 mod slow;
 pub mod terminal;
 mod trace;
+mod usage;
 
 pub use filter::{Filter, Moment, MomentError};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use lineside_trace::{InputFacts, State};
 use serde::Serialize;
 
-/// Version of the report's form: a new field raises the second number, a changed one the first.
-pub const REPORT_VERSION: &str = "1.0";
+/// [`Report::report_version`].
+pub const REPORT_VERSION: &str = "1.1";
 
 /// The whole report.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// [`REPORT_VERSION`].
+    /// Version of this form: a new field raises the second number, a changed one the first.
     pub report_version: &'static str,
     /// What was asked, and the bounds that hold.
     pub parameters: Parameters,
@@ -41,6 +42,16 @@ pub struct Report {
     pub files: Ranking,
     /// The busiest clients.
     pub clients: Ranking,
+    /// The busiest users, by the uid of AUTH_SYS.
+    pub users: Ranking,
+    /// The busiest pairs of client and file: who uses what.
+    pub pairs: Ranking,
+    /// Clients whose READs and WRITEs are not aligned, most such operations first.
+    pub misaligned_clients: Vec<Misaligned>,
+    /// Seconds in which a client asked for attributes very often, highest peak first.
+    pub getattr_storms: Vec<GetattrStorm>,
+    /// Further storms, for which there was no room in `getattr_storms`.
+    pub getattr_storms_not_listed: u64,
     /// Failed operations by operation and status, most first.
     pub errors: Vec<ErrorCount>,
     /// Failed operations of further kinds, for which there was no room in `errors`.
@@ -49,8 +60,40 @@ pub struct Report {
 
 /// What was asked, and the bounds that hold.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Parameters {
-    /// The folder, as given.
+    /// What was asked.
+    #[serde(flatten)]
+    pub asked: Asked,
+    /// The configuration of the capture, as `trace.json` has it.
+    pub configuration: Option<serde_json::Value>,
+    /// Entries in lists of the busiest.
+    pub top_max: u64,
+    /// Steps over time.
+    pub steps_max: u64,
+    /// Files that are told apart.
+    pub files_max: u64,
+    /// Clients that are told apart.
+    pub clients_max: u64,
+    /// Users that are told apart.
+    pub users_max: u64,
+    /// Pairs of client and file that are told apart, of files with several clients.
+    pub pairs_max: u64,
+    /// Kinds of operations that are told apart.
+    pub operations_max: u64,
+    /// Relative error of quantiles, at most.
+    pub quantile_error_share: f64,
+    /// The same for quantiles over time.
+    pub quantile_over_time_error_share: f64,
+    /// From where on something stands out.
+    pub thresholds: Thresholds,
+}
+
+/// What was asked.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Asked {
+    /// The folder of the trace, as given.
     pub trace: String,
     /// From when on.
     pub since_ns: Option<i64>,
@@ -60,24 +103,74 @@ pub struct Parameters {
     pub client: Option<String>,
     /// Of which name.
     pub operation: Option<String>,
-    /// Entries in lists of the busiest.
-    pub top_max: u64,
-    /// Steps over time.
-    pub steps_max: u64,
-    /// Files that are told apart.
-    pub files_max: u64,
-    /// Clients that are told apart.
-    pub clients_max: u64,
-    /// Kinds of operations that are told apart.
-    pub operations_max: u64,
-    /// Relative error of quantiles, at most.
-    pub quantile_error_share: f64,
-    /// The same for quantiles over time.
-    pub quantile_over_time_error_share: f64,
 }
+
+/// From where on something stands out. A share is exceeded, the others are reached.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Thresholds {
+    /// Operations of the report, or READs and WRITEs of a client: fewer tell nothing.
+    pub operations_min: u64,
+    /// Operations that alignment and small sizes are about, of all: fewer do not matter.
+    pub notable_share: f64,
+    /// GETATTR, ACCESS and LOOKUP, of all operations.
+    pub attributes_share: f64,
+    /// READs or WRITEs that are not aligned to 4096 bytes, of those with a place.
+    pub misaligned_share: f64,
+    /// The same of one client.
+    pub misaligned_client_share: f64,
+    /// Sequential ones, and small ones, of the READs or WRITEs.
+    pub small_sequential_share: f64,
+    /// The largest size that is small.
+    pub small_size_max_bytes: u64,
+    /// Files from which on a few can be hot.
+    pub hot_files_min: u64,
+    /// The few hottest.
+    pub hot_files_first: u64,
+    /// Their operations, of all.
+    pub hot_files_share: f64,
+    /// Clients from which on one can be busy.
+    pub busy_client_min: u64,
+    /// Its operations, of all.
+    pub busy_client_share: f64,
+    /// Operations that fail with STALE, of all.
+    pub stale_share: f64,
+    /// Operations that fail at all, of all.
+    pub failed_share: f64,
+    /// Calls that came again, of all operations.
+    pub repeated_share: f64,
+    /// GETATTRs of one client in one second: a storm.
+    pub getattr_storm_client_per_second: u64,
+    /// GETATTRs of one client on one file in one second: a storm.
+    pub getattr_storm_file_per_second: u64,
+}
+
+/// The thresholds: where a storage engineer would look twice.
+pub const THRESHOLDS: Thresholds = Thresholds {
+    operations_min: 1_000,
+    notable_share: 0.05,
+    attributes_share: 0.5,
+    misaligned_share: 0.5,
+    // Chronicle found clients of which more than 80 % was misaligned.
+    misaligned_client_share: 0.8,
+    small_sequential_share: 0.5,
+    small_size_max_bytes: 8_192,
+    hot_files_min: 1_000,
+    hot_files_first: 25,
+    hot_files_share: 0.25,
+    busy_client_min: 10,
+    busy_client_share: 0.25,
+    stale_share: 0.01,
+    failed_share: 0.1,
+    repeated_share: 0.01,
+    // Linux asks again after acregmin, 3 s: Chronicle's storms were 214/s for one pair, 56,000/s in all.
+    getattr_storm_client_per_second: 1_000,
+    getattr_storm_file_per_second: 100,
+};
 
 /// The trace that a report is about.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceFacts {
     /// Its id.
     pub trace_id: String,
@@ -91,6 +184,7 @@ pub struct TraceFacts {
 
 /// What the capture did not see.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// The trace's verdict; absent if `trace.json` cannot be read.
     pub verdict: Option<State>,
@@ -106,6 +200,7 @@ pub struct Missing {
 
 /// What was lost in one direction for one cause.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Loss {
     /// `client_to_server`, `server_to_client`; empty for a port's dropped frames.
     pub direction: String,
@@ -121,6 +216,7 @@ pub struct Loss {
 
 /// How much of the traffic became operations.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Understood {
     /// Connections.
     pub connections: u64,
@@ -144,6 +240,7 @@ pub struct Understood {
 
 /// Sums over the chosen operations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// Rows of `operations`.
     pub operations: u64,
@@ -163,6 +260,8 @@ pub struct Totals {
     pub duplicate_replies: u64,
     /// Operations without any time: in no step over time.
     pub without_time: u64,
+    /// Operations whose user is not known: without AUTH_SYS, or without call.
+    pub without_user: u64,
     /// Times of which the later lies before the earlier: in no quantile.
     pub negative_times: u64,
     /// Bytes that READ moved.
@@ -179,12 +278,16 @@ pub struct Totals {
     pub files: u64,
     /// Different clients, as far as they were told apart.
     pub clients: u64,
+    /// Different users, as far as they were told apart.
+    pub users: u64,
 }
 
 /// Something that stands out, with what is usually done about it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// `attributes`, `alignment`, `hot_files`, `errors`, …
+    /// `attributes`, `getattr_storm`, `alignment`, `misaligned_client`, `small_sequential`, `hot_files`, `busy_client`,
+    /// `stale`, `errors` or `repeated`.
     pub kind: &'static str,
     /// What it is.
     pub what: String,
@@ -196,6 +299,7 @@ pub struct Finding {
 
 /// Operations by time: lists of equal length, a value for each step.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverTime {
     /// Where the first step begins.
     pub start_ns: i64,
@@ -223,6 +327,7 @@ pub struct OverTime {
 
 /// One kind of operation.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Operation {
     /// As in the table; empty: the call was not seen.
     pub program: String,
@@ -254,6 +359,7 @@ pub struct Operation {
 
 /// Quantiles of durations. Minimum, maximum and mean are exact, the others within the stated error.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// Operations that have such a time.
     pub operations: u64,
@@ -275,6 +381,7 @@ pub struct Quantiles {
 
 /// READ or WRITE.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Direction {
     /// How many.
     pub operations: u64,
@@ -300,6 +407,7 @@ pub struct Direction {
 
 /// Operations of about one size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeClass {
     /// The largest size in the class: a power of two (or 0); the class begins above half of it.
     pub size_max_bytes: u64,
@@ -311,6 +419,7 @@ pub struct SizeClass {
 
 /// The busiest of something.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ranking {
     /// How many there are, as far as they were told apart.
     pub count: u64,
@@ -326,14 +435,21 @@ pub struct Ranking {
     pub concentration: Vec<Concentration>,
 }
 
-/// A file or a client, and what was done with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A file, a client, a user or a pair of client and file, and what was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Busy {
-    /// The path as far as it is known, or the address. Empty: nothing is known.
+    /// The path of the file as far as it is known, or the address of the client. Empty: nothing is known.
     pub name: String,
-    /// For files.
+    /// Of files and pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_id: Option<i64>,
+    /// Of pairs: the client's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Of users: the uid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<i64>,
     /// Operations.
     pub operations: u64,
     /// Failed ones.
@@ -346,6 +462,7 @@ pub struct Busy {
 
 /// A point of a concentration curve.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Concentration {
     /// The busiest so many.
     pub first: u64,
@@ -355,8 +472,46 @@ pub struct Concentration {
     pub bytes_share: f64,
 }
 
+/// READs and WRITEs of a client that are not aligned.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Misaligned {
+    /// Its address.
+    pub client: String,
+    /// READs and WRITEs with known offset and size: the next two count among them.
+    pub placed: u64,
+    /// Those that begin and end at multiples of 512 bytes.
+    pub aligned_512: u64,
+    /// Those that begin and end at multiples of 4096 bytes.
+    pub aligned_4096: u64,
+    /// Those that do not, of `placed`.
+    pub misaligned_share: f64,
+}
+
+/// Seconds, of the clock that stamped the frames, in which a client sent at least so many GETATTRs as the thresholds
+/// say: on one file, or on all together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GetattrStorm {
+    /// The client's address.
+    pub client: String,
+    /// The file; null: all together.
+    pub file_id: Option<i64>,
+    /// Its path as far as it is known; empty: not known, or all files together.
+    pub path: String,
+    /// Such seconds.
+    pub seconds: u64,
+    /// GETATTRs in them.
+    pub operations: u64,
+    /// The most in one second.
+    pub peak_per_second: u64,
+    /// When that second began.
+    pub peak_ns: i64,
+}
+
 /// Failures of one operation with one status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorCount {
     /// As in the table.
     pub program: String,

@@ -22,7 +22,8 @@ pub fn bytes(number: u64) -> String {
     if power == 0 || number.trailing_zeros() >= 10 * power as u32 {
         return format!("{value:.0} {unit}");
     }
-    format!("{value:.1} {unit}")
+    let digits = usize::from(value < 99.95);
+    format!("{value:.digits$} {unit}")
 }
 
 /// Three digits and a unit: `12.3 ms`.
@@ -88,6 +89,15 @@ pub(crate) fn harmless(text: &str) -> String {
     out
 }
 
+/// A path or, where it is not known, the file's id as the tables have it.
+pub(crate) fn file_name(path: &str, file_id: Option<i64>) -> String {
+    match (path, file_id) {
+        ("", Some(id)) => format!("file {id}"),
+        ("", None) => "-".to_owned(),
+        (path, _) => path.to_owned(),
+    }
+}
+
 /// The end of a text that has to fit in `width` characters: of a path, the end tells most.
 pub(crate) fn tail(text: &str, width: usize) -> String {
     let count = text.chars().count();
@@ -108,6 +118,7 @@ mod tests {
         assert_eq!(bytes(65_536), "64 KiB");
         assert_eq!(bytes(1_536), "1.5 KiB");
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(bytes(1_033_000), "1009 KiB");
         assert_eq!(time(999), "999 ns");
         assert_eq!(time(12_340_000), "12.3 ms");
         assert_eq!(percent(0.0), "0.0 %");

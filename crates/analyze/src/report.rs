@@ -7,17 +7,19 @@ use hashbrown::HashSet;
 use lineside_trace::{Manifest, Table};
 
 use crate::aggregate::{
-    Aggregate, Batch, CLIENTS_MAX, COLUMNS, FILES_MAX, Flow, KINDS_MAX, Lexica, STEPS_MAX, Use, Way,
+    Aggregate, Batch, CLIENTS_MAX, COLUMNS, Flow, KINDS_MAX, Lexica, STEPS_MAX,
 };
 use crate::columns::{Flags, Integers, Lexicon, Texts, Word};
 use crate::filter::{Filter, span};
 use crate::model::{
-    Busy, Concentration, Direction, ErrorCount, Finding, Loss, Missing, Operation, OverTime,
-    Parameters, REPORT_VERSION, Ranking, Report, Totals, TraceFacts, Understood,
+    Busy, Concentration, Direction, ErrorCount, Finding, GetattrStorm, Loss, Misaligned, Missing,
+    Operation, OverTime, Parameters, REPORT_VERSION, Ranking, Report, THRESHOLDS, Totals,
+    TraceFacts, Understood,
 };
 use crate::names::Paths;
-use crate::numbers::{percent, share};
+use crate::numbers::{bytes, file_name, grouped, percent, share};
 use crate::trace::{Trace, TraceError};
+use crate::usage::{FILES_MAX, PAIRS_MAX, USERS_MAX, Use, Way};
 
 /// Entries in a list of the busiest.
 const TOP_MAX: usize = 25;
@@ -25,24 +27,43 @@ const TOP_MAX: usize = 25;
 /// Reads a trace once and says what is in it. What is damaged is left out, and the report says so.
 pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut trace = Trace::open(path)?;
-    let (chosen, span) = span(&mut trace, filter);
+    let (chosen, span) = span(&mut trace, filter)?;
     let mut lexica = Lexica::new();
-    let mut aggregate = Aggregate::new(span, FILES_MAX);
+    let mut aggregate = Aggregate::new(span);
     trace.batches(Table::Operations, &COLUMNS, |arrays| {
         let batch = Batch::of(arrays, &mut lexica)?;
         lexica.note_operations(&batch);
         aggregate.add(&batch, &chosen, &mut lexica);
         Ok(())
     });
-    chosen.check(&lexica.clients, &lexica.operations())?;
+    chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
 
     let operations = operations(&aggregate, &lexica);
-    let files = files(&aggregate, &mut trace);
+    let mut files = ranking(
+        aggregate.files.files(),
+        aggregate.files.files_not_tracked,
+        |file_id| Busy {
+            file_id: Some(file_id),
+            ..Busy::default()
+        },
+    );
+    let mut pairs = pairs(&aggregate, &lexica);
+    let mut storms = storms(&aggregate, &lexica);
+    name_files(&mut trace, [&mut files, &mut pairs], &mut storms);
     let clients = clients(&aggregate, &lexica);
+    let users = ranking(
+        aggregate.users.users(),
+        aggregate.users.not_tracked,
+        |user_id| Busy {
+            user_id: Some(user_id),
+            ..Busy::default()
+        },
+    );
     let (understood, losses) = (understood(&mut trace), losses(&mut trace));
     let totals = Totals {
         files: files.count,
         clients: clients.count,
+        users: users.count,
         duration_ns: match (aggregate.totals.first_ns, aggregate.totals.last_ns) {
             (Some(first), Some(last)) => last.abs_diff(first),
             _ => 0,
@@ -53,18 +74,21 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut report = Report {
         report_version: REPORT_VERSION,
         parameters: Parameters {
-            trace: path.display().to_string(),
-            since_ns: chosen.since_ns,
-            until_ns: chosen.until_ns,
-            client: filter.client.clone(),
-            operation: filter.operation.clone(),
+            asked: chosen.asked(path, filter),
+            configuration: trace
+                .manifest
+                .as_ref()
+                .map(|manifest| manifest.configuration.clone()),
             top_max: TOP_MAX as u64,
             steps_max: STEPS_MAX,
             files_max: FILES_MAX as u64,
             clients_max: CLIENTS_MAX as u64,
+            users_max: USERS_MAX as u64,
+            pairs_max: PAIRS_MAX as u64,
             operations_max: KINDS_MAX as u64,
             quantile_error_share: 0.001,
             quantile_over_time_error_share: 0.01,
+            thresholds: THRESHOLDS,
         },
         trace: trace.manifest.as_ref().map(facts).unwrap_or_default(),
         missing: missing(&trace, losses),
@@ -77,6 +101,11 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         writes,
         files,
         clients,
+        users,
+        pairs,
+        misaligned_clients: misaligned_clients(&aggregate, &lexica),
+        getattr_storms_not_listed: aggregate.storms.count() - storms.len() as u64,
+        getattr_storms: storms,
         errors: errors(&aggregate, &lexica),
         errors_not_listed: aggregate.failures_not_listed,
     };
@@ -289,58 +318,109 @@ fn direction(aggregate: &Aggregate, way: Way) -> Direction {
     }
 }
 
-fn files(aggregate: &Aggregate, trace: &mut Trace) -> Ranking {
-    let mut ranking = ranking(aggregate.files(), aggregate.files_not_tracked);
-    let lists = [&ranking.by_operations, &ranking.by_bytes];
-    let paths = Paths::of(
-        trace,
-        lists.into_iter().flatten().filter_map(|busy| busy.file_id),
-    );
-    for busy in ranking
-        .by_operations
-        .iter_mut()
-        .chain(&mut ranking.by_bytes)
-    {
-        busy.name = busy
-            .file_id
-            .and_then(|id| paths.path(id))
-            .unwrap_or_default();
-    }
-    ranking
+fn clients(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
+    let used = |word| {
+        let mut clients = aggregate.clients();
+        clients.find_map(|(other, client)| (other == word).then_some(client.used))
+    };
+    let known = aggregate.clients().filter(|(word, _)| is_known(*word));
+    ranking(
+        known.map(|(word, client)| (word, client.used)),
+        used(Lexicon::OTHER).unwrap_or_default(),
+        |word| Busy {
+            name: lexica.clients.text(word).to_owned(),
+            ..Busy::default()
+        },
+    )
 }
 
-fn clients(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
-    let mut others = Use::default();
-    let mut known = Vec::new();
-    for (word, used) in aggregate.clients() {
-        match word {
-            Lexicon::NONE => {}
-            Lexicon::OTHER => others = used,
-            word => known.push((i64::from(word), used)),
+fn pairs(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
+    let mut not_tracked = aggregate.files.pairs_not_tracked;
+    for ((client, _), used) in aggregate.files.pairs() {
+        if client == Lexicon::OTHER {
+            not_tracked.merge(used);
         }
     }
-    let mut ranking = ranking(known.into_iter(), others);
-    for busy in ranking
-        .by_operations
-        .iter_mut()
-        .chain(&mut ranking.by_bytes)
-    {
-        let word = busy.file_id.take().and_then(|id| Word::try_from(id).ok());
-        busy.name = word.map_or_else(String::new, |word| lexica.clients.text(word).to_owned());
-    }
-    ranking
+    let known = { aggregate.files.pairs() }.filter(|((client, _), _)| is_known(*client));
+    ranking(known, not_tracked, |(client, file_id)| Busy {
+        file_id: Some(file_id),
+        client: Some(lexica.clients.text(client).to_owned()),
+        ..Busy::default()
+    })
 }
 
-/// The busiest of `used`, and how much the first few have. Ids break ties, so that a report is the same every time.
-fn ranking(used: impl Iterator<Item = (i64, Use)>, not_tracked: Use) -> Ranking {
-    let mut all: Vec<(i64, Use)> = used.collect();
-    let busy = |&(id, used): &(i64, Use)| Busy {
-        name: String::new(),
-        file_id: Some(id),
+/// Whether a client has an address, and there was room for it.
+fn is_known(client: Word) -> bool {
+    !matches!(client, Lexicon::NONE | Lexicon::OTHER)
+}
+
+fn misaligned_clients(aggregate: &Aggregate, lexica: &Lexica) -> Vec<Misaligned> {
+    let mut clients: Vec<_> = { aggregate.clients() }
+        .filter(|(word, client)| is_known(*word) && client.placed > client.aligned[1])
+        .collect();
+    clients.sort_by_key(|(word, client)| {
+        (std::cmp::Reverse(client.placed - client.aligned[1]), *word)
+    });
+    { clients.into_iter().take(TOP_MAX) }
+        .map(|(word, client)| Misaligned {
+            client: lexica.clients.text(word).to_owned(),
+            placed: client.placed,
+            aligned_512: client.aligned[0],
+            aligned_4096: client.aligned[1],
+            misaligned_share: share(client.placed - client.aligned[1], client.placed),
+        })
+        .collect()
+}
+
+fn storms(aggregate: &Aggregate, lexica: &Lexica) -> Vec<GetattrStorm> {
+    { aggregate.storms.storms().into_iter().take(TOP_MAX) }
+        .map(|storm| GetattrStorm {
+            client: lexica.clients.text(storm.client).to_owned(),
+            file_id: storm.file_id,
+            path: String::new(),
+            seconds: storm.seconds,
+            operations: storm.calls,
+            peak_per_second: storm.peak.into(),
+            peak_ns: i64::from(storm.peak_second) * 1_000_000_000,
+        })
+        .collect()
+}
+
+/// Joins the paths of the files that are listed.
+fn name_files(trace: &mut Trace, rankings: [&mut Ranking; 2], storms: &mut [GetattrStorm]) {
+    let mut busy: Vec<&mut Busy> = { rankings.into_iter() }
+        .flat_map(|ranking| {
+            ranking
+                .by_operations
+                .iter_mut()
+                .chain(&mut ranking.by_bytes)
+        })
+        .collect();
+    let ids =
+        { busy.iter().map(|busy| busy.file_id) }.chain(storms.iter().map(|each| each.file_id));
+    let paths = Paths::of(trace, ids.flatten().collect::<Vec<_>>());
+    let path = |file_id: Option<i64>| file_id.and_then(|id| paths.path(id)).unwrap_or_default();
+    for busy in &mut busy {
+        busy.name = path(busy.file_id);
+    }
+    for storm in storms {
+        storm.path = path(storm.file_id);
+    }
+}
+
+/// The busiest of `used`, and how much the first few have. Keys break ties, so that a report is the same every time.
+fn ranking<K: Copy + Ord>(
+    used: impl Iterator<Item = (K, Use)>,
+    not_tracked: Use,
+    named: impl Fn(K) -> Busy,
+) -> Ranking {
+    let mut all: Vec<(K, Use)> = used.collect();
+    let busy = |&(key, used): &(K, Use)| Busy {
         operations: used.operations,
         failed: used.failed,
         read_bytes: used.bytes[0],
         written_bytes: used.bytes[1],
+        ..named(key)
     };
     let bytes = |used: &Use| used.bytes[0] + used.bytes[1];
     let marks = marks(all.len());
@@ -432,9 +512,10 @@ fn errors(aggregate: &Aggregate, lexica: &Lexica) -> Vec<ErrorCount> {
     errors
 }
 
-/// What stands out. The bounds are where a storage engineer would look twice; each is in `docs/guide/report.md`.
+/// What stands out; `docs/guide/report.md` says from where on.
 fn findings(report: &Report) -> Vec<Finding> {
     let totals = &report.totals;
+    let bounds = &report.parameters.thresholds;
     let of_all = |number: u64| share(number, totals.operations);
     let mut findings = Vec::new();
     let mut find = |kind, operations_share, what, advice| {
@@ -445,7 +526,7 @@ fn findings(report: &Report) -> Vec<Finding> {
             operations_share,
         });
     };
-    if totals.operations < FINDINGS_MIN {
+    if totals.operations < bounds.operations_min {
         return findings;
     }
     let nfs = report
@@ -455,7 +536,7 @@ fn findings(report: &Report) -> Vec<Finding> {
     let attributes =
         nfs.filter(|each| matches!(each.operation.as_str(), "GETATTR" | "ACCESS" | "LOOKUP"));
     let attributes = of_all(attributes.map(|each| each.operations).sum());
-    if attributes > 0.5 {
+    if attributes > bounds.attributes_share {
         find(
             "attributes",
             attributes,
@@ -466,10 +547,28 @@ fn findings(report: &Report) -> Vec<Finding> {
             "let clients cache attributes longer (actimeo), where files change seldom",
         );
     }
+    if let Some(storm) = report.getattr_storms.first() {
+        let on = match storm.file_id {
+            Some(id) => format!("on {}", file_name(&storm.path, Some(id))),
+            None => "in all".to_owned(),
+        };
+        find(
+            "getattr_storm",
+            of_all(storm.operations),
+            format!(
+                "client {} sends up to {} GETATTRs a second {on}",
+                storm.client,
+                grouped(storm.peak_per_second),
+            ),
+            "find the program that polls, or let the client cache attributes longer (actimeo)",
+        );
+    }
+    let mut misaligned = false;
     for (name, direction) in [("READ", &report.reads), ("WRITE", &report.writes)] {
         let odd = direction.placed - direction.aligned_4096;
         let odd_share = share(odd, direction.placed);
-        if odd_share > 0.5 && of_all(direction.placed) > 0.05 {
+        if odd_share > bounds.misaligned_share && of_all(odd) > bounds.notable_share {
+            misaligned = true;
             find(
                 "alignment",
                 of_all(odd),
@@ -483,26 +582,46 @@ fn findings(report: &Report) -> Vec<Finding> {
         let small = direction
             .sizes
             .iter()
-            .filter(|class| class.size_max_bytes <= 8_192);
+            .filter(|class| class.size_max_bytes <= bounds.small_size_max_bytes);
         let small: u64 = small.map(|class| class.operations).sum();
         let sequential = direction.sequential_share.unwrap_or(0.0);
-        if sequential > 0.5 && share(small, direction.operations) > 0.5 && of_all(small) > 0.2 {
+        if sequential > bounds.small_sequential_share
+            && share(small, direction.operations) > bounds.small_sequential_share
+            && of_all(small) > bounds.notable_share
+        {
             find(
                 "small_sequential",
                 of_all(small),
-                format!("most {name}s follow one another, and most are of 8 KiB or less"),
+                format!(
+                    "most {name}s follow one another, and most are of {} or less",
+                    bytes(bounds.small_size_max_bytes)
+                ),
                 "raise rsize and wsize, or let the application use larger records",
             );
         }
     }
-    if let Some(hot) = report
-        .files
-        .concentration
-        .iter()
-        .rev()
-        .find(|point| point.first <= 25)
-        && report.files.count >= 1_000
-        && hot.operations_share > 0.25
+    let worst = report.misaligned_clients.iter().find(|client| {
+        client.misaligned_share > bounds.misaligned_client_share
+            && client.placed >= bounds.operations_min
+            && of_all(client.placed - client.aligned_4096) > bounds.notable_share
+    });
+    if let (Some(client), false) = (worst, misaligned) {
+        find(
+            "misaligned_client",
+            of_all(client.placed - client.aligned_4096),
+            format!(
+                "{} of the READs and WRITEs of client {} do not begin and end at 4 KiB",
+                percent(client.misaligned_share),
+                client.client,
+            ),
+            "align the partitions or the records of what it runs, a virtual machine's disk for instance",
+        );
+    }
+    let hot =
+        { report.files.concentration.iter() }.rfind(|point| point.first <= bounds.hot_files_first);
+    if let Some(hot) = hot
+        && report.files.count >= bounds.hot_files_min
+        && hot.operations_share > bounds.hot_files_share
     {
         find(
             "hot_files",
@@ -510,15 +629,15 @@ fn findings(report: &Report) -> Vec<Finding> {
             format!(
                 "{} of {} files take {} of the operations",
                 hot.first,
-                report.files.count,
+                grouped(report.files.count),
                 percent(hot.operations_share)
             ),
             "cache these files, or put them on the fastest tier",
         );
     }
     if let Some(busiest) = report.clients.by_operations.first()
-        && report.clients.count >= 10
-        && of_all(busiest.operations) > 0.25
+        && report.clients.count >= bounds.busy_client_min
+        && of_all(busiest.operations) > bounds.busy_client_share
     {
         find(
             "busy_client",
@@ -536,7 +655,7 @@ fn findings(report: &Report) -> Vec<Finding> {
         .iter()
         .filter(|error| error.status.ends_with("ERR_STALE"));
     let stale: u64 = stale.map(|error| error.failed).sum();
-    if of_all(stale) > 0.01 {
+    if of_all(stale) > bounds.stale_share {
         find(
             "stale",
             of_all(stale),
@@ -546,7 +665,7 @@ fn findings(report: &Report) -> Vec<Finding> {
             ),
             "a client works with files that were removed: remount it or restart its application",
         );
-    } else if of_all(totals.failed) > 0.1 {
+    } else if of_all(totals.failed) > bounds.failed_share {
         find(
             "errors",
             of_all(totals.failed),
@@ -554,14 +673,14 @@ fn findings(report: &Report) -> Vec<Finding> {
             "see the errors by status; searches along a path (NOENT) can be cached by clients",
         );
     }
-    let again = totals.repeated + totals.retransmissions;
-    if of_all(again) > 0.01 {
+    let again = of_all(totals.repeated + totals.retransmissions);
+    if again > bounds.repeated_share {
         find(
             "repeated",
-            of_all(again),
+            again,
             format!(
-                "calls came again {} times per 100 operations",
-                (of_all(again) * 100.0).round()
+                "calls came again {:.1} times per 100 operations",
+                again * 100.0
             ),
             "look for loss between client and server, or raise the clients' timeo",
         );
@@ -569,9 +688,6 @@ fn findings(report: &Report) -> Vec<Finding> {
     findings.sort_by(|one, other| other.operations_share.total_cmp(&one.operations_share));
     findings
 }
-
-/// Operations from which on something can stand out.
-const FINDINGS_MIN: u64 = 1_000;
 
 fn count(number: Option<i64>) -> u64 {
     number.map_or(0, |number| u64::try_from(number).unwrap_or(0))
@@ -589,10 +705,17 @@ mod tests {
         }
     }
 
+    fn file(id: i64) -> Busy {
+        Busy {
+            file_id: Some(id),
+            ..Busy::default()
+        }
+    }
+
     #[test]
     fn the_busiest_come_first_and_ties_by_id() {
         let all = [(3, used(5, 0)), (1, used(5, 10)), (2, used(90, 30))];
-        let ranking = ranking(all.into_iter(), Use::default());
+        let ranking = ranking(all.into_iter(), Use::default(), file);
         let ids: Vec<_> = ranking
             .by_operations
             .iter()
@@ -615,7 +738,7 @@ mod tests {
 
     #[test]
     fn what_was_not_tracked_counts_as_the_rest() {
-        let ranking = ranking([(1, used(30, 0))].into_iter(), used(10, 0));
+        let ranking = ranking([(1, used(30, 0))].into_iter(), used(10, 0), file);
         assert_eq!(ranking.concentration[0].operations_share, 0.75);
         assert_eq!(ranking.not_tracked_operations, 10);
     }

@@ -28,6 +28,7 @@ pub struct Slow {
 
 /// A slow operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowOperation {
     /// Identifies the row of `operations`.
     pub operation_id: i64,
@@ -56,7 +57,7 @@ pub struct SlowOperation {
 /// Finds the operations that took at least `latency_min_ns`.
 pub fn slow(path: &Path, filter: &Filter, latency_min_ns: u64) -> Result<Slow, TraceError> {
     let mut trace = Trace::open(path)?;
-    let (chosen, _) = span(&mut trace, filter);
+    let (chosen, _) = span(&mut trace, filter)?;
     let mut lexica = Lexica::new();
     let mut slow = Slow::default();
     trace.batches(Table::Operations, &COLUMNS, |arrays| {
@@ -94,7 +95,7 @@ pub fn slow(path: &Path, filter: &Filter, latency_min_ns: u64) -> Result<Slow, T
         }
         Ok(())
     });
-    chosen.check(&lexica.clients, &lexica.operations())?;
+    chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
     slow.keep_slowest(SLOW_MAX);
     slow.operations
         .sort_unstable_by_key(|each| (each.call_time_ns, each.operation_id));

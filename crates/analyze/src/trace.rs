@@ -49,6 +49,14 @@ pub enum TraceError {
         /// The nearest that does, in words.
         offer: String,
     },
+    /// Nothing lies between the times that were asked for.
+    #[error("--since {since} is not before --until {until}: nothing lies between them")]
+    Backwards {
+        /// The one.
+        since: String,
+        /// The other.
+        until: String,
+    },
     /// More intervals than anybody reads.
     #[error(
         "{count} intervals are more than {max}: choose a longer --interval, or less time with --since and --until"

@@ -57,6 +57,7 @@ pub struct Verdict {
 
 /// The one word of a [`Verdict`] (`cli.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// The run goes on, or was killed.
@@ -95,6 +96,7 @@ impl Default for ChecksumFacts {
 
 /// One input of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InputFacts {
     /// The path or interface as given; `-` is standard input.
     pub name: String,

@@ -7,6 +7,7 @@ import duckdb
 
 trace = sys.argv[1]
 report = json.load(sys.stdin)
+duckdb.sql("set threads = 1")
 duckdb.sql(f"create view operations as from '{trace}/operations/*.parquet'")
 duckdb.sql(f"create view losses as from '{trace}/losses/*.parquet'")
 # What `failed` means: the protocol's status, or RPC's where there is none, is not success.
@@ -30,14 +31,16 @@ def agree(what, ours, theirs):
 
 totals = report["totals"]
 names = ["operations", "failed", "unanswered", "without_call", "incomplete", "repeated", "retransmissions",
-         "duplicate_replies", "read_bytes", "written_bytes", "first_ns", "last_ns", "files", "clients"]
+         "duplicate_replies", "read_bytes", "written_bytes", "first_ns", "last_ns", "files", "clients", "users",
+         "without_user"]
 agree("totals", [totals[name] for name in names], list(rows("""
     select count(*), count(*) filter (failed), count(*) filter (reply_missing), count(*) filter (call_missing),
         count(*) filter (call_incomplete or reply_incomplete or data_incomplete), count(*) filter (repeat),
         coalesce(sum(retransmissions), 0)::bigint, coalesce(sum(duplicate_replies), 0)::bigint,
         coalesce(sum(transferred) filter (is_read), 0)::bigint,
         coalesce(sum(transferred) filter (is_write), 0)::bigint, min(time_ns), max(time_ns),
-        count(distinct file_id), count(distinct client_address) from judged""")[0]))
+        count(distinct file_id), count(distinct client_address), count(distinct user_id),
+        count(*) filter (user_id is null) from judged""")[0]))
 
 kinds = {(each["program"], each["version"], each["operation"]): each for each in report["operations"]}
 theirs = rows("""
@@ -83,22 +86,54 @@ for name, way in [("reads", "is_read"), ("writes", "is_write")]:
         from (select *, coalesce(count, transferred) as size from judged where {way}) where size is not null
         group by class order by class"""))
 
-for name, column in [("files", "file_id"), ("clients", "client_address")]:
+for name, columns in [("files", ["file_id"]), ("clients", ["client_address"]), ("users", ["user_id"]),
+                      ("pairs", ["client_address", "file_id"])]:
     ours = report[name]
     shape = ["operations", "failed", "read_bytes", "written_bytes"]
-    theirs = {row[0]: list(row[1:]) for row in rows(f"""
-        select {column}, count(*), count(*) filter (failed), coalesce(sum(transferred) filter (is_read), 0)::bigint,
-            coalesce(sum(transferred) filter (is_write), 0)::bigint from judged where {column} is not null group by 1""")}
+    known = " and ".join(f"{column} is not null" for column in columns)
+    theirs = {row[:len(columns)]: list(row[len(columns):]) for row in rows(f"""
+        select {", ".join(columns)}, count(*), count(*) filter (failed),
+            coalesce(sum(transferred) filter (is_read), 0)::bigint,
+            coalesce(sum(transferred) filter (is_write), 0)::bigint from judged where {known} group by {", ".join(columns)}""")}
     agree(f"number of {name}", ours["count"], len(theirs))
     for each in ours["by_operations"] + ours["by_bytes"]:
-        key = each["file_id"] if name == "files" else each["name"]
+        keys = {"files": ["file_id"], "clients": ["name"], "users": ["user_id"], "pairs": ["client", "file_id"]}
+        key = tuple(each[key] for key in keys[name])
         agree(f"{name} {key}", [each[column] for column in shape], theirs[key])
-    most = sorted((numbers[0] for numbers in theirs.values()), reverse=True)
-    agree(f"busiest {name}", [each["operations"] for each in ours["by_operations"]], most[:25])
-    for point in ours["concentration"]:
-        share = sum(most[:point["first"]]) / max(sum(most), 1)
-        if abs(point["operations_share"] - share) > 1e-9:
-            sys.exit(f"concentration of {name}: lineside {point}, DuckDB {share}")
+    for order, value in [("operations", lambda numbers: numbers[0]), ("bytes", lambda numbers: numbers[2] + numbers[3])]:
+        most = sorted(map(value, theirs.values()), reverse=True)
+        listed = [value([each[column] for column in shape]) for each in ours[f"by_{order}"]]
+        agree(f"busiest {name} by {order}", listed, [number for number in most if number > 0][:25])
+        for point in ours["concentration"]:
+            share = sum(most[:point["first"]]) / max(sum(most), 1)
+            if abs(point[f"{order}_share"] - share) > 1e-9:
+                sys.exit(f"concentration of {name} by {order}: lineside {point}, DuckDB {share}")
+
+aligned = "\"offset\" % {0} = 0 and (\"offset\" + count) % {0} = 0"
+theirs = rows(f"""
+    select client_address, count(*), count(*) filter ({aligned.format(512)}), count(*) filter ({aligned.format(4096)}) as good
+    from judged where (is_read or is_write) and "offset" + count is not null and client_address is not null
+    group by 1 having good < count(*) order by count(*) - good desc""")
+ours = [tuple(each[name] for name in ["client", "placed", "aligned_512", "aligned_4096"]) for each in report["misaligned_clients"]]
+agree("misaligned operations", [each[1] - each[3] for each in ours], [row[1] - row[3] for row in theirs][:25])
+for each in ours:
+    agree(f"alignment of {each[0]}", each in theirs, True)
+
+thresholds = report["parameters"]["thresholds"]
+storms = {}
+for file, bound in [("file_id", thresholds["getattr_storm_file_per_second"]),
+                    ("null::bigint", thresholds["getattr_storm_client_per_second"])]:
+    where = "file_id is not null" if file == "file_id" else "true"
+    storms |= {row[:2]: row[2:] for row in rows(f"""
+        with seconds as (
+            select client_address, {file} as file, time_ns // 1000000000 as second, count(*) as calls from judged
+            where program = 'nfs' and operation = 'GETATTR' and {where} group by 1, 2, 3)
+        select client_address, file, count(*), sum(calls)::bigint, max(calls) from seconds where calls >= {bound} group by 1, 2""")}
+ours = {(each["client"], each["file_id"]): (each["seconds"], each["operations"], each["peak_per_second"])
+        for each in report["getattr_storms"]}
+agree("number of storms", len(ours) + report["getattr_storms_not_listed"], len(storms))
+for key, numbers in ours.items():
+    agree(f"storm {key}", numbers, storms[key])
 
 agree("errors", sorted((each["program"], each["operation"], each["status"], each["failed"]) for each in report["errors"]),
       rows("""select coalesce(program, ''), coalesce(operation, ''), outcome, count(*) from judged where failed

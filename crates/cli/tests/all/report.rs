@@ -5,23 +5,21 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use lineside_analyze::{Report, Series, SlowOperation};
+use lineside_testkit::capture;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::python::python;
 use crate::support::{example, lineside, records, repository, shared_traces, talk};
 
-/// A folder with a trace of `input` in `trace`.
+/// A folder with a trace of `input` in `trace`, which does not tell where the input lies.
 fn traced(input: &Path) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let output = lineside()
-        .arg("capture")
-        .arg(input)
-        .args(["-q", "-o"])
-        .arg(folder.path().join("trace"))
-        .output()
-        .expect("lineside runs");
-    assert!(output.status.success(), "{}", talk(&output));
+    let name = input.file_name().expect("a file").to_str().expect("UTF-8");
+    let whole = fs::canonicalize(input).expect("the input is there");
+    std::os::unix::fs::symlink(whole, folder.path().join(name)).expect("linked");
+    printed(&run(&folder, &["capture", name, "-q", "-o", "trace"]));
     folder
 }
 
@@ -82,26 +80,41 @@ fn counts_sums_and_quantiles_agree_with_duckdb() {
     }
     for input in inputs {
         let folder = traced(&input);
-        let report = printed(&run(&folder, &["report", "trace", "--json"]));
-        let mut child = Command::new(&python)
-            .arg(repository().join("crates/cli/tests/all/report.py"))
-            .arg(folder.path().join("trace"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("Python runs");
-        let mut stdin = child.stdin.take().expect("a pipe");
-        stdin.write_all(report.as_bytes()).expect("written");
-        drop(stdin);
-        let output = child.wait_with_output().expect("Python ends");
-        assert!(
-            output.status.success(),
-            "{}: {}",
-            input.display(),
-            talk(&output)
-        );
+        agrees_with_duckdb(&python, &folder);
+        if input == example() {
+            // Many users, shared files and storms, which a small trace does not have.
+            let output = Command::new(&python)
+                .arg(repository().join("crates/cli/tests/all/multiply.py"))
+                .arg(folder.path().join("trace"))
+                .output();
+            let output = output.expect("Python runs");
+            assert!(output.status.success(), "{}", talk(&output));
+            let storms = &json(&folder, &[])["getattr_storms"];
+            assert!(
+                storms.as_array().is_some_and(|storms| storms.len() > 1),
+                "{storms}"
+            );
+            agrees_with_duckdb(&python, &folder);
+        }
     }
+}
+
+fn agrees_with_duckdb(python: &Path, folder: &TempDir) {
+    let report = printed(&run(folder, &["report", "trace", "--json"]));
+    let mut child = Command::new(python)
+        .arg(repository().join("crates/cli/tests/all/report.py"))
+        .arg(folder.path().join("trace"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("Python runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(report.as_bytes()).expect("written");
+    drop(stdin);
+    let output = child.wait_with_output().expect("Python ends");
+    let facts = &json(folder, &[])["trace"]["inputs"];
+    assert!(output.status.success(), "{facts}: {}", talk(&output));
 }
 
 #[test]
@@ -111,11 +124,22 @@ fn the_page_needs_nothing_else() {
     for reference in ["http:", "https:", "src=", "@import", "url(", "//"] {
         assert!(!page.contains(reference), "the page has {reference}");
     }
-    let links: Vec<_> = page.matches("href=").collect();
+    let links: Vec<_> = { page.split("href=\"").skip(1) }
+        .filter(|rest| !rest.starts_with("data:,\"") && !rest.starts_with("#s"))
+        .collect();
+    assert!(links.is_empty(), "the page leads elsewhere: {links:?}");
+    let count = |what: &str| page.matches(what).count();
     assert_eq!(
-        (links.len(), page.matches("href=\"data:,\"").count()),
-        (1, 1)
+        count("<table>"),
+        count("<caption>"),
+        "every table has a caption"
     );
+    assert_eq!(
+        count("<svg"),
+        count("role=\"img\" aria-label="),
+        "every drawing says what it shows"
+    );
+    assert_eq!(count("<h1>"), 1);
     let data = page
         .split("id=\"report\">")
         .nth(1)
@@ -124,36 +148,149 @@ fn the_page_needs_nothing_else() {
     assert_eq!(data, json(&folder, &[]));
 }
 
-#[test]
-fn every_field_of_the_json_form_is_described() {
-    let folder = traced(&example());
-    let guide = fs::read_to_string(repository().join("docs/guide/report.md")).expect("the guide");
-    let mut keys = Vec::new();
-    collect_keys(&json(&folder, &[]), &mut keys);
-    collect_keys(&json(&folder, &["--interval", "1"]), &mut keys);
-    let slow = printed(&run(&folder, &["slow", "trace", "0", "--json"]));
-    for line in slow.lines().take(5) {
-        collect_keys(&serde_json::from_str(line).expect("JSON"), &mut keys);
-    }
-    let missing: Vec<_> = keys
-        .iter()
-        .filter(|key| !guide.contains(&format!("`{key}`")))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "docs/guide/report.md does not describe {missing:?}"
-    );
+/// The published schemas: of the report, of `--interval`, of a line of `slow`.
+fn schemas() -> [(&'static str, Value); 3] {
+    [
+        ("report", schemars::schema_for!(Report).to_value()),
+        ("interval", schemars::schema_for!(Series).to_value()),
+        ("slow", schemars::schema_for!(SlowOperation).to_value()),
+    ]
 }
 
-fn collect_keys(value: &Value, keys: &mut Vec<String>) {
+#[test]
+fn the_published_schemas_are_those_of_the_code() {
+    for (name, schema) in schemas() {
+        let path = repository().join(format!("docs/schema/{name}.schema.json"));
+        let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+        if std::env::var_os("LINESIDE_STORE").is_some() {
+            fs::write(&path, &text).expect("stored");
+        }
+        let known = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            text == known,
+            "docs/schema/{name}.schema.json: run with LINESIDE_STORE=1 and look at the difference"
+        );
+    }
+}
+
+#[test]
+fn every_json_form_is_as_its_schema_says() {
+    let folder = traced(&example());
+    let [report, interval, slow] = schemas().map(|(_, schema)| schema);
+    let mut found = Vec::new();
+    for arguments in [
+        &[][..],
+        &["--client", "2001:db8::2", "--operation", "read"],
+        &["--since", "1ms", "--until", "1s"],
+        &["--since", "2100-01-01T00:00:00Z"],
+    ] {
+        check(
+            &json(&folder, arguments),
+            &report,
+            &report,
+            "report",
+            &mut found,
+        );
+        let interval_ = [arguments, &["--interval", "0.1"]].concat();
+        check(
+            &json(&folder, &interval_),
+            &interval,
+            &interval,
+            "interval",
+            &mut found,
+        );
+    }
+    let lines = printed(&run(&folder, &["slow", "trace", "0", "--json"]));
+    for line in lines.lines() {
+        let line = serde_json::from_str(line).expect("JSON");
+        check(&line, &slow, &slow, "slow", &mut found);
+    }
+    assert!(found.is_empty(), "{found:#?}");
+
+    // The check sees what is wrong.
+    let mut wrong = json(&folder, &[]);
+    wrong["totals"]["operations"] = "many".into();
+    wrong["totals"]["guesses"] = 1.into();
+    let totals = wrong["totals"].as_object_mut().expect("an object");
+    totals.remove("failed");
+    wrong["clients"]["by_bytes"][0]["name"] = 1.into();
+    check(&wrong, &report, &report, "report", &mut found);
+    assert_eq!(found.len(), 4, "{found:#?}");
+}
+
+/// Notes where `value` is not as `schema` says: another type, a field that is not described, one that is required and
+/// absent, or a field without a description.
+fn check(value: &Value, schema: &Value, root: &Value, place: &str, found: &mut Vec<String>) {
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        let target = root.pointer(reference.trim_start_matches('#'));
+        return check(value, target.expect("a definition"), root, place, found);
+    }
+    if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
+        let fits = choices.as_array().into_iter().flatten().any(|choice| {
+            let mut wrong = Vec::new();
+            check(value, choice, root, place, &mut wrong);
+            wrong.is_empty()
+        });
+        if !fits {
+            found.push(format!("{place}: {value} is none of the choices"));
+        }
+        return;
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let fits = |kinds: &Value| match kinds {
+        Value::String(only) => only == kind,
+        kinds => kinds
+            .as_array()
+            .is_some_and(|kinds| kinds.contains(&kind.into())),
+    };
+    if schema.get("const").is_some_and(|only| only != value)
+        || schema.get("type").is_some_and(|kinds| !fits(kinds))
+    {
+        found.push(format!("{place}: {value} is not as the schema says"));
+        return;
+    }
     match value {
-        Value::Array(values) => values.iter().for_each(|value| collect_keys(value, keys)),
-        Value::Object(map) => {
-            for (key, value) in map {
-                if !keys.contains(key) {
-                    keys.push(key.clone());
+        Value::Array(values) => {
+            let items = schema.get("items").expect("arrays say what is in them");
+            for value in values {
+                check(value, items, root, &format!("{place}[]"), found);
+            }
+        }
+        Value::Object(fields) => {
+            let Some(properties) = schema.get("properties") else {
+                // A map: its values have one form, or any.
+                if let Some(each) = schema.get("additionalProperties") {
+                    for (name, value) in fields {
+                        check(value, each, root, &format!("{place}.{name}"), found);
+                    }
                 }
-                collect_keys(value, keys);
+                return;
+            };
+            for (name, value) in fields {
+                match properties.get(name) {
+                    Some(field) if field.get("description").is_some() => {
+                        check(value, field, root, &format!("{place}.{name}"), found);
+                    }
+                    _ => found.push(format!("{place}.{name}: not described")),
+                }
+            }
+            for name in schema
+                .get("required")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                if name.as_str().is_none_or(|name| !fields.contains_key(name)) {
+                    found.push(format!("{place}.{name}: absent"));
+                }
             }
         }
         _ => {}
@@ -265,6 +402,86 @@ fn what_is_no_trace_is_said_to_be_none() {
 }
 
 #[test]
+fn an_empty_trace_has_a_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.pcap");
+    fs::write(&empty, capture::write(&[])).expect("a capture without frames");
+    printed(&run(
+        &folder,
+        &["capture", "empty.pcap", "-q", "-o", "trace"],
+    ));
+    let text = printed(&run(&folder, &["report", "trace"]));
+    assert!(text.contains("operations    0"), "{text}");
+    assert!(printed(&run(&folder, &["report", "trace", "--html", "-"])).contains("</html>"));
+    assert_eq!(json(&folder, &[])["totals"]["operations"], 0);
+    assert_eq!(
+        json(&folder, &["--interval", "1"])["intervals"],
+        serde_json::json!([])
+    );
+    assert_eq!(
+        printed(&run(&folder, &["slow", "trace"])).lines().count(),
+        1
+    );
+    let output = run(&folder, &["report", "trace", "--operation", "READ"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        talk(&output).contains("it has no operations at all"),
+        "{}",
+        talk(&output)
+    );
+}
+
+#[test]
+fn times_that_run_backwards_are_refused() {
+    let folder = traced(&example());
+    for times in [
+        ["--since", "2s", "--until", "1s"],
+        ["--since", "1s", "--until", "1s"],
+        ["--since", "1s", "--until", "2001-01-01T00:00:00Z"],
+    ] {
+        for verb in [
+            &["report", "trace"][..],
+            &["report", "trace", "--interval", "1"],
+            &["slow", "trace"],
+        ] {
+            let output = run(&folder, &[verb, &times].concat());
+            assert_eq!(output.status.code(), Some(1));
+            assert!(
+                talk(&output).contains("is not before --until"),
+                "{}",
+                talk(&output)
+            );
+            assert!(output.stdout.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_terminal_gets_bold_headings_unless_no_color_is_set() {
+    let folder = traced(&example());
+    let on_terminal = |no_color: &str| {
+        let output = Command::new("script")
+            .args([
+                "-qec",
+                &format!("{} report trace", env!("CARGO_BIN_EXE_lineside")),
+                "/dev/null",
+            ])
+            .env("NO_COLOR", no_color)
+            .current_dir(folder.path())
+            .output()
+            .ok()?;
+        assert!(output.status.success(), "{}", talk(&output));
+        Some(String::from_utf8_lossy(&output.stdout).contains('\u{1b}'))
+    };
+    let Some(colour) = on_terminal("") else {
+        println!("SKIP: no script(1), which makes a terminal: Debian's package bsdutils");
+        return;
+    };
+    assert!(colour, "no bold heading");
+    assert_eq!(on_terminal("1"), Some(false), "NO_COLOR is not respected");
+}
+
+#[test]
 fn a_newer_schema_is_refused_and_a_newer_column_is_not() {
     let folder = traced(&example());
     let path = folder.path().join("trace/trace.json");
@@ -329,7 +546,7 @@ fn what_can_be_reported_of_a_damaged_trace_is() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("not known") && text.contains("operations   414"),
+        text.contains("not known") && text.contains("operations    414"),
         "{text}"
     );
 }

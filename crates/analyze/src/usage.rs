@@ -1,0 +1,454 @@
+//! Who used what: files, pairs of client and file, clients and users, each in a map of bounded size, and the seconds
+//! in which attributes were asked for in a storm.
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
+use crate::columns::Word;
+use crate::model::THRESHOLDS;
+
+/// Files that are told apart: about 110 bytes each.
+pub(crate) const FILES_MAX: usize = 4 << 20;
+/// Pairs of client and file that are told apart, of files that several clients use: about 90 bytes each. A file with
+/// one client needs none.
+pub(crate) const PAIRS_MAX: usize = 1 << 20;
+/// Users that are told apart.
+pub(crate) const USERS_MAX: usize = 65_536;
+/// Clients, and pairs of client and file, with storms that are told apart.
+const STORMS_MAX: usize = 65_536;
+
+/// Which way data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Read = 0,
+    Write = 1,
+}
+
+/// What one operation adds to whom it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) failed: bool,
+    pub(crate) way: Option<Way>,
+    /// That READ and WRITE moved.
+    pub(crate) bytes: u64,
+    /// Of a GETATTR: the second of its time, since the Unix epoch.
+    pub(crate) getattr_second: Option<u32>,
+}
+
+/// What was done with a file, by a client or for a user.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Use {
+    pub(crate) operations: u64,
+    pub(crate) failed: u64,
+    /// That READ and WRITE moved.
+    pub(crate) bytes: [u64; 2],
+}
+
+impl Use {
+    pub(crate) fn add(&mut self, share: Share) {
+        self.operations += 1;
+        self.failed += u64::from(share.failed);
+        if let Some(way) = share.way {
+            self.bytes[way as usize] += share.bytes;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.failed += other.failed;
+        self.bytes[0] += other.bytes[0];
+        self.bytes[1] += other.bytes[1];
+    }
+}
+
+/// An operation of a client with a file.
+pub(crate) struct FileUse {
+    pub(crate) file_id: i64,
+    pub(crate) client: Word,
+    pub(crate) share: Share,
+}
+
+impl FileUse {
+    fn storm(&self, getattrs: &mut Seconds, storms: &mut Storms) {
+        if let Some(second) = self.share.getattr_second {
+            let calls = getattrs.add(second);
+            storms.note(self.client, Some(self.file_id), second, calls);
+        }
+    }
+}
+
+/// A file, and where the last READ and WRITE ended.
+struct File {
+    id: i64,
+    used: Use,
+    /// The one client so far: what was done with the file is what that client did with it.
+    sole: Sole,
+    getattrs: Seconds,
+    ends: [Option<u64>; 2],
+}
+
+#[derive(Clone, Copy)]
+enum Sole {
+    Nobody,
+    Client(Word),
+    /// Several: each has a pair.
+    Shared,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    used: Use,
+    getattrs: Seconds,
+}
+
+/// Files, and pairs of client and file.
+pub(crate) struct Files {
+    files: Vec<File>,
+    places: HashMap<i64, u32>,
+    files_max: usize,
+    pairs: HashMap<(Word, u32), Pair>,
+    pairs_max: usize,
+    /// What belongs to files for which there was no room.
+    pub(crate) files_not_tracked: Use,
+    /// What belongs to pairs for which there was no room.
+    pub(crate) pairs_not_tracked: Use,
+}
+
+impl Files {
+    pub(crate) fn new(files_max: usize, pairs_max: usize) -> Self {
+        Self {
+            files: Vec::new(),
+            places: HashMap::new(),
+            files_max,
+            pairs: HashMap::new(),
+            pairs_max,
+            files_not_tracked: Use::default(),
+            pairs_not_tracked: Use::default(),
+        }
+    }
+
+    /// Adds operations of clients with files; the places of the files, where there is room for them.
+    ///
+    /// Each step is a loop of its own: what it looks up lies all over the memory, and a processor waits for several
+    /// such places at once only if they are close together in the code.
+    pub(crate) fn add(&mut self, uses: &[FileUse], storms: &mut Storms) -> Vec<Option<u32>> {
+        let places: Vec<_> = uses.iter().map(|each| self.place(each.file_id)).collect();
+        let mut paired = Vec::new();
+        for (each, &place) in uses.iter().zip(&places) {
+            let Some(place) = place else {
+                self.files_not_tracked.add(each.share);
+                self.pairs_not_tracked.add(each.share);
+                continue;
+            };
+            let file = &mut self.files[place as usize];
+            match file.sole {
+                Sole::Nobody => file.sole = Sole::Client(each.client),
+                Sole::Client(first) if first != each.client => {
+                    file.sole = Sole::Shared;
+                    let pair = Pair {
+                        used: file.used,
+                        getattrs: file.getattrs,
+                    };
+                    if self.pairs.len() < self.pairs_max {
+                        self.pairs.insert((first, place), pair);
+                    } else {
+                        self.pairs_not_tracked.merge(pair.used);
+                    }
+                }
+                Sole::Client(_) | Sole::Shared => {}
+            }
+            file.used.add(each.share);
+            match file.sole {
+                Sole::Shared => paired.push((each, place)),
+                Sole::Nobody | Sole::Client(_) => each.storm(&mut file.getattrs, storms),
+            }
+        }
+        for (each, place) in paired {
+            let full = self.pairs.len() >= self.pairs_max;
+            let pair = match self.pairs.entry((each.client, place)) {
+                Entry::Occupied(pair) => pair.into_mut(),
+                Entry::Vacant(_) if full => {
+                    self.pairs_not_tracked.add(each.share);
+                    continue;
+                }
+                Entry::Vacant(room) => room.insert(Pair::default()),
+            };
+            pair.used.add(each.share);
+            each.storm(&mut pair.getattrs, storms);
+        }
+        places
+    }
+
+    /// Takes note of where a READ or WRITE ended; where the one before of that file did.
+    pub(crate) fn follow(&mut self, place: u32, way: Way, end: u64) -> Option<u64> {
+        self.files[place as usize].ends[way as usize].replace(end)
+    }
+
+    /// Files with their use, in the order of their first operation.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (i64, Use)> {
+        self.files.iter().map(|file| (file.id, file.used))
+    }
+
+    /// Pairs of client and file with their use, in no order.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = ((Word, i64), Use)> {
+        let sole = self.files.iter().filter_map(|file| match file.sole {
+            Sole::Client(client) => Some(((client, file.id), file.used)),
+            Sole::Nobody | Sole::Shared => None,
+        });
+        let shared = self
+            .pairs
+            .iter()
+            .map(|(&(client, place), pair)| ((client, self.files[place as usize].id), pair.used));
+        sole.chain(shared)
+    }
+
+    fn place(&mut self, id: i64) -> Option<u32> {
+        if let Some(&place) = self.places.get(&id) {
+            return Some(place);
+        }
+        if self.files.len() >= self.files_max {
+            return None;
+        }
+        let place = u32::try_from(self.files.len()).ok()?;
+        self.files.push(File {
+            id,
+            used: Use::default(),
+            sole: Sole::Nobody,
+            getattrs: Seconds::default(),
+            ends: [None; 2],
+        });
+        self.places.insert(id, place);
+        Some(place)
+    }
+}
+
+/// A client.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Client {
+    pub(crate) used: Use,
+    /// READs and WRITEs with a place, and those of them that begin and end at multiples of 512 and 4096 bytes.
+    pub(crate) placed: u64,
+    pub(crate) aligned: [u64; 2],
+    getattrs: Seconds,
+}
+
+impl Client {
+    pub(crate) fn add(&mut self, client: Word, share: Share, storms: &mut Storms) {
+        self.used.add(share);
+        if let Some(second) = share.getattr_second {
+            let calls = self.getattrs.add(second);
+            storms.note(client, None, second, calls);
+        }
+    }
+}
+
+/// Users by uid.
+#[derive(Default)]
+pub(crate) struct Users {
+    users: HashMap<i64, Use>,
+    /// What belongs to users for which there was no room.
+    pub(crate) not_tracked: Use,
+}
+
+impl Users {
+    pub(crate) fn add(&mut self, user_id: i64, share: Share) {
+        let full = self.users.len() >= USERS_MAX;
+        match self.users.entry(user_id) {
+            Entry::Occupied(mut used) => used.get_mut().add(share),
+            Entry::Vacant(_) if full => self.not_tracked.add(share),
+            Entry::Vacant(room) => room.insert(Use::default()).add(share),
+        }
+    }
+
+    /// Users with their use, in no order.
+    pub(crate) fn users(&self) -> impl Iterator<Item = (i64, Use)> {
+        self.users.iter().map(|(&user_id, &used)| (user_id, used))
+    }
+}
+
+/// How many GETATTRs came in the two newest seconds: rows come in the order of replies, so that one second is not
+/// over when the next begins.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seconds {
+    newest: u32,
+    before: u32,
+    calls: u32,
+    calls_before: u32,
+}
+
+impl Seconds {
+    /// Adds a call; how many its second has so far. One that comes later than both seconds is left out.
+    fn add(&mut self, second: u32) -> u32 {
+        if second == self.newest {
+            self.calls = self.calls.saturating_add(1);
+            return self.calls;
+        }
+        if second > self.newest {
+            (self.before, self.calls_before) = (self.newest, self.calls);
+            (self.newest, self.calls) = (second, 1);
+            return 1;
+        }
+        if second > self.before {
+            (self.before, self.calls_before) = (second, 1);
+            return 1;
+        }
+        if second == self.before {
+            self.calls_before = self.calls_before.saturating_add(1);
+            return self.calls_before;
+        }
+        0
+    }
+}
+
+/// A storm: of one client, on one file or on all together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Storm {
+    pub(crate) client: Word,
+    pub(crate) file_id: Option<i64>,
+    /// Seconds that reach the threshold, and calls in them.
+    pub(crate) seconds: u64,
+    pub(crate) calls: u64,
+    /// The most calls in a second, and which that was.
+    pub(crate) peak: u32,
+    pub(crate) peak_second: u32,
+}
+
+/// Storms so far.
+#[derive(Default)]
+pub(crate) struct Storms {
+    storms: HashMap<(Word, Option<i64>), Storm>,
+    /// Seconds with a storm for which there was no room.
+    pub(crate) seconds_not_tracked: u64,
+}
+
+impl Storms {
+    /// Takes note that a second has `calls` so far. It is called for each of them, so a storm begins at the threshold
+    /// exactly, and grows by one call from there on.
+    fn note(&mut self, client: Word, file_id: Option<i64>, second: u32, calls: u32) {
+        let threshold = match file_id {
+            Some(_) => THRESHOLDS.getattr_storm_file_per_second,
+            None => THRESHOLDS.getattr_storm_client_per_second,
+        };
+        if u64::from(calls) < threshold {
+            return;
+        }
+        let begins = u64::from(calls) == threshold;
+        let full = self.storms.len() >= STORMS_MAX;
+        let storm = match self.storms.entry((client, file_id)) {
+            Entry::Occupied(storm) => storm.into_mut(),
+            Entry::Vacant(_) if full => {
+                self.seconds_not_tracked += u64::from(begins);
+                return;
+            }
+            Entry::Vacant(room) => room.insert(Storm {
+                client,
+                file_id,
+                seconds: 0,
+                calls: 0,
+                peak: 0,
+                peak_second: 0,
+            }),
+        };
+        storm.seconds += u64::from(begins);
+        storm.calls += if begins { threshold } else { 1 };
+        if calls > storm.peak {
+            (storm.peak, storm.peak_second) = (calls, second);
+        }
+    }
+
+    /// How many.
+    pub(crate) fn count(&self) -> u64 {
+        self.storms.len() as u64
+    }
+
+    /// Storms, the highest peak first.
+    pub(crate) fn storms(&self) -> Vec<Storm> {
+        let mut storms: Vec<_> = self.storms.values().copied().collect();
+        storms.sort_unstable_by_key(|storm| {
+            (std::cmp::Reverse(storm.peak), storm.client, storm.file_id)
+        });
+        storms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARE: Share = Share {
+        failed: false,
+        way: Some(Way::Read),
+        bytes: 10,
+        getattr_second: None,
+    };
+
+    fn pairs(files: &Files) -> Vec<(Word, i64, u64)> {
+        let mut pairs: Vec<_> = { files.pairs() }
+            .map(|((client, file), used)| (client, file, used.operations))
+            .collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
+    fn uses(of: &[(i64, Word)]) -> Vec<FileUse> {
+        let of = of.iter().map(|&(file_id, client)| FileUse {
+            file_id,
+            client,
+            share: SHARE,
+        });
+        of.collect()
+    }
+
+    #[test]
+    fn a_file_that_a_second_client_uses_becomes_two_pairs() {
+        let mut files = Files::new(10, 10);
+        let mut storms = Storms::default();
+        files.add(&uses(&[(1, 5), (1, 5), (2, 5)]), &mut storms);
+        files.add(&uses(&[(1, 6), (1, 5), (1, 6)]), &mut storms);
+        assert_eq!(pairs(&files), [(5, 1, 3), (5, 2, 1), (6, 1, 2)]);
+        let operations: Vec<_> = files.files().map(|(_, used)| used.operations).collect();
+        assert_eq!(operations, [5, 1]);
+    }
+
+    #[test]
+    fn what_is_beyond_a_bound_is_counted_together() {
+        let mut files = Files::new(2, 1);
+        let all = uses(&[(1, 5), (2, 5), (3, 5), (1, 6), (1, 6), (2, 7), (1, 5)]);
+        let places = files.add(&all, &mut Storms::default());
+        let (one, two) = (Some(0), Some(1));
+        assert_eq!(places, [one, two, None, one, one, two, one]);
+        assert_eq!(files.files_not_tracked.operations, 1);
+        // There is room for client 5 and file 1 alone.
+        assert_eq!(pairs(&files), [(5, 1, 2)]);
+        assert_eq!(files.pairs_not_tracked.operations, 1 + 2 + 2);
+    }
+
+    #[test]
+    fn a_storm_is_told_by_its_seconds_although_rows_come_out_of_order() {
+        let mut client = Client::default();
+        let mut storms = Storms::default();
+        let threshold = u32::try_from(THRESHOLDS.getattr_storm_client_per_second).expect("small");
+        let mut call = |second: u32| {
+            let getattr_second = Some(second);
+            let share = Share {
+                getattr_second,
+                ..SHARE
+            };
+            client.add(5, share, &mut storms);
+        };
+        // Second 7 has three more than the threshold, a part of them after second 8 began; second 8 has one too few.
+        (0..threshold).for_each(|_| call(7));
+        (0..threshold - 1).for_each(|_| call(8));
+        (0..3).for_each(|_| call(7));
+        call(6);
+        let storm = Storm {
+            client: 5,
+            file_id: None,
+            seconds: 1,
+            calls: u64::from(threshold) + 3,
+            peak: threshold + 3,
+            peak_second: 7,
+        };
+        assert_eq!(storms.storms(), [storm]);
+    }
+}
