@@ -152,8 +152,8 @@ impl RowTally {
             incomplete,
         );
         let is_same = |(program, version, operation): &Kind| {
-            *version == row.version
-                && is_same_word(operation, &row.operation)
+            is_same_word(operation, &row.operation)
+                && *version == row.version
                 && is_same_word(program, &row.program)
         };
         let at = self
