@@ -24,13 +24,17 @@ pub(crate) struct Header {
     discard: unsafe fn(*mut Node, &mut Pool),
 }
 
-/// An actor that takes messages of type `M`. The header comes first, for [`CellPtr`].
-#[repr(C)]
+/// An actor that takes messages of type `M`. The header comes first, for [`CellPtr`], in a cache line
+/// that senders share; the body, which is the receiver's, in the next one.
+#[repr(C, align(64))]
 pub(crate) struct Cell<M> {
     pub(crate) header: Header,
-    body: UnsafeCell<Body<M>>,
+    body: Line<UnsafeCell<Body<M>>>,
     name: Box<str>,
 }
+
+#[repr(align(64))]
+struct Line<T>(T);
 
 /// Touched only by the scheduler that runs the actor (see `mailbox`), and through raw places: the
 /// activation that runs may send to its own actor.
@@ -67,14 +71,14 @@ impl<M: Send + 'static> Cell<M> {
                 activate: activate::<M>,
                 discard: discard::<M>,
             },
-            body: UnsafeCell::new(Body {
+            body: Line(UnsafeCell::new(Body {
                 behaviour: Some(behaviour),
                 messages: 0,
                 activations: 0,
                 discarded: 0,
                 run: 0,
                 run_max: 0,
-            }),
+            })),
             name: name.into(),
         })
     }
@@ -103,7 +107,7 @@ impl<M: Send + 'static> Cell<M> {
         scheduler: &mut Scheduler,
         part: impl FnOnce(&mut dyn Behaviour<M>, &mut Context<'_, M>) -> Outcome,
     ) {
-        let body = self.body.get();
+        let body = self.body.0.get();
         // SAFETY: only who runs the actor touches the body. The behaviour is moved out, so that no
         // reference into the body exists while user code runs.
         let behaviour = unsafe { (*body).behaviour.take() };
@@ -164,7 +168,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     unsafe fn clear(&self, pool: &mut Pool) {
         // SAFETY: nobody else runs the actor.
         unsafe {
-            drop_quietly((*self.body.get()).behaviour.take());
+            drop_quietly((*self.body.0.get()).behaviour.take());
             while let Some(message) = self.pop(pool) {
                 drop_quietly(message);
             }
@@ -172,7 +176,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     }
 
     unsafe fn report(&self) -> ActorReport {
-        let body = self.body.get();
+        let body = self.body.0.get();
         // SAFETY: nobody runs the actor.
         unsafe {
             ActorReport {
@@ -231,7 +235,7 @@ impl CellPtr {
 unsafe fn activate<M: Send + 'static>(this: CellPtr, scheduler: &mut Scheduler) -> bool {
     // SAFETY: this function stands only in the header of a `Cell<M>`.
     let cell = unsafe { this.0.cast::<Cell<M>>().as_ref() };
-    let body = cell.body.get();
+    let body = cell.body.0.get();
     let limit = scheduler.limit();
     scheduler.set_current(cell.header.id);
     // SAFETY: the caller runs the actor, until `go_idle` says otherwise.

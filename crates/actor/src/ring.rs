@@ -1,10 +1,11 @@
 //! A ring from one core to another: one producer, one consumer, published a pass at a time.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
+use crate::sync::{AtomicUsize, Ordering, UnsafeCell};
 
 pub(crate) struct Ring<T> {
     /// Slots read so far; written by the consumer.

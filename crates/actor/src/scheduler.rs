@@ -23,8 +23,8 @@ use crate::sim::{Envelope, Step, World};
 /// Activations between two looks at inbox, rings and timers: enough that a look (some ten loads) is
 /// nothing per message, few enough that a message from another core waits for microseconds.
 const ACTIVATIONS_PER_PASS: usize = 32;
-/// Slots of a ring between two cores: 4 KiB, a few passes' worth.
-pub(crate) const RING_SLOTS: usize = 256;
+/// Slots of a ring between two cores: 16 KiB, a pass of 32 full activations.
+pub(crate) const RING_SLOTS: usize = 1_024;
 /// How often an idle scheduler looks for work before it sleeps, and pause instructions in between:
 /// 30 to 60 µs together, about what it takes to sleep and be woken.
 const SPIN_ROUNDS: usize = 32;
@@ -237,8 +237,9 @@ impl Scheduler {
         while !self.shared.is_ended() {
             self.receive();
             let ran = self.run_pass();
-            if self.publish() && !ran {
-                self.wait();
+            let all_sent = self.publish();
+            if !ran {
+                self.wait(all_sent);
             }
         }
         self.report.total = self.now() - began;
@@ -427,9 +428,9 @@ impl Scheduler {
         all
     }
 
-    /// Looks for work for a while, then sleeps until there is some or a timer is due. Ends the run if
-    /// no scheduler has anything left to do.
-    fn wait(&mut self) {
+    /// Looks for work for a while, then sleeps until there is some or a timer is due, unless something
+    /// is left to send. Ends the run if no scheduler has anything left to do.
+    fn wait(&mut self, all_sent: bool) {
         let began = self.now();
         self.shared.begin_spin();
         let found = (0..SPIN_ROUNDS).any(|_| {
@@ -441,7 +442,10 @@ impl Scheduler {
             // While we looked nobody was woken, and there may be more than we can take.
             self.shared.wake_one(self.index + 1);
         }
-        if !found {
+        if !found && !all_sent {
+            // A ring is full, so its reader is awake, or waits for the CPU that we burn.
+            thread::yield_now();
+        } else if !found {
             let ends = self.shared.begin_sleep(self.index, !self.timers.is_empty());
             if ends {
                 self.shared.end();

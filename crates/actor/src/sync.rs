@@ -3,16 +3,10 @@
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
-    sync::{
-        Arc,
-        atomic::{AtomicPtr, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicPtr, AtomicUsize, Ordering},
 };
 #[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Arc,
-    atomic::{AtomicPtr, AtomicUsize, Ordering},
-};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// `std`'s cell behind loom's interface, which has to see each access begin and end.
 #[cfg(not(loom))]
