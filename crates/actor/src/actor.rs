@@ -57,14 +57,14 @@ impl<M> fmt::Debug for Address<M> {
 
 /// What an actor can do while it handles a message of type `M`.
 pub struct Context<'a, M> {
-    scheduler: &'a mut Scheduler,
-    cell: &'a Cell<M>,
-    handled: u64,
-    discarded: u64,
-    replacement: Option<Box<dyn Behaviour<M>>>,
+    pub(crate) scheduler: &'a mut Scheduler,
+    pub(crate) cell: &'a Cell<M>,
+    pub(crate) handled: u64,
+    pub(crate) discarded: u64,
+    pub(crate) replacement: Option<Box<dyn Behaviour<M>>>,
 }
 
-impl<'a, M: Send + 'static> Context<'a, M> {
+impl<M: Send + 'static> Context<'_, M> {
     /// Sends `message` to `to`, which may be this actor itself. Never blocks. Messages from one actor to
     /// another arrive in the order in which they were sent; nothing else is promised about order.
     ///
@@ -108,43 +108,19 @@ impl<'a, M: Send + 'static> Context<'a, M> {
     /// Begins an orderly stop: no more messages from outside, no timers; what is pending is
     /// handled, every actor stops, and the run ends.
     pub fn stop(&mut self) {
-        self.scheduler.stop();
+        self.scheduler.shared.stop();
     }
 
     /// Whether the run is stopping. An actor that keeps itself busy by messages to itself, or several
     /// that keep each other busy, must then cease, or the run does not end.
     pub fn is_stopping(&self) -> bool {
-        self.scheduler.is_stopping()
-    }
-
-    pub(crate) fn new(scheduler: &'a mut Scheduler, cell: &'a Cell<M>) -> Self {
-        Self {
-            scheduler,
-            cell,
-            handled: 0,
-            discarded: 0,
-            replacement: None,
-        }
-    }
-
-    /// Messages handled, messages discarded, and what replaces the behaviour.
-    pub(crate) fn into_parts(self) -> (u64, u64, Option<Box<dyn Behaviour<M>>>) {
-        (self.handled, self.discarded, self.replacement)
+        self.scheduler.shared.is_stopping()
     }
 
     pub(crate) fn next_message(&mut self) -> Option<M> {
         // SAFETY: a context exists only while its scheduler runs the actor.
-        let message = unsafe { self.cell.pop(self.scheduler.pool()) };
+        let message = unsafe { self.cell.pop(&mut self.scheduler.pool) };
         self.handled += u64::from(message.is_some());
         message
-    }
-
-    pub(crate) fn is_replaced(&self) -> bool {
-        self.replacement.is_some()
-    }
-
-    pub(crate) fn count_discarded(&mut self) {
-        self.handled -= 1;
-        self.discarded += 1;
     }
 }

@@ -112,9 +112,21 @@ impl<M: Send + 'static> Cell<M> {
         // reference into the body exists while user code runs.
         let behaviour = unsafe { (*body).behaviour.take() };
         let mut behaviour = behaviour.expect("an actor runs once at a time");
-        let mut context = Context::new(scheduler, self);
+        let mut context = Context {
+            scheduler,
+            cell: self,
+            handled: 0,
+            discarded: 0,
+            replacement: None,
+        };
         let outcome = catch_unwind(AssertUnwindSafe(|| part(&mut *behaviour, &mut context)));
-        let (handled, discarded, replacement) = context.into_parts();
+        let Context {
+            scheduler,
+            handled,
+            discarded,
+            replacement,
+            ..
+        } = context;
         let cause = match outcome {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(Cause::Error(error)),
@@ -123,7 +135,7 @@ impl<M: Send + 'static> Cell<M> {
         let next = match cause {
             None => replacement.unwrap_or(behaviour),
             Some(cause) => {
-                scheduler.fail(&self.name, cause);
+                scheduler.shared.fail(&self.name, cause);
                 drop_quietly((behaviour, replacement));
                 Box::new(Failed)
             }
@@ -134,8 +146,8 @@ impl<M: Send + 'static> Cell<M> {
             (*body).messages += handled;
             (*body).discarded += discarded;
             (*body).run += handled;
-            scheduler.count(handled);
         }
+        scheduler.report.messages += handled;
     }
 }
 
@@ -193,7 +205,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 
 /// A pointer to a cell of any message type, as run queues hold it. Valid as long as the system runs,
 /// since its registry holds every cell.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellPtr(NonNull<Header>);
 
 // SAFETY: a cell is `Sync`, and the registry keeps it.
@@ -237,7 +249,7 @@ unsafe fn activate<M: Send + 'static>(this: CellPtr, scheduler: &mut Scheduler) 
     let cell = unsafe { this.0.cast::<Cell<M>>().as_ref() };
     let body = cell.body.0.get();
     let limit = scheduler.limit();
-    scheduler.set_current(cell.header.id);
+    scheduler.current = cell.header.id;
     // SAFETY: the caller runs the actor, until `go_idle` says otherwise.
     unsafe {
         cell.enter(scheduler, |behaviour, context| {
@@ -286,7 +298,7 @@ impl<A: Actor> Behaviour<A::Message> for A {
                 break;
             };
             self.on_message(message, context)?;
-            if context.is_replaced() {
+            if context.replacement.is_some() {
                 break;
             }
         }
@@ -307,7 +319,8 @@ impl<M: Send + 'static> Behaviour<M> for Failed {
             let Some(message) = context.next_message() else {
                 break;
             };
-            context.count_discarded();
+            context.handled -= 1;
+            context.discarded += 1;
             drop_quietly(message);
         }
         Ok(())

@@ -22,19 +22,19 @@ unsafe impl<T: Send> Send for Ring<T> {}
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 /// The end that writes. What it pushed is seen after [`Producer::publish`].
-pub(crate) struct Producer<T> {
-    ring: Arc<Ring<T>>,
-    next: usize,
-    published: usize,
-    read_seen: usize,
-}
+pub(crate) struct Producer<T>(End<T>);
 
 /// The end that reads. The slots it read are free again after [`Consumer::release`].
-pub(crate) struct Consumer<T> {
+pub(crate) struct Consumer<T>(End<T>);
+
+/// One end's own counters.
+struct End<T> {
     ring: Arc<Ring<T>>,
     next: usize,
-    released: usize,
-    written_seen: usize,
+    /// As much of `next` as the other end may know.
+    told: usize,
+    /// The other end's counter, as of the last look.
+    seen: usize,
 }
 
 /// A ring of `capacity` slots, a power of two. `T` is `Copy`, so that nothing is left to drop.
@@ -47,19 +47,13 @@ pub(crate) fn ring<T: Copy>(capacity: usize) -> (Producer<T>, Consumer<T>) {
             .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
             .collect(),
     });
-    let producer = Producer {
+    let end = || End {
         ring: Arc::clone(&ring),
         next: 0,
-        published: 0,
-        read_seen: 0,
+        told: 0,
+        seen: 0,
     };
-    let consumer = Consumer {
-        ring,
-        next: 0,
-        released: 0,
-        written_seen: 0,
-    };
-    (producer, consumer)
+    (Producer(end()), Consumer(end()))
 }
 
 impl<T> Ring<T> {
@@ -76,34 +70,34 @@ impl<T> Ring<T> {
 
 impl<T: Copy> Producer<T> {
     pub(crate) fn ring(&self) -> &Arc<Ring<T>> {
-        &self.ring
+        &self.0.ring
     }
 
     /// Writes `value`, or returns it if the ring is full.
     pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
-        let capacity = self.ring.slots.len();
-        if self.next.wrapping_sub(self.read_seen) == capacity {
+        let capacity = self.0.ring.slots.len();
+        if self.0.next.wrapping_sub(self.0.seen) == capacity {
             // Acquire: pairs with `release`; the consumer has done with the slots we write again.
-            self.read_seen = self.ring.read.load(Ordering::Acquire);
-            if self.next.wrapping_sub(self.read_seen) == capacity {
+            self.0.seen = self.0.ring.read.load(Ordering::Acquire);
+            if self.0.next.wrapping_sub(self.0.seen) == capacity {
                 return Err(value);
             }
         }
-        self.ring.slot(self.next).with_mut(|slot| {
+        self.0.ring.slot(self.0.next).with_mut(|slot| {
             // SAFETY: the slot is not published, or was read and released: nobody else's.
             unsafe { (*slot).write(value) };
         });
-        self.next = self.next.wrapping_add(1);
+        self.0.next = self.0.next.wrapping_add(1);
         Ok(())
     }
 
     /// Lets the consumer see what was pushed. True if there was anything.
     pub(crate) fn publish(&mut self) -> bool {
-        let any = self.next != self.published;
+        let any = self.0.next != self.0.told;
         if any {
             // Release: pairs with the Acquire in `pop`.
-            self.ring.written.store(self.next, Ordering::Release);
-            self.published = self.next;
+            self.0.ring.written.store(self.0.next, Ordering::Release);
+            self.0.told = self.0.next;
         }
         any
     }
@@ -112,32 +106,32 @@ impl<T: Copy> Producer<T> {
 impl<T: Copy> Consumer<T> {
     /// The oldest value that was published.
     pub(crate) fn pop(&mut self) -> Option<T> {
-        if self.next == self.written_seen {
+        if self.0.next == self.0.seen {
             // Acquire: pairs with `publish`.
-            self.written_seen = self.ring.written.load(Ordering::Acquire);
-            if self.next == self.written_seen {
+            self.0.seen = self.0.ring.written.load(Ordering::Acquire);
+            if self.0.next == self.0.seen {
                 return None;
             }
         }
-        let value = self.ring.slot(self.next).with(|slot| {
+        let value = self.0.ring.slot(self.0.next).with(|slot| {
             // SAFETY: published, and not yet released.
             unsafe { (*slot).assume_init() }
         });
-        self.next = self.next.wrapping_add(1);
+        self.0.next = self.0.next.wrapping_add(1);
         Some(value)
     }
 
     /// Whether nothing is left to read, published as it is.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ring.is_empty()
+        self.0.ring.is_empty()
     }
 
     /// Gives the slots that were read back to the producer.
     pub(crate) fn release(&mut self) {
-        if self.next != self.released {
+        if self.0.next != self.0.told {
             // Release: pairs with the Acquire in `push`.
-            self.ring.read.store(self.next, Ordering::Release);
-            self.released = self.next;
+            self.0.ring.read.store(self.0.next, Ordering::Release);
+            self.0.told = self.0.next;
         }
     }
 }

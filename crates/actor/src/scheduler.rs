@@ -4,6 +4,7 @@
 //!  pass:  inbox, rings, timers ─► run queue ─► at most 32 activations ─► publish rings ─► again, or wait
 //! ```
 
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::SeqCst, fence};
@@ -15,7 +16,7 @@ use crossbeam_deque::{Steal, Worker};
 use crate::actor::{Actor, Address};
 use crate::cell::{Cell, CellPtr};
 use crate::pool::Pool;
-use crate::report::{Cause, SchedulerReport};
+use crate::report::SchedulerReport;
 use crate::ring::{Consumer, Producer};
 use crate::shared::Shared;
 use crate::sim::{Envelope, Step, World};
@@ -30,21 +31,21 @@ pub(crate) const RING_SLOTS: usize = 1_024;
 const SPIN_ROUNDS: usize = 32;
 const SPIN_PAUSES: usize = 32;
 /// Longest sleep. No wake-up is lost; this bounds what a defect or a stalled machine can cost.
-const SLEEP_MAX: Duration = Duration::from_millis(100);
+const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// The sender's id of messages from outside.
 const OUTSIDE: u32 = u32::MAX;
 
 pub(crate) struct Scheduler {
     index: usize,
-    shared: Arc<Shared>,
-    pool: Pool,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) pool: Pool,
     queue: Queue,
     timers: BinaryHeap<Timer>,
     timer_count: u64,
     /// The actor that runs.
-    current: u32,
-    report: SchedulerReport,
-    traffic: Option<HashMap<(u32, u32), u64>>,
+    pub(crate) current: u32,
+    pub(crate) report: SchedulerReport,
+    pub(crate) traffic: Option<HashMap<(u32, u32), u64>>,
     received: Vec<Envelope>,
     started: Instant,
 }
@@ -74,11 +75,18 @@ pub(crate) struct Outgoing {
     waiting: VecDeque<Envelope>,
 }
 
+/// The least of them is the greatest in a heap, so that it comes first: the earliest, and among those the one
+/// that was set first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
-    deadline: Duration,
-    /// Among equal deadlines, the first that was set comes first.
-    count: u64,
+    order: Reverse<(Duration, u64)>,
     envelope: Envelope,
+}
+
+impl Timer {
+    fn deadline(&self) -> Duration {
+        self.order.0.0
+    }
 }
 
 impl Outgoing {
@@ -127,13 +135,12 @@ impl Scheduler {
         message: M,
     ) {
         assert!(to.header.system == self.shared.system, "another system's");
-        if self.is_stopping() {
+        if self.shared.is_stopping() {
             return;
         }
         self.timer_count += 1;
         self.timers.push(Timer {
-            deadline: self.now().saturating_add(delay),
-            count: self.timer_count,
+            order: Reverse((self.now().saturating_add(delay), self.timer_count)),
             envelope: Envelope {
                 to: CellPtr::new(to),
                 node: self.pool.fill(message),
@@ -146,39 +153,11 @@ impl Scheduler {
         self.shared.add(|_| home, name, actor, &mut self.pool)
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the runtime is where actors' time comes from"
-    )]
     pub(crate) fn now(&self) -> Duration {
         match &self.queue {
             Queue::Simulated(world) => world.now(),
-            _ => Instant::now().saturating_duration_since(self.started),
+            _ => self.started.elapsed(),
         }
-    }
-
-    pub(crate) fn stop(&self) {
-        self.shared.stop();
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.shared.is_stopping()
-    }
-
-    pub(crate) fn pool(&mut self) -> &mut Pool {
-        &mut self.pool
-    }
-
-    pub(crate) fn fail(&self, actor: &str, cause: Cause) {
-        self.shared.fail(actor, cause);
-    }
-
-    pub(crate) fn count(&mut self, handled: u64) {
-        self.report.messages += handled;
-    }
-
-    pub(crate) fn set_current(&mut self, id: u32) {
-        self.current = id;
     }
 
     /// Most messages of the activation that begins.
@@ -197,10 +176,6 @@ impl Scheduler {
 
 // The loop.
 impl Scheduler {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the runtime is where actors' time comes from"
-    )]
     pub(crate) fn new(
         index: usize,
         shared: Arc<Shared>,
@@ -218,12 +193,8 @@ impl Scheduler {
             report: SchedulerReport::default(),
             traffic: count_traffic.then(HashMap::new),
             received: Vec::new(),
-            started: Instant::now(),
+            started: instant(),
         }
-    }
-
-    pub(crate) fn into_parts(self) -> (SchedulerReport, HashMap<(u32, u32), u64>) {
-        (self.report, self.traffic.unwrap_or_default())
     }
 
     /// Runs actors until the run ends.
@@ -341,13 +312,13 @@ impl Scheduler {
 
     #[cold]
     fn fire_timers(&mut self) {
-        if self.is_stopping() {
+        if self.shared.is_stopping() {
             return self.discard_timers();
         }
         let now = self.now();
         self.current = OUTSIDE;
         while let Some(timer) = self.timers.peek()
-            && timer.deadline <= now
+            && timer.deadline() <= now
         {
             let envelope = timer.envelope;
             self.timers.pop();
@@ -450,10 +421,9 @@ impl Scheduler {
             if ends {
                 self.shared.end();
             }
-            let until_timer = self
-                .timers
-                .peek()
-                .map_or(SLEEP_MAX, |timer| timer.deadline.saturating_sub(self.now()));
+            let until_timer = self.timers.peek().map_or(SLEEP_MAX, |timer| {
+                timer.deadline().saturating_sub(self.now())
+            });
             if !self.sees_work() && !until_timer.is_zero() {
                 self.report.parks += 1;
                 thread::park_timeout(until_timer.min(SLEEP_MAX));
@@ -501,9 +471,9 @@ impl Scheduler {
                     self.report.queue_max = self.report.queue_max.max(world.ready_len());
                 }
                 Step::Idle => match self.timers.peek() {
-                    Some(timer) => world.advance_to(timer.deadline),
+                    Some(timer) => world.advance_to(timer.deadline()),
                     // After the inbox has closed, one more look shows all that it will ever hold.
-                    None if !self.is_stopping() => self.stop(),
+                    None if !self.shared.is_stopping() => self.shared.stop(),
                     None if self.shared.inbox_is_empty(0) => break,
                     None => {}
                 },
@@ -511,6 +481,15 @@ impl Scheduler {
         }
         self.shared.end();
     }
+}
+
+/// The clock, which actors' time comes from.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "engines are given what this says"
+)]
+pub(crate) fn instant() -> Instant {
+    Instant::now()
 }
 
 /// Takes half of what another scheduler has waiting, or what is for all of them.
@@ -525,25 +504,4 @@ fn steal(shared: &Shared, ready: &Worker<CellPtr>, victims: &[usize]) -> Option<
         }
     }
     None
-}
-
-impl PartialEq for Timer {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Timer {}
-
-impl PartialOrd for Timer {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Timer {
-    /// The earliest is the greatest, since a `BinaryHeap` gives the greatest first.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.deadline, other.count).cmp(&(self.deadline, self.count))
-    }
 }

@@ -13,8 +13,8 @@ use crate::mailbox::Node;
 /// A step takes less than this of virtual time: about what an activation takes on a real core.
 const STEP_NS_MAX: u64 = 1_000;
 
-/// A message under way.
-#[derive(Clone, Copy)]
+/// A message under way. Ordered only for the sake of the timers that hold one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Envelope {
     pub(crate) to: CellPtr,
     pub(crate) node: *mut Node,

@@ -16,7 +16,7 @@ use crate::cell::{AnyCell, CellPtr};
 use crate::pool::Pool;
 use crate::report::{Cause, Report, RunError, Traffic};
 use crate::ring::ring;
-use crate::scheduler::{Outgoing, Queue, RING_SLOTS, Scheduler};
+use crate::scheduler::{Outgoing, Queue, RING_SLOTS, Scheduler, instant};
 use crate::shared::Shared;
 use crate::sim::{Envelope, World};
 use crate::topology::{Cpu, Topology, bind};
@@ -158,7 +158,6 @@ pub struct System {
     schedulers: Vec<Scheduler>,
     /// For each scheduler, the CPUs it is bound to; none: wherever.
     cpus: Vec<Vec<usize>>,
-    count_traffic: bool,
 }
 
 impl System {
@@ -167,11 +166,15 @@ impl System {
         if config.messages_per_activation_max == 0 {
             return Err(ConfigError::NoMessages);
         }
-        let places = places(&config.schedule)?;
-        let count = places.len();
+        let count = match &config.schedule {
+            Schedule::Pinned { cpus } => cpus.len(),
+            Schedule::Stealing { schedulers, .. } => *schedulers,
+            Schedule::Simulated { .. } => 1,
+        };
         if !(1..=SCHEDULERS_MAX).contains(&count) {
             return Err(ConfigError::Schedulers(count));
         }
+        let places = places(&config.schedule)?;
         let pinned = matches!(config.schedule, Schedule::Pinned { .. });
         let misplaced = config.placement.iter().find(|&(_, &home)| home >= count);
         if let Some((actor, &scheduler)) = misplaced.filter(|_| pinned) {
@@ -214,14 +217,13 @@ impl System {
             schedulers: schedulers.collect(),
             shared,
             cpus: places.into_iter().map(|place| place.cpus).collect(),
-            count_traffic: config.count_traffic,
         })
     }
 
     /// Creates an actor. Its home is where the placement puts its name, else actors take turns.
     pub fn spawn<A: Actor>(&mut self, name: impl Into<String>, actor: A) -> Address<A::Message> {
         let count = self.schedulers.len();
-        let pool = self.schedulers[0].pool();
+        let pool = &mut self.schedulers[0].pool;
         self.shared.add(|id| id % count, name.into(), actor, pool)
     }
 
@@ -234,11 +236,7 @@ impl System {
     /// Runs until no message, timer or handle is left, or the run is stopped; then lets every actor
     /// stop. Starts a thread for each scheduler; a simulated run happens on the calling thread.
     pub fn run(mut self) -> Result<Report, RunError> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the runtime is where actors' time comes from"
-        )]
-        let started = Instant::now();
+        let started = instant();
         let schedulers = std::mem::take(&mut self.schedulers);
         let mut schedulers = self.run_schedulers(schedulers, started);
         self.shared.stop();
@@ -263,18 +261,15 @@ impl System {
         };
         // SAFETY: the schedulers have ended.
         report.actors = self.actors().map(|cell| unsafe { cell.report() }).collect();
-        self.clear(schedulers[0].pool());
+        self.clear(&mut schedulers[0].pool);
         let mut traffic = HashMap::new();
         for scheduler in schedulers {
-            let (statistics, sent) = scheduler.into_parts();
-            report.schedulers.push(statistics);
-            for (pair, messages) in sent {
+            report.schedulers.push(scheduler.report);
+            for (pair, messages) in scheduler.traffic.into_iter().flatten() {
                 *traffic.entry(pair).or_insert(0) += messages;
             }
         }
-        if self.count_traffic {
-            report.traffic = ordered(&traffic, report.actors.len());
-        }
+        report.traffic = ordered(&traffic, report.actors.len());
         match self.shared.take_failure() {
             None => Ok(report),
             Some((actor, cause)) => Err(RunError {
@@ -285,9 +280,8 @@ impl System {
         }
     }
 
-    fn run_schedulers(&self, schedulers: Vec<Scheduler>, started: Instant) -> Vec<Scheduler> {
+    fn run_schedulers(&self, mut schedulers: Vec<Scheduler>, started: Instant) -> Vec<Scheduler> {
         if self.shared.stealers.is_empty() && self.cpus[0].is_empty() {
-            let mut schedulers = schedulers;
             schedulers[0].run(started);
             return schedulers;
         }
@@ -300,7 +294,7 @@ impl System {
                         && let Err(error) = bind(&cpus)
                     {
                         let cause = Cause::Error(Box::new(error));
-                        scheduler.fail(&format!("scheduler {index}"), cause);
+                        scheduler.shared.fail(&format!("scheduler {index}"), cause);
                     }
                     scheduler.run(started);
                     scheduler
@@ -346,7 +340,7 @@ impl Drop for System {
         self.shared.stop();
         // A system that ran has given its schedulers away, and was cleared.
         if let Some(mut scheduler) = self.schedulers.pop() {
-            self.clear(scheduler.pool());
+            self.clear(&mut scheduler.pool);
         }
     }
 }
@@ -472,8 +466,6 @@ fn places(schedule: &Schedule) -> Result<Vec<Place>, ConfigError> {
         &Schedule::Stealing { schedulers, pin } => {
             if pin == Pin::Core {
                 enough(schedulers, &topology)?;
-            } else if schedulers > SCHEDULERS_MAX {
-                return Err(ConfigError::Schedulers(schedulers));
             }
             let packages = topology.packages();
             let places = (0..schedulers).map(|index| match pin {
@@ -493,15 +485,9 @@ fn places(schedule: &Schedule) -> Result<Vec<Place>, ConfigError> {
 }
 
 fn enough(schedulers: usize, topology: &Topology) -> Result<(), ConfigError> {
-    let cpus = topology.cpus.len();
-    if schedulers == 0 {
-        return Err(ConfigError::Schedulers(0));
-    }
-    if schedulers > cpus {
-        return Err(ConfigError::TooFewCpus {
-            asked: schedulers,
-            cpus,
-        });
+    let (asked, cpus) = (schedulers, topology.cpus.len());
+    if asked > cpus {
+        return Err(ConfigError::TooFewCpus { asked, cpus });
     }
     Ok(())
 }
