@@ -81,12 +81,8 @@ impl<M: Send + 'static> Context<'_, M> {
 
     /// This actor's own address.
     pub fn address(&self) -> Address<M> {
-        let cell: *const Cell<M> = self.cell;
-        // SAFETY: each cell is made in an `Arc`, and the registry holds it while the system runs.
-        let cell = unsafe {
-            Arc::increment_strong_count(cell);
-            Arc::from_raw(cell)
-        };
+        let cell = self.cell.this.upgrade();
+        let cell = cell.expect("the registry holds an actor that runs");
         Address { cell }
     }
 

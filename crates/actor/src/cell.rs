@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::actor::{Actor, Context, Outcome};
 use crate::mailbox::{Mailbox, Node};
@@ -31,6 +31,7 @@ pub(crate) struct Cell<M> {
     pub(crate) header: Header,
     body: Line<UnsafeCell<Body<M>>>,
     name: Box<str>,
+    pub(crate) this: Weak<Self>,
 }
 
 #[repr(align(64))]
@@ -62,7 +63,8 @@ impl<M: Send + 'static> Cell<M> {
         behaviour: Box<dyn Behaviour<M>>,
         pool: &mut Pool,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             header: Header {
                 mailbox: Mailbox::new(pool.stub::<M>()),
                 system,

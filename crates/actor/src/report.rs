@@ -10,8 +10,10 @@ use std::time::Duration;
 pub struct Report {
     /// From the start of the schedulers until all actors had stopped.
     pub wall: Duration,
-    /// One for each scheduler. The first one also counts the messages of [`crate::Actor::on_stop`].
+    /// One for each scheduler.
     pub schedulers: Vec<SchedulerReport>,
+    /// Messages that were sent by [`crate::Actor::on_stop`], and handled by no scheduler's thread.
+    pub stop_messages: u64,
     /// In the order of creation.
     pub actors: Vec<ActorReport>,
     /// Who sent how many messages to whom, if [`crate::Config::count_traffic`] asked for it. Ordered.

@@ -216,12 +216,6 @@ impl Scheduler {
         self.report.total = self.now() - began;
     }
 
-    /// Becomes the one thread that lets actors stop.
-    pub(crate) fn be_alone(&mut self) {
-        self.queue = Queue::Alone(VecDeque::new());
-        self.discard_timers();
-    }
-
     /// Runs actors until no message is left. For a scheduler that is alone.
     pub(crate) fn drain(&mut self) {
         while let Some(cell) = self.next_ready() {

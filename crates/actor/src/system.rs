@@ -238,11 +238,11 @@ impl System {
     pub fn run(mut self) -> Result<Report, RunError> {
         let started = instant();
         let schedulers = std::mem::take(&mut self.schedulers);
-        let mut schedulers = self.run_schedulers(schedulers, started);
+        let schedulers = self.run_schedulers(schedulers, started);
         self.shared.stop();
         // From here on this is the only thread that runs actors.
-        let alone = &mut schedulers[0];
-        alone.be_alone();
+        let queue = Queue::Alone(Default::default());
+        let mut alone = Scheduler::new(0, Arc::clone(&self.shared), queue, false);
         let (mut known, mut to_stop) = (0, Vec::new());
         loop {
             // Those that stopping actors create, too.
@@ -251,7 +251,7 @@ impl System {
             to_stop.extend(created);
             let Some(cell) = to_stop.pop() else { break };
             // SAFETY: the schedulers have ended; the one we use is alone.
-            unsafe { cell.stop(alone) };
+            unsafe { cell.stop(&mut alone) };
             alone.drain();
         }
         let mut report = Report {
@@ -261,7 +261,8 @@ impl System {
         };
         // SAFETY: the schedulers have ended.
         report.actors = self.actors().map(|cell| unsafe { cell.report() }).collect();
-        self.clear(&mut schedulers[0].pool);
+        self.clear(&mut alone.pool);
+        report.stop_messages = alone.report.messages;
         let mut traffic = HashMap::new();
         for scheduler in schedulers {
             report.schedulers.push(scheduler.report);
@@ -301,10 +302,14 @@ impl System {
                 };
                 let name = format!("actors-{index}");
                 let thread = thread::Builder::new().name(name).spawn(body);
-                thread.expect("a thread for each scheduler can be started")
+                thread.map_err(|error| {
+                    let cause = Cause::Error(Box::new(error));
+                    self.shared.fail(&format!("scheduler {index}"), cause);
+                    self.shared.end();
+                })
             })
             .collect();
-        let ended = threads.into_iter().map(|thread| {
+        let ended = threads.into_iter().flatten().map(|thread| {
             // Handlers' panics are caught, so this one is the runtime's own.
             thread
                 .join()

@@ -315,8 +315,9 @@ fn a_pipeline_empties_itself_when_it_stops() {
         };
         system.spawn("second", stage("second"));
         system.spawn("first", stage("first"));
-        system.run().expect("no failure");
+        let report = system.run().expect("no failure");
         assert_eq!(*log.lock().unwrap(), ["first", "second", "end stopped"]);
+        assert_eq!(report.stop_messages, 2);
     }
 }
 
