@@ -71,6 +71,7 @@ mod pool;
 mod report;
 mod ring;
 mod scheduler;
+mod seats;
 mod shared;
 mod sim;
 mod sync;

@@ -200,7 +200,7 @@ impl Scheduler {
     /// Runs actors until the run ends.
     pub(crate) fn run(&mut self, started: Instant) {
         self.started = started;
-        self.shared.sit(self.index);
+        self.shared.seats.sit(self.index);
         let began = self.now();
         if matches!(self.queue, Queue::Simulated(_)) {
             self.simulate();
@@ -358,8 +358,8 @@ impl Scheduler {
                 };
                 // What waits here while this one runs could run elsewhere. Without a fence this may
                 // miss a scheduler that is just falling asleep; the next activation looks again.
-                if self.shared.any_idle() && !ready.is_empty() {
-                    self.shared.wake_one(self.index + 1);
+                if self.shared.seats.any_idle() && !ready.is_empty() {
+                    self.shared.seats.wake_one(self.index + 1);
                 }
                 Some(cell)
             }
@@ -386,7 +386,7 @@ impl Scheduler {
             let Some(way) = way else { continue };
             if way.publish() {
                 fence(SeqCst);
-                self.shared.wake(index);
+                self.shared.seats.wake(index);
             }
             all &= way.waiting.is_empty();
         }
@@ -397,15 +397,15 @@ impl Scheduler {
     /// is left to send. Ends the run if no scheduler has anything left to do.
     fn wait(&mut self, all_sent: bool) {
         let began = self.now();
-        self.shared.begin_spin();
+        self.shared.seats.begin_spin();
         let found = (0..SPIN_ROUNDS).any(|_| {
             (0..SPIN_PAUSES).for_each(|_| std::hint::spin_loop());
             self.sees_work()
         });
-        self.shared.end_spin();
+        self.shared.seats.end_spin();
         if found && self.is_shared() {
             // While we looked nobody was woken, and there may be more than we can take.
-            self.shared.wake_one(self.index + 1);
+            self.shared.seats.wake_one(self.index + 1);
         }
         if !found && !all_sent {
             // A ring is full, so its reader is awake, or waits for the CPU that we burn.
@@ -422,7 +422,7 @@ impl Scheduler {
                 self.report.parks += 1;
                 thread::park_timeout(until_timer.min(SLEEP_MAX));
             }
-            self.report.wakes += u64::from(self.shared.end_sleep(self.index));
+            self.report.wakes += u64::from(self.shared.seats.end_sleep(self.index));
         }
         self.report.idle += self.now() - began;
     }

@@ -1,26 +1,18 @@
-//! What the schedulers of a system share: inboxes for the outside, sleep and wake, stop and end.
-//!
-//! ## Why no wake-up is lost
-//!
-//! Who makes work visible to a sleeper does *write work; fence; look whether it sleeps*. Who goes to
-//! sleep does *say so; fence; look for work*. The fences are SeqCst, so at least one of the two sees
-//! the other. A scheduler that still spins says so too, and looks again after it said that it sleeps.
+//! What the schedulers of a system share: inboxes for the outside, stop and end.
 //!
 //! ## Why the end is the end
 //!
-//! `idle` counts the schedulers that sleep or are about to, and in its upper half how often one ceased
-//! to. Only who is not idle, a handle or a timer makes work. The last one to become idle looks for all
-//! three, in every inbox, queue and ring; if `idle` is still the same afterwards, nobody was awake in
-//! the meantime, so what it saw was all there is.
+//! Only a scheduler that is not idle, a handle or a timer makes work. The last scheduler to become idle
+//! looks for all of it, in every inbox, queue and ring; if none ceased to be idle meanwhile (see
+//! `seats`), what it saw was all there is.
 
 use std::collections::HashMap;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
     fence,
 };
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_deque::Stealer;
 use crossbeam_utils::CachePadded;
@@ -30,10 +22,8 @@ use crate::cell::{AnyCell, Cell, CellPtr};
 use crate::pool::{Depot, Pool};
 use crate::report::Cause;
 use crate::ring::Ring;
+use crate::seats::Seats;
 use crate::sim::Envelope;
-
-const IDLE_COUNT: u64 = 0xffff_ffff;
-const IDLE_EPOCH: u64 = 1 << 32;
 
 pub(crate) struct Shared {
     /// Told apart from every other system of this process.
@@ -44,14 +34,14 @@ pub(crate) struct Shared {
     pub(crate) depot: Arc<Depot>,
     /// One for each scheduler if actors have a home, else one.
     pub(crate) inboxes: Box<[CachePadded<Inbox>]>,
-    pub(crate) seats: Box<[CachePadded<Seat>]>,
+    pub(crate) seats: Seats,
+    /// Whether a scheduler holds timers, as of when it became idle.
+    timers: Box<[AtomicBool]>,
     /// The run queues of the stealing schedule.
     pub(crate) stealers: Box<[Stealer<CellPtr>]>,
     /// The rings of the pinned schedule.
     pub(crate) rings: Box<[Arc<Ring<Envelope>>]>,
     pub(crate) handles: AtomicUsize,
-    idle: CachePadded<AtomicU64>,
-    spinning: CachePadded<AtomicUsize>,
     stopping: AtomicBool,
     ended: AtomicBool,
     registry: Mutex<Vec<Arc<dyn AnyCell>>>,
@@ -72,15 +62,6 @@ pub(crate) struct Entry {
     pub(crate) envelopes: Vec<Envelope>,
 }
 
-/// What the others need to know of a scheduler.
-#[derive(Default)]
-pub(crate) struct Seat {
-    sleeping: AtomicBool,
-    thread: OnceLock<Thread>,
-    /// Whether it holds timers, as of when it became idle.
-    timers: AtomicBool,
-}
-
 impl Shared {
     pub(crate) fn new(
         limit: usize,
@@ -96,12 +77,11 @@ impl Shared {
             placement,
             depot: Arc::default(),
             inboxes: (0..inboxes).map(|_| CachePadded::default()).collect(),
-            seats: (0..seats).map(|_| CachePadded::default()).collect(),
+            seats: Seats::new(seats),
+            timers: (0..seats).map(|_| AtomicBool::new(false)).collect(),
             stealers,
             rings,
             handles: AtomicUsize::new(0),
-            idle: CachePadded::default(),
-            spinning: CachePadded::default(),
             stopping: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             registry: Mutex::default(),
@@ -138,7 +118,7 @@ impl Shared {
         }
         // After the inboxes: who sees it knows that no more comes from outside.
         self.stopping.store(true, SeqCst);
-        self.wake_all();
+        self.seats.wake_all();
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -161,7 +141,7 @@ impl Shared {
 
     pub(crate) fn end(&self) {
         self.ended.store(true, SeqCst);
-        self.wake_all();
+        self.seats.wake_all();
     }
 
     /// Runs `put` on inbox `index`, unless it is closed, and wakes a scheduler. `put` says whether there
@@ -185,9 +165,9 @@ impl Shared {
         }
         fence(SeqCst);
         if self.inboxes.len() > 1 {
-            self.wake(index);
+            self.seats.wake(index);
         } else {
-            self.wake_one(0);
+            self.seats.wake_one(0);
         }
         Ok(())
     }
@@ -208,77 +188,17 @@ impl Shared {
         self.inboxes[index].len.load(SeqCst) == 0
     }
 
-    /// The calling thread is the one of scheduler `index`.
-    pub(crate) fn sit(&self, index: usize) {
-        // A seat is taken once.
-        let _ = self.seats[index].thread.set(std::thread::current());
-    }
-
-    /// Says that scheduler `index` looks for work.
-    pub(crate) fn begin_spin(&self) {
-        self.spinning.fetch_add(1, SeqCst);
-    }
-
-    pub(crate) fn end_spin(&self) {
-        self.spinning.fetch_sub(1, SeqCst);
-    }
-
     /// Says that scheduler `index` sleeps. It has to look for work once more before it does. True if the
     /// run ends with this: all are idle and nothing is left to do.
     pub(crate) fn begin_sleep(&self, index: usize, timers: bool) -> bool {
-        let seat = &self.seats[index];
-        seat.timers.store(timers, SeqCst);
-        seat.sleeping.store(true, SeqCst);
-        let idle = self.idle.fetch_add(1, SeqCst) + 1;
-        fence(SeqCst);
-        let last = idle & IDLE_COUNT == self.seats.len() as u64;
-        last && self.is_quiescent() && self.idle.load(SeqCst) == idle
-    }
-
-    /// Says that scheduler `index` does not sleep. True if somebody woke it.
-    pub(crate) fn end_sleep(&self, index: usize) -> bool {
-        self.idle.fetch_add(IDLE_EPOCH - 1, SeqCst);
-        !self.seats[index].sleeping.swap(false, SeqCst)
-    }
-
-    /// Wakes scheduler `index` if it sleeps. The work it is woken for was written before a SeqCst fence.
-    pub(crate) fn wake(&self, index: usize) -> bool {
-        let seat = &self.seats[index];
-        let asleep = seat.sleeping.load(Relaxed) && seat.sleeping.swap(false, SeqCst);
-        if asleep && let Some(thread) = seat.thread.get() {
-            thread.unpark();
-        }
-        asleep
-    }
-
-    /// Wakes one scheduler, the first that sleeps after `index`, unless one is looking for work.
-    pub(crate) fn wake_one(&self, index: usize) {
-        if self.spinning.load(Relaxed) > 0 {
-            return;
-        }
-        let count = self.seats.len();
-        for next in 0..count {
-            if self.wake((index + next) % count) {
-                return;
-            }
-        }
-    }
-
-    /// Whether a scheduler sleeps: a hint, cheap enough for every activation.
-    pub(crate) fn any_idle(&self) -> bool {
-        self.idle.load(Relaxed) & IDLE_COUNT > 0 && self.spinning.load(Relaxed) == 0
-    }
-
-    fn wake_all(&self) {
-        fence(SeqCst);
-        for index in 0..self.seats.len() {
-            self.wake(index);
-        }
+        self.timers[index].store(timers, SeqCst);
+        let all = self.seats.begin_sleep(index);
+        all.is_some_and(|idle| self.is_quiescent() && self.seats.are_idle_since(idle))
     }
 
     fn is_quiescent(&self) -> bool {
         (self.handles.load(SeqCst) == 0 || self.stopping.load(SeqCst))
-            && self.seats.iter().all(|seat| !seat.timers.load(SeqCst))
+            && self.timers.iter().all(|timers| !timers.load(SeqCst))
             && (0..self.inboxes.len()).all(|index| self.inbox_is_empty(index))
             && self.stealers.iter().all(Stealer::is_empty)
             && self.rings.iter().all(|ring| ring.is_empty())

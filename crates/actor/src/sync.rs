@@ -1,12 +1,16 @@
-//! The atomics of the mailbox and the ring: those of `std`, or loom's under `--cfg loom`.
+//! What mailbox, ring and seats build on: those of `std`, or loom's under `--cfg loom`.
 
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicPtr, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
+    thread::{Thread, current},
 };
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+pub(crate) use std::{
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
+    thread::{Thread, current},
+};
 
 /// `std`'s cell behind loom's interface, which has to see each access begin and end.
 #[cfg(not(loom))]

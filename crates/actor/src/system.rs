@@ -433,7 +433,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.shared.handles.fetch_sub(1, SeqCst) == 1 {
             // Somebody has to see that this was the last reason to go on.
-            self.shared.wake(0);
+            self.shared.seats.wake(0);
         }
     }
 }
