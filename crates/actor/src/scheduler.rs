@@ -56,7 +56,7 @@ pub(crate) enum Queue {
     Pinned {
         ready: VecDeque<CellPtr>,
         /// To each other scheduler; nothing at the own index.
-        outgoing: Vec<Option<Outgoing>>,
+        outgoing: Vec<Option<Outgoing<Envelope>>>,
         incoming: Vec<Consumer<Envelope>>,
     },
     /// Whoever has nothing to do steals, in the order of `victims`.
@@ -70,9 +70,9 @@ pub(crate) enum Queue {
 }
 
 /// The way to another scheduler: a ring, and what did not fit in it yet.
-pub(crate) struct Outgoing {
-    ring: Producer<Envelope>,
-    waiting: VecDeque<Envelope>,
+pub(crate) struct Outgoing<T> {
+    ring: Producer<T>,
+    waiting: VecDeque<T>,
 }
 
 /// The least of them is the greatest in a heap, so that it comes first: the earliest, and among those the one
@@ -89,24 +89,24 @@ impl Timer {
     }
 }
 
-impl Outgoing {
-    pub(crate) fn new(ring: Producer<Envelope>) -> Self {
+impl<T: Copy> Outgoing<T> {
+    pub(crate) fn new(ring: Producer<T>) -> Self {
         Self {
             ring,
             waiting: VecDeque::new(),
         }
     }
 
-    fn push(&mut self, envelope: Envelope) {
-        if !self.waiting.is_empty() || self.ring.push(envelope).is_err() {
-            self.waiting.push_back(envelope);
+    fn push(&mut self, value: T) {
+        if !self.waiting.is_empty() || self.ring.push(value).is_err() {
+            self.waiting.push_back(value);
         }
     }
 
     /// True if the other scheduler has something new to see.
     fn publish(&mut self) -> bool {
-        while let Some(&envelope) = self.waiting.front()
-            && self.ring.push(envelope).is_ok()
+        while let Some(&value) = self.waiting.front()
+            && self.ring.push(value).is_ok()
         {
             self.waiting.pop_front();
         }
@@ -498,4 +498,25 @@ fn steal(shared: &Shared, ready: &Worker<CellPtr>, victims: &[usize]) -> Option<
         }
     }
     None
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::ring::ring;
+
+    #[test]
+    fn what_waits_for_a_full_ring_keeps_its_place() {
+        let (producer, mut consumer) = ring(2);
+        let mut outgoing = Outgoing::new(producer);
+        (1..=3).for_each(|value| outgoing.push(value));
+        assert!(outgoing.publish());
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(1), Some(2)));
+        consumer.release();
+        // There is room now, but 3 comes first.
+        outgoing.push(4);
+        assert!(outgoing.publish());
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(3), Some(4)));
+        assert!(outgoing.waiting.is_empty());
+    }
 }
