@@ -1,6 +1,7 @@
 //! An actor at rest: its mailbox and its behaviour, behind a pointer that schedulers pass around.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -66,7 +67,7 @@ impl<M: Send + 'static> Cell<M> {
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             header: Header {
-                mailbox: Mailbox::new(pool.stub::<M>()),
+                mailbox: Mailbox::new(pool.take::<M>()),
                 system,
                 home,
                 id,
@@ -139,7 +140,7 @@ impl<M: Send + 'static> Cell<M> {
             Some(cause) => {
                 scheduler.shared.fail(&self.name, cause);
                 drop_quietly((behaviour, replacement));
-                Box::new(Failed)
+                Box::new(Failed(PhantomData))
             }
         };
         // SAFETY: as above.
@@ -313,22 +314,15 @@ impl<A: Actor> Behaviour<A::Message> for A {
 }
 
 /// What is left of an actor that failed.
-struct Failed;
+struct Failed<M>(PhantomData<fn(M)>);
 
-impl<M: Send + 'static> Behaviour<M> for Failed {
-    fn handle(&mut self, context: &mut Context<'_, M>, limit: usize) -> Outcome {
-        for _ in 0..limit {
-            let Some(message) = context.next_message() else {
-                break;
-            };
-            context.handled -= 1;
-            context.discarded += 1;
-            drop_quietly(message);
-        }
-        Ok(())
-    }
+impl<M: Send + 'static> Actor for Failed<M> {
+    type Message = M;
 
-    fn stop(&mut self, _context: &mut Context<'_, M>) -> Outcome {
+    fn on_message(&mut self, message: M, context: &mut Context<'_, M>) -> Outcome {
+        context.handled -= 1;
+        context.discarded += 1;
+        drop_quietly(message);
         Ok(())
     }
 }

@@ -5,7 +5,6 @@
 //! magazines of [`MAGAZINE`] nodes of a size; full and empty ones are exchanged in the [`Depot`],
 //! whose lock is thus taken once for [`MAGAZINE`] messages that leave or enter a thread.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +59,7 @@ impl Magazine {
     };
 }
 
-/// What all threads of a system share. Its memory is freed with the last of them and of the actors.
+/// What all threads of a system share. Its memory is freed with the last of them; actors hold no node by then.
 #[derive(Default)]
 pub(crate) struct Depot {
     inner: Mutex<Inner>,
@@ -69,13 +68,15 @@ pub(crate) struct Depot {
 #[derive(Default)]
 struct Inner {
     magazines: [Vec<Magazine>; SIZES.len()],
-    chunks: Vec<(Chunk, Layout)>,
+    /// Memory of nodes. Never grows, so that it stays where it is.
+    chunks: Vec<Vec<MaybeUninit<Grain>>>,
 }
 
-struct Chunk(*mut u8);
-
-// SAFETY: only freed through, once, by the depot.
-unsafe impl Send for Chunk {}
+/// What the sizes of nodes are multiples of.
+#[repr(align(32))]
+struct Grain {
+    _bytes: [u8; ALIGN],
+}
 
 impl Depot {
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -90,22 +91,18 @@ impl Depot {
         if let Some(magazine) = inner.magazines[class].pop() {
             return magazine;
         }
-        let size = SIZES[class];
-        let layout = Layout::from_size_align(size * MAGAZINE, ALIGN).expect("a small power of two");
-        // SAFETY: the layout is not empty.
-        let chunk = unsafe { alloc(layout) };
-        if chunk.is_null() {
-            handle_alloc_error(layout);
-        }
-        inner.chunks.push((Chunk(chunk), layout));
+        let grains = SIZES[class] / size_of::<Grain>();
+        let mut chunk = Vec::with_capacity(grains * MAGAZINE);
+        let start: *mut MaybeUninit<Grain> = chunk.as_mut_ptr();
+        inner.chunks.push(chunk);
         let room = inner.chunks.len();
         // Each chunk's nodes may come back in one magazine more than was taken from each thread.
         inner.magazines[class].reserve(room + 8);
         let mut magazine = Magazine::EMPTY;
         for at in (0..MAGAZINE).rev() {
-            // SAFETY: within the chunk, aligned, and nobody else's.
+            // SAFETY: within the chunk's capacity, aligned, and nobody else's.
             unsafe {
-                let node = chunk.add(at * size).cast::<Node>();
+                let node = start.add(at * grains).cast::<Node>();
                 node.write(Node {
                     next: crate::sync::AtomicPtr::new(magazine.first),
                 });
@@ -129,15 +126,6 @@ impl Depot {
     }
 }
 
-impl Drop for Depot {
-    fn drop(&mut self) {
-        for (chunk, layout) in self.lock().chunks.drain(..) {
-            // SAFETY: allocated with this layout. Whoever can reach a node holds the depot.
-            unsafe { dealloc(chunk.0, layout) };
-        }
-    }
-}
-
 /// One thread's free nodes.
 pub(crate) struct Pool {
     depot: Arc<Depot>,
@@ -157,15 +145,10 @@ impl Pool {
 
     /// A node that holds `message`.
     pub(crate) fn fill<M>(&mut self, message: M) -> *mut Node {
-        let node = self.take(Slot::<M>::CLASS);
+        let node = self.take::<M>();
         // SAFETY: the node is ours, and its class was chosen to hold a `Slot<M>`.
         unsafe { (&raw mut (*node.cast::<Slot<M>>()).message).write(MaybeUninit::new(message)) };
         node
-    }
-
-    /// A node without a message, for the stub of a mailbox of `M`.
-    pub(crate) fn stub<M>(&mut self) -> *mut Node {
-        self.take(Slot::<M>::CLASS)
     }
 
     /// Moves the message out of a node that [`Self::fill`] made.
@@ -180,7 +163,7 @@ impl Pool {
     /// Takes an empty node back.
     ///
     /// # Safety
-    /// `node` came from [`Self::fill`] or [`Self::stub`] of the same `M` and the same depot, its
+    /// `node` came from [`Self::fill`] or [`Self::take`] of the same `M` and the same depot, its
     /// message has been moved out, and nobody refers to it.
     pub(crate) unsafe fn free<M>(&mut self, node: *mut Node) {
         let class = Slot::<M>::CLASS;
@@ -197,7 +180,9 @@ impl Pool {
         magazine.count += 1;
     }
 
-    fn take(&mut self, class: usize) -> *mut Node {
+    /// A node for an `M`, without a message.
+    pub(crate) fn take<M>(&mut self) -> *mut Node {
+        let class = Slot::<M>::CLASS;
         if self.current[class].count == 0 {
             let spare = std::mem::replace(&mut self.spare[class], Magazine::EMPTY);
             self.current[class] = if spare.count > 0 {

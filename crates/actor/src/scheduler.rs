@@ -65,8 +65,6 @@ pub(crate) enum Queue {
         victims: Vec<usize>,
     },
     Simulated(World),
-    /// After the schedulers have ended, while actors stop: one thread, whatever was before.
-    Alone(VecDeque<CellPtr>),
 }
 
 /// The way to another scheduler: a ring, and what did not fit in it yet.
@@ -79,14 +77,9 @@ pub(crate) struct Outgoing<T> {
 /// that was set first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
+    /// Its deadline, and how many were set before it.
     order: Reverse<(Duration, u64)>,
     envelope: Envelope,
-}
-
-impl Timer {
-    fn deadline(&self) -> Duration {
-        self.order.0.0
-    }
 }
 
 impl<T: Copy> Outgoing<T> {
@@ -235,13 +228,14 @@ impl Scheduler {
         let header = unsafe { to.header() };
         match &mut self.queue {
             Queue::Pinned { outgoing, .. } => {
-                if let Some(way) = &mut outgoing[header.home as usize] {
+                // Who is alone is everybody's home.
+                if let Some(Some(way)) = outgoing.get_mut(header.home as usize) {
                     self.report.remote_sends += 1;
                     return way.push(envelope);
                 }
             }
             Queue::Simulated(world) => return world.send(self.current, header.id, envelope),
-            Queue::Stealing { .. } | Queue::Alone(_) => {}
+            Queue::Stealing { .. } => {}
         }
         // SAFETY: the node is given away. Where mailboxes are not shared, this thread is the
         // receiver's home or the only one.
@@ -260,7 +254,7 @@ impl Scheduler {
     #[inline]
     fn make_ready(&mut self, cell: CellPtr) {
         match &mut self.queue {
-            Queue::Pinned { ready, .. } | Queue::Alone(ready) => ready.push_back(cell),
+            Queue::Pinned { ready, .. } => ready.push_back(cell),
             Queue::Stealing { ready, .. } => ready.push(cell),
             Queue::Simulated(world) => world.make_ready(cell),
         }
@@ -312,7 +306,7 @@ impl Scheduler {
         let now = self.now();
         self.current = OUTSIDE;
         while let Some(timer) = self.timers.peek()
-            && timer.deadline() <= now
+            && timer.order.0.0 <= now
         {
             let envelope = timer.envelope;
             self.timers.pop();
@@ -332,7 +326,7 @@ impl Scheduler {
     /// True if an actor ran.
     fn run_pass(&mut self) -> bool {
         let waiting = match &self.queue {
-            Queue::Pinned { ready, .. } | Queue::Alone(ready) => ready.len(),
+            Queue::Pinned { ready, .. } => ready.len(),
             Queue::Stealing { ready, .. } => ready.len(),
             Queue::Simulated(world) => world.ready_len(),
         };
@@ -349,7 +343,7 @@ impl Scheduler {
     #[inline]
     fn next_ready(&mut self) -> Option<CellPtr> {
         match &mut self.queue {
-            Queue::Pinned { ready, .. } | Queue::Alone(ready) => ready.pop_front(),
+            Queue::Pinned { ready, .. } => ready.pop_front(),
             Queue::Stealing { ready, victims } => {
                 let Some(cell) = ready.pop() else {
                     let stolen = steal(&self.shared, ready, victims);
@@ -416,7 +410,7 @@ impl Scheduler {
                 self.shared.end();
             }
             let until_timer = self.timers.peek().map_or(SLEEP_MAX, |timer| {
-                timer.deadline().saturating_sub(self.now())
+                timer.order.0.0.saturating_sub(self.now())
             });
             if !self.sees_work() && !until_timer.is_zero() {
                 self.report.parks += 1;
@@ -441,7 +435,7 @@ impl Scheduler {
             Queue::Pinned { incoming, .. } => {
                 !shared.inbox_is_empty(self.index) || incoming.iter().any(|ring| !ring.is_empty())
             }
-            Queue::Simulated(_) | Queue::Alone(_) => false,
+            Queue::Simulated(_) => false,
         }
     }
 
@@ -465,7 +459,7 @@ impl Scheduler {
                     self.report.queue_max = self.report.queue_max.max(world.ready_len());
                 }
                 Step::Idle => match self.timers.peek() {
-                    Some(timer) => world.advance_to(timer.deadline()),
+                    Some(timer) => world.advance_to(timer.order.0.0),
                     // After the inbox has closed, one more look shows all that it will ever hold.
                     None if !self.shared.is_stopping() => self.shared.stop(),
                     None if self.shared.inbox_is_empty(0) => break,

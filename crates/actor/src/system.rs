@@ -1,6 +1,6 @@
 //! A system of actors from its configuration to its report.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::ptr;
@@ -73,7 +73,7 @@ pub enum Pin {
     /// Wherever the kernel puts it.
     #[default]
     Anywhere,
-    /// On the CPUs of one package; schedulers take turns. Steals within the package's nodes first.
+    /// On the CPUs of one package: the nth scheduler on that of the nth CPU. Steals within the package's nodes first.
     Package,
     /// On one CPU of its own. Steals within its NUMA node first.
     Core,
@@ -237,11 +237,10 @@ impl System {
     /// stop. Starts a thread for each scheduler; a simulated run happens on the calling thread.
     pub fn run(mut self) -> Result<Report, RunError> {
         let started = instant();
-        let schedulers = std::mem::take(&mut self.schedulers);
-        let schedulers = self.run_schedulers(schedulers, started);
+        let schedulers = self.run_schedulers(started);
         self.shared.stop();
         // From here on this is the only thread that runs actors.
-        let queue = Queue::Alone(Default::default());
+        let queue = pinned_queues(1).0.remove(0);
         let mut alone = Scheduler::new(0, Arc::clone(&self.shared), queue, false);
         let (mut known, mut to_stop) = (0, Vec::new());
         loop {
@@ -263,14 +262,17 @@ impl System {
         report.actors = self.actors().map(|cell| unsafe { cell.report() }).collect();
         self.clear(&mut alone.pool);
         report.stop_messages = alone.report.messages;
-        let mut traffic = HashMap::new();
+        let mut traffic = BTreeMap::new();
         for scheduler in schedulers {
             report.schedulers.push(scheduler.report);
-            for (pair, messages) in scheduler.traffic.into_iter().flatten() {
-                *traffic.entry(pair).or_insert(0) += messages;
+            for ((from, to), messages) in scheduler.traffic.into_iter().flatten() {
+                let pair = (from as usize, to as usize);
+                *traffic.entry(pair).or_default() += messages;
             }
         }
-        report.traffic = ordered(&traffic, report.actors.len());
+        let pairs = traffic.into_iter();
+        let pairs = pairs.map(|((from, to), messages)| Traffic { from, to, messages });
+        report.traffic = pairs.collect();
         match self.shared.take_failure() {
             None => Ok(report),
             Some((actor, cause)) => Err(RunError {
@@ -281,7 +283,8 @@ impl System {
         }
     }
 
-    fn run_schedulers(&self, mut schedulers: Vec<Scheduler>, started: Instant) -> Vec<Scheduler> {
+    fn run_schedulers(&mut self, started: Instant) -> Vec<Scheduler> {
+        let mut schedulers = std::mem::take(&mut self.schedulers);
         if self.shared.stealers.is_empty() && self.cpus[0].is_empty() {
             schedulers[0].run(started);
             return schedulers;
@@ -300,9 +303,8 @@ impl System {
                     scheduler.run(started);
                     scheduler
                 };
-                let name = format!("actors-{index}");
-                let thread = thread::Builder::new().name(name).spawn(body);
-                thread.map_err(|error| {
+                let thread = thread::Builder::new().name(format!("actors-{index}"));
+                thread.spawn(body).map_err(|error| {
                     let cause = Cause::Error(Box::new(error));
                     self.shared.fail(&format!("scheduler {index}"), cause);
                     self.shared.end();
@@ -472,12 +474,11 @@ fn places(schedule: &Schedule) -> Result<Vec<Place>, ConfigError> {
             if pin == Pin::Core {
                 enough(schedulers, &topology)?;
             }
-            let packages = topology.packages();
             let places = (0..schedulers).map(|index| match pin {
                 Pin::Anywhere => Place::of(&[]),
                 Pin::Core => Place::of(&topology.cpus[index..=index]),
                 Pin::Package => {
-                    let package = packages[index % packages.len()];
+                    let package = topology.cpus[index % topology.cpus.len()].package;
                     let cpus = topology.cpus.iter().copied();
                     let cpus: Vec<_> = cpus.filter(|cpu| cpu.package == package).collect();
                     Place::of(&cpus)
@@ -529,18 +530,6 @@ fn pinned_queues(count: usize) -> (Vec<Queue>, Vec<Arc<crate::ring::Ring<Envelop
         incoming,
     });
     (queues.collect(), rings)
-}
-
-/// Traffic between actors, without what came from outside.
-fn ordered(traffic: &HashMap<(u32, u32), u64>, actors: usize) -> Vec<Traffic> {
-    let pairs = traffic.iter().map(|(&(from, to), &messages)| Traffic {
-        from: from as usize,
-        to: to as usize,
-        messages,
-    });
-    let mut ordered: Vec<_> = pairs.filter(|pair| pair.from < actors).collect();
-    ordered.sort_unstable();
-    ordered
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Which CPUs this process may use, and where they lie.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
@@ -47,12 +46,6 @@ impl Topology {
     /// The CPU of this number, if this process may use it.
     pub fn cpu(&self, number: usize) -> Option<Cpu> {
         self.cpus.iter().copied().find(|cpu| cpu.number == number)
-    }
-
-    /// The packages that hold one of the CPUs.
-    pub(crate) fn packages(&self) -> Vec<usize> {
-        let packages: BTreeSet<_> = self.cpus.iter().map(|cpu| cpu.package).collect();
-        packages.into_iter().collect()
     }
 }
 
