@@ -1,0 +1,516 @@
+//! The loop that runs actors, on one thread, and the three ways to queue what is runnable.
+//!
+//! ```text
+//!  pass:  inbox, rings, timers ─► run queue ─► at most 32 activations ─► publish rings ─► again, or wait
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_deque::{Steal, Worker};
+
+use crate::actor::{Actor, Address};
+use crate::cell::{Cell, CellPtr};
+use crate::pool::Pool;
+use crate::report::SchedulerReport;
+use crate::ring::{Consumer, Producer};
+use crate::shared::Shared;
+use crate::sim::{Envelope, Step, World};
+
+/// Activations between two looks at inbox, rings and timers: enough that a look (some ten loads) is
+/// nothing per message, few enough that a message from another core waits for microseconds.
+const ACTIVATIONS_PER_PASS: usize = 32;
+/// Slots of a ring between two cores: 16 KiB, a pass of 32 full activations.
+pub(crate) const RING_SLOTS: usize = 1_024;
+/// How often an idle scheduler looks for work before it sleeps, and pause instructions in between:
+/// 30 to 60 µs together, about what it takes to sleep and be woken.
+const SPIN_ROUNDS: usize = 32;
+const SPIN_PAUSES: usize = 32;
+/// Longest sleep. No wake-up is lost; this bounds what a defect or a stalled machine can cost.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// The sender's id of messages from outside.
+const OUTSIDE: u32 = u32::MAX;
+
+pub(crate) struct Scheduler {
+    index: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) pool: Pool,
+    queue: Queue,
+    timers: BinaryHeap<Timer>,
+    timer_count: u64,
+    /// The actor that runs.
+    pub(crate) current: u32,
+    pub(crate) report: SchedulerReport,
+    pub(crate) traffic: Option<HashMap<(u32, u32), u64>>,
+    received: Vec<Envelope>,
+    started: Instant,
+}
+
+/// Where runnable actors wait, and how a message gets to its mailbox.
+pub(crate) enum Queue {
+    /// Every actor has a home, whose thread alone touches its mailbox.
+    Pinned {
+        ready: VecDeque<CellPtr>,
+        /// To each other scheduler; nothing at the own index.
+        outgoing: Vec<Option<Outgoing<Envelope>>>,
+        incoming: Vec<Consumer<Envelope>>,
+    },
+    /// Whoever has nothing to do steals, in the order of `victims`.
+    Stealing {
+        ready: Worker<CellPtr>,
+        victims: Vec<usize>,
+    },
+    Simulated(World),
+}
+
+/// The way to another scheduler: a ring, and what did not fit in it yet.
+pub(crate) struct Outgoing<T> {
+    ring: Producer<T>,
+    waiting: VecDeque<T>,
+}
+
+/// The least of them is the greatest in a heap, so that it comes first: the earliest, and among those the one
+/// that was set first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Timer {
+    /// Its deadline, and how many were set before it.
+    order: Reverse<(Duration, u64)>,
+    envelope: Envelope,
+}
+
+impl<T: Copy> Outgoing<T> {
+    pub(crate) fn new(ring: Producer<T>) -> Self {
+        Self {
+            ring,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn push(&mut self, value: T) {
+        if !self.waiting.is_empty() || self.ring.push(value).is_err() {
+            self.waiting.push_back(value);
+        }
+    }
+
+    /// True if the other scheduler has something new to see.
+    fn publish(&mut self) -> bool {
+        while let Some(&value) = self.waiting.front()
+            && self.ring.push(value).is_ok()
+        {
+            self.waiting.pop_front();
+        }
+        self.ring.publish()
+    }
+}
+
+// What an actor asks for while it runs.
+impl Scheduler {
+    #[inline]
+    pub(crate) fn send<M: Send + 'static>(&mut self, to: &Cell<M>, message: M) {
+        assert!(to.header.system == self.shared.system, "another system's");
+        let node = self.pool.fill(message);
+        if let Some(traffic) = &mut self.traffic {
+            *traffic.entry((self.current, to.header.id)).or_default() += 1;
+        }
+        let to = CellPtr::new(to);
+        // SAFETY: the node holds an `M`, in no mailbox yet; the cell is of this system.
+        unsafe { self.deliver(Envelope { to, node }) };
+    }
+
+    pub(crate) fn send_after<M: Send + 'static>(
+        &mut self,
+        delay: Duration,
+        to: &Cell<M>,
+        message: M,
+    ) {
+        assert!(to.header.system == self.shared.system, "another system's");
+        if self.shared.is_stopping() {
+            return;
+        }
+        self.timer_count += 1;
+        self.timers.push(Timer {
+            order: Reverse((self.now().saturating_add(delay), self.timer_count)),
+            envelope: Envelope {
+                to: CellPtr::new(to),
+                node: self.pool.fill(message),
+            },
+        });
+    }
+
+    pub(crate) fn spawn<A: Actor>(&mut self, name: String, actor: A) -> Address<A::Message> {
+        let home = self.index;
+        self.shared.add(|_| home, name, actor, &mut self.pool)
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        match &self.queue {
+            Queue::Simulated(world) => world.now(),
+            _ => self.started.elapsed(),
+        }
+    }
+
+    /// Most messages of the activation that begins.
+    pub(crate) fn limit(&mut self) -> usize {
+        match &mut self.queue {
+            Queue::Simulated(world) => world.limit(self.shared.limit),
+            _ => self.shared.limit,
+        }
+    }
+
+    /// Whether other threads send to mailboxes directly.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.queue, Queue::Stealing { .. })
+    }
+}
+
+// The loop.
+impl Scheduler {
+    pub(crate) fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        queue: Queue,
+        count_traffic: bool,
+    ) -> Self {
+        Self {
+            index,
+            pool: Pool::new(Arc::clone(&shared.depot)),
+            shared,
+            queue,
+            timers: BinaryHeap::new(),
+            timer_count: 0,
+            current: OUTSIDE,
+            report: SchedulerReport::default(),
+            traffic: count_traffic.then(HashMap::new),
+            received: Vec::new(),
+            started: instant(),
+        }
+    }
+
+    /// Runs actors until the run ends.
+    pub(crate) fn run(&mut self, started: Instant) {
+        self.started = started;
+        self.shared.seats.sit(self.index);
+        let began = self.now();
+        if matches!(self.queue, Queue::Simulated(_)) {
+            self.simulate();
+        }
+        while !self.shared.is_ended() {
+            self.receive();
+            let ran = self.run_pass();
+            let all_sent = self.publish();
+            if !ran {
+                self.wait(all_sent);
+            }
+        }
+        self.report.total = self.now() - began;
+    }
+
+    /// Runs actors until no message is left. For a scheduler that is alone.
+    pub(crate) fn drain(&mut self) {
+        while let Some(cell) = self.next_ready() {
+            self.activate(cell);
+        }
+    }
+
+    /// Puts a message where its receiver finds it, and makes that runnable.
+    ///
+    /// # Safety
+    /// The envelope's cell is of this system, its node holds a message of the cell's type, and is in no
+    /// mailbox.
+    #[inline]
+    unsafe fn deliver(&mut self, envelope: Envelope) {
+        let Envelope { to, node } = envelope;
+        // SAFETY: the registry holds the cell while the system runs.
+        let header = unsafe { to.header() };
+        match &mut self.queue {
+            Queue::Pinned { outgoing, .. } => {
+                // Who is alone is everybody's home.
+                if let Some(Some(way)) = outgoing.get_mut(header.home as usize) {
+                    self.report.remote_sends += 1;
+                    return way.push(envelope);
+                }
+            }
+            Queue::Simulated(world) => return world.send(self.current, header.id, envelope),
+            Queue::Stealing { .. } => {}
+        }
+        // SAFETY: the node is given away. Where mailboxes are not shared, this thread is the
+        // receiver's home or the only one.
+        let idle = unsafe {
+            if self.is_shared() {
+                header.mailbox.push_shared(node)
+            } else {
+                header.mailbox.push_local(node)
+            }
+        };
+        if idle {
+            self.make_ready(to);
+        }
+    }
+
+    #[inline]
+    fn make_ready(&mut self, cell: CellPtr) {
+        match &mut self.queue {
+            Queue::Pinned { ready, .. } => ready.push_back(cell),
+            Queue::Stealing { ready, .. } => ready.push(cell),
+            Queue::Simulated(world) => world.make_ready(cell),
+        }
+    }
+
+    /// Takes in what came from outside and from other cores, and timers that are due.
+    fn receive(&mut self) {
+        self.receive_inbox();
+        if let Queue::Pinned {
+            ready, incoming, ..
+        } = &mut self.queue
+        {
+            for ring in incoming {
+                while let Some(Envelope { to, node }) = ring.pop() {
+                    // SAFETY: sent here because this is its home; else as in `deliver`.
+                    if unsafe { to.header().mailbox.push_local(node) } {
+                        ready.push_back(to);
+                    }
+                }
+                ring.release();
+            }
+        }
+        if !self.timers.is_empty() {
+            self.fire_timers();
+        }
+    }
+
+    fn receive_inbox(&mut self) {
+        let index = self.index.min(self.shared.inboxes.len() - 1);
+        let mut received = std::mem::take(&mut self.received);
+        if self.shared.empty_inbox(index, &mut received) {
+            self.current = OUTSIDE;
+            for envelope in received.drain(..) {
+                match &self.queue {
+                    Queue::Stealing { ready, .. } => ready.push(envelope.to),
+                    // SAFETY: a handle checked the system, and filled the node.
+                    _ => unsafe { self.deliver(envelope) },
+                }
+            }
+        }
+        self.received = received;
+    }
+
+    #[cold]
+    fn fire_timers(&mut self) {
+        if self.shared.is_stopping() {
+            return self.discard_timers();
+        }
+        let now = self.now();
+        self.current = OUTSIDE;
+        while let Some(timer) = self.timers.peek()
+            && timer.order.0.0 <= now
+        {
+            let envelope = timer.envelope;
+            self.timers.pop();
+            // SAFETY: `send_after` checked the system, and filled the node.
+            unsafe { self.deliver(envelope) };
+        }
+    }
+
+    fn discard_timers(&mut self) {
+        for timer in self.timers.drain() {
+            let Envelope { to, node } = timer.envelope;
+            // SAFETY: the registry holds the cell; the message was not delivered.
+            unsafe { to.discard(node, &mut self.pool) };
+        }
+    }
+
+    /// True if an actor ran.
+    fn run_pass(&mut self) -> bool {
+        let waiting = match &self.queue {
+            Queue::Pinned { ready, .. } => ready.len(),
+            Queue::Stealing { ready, .. } => ready.len(),
+            Queue::Simulated(world) => world.ready_len(),
+        };
+        self.report.queue_max = self.report.queue_max.max(waiting);
+        for ran in 0..ACTIVATIONS_PER_PASS {
+            let Some(cell) = self.next_ready() else {
+                return ran > 0;
+            };
+            self.activate(cell);
+        }
+        true
+    }
+
+    #[inline]
+    fn next_ready(&mut self) -> Option<CellPtr> {
+        match &mut self.queue {
+            Queue::Pinned { ready, .. } => ready.pop_front(),
+            Queue::Stealing { ready, victims } => {
+                let Some(cell) = ready.pop() else {
+                    let stolen = steal(&self.shared, ready, victims);
+                    self.report.steals += u64::from(stolen.is_some());
+                    return stolen;
+                };
+                // What waits here while this one runs could run elsewhere. Without a fence this may
+                // miss a scheduler that is just falling asleep; the next activation looks again.
+                if self.shared.seats.any_idle() && !ready.is_empty() {
+                    self.shared.seats.wake_one(self.index + 1);
+                }
+                Some(cell)
+            }
+            Queue::Simulated(_) => None,
+        }
+    }
+
+    #[inline]
+    fn activate(&mut self, cell: CellPtr) {
+        self.report.activations += 1;
+        // SAFETY: taken from the run queue; the registry holds the cell.
+        if unsafe { cell.activate(self) } {
+            self.make_ready(cell);
+        }
+    }
+
+    /// Lets other cores see what was sent to them. True if nothing is left to send.
+    fn publish(&mut self) -> bool {
+        let Queue::Pinned { outgoing, .. } = &mut self.queue else {
+            return true;
+        };
+        let mut all = true;
+        for (index, way) in outgoing.iter_mut().enumerate() {
+            let Some(way) = way else { continue };
+            if way.publish() {
+                fence(SeqCst);
+                self.shared.seats.wake(index);
+            }
+            all &= way.waiting.is_empty();
+        }
+        all
+    }
+
+    /// Looks for work for a while, then sleeps until there is some or a timer is due, unless something
+    /// is left to send. Ends the run if no scheduler has anything left to do.
+    fn wait(&mut self, all_sent: bool) {
+        let began = self.now();
+        self.shared.seats.begin_spin();
+        let found = (0..SPIN_ROUNDS).any(|_| {
+            (0..SPIN_PAUSES).for_each(|_| std::hint::spin_loop());
+            self.sees_work()
+        });
+        self.shared.seats.end_spin();
+        if found && self.is_shared() {
+            // While we looked nobody was woken, and there may be more than we can take.
+            self.shared.seats.wake_one(self.index + 1);
+        }
+        if !found && !all_sent {
+            // A ring is full, so its reader is awake, or waits for the CPU that we burn.
+            thread::yield_now();
+        } else if !found {
+            let ends = self.shared.begin_sleep(self.index, !self.timers.is_empty());
+            if ends {
+                self.shared.end();
+            }
+            let until_timer = self.timers.peek().map_or(SLEEP_MAX, |timer| {
+                timer.order.0.0.saturating_sub(self.now())
+            });
+            if !self.sees_work() && !until_timer.is_zero() {
+                self.report.parks += 1;
+                thread::park_timeout(until_timer.min(SLEEP_MAX));
+            }
+            self.report.wakes += u64::from(self.shared.seats.end_sleep(self.index));
+        }
+        self.report.idle += self.now() - began;
+    }
+
+    /// Whether there is something to do but timers.
+    fn sees_work(&self) -> bool {
+        let shared = &self.shared;
+        if shared.is_ended() || (shared.is_stopping() && !self.timers.is_empty()) {
+            return true;
+        }
+        match &self.queue {
+            Queue::Stealing { .. } => {
+                !shared.inbox_is_empty(0)
+                    || shared.stealers.iter().any(|stealer| !stealer.is_empty())
+            }
+            Queue::Pinned { incoming, .. } => {
+                !shared.inbox_is_empty(self.index) || incoming.iter().any(|ring| !ring.is_empty())
+            }
+            Queue::Simulated(_) => false,
+        }
+    }
+
+    /// The whole run, on this thread, as the seed says.
+    fn simulate(&mut self) {
+        loop {
+            self.receive_inbox();
+            if !self.timers.is_empty() {
+                self.fire_timers();
+            }
+            let Queue::Simulated(world) = &mut self.queue else {
+                unreachable!("only a simulated scheduler simulates")
+            };
+            match world.step() {
+                Step::Run(cell) => self.activate(cell),
+                Step::Deliver(Envelope { to, node }) => {
+                    // SAFETY: `send` checked the system; there is one thread.
+                    if unsafe { to.header().mailbox.push_local(node) } {
+                        world.make_ready(to);
+                    }
+                    self.report.queue_max = self.report.queue_max.max(world.ready_len());
+                }
+                Step::Idle => match self.timers.peek() {
+                    Some(timer) => world.advance_to(timer.order.0.0),
+                    // After the inbox has closed, one more look shows all that it will ever hold.
+                    None if !self.shared.is_stopping() => self.shared.stop(),
+                    None if self.shared.inbox_is_empty(0) => break,
+                    None => {}
+                },
+            }
+        }
+        self.shared.end();
+    }
+}
+
+/// The clock, which actors' time comes from.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "engines are given what this says"
+)]
+pub(crate) fn instant() -> Instant {
+    Instant::now()
+}
+
+/// Takes half of what another scheduler has waiting, or what is for all of them.
+fn steal(shared: &Shared, ready: &Worker<CellPtr>, victims: &[usize]) -> Option<CellPtr> {
+    for &victim in victims {
+        loop {
+            match shared.stealers[victim].steal_batch_and_pop(ready) {
+                Steal::Success(cell) => return Some(cell),
+                Steal::Empty => break,
+                Steal::Retry => std::hint::spin_loop(),
+            }
+        }
+    }
+    None
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::ring::ring;
+
+    #[test]
+    fn what_waits_for_a_full_ring_keeps_its_place() {
+        let (producer, mut consumer) = ring(2);
+        let mut outgoing = Outgoing::new(producer);
+        (1..=3).for_each(|value| outgoing.push(value));
+        assert!(outgoing.publish());
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(1), Some(2)));
+        consumer.release();
+        // There is room now, but 3 comes first.
+        outgoing.push(4);
+        assert!(outgoing.publish());
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(3), Some(4)));
+        assert!(outgoing.waiting.is_empty());
+    }
+}
