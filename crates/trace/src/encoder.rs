@@ -397,7 +397,11 @@ impl<C: Columns> TableEncoder<C> {
     /// The part as a file: of one row group, or of none if it has no rows.
     fn file(&mut self) -> Result<Vec<u8>, ParquetError> {
         let root = self.schema.root_schema_ptr();
-        let mut file = SerializedFileWriter::new(Vec::new(), root, Arc::clone(&self.properties))?;
+        let mut file = SerializedFileWriter::new(
+            Vec::with_capacity(self.columns.bytes()),
+            root,
+            Arc::clone(&self.properties),
+        )?;
         if self.columns.rows() > 0 {
             let mut group = file.next_row_group()?;
             let append = |chunk: Bytes, result| group.append_column(&chunk, result);

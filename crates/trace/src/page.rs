@@ -232,10 +232,14 @@ impl Bits {
         }
     }
 
+    /// Bytes by which the room for bits grows.
+    const STEP: usize = 64;
+
     /// Makes room for `len` bits.
     fn grow(&mut self, len: usize) {
         if self.bytes.len() * 8 < len {
-            self.bytes.resize(len.div_ceil(8), 0);
+            let room = len.div_ceil(8).next_multiple_of(Self::STEP);
+            self.bytes.resize(room, 0);
         }
     }
 
@@ -247,7 +251,8 @@ impl Bits {
     /// Appends `len` bits, packed, and is empty.
     pub(crate) fn put(&mut self, len: usize, out: &mut Vec<u8>) {
         self.grow(len);
-        out.append(&mut self.bytes);
+        out.extend_from_slice(&self.bytes[..len.div_ceil(8)]);
+        self.bytes.clear();
     }
 }
 
