@@ -475,7 +475,7 @@ pub(crate) struct Numbers<const WIDTH: usize> {
     places: HashTable<u32>,
     hasher: DefaultHashBuilder,
     /// Entries that need no search: each at the place that its bits give.
-    known: [(i64, u32); KNOWN],
+    known: Vec<(i64, u32)>,
     plain: Vec<i64>,
     is_plain: bool,
     range: Range,
@@ -489,7 +489,7 @@ impl<const WIDTH: usize> Default for Numbers<WIDTH> {
             entries: Vec::new(),
             places: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
-            known: [(0, NONE); KNOWN],
+            known: Vec::new(),
             plain: Vec::new(),
             is_plain: false,
             range: Range::default(),
@@ -513,6 +513,9 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
             return;
         }
         self.latest = Some(value);
+        if self.known.is_empty() {
+            self.known.resize(KNOWN, (0, NONE));
+        }
         let place = place_of(value.cast_unsigned());
         let code = match self.known[place] {
             (known, code) if known == value && code != NONE => code,
@@ -590,7 +593,7 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
     fn clear(&mut self) {
         self.entries.clear();
         self.places.clear();
-        self.known.fill((0, NONE));
+        self.known.clear();
         self.codes.clear();
         self.latest = None;
         self.is_plain = false;

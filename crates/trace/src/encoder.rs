@@ -444,7 +444,10 @@ impl TableEncoder<ChecksumColumns> {
             self.columns.advance(count);
             block = block.wrapping_add(count as i64);
             sums = rest;
-            self.end_full(output);
+            let (rows, before) = (self.columns.rows(), self.columns.rows() - count);
+            if rows / ROWS_MAX > before / ROWS_MAX || rows >= self.part_rows_max {
+                self.end_full(output);
+            }
         }
     }
 }
