@@ -191,10 +191,17 @@ impl Groups {
         self.len += 1;
         if self.len == 8 {
             self.len = 0;
-            let bits = self.group.iter().rev();
-            let bits = bits.fold(0_u128, |bits, &code| bits << self.width | u128::from(code));
+            let (width, codes) = (self.width, self.group.iter().rev());
+            // A word is enough for most dictionaries, and much quicker.
+            let bits = if width <= 8 {
+                codes
+                    .fold(0_u64, |bits, &code| bits << width | u64::from(code))
+                    .into()
+            } else {
+                codes.fold(0_u128, |bits, &code| bits << width | u128::from(code))
+            };
             self.packed
-                .extend_from_slice(&bits.to_le_bytes()[..self.width as usize]);
+                .extend_from_slice(&bits.to_le_bytes()[..width as usize]);
         }
     }
 
@@ -220,7 +227,9 @@ impl Bits {
         if first == end {
             return;
         }
-        self.grow(end);
+        if self.bytes.len() * 8 < end {
+            self.grow(end);
+        }
         let (head, tail) = (0xff << (first % 8), 0xff >> (7 - (end - 1) % 8));
         let (first, last) = (first / 8, (end - 1) / 8);
         if first == last {
@@ -235,12 +244,11 @@ impl Bits {
     /// Bytes by which the room for bits grows.
     const STEP: usize = 64;
 
-    /// Makes room for `len` bits.
+    /// Makes room for `len` bits and some more.
+    #[cold]
     fn grow(&mut self, len: usize) {
-        if self.bytes.len() * 8 < len {
-            let room = len.div_ceil(8).next_multiple_of(Self::STEP);
-            self.bytes.resize(room, 0);
-        }
+        let room = len.div_ceil(8).next_multiple_of(Self::STEP);
+        self.bytes.resize(room.max(self.bytes.len()), 0);
     }
 
     /// Bytes held.
