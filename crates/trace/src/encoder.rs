@@ -438,9 +438,7 @@ impl TableEncoder<ChecksumColumns> {
                 .operation_id
                 .extend(std::iter::repeat_n(operation_id, count));
             self.columns.block.extend(blocks);
-            self.columns
-                .checksum
-                .extend(run.iter().map(|sum| sum.cast_signed()));
+            self.columns.checksum.extend(run);
             self.columns.advance(count);
             block = block.wrapping_add(count as i64);
             sums = rest;

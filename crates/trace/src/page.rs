@@ -21,6 +21,15 @@ fn put_zigzag(value: i64, out: &mut Vec<u8>) {
     put_varint((value << 1 ^ value >> 63).cast_unsigned(), out);
 }
 
+/// Appends numbers of 64 bits as they are.
+pub(crate) fn put_words(words: &[u64], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + size_of_val(words), 0);
+    for (bytes, word) in out[start..].chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
 /// Bits that a number takes.
 fn width(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
@@ -87,12 +96,7 @@ fn put_packed(values: &[u64; MINIBLOCK_VALUES], width: u32, out: &mut Vec<u8>) {
         bit += width;
     }
     let start = out.len();
-    out.extend(
-        words
-            .iter()
-            .take(bit.div_ceil(u64::BITS) as usize)
-            .flat_map(|word| word.to_le_bytes()),
-    );
+    put_words(&words[..bit.div_ceil(u64::BITS) as usize], out);
     out.truncate(start + bit as usize / 8);
 }
 
