@@ -702,6 +702,9 @@ mod tests {
                 count: Some(random.below(5) as i64 - 2),
                 transferred: (index / 1000 % 2 == 0).then_some(index / 9),
                 user_id: (index % 30_000 == 0).then_some(7),
+                // Each twice, across the looks at pages; of nine bits.
+                file_size: Some((index + 1) / 2 * 8192),
+                client_port: Some(random.below(500) as i32),
                 server_port: Some(-1 - random.below(40_000) as i32),
                 status: Word::Number(random.below(70_000) as i64),
                 reply_missing: index % 3 == 0 || index > 70_000,
