@@ -52,6 +52,7 @@ registry! {
     FramesTcp = "frames.outcome.tcp", Outcome, "frames with a TCP segment that the flow engine took";
     FramesUdp = "frames.outcome.udp", Outcome, "frames with a UDP datagram that the flow engine took";
     FramesFragment = "frames.outcome.fragment", Outcome, "frames with an IP fragment that the flow engine took";
+    FramesFiltered = "frames.outcome.filtered", Outcome, "frames that the filter (-f) took away";
     FramesNotIp = "frames.outcome.not_ip", Outcome, "frames that carry neither IPv4 nor IPv6";
     FramesOtherProtocol = "frames.outcome.other_protocol", Outcome, "IP packets that are neither TCP nor UDP";
     FramesUnknownLink = "frames.outcome.unknown_link_type", Outcome, "frames of a link type that is not known";

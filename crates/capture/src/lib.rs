@@ -6,6 +6,7 @@
 //!                                      └─ READ and WRITE data ─► checksums of 512-byte blocks
 //! ```
 //!
+//! [`Filtered`] takes frames that nobody asked for away before all this.
 //! [`Pipeline`] is the whole path behind the port, single-threaded and without I/O; [`run`] drives it
 //! from a port to the port's end. What a row depends on is the bytes of its own connection and the
 //! [`Config`] (rule 7).
@@ -14,6 +15,7 @@
 mod blocks;
 mod config;
 mod details;
+mod filtered;
 mod operations;
 mod pipeline;
 
@@ -22,5 +24,6 @@ pub use lineside_rpc::record::Config as RecordConfig;
 
 pub use blocks::{BLOCK_BYTES, Blocks};
 pub use config::Config;
+pub use filtered::Filtered;
 pub use operations::file_id;
 pub use pipeline::{Pipeline, Span, Step, run};

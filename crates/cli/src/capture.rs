@@ -8,7 +8,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_account::{Budget, Counter, Counters, Kind, Lease};
 use lineside_analyze::{bytes, grouped};
-use lineside_capture::{Pipeline, Span, Step};
+use lineside_capture::{Filtered, Pipeline, Span, Step};
 use lineside_host::{
     FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
 };
@@ -42,7 +42,10 @@ pub(crate) struct Arguments {
     /// A TOML file, or the trace.json of an earlier run; flags go before it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Stop after N frames
+    /// Look only at frames that match, as tcpdump's filters do: 'tcp port 2049 and host 10.0.0.1'
+    #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
+    filter: Option<String>,
+    /// Stop after N frames (of those that match)
     #[arg(short = 'c', value_name = "N")]
     frames_max: Option<u64>,
     /// The one memory budget, such as 256MiB
@@ -84,6 +87,7 @@ impl Arguments {
             inputs: (!inputs.is_empty()).then_some(inputs),
             output: self.output.clone(),
             force: self.force.then_some(true),
+            filter: self.filter.clone(),
             frames_max: self.frames_max,
             memory: self.memory.clone(),
             rotate: (!self.rotate.is_empty()).then(|| self.rotate.clone()),
@@ -108,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     let inputs = section.inputs.clone().unwrap_or_default();
     let budget = Budget::new(settings.memory_bytes);
-    let mut port = open(&inputs, &budget)?;
+    let mut port = Filtered::new(open(&inputs, &budget)?, settings.filter);
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().context("cannot handle signals")?;
     let clock = SystemClock::default();
@@ -153,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
                 return Step::Stop;
             }
             if signals.take_counters_wanted() {
-                eprint!("{}", counter_lines(pipeline.counters()));
+                eprint!("{}", counter_lines(&totals(port, pipeline)));
             }
             if signals.take_rotation_wanted() {
                 pipeline.sink_mut().next.end_parts();
@@ -164,7 +168,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
                 if (stopwatch.elapsed() - written).as_secs() >= REWRITE_SECONDS {
                     written = stopwatch.elapsed();
                     note_inputs(&mut manifest, port, pipeline.spans());
-                    note_counters(&mut manifest, pipeline.counters());
+                    note_counters(&mut manifest, &totals(port, pipeline));
                     note_tables(&mut manifest, pipeline.sink_mut().next.summaries());
                     if let Err(error) = folder.replace("trace.json", manifest.to_json().as_bytes())
                     {
@@ -184,8 +188,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             tally,
             next: encoder,
         },
-        counters,
+        mut counters,
     ) = pipeline.finish();
+    counters.merge(port.counters());
     let tally = tally.finish();
     note_inputs(&mut manifest, &port, &spans);
     note_counters(&mut manifest, &counters);
@@ -295,6 +300,13 @@ impl PartSink for Output {
 
 type Sink = Tallying<TraceEncoder<Output>>;
 
+/// What was counted of all frames, those that the filter took away included.
+fn totals(port: &Filtered<Merge>, pipeline: &Pipeline<Sink>) -> Counters {
+    let mut counters = pipeline.counters().clone();
+    counters.merge(port.counters());
+    counters
+}
+
 /// Draws what the encoder holds on the budget; parts end early when it does not fit.
 fn bound_encoder(sink: &mut Sink, lease: &mut Option<Lease>) {
     let held = sink.next.held_bytes();
@@ -318,7 +330,7 @@ fn tables(section: &Section) -> Vec<Table> {
     Table::ALL.iter().copied().filter(wanted).collect()
 }
 
-fn progress_bar(port: &Merge, quiet: bool) -> ProgressBar {
+fn progress_bar(port: &impl Port, quiet: bool) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -366,7 +378,7 @@ fn note_tables(manifest: &mut Manifest, summaries: Vec<(Table, TableSummary)>) {
         .collect();
 }
 
-fn note_inputs(manifest: &mut Manifest, port: &Merge, spans: &[Span]) {
+fn note_inputs(manifest: &mut Manifest, port: &impl Port, spans: &[Span]) {
     manifest.inputs = inputs(port);
     let clock = |(input, facts): (usize, &Facts)| {
         let span = spans
@@ -384,7 +396,7 @@ fn note_inputs(manifest: &mut Manifest, port: &Merge, spans: &[Span]) {
 }
 
 /// What `trace.json` and `info` say of each input.
-pub(crate) fn inputs(port: &Merge) -> Vec<InputFacts> {
+pub(crate) fn inputs(port: &impl Port) -> Vec<InputFacts> {
     let input = |facts: &Facts| InputFacts {
         name: facts.name.clone(),
         format: match facts.compression {
@@ -518,6 +530,7 @@ fn print_summary(
     }
     let mut out = String::new();
     crate::info::input_lines(&manifest.inputs, &mut out);
+    crate::info::filter_line(manifest, &mut out);
     crate::info::traffic_lines(counters, &mut out);
     tally.lines(&mut out);
     crate::info::table_lines(&manifest.tables, &mut out);

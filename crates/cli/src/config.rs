@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use lineside_account::parse_size;
 use lineside_capture::Config;
+use lineside_filter::Filter;
 use lineside_time::{format_duration, parse_duration};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,8 @@ pub(crate) struct Section {
     pub(crate) output: Option<PathBuf>,
     /// Replace a trace that is there.
     pub(crate) force: Option<bool>,
+    /// Which frames are looked at: an expression of pcap-filter(7).
+    pub(crate) filter: Option<String>,
     /// Frames to read at most.
     pub(crate) frames_max: Option<u64>,
     /// The one memory budget.
@@ -254,8 +257,11 @@ impl Section {
             facts_max: number("file_facts_max", section.file_facts_max)?,
             checksums: section.checksums.unwrap_or(true),
         };
+        let filter = section.filter.as_deref().map(Filter::parse).transpose();
+        let filter = filter.map_err(|error| ConfigError(format!("filter: {error}")))?;
         let settings = Settings {
             config,
+            filter,
             memory_bytes,
             rotation,
             frames_max: section.frames_max.unwrap_or(u64::MAX),
@@ -299,6 +305,7 @@ impl Section {
 /// The configuration in types.
 pub(crate) struct Settings {
     pub(crate) config: Config,
+    pub(crate) filter: Option<Filter>,
     pub(crate) memory_bytes: usize,
     pub(crate) rotation: Rotation,
     pub(crate) frames_max: u64,

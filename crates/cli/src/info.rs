@@ -105,6 +105,7 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
         manifest.trace_id, manifest.tool.name, manifest.tool.version, manifest.schema_version
     );
     input_lines(&manifest.inputs, &mut out);
+    filter_line(&manifest, &mut out);
     tally.lines(&mut out);
     table_lines(&manifest.tables, &mut out);
     verdict_lines(&manifest.verdict, &mut out);
@@ -177,6 +178,19 @@ pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
             bytes(input.bytes)
         );
     }
+}
+
+/// What the filter of a run took away, if it had one.
+pub(crate) fn filter_line(manifest: &Manifest, out: &mut String) {
+    let Some(filter) = manifest.configuration["capture"]["filter"].as_str() else {
+        return;
+    };
+    let filtered = manifest.counters.get(Counter::FramesFiltered.name());
+    let _ = writeln!(
+        out,
+        "filter       {filter:?}: {} frames did not match",
+        grouped(filtered.map_or(0, |counter| counter.value))
+    );
 }
 
 pub(crate) fn traffic_lines(counters: &Counters, out: &mut String) {

@@ -106,6 +106,16 @@ pub enum PortError {
         /// What was to be written.
         given: u16,
     },
+    /// A filter asks for what the frames do not have.
+    #[error("'{name}', frame {frame}: {why}")]
+    Unfilterable {
+        /// The file.
+        name: String,
+        /// The first such frame's number.
+        frame: u64,
+        /// What it lacks, with a mark below the word of the filter.
+        why: String,
+    },
     /// Frames do not go that way.
     #[error("'{name}' is read, it cannot be sent to")]
     ReceivesOnly {

@@ -58,7 +58,7 @@ pub trait Port: Send {
 /// What [`Port::receive`] came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many frames were appended: at least one, unless none was asked for.
+    /// So many frames were appended: at least one, unless none was asked for or a filter took all away.
     Frames(usize),
     /// No more will come.
     End,

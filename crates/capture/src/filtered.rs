@@ -1,0 +1,251 @@
+use lineside_account::{Counter, Counters};
+use lineside_filter::{Filter, Program};
+use lineside_frame::{Burst, FrameRef, LinkType};
+use lineside_port::{Facts, Port, PortError, Received};
+
+/// A port of which only the frames that match a filter come out.
+///
+/// A frame that does not match has the outcome `filtered` and leaves no other trace: its stamp is not part of the run's
+/// time, so the rows are those of a capture that never held it. Numbers are those of the input all the same.
+///
+/// Frames of a link type that filters do not know are let through, to be counted as such. If the filter asks for what a
+/// known link type does not have, its first frame ends the port with an error.
+pub struct Filtered<P> {
+    port: P,
+    filter: Option<Filter>,
+    /// For each link type met so far; `None` lets all pass.
+    programs: Vec<(LinkType, Option<Program>)>,
+    counters: Counters,
+    has_failed: bool,
+}
+
+impl<P: Port> Filtered<P> {
+    /// Puts `filter` behind `port`; without one, all frames come out.
+    pub fn new(port: P, filter: Option<Filter>) -> Self {
+        Self {
+            port,
+            filter,
+            programs: Vec::new(),
+            counters: Counters::new(),
+            has_failed: false,
+        }
+    }
+
+    /// What was counted of the frames that did not come out, whom nobody else sees.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Whether the frame passes. Fails with the reason if its link type lacks what the filter asks for.
+    fn passes(&mut self, filter: &Filter, frame: &FrameRef) -> Result<bool, String> {
+        let link_type = frame.descriptor().link_type;
+        let place = match self
+            .programs
+            .iter()
+            .position(|(each, _)| *each == link_type)
+        {
+            Some(place) => place,
+            None => {
+                let program = if Filter::knows(link_type.0) {
+                    let program = filter.compile(link_type.0);
+                    Some(program.map_err(|error| error.to_string())?)
+                } else {
+                    None
+                };
+                self.programs.push((link_type, program));
+                self.programs.len() - 1
+            }
+        };
+        let program = self.programs[place].1.as_ref();
+        Ok(program
+            .is_none_or(|program| program.matches(frame.bytes(), frame.descriptor().wire_len)))
+    }
+
+    fn count(&mut self, frame: &FrameRef) {
+        let descriptor = frame.descriptor();
+        let is_cut = frame.bytes().len() < descriptor.wire_len as usize;
+        self.counters.count(Counter::FramesReceived);
+        self.counters.count(Counter::FramesFiltered);
+        self.counters
+            .add(Counter::FrameBytes, descriptor.wire_len.into());
+        self.counters.add(Counter::FramesCut, is_cut.into());
+        self.counters
+            .add(Counter::StampsMissing, descriptor.stamp_ns.is_none().into());
+    }
+
+    /// Takes the frames from `start` on that do not match out of `burst`; returns how many are left of them.
+    fn filter(
+        &mut self,
+        filter: &Filter,
+        burst: &mut Burst,
+        start: usize,
+    ) -> Result<usize, PortError> {
+        let mut kept = start;
+        for at in start..burst.len() {
+            match self.passes(filter, &burst[at]) {
+                Ok(true) => {
+                    burst.swap(kept, at);
+                    kept += 1;
+                }
+                Ok(false) => self.count(&burst[at]),
+                Err(why) => {
+                    self.has_failed = true;
+                    let descriptor = *burst[at].descriptor();
+                    burst.truncate(kept);
+                    let facts = self.port.facts();
+                    let name = facts.get(usize::from(descriptor.input));
+                    return Err(PortError::Unfilterable {
+                        name: name.map_or_else(String::new, |facts| facts.name.clone()),
+                        frame: descriptor.number,
+                        why,
+                    });
+                }
+            }
+        }
+        burst.truncate(kept);
+        Ok(kept - start)
+    }
+}
+
+impl<P: Port> Port for Filtered<P> {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        if self.has_failed {
+            return Ok(Received::End);
+        }
+        let start = burst.len();
+        let received = self.port.receive(burst, max);
+        let Some(filter) = self.filter.take() else {
+            return received;
+        };
+        let kept = self.filter(&filter, burst, start);
+        self.filter = Some(filter);
+        match (received, kept?) {
+            (Ok(Received::Frames(_)), kept) => Ok(Received::Frames(kept)),
+            (other, _) => other,
+        }
+    }
+
+    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+        self.port.transmit(burst)
+    }
+
+    fn reclaim(&mut self) -> usize {
+        self.port.reclaim()
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        self.port.facts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::{Descriptor, Frame};
+    use lineside_wire::build::FrameBuilder;
+
+    use super::*;
+
+    /// Gives its frames two at a time.
+    struct Frames(Vec<Frame>);
+
+    impl Port for Frames {
+        fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+            let count = max.min(2).min(self.0.len());
+            burst.extend(self.0.drain(..count));
+            Ok(if count == 0 {
+                Received::End
+            } else {
+                Received::Frames(count)
+            })
+        }
+
+        fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
+            Ok(0)
+        }
+
+        fn reclaim(&mut self) -> usize {
+            0
+        }
+
+        fn facts(&self) -> Vec<&Facts> {
+            Vec::new()
+        }
+    }
+
+    fn frame(number: u64, link_type: u16, port: u16) -> Frame {
+        let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let bytes = builder.with_link_type(link_type).udp(700, port, b"data");
+        let descriptor = Descriptor {
+            number,
+            wire_len: bytes.len() as u32 + 1,
+            link_type: LinkType(link_type),
+            ..Descriptor::default()
+        };
+        Frame::copied(&bytes, descriptor)
+    }
+
+    /// The numbers that come out, and the error if there is one.
+    fn through(frames: Vec<Frame>, expression: &str) -> (Vec<u64>, Option<PortError>, Counters) {
+        let filter = Filter::parse(expression).expect("is right");
+        let mut port = Filtered::new(Frames(frames), Some(filter));
+        let mut burst = Burst::new();
+        let mut failure = None;
+        loop {
+            match port.receive(&mut burst, 256) {
+                Ok(Received::End) => break,
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        let numbers = burst
+            .iter()
+            .map(|frame| frame.descriptor().number)
+            .collect();
+        (numbers, failure, port.counters().clone())
+    }
+
+    #[test]
+    fn what_does_not_match_is_counted_and_gone() {
+        let frames = [111, 2049, 2049, 111, 111, 111, 2049];
+        let frames = (1..)
+            .zip(frames)
+            .map(|(number, port)| frame(number, 1, port));
+        let (numbers, failure, counters) = through(frames.collect(), "port 2049");
+        assert!(failure.is_none());
+        assert_eq!(numbers, [2, 3, 7]);
+        assert_eq!(counters.value(Counter::FramesFiltered), 4);
+        assert_eq!(counters.value(Counter::FramesReceived), 4);
+        assert_eq!(counters.value(Counter::FramesCut), 4);
+        assert_eq!(counters.value(Counter::StampsMissing), 4);
+        assert_eq!(
+            counters.value(Counter::FrameBytes),
+            4 * (14 + 20 + 8 + 4 + 1)
+        );
+        assert_eq!(counters.broken_identity(), None);
+    }
+
+    #[test]
+    fn each_link_type_has_its_program_and_an_unknown_one_passes() {
+        let frames = vec![
+            frame(1, 1, 111),
+            frame(2, 147, 111),
+            frame(3, 101, 2049),
+            frame(4, 101, 111),
+        ];
+        let (numbers, failure, _) = through(frames, "port 2049");
+        assert!(failure.is_none());
+        assert_eq!(numbers, [2, 3]);
+    }
+
+    #[test]
+    fn a_filter_that_does_not_fit_a_link_type_ends_the_port() {
+        let frames = vec![frame(1, 1, 111), frame(2, 101, 2049), frame(3, 1, 111)];
+        let (numbers, failure, _) = through(frames, "ether src 2:0:0:0:0:1");
+        let failure = failure.expect("raw IP has no Ethernet header").to_string();
+        assert!(
+            failure.contains("frame 2") && failure.contains("^^^"),
+            "{failure}"
+        );
+        assert_eq!(numbers, [1]);
+    }
+}
