@@ -22,7 +22,7 @@ use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
 use crate::cell::{Address, Blob, Cell, Label, Text, Word, escape};
-use crate::page::{Bits, Codes, Presence, put_delta};
+use crate::page::{Bits, Codes, Presence, put_delta, put_words};
 use crate::tables::Row;
 
 /// Bytes of values that end a page: what a column keeps in memory before it is compressed.
@@ -403,12 +403,12 @@ impl Values for Deltas {
 /// 64-bit integers as they are, without statistics.
 #[derive(Default)]
 pub(crate) struct Plains {
-    values: Vec<i64>,
+    values: Vec<u64>,
 }
 
 impl Plains {
     fn push(&mut self, value: i64) {
-        push_to_page(&mut self.values, value);
+        push_to_page(&mut self.values, value.cast_unsigned());
     }
 }
 
@@ -420,7 +420,8 @@ impl Values for Plains {
     }
 
     fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
-        out.extend(self.values.drain(..).flat_map(i64::to_le_bytes));
+        put_words(&self.values, out);
+        self.values.clear();
         PageEncoding::PLAIN
     }
 
@@ -439,9 +440,9 @@ impl Column<Deltas, false> {
 }
 
 impl Column<Plains, false> {
-    /// Adds values to a column without nulls.
-    pub(crate) fn extend(&mut self, values: impl Iterator<Item = i64>) {
-        self.values.values.extend(values);
+    /// Adds the bits of values to a column without nulls.
+    pub(crate) fn extend(&mut self, values: &[u64]) {
+        self.values.values.extend_from_slice(values);
     }
 }
 
@@ -475,7 +476,7 @@ pub(crate) struct Numbers<const WIDTH: usize> {
     places: HashTable<u32>,
     hasher: DefaultHashBuilder,
     /// Entries that need no search: each at the place that its bits give.
-    known: [(i64, u32); KNOWN],
+    known: Vec<(i64, u32)>,
     plain: Vec<i64>,
     is_plain: bool,
     range: Range,
@@ -489,7 +490,7 @@ impl<const WIDTH: usize> Default for Numbers<WIDTH> {
             entries: Vec::new(),
             places: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
-            known: [(0, NONE); KNOWN],
+            known: Vec::new(),
             plain: Vec::new(),
             is_plain: false,
             range: Range::default(),
@@ -513,6 +514,9 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
             return;
         }
         self.latest = Some(value);
+        if self.known.is_empty() {
+            self.known.resize(KNOWN, (0, NONE));
+        }
         let place = place_of(value.cast_unsigned());
         let code = match self.known[place] {
             (known, code) if known == value && code != NONE => code,
@@ -541,13 +545,9 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
     }
 
     fn put_all(values: &[i64], out: &mut Vec<u8>) {
-        match WIDTH {
-            4 => out.extend(
-                values
-                    .iter()
-                    .flat_map(|&value| (value as i32).to_le_bytes()),
-            ),
-            _ => out.extend(values.iter().flat_map(|&value| value.to_le_bytes())),
+        // The lower bytes come first: the first four of them are the number in 32 bits.
+        for value in values {
+            out.extend_from_slice(&value.to_le_bytes()[..WIDTH]);
         }
     }
 }
@@ -590,7 +590,7 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
     fn clear(&mut self) {
         self.entries.clear();
         self.places.clear();
-        self.known.fill((0, NONE));
+        self.known.clear();
         self.codes.clear();
         self.latest = None;
         self.is_plain = false;
