@@ -158,7 +158,7 @@ pub(crate) fn parse(expression: &str) -> Result<Option<Node>, FilterError> {
     let (node, _) = parser.expression(None)?;
     if parser.at < parser.tokens.len() {
         let what = format!(
-            "{} stands where 'and', 'or' or the end should: is a qualifier such as 'host' or 'port' missing before it?",
+            "'{}' stands where 'and', 'or' or the end should: is a qualifier such as 'host' or 'port' missing before it?",
             parser.text()
         );
         return Err(parser.error(what));
