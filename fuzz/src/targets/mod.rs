@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "the fuzzer and the tests each use a part")]
 
 pub(crate) mod file;
+pub(crate) mod filter;
 pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod nfs;
@@ -12,9 +13,10 @@ pub(crate) mod rpc;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 6] = [
+const TARGETS: [(&str, Target); 7] = [
     ("file", file::run),
     ("frame", frame::run),
+    ("filter", filter::run),
     ("flow", flow::run),
     ("rpc", rpc::run),
     ("nfs", nfs::run),
