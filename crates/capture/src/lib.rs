@@ -13,6 +13,7 @@
 
 mod blocks;
 mod config;
+mod cores;
 mod details;
 mod operations;
 mod pipeline;
@@ -20,7 +21,8 @@ mod pipeline;
 pub use lineside_flow::Config as FlowConfig;
 pub use lineside_rpc::record::Config as RecordConfig;
 
-pub use blocks::{BLOCK_BYTES, Blocks};
+pub use blocks::BLOCK_BYTES;
 pub use config::Config;
+pub use cores::{Cores, Done, Failed, Progress, Settle};
 pub use operations::file_id;
 pub use pipeline::{Pipeline, Span, Step, run};
