@@ -115,9 +115,9 @@ impl<S: RecordSink + Send + 'static> Actor for SinkActor<S> {
             return Ok(());
         };
         let mut batch = match message {
-            ToSink::End => {
-                self.ended = true;
-                return (self.settle)(sink, true);
+            ToSink::Settle(is_last) => {
+                self.ended = is_last;
+                return (self.settle)(sink, is_last);
             }
             ToSink::Batch(batch) => batch,
         };

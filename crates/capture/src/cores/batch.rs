@@ -302,8 +302,8 @@ impl Sums {
 /// What a sink's actor is sent.
 pub(crate) enum ToSink {
     Batch(Box<Batch>),
-    /// Every batch has come.
-    End,
+    /// To settle; true: every batch has come.
+    Settle(bool),
 }
 
 /// Where a batch goes behind a sink.

@@ -9,7 +9,7 @@ use lineside_flow::{Fragments, Whole};
 use lineside_frame::{Burst, Frame, FrameRef};
 use lineside_wire::{Dissected, Ip};
 
-use super::batch::{Batch, Item};
+use super::batch::{Batch, Item, ToSink};
 use crate::pipeline::{Arrivals, Span};
 
 /// Most frames of a batch: as in a burst, so that a batch pays for its messages.
@@ -22,6 +22,7 @@ const BATCH_FRAME_BYTES: usize = 512 << 10;
 pub(super) struct Distributor {
     pub(super) handle: Handle,
     pub(super) pipelines: Vec<Share>,
+    pub(super) sinks: Vec<Address<ToSink>>,
     /// Batches that come back.
     pub(super) returned: Receiver<Box<Batch>>,
     pub(super) free: Vec<Box<Batch>>,
@@ -206,6 +207,19 @@ impl Distributor {
             self.send(pipeline, batch)?;
         }
         self.drain()
+    }
+
+    pub(super) fn settle(&mut self) -> Result<(), Ended> {
+        self.flush()?;
+        self.tell_sinks(false)
+    }
+
+    /// Lets sinks settle, for the last time if every batch has come back.
+    pub(super) fn tell_sinks(&mut self, is_last: bool) -> Result<(), Ended> {
+        for sink in &self.sinks {
+            self.handle.send(sink, ToSink::Settle(is_last))?;
+        }
+        Ok(())
     }
 
     fn drain(&mut self) -> Result<(), Ended> {

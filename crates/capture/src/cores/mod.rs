@@ -38,7 +38,7 @@ use distributor::{Distributor, Ended, Share};
 
 pub(crate) use batch::Sums;
 
-/// Called after each batch that a sink took, and with true after the last one. An error stops the run.
+/// Called after each batch that a sink took, when [`Progress::settle`] says so, and with true after the last one. An error stops the run.
 pub type Settle<S> = fn(&mut S, bool) -> Outcome;
 
 /// A capture on several cores, to be [run](Self::run).
@@ -93,7 +93,7 @@ pub enum Failed {
 }
 
 /// What is known while the run goes on.
-pub struct Progress<'a>(&'a Distributor);
+pub struct Progress<'a>(&'a mut Distributor);
 
 impl Progress<'_> {
     /// All counters, as of the batches that came back.
@@ -104,6 +104,12 @@ impl Progress<'_> {
     /// The stamps seen of each input, by its number.
     pub fn spans(&self) -> &[Span] {
         self.0.spans()
+    }
+
+    /// Sends what waits for a full batch, and lets every sink settle now, batch or not.
+    pub fn settle(&mut self) {
+        // If the run has ended, the next burst tells.
+        let _ = self.0.settle();
     }
 }
 
@@ -118,13 +124,12 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
         port: &mut P,
         budget: &Budget,
         frames_max: u64,
-        between: impl FnMut(&P, &Progress<'_>) -> Step,
+        between: impl FnMut(&P, &mut Progress<'_>) -> Step,
     ) -> Result<Done<S>, Failed> {
         let is_simulated = matches!(self.system.schedule, Schedule::Simulated { .. });
         let Graph {
             system,
             mut distributor,
-            sinks,
             home,
         } = self.graph(budget, is_simulated)?;
         let (errors, counters, spans, ran) = if is_simulated {
@@ -140,10 +145,8 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
                 // Moved here: with its handle it keeps the run from ending, also if reading panics.
                 let mut distributor = distributor;
                 let errors = read(port, &mut distributor, frames_max, between);
-                for sink in &sinks {
-                    // A run that has stopped lets its sinks end without being told.
-                    let _ = distributor.handle.send(sink, ToSink::End);
-                }
+                // A run that has stopped lets its sinks end without being told.
+                let _ = distributor.tell_sinks(true);
                 let (counters, spans) = (distributor.counters(), distributor.spans().to_vec());
                 drop(distributor);
                 let ran = actors.join();
@@ -222,6 +225,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
         let distributor = Distributor {
             handle: system.handle(),
             pipelines,
+            sinks,
             returned,
             free,
             to_make: 3 * self.pipelines + BATCHES_BESIDES,
@@ -237,7 +241,6 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
         Ok(Graph {
             system,
             distributor,
-            sinks,
             home,
         })
     }
@@ -251,7 +254,6 @@ const BATCHES_BESIDES: usize = 8;
 struct Graph<S> {
     system: System,
     distributor: Distributor,
-    sinks: Vec<Address<ToSink>>,
     home: Receiver<S>,
 }
 
@@ -260,7 +262,7 @@ fn read<P: Port>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,
-    between: impl FnMut(&P, &Progress<'_>) -> Step,
+    between: impl FnMut(&P, &mut Progress<'_>) -> Step,
 ) -> Vec<PortError> {
     let mut errors = Vec::new();
     if read_all(port, distributor, frames_max, between, &mut errors).is_ok() {
@@ -273,7 +275,7 @@ fn read_all<P: Port>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,
-    mut between: impl FnMut(&P, &Progress<'_>) -> Step,
+    mut between: impl FnMut(&P, &mut Progress<'_>) -> Step,
     errors: &mut Vec<PortError>,
 ) -> Result<(), Ended> {
     let mut burst = Burst::with_capacity(BURST_FRAMES);
@@ -291,7 +293,7 @@ fn read_all<P: Port>(
             Ok(Received::Frames(_) | Received::Interrupted) => {}
             Err(error) => errors.push(error),
         }
-        if between(port, &Progress(distributor)) == Step::Stop {
+        if between(port, &mut Progress(distributor)) == Step::Stop {
             return Ok(());
         }
     }
