@@ -203,6 +203,6 @@ mod tests {
         let frame = Frame::copied(&[1; 2000], Descriptor::default()).share();
         let mut blocks = Blocks::default();
         blocks.begin(u64::MAX - 700, 2000);
-        blocks.on_data(Chunk::of_frame(&frame, 0, 2000), &mut Vec::new(), |_, _| {});
+        blocks.on_data(Chunk::of_frame(&frame, 0, 2000), |_| {});
     }
 }

@@ -61,9 +61,9 @@ impl<S: RecordSink> Pipeline<S> {
 
     #[inline]
     fn on_frame(&mut self, frame: &FrameRef) -> i64 {
-        let (now, dissected) = self.arrivals.on_frame(frame, &mut self.flows.counters);
+        let now = self.arrivals.on_frame(frame, &mut self.flows.counters);
         self.flows.operations.sink_mut().on_time(now);
-        self.flows.on_frame(now, frame, &dissected);
+        self.flows.on_frame(now, frame);
         now
     }
 
@@ -102,20 +102,16 @@ impl<S: RecordSink> Pipeline<S> {
 }
 
 impl Arrivals {
-    /// The time as of this frame, and what the frame is.
+    /// The time as of this frame.
     #[inline]
-    pub(crate) fn on_frame(
-        &mut self,
-        frame: &FrameRef,
-        counters: &mut Counters,
-    ) -> (i64, Dissected) {
+    pub(crate) fn on_frame(&mut self, frame: &FrameRef, counters: &mut Counters) -> i64 {
         let descriptor = frame.descriptor();
         let wire_len = descriptor.wire_len as usize;
         counters.count(Counter::FramesReceived);
         counters.add(Counter::FrameBytes, u64::from(descriptor.wire_len));
         let is_cut = frame.bytes().len() < wire_len;
         counters.add(Counter::FramesCut, u64::from(is_cut));
-        let now = match descriptor.stamp_ns {
+        match descriptor.stamp_ns {
             Some(stamp_ns) => {
                 self.note_stamp(usize::from(descriptor.input), stamp_ns);
                 self.clock.observe(stamp_ns)
@@ -124,9 +120,7 @@ impl Arrivals {
                 counters.count(Counter::StampsMissing);
                 self.clock.now()
             }
-        };
-        let dissected = lineside_wire::dissect(descriptor.link_type.0, frame.bytes(), wire_len);
-        (now, dissected)
+        }
     }
 
     fn note_stamp(&mut self, input: usize, stamp_ns: i64) {
@@ -167,16 +161,22 @@ impl<S: RecordSink> Flows<S> {
 
     /// Takes a frame and counts its outcome. `now` is the running maximum of all inputs' stamps.
     #[inline]
-    pub(crate) fn on_frame(&mut self, now: i64, frame: &FrameRef, dissected: &Dissected) {
+    pub(crate) fn on_frame(&mut self, now: i64, frame: &FrameRef) {
+        let dissected = dissect(frame);
         let (operations, counters) = (&mut self.operations, &mut self.counters);
         operations.set_now(now);
         let taken = self
             .flow
-            .on_frame(now, frame, dissected, operations, counters);
+            .on_frame(now, frame, &dissected, operations, counters);
         counters.count(taken.outcome);
         if self.wants_packets {
-            self.packet_row(frame, dissected, taken.connection);
+            self.packet_row(frame, &dissected, taken.connection);
         }
+    }
+
+    /// The row of a fragment that was taken elsewhere.
+    pub(crate) fn on_fragment(&mut self, frame: &FrameRef) {
+        self.packet_row(frame, &dissect(frame), None);
     }
 
     /// Takes a packet that was put together from fragments elsewhere.
@@ -203,12 +203,7 @@ impl<S: RecordSink> Flows<S> {
     }
 
     /// The row of a frame of `connection`, the flow engine's slot.
-    pub(crate) fn packet_row(
-        &mut self,
-        frame: &FrameRef,
-        dissected: &Dissected,
-        connection: Option<usize>,
-    ) {
+    fn packet_row(&mut self, frame: &FrameRef, dissected: &Dissected, connection: Option<usize>) {
         let descriptor = frame.descriptor();
         let row = &mut self.packet;
         row.clear();
@@ -255,6 +250,13 @@ impl<S: RecordSink> Flows<S> {
         row.connection_id = facts.map(connection_id);
         self.operations.sink_mut().packet(&self.packet);
     }
+}
+
+#[inline]
+pub(crate) fn dissect(frame: &FrameRef) -> Dissected {
+    let descriptor = frame.descriptor();
+    let wire_len = descriptor.wire_len as usize;
+    lineside_wire::dissect(descriptor.link_type.0, frame.bytes(), wire_len)
 }
 
 /// What a driver does between bursts.

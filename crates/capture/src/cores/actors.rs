@@ -33,16 +33,16 @@ impl Actor for PipelineActor {
         }
         for (at, item) in batch.items.iter().enumerate() {
             match item {
-                Item::Frame(now, frame, dissected) => {
+                Item::Frame(now, frame) => {
                     let ordinal = frame.descriptor().ordinal;
                     self.flows.operations.deferred().frame = Some((ordinal, at));
-                    self.flows.on_frame(*now, frame, dissected);
+                    self.flows.on_frame(*now, frame);
                 }
                 Item::Whole(now, whole) => {
                     self.flows.operations.deferred().frame = None;
                     self.flows.on_whole(*now, whole);
                 }
-                Item::Fragment(frame, dissected) => self.flows.packet_row(frame, dissected, None),
+                Item::Fragment(frame) => self.flows.on_fragment(frame),
             }
         }
         self.flows.operations.deferred().frame = None;

@@ -10,7 +10,6 @@ use lineside_frame::{FrameRef, Range};
 use lineside_trace::{
     ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, RecordSink, Table,
 };
-use lineside_wire::Dissected;
 
 use crate::blocks::{BLOCK_BYTES, Run, sum_blocks};
 
@@ -64,11 +63,11 @@ impl Batch {
 
 /// What a pipeline is given, each with the running maximum of all inputs' stamps.
 pub(crate) enum Item {
-    Frame(i64, FrameRef, Dissected),
+    Frame(i64, FrameRef),
     /// A packet put together from fragments.
-    Whole(i64, Whole),
+    Whole(i64, Box<Whole>),
     /// A fragment, for its row in `packets` only.
-    Fragment(FrameRef, Dissected),
+    Fragment(FrameRef),
 }
 
 /// Rows whose memory is used again.
@@ -271,7 +270,7 @@ impl Sums {
                 Whereabouts::Nowhere => &[],
                 Whereabouts::Held => held_ranges.next().expect("noted with its run").bytes(),
                 Whereabouts::Item(item, offset) => match &items[item] {
-                    Item::Frame(_, frame, _) => &frame.bytes()[offset..][..run.whole_len],
+                    Item::Frame(_, frame) => &frame.bytes()[offset..][..run.whole_len],
                     _ => unreachable!("only frames are looked at in place"),
                 },
             };

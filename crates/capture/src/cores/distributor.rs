@@ -6,16 +6,16 @@ use std::sync::mpsc::Receiver;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_actor::{Address, Handle, Stopped};
 use lineside_flow::{Fragments, Whole};
-use lineside_frame::{Burst, Frame, FrameRef};
-use lineside_wire::{Dissected, Ip};
+use lineside_frame::{Burst, Frame, FrameRef, LinkType};
+use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP};
 
 use super::batch::{Batch, Item, ToSink};
-use crate::pipeline::{Arrivals, Span};
+use crate::pipeline::{Arrivals, Span, dissect};
 
-/// Most frames of a batch: as in a burst, so that a batch pays for its messages.
-const BATCH_FRAMES: usize = 256;
-/// Most bytes of a batch's frames: a block of a reader, so that few batches cannot pin a pool.
-const BATCH_FRAME_BYTES: usize = 512 << 10;
+/// Most frames of a batch: enough to pay for its messages, few enough that the batches under way fit in a cache.
+const BATCH_FRAMES: usize = 128;
+/// Most bytes of a batch's frames: half a block of a reader, so that few batches cannot pin a pool.
+const BATCH_FRAME_BYTES: usize = 256 << 10;
 
 /// Deals frames to pipelines. Both directions of a connection go to the same one, whole packets only:
 /// fragments are put together here, at the moments at which a single pipeline would do it.
@@ -69,12 +69,18 @@ impl Distributor {
     }
 
     fn on_frame(&mut self, frame: FrameRef) -> Result<(), Ended> {
-        let (now, dissected) = self.arrivals.on_frame(&frame, &mut self.counters);
+        let now = self.arrivals.on_frame(&frame, &mut self.counters);
         if !self.fragments.is_empty() {
             while let Some(whole) = self.fragments.overdue(now) {
                 self.deal_whole(now, whole)?;
             }
         }
+        let len = frame.bytes().len();
+        let pipelines = self.pipelines.len();
+        if let Some(ends) = usual_ends(&frame) {
+            return self.deal(share(ends, pipelines), len, Item::Frame(now, frame));
+        }
+        let dissected = dissect(&frame);
         if let Dissected::Fragment(ip, fragment) = &dissected {
             let counters = &mut self.counters;
             let outcome = self
@@ -87,17 +93,23 @@ impl Distributor {
             if !self.wants_packets {
                 return Ok(());
             }
-            return self.deal(0, frame.bytes().len(), Item::Fragment(frame, dissected));
+            return self.deal(0, len, Item::Fragment(frame));
         }
-        let pipeline = share(&dissected, self.pipelines.len());
-        let len = frame.bytes().len();
-        self.deal(pipeline, len, Item::Frame(now, frame, dissected))
+        self.deal(
+            share(ends(&dissected), pipelines),
+            len,
+            Item::Frame(now, frame),
+        )
     }
 
     fn deal_whole(&mut self, now: i64, whole: Whole) -> Result<(), Ended> {
         let dissected = whole.dissected().unwrap_or(Dissected::NotIp);
-        let pipeline = share(&dissected, self.pipelines.len());
-        self.deal(pipeline, whole.held_len(), Item::Whole(now, whole))
+        let pipeline = share(ends(&dissected), self.pipelines.len());
+        self.deal(
+            pipeline,
+            whole.held_len(),
+            Item::Whole(now, Box::new(whole)),
+        )
     }
 
     fn deal(&mut self, pipeline: usize, len: usize, item: Item) -> Result<(), Ended> {
@@ -253,20 +265,48 @@ impl Distributor {
     }
 }
 
-/// Which of so many pipelines has the connection: TCP by its four-tuple, UDP by its pair of addresses, both
-/// directions alike. What belongs to no connection is the first one's.
-fn share(dissected: &Dissected, pipelines: usize) -> usize {
-    let hash = match dissected {
-        Dissected::Tcp(ip, tcp) => pair(ip, tcp.source_port, tcp.destination_port),
-        Dissected::Udp(ip, _) => pair(ip, 0, 0),
-        _ => return 0,
-    };
-    // The upper bits are the well mixed ones (Lemire, Fast random integer generation in an interval, 2019).
-    ((u128::from(hash) * pipelines as u128) >> 64) as usize
+/// The ends of a connection as a number each, or what stands for one where there is none.
+type Ends = [u64; 2];
+
+/// The ends by which a frame is dealt: of TCP by address and port, of UDP by address.
+fn ends(dissected: &Dissected) -> Ends {
+    match dissected {
+        Dissected::Tcp(ip, tcp) => [
+            end(ip.source, tcp.source_port),
+            end(ip.destination, tcp.destination_port),
+        ],
+        Dissected::Udp(ip, _) => [end(ip.source, 0), end(ip.destination, 0)],
+        _ => [0; 2],
+    }
 }
 
-fn pair(ip: &Ip, source_port: u16, destination_port: u16) -> u64 {
-    mix(end(ip.source, source_port).wrapping_add(end(ip.destination, destination_port)))
+/// The same of most frames, at a glance: IPv4 without options and whole, right behind an Ethernet header.
+#[inline]
+fn usual_ends(frame: &FrameRef) -> Option<Ends> {
+    let header = frame.bytes().first_chunk::<38>()?;
+    let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let address = |at: usize| {
+        let octets = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        IpAddr::V4(octets.into())
+    };
+    let is_usual = frame.descriptor().link_type == LinkType::ETHERNET
+        && word(12) == 0x0800
+        && header[14] == 0x45
+        // Neither "more fragments" nor an offset.
+        && word(20) & 0x3fff == 0;
+    let ports = match header[23] {
+        PROTOCOL_TCP => [word(34), word(36)],
+        PROTOCOL_UDP => [0; 2],
+        _ => return None,
+    };
+    is_usual.then(|| [end(address(26), ports[0]), end(address(30), ports[1])])
+}
+
+/// Which of so many pipelines has the connection: both directions alike. What belongs to none is the first one's.
+fn share(ends: Ends, pipelines: usize) -> usize {
+    let hash = mix(ends[0].wrapping_add(ends[1]));
+    // The upper bits are the well mixed ones (Lemire, Fast random integer generation in an interval, 2019).
+    ((u128::from(hash) * pipelines as u128) >> 64) as usize
 }
 
 fn end(address: IpAddr, port: u16) -> u64 {
@@ -289,6 +329,7 @@ fn mix(mut bits: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use lineside_frame::Descriptor;
     use lineside_wire::build::{FrameBuilder, TcpFields};
 
     use super::*;
@@ -302,8 +343,20 @@ mod tests {
                 destination_port: to.1,
                 ..TcpFields::default()
             };
-            let frame = FrameBuilder::new(from.0, to.0).tcp(&fields, b"x");
-            share(&lineside_wire::dissect(1, &frame, frame.len()), 4)
+            let bytes = FrameBuilder::new(from.0, to.0).tcp(&fields, b"x");
+            let descriptor = Descriptor {
+                wire_len: bytes.len() as u32,
+                link_type: LinkType::ETHERNET,
+                ..Descriptor::default()
+            };
+            let frame = Frame::copied(&bytes, descriptor).share();
+            let ends = ends(&dissect(&frame));
+            assert_eq!(
+                usual_ends(&frame),
+                Some(ends),
+                "at a glance as by dissection"
+            );
+            share(ends, 4)
         };
         let mut counts = [0; 4];
         for port in 600..1000 {
