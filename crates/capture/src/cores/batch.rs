@@ -29,7 +29,7 @@ pub(crate) struct Batch {
     /// Connections are to be closed, from this slot on.
     pub(crate) close_from: Option<usize>,
     /// The pipeline that wants the batch back, to close more of them.
-    pub(crate) back: Option<Address<Box<Batch>>>,
+    pub(crate) back: Option<Address<Box<Self>>>,
     pub(crate) rows: Rows,
     pub(crate) sums: Sums,
     /// The pipeline's, as of this batch.

@@ -25,6 +25,7 @@ pub(super) struct Distributor {
     pub(super) sinks: Vec<Address<ToSink>>,
     /// Batches that come back.
     pub(super) returned: Receiver<Box<Batch>>,
+    #[expect(clippy::vec_box, reason = "they travel in their boxes")]
     pub(super) free: Vec<Box<Batch>>,
     /// Batches that may still be made. So many as there are pipelines exist from the start: more are never
     /// open at once, so that one is under way whenever one is waited for.
