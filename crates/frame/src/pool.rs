@@ -85,12 +85,11 @@ impl Block {
     }
 }
 
-/// Blocks of equal size that go round: allocated on first use, reused as soon as nothing refers to them.
+/// Blocks of equal size: allocated on first use, reused as soon as nothing refers to them.
 pub struct Pool {
     blocks: Vec<Arc<Block>>,
     block_len: usize,
     blocks_max: usize,
-    next: usize,
     lease: Lease,
 }
 
@@ -103,16 +102,14 @@ impl Pool {
             blocks: Vec::with_capacity(blocks_max),
             block_len,
             blocks_max,
-            next: 0,
             lease,
         })
     }
 
     /// An unused block, or `None`: then holders must [spill](crate::Range::spill) first.
     pub fn take(&mut self) -> Option<BlockWriter> {
-        for _ in 0..self.blocks.len() {
-            self.next = (self.next + 1) % self.blocks.len();
-            let block = &mut self.blocks[self.next];
+        // The first ones first: what was read into lately is still in the cache.
+        for block in &mut self.blocks {
             // `get_mut` succeeds only when the pool's is the last reference, and orders that with
             // the drops of all others.
             if Arc::get_mut(block).is_some() {

@@ -22,7 +22,7 @@ use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
 use crate::cell::{Address, Blob, Cell, Label, Text, Word, escape};
-use crate::page::{Bits, Codes, Presence, put_delta};
+use crate::page::{Bits, Codes, Presence, put_delta, put_words};
 use crate::tables::Row;
 
 /// Bytes of values that end a page: what a column keeps in memory before it is compressed.
@@ -84,6 +84,9 @@ pub(crate) trait Encode<E>: Cell {
 pub(crate) struct Zstd {
     usual: Compressor<'static>,
     fast: Compressor<'static>,
+    /// Memory of earlier pages, for the next one and for what becomes of it.
+    page: Vec<u8>,
+    compressed: Vec<u8>,
 }
 
 impl Zstd {
@@ -98,17 +101,29 @@ impl Zstd {
         Self {
             usual: compressor(Self::LEVEL),
             fast: compressor(Self::FAST),
+            page: Vec::new(),
+            compressed: Vec::new(),
         }
     }
 
-    fn compress(&mut self, bytes: &[u8], fast: bool) -> Result<Vec<u8>, ParquetError> {
+    /// Compresses `bytes` into `out`, which loses what it had.
+    fn compress(
+        &mut self,
+        bytes: &[u8],
+        fast: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ParquetError> {
+        out.clear();
+        out.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
         let context = if fast {
             &mut self.fast
         } else {
             &mut self.usual
         };
-        let compressed = context.compress(bytes);
-        compressed.map_err(|error| ParquetError::General(error.to_string()))
+        let written = context.compress_to_buffer(bytes, out);
+        written
+            .map(drop)
+            .map_err(|error| ParquetError::General(error.to_string()))
     }
 }
 
@@ -188,7 +203,8 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
 
     fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError> {
         let count = rows - self.page_start;
-        let mut page = Vec::with_capacity(self.values.bytes() + 64);
+        let mut page = std::mem::take(&mut zstd.page);
+        page.clear();
         let mut values = count;
         if NULLABLE {
             values = self.presence.count();
@@ -220,22 +236,25 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         page: impl FnOnce(Bytes) -> Page,
     ) -> Result<(), ParquetError> {
         let plain = bytes.len();
-        let compressed = match self.compressed {
-            Some(false) => None,
-            Some(true) => Some(zstd.compress(&bytes, V::FAST)?),
-            None => {
-                let dictionary = self.values.dictionary_bytes();
-                let small = plain + dictionary < COMPRESSED_MIN;
-                let compressed = (!small)
-                    .then(|| zstd.compress(&bytes, V::FAST))
-                    .transpose()?;
-                // Codes say nothing of the dictionary, which comes last.
-                compressed.filter(|bytes| dictionary > 0 || bytes.len() < plain - plain / 8)
-            }
+        let mut compressed = std::mem::take(&mut zstd.compressed);
+        let dictionary = self.values.dictionary_bytes();
+        let tries = self
+            .compressed
+            .unwrap_or(plain + dictionary >= COMPRESSED_MIN);
+        if tries {
+            zstd.compress(&bytes, V::FAST, &mut compressed)?;
+        }
+        // Codes say nothing of their dictionary, which comes last: it is taken to be worth the while.
+        let pays = || dictionary > 0 || compressed.len() < plain - plain / 8;
+        let pays = tries && self.compressed.unwrap_or_else(pays);
+        self.compressed = Some(pays);
+        let (used, spare) = if pays {
+            (compressed, bytes)
+        } else {
+            (bytes, compressed)
         };
-        self.compressed = Some(compressed.is_some());
-        let bytes = compressed.unwrap_or(bytes);
-        let page = page(Bytes::from(bytes));
+        let used = Bytes::from(used);
+        let page = page(used.clone());
         if !self.encodings.contains(&page.encoding()) {
             self.encodings.push(page.encoding());
         }
@@ -243,6 +262,7 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         let mut writer = SerializedPageWriter::new(&mut output);
         let spec = writer.write_page(CompressedPage::new(page, plain))?;
         writer.close()?;
+        (zstd.page, zstd.compressed) = (spare, used.into());
         self.plain_bytes += spec.uncompressed_size;
         Ok(())
     }
@@ -344,6 +364,14 @@ impl Range {
     }
 }
 
+/// Adds a value to a page. Memory for all of a page is taken at once, since growing would touch twice as much.
+fn push_to_page<T>(values: &mut Vec<T>, value: T) {
+    if values.capacity() == 0 {
+        values.reserve_exact(PAGE_BYTES / size_of::<T>() + ROWS_MAX);
+    }
+    values.push(value);
+}
+
 /// 64-bit integers as differences.
 #[derive(Default)]
 pub(crate) struct Deltas {
@@ -375,12 +403,12 @@ impl Values for Deltas {
 /// 64-bit integers as they are, without statistics.
 #[derive(Default)]
 pub(crate) struct Plains {
-    values: Vec<u8>,
+    values: Vec<u64>,
 }
 
 impl Plains {
     fn push(&mut self, value: i64) {
-        self.values.extend_from_slice(&value.to_le_bytes());
+        push_to_page(&mut self.values, value.cast_unsigned());
     }
 }
 
@@ -388,11 +416,12 @@ impl Values for Plains {
     const FAST: bool = true;
 
     fn bytes(&self) -> usize {
-        self.values.len()
+        self.values.len() * size_of::<i64>()
     }
 
     fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
-        out.append(&mut self.values);
+        put_words(&self.values, out);
+        self.values.clear();
         PageEncoding::PLAIN
     }
 
@@ -411,9 +440,9 @@ impl Column<Deltas, false> {
 }
 
 impl Column<Plains, false> {
-    /// Adds values to a column without nulls.
-    pub(crate) fn extend(&mut self, values: impl Iterator<Item = i64>) {
-        self.values.values.extend(values.flat_map(i64::to_le_bytes));
+    /// Adds the bits of values to a column without nulls.
+    pub(crate) fn extend(&mut self, values: &[u64]) {
+        self.values.values.extend_from_slice(values);
     }
 }
 
@@ -447,7 +476,7 @@ pub(crate) struct Numbers<const WIDTH: usize> {
     places: HashTable<u32>,
     hasher: DefaultHashBuilder,
     /// Entries that need no search: each at the place that its bits give.
-    known: [(i64, u32); KNOWN],
+    known: Vec<(i64, u32)>,
     plain: Vec<i64>,
     is_plain: bool,
     range: Range,
@@ -461,7 +490,7 @@ impl<const WIDTH: usize> Default for Numbers<WIDTH> {
             entries: Vec::new(),
             places: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
-            known: [(0, NONE); KNOWN],
+            known: Vec::new(),
             plain: Vec::new(),
             is_plain: false,
             range: Range::default(),
@@ -485,6 +514,9 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
             return;
         }
         self.latest = Some(value);
+        if self.known.is_empty() {
+            self.known.resize(KNOWN, (0, NONE));
+        }
         let place = place_of(value.cast_unsigned());
         let code = match self.known[place] {
             (known, code) if known == value && code != NONE => code,
@@ -513,13 +545,9 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
     }
 
     fn put_all(values: &[i64], out: &mut Vec<u8>) {
-        match WIDTH {
-            4 => out.extend(
-                values
-                    .iter()
-                    .flat_map(|&value| (value as i32).to_le_bytes()),
-            ),
-            _ => out.extend(values.iter().flat_map(|&value| value.to_le_bytes())),
+        // The lower bytes come first: the first four of them are the number in 32 bits.
+        for value in values {
+            out.extend_from_slice(&value.to_le_bytes()[..WIDTH]);
         }
     }
 }
@@ -562,7 +590,7 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
     fn clear(&mut self) {
         self.entries.clear();
         self.places.clear();
-        self.known.fill((0, NONE));
+        self.known.clear();
         self.codes.clear();
         self.latest = None;
         self.is_plain = false;
@@ -822,9 +850,9 @@ macro_rules! encode {
 }
 
 encode! {
-    i64, Delta, Deltas, false: |value, column, row| column.place(row).values.push(*value);
+    i64, Delta, Deltas, false: |value, column, row| push_to_page(&mut column.place(row).values, *value);
     Option<i64>, Delta, Deltas, true: |value, column, row| if let Some(value) = *value {
-        column.place(row).values.push(value);
+        push_to_page(&mut column.place(row).values, value);
     };
     i64, Plain, Plains, false: |value, column, row| column.place(row).push(*value);
     Option<i64>, Plain, Plains, true: |value, column, row| if let Some(value) = *value {

@@ -397,7 +397,11 @@ impl<C: Columns> TableEncoder<C> {
     /// The part as a file: of one row group, or of none if it has no rows.
     fn file(&mut self) -> Result<Vec<u8>, ParquetError> {
         let root = self.schema.root_schema_ptr();
-        let mut file = SerializedFileWriter::new(Vec::new(), root, Arc::clone(&self.properties))?;
+        let mut file = SerializedFileWriter::new(
+            Vec::with_capacity(self.columns.bytes()),
+            root,
+            Arc::clone(&self.properties),
+        )?;
         if self.columns.rows() > 0 {
             let mut group = file.next_row_group()?;
             let append = |chunk: Bytes, result| group.append_column(&chunk, result);
@@ -434,13 +438,14 @@ impl TableEncoder<ChecksumColumns> {
                 .operation_id
                 .extend(std::iter::repeat_n(operation_id, count));
             self.columns.block.extend(blocks);
-            self.columns
-                .checksum
-                .extend(run.iter().map(|sum| sum.cast_signed()));
+            self.columns.checksum.extend(run);
             self.columns.advance(count);
             block = block.wrapping_add(count as i64);
             sums = rest;
-            self.end_full(output);
+            let (rows, before) = (self.columns.rows(), self.columns.rows() - count);
+            if rows / ROWS_MAX > before / ROWS_MAX || rows >= self.part_rows_max {
+                self.end_full(output);
+            }
         }
     }
 }
@@ -697,6 +702,9 @@ mod tests {
                 count: Some(random.below(5) as i64 - 2),
                 transferred: (index / 1000 % 2 == 0).then_some(index / 9),
                 user_id: (index % 30_000 == 0).then_some(7),
+                // Each twice, across the looks at pages; of nine bits.
+                file_size: Some((index + 1) / 2 * 8192),
+                client_port: Some(random.below(500) as i32),
                 server_port: Some(-1 - random.below(40_000) as i32),
                 status: Word::Number(random.below(70_000) as i64),
                 reply_missing: index % 3 == 0 || index > 70_000,

@@ -21,6 +21,15 @@ fn put_zigzag(value: i64, out: &mut Vec<u8>) {
     put_varint((value << 1 ^ value >> 63).cast_unsigned(), out);
 }
 
+/// Appends numbers of 64 bits as they are.
+pub(crate) fn put_words(words: &[u64], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + size_of_val(words), 0);
+    for (bytes, word) in out[start..].chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
 /// Bits that a number takes.
 fn width(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
@@ -87,12 +96,7 @@ fn put_packed(values: &[u64; MINIBLOCK_VALUES], width: u32, out: &mut Vec<u8>) {
         bit += width;
     }
     let start = out.len();
-    out.extend(
-        words
-            .iter()
-            .take(bit.div_ceil(u64::BITS) as usize)
-            .flat_map(|word| word.to_le_bytes()),
-    );
+    put_words(&words[..bit.div_ceil(u64::BITS) as usize], out);
     out.truncate(start + bit as usize / 8);
 }
 
@@ -191,10 +195,17 @@ impl Groups {
         self.len += 1;
         if self.len == 8 {
             self.len = 0;
-            let bits = self.group.iter().rev();
-            let bits = bits.fold(0_u128, |bits, &code| bits << self.width | u128::from(code));
+            let (width, codes) = (self.width, self.group.iter().rev());
+            // A word is enough for most dictionaries, and much quicker.
+            let bits = if width <= 8 {
+                codes
+                    .fold(0_u64, |bits, &code| bits << width | u64::from(code))
+                    .into()
+            } else {
+                codes.fold(0_u128, |bits, &code| bits << width | u128::from(code))
+            };
             self.packed
-                .extend_from_slice(&bits.to_le_bytes()[..self.width as usize]);
+                .extend_from_slice(&bits.to_le_bytes()[..width as usize]);
         }
     }
 
@@ -220,7 +231,9 @@ impl Bits {
         if first == end {
             return;
         }
-        self.grow(end);
+        if self.bytes.len() * 8 < end {
+            self.grow(end);
+        }
         let (head, tail) = (0xff << (first % 8), 0xff >> (7 - (end - 1) % 8));
         let (first, last) = (first / 8, (end - 1) / 8);
         if first == last {
@@ -232,11 +245,14 @@ impl Bits {
         }
     }
 
-    /// Makes room for `len` bits.
+    /// Bytes by which the room for bits grows.
+    const STEP: usize = 64;
+
+    /// Makes room for `len` bits and some more.
+    #[cold]
     fn grow(&mut self, len: usize) {
-        if self.bytes.len() * 8 < len {
-            self.bytes.resize(len.div_ceil(8), 0);
-        }
+        let room = len.div_ceil(8).next_multiple_of(Self::STEP);
+        self.bytes.resize(room.max(self.bytes.len()), 0);
     }
 
     /// Bytes held.
@@ -247,7 +263,8 @@ impl Bits {
     /// Appends `len` bits, packed, and is empty.
     pub(crate) fn put(&mut self, len: usize, out: &mut Vec<u8>) {
         self.grow(len);
-        out.append(&mut self.bytes);
+        out.extend_from_slice(&self.bytes[..len.div_ceil(8)]);
+        self.bytes.clear();
     }
 }
 
