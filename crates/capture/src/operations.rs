@@ -49,6 +49,13 @@ pub fn file_id(server: IpAddr, handle: &[u8]) -> i64 {
     XxHash3_64::oneshot(&bytes[..len]).cast_signed()
 }
 
+fn file_id_of(server: IpAddr, handle: &View<'_>) -> i64 {
+    match handle.contiguous() {
+        Some(bytes) => file_id(server, bytes),
+        None => file_id(server, HandleBytes::new(handle).bytes()),
+    }
+}
+
 pub(crate) fn connection_id(facts: &Connection) -> i64 {
     (facts.first().ordinal << PLACE_BITS).cast_signed()
 }
@@ -152,6 +159,14 @@ struct Passing {
     has_sums: bool,
 }
 
+/// Who the last call with AUTH_SYS was from: the next one nearly always brings the same bytes.
+#[derive(Debug, Default)]
+struct Caller {
+    credential: Vec<u8>,
+    /// Its user and group.
+    ids: [Option<i64>; 2],
+}
+
 /// What is known of a connection beyond its flows.
 #[derive(Debug)]
 struct Talk {
@@ -167,6 +182,7 @@ struct Talk {
     pairs: Pairs<Note, Box<Early>>,
     /// The direction of calls, once one was seen.
     caller: Option<usize>,
+    last_caller: Caller,
     program: Word,
     resynchronised: i64,
     /// Hashes of the facts already reported.
@@ -584,6 +600,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             blocks: [None, None],
             pairs: Pairs::new(),
             caller: None,
+            last_caller: Caller::default(),
             program: Word::None,
             resynchronised: 0,
             facts: HashSet::new(),
@@ -958,20 +975,18 @@ impl<S: RecordSink> Side<'_, S> {
             Some(GssService::INTEGRITY | GssService::PRIVACY) => Kind::Opaque,
             _ => Kind::of(program, version, procedure),
         };
+        let in_parts = kind == Kind::Nfs3(v3::Procedure::Write);
+        if !done && kind != Kind::Opaque && !in_parts {
+            return Want::Whole;
+        }
+        // Decoded to where it stays: it is large, and a move costs as much as most of its fields.
         let arguments = match kind {
-            Kind::Nfs3(procedure) => {
-                if !done && procedure != v3::Procedure::Write {
-                    return Want::Whole;
-                }
-                let arguments = v3::Call::decode(procedure, &mut cursor);
-                if cursor.fault() == Some(Fault::End) && !done {
-                    return Want::More(cursor.needed());
-                }
-                Some(arguments)
-            }
-            Kind::Mount3(_) if !done => return Want::Whole,
-            _ => None,
+            Kind::Nfs3(procedure) => v3::Call::decode(procedure, &mut cursor),
+            _ => v3::Call::Null(()),
         };
+        if in_parts && cursor.fault() == Some(Fault::End) && !done {
+            return Want::More(cursor.needed());
+        }
         let Some(note) = self.take_up(message, xid, program, version, procedure, counters) else {
             self.pass(None, true, xid);
             return Want::End;
@@ -983,17 +998,19 @@ impl<S: RecordSink> Side<'_, S> {
         operation.kind = kind;
         let row = &mut operation.row;
         row.operation = procedure_of(program, version, procedure);
-        credential(call, row);
+        let caller = &mut all.talks[self.slot]
+            .as_mut()
+            .expect("a slot in use")
+            .last_caller;
+        credential(call, caller, row);
         let mut want = Want::End;
         let mut handle = None;
-        match (kind, arguments) {
-            (Kind::Nfs3(_), Some(arguments)) => {
+        match kind {
+            Kind::Nfs3(_) => {
+                let arguments = &arguments;
                 handle = arguments.file();
-                row.file_id =
-                    handle.map(|handle| file_id(server, HandleBytes::new(&handle).bytes()));
-                row.file2_id = arguments
-                    .file2()
-                    .map(|handle| file_id(server, HandleBytes::new(&handle).bytes()));
+                row.file_id = handle.map(|handle| file_id_of(server, &handle));
+                row.file2_id = arguments.file2().map(|handle| file_id_of(server, &handle));
                 details::set_text(&mut row.name, arguments.name().as_deref());
                 if matches!(arguments, v3::Call::Rename(_)) {
                     details::set_text(&mut row.name2, arguments.name2().as_deref());
@@ -1001,10 +1018,10 @@ impl<S: RecordSink> Side<'_, S> {
                 row.offset = arguments.offset().map(u64::cast_signed);
                 row.count = arguments
                     .count()
-                    .filter(|_| details::moves_data(&arguments))
+                    .filter(|_| details::moves_data(arguments))
                     .map(i64::from);
                 operation.has_details |=
-                    details::of_call(&arguments, &mut operation.details, counters);
+                    details::of_call(arguments, &mut operation.details, counters);
                 if let v3::Call::Write(write) = arguments
                     && let Some(len) = write.data_len
                 {
@@ -1014,13 +1031,13 @@ impl<S: RecordSink> Side<'_, S> {
                         .expect_data(self.direction, len, sums_from);
                 }
             }
-            (Kind::Mount3(procedure), _) => {
+            Kind::Mount3(procedure) => {
                 let arguments = mount::Call::decode(procedure, &mut cursor);
                 if let mount::Call::Mnt(path) | mount::Call::Umnt(path) = arguments {
                     details::set_text(&mut row.name, path.directory.as_deref());
                 }
             }
-            _ => {}
+            Kind::Opaque => {}
         }
         let operation = &mut all.operations[note as usize];
         operation.row.call_incomplete = cursor.fault().is_some();
@@ -1031,10 +1048,9 @@ impl<S: RecordSink> Side<'_, S> {
         if all.wants_files
             && let (Some(handle), Some(file)) = (handle, operation.row.file_id)
         {
-            let handle = HandleBytes::new(&handle);
             let known = all.talk(self.slot).facts.contains(&bare_key(file));
             if !known {
-                all.operations[note as usize].handle = Some(handle);
+                all.operations[note as usize].handle = Some(HandleBytes::new(&handle));
             }
         }
         want
@@ -1249,20 +1265,19 @@ impl<S: RecordSink> Side<'_, S> {
         let kind = self.all.operations[note as usize].kind;
         let success = reply.is_success();
         let mut want = Want::End;
+        let in_parts = kind == Kind::Nfs3(v3::Procedure::Read);
+        if !done && success && kind != Kind::Opaque && !in_parts {
+            return Want::Whole;
+        }
+        // Decoded to where it stays, like a call's arguments.
         let results = match kind {
-            Kind::Nfs3(procedure) if success => {
-                if !done && procedure != v3::Procedure::Read {
-                    return Want::Whole;
-                }
-                let results = v3::Reply::decode(procedure, &mut cursor);
-                if cursor.fault() == Some(Fault::End) && !done {
-                    return Want::More(cursor.needed());
-                }
-                Some(results)
-            }
-            Kind::Mount3(_) if !done && success => return Want::Whole,
-            _ => None,
+            Kind::Nfs3(procedure) if success => v3::Reply::decode(procedure, &mut cursor),
+            _ => v3::Reply::Null(()),
         };
+        if in_parts && success && cursor.fault() == Some(Fault::End) && !done {
+            return Want::More(cursor.needed());
+        }
+        let results = &results;
         self.pass(Some(note), false, xid);
         counters.count(Counter::Replies);
         let all = &mut *self.all;
@@ -1271,8 +1286,8 @@ impl<S: RecordSink> Side<'_, S> {
         row.reply_time_ns = message.first.stamp_ns;
         row.rpc_status = rpc_status(reply);
         let mut named = None;
-        match (kind, &results) {
-            (Kind::Nfs3(_), Some(results)) => {
+        match kind {
+            Kind::Nfs3(_) if success => {
                 row.status = results.status().map_or(Word::None, |status| {
                     details::word(v3::status_name(status), status)
                 });
@@ -1282,9 +1297,8 @@ impl<S: RecordSink> Side<'_, S> {
                     row.file_type = attributes.file_type.map_or(Word::None, details::file_type);
                 }
                 if let Some(object) = results.object() {
-                    let handle = HandleBytes::new(&object);
-                    row.result_file_id = Some(file_id(server, handle.bytes()));
-                    named = Some(handle);
+                    row.result_file_id = Some(file_id_of(server, &object));
+                    named = Some(object);
                 }
                 operation.has_details |=
                     details::of_reply(results, &mut operation.details, counters);
@@ -1298,7 +1312,7 @@ impl<S: RecordSink> Side<'_, S> {
                     talk.expect_data(direction, len, sums_from);
                 }
             }
-            (Kind::Mount3(procedure), _) if success => {
+            Kind::Mount3(procedure) if success => {
                 let results = mount::Reply::decode(procedure, &mut cursor);
                 row.status = results.status().map_or(Word::None, |status| {
                     details::word(mount::status_name(status), status)
@@ -1307,9 +1321,8 @@ impl<S: RecordSink> Side<'_, S> {
                     && let Some(mounted) = outcome.ok()
                 {
                     if let Some(root) = mounted.handle {
-                        let handle = HandleBytes::new(&root);
-                        row.result_file_id = Some(file_id(server, handle.bytes()));
-                        named = Some(handle);
+                        row.result_file_id = Some(file_id_of(server, &root));
+                        named = Some(root);
                     }
                     if cursor.fault().is_none() {
                         operation.has_details |=
@@ -1328,6 +1341,7 @@ impl<S: RecordSink> Side<'_, S> {
             let (row, time_ns) = (&operation.row, message.last.stamp_ns);
             let (operation_id, parent) = (row.operation_id, row.file_id);
             if let (Some(handle), Some(file)) = (named, row.result_file_id) {
+                let handle = HandleBytes::new(&handle);
                 let mut name = std::mem::take(&mut all.scratch.name);
                 name.clear();
                 name.extend_from_slice(row.name.bytes().unwrap_or(&[]));
@@ -1348,7 +1362,7 @@ impl<S: RecordSink> Side<'_, S> {
                 all.fact(slot, &fact, counters);
                 all.scratch.name = name;
             }
-            if let Some(v3::Reply::ReadDirPlus(outcome)) = &results
+            if let v3::Reply::ReadDirPlus(outcome) = results
                 && let Some(list) = outcome.ok()
             {
                 for entry in list.entries.iter() {
@@ -1462,7 +1476,7 @@ fn procedure_of(program: u32, version: u32, procedure: u32) -> Word {
     }
 }
 
-fn credential(call: &CallHeader<'_>, row: &mut OperationRow) {
+fn credential(call: &CallHeader<'_>, last: &mut Caller, row: &mut OperationRow) {
     let Some(flavor) = call.credential.flavor else {
         return;
     };
@@ -1472,11 +1486,23 @@ fn credential(call: &CallHeader<'_>, row: &mut OperationRow) {
         Some(GssService::PRIVACY) => Word::Known("gss_privacy"),
         _ => details::word(flavor.name(), flavor.0),
     };
-    if flavor == Flavor::SYS
-        && let Some(sys) = call.credential.sys()
-    {
-        row.user_id = sys.uid.map(i64::from);
-        row.group_id = sys.gid.map(i64::from);
+    if flavor == Flavor::SYS {
+        let bytes = call.credential.body.and_then(|body| body.contiguous());
+        let ids = if bytes == Some(&last.credential) {
+            last.ids
+        } else {
+            let sys = call.credential.sys();
+            let ids = sys.map_or([None; 2], |sys| {
+                [sys.uid, sys.gid].map(|id| id.map(i64::from))
+            });
+            if let Some(bytes) = bytes {
+                last.ids = ids;
+                last.credential.clear();
+                last.credential.extend_from_slice(bytes);
+            }
+            ids
+        };
+        [row.user_id, row.group_id] = ids;
     }
 }
 

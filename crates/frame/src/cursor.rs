@@ -304,6 +304,12 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The bytes, if they lie in the piece where the view begins, as they nearly always do.
+    #[inline]
+    pub fn contiguous(&self) -> Option<&'a [u8]> {
+        self.first.get(..self.len)
+    }
+
     /// The bytes, a slice for each piece that they lie in.
     #[inline]
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
@@ -366,6 +372,13 @@ mod tests {
                 assert_eq!(cursor.u64(), Some(0x0708_090a_0b0c_0d0e));
                 let view = cursor.view(5).expect("the rest");
                 assert_eq!(view.to_vec(), &bytes[15..]);
+                let cut = |range: std::ops::Range<usize>| {
+                    range.contains(&first) || range.contains(&second)
+                };
+                match view.contiguous() {
+                    Some(whole) => assert!(whole == &bytes[15..] && !cut(16..20)),
+                    None => assert!(cut(15..20)),
+                }
                 assert_eq!((cursor.position(), cursor.remaining()), (20, 0));
                 assert_eq!(cursor.u32(), None);
                 assert_eq!((cursor.fault(), cursor.needed()), (Some(Fault::End), 24));

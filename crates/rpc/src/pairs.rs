@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, hash_map};
 
 /// Answered calls that may stay in the queue of the waiting ones before it is swept.
 const WAITING_SLACK: usize = 64;
@@ -21,8 +21,9 @@ const WAITING_SLACK: usize = 64;
 #[derive(Debug)]
 pub struct Pairs<C, R> {
     entries: HashMap<u32, Entry<C, R>>,
-    /// Outstanding calls and early replies, oldest first; a serial tells whether an entry is the same.
-    waiting: VecDeque<(u32, u64)>,
+    /// Outstanding calls and early replies with their times, oldest first, and some that wait no more; a
+    /// serial tells whether an entry is the same.
+    waiting: VecDeque<(u32, u64, i64)>,
     answered: VecDeque<(u32, u64)>,
     serial: u64,
 }
@@ -30,7 +31,6 @@ pub struct Pairs<C, R> {
 #[derive(Debug)]
 struct Entry<C, R> {
     serial: u64,
-    since_ns: i64,
     state: State<C, R>,
 }
 
@@ -107,8 +107,8 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// Notes a call that now waits for its reply; returns the note of an answered one that it replaces.
     pub fn outstanding(&mut self, xid: u32, call: C, now: i64) -> Option<C> {
-        let replaced = self.insert(xid, now, State::Outstanding(call));
-        self.wait(xid);
+        let replaced = self.insert(xid, State::Outstanding(call));
+        self.wait(xid, now);
         match replaced {
             Some(State::Answered { call, .. }) => Some(call),
             _ => None,
@@ -117,8 +117,8 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// Notes a reply whose call may still come.
     pub fn early(&mut self, xid: u32, reply: R, now: i64) {
-        self.insert(xid, now, State::Early(reply));
-        self.wait(xid);
+        self.insert(xid, State::Early(reply));
+        self.wait(xid, now);
     }
 
     /// What a reply belongs to.
@@ -181,6 +181,10 @@ impl<C: Copy, R> Pairs<C, R> {
                 reply_ordinal: ordinal,
             };
             self.answered.push_back((xid, entry.serial));
+            // Most replies come in the order of their calls.
+            let serial = entry.serial;
+            self.waiting
+                .pop_front_if(|&mut (_, front, _)| front == serial);
         }
     }
 
@@ -188,15 +192,11 @@ impl<C: Copy, R> Pairs<C, R> {
     pub fn evict_answered(&mut self, keep: usize) -> Option<C> {
         while self.answered.len() > keep {
             let (xid, serial) = self.answered.pop_front()?;
-            if self
-                .entries
-                .get(&xid)
-                .is_some_and(|entry| entry.serial == serial)
-                && let Some(Entry {
-                    state: State::Answered { call, .. },
-                    ..
-                }) = self.entries.remove(&xid)
+            if let hash_map::Entry::Occupied(found) = self.entries.entry(xid)
+                && found.get().serial == serial
+                && let State::Answered { call, .. } = found.get().state
             {
+                found.remove();
                 return Some(call);
             }
         }
@@ -205,24 +205,19 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// The oldest call or reply that has waited since before `deadline_ns`.
     pub fn expire(&mut self, deadline_ns: i64) -> Option<Expired<C, R>> {
-        while let Some(&(xid, serial)) = self.waiting.front() {
-            match self.entries.get(&xid) {
-                Some(entry)
-                    if entry.serial == serial && !matches!(entry.state, State::Answered { .. }) =>
-                {
-                    if entry.since_ns >= deadline_ns {
-                        return None;
-                    }
-                    self.waiting.pop_front();
-                    return match self.entries.remove(&xid)?.state {
-                        State::Outstanding(call) => Some(Expired::Call(call)),
-                        State::Early(reply) => Some(Expired::Reply(reply)),
-                        State::Answered { .. } => None,
-                    };
-                }
-                _ => {
-                    self.waiting.pop_front();
-                }
+        while let Some((xid, serial, _)) = self
+            .waiting
+            .pop_front_if(|&mut (.., since_ns)| since_ns < deadline_ns)
+        {
+            if let hash_map::Entry::Occupied(found) = self.entries.entry(xid)
+                && found.get().serial == serial
+                && !matches!(found.get().state, State::Answered { .. })
+            {
+                return match found.remove().state {
+                    State::Outstanding(call) => Some(Expired::Call(call)),
+                    State::Early(reply) => Some(Expired::Reply(reply)),
+                    State::Answered { .. } => None,
+                };
             }
         }
         None
@@ -238,12 +233,12 @@ impl<C: Copy, R> Pairs<C, R> {
         self.entries.is_empty()
     }
 
-    fn wait(&mut self, xid: u32) {
-        self.waiting.push_back((xid, self.serial));
+    fn wait(&mut self, xid: u32, since_ns: i64) {
+        self.waiting.push_back((xid, self.serial, since_ns));
         // One call without reply keeps those behind it in the queue, also when they are answered.
         if self.waiting.len() > 2 * self.entries.len() + WAITING_SLACK {
             let entries = &self.entries;
-            self.waiting.retain(|(xid, serial)| {
+            self.waiting.retain(|(xid, serial, _)| {
                 entries.get(xid).is_some_and(|entry| {
                     entry.serial == *serial && !matches!(entry.state, State::Answered { .. })
                 })
@@ -251,14 +246,13 @@ impl<C: Copy, R> Pairs<C, R> {
         }
     }
 
-    fn insert(&mut self, xid: u32, since_ns: i64, state: State<C, R>) -> Option<State<C, R>> {
+    fn insert(&mut self, xid: u32, state: State<C, R>) -> Option<State<C, R>> {
         self.serial += 1;
         self.entries
             .insert(
                 xid,
                 Entry {
                     serial: self.serial,
-                    since_ns,
                     state,
                 },
             )

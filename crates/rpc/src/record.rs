@@ -666,7 +666,7 @@ impl Records {
         self.proven = true;
     }
 
-    fn accept<S: MessageSink>(&mut self, at: usize, sink: &mut S, counters: &mut Counters) {
+    fn accept<S: MessageSink>(&mut self, at: u64, sink: &mut S, counters: &mut Counters) {
         let Some(mut search) = self.search.take() else {
             return;
         };

@@ -12,11 +12,17 @@
 //!   ([`XIDS_AHEAD`]: what is stored is older), and it begins a frame or leads to another header.
 //!
 //! It is rejected as soon as its length leads to a place that was seen and is no header.
+//!
+//! What it costs: a search scans each byte once and looks at each place once as the mark that lengths
+//! lead to, whatever number of candidates lead there; each candidate is linked, asked about and rejected
+//! once, by binary search. Only a decision (an acceptance, the end, or too much that is held) passes over all
+//! candidates, at most [`CANDIDATES_MAX`]; what is lost again behind an accepted record is searched anew.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lineside_frame::{Chunk, Range};
 use memchr::memmem;
+use smallvec::SmallVec;
 
 use crate::message::LAST_FRAGMENT;
 
@@ -35,35 +41,80 @@ const MESSAGE_BYTES: u64 = 100;
 /// Candidates kept; beyond, the oldest goes. True headers are as far apart as records, and stored ones
 /// are rejected at the end of each stored frame, so that few are ever open.
 const CANDIDATES_MAX: usize = 1024;
-/// A record of more fragments is not searched for. 1 MiB in fragments of one Ethernet frame has 719; without
-/// a bound, bytes that look like fragments without end would be followed again and again.
+/// A record of more fragments is not searched for, else bytes that look like fragments without end would keep
+/// everything held. 1 MiB in fragments of one Ethernet frame has 719.
 const FRAGMENTS_MAX: u32 = 4096;
 
+/// What a candidate takes in the four tables, about.
+const CANDIDATE_BYTES: usize = 128;
+
 /// A place that looks like a record mark with an RPC header behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 struct Candidate {
-    position: u64,
     /// Where the last fragment of its record begins that was seen so far, its mark, and its number.
     fragment: u64,
     mark: u32,
     number: u32,
     xid: u32,
     is_call: bool,
+    leads: Leads,
+}
+
+impl Candidate {
+    /// Where its length leads to, as far as fragments were seen.
+    fn target(&self) -> u64 {
+        self.fragment + 4 + u64::from(self.mark & !LAST_FRAGMENT)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.mark & LAST_FRAGMENT != 0
+    }
 }
 
 /// What follows from a candidate's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lead {
-    /// To another candidate, its index.
-    Candidate(usize),
-    /// To a place that is seen and no header.
-    Nowhere,
-    /// To a place that has not come yet.
-    Ahead,
+enum Leads {
+    /// To a place of which too little has come.
+    Waits,
+    /// To the candidate at this place, which begins the next record.
+    Record(u64),
+    /// To a fragment to which the candidate at this later place leads too, or which it is: where that one
+    /// leads to, this one does.
+    Joins(u64),
     /// Into a hole.
     Hole,
-    /// Exactly to the end of what came.
-    End,
+}
+
+/// Where records that follow each other end, as far as is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// At a place that has not come yet.
+    Ahead,
+    /// In a hole.
+    Hole,
+    /// Exactly at the end of what came.
+    Exact,
+}
+
+/// The records from the first candidate on.
+#[derive(Debug, Clone, Copy)]
+struct Walked {
+    first: u64,
+    last: u64,
+    /// The candidate that goes on for the last one: itself, or one that it joined.
+    node: u64,
+    /// Records, the first included.
+    links: usize,
+}
+
+/// The records from any candidate on.
+#[derive(Debug, Clone, Copy)]
+struct Walk {
+    first: u64,
+    next: Option<u64>,
+    last: u64,
+    links: usize,
+    end: End,
 }
 
 /// Bytes of one direction from the earliest candidate on.
@@ -71,14 +122,25 @@ enum Lead {
 pub(crate) struct Search {
     held: VecDeque<(u64, Range)>,
     end: u64,
-    candidates: Vec<Candidate>,
-    /// Candidates before this index were looked at.
-    fresh: usize,
+    /// By position.
+    candidates: BTreeMap<u64, Candidate>,
+    /// Those that wait: for which place, and where they are.
+    waiting: BTreeSet<(u64, u64)>,
+    /// Those that lead to another: to which, and where they are.
+    led: BTreeSet<(u64, u64)>,
+    by_xid: BTreeSet<(u32, bool, u64)>,
+    /// Candidates before this position were asked about.
+    asked: u64,
+    /// How far the first candidate was followed.
+    walked: Option<Walked>,
     /// The xid of the last message of this direction.
     pub(crate) last_xid: Option<u32>,
     pub(crate) held_bytes: usize,
     pub(crate) scanned_bytes: u64,
     pub(crate) rejected: u64,
+    /// Places looked at and links passed: what a search costs beside the scan.
+    #[cfg(test)]
+    steps: std::cell::Cell<u64>,
 }
 
 impl Search {
@@ -105,62 +167,55 @@ impl Search {
             );
             self.scan(bytes, before, bytes.len(), record_max);
         }
-        self.prune();
+        self.resolve();
+        self.forget();
     }
 
-    /// A candidate that the other direction agrees with, if `agrees(xid, is_call)` says so.
-    pub(crate) fn agreed(&mut self, mut agrees: impl FnMut(u32, bool) -> bool) -> Option<usize> {
-        let fresh = std::mem::replace(&mut self.fresh, self.candidates.len());
-        let at = (fresh..self.candidates.len())
-            .find(|&at| agrees(self.candidates[at].xid, self.candidates[at].is_call))?;
+    /// The position of a candidate that the other direction agrees with, if `agrees(xid, is_call)` says so.
+    pub(crate) fn agreed(&mut self, mut agrees: impl FnMut(u32, bool) -> bool) -> Option<u64> {
+        // No candidate is found later that begins before this.
+        let asked = self.end.saturating_sub(HEAD as u64 - 1);
+        let asked = std::mem::replace(&mut self.asked, asked);
+        let (&at, _) = self
+            .candidates
+            .range(asked..)
+            .find(|(_, candidate)| agrees(candidate.xid, candidate.is_call))?;
         Some(self.first_with(at))
     }
 
     /// The candidate with this xid, or the earliest that leads to it.
-    pub(crate) fn find(&self, xid: u32, is_call: bool) -> Option<usize> {
-        let at = self
-            .candidates
-            .iter()
-            .position(|candidate| candidate.xid == xid && candidate.is_call == is_call)?;
+    pub(crate) fn find(&self, xid: u32, is_call: bool) -> Option<u64> {
+        let at = self.with_xid(xid, is_call)?;
         Some(self.first_with(at))
     }
 
     /// Whether there is a candidate with this xid.
     pub(crate) fn contains(&self, xid: u32, is_call: bool) -> bool {
-        let mut candidates = self.candidates.iter();
-        candidates.any(|candidate| candidate.xid == xid && candidate.is_call == is_call)
+        self.with_xid(xid, is_call).is_some()
     }
 
     /// A candidate from which record follows record for long enough. `last`: nothing more will come,
     /// so that whatever can be accepted has to be.
-    pub(crate) fn chained(&mut self, last: bool) -> Option<usize> {
-        let mut at = 0;
-        while at < self.candidates.len() {
-            let first = self.candidates[at].position;
-            let (links, lead, reached) = self.walk(at);
-            let accepted = match lead {
-                Lead::Nowhere => false,
-                _ if !last => links >= 2 && reached - first >= CHAIN_BYTES,
-                Lead::End => self.is_timely(self.candidates[at].xid).unwrap_or(true),
-                Lead::Ahead | Lead::Hole => self.stands_alone(at, links),
-                Lead::Candidate(_) => unreachable!("a walk ends where no candidate follows"),
-            };
-            if accepted {
-                return Some(at);
-            }
-            if !last && lead != Lead::Nowhere {
-                // A later candidate may be inside this one's record: it must not overtake it.
-                return None;
-            }
-            at += 1;
+    pub(crate) fn chained(&mut self, last: bool) -> Option<u64> {
+        if !last {
+            // A later candidate may be inside the first one's record: it must not overtake it.
+            let walk = self.walk_first()?;
+            let is_long = walk.links >= 2 && walk.last - walk.first >= CHAIN_BYTES;
+            return is_long.then_some(walk.first);
         }
-        None
+        let walks = self.walks();
+        let accepted = walks.iter().rev().find(|walk| match walk.end {
+            End::Exact => self
+                .is_timely(self.candidates[&walk.first].xid)
+                .unwrap_or(true),
+            End::Ahead | End::Hole => self.stands_alone(walk),
+        });
+        accepted.map(|walk| walk.first)
     }
 
-    /// Everything from candidate `at` on, in order; the search is over.
-    pub(crate) fn accept(&mut self, at: usize) -> Vec<Range> {
-        let position = self.candidates[at].position;
-        self.rejected += at as u64;
+    /// Everything from the candidate at `position` on, in order; the search is over.
+    pub(crate) fn accept(&mut self, position: u64) -> Vec<Range> {
+        self.rejected += self.candidates.range(..position).count() as u64;
         let held = std::mem::take(&mut self.held);
         let keep = held
             .into_iter()
@@ -183,22 +238,22 @@ impl Search {
 
     /// Drops the earliest candidate and what only it needed.
     pub(crate) fn drop_first(&mut self) {
-        if !self.candidates.is_empty() {
-            self.candidates.remove(0);
-            self.fresh = self.fresh.saturating_sub(1);
-            self.rejected += 1;
+        if let Some((&first, _)) = self.candidates.first_key_value() {
+            self.remove(first);
         }
         self.forget();
     }
 
     /// Asks the other direction about every candidate once more.
     pub(crate) fn look_again(&mut self) {
-        self.fresh = 0;
+        self.asked = 0;
     }
 
     /// What is held, and what holding it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.held_bytes + self.held.len() * size_of::<(u64, Range)>()
+        self.held_bytes
+            + self.held.len() * size_of::<(u64, Range)>()
+            + self.candidates.len() * CANDIDATE_BYTES
     }
 
     pub(crate) fn has_candidates(&self) -> bool {
@@ -237,7 +292,6 @@ impl Search {
         // msg_type CALL and rpcvers 2; msg_type REPLY and the three zero bytes of any reply_stat.
         const CALL: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 2];
         const REPLY: &[u8] = &[0, 0, 0, 1, 0, 0, 0];
-        let before = self.candidates.len();
         for needle in [CALL, REPLY] {
             let finder = memmem::Finder::new(needle);
             let mut at = 8;
@@ -250,41 +304,127 @@ impl Search {
                 let Some(head) = bytes.get(head_at..head_at + HEAD) else {
                     break;
                 };
-                if let Some(candidate) = candidate(head, start + head_at as u64, record_max) {
-                    self.candidates.push(candidate);
+                let position = start + head_at as u64;
+                if let Some(candidate) = candidate(head, position, record_max) {
+                    self.candidates.insert(position, candidate);
+                    self.waiting.insert((candidate.target(), position));
+                    let key = (candidate.xid, candidate.is_call, position);
+                    self.by_xid.insert(key);
                 }
             }
         }
-        self.candidates[before..].sort_by_key(|candidate| candidate.position);
-        if self.candidates.len() > CANDIDATES_MAX {
-            let excess = self.candidates.len() - CANDIDATES_MAX;
-            self.candidates.drain(..excess);
-            self.fresh = self.fresh.saturating_sub(excess);
-            self.rejected += excess as u64;
+        while self.candidates.len() > CANDIDATES_MAX
+            && let Some((&first, _)) = self.candidates.first_key_value()
+        {
+            self.remove(first);
         }
     }
 
-    /// Removes the candidates that lead to a place that is no header, then the bytes nobody needs.
-    fn prune(&mut self) {
-        // From the back, since a candidate that leads to a rejected one leads nowhere itself.
-        for at in (0..self.candidates.len()).rev() {
-            let mut candidate = self.candidates[at];
-            let lead = self.follow(&mut candidate);
-            self.candidates[at] = candidate;
-            if lead == Lead::Nowhere {
-                self.candidates.remove(at);
-                self.fresh -= usize::from(at < self.fresh);
-                self.rejected += 1;
+    /// Looks at each place that was waited for and has come.
+    fn resolve(&mut self) {
+        let mut from = 0;
+        while let Some(&(place, _)) = self.waiting.range((from, 0)..).next()
+            && place < self.end
+        {
+            // In order, so that all fragments that lead to a place are known when it is looked at.
+            from = place + 1;
+            self.on_place(place);
+        }
+    }
+
+    /// Some bytes have come at a place that is waited for.
+    fn on_place(&mut self, place: u64) {
+        let is_header = self.candidates.contains_key(&place);
+        let head = self.seen(place, HEAD);
+        let mark = match head {
+            Seen::Bytes(_) => head,
+            Seen::Hole | Seen::Ahead => self.seen(place, 4),
+        };
+        let all = self.waiting.range((place, 0)..(place + 1, 0));
+        let all: SmallVec<[u64; 8]> = all.map(|&(_, position)| position).collect();
+        // The latest goes on for all whose next fragment this is: it is dropped after them.
+        let mut latest = None;
+        for position in all.into_iter().rev() {
+            self.count(1);
+            let Some(&candidate) = self.candidates.get(&position) else {
+                continue;
+            };
+            let is_whole = candidate.is_whole();
+            match (is_header, if is_whole { head } else { mark }, latest) {
+                (true, ..) if is_whole => self.link(position, place, Leads::Record(place)),
+                (true, ..) => self.link(position, place, Leads::Joins(place)),
+                (_, Seen::Ahead, _) => {}
+                (_, Seen::Hole, _) => self.link(position, place, Leads::Hole),
+                (_, Seen::Bytes(_), _) if is_whole => self.reject(position),
+                (_, Seen::Bytes(_), Some(latest)) => {
+                    self.link(position, place, Leads::Joins(latest));
+                    if let Some(latest) = self.candidates.get_mut(&latest) {
+                        latest.number = latest.number.min(candidate.number + 1);
+                    }
+                }
+                (_, Seen::Bytes(bytes), None) => {
+                    let mark = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                    if mark == 0 || candidate.number == FRAGMENTS_MAX {
+                        self.reject(position);
+                        continue;
+                    }
+                    let goes_on = Candidate {
+                        fragment: place,
+                        mark,
+                        number: candidate.number + 1,
+                        ..candidate
+                    };
+                    self.waiting.remove(&(place, position));
+                    self.waiting.insert((goes_on.target(), position));
+                    self.candidates.insert(position, goes_on);
+                    latest = Some(position);
+                }
             }
         }
-        self.forget();
     }
 
+    /// The candidate at `position` has waited for `place`, and now `leads` somewhere.
+    fn link(&mut self, position: u64, place: u64, leads: Leads) {
+        self.waiting.remove(&(place, position));
+        if let Leads::Record(to) | Leads::Joins(to) = leads {
+            self.led.insert((to, position));
+        }
+        if let Some(candidate) = self.candidates.get_mut(&position) {
+            candidate.leads = leads;
+        }
+    }
+
+    /// Removes a candidate that leads nowhere, and all that lead to it.
+    fn reject(&mut self, position: u64) {
+        let mut rejected: SmallVec<[u64; 8]> = SmallVec::new();
+        rejected.push(position);
+        while let Some(position) = rejected.pop() {
+            let led = self.led.range((position, 0)..(position + 1, 0));
+            rejected.extend(led.map(|&(_, from)| from));
+            self.remove(position);
+        }
+    }
+
+    fn remove(&mut self, position: u64) {
+        let Some(candidate) = self.candidates.remove(&position) else {
+            return;
+        };
+        self.by_xid
+            .remove(&(candidate.xid, candidate.is_call, position));
+        match candidate.leads {
+            Leads::Waits => self.waiting.remove(&(candidate.target(), position)),
+            Leads::Record(to) | Leads::Joins(to) => self.led.remove(&(to, position)),
+            Leads::Hole => true,
+        };
+        self.rejected += 1;
+    }
+
+    /// Forgets the bytes nobody needs.
     fn forget(&mut self) {
         let keep = self
             .candidates
-            .first()
-            .map_or(self.end, |first| first.position)
+            .first_key_value()
+            .map_or(self.end, |(&first, _)| first)
             .min(self.end.saturating_sub(HEAD as u64 - 1));
         // No candidate begins in a hole, so that one at the front is needed by none.
         while let Some((start, range)) = self.held.front()
@@ -295,35 +435,56 @@ impl Search {
         }
     }
 
-    /// Where to begin if `target` is a header: nothing more can be learned of those before it.
-    fn first_with(&self, target: usize) -> usize {
-        let target = self.first_that_leads_to(target);
-        let before = self.candidates[target].position;
-        let alone = |&at: &usize| {
-            let (links, lead, reached) = self.walk(at);
-            lead == Lead::Hole
-                && reached < before
-                && self.stands_alone(at, links)
-                && (self.last_xid.is_some() || self.goes_on(at, target, before - reached))
-        };
-        (0..target).find(alone).unwrap_or(target)
+    /// The earliest candidate with this xid.
+    fn with_xid(&self, xid: u32, is_call: bool) -> Option<u64> {
+        let mut found = self
+            .by_xid
+            .range((xid, is_call, 0)..=(xid, is_call, u64::MAX));
+        found.next().map(|&(_, _, position)| position)
     }
 
-    /// Whether candidate `next` can follow candidate `at` in one direction of a connection, by kind and
+    /// Where to begin if `target` is a header: nothing more can be learned of those before it.
+    fn first_with(&self, target: u64) -> u64 {
+        let walks = self.walks();
+        let target = self.first_that_leads_to(target, &walks);
+        let mut earlier = walks.iter().rev();
+        let alone = earlier.find(|walk| {
+            walk.end == End::Hole
+                && walk.last < target
+                && self.stands_alone(walk)
+                && (self.last_xid.is_some() || self.goes_on(walk.first, target, target - walk.last))
+        });
+        alone.map_or(target, |walk| walk.first)
+    }
+
+    /// The earliest candidate from which records lead to `target`, each with an xid near the one before.
+    fn first_that_leads_to(&self, target: u64, walks: &[Walk]) -> u64 {
+        let mut leading = BTreeSet::from([target]);
+        for walk in walks.iter().filter(|walk| walk.first < target) {
+            if let Some(next) = walk.next
+                && leading.contains(&next)
+                && self.goes_on(walk.first, next, 0)
+            {
+                leading.insert(walk.first);
+            }
+        }
+        leading.first().copied().unwrap_or(target)
+    }
+
+    /// Whether the candidate at `next` can follow that at `at` in one direction of a connection, by kind and
     /// by xid, if other messages have `between` bytes.
-    fn goes_on(&self, at: usize, next: usize, between: u64) -> bool {
-        let (at, next) = (self.candidates[at], self.candidates[next]);
+    fn goes_on(&self, at: u64, next: u64, between: u64) -> bool {
+        let (at, next) = (&self.candidates[&at], &self.candidates[&next]);
         let messages = between / MESSAGE_BYTES + u64::from(2 * XIDS_BEHIND);
         let ahead = next.xid.wrapping_sub(at.xid).wrapping_add(XIDS_BEHIND);
         at.is_call == next.is_call && u64::from(ahead) <= messages
     }
 
-    /// Whether a candidate from which `links` records lead out of sight is a header by itself.
-    fn stands_alone(&self, at: usize, links: usize) -> bool {
-        let candidate = self.candidates[at];
-        match self.is_timely(candidate.xid) {
-            None => self.begins_frame(candidate.position),
-            Some(timely) => timely && (links >= 2 || self.begins_frame(candidate.position)),
+    /// Whether records that lead out of sight begin with a header, nothing else being known.
+    fn stands_alone(&self, walk: &Walk) -> bool {
+        match self.is_timely(self.candidates[&walk.first].xid) {
+            None => self.begins_frame(walk.first),
+            Some(timely) => timely && (walk.links >= 2 || self.begins_frame(walk.first)),
         }
     }
 
@@ -333,79 +494,78 @@ impl Search {
         Some(ahead <= XIDS_AHEAD)
     }
 
-    fn first_that_leads_to(&self, target: usize) -> usize {
-        let mut leads = vec![false; target + 1];
-        leads[target] = true;
-        // From the back, so that each candidate is asked once where it leads.
-        for at in (0..target).rev() {
-            leads[at] = match self.lead(at) {
-                Lead::Candidate(next) => next <= target && leads[next] && self.goes_on(at, next, 0),
-                _ => false,
-            };
-        }
-        leads.iter().position(|&leads| leads).unwrap_or(target)
-    }
-
-    /// From candidate `at` to where no candidate follows: records passed, how it ends, and where.
-    fn walk(&self, mut at: usize) -> (usize, Lead, u64) {
-        let mut links = 1;
+    /// The records from the first candidate on. Links never change, so each is passed once.
+    fn walk_first(&mut self) -> Option<Walked> {
+        let (&first, _) = self.candidates.first_key_value()?;
+        let walked = self.walked.filter(|walked| walked.first == first);
+        let mut walk = walked.unwrap_or(Walked {
+            first,
+            last: first,
+            node: first,
+            links: 1,
+        });
         loop {
-            match self.lead(at) {
-                Lead::Candidate(next) => {
-                    at = next;
-                    links += 1;
+            self.count(1);
+            match self.candidates[&walk.node].leads {
+                Leads::Record(next) => {
+                    (walk.last, walk.node) = (next, next);
+                    walk.links += 1;
                 }
-                lead => return (links, lead, self.candidates[at].position),
+                Leads::Joins(other) => walk.node = other,
+                Leads::Waits | Leads::Hole => break,
             }
         }
+        self.walked = Some(walk);
+        Some(walk)
     }
 
-    fn lead(&self, at: usize) -> Lead {
-        let mut candidate = self.candidates[at];
-        self.follow(&mut candidate)
-    }
-
-    /// Where a candidate leads to; notes how far its fragments could be followed.
-    fn follow(&self, candidate: &mut Candidate) -> Lead {
-        loop {
-            let position = candidate.fragment + 4 + u64::from(candidate.mark & !LAST_FRAGMENT);
-            if position == self.end {
-                return Lead::End;
-            }
-            if position > self.end {
-                return Lead::Ahead;
-            }
-            let next = self
-                .candidates
-                .binary_search_by_key(&position, |candidate| candidate.position);
-            if candidate.mark & LAST_FRAGMENT != 0 {
-                return match (next, self.seen(position, HEAD)) {
-                    (Ok(next), _) => Lead::Candidate(next),
-                    (_, Seen::Bytes(_)) => Lead::Nowhere,
-                    (_, Seen::Hole) => Lead::Hole,
-                    (_, Seen::Ahead) => Lead::Ahead,
-                };
-            }
-            if let Ok(next) = next {
-                // The next fragment looks like a header too, and was followed already.
-                let next = self.candidates[next];
-                (candidate.fragment, candidate.mark) = (next.fragment, next.mark);
-                candidate.number += next.number;
-            } else {
-                candidate.mark = match self.seen(position, 4) {
-                    Seen::Bytes(bytes) => {
-                        u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    /// The records from each candidate on, the last candidate first.
+    fn walks(&self) -> Vec<Walk> {
+        let mut walks: Vec<Walk> = Vec::with_capacity(self.candidates.len());
+        for (&first, candidate) in self.candidates.iter().rev() {
+            let alone = |end| Walk {
+                first,
+                next: None,
+                last: first,
+                links: 1,
+                end,
+            };
+            // Candidates lead to later ones.
+            let walk_from = |position: u64| {
+                let at = walks.binary_search_by(|walk: &Walk| position.cmp(&walk.first));
+                walks[at.expect("who is led to is removed after those that lead there")]
+            };
+            let walk = match candidate.leads {
+                Leads::Waits if candidate.target() == self.end => alone(End::Exact),
+                Leads::Waits => alone(End::Ahead),
+                Leads::Hole => alone(End::Hole),
+                Leads::Record(next) => {
+                    let after = walk_from(next);
+                    Walk {
+                        first,
+                        next: Some(next),
+                        links: after.links + 1,
+                        ..after
                     }
-                    Seen::Hole => return Lead::Hole,
-                    Seen::Ahead => return Lead::Ahead,
-                };
-                candidate.fragment = position;
-                candidate.number += 1;
-            }
-            if candidate.mark == 0 || candidate.number > FRAGMENTS_MAX {
-                return Lead::Nowhere;
-            }
+                }
+                Leads::Joins(other) => {
+                    let other = walk_from(other);
+                    let last = if other.next.is_none() {
+                        first
+                    } else {
+                        other.last
+                    };
+                    Walk {
+                        first,
+                        last,
+                        ..other
+                    }
+                }
+            };
+            walks.push(walk);
         }
+        self.count(walks.len());
+        walks
     }
 
     fn seen(&self, position: u64, len: usize) -> Seen {
@@ -430,11 +590,19 @@ impl Search {
         Seen::Ahead
     }
 
+    fn count(&self, _steps: usize) {
+        #[cfg(test)]
+        self.steps.set(self.steps.get() + _steps as u64);
+    }
+
     fn begins_frame(&self, position: u64) -> bool {
-        self.held.iter().any(|&(start, _)| start == position)
+        self.held
+            .binary_search_by_key(&position, |&(start, _)| start)
+            .is_ok()
     }
 }
 
+#[derive(Clone, Copy)]
 enum Seen {
     Bytes([u8; HEAD]),
     Hole,
@@ -459,12 +627,12 @@ fn candidate(head: &[u8], position: u64, record_max: usize) -> Option<Candidate>
         len >= 20 && plausible_reply(word(8), word(12), word(16), word(20), word(24), len)
     };
     plausible.then_some(Candidate {
-        position,
         fragment: position,
         mark,
         number: 1,
         xid: word(4),
         is_call,
+        leads: Leads::Waits,
     })
 }
 
@@ -572,6 +740,64 @@ mod tests {
         let mut search = Search::default();
         stream.chunks(1448).for_each(|part| push(&mut search, part));
         assert!(!search.has_candidates() && search.rejected == 1000);
+    }
+
+    /// A call in a fragment of 24 bytes that is not the last one of its record.
+    fn open_call(xid: u32, len: u32) -> Vec<u8> {
+        let mut bytes = call(xid, 0)[..HEAD].to_vec();
+        bytes[..4].copy_from_slice(&len.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn many_candidates_cost_no_more_per_byte_than_few() {
+        let bounded = |stream: &[u8], step: usize, what: &str| {
+            let mut search = Search::default();
+            for part in stream.chunks(step) {
+                push(&mut search, part);
+                search.agreed(|_, _| false);
+                search.chained(false);
+            }
+            let (steps, most) = (search.steps.get(), stream.len() as u64 + 64);
+            assert!(steps <= most, "{what}, {step} at once: {steps} > {most}");
+        };
+        let count = CANDIDATES_MAX as u32;
+        // All lead to one place, from which fragments go on without end.
+        let mut converging = Vec::new();
+        for number in 0..count {
+            let left = (count - number) * HEAD as u32 - 4;
+            converging.extend(open_call(number, left));
+        }
+        converging.extend([0, 0, 0, 4, 1, 2, 3, 4].repeat(4000));
+        // One record after the other, and the last one never ends.
+        let mut chain: Vec<u8> = (0..count).flat_map(|xid| call(xid, 8)).collect();
+        chain.extend(call(count, 1 << 20));
+        // Each leads to a place of its own within what comes after them.
+        let mut nested: Vec<u8> = (0..count).flat_map(|xid| open_call(xid, 1 << 15)).collect();
+        nested.extend([0, 0, 0, 5].repeat(1 << 14));
+        for step in [7, 64, 1448, 1 << 16] {
+            bounded(&converging, step, "converging");
+            bounded(&chain, step, "a chain");
+            bounded(&nested, step, "nested");
+        }
+    }
+
+    #[test]
+    fn fragments_that_meet_share_what_follows() {
+        // A stored header and the true one lead to the same fragment, which ends the record; then a call.
+        let mut stream = open_call(700, 2 * HEAD as u32 - 4);
+        stream.extend(open_call(7, HEAD as u32 - 4));
+        let end = LAST_FRAGMENT | 12;
+        stream.extend(end.to_be_bytes());
+        stream.extend([0; 12]);
+        stream.extend(call(8, 40));
+        for step in 1..stream.len() {
+            let mut search = Search::default();
+            stream.chunks(step).for_each(|part| push(&mut search, part));
+            assert_eq!(search.candidates.len(), 3, "frames of {step}");
+            let at = search.find(8, true).expect("it is there");
+            assert_eq!(at, HEAD as u64, "xid 7 is near, 700 is not");
+        }
     }
 
     #[test]
