@@ -8,7 +8,7 @@ pub const BLOCK_BYTES: usize = 512;
 
 /// Data of one READ or WRITE after the other as it passes, in pieces of any size, holes included.
 #[derive(Debug)]
-pub struct Blocks {
+pub(crate) struct Blocks {
     /// File offset of the next byte.
     offset: u64,
     /// Whole aligned blocks that the data spans.
@@ -17,6 +17,36 @@ pub struct Blocks {
     /// The beginning of a block whose rest has not come; `filled` bytes of it.
     partial: [u8; BLOCK_BYTES],
     filled: usize,
+}
+
+/// Consecutive blocks that are there.
+pub(crate) struct Run<'a> {
+    /// The number of the first: file offset / 512.
+    pub(crate) first: i64,
+    /// The first, if it came in several pieces.
+    pub(crate) straddling: Option<&'a [u8; BLOCK_BYTES]>,
+    /// All others, where they lie.
+    pub(crate) whole: Chunk<'a>,
+}
+
+impl Run<'_> {
+    fn count(&self) -> usize {
+        usize::from(self.straddling.is_some()) + self.whole.len() / BLOCK_BYTES
+    }
+
+    /// Appends the checksum of each block.
+    #[inline]
+    pub(crate) fn sum(&self, sums: &mut Vec<u64>) {
+        sums.extend(self.straddling.map(|block| XxHash3_64::oneshot(block)));
+        sum_blocks(self.whole.bytes(), sums);
+    }
+}
+
+/// Appends the checksum of each whole block of `bytes`.
+#[inline]
+pub(crate) fn sum_blocks(bytes: &[u8], sums: &mut Vec<u64>) {
+    let blocks = bytes.as_chunks::<BLOCK_BYTES>().0;
+    sums.extend(blocks.iter().map(|block| XxHash3_64::oneshot(block)));
 }
 
 impl Default for Blocks {
@@ -33,59 +63,59 @@ impl Default for Blocks {
 
 impl Blocks {
     /// Data of `len` bytes follows that begins at `offset` of its file.
-    pub fn begin(&mut self, offset: u64, len: u64) {
+    pub(crate) fn begin(&mut self, offset: u64, len: u64) {
         let block = BLOCK_BYTES as u64;
         self.offset = offset;
         self.spanned = (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block));
         (self.summed, self.filled) = (0, 0);
     }
 
-    /// Takes the next bytes or the next hole. `sink` gets runs of checksums: the number of the first
-    /// block (file offset / 512) and a checksum for it and each following one. `sums` is scratch.
-    pub fn on_data(
-        &mut self,
-        chunk: Chunk<'_>,
-        sums: &mut Vec<u64>,
-        mut sink: impl FnMut(i64, &[u64]),
-    ) {
+    /// Takes the next bytes or the next hole. `each` gets the run of blocks that they complete, if any.
+    #[inline]
+    pub(crate) fn on_data(&mut self, chunk: Chunk<'_>, each: impl FnOnce(Run<'_>)) {
         if chunk.missing().is_some() {
             self.offset = self.offset.wrapping_add(chunk.len() as u64);
             self.filled = 0;
             return;
         }
-        sums.clear();
-        let mut bytes = chunk.bytes();
         let start = self.offset;
-        self.offset = start.wrapping_add(bytes.len() as u64);
+        self.offset = start.wrapping_add(chunk.len() as u64);
+        let (mut aligned, mut straddling) = (0, None);
         let mut first = start / BLOCK_BYTES as u64;
         let in_block = (start % BLOCK_BYTES as u64) as usize;
         if in_block > 0 {
-            let (head, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - in_block));
-            bytes = rest;
+            let head = &chunk.bytes()[..chunk.len().min(BLOCK_BYTES - in_block)];
+            aligned = head.len();
             if self.filled == in_block {
                 self.filled += head.len();
                 self.partial[in_block..self.filled].copy_from_slice(head);
                 if self.filled < BLOCK_BYTES {
                     return;
                 }
-                sums.push(XxHash3_64::oneshot(&self.partial));
+                straddling = Some(&self.partial);
             } else {
                 // The beginning of this block was not seen, or is not part of the data.
                 first = start.wrapping_add(head.len() as u64) / BLOCK_BYTES as u64;
             }
         }
-        let (whole, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-        sums.extend(whole.iter().map(|block| XxHash3_64::oneshot(block)));
+        let whole_len = (chunk.len() - aligned) / BLOCK_BYTES * BLOCK_BYTES;
+        let run = Run {
+            first: first as i64,
+            straddling,
+            whole: chunk.part(aligned, whole_len),
+        };
+        let count = run.count();
+        if count > 0 {
+            self.summed += count as u64;
+            each(run);
+        }
+        let rest = &chunk.bytes()[aligned + whole_len..];
         self.partial[..rest.len()].copy_from_slice(rest);
         self.filled = rest.len();
-        if !sums.is_empty() {
-            self.summed += sums.len() as u64;
-            sink(first as i64, sums);
-        }
     }
 
     /// Blocks that were checksummed, and blocks of which some byte was missing.
-    pub fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         (self.summed, self.spanned.saturating_sub(self.summed))
     }
 }
@@ -116,8 +146,10 @@ mod tests {
             } else {
                 Chunk::of_frame(&frame, 0, size)
             };
-            blocks.on_data(chunk, &mut sums, |first, sums| {
-                out.extend((first..).zip(sums.iter().copied()))
+            blocks.on_data(chunk, |run| {
+                sums.clear();
+                run.sum(&mut sums);
+                out.extend((run.first..).zip(sums.iter().copied()));
             });
             at += size;
         }
@@ -171,6 +203,6 @@ mod tests {
         let frame = Frame::copied(&[1; 2000], Descriptor::default()).share();
         let mut blocks = Blocks::default();
         blocks.begin(u64::MAX - 700, 2000);
-        blocks.on_data(Chunk::of_frame(&frame, 0, 2000), &mut Vec::new(), |_, _| {});
+        blocks.on_data(Chunk::of_frame(&frame, 0, 2000), |_| {});
     }
 }

@@ -14,6 +14,7 @@
 
 mod blocks;
 mod config;
+mod cores;
 mod details;
 mod filtered;
 mod operations;
@@ -22,8 +23,9 @@ mod pipeline;
 pub use lineside_flow::Config as FlowConfig;
 pub use lineside_rpc::record::Config as RecordConfig;
 
-pub use blocks::{BLOCK_BYTES, Blocks};
+pub use blocks::BLOCK_BYTES;
 pub use config::Config;
+pub use cores::{Cores, Done, Failed, Progress, Settle};
 pub use filtered::Filtered;
 pub use operations::file_id;
 pub use pipeline::{Pipeline, Span, Step, run};

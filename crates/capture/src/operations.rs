@@ -24,6 +24,7 @@ use twox_hash::XxHash3_64;
 
 use crate::blocks::Blocks;
 use crate::config::Config;
+use crate::cores::Sums;
 use crate::details;
 
 /// Rows are numbered by frame and by place within it, in so many bits (`trace-format.md`).
@@ -231,6 +232,8 @@ pub(crate) struct Operations<S> {
     early_xid: Option<u32>,
     now: i64,
     ending: bool,
+    /// Where blocks are noted whose checksums another actor computes.
+    deferred: Option<Box<Sums>>,
     scratch: Scratch,
 }
 
@@ -260,6 +263,7 @@ impl<S: RecordSink> Operations<S> {
             early_xid: None,
             now: i64::MIN,
             ending: false,
+            deferred: None,
             scratch: Scratch::default(),
         }
     }
@@ -272,14 +276,24 @@ impl<S: RecordSink> Operations<S> {
         self.ending = true;
     }
 
+    /// From now on blocks are noted and not checksummed; they lie here until they are taken.
+    pub(crate) fn deferred(&mut self) -> &mut Sums {
+        self.deferred.get_or_insert_default()
+    }
+
     pub(crate) fn sink_mut(&mut self) -> &mut S {
         &mut self.sink
     }
 
-    pub(crate) fn into_sink(self) -> S {
-        let drawn = self.operations.len() * OPERATION_BYTES;
-        self.budget.give_back(drawn);
+    pub(crate) fn into_sink(mut self) -> S {
+        self.give_back();
         self.sink
+    }
+
+    /// Nothing more comes: gives back what is drawn for operations.
+    pub(crate) fn give_back(&mut self) {
+        let drawn = std::mem::take(&mut self.operations).len() * OPERATION_BYTES;
+        self.budget.give_back(drawn);
     }
 
     pub(crate) fn spill(&mut self, counters: &mut Counters) {
@@ -818,6 +832,7 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
             operations,
             sink,
             scratch,
+            deferred,
             ..
         } = &mut *self.all;
         let Some(talk) = &mut talks[self.slot] else {
@@ -837,13 +852,15 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
                 (&mut talk.blocks[self.direction], passing.operation)
         {
             let operation_id = operations[note as usize].row.operation_id;
-            blocks.on_data(
-                chunk.part(0, len as usize),
-                &mut scratch.sums,
-                |first, sums| {
-                    sink.checksums(operation_id, first, sums);
-                },
-            );
+            blocks.on_data(chunk.part(0, len as usize), |run| match deferred {
+                Some(deferred) => deferred.note(operation_id, &run),
+                None => {
+                    let sums = &mut scratch.sums;
+                    sums.clear();
+                    run.sum(sums);
+                    sink.checksums(operation_id, run.first, sums);
+                }
+            });
         }
     }
 

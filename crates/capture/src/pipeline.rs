@@ -1,8 +1,8 @@
 use lineside_account::{Budget, Counter, Counters};
-use lineside_flow::{Engine, Taken};
+use lineside_flow::{Engine, Whole};
 use lineside_frame::{Burst, Frame, FrameRef};
 use lineside_port::{Port, PortError, Received};
-use lineside_time::VirtualClock;
+use lineside_time::{Clock, VirtualClock};
 use lineside_trace::{PacketRow, RecordSink, Table, Word};
 use lineside_wire::{Dissected, Ip};
 
@@ -11,13 +11,24 @@ use crate::operations::{Operations, connection_id};
 
 /// The path from frames to rows.
 pub struct Pipeline<S> {
+    arrivals: Arrivals,
+    flows: Flows<S>,
+}
+
+/// What is noted of each frame before it is clear whose it is.
+#[derive(Default)]
+pub(crate) struct Arrivals {
     clock: VirtualClock,
-    flow: Engine,
-    operations: Operations<S>,
-    counters: Counters,
+    spans: Vec<Span>,
+}
+
+/// The path behind that, for some connections or for all.
+pub(crate) struct Flows<S> {
+    pub(crate) flow: Engine,
+    pub(crate) operations: Operations<S>,
+    pub(crate) counters: Counters,
     packet: PacketRow,
     wants_packets: bool,
-    spans: Vec<Span>,
 }
 
 /// The stamps of an input's frames: the earliest and the latest. Before the first stamp, the earliest is
@@ -33,15 +44,9 @@ pub struct Span {
 impl<S: RecordSink> Pipeline<S> {
     /// A pipeline that draws on `budget` and gives its rows to `sink`.
     pub fn new(config: Config, budget: &Budget, sink: S) -> Self {
-        let wants_packets = sink.wants(Table::Packets);
         Self {
-            clock: VirtualClock::new(),
-            flow: Engine::new(config.flow, budget),
-            operations: Operations::new(config, budget, sink),
-            counters: Counters::new(),
-            packet: PacketRow::default(),
-            wants_packets,
-            spans: Vec::new(),
+            arrivals: Arrivals::default(),
+            flows: Flows::new(config, budget, sink),
         }
     }
 
@@ -51,45 +56,71 @@ impl<S: RecordSink> Pipeline<S> {
         for frame in burst.drain(..).map(Frame::share) {
             now = self.on_frame(&frame);
         }
-        self.flow
-            .on_timer(now, &mut self.operations, &mut self.counters);
+        self.flows.on_timer(now);
     }
 
+    #[inline]
     fn on_frame(&mut self, frame: &FrameRef) -> i64 {
+        let now = self.arrivals.on_frame(frame, &mut self.flows.counters);
+        self.flows.operations.sink_mut().on_time(now);
+        self.flows.on_frame(now, frame);
+        now
+    }
+
+    /// The stamps seen of each input, by its number.
+    pub fn spans(&self) -> &[Span] {
+        self.arrivals.spans()
+    }
+
+    /// Copies what is held out of its blocks, because the port has no free one left.
+    pub fn spill(&mut self) {
+        self.flows.spill();
+    }
+
+    /// The input has ended: everything that waits becomes rows.
+    pub fn finish(self) -> (S, Counters) {
+        let Flows {
+            mut flow,
+            mut operations,
+            mut counters,
+            ..
+        } = self.flows;
+        operations.set_ending();
+        flow.finish(&mut operations, &mut counters);
+        (operations.into_sink(), counters)
+    }
+
+    /// All counters so far.
+    pub fn counters(&self) -> &Counters {
+        &self.flows.counters
+    }
+
+    /// Where the rows go.
+    pub fn sink_mut(&mut self) -> &mut S {
+        self.flows.operations.sink_mut()
+    }
+}
+
+impl Arrivals {
+    /// The time as of this frame.
+    #[inline]
+    pub(crate) fn on_frame(&mut self, frame: &FrameRef, counters: &mut Counters) -> i64 {
         let descriptor = frame.descriptor();
         let wire_len = descriptor.wire_len as usize;
-        self.counters.count(Counter::FramesReceived);
-        self.counters
-            .add(Counter::FrameBytes, u64::from(descriptor.wire_len));
-        self.counters.add(
-            Counter::FramesCut,
-            u64::from(frame.bytes().len() < wire_len),
-        );
-        let now = match descriptor.stamp_ns {
+        counters.count(Counter::FramesReceived);
+        counters.add(Counter::FrameBytes, u64::from(descriptor.wire_len));
+        let is_cut = frame.bytes().len() < wire_len;
+        counters.add(Counter::FramesCut, u64::from(is_cut));
+        match descriptor.stamp_ns {
             Some(stamp_ns) => {
                 self.note_stamp(usize::from(descriptor.input), stamp_ns);
                 self.clock.observe(stamp_ns)
             }
             None => {
-                self.counters.count(Counter::StampsMissing);
-                self.clock.observe(i64::MIN)
+                counters.count(Counter::StampsMissing);
+                self.clock.now()
             }
-        };
-        self.operations.set_now(now);
-        self.operations.sink_mut().on_time(now);
-        let dissected = lineside_wire::dissect(descriptor.link_type.0, frame.bytes(), wire_len);
-        let taken = self.flow.on_frame(
-            now,
-            frame,
-            &dissected,
-            &mut self.operations,
-            &mut self.counters,
-        );
-        self.counters.count(taken.outcome);
-        if self.wants_packets {
-            self.packet_row(frame, &dissected, taken);
         }
-        now
     }
 
     fn note_stamp(&mut self, input: usize, stamp_ns: i64) {
@@ -107,35 +138,72 @@ impl<S: RecordSink> Pipeline<S> {
         span.last_ns = span.last_ns.max(stamp_ns);
     }
 
-    /// The stamps seen of each input, by its number.
-    pub fn spans(&self) -> &[Span] {
-        &self.spans
+    /// The time so far.
+    pub(crate) fn now(&self) -> i64 {
+        self.clock.now()
     }
 
-    /// Copies what is held out of its blocks, because the port has no free one left.
-    pub fn spill(&mut self) {
+    pub(crate) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+}
+
+impl<S: RecordSink> Flows<S> {
+    pub(crate) fn new(config: Config, budget: &Budget, sink: S) -> Self {
+        Self {
+            flow: Engine::new(config.flow, budget),
+            wants_packets: sink.wants(Table::Packets),
+            operations: Operations::new(config, budget, sink),
+            counters: Counters::new(),
+            packet: PacketRow::default(),
+        }
+    }
+
+    /// Takes a frame and counts its outcome. `now` is the running maximum of all inputs' stamps.
+    #[inline]
+    pub(crate) fn on_frame(&mut self, now: i64, frame: &FrameRef) {
+        let dissected = dissect(frame);
+        let (operations, counters) = (&mut self.operations, &mut self.counters);
+        operations.set_now(now);
+        let taken = self
+            .flow
+            .on_frame(now, frame, &dissected, operations, counters);
+        counters.count(taken.outcome);
+        if self.wants_packets {
+            self.packet_row(frame, &dissected, taken.connection);
+        }
+    }
+
+    /// The row of a fragment that was taken elsewhere.
+    pub(crate) fn on_fragment(&mut self, frame: &FrameRef) {
+        self.packet_row(frame, &dissect(frame), None);
+    }
+
+    /// Takes a packet that was put together from fragments elsewhere.
+    pub(crate) fn on_whole(&mut self, now: i64, whole: &Whole) {
+        let (operations, counters) = (&mut self.operations, &mut self.counters);
+        operations.set_now(now);
+        self.flow.on_whole(now, whole, operations, counters);
+    }
+
+    pub(crate) fn on_timer(&mut self, now: i64) {
+        let (operations, counters) = (&mut self.operations, &mut self.counters);
+        self.flow.on_timer(now, operations, counters);
+    }
+
+    /// A part of the end: see [`Engine::close_from`].
+    pub(crate) fn close_from(&mut self, slot: usize, slots_max: usize) -> Option<usize> {
+        let (operations, counters) = (&mut self.operations, &mut self.counters);
+        self.flow.close_from(slot, slots_max, operations, counters)
+    }
+
+    pub(crate) fn spill(&mut self) {
         self.flow.spill(&mut self.counters);
         self.operations.spill(&mut self.counters);
     }
 
-    /// The input has ended: everything that waits becomes rows.
-    pub fn finish(mut self) -> (S, Counters) {
-        self.operations.set_ending();
-        self.flow.finish(&mut self.operations, &mut self.counters);
-        (self.operations.into_sink(), self.counters)
-    }
-
-    /// All counters so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Where the rows go.
-    pub fn sink_mut(&mut self) -> &mut S {
-        self.operations.sink_mut()
-    }
-
-    fn packet_row(&mut self, frame: &FrameRef, dissected: &Dissected, taken: Taken) {
+    /// The row of a frame of `connection`, the flow engine's slot.
+    fn packet_row(&mut self, frame: &FrameRef, dissected: &Dissected, connection: Option<usize>) {
         let descriptor = frame.descriptor();
         let row = &mut self.packet;
         row.clear();
@@ -178,10 +246,17 @@ impl<S: RecordSink> Pipeline<S> {
             }
             _ => {}
         }
-        let facts = taken.connection.and_then(|slot| self.flow.connection(slot));
+        let facts = connection.and_then(|slot| self.flow.connection(slot));
         row.connection_id = facts.map(connection_id);
         self.operations.sink_mut().packet(&self.packet);
     }
+}
+
+#[inline]
+pub(crate) fn dissect(frame: &FrameRef) -> Dissected {
+    let descriptor = frame.descriptor();
+    let wire_len = descriptor.wire_len as usize;
+    lineside_wire::dissect(descriptor.link_type.0, frame.bytes(), wire_len)
 }
 
 /// What a driver does between bursts.
@@ -194,7 +269,7 @@ pub enum Step {
 }
 
 /// Frames a burst: enough to pay for the turn, few enough to stay in the first-level cache with their headers.
-const BURST_FRAMES: usize = 256;
+pub(crate) const BURST_FRAMES: usize = 256;
 
 /// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between` says so.
 /// Returns the port's errors: an input that fails ends there, and the others go on.
@@ -207,7 +282,7 @@ pub fn run<P: Port, S: RecordSink>(
     let mut burst = Burst::with_capacity(BURST_FRAMES);
     let mut errors = Vec::new();
     loop {
-        let left = frames_max - pipeline.counters.value(Counter::FramesReceived);
+        let left = frames_max - pipeline.counters().value(Counter::FramesReceived);
         if left == 0 {
             return errors;
         }

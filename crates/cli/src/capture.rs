@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -15,13 +16,14 @@ use lineside_host::{
 use lineside_port::{CaptureReader, Facts, Merge, PoolConfig, Port, PortError};
 use lineside_time::Clock;
 use lineside_trace::{
-    ClockFacts, CounterValue, EncoderConfig, InputFacts, Machine, Manifest, Part, PartSink, State,
-    Table, TableSummary, Tool, TraceEncoder, Verdict,
+    ClockFacts, CounterValue, EncoderConfig, InputFacts, Machine, Manifest, Part, PartSink,
+    Runtime, State, Summaries, Table, Tool, TraceEncoder, Verdict,
 };
 use twox_hash::XxHash3_64;
 
 use crate::Exit;
-use crate::config::{ConfigError, Section};
+use crate::config::{ConfigError, Section, Settings};
+use crate::cores;
 use crate::summary::{RowTally, Tally, Tallying, seconds, verdict_lines};
 
 /// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
@@ -69,6 +71,18 @@ pub(crate) struct Arguments {
     /// Exit with 4 if anything is missing from the capture
     #[arg(long)]
     strict: bool,
+    /// Cores that rebuild operations, beside the thread that reads
+    #[arg(long, value_name = "N")]
+    cores: Option<usize>,
+    /// Who runs what on several cores: stealing (balances load) or pinned (a core each, for machines of their own)
+    #[arg(long, value_name = "WORD")]
+    scheduler: Option<String>,
+    /// Cores of actors under pinned, such as pipeline-0=1; the others are spread
+    #[arg(long, value_name = "ACTOR=CORE", value_delimiter = ',')]
+    placement: Vec<String>,
+    /// Say at the end what the actors did on several cores
+    #[arg(long)]
+    stats: bool,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
@@ -96,6 +110,9 @@ impl Arguments {
             checksums: self.no_checksums.then_some(false),
             packets: self.packets.then_some(true),
             strict: self.strict.then_some(true),
+            cores: self.cores,
+            scheduler: self.scheduler.clone(),
+            placement: (!self.placement.is_empty()).then(|| self.placement.clone()),
             ..Section::default()
         }
     }
@@ -112,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     let inputs = section.inputs.clone().unwrap_or_default();
     let budget = Budget::new(settings.memory_bytes);
-    let mut port = Filtered::new(open(&inputs, &budget)?, settings.filter);
+    let mut port = Filtered::new(open(&inputs, &budget)?, settings.filter.clone());
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().context("cannot handle signals")?;
     let clock = SystemClock::default();
@@ -122,89 +139,31 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let folder = RunFolder::create(&output, section.force == Some(true))?;
     let mut manifest = begin_manifest(&section, started_ns);
     folder.replace("trace.json", manifest.to_json().as_bytes())?;
-    let encoder = TraceEncoder::new(
-        &EncoderConfig {
-            part_bytes_max: settings.rotation.bytes_max,
-            part_time_ns: settings.rotation.time_ns,
-            ..EncoderConfig::new(&tables(&section), &manifest.trace_id)
-        },
-        Output(PartWriter::start(&folder)?),
-    );
-    let sink = Tallying {
-        tally: RowTally::default(),
-        next: encoder,
+    let encoder = EncoderConfig {
+        part_bytes_max: settings.rotation.bytes_max,
+        part_time_ns: settings.rotation.time_ns,
+        ..EncoderConfig::new(&tables(&section), &manifest.trace_id)
     };
-    let mut pipeline = Pipeline::new(settings.config, &budget, sink);
-
-    let progress = progress_bar(&port, arguments.quiet);
-    let mut memory = budget.lease(0);
-    let mut written = stopwatch.elapsed();
-    let mut stop = Stop::End;
-    let mut bursts = 0u64;
-    let errors = lineside_capture::run(
-        &mut port,
-        &mut pipeline,
-        settings.frames_max,
-        |port, pipeline| {
-            bursts += 1;
-            bound_encoder(pipeline.sink_mut(), &mut memory);
-            if let Some(error) = pipeline.sink_mut().next.error() {
-                stop = Stop::Output(error.to_string());
-                return Step::Stop;
-            }
-            if let Some(signal) = signals.stop() {
-                stop = Stop::Signal(signal);
-                return Step::Stop;
-            }
-            if signals.take_counters_wanted() {
-                eprint!("{}", counter_lines(&totals(port, pipeline)));
-            }
-            if signals.take_rotation_wanted() {
-                pipeline.sink_mut().next.end_parts();
-            }
-            // Looking at the clock and the files' positions costs more than a burst of small frames.
-            if bursts.is_multiple_of(64) {
-                progress.set_position(port.facts().iter().map(|facts| facts.bytes).sum());
-                if (stopwatch.elapsed() - written).as_secs() >= REWRITE_SECONDS {
-                    written = stopwatch.elapsed();
-                    note_inputs(&mut manifest, port, pipeline.spans());
-                    note_counters(&mut manifest, &totals(port, pipeline));
-                    note_tables(&mut manifest, pipeline.sink_mut().next.summaries());
-                    if let Err(error) = folder.replace("trace.json", manifest.to_json().as_bytes())
-                    {
-                        stop = Stop::Output(error.to_string());
-                        return Step::Stop;
-                    }
-                }
-            }
-            Step::Continue
-        },
-    );
-    progress.finish_and_clear();
-
-    let spans = pipeline.spans().to_vec();
-    let (
-        Tallying {
-            tally,
-            next: encoder,
-        },
-        mut counters,
-    ) = pipeline.finish();
-    counters.merge(port.counters());
-    let tally = tally.finish();
-    note_inputs(&mut manifest, &port, &spans);
-    note_counters(&mut manifest, &counters);
-    let written = encoder
-        .finish()
-        .map_err(|error| error.to_string())
-        .and_then(|(output, summaries)| {
-            output.0.finish().map_err(|error| error.to_string())?;
-            note_tables(&mut manifest, summaries);
-            Ok(())
-        });
-    if let Err(error) = written {
-        stop = Stop::Output(error);
-    }
+    let mut watch = Watch {
+        progress: progress_bar(&port, arguments.quiet),
+        written: stopwatch.elapsed(),
+        bursts: 0,
+        stop: Stop::End,
+        manifest: &mut manifest,
+        folder: &folder,
+        signals: &signals,
+        stopwatch: &stopwatch,
+    };
+    let run = match &settings.cores {
+        None => run_alone(&settings, &encoder, &budget, &mut port, &mut watch)?,
+        Some(on) => cores::run(&settings, on, &encoder, &budget, &mut port, &mut watch)?,
+    };
+    watch.progress.finish_and_clear();
+    let (stop, tally) = (watch.stop, run.tally.finish());
+    let seen = run.seen.with_filtered(&port);
+    note(&mut manifest, &port, &seen);
+    manifest.runtime = run.runtime;
+    let (counters, errors) = (seen.counters, run.errors);
     manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop);
     manifest.ended_ns = Some(clock.now());
     let complete_parts = format!(
@@ -231,6 +190,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         let elapsed = stopwatch.elapsed().as_nanos() as i64;
         print_summary(arguments, &manifest, &tally, &counters, elapsed)?;
     }
+    if let Some(runtime) = manifest.runtime.as_ref().filter(|_| arguments.stats) {
+        eprint!("{}", cores::lines(runtime));
+    }
     if !errors.is_empty() {
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         anyhow::bail!("{}; {complete_parts}", errors.join("; "));
@@ -244,8 +206,151 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     })
 }
 
+/// What a run came to.
+pub(crate) struct Ran {
+    pub(crate) tally: RowTally,
+    pub(crate) seen: Seen,
+    pub(crate) errors: Vec<PortError>,
+    pub(crate) runtime: Option<Runtime>,
+}
+
+/// What `trace.json` says of a run, also while it goes on.
+pub(crate) struct Seen {
+    pub(crate) counters: Counters,
+    pub(crate) spans: Vec<Span>,
+    pub(crate) summaries: Summaries,
+}
+
+impl Seen {
+    /// With the frames that the filter took away, whom only the port has seen.
+    fn with_filtered(mut self, port: &Input) -> Self {
+        self.counters.merge(port.counters());
+        self
+    }
+}
+
+/// Everything on the calling thread: the fastest on one core.
+fn run_alone(
+    settings: &Settings,
+    encoder: &EncoderConfig,
+    budget: &Budget,
+    port: &mut Input,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Ran> {
+    let output = Output(PartWriter::start(watch.folder)?);
+    let sink = Tallying {
+        tally: RowTally::default(),
+        next: TraceEncoder::new(encoder, output),
+    };
+    let mut memory = budget.lease(0);
+    let mut pipeline = Pipeline::new(settings.config, budget, sink);
+    let errors = lineside_capture::run(
+        port,
+        &mut pipeline,
+        settings.frames_max,
+        |port, pipeline| {
+            let encoder = &mut pipeline.sink_mut().next;
+            bound_encoder(encoder, &mut memory);
+            if watch.signals.take_rotation_wanted() {
+                encoder.end_parts();
+            }
+            if let Some(error) = encoder.error() {
+                return watch.stop(Stop::Output(error.to_string()));
+            }
+            watch.look(port, || Seen {
+                counters: pipeline.counters().clone(),
+                spans: pipeline.spans().to_vec(),
+                summaries: pipeline.sink_mut().next.summaries(),
+            })
+        },
+    );
+    let spans = pipeline.spans().to_vec();
+    let (Tallying { tally, next }, counters) = pipeline.finish();
+    let summaries = next.summaries();
+    let finished = next.finish().map_err(|error| error.to_string());
+    let finished = finished.and_then(|(output, summaries)| {
+        output.0.finish().map_err(|error| error.to_string())?;
+        Ok(summaries)
+    });
+    let summaries = finished.unwrap_or_else(|error| {
+        watch.stop(Stop::Output(error));
+        summaries
+    });
+    Ok(Ran {
+        tally,
+        seen: Seen {
+            counters,
+            spans,
+            summaries,
+        },
+        errors,
+        runtime: None,
+    })
+}
+
+/// Looks after a run: its signals, its progress, its `trace.json`.
+pub(crate) struct Watch<'a> {
+    pub(crate) folder: &'a RunFolder,
+    pub(crate) signals: &'a Signals,
+    manifest: &'a mut Manifest,
+    progress: ProgressBar,
+    stopwatch: &'a Stopwatch,
+    written: Duration,
+    bursts: u64,
+    stop: Stop,
+}
+
+impl Watch<'_> {
+    /// Notes why the run ends, unless something went wrong before.
+    pub(crate) fn stop(&mut self, why: Stop) -> Step {
+        if !matches!(self.stop, Stop::Output(_)) {
+            self.stop = why;
+        }
+        Step::Stop
+    }
+
+    /// Once a burst.
+    pub(crate) fn look(&mut self, port: &Input, mut seen: impl FnMut() -> Seen) -> Step {
+        self.bursts += 1;
+        if let Some(signal) = self.signals.stop() {
+            return self.stop(Stop::Signal(signal));
+        }
+        if self.signals.take_counters_wanted() {
+            eprint!("{}", counter_lines(&seen().with_filtered(port).counters));
+        }
+        // Looking at the clock and the files' positions costs more than a burst of small frames.
+        if !self.bursts.is_multiple_of(64) {
+            return Step::Continue;
+        }
+        let bytes = port.facts().iter().map(|facts| facts.bytes).sum();
+        self.progress.set_position(bytes);
+        if (self.stopwatch.elapsed() - self.written).as_secs() < REWRITE_SECONDS {
+            return Step::Continue;
+        }
+        self.written = self.stopwatch.elapsed();
+        note(self.manifest, port, &seen().with_filtered(port));
+        let text = self.manifest.to_json();
+        match self.folder.replace("trace.json", text.as_bytes()) {
+            Ok(()) => Step::Continue,
+            Err(error) => self.stop(Stop::Output(error.to_string())),
+        }
+    }
+}
+
+fn note(manifest: &mut Manifest, port: &Input, seen: &Seen) {
+    note_inputs(manifest, port, &seen.spans);
+    note_counters(manifest, &seen.counters);
+    let tables = seen.summaries.iter();
+    manifest.tables = tables
+        .map(|(table, summary)| (table.name().to_owned(), *summary))
+        .collect();
+}
+
 /// How often `trace.json` is rewritten while the run goes on.
 const REWRITE_SECONDS: u64 = 5;
+
+/// All inputs, as far as the filter lets them through.
+pub(crate) type Input = Filtered<Merge>;
 
 /// Opens the inputs as one port.
 pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge> {
@@ -280,7 +385,7 @@ pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge>
 }
 
 /// Why a run ended.
-enum Stop {
+pub(crate) enum Stop {
     End,
     Signal(u8),
     Output(String),
@@ -298,21 +403,12 @@ impl PartSink for Output {
     }
 }
 
-type Sink = Tallying<TraceEncoder<Output>>;
-
-/// What was counted of all frames, those that the filter took away included.
-fn totals(port: &Filtered<Merge>, pipeline: &Pipeline<Sink>) -> Counters {
-    let mut counters = pipeline.counters().clone();
-    counters.merge(port.counters());
-    counters
-}
-
 /// Draws what the encoder holds on the budget; parts end early when it does not fit.
-fn bound_encoder(sink: &mut Sink, lease: &mut Option<Lease>) {
-    let held = sink.next.held_bytes();
+pub(crate) fn bound_encoder<P: PartSink>(encoder: &mut TraceEncoder<P>, lease: &mut Option<Lease>) {
+    let held = encoder.held_bytes();
     if !lease.as_mut().is_some_and(|lease| lease.resize(held)) {
-        sink.next.end_parts();
-        let held = sink.next.held_bytes();
+        encoder.end_parts();
+        let held = encoder.held_bytes();
         if let Some(lease) = lease {
             lease.resize(held);
         }
@@ -330,7 +426,7 @@ fn tables(section: &Section) -> Vec<Table> {
     Table::ALL.iter().copied().filter(wanted).collect()
 }
 
-fn progress_bar(port: &impl Port, quiet: bool) -> ProgressBar {
+fn progress_bar(port: &Input, quiet: bool) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -371,14 +467,7 @@ fn begin_manifest(section: &Section, started_ns: i64) -> Manifest {
     }
 }
 
-fn note_tables(manifest: &mut Manifest, summaries: Vec<(Table, TableSummary)>) {
-    manifest.tables = summaries
-        .into_iter()
-        .map(|(table, summary)| (table.name().to_owned(), summary))
-        .collect();
-}
-
-fn note_inputs(manifest: &mut Manifest, port: &impl Port, spans: &[Span]) {
+fn note_inputs(manifest: &mut Manifest, port: &Input, spans: &[Span]) {
     manifest.inputs = inputs(port);
     let clock = |(input, facts): (usize, &Facts)| {
         let span = spans

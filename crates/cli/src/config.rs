@@ -3,14 +3,17 @@
 //! Every flag is short for a key of the section `[capture]`. The resolved configuration stands in
 //! `trace.json` and can be run again with `--config TRACE/trace.json`.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use lineside_account::parse_size;
+use lineside_actor::{Schedule, Topology};
 use lineside_capture::Config;
 use lineside_filter::Filter;
 use lineside_time::{format_duration, parse_duration};
+use lineside_trace::Table;
 use serde::{Deserialize, Serialize};
 
 /// What is wrong with the configuration, and how to mend it.
@@ -58,6 +61,12 @@ pub(crate) struct Section {
     pub(crate) packets: Option<bool>,
     /// Exit 4 if anything is missing.
     pub(crate) strict: Option<bool>,
+    /// Cores that rebuild operations.
+    pub(crate) cores: Option<usize>,
+    /// Who runs what on several cores: a word of [`Scheduler::WORDS`].
+    pub(crate) scheduler: Option<String>,
+    /// Cores of actors, such as `pipeline-0=1`; the others are spread.
+    pub(crate) placement: Option<Vec<String>>,
     /// A hole that was acknowledged is given up after this time ...
     pub(crate) late_window: Option<String>,
     /// ... and after so many further segments of its connection.
@@ -107,6 +116,21 @@ const ROTATE_SIZE_MIN: usize = 1 << 20;
 const ROTATE_TIME_MIN_NS: u64 = 1_000_000_000;
 /// The default. An open part is held in memory, and there is one for each table.
 const ROTATE_SIZE_MAX: usize = 64 << 20;
+
+/// The encoders of a capture on several cores, and their tables.
+pub(crate) const ENCODERS: [(&str, &[Table]); 3] = [
+    ("encoder-operations", &[Table::Operations, Table::Nfs]),
+    ("encoder-checksums", &[Table::Checksums]),
+    (
+        "encoder-rest",
+        &[
+            Table::Connections,
+            Table::Files,
+            Table::Losses,
+            Table::Packets,
+        ],
+    ),
+];
 
 /// Where parts end besides their most rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,8 +289,70 @@ impl Section {
             memory_bytes,
             rotation,
             frames_max: section.frames_max.unwrap_or(u64::MAX),
+            cores: section.cores()?,
         };
         Ok((section, settings))
+    }
+
+    fn cores(&self) -> Result<Option<CoreSettings>, ConfigError> {
+        let error = |text: String| Err(ConfigError(text));
+        let count = self.cores.unwrap_or(1);
+        let topology = Topology::read();
+        let topology = topology.map_err(|why| ConfigError(format!("cores: {why}")))?;
+        let cpus = topology.cpus.len();
+        if count == 0 {
+            return error("cores: 0 cannot do anything: give 1 or more".to_owned());
+        }
+        if count > cpus {
+            return error(format!(
+                "cores: {count} asked for, but this process may use {cpus}: give {cpus} or fewer"
+            ));
+        }
+        let word = self.scheduler.as_deref().unwrap_or_default();
+        let scheduler = [Scheduler::Stealing, Scheduler::Pinned];
+        let Some(scheduler) = scheduler.into_iter().find(|each| each.word() == word) else {
+            let nearest = nearest(word, Scheduler::WORDS.into_iter());
+            return error(format!(
+                "scheduler: '{word}' is unknown; the nearest known one is {nearest}"
+            ));
+        };
+        let actors = actors(count);
+        let spread = actors.iter().enumerate();
+        let mut placement: HashMap<_, _> = spread
+            .map(|(at, name)| (name.clone(), at % count))
+            .collect();
+        let wanted = self.placement.as_deref().unwrap_or_default();
+        if !wanted.is_empty() && scheduler != Scheduler::Pinned {
+            return error(
+                "placement: only the scheduler pinned keeps to one: add --scheduler pinned"
+                    .to_owned(),
+            );
+        }
+        for text in wanted {
+            let pair = text.split_once('=');
+            let Some((actor, Ok(core))) = pair.map(|(actor, core)| (actor, core.parse())) else {
+                return error(format!(
+                    "placement: '{text}' is no ACTOR=CORE, such as pipeline-0=1"
+                ));
+            };
+            if core >= count {
+                return error(format!(
+                    "placement: {text}: cores are counted from 0 to {}",
+                    count - 1
+                ));
+            }
+            if placement.insert(actor.to_owned(), core).is_none() {
+                let nearest = nearest(actor, actors.iter().map(String::as_str));
+                return error(format!(
+                    "placement: there is no actor '{actor}'; the nearest known one is {nearest}"
+                ));
+            }
+        }
+        Ok((count > 1).then_some(CoreSettings {
+            count,
+            scheduler,
+            placement,
+        }))
     }
 
     fn defaults() -> Self {
@@ -281,6 +367,9 @@ impl Section {
             details: Some(true),
             packets: Some(false),
             strict: Some(false),
+            cores: Some(1),
+            scheduler: Some(Scheduler::WORDS[0].to_owned()),
+            placement: Some(Vec::new()),
             late_window: time(config.flow.late_window_ns),
             late_segments: Some(config.flow.late_segments),
             flow_held_max: size(config.flow.flow_held_max_bytes),
@@ -309,6 +398,56 @@ pub(crate) struct Settings {
     pub(crate) memory_bytes: usize,
     pub(crate) rotation: Rotation,
     pub(crate) frames_max: u64,
+    /// `None` on one core.
+    pub(crate) cores: Option<CoreSettings>,
+}
+
+/// Several cores.
+pub(crate) struct CoreSettings {
+    pub(crate) count: usize,
+    pub(crate) scheduler: Scheduler,
+    /// A core for each actor, by name; followed by the pinned scheduler only.
+    pub(crate) placement: HashMap<String, usize>,
+}
+
+/// Who runs what on several cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheduler {
+    Stealing,
+    Pinned,
+}
+
+impl Scheduler {
+    /// The default first.
+    const WORDS: [&str; 2] = ["stealing", "pinned"];
+
+    pub(crate) fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    pub(crate) fn schedule(self, cores: usize) -> Result<Schedule, lineside_actor::ConfigError> {
+        match self {
+            Self::Stealing => Ok(Schedule::stealing(cores)),
+            Self::Pinned => Schedule::pinned(cores),
+        }
+    }
+}
+
+/// The actors of a capture on so many cores: in the order in which `spread` deals them to cores.
+pub(crate) fn actors(cores: usize) -> Vec<String> {
+    let pipelines = (0..cores).map(|index| format!("pipeline-{index}"));
+    // On the core behind its pipeline's, so that one connection keeps two of them busy.
+    let checksums = (1..=cores).map(|index| format!("checksums-{}", (index + cores - 2) % cores));
+    let encoders = ENCODERS.iter().rev().map(|(name, _)| (*name).to_owned());
+    pipelines.chain(checksums).chain(encoders).collect()
+}
+
+/// What a text most likely means of what is known.
+fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
+    let nearer = |one: &&str, other: &&str| {
+        strsim::jaro_winkler(one, text).total_cmp(&strsim::jaro_winkler(other, text))
+    };
+    known.max_by(nearer).unwrap_or("none")
 }
 
 fn from_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -346,13 +485,10 @@ fn check_keys<K: AsRef<str>>(
     };
     for key in table.keys() {
         if !known.iter().any(|known| known.as_ref() == key) {
-            let nearest = known.iter().map(AsRef::as_ref).max_by(|one, other| {
-                strsim::jaro_winkler(one, key).total_cmp(&strsim::jaro_winkler(other, key))
-            });
+            let nearest = nearest(key, known.iter().map(AsRef::as_ref));
             let path = [within, &[key.as_str()]].concat().join(".");
             return Err(format!(
-                "unknown key {path}; the nearest known one is {}",
-                nearest.unwrap_or("none")
+                "unknown key {path}; the nearest known one is {nearest}"
             ));
         }
     }

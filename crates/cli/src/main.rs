@@ -3,6 +3,7 @@
 
 mod capture;
 mod config;
+mod cores;
 mod info;
 mod manual;
 mod report;

@@ -143,6 +143,11 @@ pub(crate) struct RowTally {
 }
 
 impl RowTally {
+    /// Whether there was no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.total == 0
+    }
+
     fn add(&mut self, row: &OperationRow) {
         let incomplete = row.call_incomplete || row.reply_incomplete || row.data_incomplete;
         self.rest.row(

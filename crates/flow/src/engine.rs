@@ -142,11 +142,7 @@ impl Engine {
             slots: Vec::new(),
             free: Vec::new(),
             hand: 0,
-            fragments: Fragments::new(
-                config.fragment_timeout_ns,
-                config.fragments_held_max_bytes,
-                budget,
-            ),
+            fragments: Fragments::new(&config, budget),
             holders: Vec::new(),
             listed: Vec::new(),
             now: i64::MIN,
@@ -200,7 +196,6 @@ impl Engine {
                 taken(Counter::FramesUdp, slot)
             }
             Dissected::Fragment(ip, fragment) => {
-                count_checksums(ip, false, counters);
                 self.on_fragment(ip, fragment, frame, sink, counters)
             }
             Dissected::NotIp => plain(Counter::FramesNotIp),
@@ -254,9 +249,23 @@ impl Engine {
     /// The input has ended: delivers all that waits, with holes where nothing came, and closes all.
     pub fn finish<S: StreamSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         self.give_up_fragments(i64::MAX, sink, counters);
-        for slot in 0..self.slots.len() {
+        self.close_from(0, usize::MAX, sink, counters);
+    }
+
+    /// A part of [`Engine::finish`]: closes the connections in at most `slots_max` slots from `slot` on;
+    /// returns where to go on, `None` at the end.
+    pub fn close_from<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        slots_max: usize,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        let end = self.slots.len().min(slot.saturating_add(slots_max));
+        for slot in slot..end {
             self.close(slot, sink, counters);
         }
+        (end < self.slots.len()).then_some(end)
     }
 
     /// Delivers the packets of which some fragment is missing for too long.
@@ -271,7 +280,7 @@ impl Engine {
             return;
         }
         while let Some(whole) = self.fragments.overdue(now) {
-            self.on_whole(&whole, sink, counters);
+            self.on_whole(self.now, &whole, sink, counters);
         }
     }
 
@@ -283,12 +292,11 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Taken {
-        counters.count(Counter::FragmentsHeld);
         let outcome = self
             .fragments
             .on_fragment(self.now, ip, fragment, frame, counters);
         while let Some(whole) = self.fragments.done() {
-            self.on_whole(&whole, sink, counters);
+            self.on_whole(self.now, &whole, sink, counters);
         }
         Taken {
             outcome,
@@ -296,24 +304,27 @@ impl Engine {
         }
     }
 
-    /// A packet put together from fragments, perhaps with holes.
-    fn on_whole<S: StreamSink>(&mut self, whole: &Whole, sink: &mut S, counters: &mut Counters) {
+    /// Takes a packet put together from fragments, perhaps with holes. `now` is the running maximum of
+    /// the stamps.
+    pub fn on_whole<S: StreamSink>(
+        &mut self,
+        now: i64,
+        whole: &Whole,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        self.now = self.now.max(now);
         counters.count(if whole.complete {
             Counter::DatagramsWhole
         } else {
             Counter::DatagramsIncomplete
         });
-        let Some(first) = whole
-            .ranges
-            .first()
-            .filter(|first| first.missing().is_none())
-        else {
+        let (Some(dissected), Some(first)) = (whole.dissected(), whole.ranges.first()) else {
             return;
         };
-        let present: usize = whole.ranges.iter().map(Range::len).sum();
-        let total = present.max(whole.udp_len());
         // Where the last fragment never came, UDP's own length tells how much is missing.
-        let rest = Chunk::hole(total - present, Cause::NotSeen, &first.descriptor);
+        let missing = whole.total() - whole.held_len();
+        let rest = Chunk::hole(missing, Cause::NotSeen, &first.descriptor);
         // What lies behind a transport header, as far as that says that it is payload.
         let chunks = |mut skip: usize, mut len: usize| -> Vec<Chunk<'_>> {
             let mut chunks = Vec::with_capacity(whole.ranges.len() + 1);
@@ -327,7 +338,7 @@ impl Engine {
             }
             chunks
         };
-        match lineside_wire::dissect_assembled(&whole.ip, whole.ip.protocol, first.bytes(), total) {
+        match dissected {
             Dissected::Tcp(ip, tcp) => {
                 self.on_tcp(
                     &ip,
@@ -1019,7 +1030,7 @@ fn taken(outcome: Counter, slot: Option<usize>) -> Taken {
 }
 
 #[inline]
-fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) {
+pub(crate) fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) {
     match ip.checksum {
         HeaderChecksum::Wrong => counters.count(Counter::ChecksumIpv4Wrong),
         HeaderChecksum::Offloaded => counters.count(Counter::ChecksumOffloaded),

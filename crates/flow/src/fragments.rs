@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Cause, Chunk, FrameRef, Range};
-use lineside_wire::{Fragment, Ip};
+use lineside_wire::{Dissected, Fragment, Ip};
+
+use crate::engine::{Config, count_checksums};
 
 /// An IP packet's payload cannot be longer (RFC 791 3.1).
 const PAYLOAD_MAX: usize = 65_535;
@@ -34,15 +36,41 @@ struct Entry {
 }
 
 /// The payload of a fragmented packet, in order, with holes for what never came.
-pub(crate) struct Whole {
+#[derive(Debug)]
+pub struct Whole {
     pub(crate) ip: Ip,
     pub(crate) ranges: Vec<Range>,
     pub(crate) complete: bool,
 }
 
 impl Whole {
+    /// What the packet is, by its transport header; `None` if its beginning never came.
+    pub fn dissected(&self) -> Option<Dissected> {
+        let first = self
+            .ranges
+            .first()
+            .filter(|first| first.missing().is_none())?;
+        let (ip, total) = (&self.ip, self.total());
+        Some(lineside_wire::dissect_assembled(
+            ip,
+            ip.protocol,
+            first.bytes(),
+            total,
+        ))
+    }
+
+    /// Bytes from the first to the last that came, holes included.
+    pub fn held_len(&self) -> usize {
+        self.ranges.iter().map(Range::len).sum()
+    }
+
+    /// Bytes of the payload: as far as fragments came, or as UDP's own length says if that is more.
+    pub(crate) fn total(&self) -> usize {
+        self.held_len().max(self.udp_len())
+    }
+
     /// Bytes of a UDP datagram by its own header (RFC 768); 0 if it is none, or not seen that far.
-    pub(crate) fn udp_len(&self) -> usize {
+    fn udp_len(&self) -> usize {
         let header = self.ranges.first().map_or(&[][..], Range::bytes);
         match (self.ip.protocol, header.get(4..6)) {
             (lineside_wire::PROTOCOL_UDP, Some(len)) => {
@@ -53,7 +81,10 @@ impl Whole {
     }
 }
 
-pub(crate) struct Fragments {
+/// Fragmented packets that wait for their rest. An [`Engine`](crate::Engine) has its own; where several
+/// engines share the work, one of these stands before them, so that each packet reaches the engine of
+/// its connection.
+pub struct Fragments {
     timeout_ns: i64,
     held_max_bytes: usize,
     held_bytes: usize,
@@ -66,10 +97,11 @@ pub(crate) struct Fragments {
 }
 
 impl Fragments {
-    pub(crate) fn new(timeout_ns: i64, held_max_bytes: usize, budget: &Budget) -> Self {
+    /// Within the bounds that `config` sets for fragments, drawn on `budget`.
+    pub fn new(config: &Config, budget: &Budget) -> Self {
         Self {
-            timeout_ns,
-            held_max_bytes,
+            timeout_ns: config.fragment_timeout_ns,
+            held_max_bytes: config.fragments_held_max_bytes,
             held_bytes: 0,
             budget: budget.clone(),
             entries: HashMap::new(),
@@ -81,13 +113,13 @@ impl Fragments {
 
     /// True if no packet waits for its rest, or to be taken.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.order.is_empty() && self.done.is_empty()
     }
 
     /// Takes a fragment; returns the outcome of its frame. Packets that it completes, or that had to
     /// make room, come out of [`Fragments::done`].
-    pub(crate) fn on_fragment(
+    pub fn on_fragment(
         &mut self,
         now: i64,
         ip: &Ip,
@@ -95,6 +127,8 @@ impl Fragments {
         frame: &FrameRef,
         counters: &mut Counters,
     ) -> Counter {
+        counters.count(Counter::FragmentsHeld);
+        count_checksums(ip, false, counters);
         let end = fragment.offset + ip.payload_len;
         // Every fragment but the last carries a multiple of 8 bytes.
         if end > PAYLOAD_MAX
@@ -198,12 +232,12 @@ impl Fragments {
     }
 
     /// A packet that is ready to be delivered.
-    pub(crate) fn done(&mut self) -> Option<Whole> {
+    pub fn done(&mut self) -> Option<Whole> {
         self.done.pop_front()
     }
 
-    /// A packet that is ready, or that waited for too long.
-    pub(crate) fn overdue(&mut self, now: i64) -> Option<Whole> {
+    /// A packet that is ready, or that waited for too long. At [`i64::MAX`], the end, any.
+    pub fn overdue(&mut self, now: i64) -> Option<Whole> {
         while self.done.is_empty()
             && let Some(&(key, serial)) = self.order.front()
         {
@@ -221,7 +255,8 @@ impl Fragments {
         self.done.pop_front()
     }
 
-    pub(crate) fn spill(&mut self) -> usize {
+    /// Copies everything held out of its blocks; returns how many ranges that were.
+    pub fn spill(&mut self) -> usize {
         let parts = self.entries.values_mut().flat_map(|entry| &mut entry.parts);
         parts
             .filter_map(|(_, range)| (range.spill() > 0).then_some(()))
@@ -294,13 +329,17 @@ fn overlap(entry: &Entry, fragment: &Fragment, end: usize, range: &Range) -> Ove
 #[cfg(test)]
 mod tests {
     use lineside_frame::{Descriptor, Frame};
-    use lineside_wire::{Dissected, build::FrameBuilder};
+    use lineside_wire::build::FrameBuilder;
 
     use super::*;
 
     #[test]
     fn a_packet_that_waits_does_not_keep_the_complete_ones_behind_it() {
-        let mut fragments = Fragments::new(1_000_000, 1 << 20, &Budget::new(1 << 20));
+        let config = Config {
+            fragment_timeout_ns: 1_000_000,
+            ..Config::default()
+        };
+        let mut fragments = Fragments::new(&config, &Budget::new(1 << 20));
         let mut see = |identification, all| {
             let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
                 .with_identification(identification);

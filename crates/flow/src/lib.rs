@@ -31,3 +31,4 @@ mod stream;
 
 pub use connection::{Connection, Endpoint, FlowCounts, Transport};
 pub use engine::{Config, Engine, StreamSink, Taken};
+pub use fragments::{Fragments, Whole};

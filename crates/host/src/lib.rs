@@ -12,5 +12,5 @@ mod signals;
 pub use clock::{Stopwatch, SystemClock};
 pub use folder::{FolderError, RunFolder};
 pub use machine::{MachineFacts, MemoryUse};
-pub use output::PartWriter;
+pub use output::{PartQueue, PartWriter};
 pub use signals::Signals;

@@ -1,13 +1,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::folder::{FolderError, RunFolder, write_whole};
 
-/// Parts that wait for the disk before [`PartWriter::submit`] does: at some 10 MiB each, what a slow disk may
+/// Parts that wait for the disk before [`PartWriter::wait_for_room`] does: at some 10 MiB each, what a slow disk may
 /// hold in memory. A guess.
 const QUEUED_MAX: usize = 4;
 
@@ -17,9 +16,17 @@ const QUEUED_MAX: usize = 4;
 /// next [`submit`](Self::submit) and to [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct PartWriter {
-    // `None` once finished: closing the channel ends the thread.
-    queue: Option<SyncSender<QueuedPart>>,
+    queue: PartQueue,
+    /// `None` once finished.
     thread: Option<JoinHandle<()>>,
+}
+
+/// A way to a [`PartWriter`] that never waits: for those that must not block. Who gives them work
+/// [waits](PartWriter::wait_for_room) in their place.
+#[derive(Debug, Clone)]
+pub struct PartQueue {
+    // `None` ends the thread.
+    parts: Sender<Option<QueuedPart>>,
     shared: Arc<Shared>,
 }
 
@@ -32,22 +39,31 @@ struct QueuedPart {
 
 #[derive(Debug, Default)]
 struct Shared {
-    error: Mutex<Option<FolderError>>,
-    queued_bytes: AtomicUsize,
+    state: Mutex<State>,
+    has_room: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    error: Option<FolderError>,
+    queued: usize,
 }
 
 impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A poisoned lock still holds whole values: they are only ever assigned.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn error(&self) -> Option<FolderError> {
-        // A poisoned lock still holds a whole value: it is only ever assigned.
-        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        error.clone()
+        self.state().error.clone()
     }
 }
 
 impl PartWriter {
     /// A writer into `folder`.
     pub fn start(folder: &RunFolder) -> Result<Self, FolderError> {
-        let (sender, receiver) = sync_channel(QUEUED_MAX);
+        let (parts, receiver) = channel();
         let shared = Arc::new(Shared::default());
         let path = folder.path().to_owned();
         let thread = thread::Builder::new().name("output".to_owned()).spawn({
@@ -57,52 +73,68 @@ impl PartWriter {
         let thread = thread
             .map_err(|error| FolderError::io(&path, "start the thread that writes", error))?;
         Ok(Self {
-            queue: Some(sender),
+            queue: PartQueue { parts, shared },
             thread: Some(thread),
-            shared,
         })
     }
 
     /// Queues a part, `TABLE/FILE`; waits while the queue is full.
     pub fn submit(&mut self, table: &str, file: &str, bytes: Vec<u8>) -> Result<(), FolderError> {
-        if let Some(error) = self.shared.error() {
-            return Err(error);
-        }
-        // Relaxed: a figure for the budget, which orders nothing.
-        self.shared
-            .queued_bytes
-            .fetch_add(bytes.len(), Ordering::Relaxed);
-        let part = QueuedPart {
-            table: table.to_owned(),
-            file: file.to_owned(),
-            bytes,
-        };
-        let queue = self.queue.as_ref().expect("open until finished");
-        queue
-            .send(part)
-            .expect("the thread receives until the queue is closed");
-        Ok(())
+        self.wait_for_room();
+        self.queue.submit(table, file, bytes)
     }
 
-    /// Bytes of parts that are not on the disk yet.
-    pub fn queued_bytes(&self) -> usize {
-        self.shared.queued_bytes.load(Ordering::Relaxed)
+    /// Waits while the queue is full, and nothing has failed.
+    pub fn wait_for_room(&self) {
+        let Shared {
+            state, has_room, ..
+        } = &*self.queue.shared;
+        let is_full = |state: &mut State| state.queued >= QUEUED_MAX && state.error.is_none();
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(has_room.wait_while(state, is_full));
+    }
+
+    /// A way to this writer, to be used until it is finished.
+    pub fn queue(&self) -> PartQueue {
+        self.queue.clone()
     }
 
     /// Waits until everything is written; the first error, if there was one.
     pub fn finish(mut self) -> Result<(), FolderError> {
         self.close();
-        match self.shared.error() {
+        match self.queue.shared.error() {
             None => Ok(()),
             Some(error) => Err(error),
         }
     }
 
     fn close(&mut self) {
-        self.queue = None;
         if let Some(thread) = self.thread.take() {
+            // It fails only if the thread has ended, which joining it tells.
+            let _ = self.queue.parts.send(None);
             thread.join().expect("writing parts does not panic");
         }
+    }
+}
+
+impl PartQueue {
+    /// Queues a part, `TABLE/FILE`, without waiting.
+    pub fn submit(&self, table: &str, file: &str, bytes: Vec<u8>) -> Result<(), FolderError> {
+        let mut state = self.shared.state();
+        if let Some(error) = &state.error {
+            return Err(error.clone());
+        }
+        state.queued += 1;
+        drop(state);
+        let part = QueuedPart {
+            table: table.to_owned(),
+            file: file.to_owned(),
+            bytes,
+        };
+        self.parts
+            .send(Some(part))
+            .expect("parts are queued before the writer is finished");
+        Ok(())
     }
 }
 
@@ -113,15 +145,19 @@ impl Drop for PartWriter {
     }
 }
 
-fn write_parts(folder: &Path, queue: &Receiver<QueuedPart>, shared: &Shared) {
-    for part in queue {
-        let len = part.bytes.len();
-        if shared.error().is_none()
-            && let Err(error) = write_part(folder.join(&part.table), part)
-        {
-            *shared.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+fn write_parts(folder: &Path, queue: &Receiver<Option<QueuedPart>>, shared: &Shared) {
+    while let Ok(Some(part)) = queue.recv() {
+        let written = match shared.error() {
+            None => write_part(folder.join(&part.table), part),
+            Some(_) => Ok(()),
+        };
+        let mut state = shared.state();
+        state.queued -= 1;
+        if let Err(error) = written {
+            state.error = Some(error);
         }
-        shared.queued_bytes.fetch_sub(len, Ordering::Relaxed);
+        drop(state);
+        shared.has_room.notify_all();
     }
 }
 
@@ -152,9 +188,9 @@ mod tests {
                 .submit("nfs", &file, vec![index; 1000])
                 .expect("no error");
         }
-        let shared = Arc::clone(&writer.shared);
+        let shared = Arc::clone(&writer.queue.shared);
         writer.finish().expect("written");
-        assert_eq!(shared.queued_bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(shared.state().queued, 0);
         let table = folder.path().join("nfs");
         assert_eq!(fs::read_dir(&table).expect("there").count(), 20);
         let last = fs::read(table.join("part-000019.parquet")).expect("there");
@@ -189,15 +225,16 @@ mod tests {
     fn parts_that_were_queued_before_an_error_are_not_written_after_it() {
         let parent = tempfile::tempdir().expect("a folder");
         fs::write(parent.path().join("nfs"), b"").expect("written");
-        let (sender, receiver) = sync_channel(2);
+        let (sender, receiver) = channel();
         let shared = Shared::default();
+        shared.state().queued = 2;
         for table in ["nfs", "files"] {
             let part = QueuedPart {
                 table: table.to_owned(),
                 file: "part-000000.parquet".to_owned(),
                 bytes: Vec::new(),
             };
-            sender.send(part).expect("room for both");
+            sender.send(Some(part)).expect("it is received");
         }
         drop(sender);
         write_parts(parent.path(), &receiver, &shared);

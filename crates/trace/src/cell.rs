@@ -63,14 +63,14 @@ pub enum Word {
 
 /// Text as it came from the wire, any bytes. In the file, bytes that are not UTF-8 read `\xHH` and a
 /// backslash reads `\\`, so that different bytes stay different texts.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, PartialEq, Eq, Default)]
 pub struct Text {
     bytes: Vec<u8>,
     present: bool,
 }
 
 /// Opaque bytes from the wire: a file handle.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, PartialEq, Eq, Default)]
 pub struct Blob {
     bytes: Vec<u8>,
     present: bool,
@@ -104,6 +104,21 @@ macro_rules! reusable_bytes {
             /// Whether it is null.
             pub fn is_null(&self) -> bool {
                 !self.present
+            }
+        }
+
+        impl Clone for $type {
+            fn clone(&self) -> Self {
+                Self {
+                    bytes: self.bytes.clone(),
+                    present: self.present,
+                }
+            }
+
+            /// Keeps the memory that it has.
+            fn clone_from(&mut self, source: &Self) {
+                self.bytes.clone_from(&source.bytes);
+                self.present = source.present;
             }
         }
 

@@ -31,6 +31,9 @@ pub struct Manifest {
     pub counters: BTreeMap<String, CounterValue>,
     /// The machine it ran on.
     pub machine: Machine,
+    /// What the actors did; only of a run on several cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Runtime>,
     /// The resolved configuration: `--config trace.json` runs it again.
     pub configuration: serde_json::Value,
 }
@@ -158,6 +161,55 @@ pub struct Machine {
     pub kernel: Option<String>,
     /// Model of the processor.
     pub cpu_model: Option<String>,
+}
+
+/// What the actors of a run did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Runtime {
+    /// `stealing` or `pinned`.
+    pub scheduler: String,
+    /// From the start of the schedulers to the end of the last actor.
+    pub wall_ns: u64,
+    /// One for each core.
+    pub schedulers: Vec<SchedulerFacts>,
+    /// In the order of their creation.
+    pub actors: Vec<ActorFacts>,
+}
+
+/// What a scheduler did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SchedulerFacts {
+    /// Messages handled.
+    pub messages: u64,
+    /// Times an actor was given the scheduler.
+    pub activations: u64,
+    /// Times it took actors from another scheduler.
+    pub steals: u64,
+    /// Messages to actors at home on another scheduler.
+    pub remote_sends: u64,
+    /// Most actors seen waiting for it.
+    pub queue_max: u64,
+    /// Times it went to sleep.
+    pub parks: u64,
+    /// Time it looked for work or slept.
+    pub idle_ns: u64,
+    /// Time it ran altogether.
+    pub total_ns: u64,
+}
+
+/// What an actor did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ActorFacts {
+    /// Such as `pipeline-0`.
+    pub name: String,
+    /// The scheduler that is its home, under `pinned`.
+    pub home: u64,
+    /// Messages handled: each is a batch.
+    pub messages: u64,
+    /// Times it was given a scheduler.
+    pub activations: u64,
+    /// Its queue was never longer.
+    pub queue_max: u64,
 }
 
 impl Manifest {

@@ -99,9 +99,20 @@ macro_rules! tables {
 
         $(
             $(#[doc = $doc])*
-            #[derive(Debug, Clone, PartialEq, Default)]
+            #[derive(Debug, PartialEq, Default)]
             pub struct $row {
                 $(#[doc = $meaning] pub $field: $kind,)*
+            }
+
+            impl Clone for $row {
+                fn clone(&self) -> Self {
+                    Self { $($field: self.$field.clone(),)* }
+                }
+
+                /// Memory of texts is used again.
+                fn clone_from(&mut self, source: &Self) {
+                    $(self.$field.clone_from(&source.$field);)*
+                }
             }
 
             impl $row {

@@ -23,6 +23,14 @@ fn rows_of_what_matches_are_those_without_a_filter() {
         // Ids and frame numbers included.
         assert_eq!(sorted(&filtered.operations), sorted(&expected), "{filter}");
 
+        let shared = Trace::of(&example(), &["-f", filter, "--cores", "2"]);
+        assert_eq!(sorted(&shared.operations), sorted(&expected), "{filter}");
+        assert_eq!(
+            counters(&shared.manifest).value(Counter::FramesReceived),
+            frames
+        );
+        shared.assert_identities(filter);
+
         filtered.assert_identities(filter);
         let counters = counters(&filtered.manifest);
         assert_eq!(counters.value(Counter::FramesReceived), frames);

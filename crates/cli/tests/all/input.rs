@@ -219,12 +219,30 @@ fn every_source_of_the_same_frames_gives_the_same_rows() {
 
 #[test]
 fn ctrl_c_ends_with_complete_parts() {
+    ctrl_c(&[]);
+    if let Some(two) = several() {
+        ctrl_c(two);
+    }
+}
+
+/// The flags of a capture on two cores, where there are as many.
+fn several() -> Option<&'static [&'static str]> {
+    let cores = std::thread::available_parallelism();
+    if cores.is_ok_and(|cores| cores.get() > 1) {
+        return Some(&["--cores", "2"]);
+    }
+    println!("SKIP: several cores need two");
+    None
+}
+
+fn ctrl_c(options: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("trace");
     let bytes = capture::bytes(&example()).expect("the example");
     let mut child = lineside()
         .args(["capture", "-", "-o"])
         .arg(&out)
+        .args(options)
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -271,6 +289,13 @@ fn assert_no_leftovers(out: &Path) {
 
 #[test]
 fn a_full_disk_is_named_and_what_was_complete_stays() {
+    full_disk(&[]);
+    if let Some(two) = several() {
+        full_disk(two);
+    }
+}
+
+fn full_disk(options: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).expect("made");
@@ -283,7 +308,7 @@ fn a_full_disk_is_named_and_what_was_complete_stays() {
         return;
     }
     let out = disk.join("trace");
-    let output = run(&example(), &out, &[]);
+    let output = run(&example(), &out, options);
     // Before anything can fail, so that nothing stays mounted.
     let readable = out
         .join("operations")

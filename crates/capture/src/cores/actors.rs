@@ -1,0 +1,158 @@
+//! The actors: pipelines, their checksums, and sinks.
+
+use std::mem;
+use std::sync::mpsc::Sender;
+
+use lineside_actor::{Actor, Address, Context, Outcome};
+use lineside_trace::RecordSink;
+
+use super::Settle;
+use super::batch::{Batch, Gather, Item, Next, ToSink};
+use crate::pipeline::Flows;
+
+/// Slots of connections that are closed for one batch: each may still have its outstanding calls.
+const CLOSE_SLOTS: usize = 64;
+
+/// Flows and operations of the connections that are its share.
+pub(super) struct PipelineActor {
+    pub(super) flows: Flows<Gather>,
+    pub(super) checksums: Address<Box<Batch>>,
+}
+
+impl Actor for PipelineActor {
+    type Message = Box<Batch>;
+
+    fn on_message(
+        &mut self,
+        mut batch: Box<Batch>,
+        context: &mut Context<'_, Box<Batch>>,
+    ) -> Outcome {
+        self.exchange(&mut batch);
+        if batch.ending {
+            self.flows.operations.set_ending();
+        }
+        for (at, item) in batch.items.iter().enumerate() {
+            match item {
+                Item::Frame(now, frame) => {
+                    let ordinal = frame.descriptor().ordinal;
+                    self.flows.operations.deferred().frame = Some((ordinal, at));
+                    self.flows.on_frame(*now, frame);
+                }
+                Item::Whole(now, whole) => {
+                    self.flows.operations.deferred().frame = None;
+                    self.flows.on_whole(*now, whole);
+                }
+                Item::Fragment(frame) => self.flows.on_fragment(frame),
+            }
+        }
+        self.flows.operations.deferred().frame = None;
+        self.flows.on_timer(batch.now);
+        if let Some(slot) = batch.close_from.take() {
+            batch.close_from = self.flows.close_from(slot, CLOSE_SLOTS);
+            batch.back = batch.close_from.map(|_| context.address());
+        }
+        if batch.spill {
+            self.flows.spill();
+        }
+        self.exchange(&mut batch);
+        batch.counters.clone_from(&self.flows.counters);
+        context.send(&self.checksums, batch);
+        Ok(())
+    }
+
+    fn on_stop(&mut self, _: &mut Context<'_, Box<Batch>>) -> Outcome {
+        self.flows.operations.give_back();
+        Ok(())
+    }
+}
+
+impl PipelineActor {
+    /// Before a batch, its empty lists become those that are filled; after it, it takes them back.
+    fn exchange(&mut self, batch: &mut Batch) {
+        let operations = &mut self.flows.operations;
+        mem::swap(operations.deferred(), &mut batch.sums);
+        mem::swap(&mut operations.sink_mut().rows, &mut batch.rows);
+    }
+}
+
+/// Computes checksums, and lets the frames go.
+pub(super) struct ChecksumActor {
+    pub(super) next: Address<ToSink>,
+}
+
+impl Actor for ChecksumActor {
+    type Message = Box<Batch>;
+
+    fn on_message(
+        &mut self,
+        mut batch: Box<Batch>,
+        context: &mut Context<'_, Box<Batch>>,
+    ) -> Outcome {
+        batch.sums.sum(&batch.items);
+        batch.items.clear();
+        context.send(&self.next, ToSink::Batch(batch));
+        Ok(())
+    }
+}
+
+/// A sink on a core of its own.
+pub(super) struct SinkActor<S> {
+    /// Until it is given back.
+    pub(super) sink: Option<S>,
+    pub(super) settle: Settle<S>,
+    pub(super) next: Next,
+    pub(super) now: i64,
+    pub(super) ended: bool,
+    /// Where the sink goes at the end.
+    pub(super) home: Sender<S>,
+}
+
+impl<S: RecordSink + Send + 'static> Actor for SinkActor<S> {
+    type Message = ToSink;
+
+    fn on_message(&mut self, message: ToSink, context: &mut Context<'_, ToSink>) -> Outcome {
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
+        let mut batch = match message {
+            ToSink::Settle(is_last) => {
+                self.ended = is_last;
+                return (self.settle)(sink, is_last);
+            }
+            ToSink::Batch(batch) => batch,
+        };
+        // Batches of several pipelines come in any order.
+        self.now = self.now.max(batch.now);
+        sink.on_time(self.now);
+        batch.rows.replay(&batch.sums, sink);
+        let settled = (self.settle)(sink, false);
+        match (&self.next, batch.back.take()) {
+            (Next::Sink(next), back) => {
+                batch.back = back;
+                context.send(next, ToSink::Batch(batch));
+            }
+            (Next::Reader(_), Some(pipeline)) => {
+                batch.clear();
+                context.send(&pipeline, batch);
+            }
+            // The reader is gone only when the run has failed.
+            (Next::Reader(reader), None) => drop(reader.send(batch)),
+        }
+        settled
+    }
+
+    /// Also after another actor's failure, so that what was recorded is complete as far as it goes.
+    fn on_stop(&mut self, _: &mut Context<'_, ToSink>) -> Outcome {
+        let Some(mut sink) = self.sink.take() else {
+            return Ok(());
+        };
+        let settled = if self.ended {
+            Ok(())
+        } else {
+            (self.settle)(&mut sink, true)
+        };
+        // Nobody waits for it only when the run has failed.
+        let _ = self.home.send(sink);
+        settled
+    }
+}

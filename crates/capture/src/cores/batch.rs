@@ -1,0 +1,312 @@
+//! What travels between the actors: a box that goes from the reader through a pipeline, its checksums and
+//! all sinks back to the reader, and is filled again.
+
+use std::sync::mpsc::Sender;
+
+use lineside_account::{Budget, Counters, Lease};
+use lineside_actor::Address;
+use lineside_flow::Whole;
+use lineside_frame::{FrameRef, Range};
+use lineside_trace::{
+    ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, RecordSink, Table,
+};
+
+use crate::blocks::{BLOCK_BYTES, Run, sum_blocks};
+
+/// Frames of one pipeline, then the rows that came of them.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) pipeline: usize,
+    pub(crate) items: Vec<Item>,
+    /// Bytes of those frames.
+    pub(crate) bytes: usize,
+    /// The reader's time when the batch left it.
+    pub(crate) now: i64,
+    /// The port has no free block left: what is held is to be copied out.
+    pub(crate) spill: bool,
+    /// The input has ended.
+    pub(crate) ending: bool,
+    /// Connections are to be closed, from this slot on.
+    pub(crate) close_from: Option<usize>,
+    /// The pipeline that wants the batch back, to close more of them.
+    pub(crate) back: Option<Address<Box<Self>>>,
+    pub(crate) rows: Rows,
+    pub(crate) sums: Sums,
+    /// The pipeline's, as of this batch.
+    pub(crate) counters: Counters,
+    /// Draws its memory on the budget.
+    _lease: Option<Lease>,
+}
+
+/// Memory that a batch may keep for the next time: 256 frames, the rows of as many small operations, and
+/// the blocks that straddle frames.
+pub(crate) const BATCH_BYTES: usize = 512 << 10;
+
+impl Batch {
+    /// An empty one, if the budget bears it.
+    pub(crate) fn new(budget: &Budget) -> Option<Box<Self>> {
+        let lease = budget.lease(BATCH_BYTES)?;
+        Some(Box::new(Self {
+            _lease: Some(lease),
+            ..Self::default()
+        }))
+    }
+
+    /// Empty again. Memory is kept as far as it is what batches usually take.
+    pub(crate) fn clear(&mut self) {
+        self.items.clear();
+        self.bytes = 0;
+        self.rows.clear();
+        self.sums.clear();
+    }
+}
+
+/// What a pipeline is given, each with the running maximum of all inputs' stamps.
+pub(crate) enum Item {
+    Frame(i64, FrameRef),
+    /// A packet put together from fragments.
+    Whole(i64, Box<Whole>),
+    /// A fragment, for its row in `packets` only.
+    Fragment(FrameRef),
+}
+
+/// Rows whose memory is used again.
+pub(crate) struct Reused<R> {
+    rows: Vec<R>,
+    len: usize,
+}
+
+impl<R> Default for Reused<R> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<R: Clone> Reused<R> {
+    fn push(&mut self, row: &R) {
+        match self.rows.get_mut(self.len) {
+            Some(old) => old.clone_from(row),
+            None => self.rows.push(row.clone()),
+        }
+        self.len += 1;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &R> {
+        self.rows[..self.len].iter()
+    }
+
+    /// Rows beyond `rows_max` give their memory back.
+    fn clear(&mut self, rows_max: usize) {
+        self.rows.truncate(rows_max);
+        self.rows.shrink_to(4 * rows_max);
+        self.len = 0;
+    }
+}
+
+/// The rows of a batch, table by table.
+#[derive(Default)]
+pub(crate) struct Rows {
+    operations: Reused<OperationRow>,
+    nfs: Reused<NfsRow>,
+    connections: Reused<ConnectionRow>,
+    files: Reused<FileRow>,
+    losses: Reused<LossRow>,
+    packets: Reused<PacketRow>,
+}
+
+/// Rows of a kind that a batch keeps memory for.
+const ROWS_KEPT_MAX: usize = 256;
+
+impl Rows {
+    fn clear(&mut self) {
+        self.operations.clear(ROWS_KEPT_MAX);
+        self.nfs.clear(ROWS_KEPT_MAX);
+        self.connections.clear(ROWS_KEPT_MAX);
+        self.files.clear(ROWS_KEPT_MAX);
+        self.losses.clear(ROWS_KEPT_MAX);
+        self.packets.clear(ROWS_KEPT_MAX);
+    }
+
+    /// Gives all rows of wanted tables to `sink`.
+    pub(crate) fn replay<S: RecordSink>(&self, sums: &Sums, sink: &mut S) {
+        if sink.wants(Table::Operations) {
+            self.operations.iter().for_each(|row| sink.operation(row));
+        }
+        if sink.wants(Table::Nfs) {
+            self.nfs.iter().for_each(|row| sink.nfs(row));
+        }
+        if sink.wants(Table::Checksums) {
+            sums.replay(sink);
+        }
+        if sink.wants(Table::Connections) {
+            self.connections.iter().for_each(|row| sink.connection(row));
+        }
+        if sink.wants(Table::Files) {
+            self.files.iter().for_each(|row| sink.file(row));
+        }
+        if sink.wants(Table::Losses) {
+            self.losses.iter().for_each(|row| sink.loss(row));
+        }
+        if sink.wants(Table::Packets) {
+            self.packets.iter().for_each(|row| sink.packet(row));
+        }
+    }
+}
+
+/// The sink of a pipeline: gathers rows of the tables that any sink behind it wants.
+pub(crate) struct Gather {
+    pub(crate) wanted: Vec<Table>,
+    pub(crate) rows: Rows,
+}
+
+impl RecordSink for Gather {
+    fn wants(&self, table: Table) -> bool {
+        self.wanted.contains(&table)
+    }
+
+    fn operation(&mut self, row: &OperationRow) {
+        self.rows.operations.push(row);
+    }
+
+    fn nfs(&mut self, row: &NfsRow) {
+        self.rows.nfs.push(row);
+    }
+
+    fn connection(&mut self, row: &ConnectionRow) {
+        self.rows.connections.push(row);
+    }
+
+    fn file(&mut self, row: &FileRow) {
+        self.rows.files.push(row);
+    }
+
+    fn loss(&mut self, row: &LossRow) {
+        self.rows.losses.push(row);
+    }
+
+    fn packet(&mut self, row: &PacketRow) {
+        self.rows.packets.push(row);
+    }
+}
+
+/// Blocks whose checksums are wanted, then their checksums.
+#[derive(Default)]
+pub(crate) struct Sums {
+    /// The ordinal of the frame that the pipeline looks at, and its place in the batch.
+    pub(crate) frame: Option<(u64, usize)>,
+    runs: Vec<NotedRun>,
+    /// Blocks that came in several pieces, one after the other.
+    straddling: Vec<u8>,
+    /// Bytes of other frames than the batch's.
+    held: Vec<Range>,
+    sums: Vec<u64>,
+}
+
+struct NotedRun {
+    operation_id: i64,
+    first: i64,
+    straddles: bool,
+    whole: Whereabouts,
+    whole_len: usize,
+}
+
+/// Where the whole blocks of a run lie.
+enum Whereabouts {
+    /// In the frame of an item, from this offset on.
+    Item(usize, usize),
+    /// In the next held range.
+    Held,
+    /// The run is a straddling block alone.
+    Nowhere,
+}
+
+impl Sums {
+    /// Notes blocks of the frame at hand without touching its count of references, and holds those of
+    /// other frames.
+    pub(crate) fn note(&mut self, operation_id: i64, run: &Run<'_>) {
+        if let Some(block) = run.straddling {
+            self.straddling.extend_from_slice(block);
+        }
+        let ordinal = run.whole.descriptor().ordinal;
+        let whole = match self.frame {
+            _ if run.whole.is_empty() => Whereabouts::Nowhere,
+            Some((this, item)) if this == ordinal => {
+                Whereabouts::Item(item, run.whole.offset_in_frame())
+            }
+            _ => {
+                self.held.push(run.whole.hold());
+                Whereabouts::Held
+            }
+        };
+        self.runs.push(NotedRun {
+            operation_id,
+            first: run.first,
+            straddles: run.straddling.is_some(),
+            whole,
+            whole_len: run.whole.len(),
+        });
+    }
+
+    /// Computes all checksums.
+    pub(crate) fn sum(&mut self, items: &[Item]) {
+        let Self {
+            runs,
+            straddling,
+            held,
+            sums,
+            ..
+        } = self;
+        let mut straddling = straddling.as_chunks::<BLOCK_BYTES>().0.iter();
+        let mut held_ranges = held.iter();
+        for run in &*runs {
+            if run.straddles {
+                let block = straddling.next().expect("noted with its run");
+                sum_blocks(block, sums);
+            }
+            let bytes = match run.whole {
+                Whereabouts::Nowhere => &[],
+                Whereabouts::Held => held_ranges.next().expect("noted with its run").bytes(),
+                Whereabouts::Item(item, offset) => match &items[item] {
+                    Item::Frame(_, frame) => &frame.bytes()[offset..][..run.whole_len],
+                    _ => unreachable!("only frames are looked at in place"),
+                },
+            };
+            sum_blocks(bytes, sums);
+        }
+        held.clear();
+    }
+
+    fn replay<S: RecordSink>(&self, sink: &mut S) {
+        let mut sums = &self.sums[..];
+        for run in &self.runs {
+            let count = usize::from(run.straddles) + run.whole_len / BLOCK_BYTES;
+            let (mine, rest) = sums.split_at(count);
+            sink.checksums(run.operation_id, run.first, mine);
+            sums = rest;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.runs.clear();
+        self.straddling.clear();
+        self.straddling.shrink_to(BATCH_BYTES / 4);
+        self.held.clear();
+        self.sums.clear();
+    }
+}
+
+/// What a sink's actor is sent.
+pub(crate) enum ToSink {
+    Batch(Box<Batch>),
+    /// To settle; true: every batch has come.
+    Settle(bool),
+}
+
+/// Where a batch goes behind a sink.
+pub(crate) enum Next {
+    Sink(Address<ToSink>),
+    Reader(Sender<Box<Batch>>),
+}

@@ -1,0 +1,373 @@
+//! The reader's side: which frame goes to which pipeline, and how many batches may be under way.
+
+use std::net::IpAddr;
+use std::sync::mpsc::Receiver;
+
+use lineside_account::{Budget, Counter, Counters};
+use lineside_actor::{Address, Handle, Stopped};
+use lineside_flow::{Fragments, Whole};
+use lineside_frame::{Burst, Frame, FrameRef, LinkType};
+use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP};
+
+use super::batch::{Batch, Item, ToSink};
+use crate::pipeline::{Arrivals, Span, dissect};
+
+/// Most frames of a batch: enough to pay for its messages, few enough that the batches under way fit in a cache.
+const BATCH_FRAMES: usize = 128;
+/// Most bytes of a batch's frames: half a block of a reader, so that few batches cannot pin a pool.
+const BATCH_FRAME_BYTES: usize = 256 << 10;
+
+/// Deals frames to pipelines. Both directions of a connection go to the same one, whole packets only:
+/// fragments are put together here, at the moments at which a single pipeline would do it.
+pub(super) struct Distributor {
+    pub(super) handle: Handle,
+    pub(super) pipelines: Vec<Share>,
+    pub(super) sinks: Vec<Address<ToSink>>,
+    /// Batches that come back.
+    pub(super) returned: Receiver<Box<Batch>>,
+    #[expect(clippy::vec_box, reason = "they travel in their boxes")]
+    pub(super) free: Vec<Box<Batch>>,
+    /// Batches that may still be made. So many as there are pipelines exist from the start: more are never
+    /// open at once, so that one is under way whenever one is waited for.
+    pub(super) to_make: usize,
+    pub(super) under_way: usize,
+    /// A simulated run begins when all is dealt: until then nothing comes back.
+    pub(super) is_simulated: bool,
+    pub(super) budget: Budget,
+    pub(super) arrivals: Arrivals,
+    pub(super) fragments: Fragments,
+    /// Of what is counted here; pipelines count the rest.
+    pub(super) counters: Counters,
+    pub(super) wants_packets: bool,
+    pub(super) ending: bool,
+}
+
+/// A pipeline as the reader sees it.
+pub(super) struct Share {
+    pub(super) to: Address<Box<Batch>>,
+    /// The batch that is being filled.
+    pub(super) open: Option<Box<Batch>>,
+    /// As of the last batch that came back.
+    pub(super) counters: Counters,
+}
+
+/// The run has ended before its input: an actor failed.
+pub(super) struct Ended;
+
+impl<M> From<Stopped<M>> for Ended {
+    fn from(_: Stopped<M>) -> Self {
+        Self
+    }
+}
+
+impl Distributor {
+    /// Takes a burst; it is empty afterwards.
+    pub(super) fn on_burst(&mut self, burst: &mut Burst) -> Result<(), Ended> {
+        burst
+            .drain(..)
+            .map(Frame::share)
+            .try_for_each(|frame| self.on_frame(frame))
+    }
+
+    fn on_frame(&mut self, frame: FrameRef) -> Result<(), Ended> {
+        let now = self.arrivals.on_frame(&frame, &mut self.counters);
+        if !self.fragments.is_empty() {
+            while let Some(whole) = self.fragments.overdue(now) {
+                self.deal_whole(now, whole)?;
+            }
+        }
+        let len = frame.bytes().len();
+        let pipelines = self.pipelines.len();
+        if let Some(ends) = usual_ends(&frame) {
+            return self.deal(share(ends, pipelines), len, Item::Frame(now, frame));
+        }
+        let dissected = dissect(&frame);
+        if let Dissected::Fragment(ip, fragment) = &dissected {
+            let counters = &mut self.counters;
+            let outcome = self
+                .fragments
+                .on_fragment(now, ip, fragment, &frame, counters);
+            counters.count(outcome);
+            while let Some(whole) = self.fragments.done() {
+                self.deal_whole(now, whole)?;
+            }
+            if !self.wants_packets {
+                return Ok(());
+            }
+            return self.deal(0, len, Item::Fragment(frame));
+        }
+        self.deal(
+            share(ends(&dissected), pipelines),
+            len,
+            Item::Frame(now, frame),
+        )
+    }
+
+    fn deal_whole(&mut self, now: i64, whole: Whole) -> Result<(), Ended> {
+        let dissected = whole.dissected().unwrap_or(Dissected::NotIp);
+        let pipeline = share(ends(&dissected), self.pipelines.len());
+        self.deal(
+            pipeline,
+            whole.held_len(),
+            Item::Whole(now, Box::new(whole)),
+        )
+    }
+
+    fn deal(&mut self, pipeline: usize, len: usize, item: Item) -> Result<(), Ended> {
+        let mut batch = match self.pipelines[pipeline].open.take() {
+            Some(batch) => batch,
+            None => self.batch()?,
+        };
+        batch.items.push(item);
+        batch.bytes += len;
+        if batch.items.len() >= BATCH_FRAMES || batch.bytes >= BATCH_FRAME_BYTES {
+            return self.send(pipeline, batch);
+        }
+        self.pipelines[pipeline].open = Some(batch);
+        Ok(())
+    }
+
+    /// An empty batch; waits for one if all are under way.
+    fn batch(&mut self) -> Result<Box<Batch>, Ended> {
+        loop {
+            while let Ok(batch) = self.returned.try_recv() {
+                self.on_returned(batch);
+            }
+            if let Some(batch) = self.free.pop() {
+                return Ok(batch);
+            }
+            if self.to_make > 0 {
+                self.to_make -= 1;
+                if let Some(batch) = Batch::new(&self.budget) {
+                    return Ok(batch);
+                }
+                // The others have to do.
+                self.to_make = 0;
+            }
+            if self.is_simulated {
+                return Ok(Box::default());
+            }
+            self.wait()?;
+        }
+    }
+
+    /// Waits until a batch comes back.
+    fn wait(&mut self) -> Result<(), Ended> {
+        let batch = self.returned.recv().map_err(|_| Ended)?;
+        self.on_returned(batch);
+        Ok(())
+    }
+
+    fn on_returned(&mut self, mut batch: Box<Batch>) {
+        self.under_way -= 1;
+        // Batches of a pipeline come back in the order in which they went.
+        self.pipelines[batch.pipeline]
+            .counters
+            .clone_from(&batch.counters);
+        batch.clear();
+        (batch.spill, batch.close_from) = (false, None);
+        self.free.push(batch);
+    }
+
+    fn send(&mut self, pipeline: usize, mut batch: Box<Batch>) -> Result<(), Ended> {
+        batch.pipeline = pipeline;
+        batch.now = self.arrivals.now();
+        batch.ending = self.ending;
+        self.under_way += 1;
+        self.handle.send(&self.pipelines[pipeline].to, batch)?;
+        Ok(())
+    }
+
+    /// Sends what is open, however little.
+    pub(super) fn flush(&mut self) -> Result<(), Ended> {
+        for pipeline in 0..self.pipelines.len() {
+            if let Some(batch) = self.pipelines[pipeline].open.take() {
+                self.send(pipeline, batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The port has no free block left: waits until frames come back, or makes the pipelines let go of those
+    /// that they hold. To be called until the port has one.
+    pub(super) fn relieve(&mut self) -> Result<(), Ended> {
+        let spilled = self.fragments.spill();
+        self.counters.add(Counter::RangesSpilled, spilled as u64);
+        self.flush()?;
+        if self.under_way > 0 && !self.is_simulated {
+            return self.wait();
+        }
+        for pipeline in 0..self.pipelines.len() {
+            let mut batch = self.batch()?;
+            batch.spill = true;
+            self.send(pipeline, batch)?;
+        }
+        self.drain()
+    }
+
+    /// The input has ended: everything that waits becomes rows.
+    pub(super) fn finish(&mut self) -> Result<(), Ended> {
+        self.ending = true;
+        self.flush()?;
+        let now = self.arrivals.now();
+        while let Some(whole) = self.fragments.overdue(i64::MAX) {
+            self.deal_whole(now, whole)?;
+        }
+        self.flush()?;
+        for pipeline in 0..self.pipelines.len() {
+            let mut batch = self.batch()?;
+            batch.close_from = Some(0);
+            self.send(pipeline, batch)?;
+        }
+        self.drain()
+    }
+
+    pub(super) fn settle(&mut self) -> Result<(), Ended> {
+        self.flush()?;
+        self.tell_sinks(false)
+    }
+
+    /// Lets sinks settle, for the last time if every batch has come back.
+    pub(super) fn tell_sinks(&mut self, is_last: bool) -> Result<(), Ended> {
+        for sink in &self.sinks {
+            self.handle.send(sink, ToSink::Settle(is_last))?;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), Ended> {
+        while self.under_way > 0 && !self.is_simulated {
+            self.wait()?;
+        }
+        Ok(())
+    }
+
+    /// What came back after the run: of a simulated one, all.
+    pub(super) fn collect(&mut self) {
+        while let Ok(batch) = self.returned.try_recv() {
+            self.on_returned(batch);
+        }
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        let mut sum = self.counters.clone();
+        for share in &self.pipelines {
+            sum.merge(&share.counters);
+        }
+        sum
+    }
+
+    pub(super) fn frames(&self) -> u64 {
+        self.counters.value(Counter::FramesReceived)
+    }
+
+    pub(super) fn spans(&self) -> &[Span] {
+        self.arrivals.spans()
+    }
+}
+
+/// The ends of a connection as a number each, or what stands for one where there is none.
+type Ends = [u64; 2];
+
+/// The ends by which a frame is dealt: of TCP by address and port, of UDP by address.
+fn ends(dissected: &Dissected) -> Ends {
+    match dissected {
+        Dissected::Tcp(ip, tcp) => [
+            end(ip.source, tcp.source_port),
+            end(ip.destination, tcp.destination_port),
+        ],
+        Dissected::Udp(ip, _) => [end(ip.source, 0), end(ip.destination, 0)],
+        _ => [0; 2],
+    }
+}
+
+/// The same of most frames, at a glance: IPv4 without options and whole, right behind an Ethernet header.
+#[inline]
+fn usual_ends(frame: &FrameRef) -> Option<Ends> {
+    let header = frame.bytes().first_chunk::<38>()?;
+    let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let address = |at: usize| {
+        let octets = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        IpAddr::V4(octets.into())
+    };
+    let is_usual = frame.descriptor().link_type == LinkType::ETHERNET
+        && word(12) == 0x0800
+        && header[14] == 0x45
+        // Neither "more fragments" nor an offset.
+        && word(20) & 0x3fff == 0;
+    let ports = match header[23] {
+        PROTOCOL_TCP => [word(34), word(36)],
+        PROTOCOL_UDP => [0; 2],
+        _ => return None,
+    };
+    is_usual.then(|| [end(address(26), ports[0]), end(address(30), ports[1])])
+}
+
+/// Which of so many pipelines has the connection: both directions alike. What belongs to none is the first one's.
+fn share(ends: Ends, pipelines: usize) -> usize {
+    let hash = mix(ends[0].wrapping_add(ends[1]));
+    // The upper bits are the well mixed ones (Lemire, Fast random integer generation in an interval, 2019).
+    ((u128::from(hash) * pipelines as u128) >> 64) as usize
+}
+
+fn end(address: IpAddr, port: u16) -> u64 {
+    let bits = match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            mix(bits as u64) ^ (bits >> 64) as u64
+        }
+    };
+    mix(bits ^ u64::from(port) << 48)
+}
+
+/// SplitMix64's finalizer (Steele, Lea and Flood 2014).
+fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::Descriptor;
+    use lineside_wire::build::{FrameBuilder, TcpFields};
+
+    use super::*;
+
+    #[test]
+    fn both_directions_meet_and_connections_spread() {
+        let (client, server) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let share_of = |from: (IpAddr, u16), to: (IpAddr, u16)| {
+            let fields = TcpFields {
+                source_port: from.1,
+                destination_port: to.1,
+                ..TcpFields::default()
+            };
+            let bytes = FrameBuilder::new(from.0, to.0).tcp(&fields, b"x");
+            let descriptor = Descriptor {
+                wire_len: bytes.len() as u32,
+                link_type: LinkType::ETHERNET,
+                ..Descriptor::default()
+            };
+            let frame = Frame::copied(&bytes, descriptor).share();
+            let ends = ends(&dissect(&frame));
+            assert_eq!(
+                usual_ends(&frame),
+                Some(ends),
+                "at a glance as by dissection"
+            );
+            share(ends, 4)
+        };
+        let mut counts = [0; 4];
+        for port in 600..1000 {
+            let there = share_of((client, port), (server, 2049));
+            assert_eq!(there, share_of((server, 2049), (client, port)));
+            counts[there] += 1;
+        }
+        assert!(
+            counts.iter().all(|count| (70..=130).contains(count)),
+            "{counts:?}"
+        );
+    }
+}

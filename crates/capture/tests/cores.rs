@@ -1,0 +1,400 @@
+//! The path on several cores gives the rows of the path on one, ids included: whatever the number of
+//! pipelines, the schedule and the harm. And it ends in order when an actor fails.
+//!
+//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use lineside_account::{Budget, Counter, Counters};
+use lineside_actor::Schedule;
+use lineside_capture::{Config, Cores, Done, FlowConfig, Pipeline, Settle, Step};
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_port::{CaptureReader, Facts, PoolConfig, Port, PortError, Received};
+use lineside_testkit::capture;
+use lineside_testkit::mangle::{Harm, mangle};
+use lineside_trace::{CollectedRows, OperationRow, RecordSink};
+use lineside_wire::Dissected;
+use lineside_wire::build::FrameBuilder;
+
+/// Frames of a capture that are compared: more would only take longer.
+const FRAMES_MAX: usize = 6000;
+/// Seeds of simulated runs for each input.
+const SEEDS: u64 = 6;
+
+/// Frames in memory; at times it says that its pool is empty.
+struct Memory<'a> {
+    frames: &'a [capture::Frame],
+    next: usize,
+    calls: usize,
+}
+
+impl Port for Memory<'_> {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        self.calls += 1;
+        if self.calls.is_multiple_of(5) {
+            return Ok(Received::PoolEmpty);
+        }
+        let end = self.frames.len().min(self.next + max.min(37));
+        let range = self.next..end;
+        for (index, frame) in range.clone().zip(&self.frames[range]) {
+            let ordinal = index as u64 + 1;
+            let descriptor = Descriptor {
+                stamp_ns: frame.stamp_ns,
+                wire_len: frame.wire_len,
+                link_type: LinkType(frame.link_type),
+                input: 0,
+                number: ordinal,
+                ordinal,
+            };
+            burst.push(Frame::copied(&frame.bytes, descriptor));
+        }
+        let count = end - std::mem::replace(&mut self.next, end);
+        Ok(match count {
+            0 => Received::End,
+            count => Received::Frames(count),
+        })
+    }
+
+    fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
+        unreachable!("capture sends nothing")
+    }
+
+    fn reclaim(&mut self) -> usize {
+        0
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        Vec::new()
+    }
+}
+
+fn memory(frames: &[capture::Frame]) -> Memory<'_> {
+    Memory {
+        frames,
+        next: 0,
+        calls: 0,
+    }
+}
+
+/// Rows in an order that says nothing of when they were made. Rows with equal keys are of one connection,
+/// whose order is part of the result.
+fn sorted(mut rows: CollectedRows) -> CollectedRows {
+    rows.operations.sort_by_key(|row| row.operation_id);
+    rows.nfs.sort_by_key(|row| row.operation_id);
+    rows.checksums.sort_by_key(|row| row.operation_id);
+    rows.connections.sort_by_key(|row| row.connection_id);
+    rows.files.sort_by_key(|row| row.operation_id);
+    rows.losses.sort_by_key(|row| row.connection_id);
+    rows.packets.sort_by_key(|row| row.frame_id);
+    rows
+}
+
+/// What counters say that does not depend on when idle connections are swept: a call of one is outstanding or
+/// expired by then.
+fn told(counters: &Counters) -> Vec<(&'static str, u64)> {
+    let ends = [Counter::CallsExpired, Counter::CallsOutstanding];
+    let apart = [ends[0], ends[1], Counter::RangesSpilled];
+    let unanswered = ends.iter().map(|&end| counters.value(end)).sum();
+    let others = counters
+        .iter()
+        .filter(|(counter, _)| !apart.contains(counter));
+    let others = others.map(|(counter, value)| (counter.name(), value));
+    others.chain([("unanswered", unanswered)]).collect()
+}
+
+fn alone(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
+    let budget = Budget::new(256 << 20);
+    let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
+    let go_on = |_: &Memory<'_>, _: &mut Pipeline<_>| Step::Continue;
+    lineside_capture::run(&mut memory(frames), &mut pipeline, u64::MAX, go_on);
+    let (rows, counters) = pipeline.finish();
+    (sorted(rows), counters)
+}
+
+fn cores<S>(
+    config: Config,
+    pipelines: usize,
+    schedule: Schedule,
+    sinks: Vec<(String, S)>,
+    settle: Settle<S>,
+) -> Cores<S> {
+    Cores {
+        config,
+        pipelines,
+        system: lineside_actor::Config::new(schedule),
+        sinks,
+        settle,
+    }
+}
+
+fn two() -> Vec<(String, CollectedRows)> {
+    ["one", "two"]
+        .map(|name| (name.to_owned(), CollectedRows::default()))
+        .into()
+}
+
+fn on_cores(
+    port: &mut impl Port,
+    config: Config,
+    pipelines: usize,
+    schedule: Schedule,
+) -> (CollectedRows, Counters) {
+    let budget = Budget::new(256 << 20);
+    let cores = cores(config, pipelines, schedule, two(), |_, _| Ok(()));
+    let done = cores.run(port, &budget, u64::MAX, |_, _| Step::Continue);
+    let Done {
+        sinks,
+        counters,
+        report,
+        failure,
+        ..
+    } = done.expect("a system that can run");
+    assert_eq!(failure, None);
+    assert_eq!(budget.used_bytes(), 0, "everything is given back");
+    assert_eq!(report.actors.len(), 2 * pipelines + 2);
+    let [one, two] = sinks.try_into().expect("both sinks come back");
+    assert_eq!(one, two, "each sink is given every row");
+    (sorted(one), counters)
+}
+
+fn schedules(seed: u64) -> Vec<(usize, Schedule)> {
+    let mut all = Vec::new();
+    for pipelines in [1, 2, 4, 8] {
+        all.push((pipelines, Schedule::stealing(2)));
+        all.push((pipelines, Schedule::pinned(1).expect("a CPU")));
+        all.extend(Schedule::pinned(2).ok().map(|pinned| (pipelines, pinned)));
+    }
+    all.extend((0..SEEDS).map(|index| {
+        let pipelines = [1, 2, 4, 8][index as usize % 4];
+        (pipelines, Schedule::Simulated { seed: seed + index })
+    }));
+    all
+}
+
+/// Compares every schedule with the single path; returns how many operations there were.
+fn compare(what: &str, frames: &[capture::Frame], config: Config, seed: u64) -> usize {
+    let (rows, counters) = alone(frames, config);
+    for (pipelines, schedule) in schedules(seed) {
+        let what = format!("{what}, {pipelines} pipelines, {schedule:?}");
+        let (mine, mine_counters) = on_cores(&mut memory(frames), config, pipelines, schedule);
+        assert_eq!(mine.operations.len(), rows.operations.len(), "{what}");
+        // Not `assert_eq`, which would print all rows.
+        assert!(mine.operations == rows.operations, "{what}: operations");
+        assert!(mine.nfs == rows.nfs, "{what}: nfs");
+        assert!(mine.checksums == rows.checksums, "{what}: checksums");
+        assert_eq!(mine.connections, rows.connections, "{what}");
+        assert!(mine.files == rows.files, "{what}: files");
+        assert_eq!(mine.losses, rows.losses, "{what}");
+        assert!(mine.packets == rows.packets, "{what}: packets");
+        assert_eq!(told(&mine_counters), told(&counters), "{what}");
+        assert_eq!(mine_counters.broken_identity(), None, "{what}");
+    }
+    rows.operations.len()
+}
+
+/// Windows that even a short capture meets: packets, connections and calls are given up in its middle.
+fn hasty() -> Config {
+    Config {
+        flow: FlowConfig {
+            fragment_timeout_ns: 500_000,
+            idle_timeout_ns: 20_000_000,
+            interval_ns: 10_000_000,
+            ..FlowConfig::default()
+        },
+        reply_timeout_ns: 5_000_000,
+        answered_max: 4,
+        ..Config::default()
+    }
+}
+
+/// The same packets, those with more than 600 bytes of payload in fragments.
+fn fragmented(frames: &[capture::Frame]) -> Vec<capture::Frame> {
+    let mut all = Vec::new();
+    for (index, frame) in frames.iter().enumerate() {
+        let wire_len = frame.wire_len as usize;
+        let (Dissected::Tcp(ip, _) | Dissected::Udp(ip, _)) =
+            lineside_wire::dissect(frame.link_type, &frame.bytes, wire_len)
+        else {
+            continue;
+        };
+        let builder = FrameBuilder::new(ip.source, ip.destination);
+        let builder = builder.with_identification(index as u32);
+        let payload = &frame.bytes[ip.payload..][..ip.kept];
+        let parts = if index % 3 == 0 {
+            builder.fragments(ip.protocol, payload, 600)
+        } else {
+            vec![builder.packet(ip.protocol, payload)]
+        };
+        all.extend(parts.into_iter().map(|bytes| capture::Frame {
+            stamp_ns: frame.stamp_ns,
+            wire_len: bytes.len() as u32,
+            link_type: 1,
+            bytes,
+        }));
+    }
+    all
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn example() -> Vec<capture::Frame> {
+    let path = repository().join("examples/nfs-mix.pcapng.zst");
+    capture::read(&path).expect("the example")
+}
+
+#[test]
+fn rows_of_the_example_are_the_same_on_any_number_of_pipelines() {
+    let operations = compare("the example", &example(), Config::default(), 0);
+    assert!(operations > 400, "{operations}");
+}
+
+#[test]
+fn rows_of_harmed_and_fragmented_captures_are_the_same_too() {
+    let whole = &example();
+    let harm = |seed, drop, late, duplicate| Harm {
+        seed,
+        drop,
+        late,
+        duplicate,
+        ..Harm::default()
+    };
+    let pieces = fragmented(whole);
+    assert!(pieces.len() > whole.len(), "some are fragments");
+    let harms = [
+        ("loss", mangle(whole, &harm(1, 0.02, 0.0, 0.0)).frames),
+        (
+            "late and twice",
+            mangle(whole, &harm(2, 0.0, 0.1, 0.02)).frames,
+        ),
+        ("fragments", pieces.clone()),
+        (
+            "harmed fragments",
+            mangle(&pieces, &harm(3, 0.02, 0.1, 0.02)).frames,
+        ),
+    ];
+    for (at, (what, frames)) in harms.iter().enumerate() {
+        let seed = 1000 * at as u64;
+        assert!(
+            compare(what, frames, Config::default(), seed) > 100,
+            "{what}"
+        );
+        assert!(
+            compare(what, frames, hasty(), seed + 500) > 100,
+            "{what}, hasty"
+        );
+    }
+}
+
+#[test]
+fn rows_of_captures_at_hand_are_the_same_too() {
+    let mut paths = Vec::new();
+    for part in ["own", "public"] {
+        let entries = std::fs::read_dir(repository().join("../shared/traces").join(part));
+        let Ok(entries) = entries else {
+            println!("SKIP: captures of ../shared/traces on several cores: they are not there");
+            return;
+        };
+        paths.extend(entries.map(|entry| entry.expect("an entry").path()));
+    }
+    paths.sort();
+    let (mut compared, mut operations) = (0, 0);
+    for (seed, path) in paths.iter().enumerate() {
+        // What is cut or damaged as it is, other tests read.
+        let Ok(frames) = capture::read(path) else {
+            continue;
+        };
+        let frames = &frames[..frames.len().min(FRAMES_MAX)];
+        compared += 1;
+        operations += compare(&path.display().to_string(), frames, hasty(), seed as u64);
+    }
+    assert!(
+        compared > 20 && operations > 5000,
+        "{compared} captures, {operations}"
+    );
+}
+
+#[test]
+fn a_pool_of_two_blocks_is_enough() {
+    let harm = Harm {
+        seed: 5,
+        late: 0.1,
+        drop: 0.01,
+        ..Harm::default()
+    };
+    let frames = mangle(&example(), &harm).frames;
+    let expected = alone(&frames, Config::default());
+    for schedule in [Schedule::stealing(2), Schedule::pinned(1).expect("a CPU")] {
+        let pool = PoolConfig {
+            budget: Budget::new(4 << 20),
+            bytes_max: 1 << 20,
+        };
+        let bytes = io::Cursor::new(capture::write(&frames));
+        let reader = CaptureReader::new(Box::new(bytes), "memory", 0, &pool).expect("a capture");
+        let mut port = lineside_port::Merge::new(vec![Box::new(reader)]);
+        let (rows, counters) = on_cores(&mut port, Config::default(), 4, schedule);
+        assert!(rows == expected.0);
+        assert_eq!(told(&counters), told(&expected.1));
+    }
+}
+
+/// Fails after some batches, or panics; remembers whether it was told the end.
+struct Fails {
+    batches_left: usize,
+    panics: bool,
+    rows: usize,
+    ended: bool,
+}
+
+impl RecordSink for Fails {
+    fn operation(&mut self, _: &OperationRow) {
+        self.rows += 1;
+    }
+}
+
+#[test]
+fn a_sink_that_fails_stops_the_run_and_the_others_end_in_order() {
+    let frames = example();
+    for (_, schedule) in schedules(77) {
+        for panics in [false, true] {
+            let sink = |batches_left| Fails {
+                batches_left,
+                panics,
+                rows: 0,
+                ended: false,
+            };
+            let sinks = vec![
+                ("good".to_owned(), sink(usize::MAX)),
+                ("bad".to_owned(), sink(20)),
+                ("behind".to_owned(), sink(usize::MAX)),
+            ];
+            let settle: Settle<Fails> = |sink, is_last| {
+                sink.ended |= is_last;
+                sink.batches_left -= 1;
+                match (sink.batches_left, sink.panics) {
+                    (0, false) => Err("no room".into()),
+                    (0, true) => panic!("no reason"),
+                    _ => Ok(()),
+                }
+            };
+            let cores = cores(Config::default(), 2, schedule.clone(), sinks, settle);
+            let budget = Budget::new(64 << 20);
+            let done = cores.run(&mut memory(&frames), &budget, u64::MAX, |_, _| {
+                Step::Continue
+            });
+            let done = done.expect("it began");
+            let failure = done.failure.expect("it failed");
+            let cause = if panics {
+                "panicked: no reason"
+            } else {
+                "no room"
+            };
+            assert_eq!(failure, format!("actor 'bad' failed: {cause}"));
+            assert_eq!(done.sinks.len(), 2, "but for the one that failed");
+            assert!(done.sinks.iter().all(|sink| sink.ended), "{schedule:?}");
+            assert!(done.sinks[0].rows > 0);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `--cores`: the same trace, statistics of the actors, and what cannot be.
+
+use std::path::Path;
+use std::process::Output;
+
+use lineside_trace::Table;
+
+use crate::support::{counters, example, lineside, manifest, records, sorted, talk};
+
+fn run(out: &Path, options: &[&str]) -> Output {
+    lineside()
+        .arg("capture")
+        .arg(example())
+        .args(["--packets", "-q", "-o"])
+        .arg(out)
+        .args(options)
+        .output()
+        .expect("lineside runs")
+}
+
+fn has_two() -> bool {
+    let has = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    if !has {
+        println!("SKIP: several cores need two");
+    }
+    has
+}
+
+#[test]
+fn two_cores_write_the_same_trace() {
+    if !has_two() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    assert!(run(&one, &[]).status.success());
+    let pinned = ["--cores", "2", "--scheduler", "pinned", "--placement"];
+    let pinned = [&pinned[..], &["encoder-rest=0,pipeline-0=1", "--stats"]].concat();
+    for options in [&["--cores", "2", "--stats"][..], &pinned] {
+        let output = run(&two, &[options, &["--force"]].concat());
+        assert!(output.status.success(), "{}", talk(&output));
+        for &table in Table::ALL {
+            let (mine, theirs) = (records(&two, table), records(&one, table));
+            assert!(sorted(&mine) == sorted(&theirs), "{}", table.name());
+        }
+        let (mine, theirs) = (manifest(&two), manifest(&one));
+        assert_eq!(mine.verdict, theirs.verdict);
+        assert_eq!(mine.clocks, theirs.clocks);
+        assert_eq!(mine.counters, theirs.counters);
+        assert_eq!(counters(&mine).broken_identity(), None);
+        assert_eq!(theirs.runtime, None, "one core needs no actors");
+        let runtime = mine.runtime.expect("actors ran");
+        assert_eq!(runtime.schedulers.len(), 2);
+        let handled: u64 = runtime.schedulers.iter().map(|each| each.messages).sum();
+        let by_actors: u64 = runtime.actors.iter().map(|each| each.messages).sum();
+        assert!(handled > 0 && handled == by_actors);
+        let said = talk(&output);
+        for what in ["actors ", "idle", "pipeline-1", "encoder-checksums"] {
+            assert!(said.contains(what), "{said}");
+        }
+        if runtime.scheduler == "pinned" {
+            let home = |name| runtime.actors.iter().find(|each| each.name == name);
+            assert_eq!(home("pipeline-0").map(|actor| actor.home), Some(1));
+            assert_eq!(home("pipeline-1").map(|actor| actor.home), Some(1));
+            assert_eq!(home("encoder-rest").map(|actor| actor.home), Some(0));
+        }
+    }
+    // What was written is a configuration.
+    let again = folder.path().join("again");
+    let output = lineside()
+        .args(["capture", "-q", "--config"])
+        .arg(two.join("trace.json"))
+        .arg("-o")
+        .arg(&again)
+        .output()
+        .expect("lineside runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let runtime = manifest(&again).runtime.expect("several cores again");
+    assert_eq!(runtime.scheduler, "pinned");
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("trace");
+    let cases: [(&[&str], &str); 8] = [
+        (&["--cores", "0"], "cores: 0"),
+        (&["--cores", "9999"], "or fewer"),
+        (&["--scheduler", "pined"], "nearest known one is pinned"),
+        (&["--placement", "pipeline-0=0"], "add --scheduler pinned"),
+        (&["--placement", "pipeline-0"], "no ACTOR=CORE"),
+        (&["--placement", "pipeline-0=one"], "no ACTOR=CORE"),
+        (&["--placement", "pipeline-0=1"], "from 0 to 0"),
+        (&["--placement", "checksum-0=0"], "one is checksums-0"),
+    ];
+    for (at, (options, expected)) in cases.into_iter().enumerate() {
+        let pinned: &[&str] = if at > 3 {
+            &["--scheduler", "pinned"]
+        } else {
+            &[]
+        };
+        let output = run(&out, &[options, pinned].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        let said = talk(&output);
+        assert!(said.contains(expected), "{options:?}: {said}");
+        assert!(!out.exists());
+    }
+}
