@@ -157,8 +157,8 @@ pub(crate) trait Values: Default {
     /// Bytes held by the values of the open page.
     fn bytes(&self) -> usize;
 
-    /// Appends `count` values and is empty.
-    fn put(&mut self, count: usize, out: &mut Vec<u8>) -> PageEncoding;
+    /// Appends its values and is empty.
+    fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding;
 
     /// What the pages refer to: the dictionary's page and its entries.
     fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
@@ -214,7 +214,7 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         }
         let encoding = match values {
             0 => PageEncoding::PLAIN,
-            _ => self.values.put(values, &mut page),
+            _ => self.values.put(&mut page),
         };
         self.nulls += count - values;
         self.page_start = rows;
@@ -379,12 +379,18 @@ pub(crate) struct Deltas {
     range: Range,
 }
 
+impl Deltas {
+    fn push(&mut self, value: i64) {
+        push_to_page(&mut self.values, value);
+    }
+}
+
 impl Values for Deltas {
     fn bytes(&self) -> usize {
         self.values.len() * size_of::<i64>()
     }
 
-    fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
+    fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
         put_delta(&self.values, out);
         self.range.extend(&self.values);
         self.values.clear();
@@ -419,7 +425,7 @@ impl Values for Plains {
         self.values.len() * size_of::<i64>()
     }
 
-    fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
+    fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
         put_words(&self.values, out);
         self.values.clear();
         PageEncoding::PLAIN
@@ -468,7 +474,7 @@ fn place_of(bits: u64) -> usize {
     (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - KNOWN.ilog2())) as usize
 }
 
-/// Integers of `WIDTH` bytes as codes of a dictionary, or as they are if that did not pay.
+/// Integers of `WIDTH` bytes as codes of a dictionary, or as they are once it is full.
 pub(crate) struct Numbers<const WIDTH: usize> {
     codes: Codes,
     latest: Option<i64>,
@@ -557,7 +563,7 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
         self.codes.bytes() + self.plain.len() * WIDTH
     }
 
-    fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
+    fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
         if self.is_plain {
             Self::put_all(&self.plain, out);
             self.range.extend(&self.plain);
@@ -627,8 +633,8 @@ impl Values for Booleans {
         self.bits.bytes()
     }
 
-    fn put(&mut self, count: usize, out: &mut Vec<u8>) -> PageEncoding {
-        self.bits.put(count, out);
+    fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
+        self.bits.put(self.len, out);
         self.len = 0;
         PageEncoding::PLAIN
     }
@@ -650,7 +656,7 @@ impl Values for Booleans {
     }
 }
 
-/// Texts or bytes as codes of a dictionary, or as they are if that did not pay.
+/// Texts or bytes as codes of a dictionary, or as they are once it is full.
 #[derive(Default)]
 pub(crate) struct Texts {
     codes: Codes,
@@ -785,7 +791,7 @@ impl Values for Texts {
         self.codes.bytes() + self.plain.len() + self.entries.len() - self.entries_before
     }
 
-    fn put(&mut self, _count: usize, out: &mut Vec<u8>) -> PageEncoding {
+    fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
         if self.is_plain {
             out.append(&mut self.plain);
             return PageEncoding::PLAIN;
@@ -850,9 +856,9 @@ macro_rules! encode {
 }
 
 encode! {
-    i64, Delta, Deltas, false: |value, column, row| push_to_page(&mut column.place(row).values, *value);
+    i64, Delta, Deltas, false: |value, column, row| column.place(row).push(*value);
     Option<i64>, Delta, Deltas, true: |value, column, row| if let Some(value) = *value {
-        push_to_page(&mut column.place(row).values, value);
+        column.place(row).push(value);
     };
     i64, Plain, Plains, false: |value, column, row| column.place(row).push(*value);
     Option<i64>, Plain, Plains, true: |value, column, row| if let Some(value) = *value {

@@ -168,7 +168,11 @@ impl<P: PartSink> TraceEncoder<P> {
             losses: TableEncoder::new(config),
             packets: TableEncoder::new(config),
         };
-        let mut output = Output { parts, error: None };
+        let mut output = Output {
+            parts,
+            error: None,
+            zstd: Zstd::new(),
+        };
         each_table!(tables, as_mut, table => table.end_part(&mut output));
         Self {
             tables,
@@ -302,16 +306,16 @@ impl Rotation {
     }
 }
 
-/// The taker of parts, and the first thing that went wrong.
+/// The taker of parts, the first thing that went wrong, and what compresses the pages of all tables.
 struct Output<P: PartSink> {
     parts: P,
     error: Option<EncodeError<P::Error>>,
+    zstd: Zstd,
 }
 
 /// One table: the columns of its open part.
 struct TableEncoder<C: Columns> {
     columns: C,
-    zstd: Zstd,
     part_rows_max: usize,
     part_bytes_max: usize,
     schema: SchemaDescPtr,
@@ -331,7 +335,6 @@ impl<C: Columns> TableEncoder<C> {
         };
         Some(Self {
             columns: C::default(),
-            zstd: Zstd::new(),
             part_rows_max: part_rows_max.max(1),
             part_bytes_max: config.part_bytes_max,
             schema: schema(table),
@@ -354,7 +357,7 @@ impl<C: Columns> TableEncoder<C> {
 
     /// Ends what is full: pages, and the part.
     fn end_full<P: PartSink>(&mut self, output: &mut Output<P>) {
-        match self.columns.end_full_pages(&mut self.zstd) {
+        match self.columns.end_full_pages(&mut output.zstd) {
             Ok(bytes)
                 if bytes < self.part_bytes_max && self.columns.rows() < self.part_rows_max => {}
             Ok(_) => self.end_part(output),
@@ -372,7 +375,7 @@ impl<C: Columns> TableEncoder<C> {
     /// Hands over the part, empty or not.
     fn end_part<P: PartSink>(&mut self, output: &mut Output<P>) {
         let rows = self.columns.rows() as u64;
-        let bytes = match self.file() {
+        let bytes = match self.file(&mut output.zstd) {
             Ok(_) if output.error.is_some() => return,
             Ok(bytes) => bytes,
             Err(error) => return self.fail(error, output),
@@ -395,7 +398,7 @@ impl<C: Columns> TableEncoder<C> {
     }
 
     /// The part as a file: of one row group, or of none if it has no rows.
-    fn file(&mut self) -> Result<Vec<u8>, ParquetError> {
+    fn file(&mut self, zstd: &mut Zstd) -> Result<Vec<u8>, ParquetError> {
         let root = self.schema.root_schema_ptr();
         let mut file = SerializedFileWriter::new(
             Vec::with_capacity(self.columns.bytes()),
@@ -405,8 +408,7 @@ impl<C: Columns> TableEncoder<C> {
         if self.columns.rows() > 0 {
             let mut group = file.next_row_group()?;
             let append = |chunk: Bytes, result| group.append_column(&chunk, result);
-            self.columns
-                .end(self.schema.columns(), &mut self.zstd, append)?;
+            self.columns.end(self.schema.columns(), zstd, append)?;
             group.close()?;
         }
         file.into_inner()

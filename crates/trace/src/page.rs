@@ -62,11 +62,11 @@ pub(crate) fn put_delta(values: &[i64], out: &mut Vec<u8>) {
 fn put_delta_block(deltas: &[i64], out: &mut Vec<u8>) {
     let least = deltas.iter().copied().min().unwrap_or(0);
     put_zigzag(least, out);
-    if deltas.iter().all(|&delta| delta == least) {
-        return out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
-    }
     let widths = out.len();
     out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
+    if deltas.iter().all(|&delta| delta == least) {
+        return;
+    }
     for (place, miniblock) in deltas.chunks(MINIBLOCK_VALUES).enumerate() {
         // A shorter last one is filled up with the least difference.
         let mut above = [0; MINIBLOCK_VALUES];
