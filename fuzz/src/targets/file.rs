@@ -1,12 +1,10 @@
 //! Capture files: readers of pcap and pcapng, whatever the bytes are and however they come.
 
-use std::io::{self, Read};
-
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, Range};
 use lineside_port::{CaptureReader, PoolConfig, Port, PortError, Received};
 
-use super::Bytes;
+use super::{Bytes, Pieces};
 
 /// Bytes of a decompressed file that are read: a bomb is no fault, only slow.
 const READ_MAX: usize = 8 << 20;
@@ -107,21 +105,5 @@ fn kind(error: &PortError) -> String {
             let text = format!("{other:?}");
             text.split([' ', '{']).next().unwrap_or_default().to_owned()
         }
-    }
-}
-
-struct Pieces {
-    bytes: Vec<u8>,
-    read: usize,
-    len_max: usize,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let rest = &self.bytes[self.read..];
-        let len = rest.len().min(buffer.len()).min(self.len_max);
-        buffer[..len].copy_from_slice(&rest[..len]);
-        self.read += len;
-        Ok(len)
     }
 }

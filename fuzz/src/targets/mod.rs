@@ -2,6 +2,8 @@
 //! run them on every input that was ever found.
 #![allow(dead_code, reason = "the fuzzer and the tests each use a part")]
 
+use std::io::{self, Read};
+
 pub(crate) mod file;
 pub(crate) mod filter;
 pub(crate) mod flow;
@@ -65,5 +67,22 @@ impl<'a> Bytes<'a> {
         let (&last, rest) = self.0.split_last().unwrap_or((&0, &[]));
         self.0 = rest;
         last
+    }
+}
+
+/// A source that gives at most `len_max` bytes at a time.
+pub(crate) struct Pieces<B> {
+    pub(crate) bytes: B,
+    pub(crate) read: usize,
+    pub(crate) len_max: usize,
+}
+
+impl<B: AsRef<[u8]>> Read for Pieces<B> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.bytes.as_ref()[self.read..];
+        let len = rest.len().min(buffer.len()).min(self.len_max);
+        buffer[..len].copy_from_slice(&rest[..len]);
+        self.read += len;
+        Ok(len)
     }
 }

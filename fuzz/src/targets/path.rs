@@ -1,7 +1,6 @@
 //! The whole path: bytes of capture files to rows, with every check that needs no second opinion.
 
 use std::fmt::{Debug, Write as _};
-use std::io::{self, Read};
 use std::sync::Arc;
 
 use lineside_account::{Budget, Counter, Counters, Kind};
@@ -12,7 +11,7 @@ use lineside_trace::{
 };
 use twox_hash::XxHash3_64;
 
-use super::Bytes;
+use super::{Bytes, Pieces};
 
 /// Turns without a new frame after which the path is taken to hang.
 const IDLE_TURNS_MAX: usize = 1000;
@@ -83,7 +82,7 @@ pub(crate) fn capture(files: &[Arc<[u8]>], setup: &Setup) -> Outcome {
         bytes_max: setup.budget_bytes / 4,
     };
     let readers = files.iter().enumerate().filter_map(|(input, bytes)| {
-        let source = Slow {
+        let source = Pieces {
             bytes: Arc::clone(bytes),
             read: 0,
             len_max: setup.read_len,
@@ -186,23 +185,6 @@ fn pcap(mut frames: Bytes<'_>, choice: u8) -> Vec<u8> {
         );
     }
     file
-}
-
-/// A source that returns few bytes at a time.
-struct Slow {
-    bytes: Arc<[u8]>,
-    read: usize,
-    len_max: usize,
-}
-
-impl Read for Slow {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let rest = &self.bytes[self.read..];
-        let len = rest.len().min(buffer.len()).min(self.len_max);
-        buffer[..len].copy_from_slice(&rest[..len]);
-        self.read += len;
-        Ok(len)
-    }
 }
 
 /// Remembers of the rows what they can be checked by.
