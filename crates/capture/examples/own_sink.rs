@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         budget: budget.clone(),
         bytes_max: 64 << 20,
     };
-    let reader = CaptureReader::open(Path::new(&path), 0, &pool)?;
+    let reader = CaptureReader::open(Path::new(&path), &pool)?;
     // Without actors: `Pipeline::new(config, &budget, sink)` and `lineside_capture::run`.
     let cores = Cores {
         config: Config::default(),

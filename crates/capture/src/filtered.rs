@@ -1,3 +1,5 @@
+use std::os::fd::BorrowedFd;
+
 use lineside_account::{Counter, Counters};
 use lineside_filter::{Filter, Program};
 use lineside_frame::{Burst, FrameRef, LinkType};
@@ -131,6 +133,18 @@ impl<P: Port> Port for Filtered<P> {
 
     fn reclaim(&mut self) -> usize {
         self.port.reclaim()
+    }
+
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+        self.port.wake_on(descriptors);
+    }
+
+    fn account(&mut self) {
+        self.port.account();
+    }
+
+    fn shut(&mut self) {
+        self.port.shut();
     }
 
     fn facts(&self) -> Vec<&Facts> {

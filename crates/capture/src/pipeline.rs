@@ -59,6 +59,13 @@ impl<S: RecordSink> Pipeline<S> {
         self.flows.on_timer(now);
     }
 
+    /// No frame came, and all that come have arrived after `until_ns`: what waits for time goes on.
+    pub fn on_idle(&mut self, until_ns: i64) {
+        let now = self.arrivals.on_idle(until_ns);
+        self.flows.operations.sink_mut().on_time(now);
+        self.flows.on_timer(now);
+    }
+
     #[inline]
     fn on_frame(&mut self, frame: &FrameRef) -> i64 {
         let now = self.arrivals.on_frame(frame, &mut self.flows.counters);
@@ -121,6 +128,14 @@ impl Arrivals {
                 self.clock.now()
             }
         }
+    }
+
+    /// The time after a quiet while. It begins with the first frame.
+    pub(crate) fn on_idle(&mut self, until_ns: i64) -> i64 {
+        if self.spans.is_empty() {
+            return self.clock.now();
+        }
+        self.clock.observe(until_ns)
     }
 
     fn note_stamp(&mut self, input: usize, stamp_ns: i64) {
@@ -277,7 +292,7 @@ pub fn run<P: Port, S: RecordSink>(
     port: &mut P,
     pipeline: &mut Pipeline<S>,
     frames_max: u64,
-    mut between: impl FnMut(&P, &mut Pipeline<S>) -> Step,
+    mut between: impl FnMut(&mut P, &mut Pipeline<S>) -> Step,
 ) -> Vec<PortError> {
     let mut burst = Burst::with_capacity(BURST_FRAMES);
     let mut errors = Vec::new();
@@ -294,6 +309,7 @@ pub fn run<P: Port, S: RecordSink>(
         match received {
             Ok(Received::End) => return errors,
             Ok(Received::PoolEmpty) => pipeline.spill(),
+            Ok(Received::Idle { until_ns }) => pipeline.on_idle(until_ns),
             Ok(Received::Frames(_) | Received::Interrupted) => {}
             Err(error) => errors.push(error),
         }

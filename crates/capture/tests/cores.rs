@@ -106,7 +106,7 @@ fn told(counters: &Counters) -> Vec<(&'static str, u64)> {
 fn alone(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
     let budget = Budget::new(256 << 20);
     let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
-    let go_on = |_: &Memory<'_>, _: &mut Pipeline<_>| Step::Continue;
+    let go_on = |_: &mut Memory<'_>, _: &mut Pipeline<_>| Step::Continue;
     lineside_capture::run(&mut memory(frames), &mut pipeline, u64::MAX, go_on);
     let (rows, counters) = pipeline.finish();
     (sorted(rows), counters)
@@ -332,7 +332,7 @@ fn a_pool_of_two_blocks_is_enough() {
             bytes_max: 1 << 20,
         };
         let bytes = io::Cursor::new(capture::write(&frames));
-        let reader = CaptureReader::new(Box::new(bytes), "memory", 0, &pool).expect("a capture");
+        let reader = CaptureReader::new(Box::new(bytes), "memory", &pool).expect("a capture");
         let mut port = lineside_port::Merge::new(vec![Box::new(reader)]);
         let (rows, counters) = on_cores(&mut port, Config::default(), 4, schedule);
         assert!(rows == expected.0);

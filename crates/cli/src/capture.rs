@@ -379,7 +379,7 @@ pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge>
     };
     let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
     for (input, path) in inputs.iter().enumerate() {
-        ports.push(Box::new(CaptureReader::open(path, input as u16, &pool)?));
+        ports.push(Box::new(CaptureReader::open(path, &pool)?));
     }
     Ok(Merge::new(ports))
 }

@@ -1,6 +1,6 @@
-use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::Deref;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use lineside_account::{Budget, Lease};
@@ -47,7 +47,25 @@ impl LinkType {
 }
 
 struct Block {
-    bytes: UnsafeCell<Box<[u8]>>,
+    start: NonNull<u8>,
+    len: usize,
+    /// What keeps `start..start + len` in place.
+    _memory: Memory,
+}
+
+enum Memory {
+    Own(#[expect(dead_code, reason = "held for its drop")] OwnBytes),
+    Mapped(#[expect(dead_code, reason = "held for its drop")] Arc<dyn Send + Sync>),
+}
+
+/// A boxed slice that is reached through a pointer only.
+struct OwnBytes(NonNull<[u8]>);
+
+impl Drop for OwnBytes {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from `Box::into_raw` in `Block::own`, and nothing refers to it any more.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 // SAFETY: the bytes are reached only through `BlockWriter`, `Frame` and `FrameRef`. `BlockWriter`
@@ -57,19 +75,27 @@ struct Block {
 // JUSTIFICATION: handing out disjoint mutable parts of one allocation that is recycled as a whole
 // has no safe form that keeps the count per block instead of per frame.
 unsafe impl Sync for Block {}
+// SAFETY: the memory belongs to no thread: a box, or a mapping whose owner is `Send`.
+unsafe impl Send for Block {}
 
 impl Block {
-    fn len(&self) -> usize {
-        // SAFETY: reads the box's length only, which never changes while the block lives.
-        unsafe { (&*self.bytes.get()).len() }
+    fn own(bytes: Box<[u8]>) -> Self {
+        let len = bytes.len();
+        let bytes = NonNull::from(Box::leak(bytes));
+        Self {
+            start: bytes.cast(),
+            len,
+            _memory: Memory::Own(OwnBytes(bytes)),
+        }
     }
 
     /// # Safety
     /// Nobody may write to `start..start + len` while the slice lives.
+    #[inline]
     unsafe fn part(&self, start: usize, len: usize) -> &[u8] {
-        debug_assert!(start + len <= self.len());
-        // SAFETY: the range lies within the box (asserted, and every caller took it from there).
-        unsafe { std::slice::from_raw_parts((*self.bytes.get()).as_ptr().add(start), len) }
+        debug_assert!(start + len <= self.len);
+        // SAFETY: the range lies within the block (asserted, and every caller took it from there).
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(start), len) }
     }
 
     /// # Safety
@@ -78,10 +104,11 @@ impl Block {
         clippy::mut_from_ref,
         reason = "exclusive parts of one shared block are the point"
     )]
+    #[inline]
     unsafe fn part_mut(&self, start: usize, len: usize) -> &mut [u8] {
-        debug_assert!(start + len <= self.len());
-        // SAFETY: the range lies within the box; exclusiveness is the caller's duty.
-        unsafe { std::slice::from_raw_parts_mut((*self.bytes.get()).as_mut_ptr().add(start), len) }
+        debug_assert!(start + len <= self.len);
+        // SAFETY: the range lies within the block; exclusiveness is the caller's duty.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(start), len) }
     }
 }
 
@@ -113,31 +140,83 @@ impl Pool {
             // `get_mut` succeeds only when the pool's is the last reference, and orders that with
             // the drops of all others.
             if Arc::get_mut(block).is_some() {
-                return Some(BlockWriter {
-                    block: Arc::clone(block),
-                    taken: 0,
-                    filled: 0,
-                });
+                return Some(BlockWriter::new(Arc::clone(block)));
             }
         }
         let grown = (self.blocks.len() + 1).max(2) * self.block_len;
         if self.blocks.len() >= self.blocks_max || !self.lease.resize(grown) {
             return None;
         }
-        let block = Arc::new(Block {
-            bytes: UnsafeCell::new(vec![0; self.block_len].into()),
-        });
+        let block = Arc::new(Block::own(vec![0; self.block_len].into()));
         self.blocks.push(Arc::clone(&block));
-        Some(BlockWriter {
-            block,
-            taken: 0,
-            filled: 0,
-        })
+        Some(BlockWriter::new(block))
     }
 
     /// Bytes of a block: no frame can be longer.
     pub fn block_len(&self) -> usize {
         self.block_len
+    }
+}
+
+/// Slots of equal size in memory that a port maps and shares with the kernel: the blocks of a packet
+/// ring, the chunks of a UMEM.
+///
+/// A slot is the kernel's until the port takes its [`writer`](Self::writer), and may be given back
+/// to the kernel when it [is free](Self::is_free).
+pub struct Slots {
+    slots: Vec<Arc<Block>>,
+}
+
+impl Slots {
+    /// `count` slots of `slot_len` bytes from `start` on.
+    ///
+    /// # Safety
+    /// The memory stays mapped, readable and writable, while `owner` lives. From the call of
+    /// [`writer`](Self::writer) for a slot until [`is_free`](Self::is_free) says that it is free,
+    /// nobody else reads or writes it.
+    pub unsafe fn new(
+        start: NonNull<u8>,
+        slot_len: usize,
+        count: usize,
+        owner: &Arc<dyn Send + Sync>,
+    ) -> Self {
+        let slot = |index: usize| {
+            Arc::new(Block {
+                // SAFETY: the caller vouches for `slot_len * count` bytes.
+                start: unsafe { start.add(index * slot_len) },
+                len: slot_len,
+                _memory: Memory::Mapped(Arc::clone(owner)),
+            })
+        };
+        Self {
+            slots: (0..count).map(slot).collect(),
+        }
+    }
+
+    /// The writer of a slot that the kernel has filled; `None` while frames of it live.
+    #[inline]
+    pub fn writer(&mut self, index: usize) -> Option<BlockWriter> {
+        self.is_free(index)
+            .then(|| BlockWriter::new(Arc::clone(&self.slots[index])))
+    }
+
+    /// Whether no frame of the slot lives, nor its writer.
+    #[inline]
+    pub fn is_free(&mut self, index: usize) -> bool {
+        Arc::get_mut(&mut self.slots[index]).is_some()
+    }
+
+    /// The slot in which a frame lies; `None` if it lies elsewhere.
+    pub fn index_of(&self, frame: &FrameRef) -> Option<usize> {
+        let (first, block) = (self.slots.first()?, &frame.block);
+        let bytes = block
+            .start
+            .addr()
+            .get()
+            .checked_sub(first.start.addr().get())?;
+        let index = bytes / first.len;
+        let slot = self.slots.get(index)?;
+        Arc::ptr_eq(slot, block).then_some(index)
     }
 }
 
@@ -154,19 +233,27 @@ pub struct BlockWriter {
 }
 
 impl BlockWriter {
+    fn new(block: Arc<Block>) -> Self {
+        Self {
+            block,
+            taken: 0,
+            filled: 0,
+        }
+    }
+
     /// Room behind what is filled.
     pub fn unfilled(&mut self) -> &mut [u8] {
         // SAFETY: frames lie before `taken` <= `filled`, and this is the only writer.
         unsafe {
             self.block
-                .part_mut(self.filled, self.block.len() - self.filled)
+                .part_mut(self.filled, self.block.len - self.filled)
         }
     }
 
     /// The first `len` bytes of [`unfilled`](Self::unfilled) were written.
     pub fn advance(&mut self, len: usize) {
         assert!(
-            len <= self.block.len() - self.filled,
+            len <= self.block.len - self.filled,
             "advanced past the block"
         );
         self.filled += len;
@@ -223,12 +310,9 @@ pub struct Frame {
 impl Frame {
     /// A frame in memory of its own, outside any pool: for tests and tools that build frames.
     pub fn copied(bytes: &[u8], descriptor: Descriptor) -> Self {
-        let block = Arc::new(Block {
-            bytes: UnsafeCell::new(bytes.into()),
-        });
         Self {
             bytes: FrameRef {
-                block,
+                block: Arc::new(Block::own(bytes.into())),
                 start: 0,
                 len: bytes.len() as u32,
                 descriptor,
@@ -339,6 +423,30 @@ mod tests {
         others.push(pool.take().expect("unpinned"));
         assert!(pool.take().is_none());
         assert_eq!(budget.used_bytes(), 64);
+    }
+
+    #[test]
+    fn a_slot_is_free_when_its_frames_are_gone() {
+        let mut memory = vec![0_u8; 32].into_boxed_slice();
+        let start = NonNull::new(memory.as_mut_ptr()).expect("not null");
+        let owner: Arc<dyn Send + Sync> = Arc::new(());
+        // SAFETY: `memory` outlives the slots, and is not touched beside them.
+        let mut slots = unsafe { Slots::new(start, 16, 2, &owner) };
+        let mut writer = slots.writer(1).expect("free");
+        writer.unfilled()[..4].copy_from_slice(b"abcd");
+        writer.advance(4);
+        let frame = writer.take(4, descriptor(1));
+        assert_eq!(slots.index_of(&frame), Some(1));
+        assert_eq!(slots.index_of(&Frame::copied(b"x", descriptor(2))), None);
+        drop(writer);
+        assert!(slots.writer(1).is_none(), "its frame lives");
+        assert!(slots.is_free(0));
+        let shared = frame.share();
+        assert_eq!(shared.bytes(), b"abcd");
+        drop(shared);
+        assert!(slots.is_free(1));
+        drop(slots);
+        assert_eq!(&memory[16..20], b"abcd");
     }
 
     #[test]

@@ -116,6 +116,84 @@ pub enum PortError {
         /// What it lacks, with a mark below the word of the filter.
         why: String,
     },
+    /// The kernel does not tell what interfaces there are.
+    #[error("cannot list the network interfaces: {cause}")]
+    Interfaces {
+        /// What the operating system says.
+        cause: io::Error,
+    },
+    /// There is no such interface.
+    #[error("there is no interface '{name}' in this network namespace: {hint}")]
+    NoInterface {
+        /// The name.
+        name: String,
+        /// The nearest name, or all.
+        hint: String,
+    },
+    /// It is switched off.
+    #[error("'{name}' is down, so nothing passes it: 'ip link set {name} up' switches it on")]
+    InterfaceDown {
+        /// The interface.
+        name: String,
+    },
+    /// It vanished while it was used.
+    #[error(
+        "'{name}' is gone: it was removed, or moved to another namespace; \
+         the {frames} frames received before are complete"
+    )]
+    InterfaceGone {
+        /// The interface.
+        name: String,
+        /// Frames before.
+        frames: u64,
+    },
+    /// Its frames begin in a way that nobody here knows.
+    #[error("'{name}' is neither Ethernet nor plain IP: its frames cannot be read")]
+    UnknownHardware {
+        /// The interface.
+        name: String,
+    },
+    /// A right is missing.
+    #[error("no right to {what}: it takes {}", capabilities.join(", "))]
+    Privilege {
+        /// What was tried.
+        what: String,
+        /// The capabilities that it takes, as setcap(8) spells them.
+        capabilities: &'static [&'static str],
+    },
+    /// The operating system refuses something about an interface.
+    #[error("cannot {action} '{name}': {cause}")]
+    Interface {
+        /// The interface.
+        name: String,
+        /// What was tried.
+        action: &'static str,
+        /// What the operating system says.
+        cause: io::Error,
+    },
+    /// A frame does not fit.
+    #[error(
+        "'{name}' carries network packets of at most {mtu} bytes, frame {number} has {len} in all: \
+         raise it ('ip link set {name} mtu {len}'), at the other end too"
+    )]
+    TooLong {
+        /// The interface.
+        name: String,
+        /// Its longest packet.
+        mtu: u32,
+        /// The frame's number.
+        number: u64,
+        /// The frame's length.
+        len: usize,
+    },
+    /// The operating system fails to wait for frames.
+    #[error("cannot wait for frames of {name}: {cause}")]
+    Wait {
+        /// The ports.
+        name: String,
+        /// What the operating system says.
+        cause: io::Error,
+    },
     /// Frames do not go that way.
     #[error("'{name}' is read, it cannot be sent to")]
     ReceivesOnly {

@@ -1,26 +1,29 @@
-//! Where frames come from and go to: capture files, read, merged and written.
+//! Where frames come from and go to: interfaces, and capture files, read, merged and written.
 //!
 //! ```text
 //!  file, pipe ─read(2)─► block of a pool ─cut─► Burst          CaptureReader, one for each input
 //!       └─► thread: gzip, zstd ─►┘                  ├─► Merge ─► Burst, by stamps, with ordinals
+//!  interface ─► packet ring, UMEM ─cut─► Burst ─────┘           live: a port for each queue
 //!                                  Burst ─► file                CaptureWriter
 //! ```
 //!
-//! * Frames are cut where `read(2)` put them; only a record that straddles two blocks is moved.
+//! * Frames are cut where `read(2)` or the kernel put them; only a record that straddles two blocks is moved.
 //! * A file is data: whatever it holds, reading it neither panics nor takes more memory than the
 //!   [`PoolConfig`] and a decompressor's window, both drawn on the budget.
 //! * A fault never swallows what lies before it: its frames come first, then the error.
 //! * Not here: what is in a frame (`lineside-wire`), and what becomes of it.
-#![forbid(unsafe_code)]
 
 mod error;
 mod foreign;
+pub mod live;
 mod merge;
 mod pcap;
 mod pcapng;
 mod reader;
 mod source;
 mod writer;
+
+use std::os::fd::BorrowedFd;
 
 use lineside_frame::{Burst, LinkType};
 
@@ -40,7 +43,9 @@ pub const BLOCK_LEN: usize = 512 * 1024;
 
 /// A place where frames come from or go to.
 pub trait Port: Send {
-    /// Appends at most `max` frames to `burst`. Waits until there is one, but for no second.
+    /// Appends at most `max` frames to `burst`. Waits until there is one, but for no second; a live port
+    /// does not wait: it says [`Received::Idle`], and who has nothing else to do polls
+    /// [`wake_on`](Self::wake_on).
     ///
     /// After an error the port is at its end, and says so.
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError>;
@@ -53,6 +58,17 @@ pub trait Port: Send {
 
     /// What is known of each input or output behind this port, in their order.
     fn facts(&self) -> Vec<&Facts>;
+
+    /// Appends what becomes readable when a live port may have frames.
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+        let _ = descriptors;
+    }
+
+    /// Brings [`facts`](Self::facts) up to date with what the kernel counts.
+    fn account(&mut self) {}
+
+    /// Lets no further frame into a live port. What has arrived can still be received; then comes the end.
+    fn shut(&mut self) {}
 }
 
 /// What [`Port::receive`] came to.
@@ -66,6 +82,12 @@ pub enum Received {
     PoolEmpty,
     /// A signal arrived while waiting; ask again, or do not.
     Interrupted,
+    /// A live port has none for now. Those to come have arrived after this, nanoseconds since the
+    /// Unix epoch, as far as the kernel hands them over in time.
+    Idle {
+        /// The time.
+        until_ns: i64,
+    },
 }
 
 /// What is known of one input or output so far.
@@ -91,6 +113,57 @@ pub struct Facts {
     pub warnings: Vec<String>,
     /// Interfaces that a pcapng file describes, in its order; the first 1,024 of them.
     pub interfaces: Vec<Interface>,
+    /// What is known of a live port.
+    pub live: Option<LiveFacts>,
+}
+
+/// What is known of a live port, of the time since it was opened. [`Port::account`] brings it up to date.
+///
+/// Once the port has ended: `arrived` = frames received + `dropped_ring` + `dropped_pool` + `unread`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LiveFacts {
+    /// How frames are taken.
+    pub method: Method,
+    /// Why so, in a few words.
+    pub reason: String,
+    /// The receive queue, if the port is one of several of an interface.
+    pub queue: Option<u32>,
+    /// The longest network packet, in bytes.
+    pub mtu: u32,
+    /// Frames that came as far as the port: behind the adapter, and behind the kernel's filter.
+    pub arrived: u64,
+    /// Frames that the adapter or its driver dropped; counted for the whole interface, at its first queue.
+    pub dropped_interface: u64,
+    /// Frames that found the ring between kernel and port full.
+    pub dropped_ring: u64,
+    /// Frames for which no slot of the pool was free.
+    pub dropped_pool: u64,
+    /// Frames that had come when the port was left, and that nobody received.
+    pub unread: u64,
+    /// Times that the clock of the stamps was set.
+    pub clock_steps: u64,
+}
+
+/// How a live port takes frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Method {
+    /// A packet socket with a ring (TPACKET_V3): the host gets its frames all the same.
+    #[default]
+    AfPacket,
+    /// AF_XDP in the driver: the host does not get them.
+    AfXdpNative,
+    /// AF_XDP behind the driver, on any interface: the host does not get them.
+    AfXdpGeneric,
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::AfPacket => "AF_PACKET",
+            Self::AfXdpNative => "AF_XDP native",
+            Self::AfXdpGeneric => "AF_XDP generic",
+        })
+    }
 }
 
 /// An interface that a pcapng file describes, with the last statistics that it gives of it.

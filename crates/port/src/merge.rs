@@ -1,4 +1,8 @@
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
 use lineside_frame::Burst;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{Facts, Port, PortError, Received};
 
@@ -10,18 +14,35 @@ const QUEUE_LEN_MAX: usize = 64;
 /// lower input. Within an input the order stays, so stamps that run backwards there do so here too;
 /// a frame without a stamp goes at once.
 ///
-/// Each frame gets its [`ordinal`](lineside_frame::Descriptor::ordinal). If an input fails, what the
+/// A live input that has nothing does not stop the others: their frames go out up to the time until which it
+/// is known to be quiet. When none has anything, `receive` waits until one wakes, at most [`WAIT_MAX`].
+///
+/// Each frame gets its [`input`](lineside_frame::Descriptor::input) and its
+/// [`ordinal`](lineside_frame::Descriptor::ordinal). If an input fails, what the
 /// others hold comes at the calls after the error.
 pub struct Merge {
     inputs: Vec<Input>,
     ordinal: u64,
+    /// The last wait was ended by an input that then had nothing.
+    woken_in_vain: bool,
 }
+
+/// The longest wait for live inputs: short enough that who drives them can look after signals.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// The wait while frames of one input are held up by another of which it is not known that it stays quiet.
+const WAIT_HELD_UP: Duration = Duration::from_millis(1);
+
+/// The pause when inputs wake in vain: a packet ring does so while frames of its last block are held.
+const WAIT_IN_VAIN: Duration = Duration::from_micros(500);
 
 struct Input {
     port: Box<dyn Port>,
     /// Frames to come, the next one last.
     queue: Burst,
     ended: bool,
+    /// A live input without a next frame: those to come have arrived after this.
+    quiet_until_ns: Option<i64>,
 }
 
 impl Merge {
@@ -33,13 +54,18 @@ impl Merge {
                 port,
                 queue: Burst::new(),
                 ended: false,
+                quiet_until_ns: None,
             })
             .collect();
-        Self { inputs, ordinal: 0 }
+        Self {
+            inputs,
+            ordinal: 0,
+            woken_in_vain: false,
+        }
     }
 
-    /// Makes sure that every input which has not ended has its next frame; if one has none for now,
-    /// says why.
+    /// Makes sure that every input which has not ended has its next frame, or is known to be quiet; if one
+    /// has none for another reason, says which.
     fn refill(&mut self, max: usize) -> Result<Option<Received>, PortError> {
         for input in &mut self.inputs {
             if input.ended || !input.queue.is_empty() {
@@ -47,8 +73,12 @@ impl Merge {
             }
             let received = input.port.receive(&mut input.queue, max);
             match received.inspect_err(|_| input.ended = true)? {
-                Received::Frames(_) => input.queue.reverse(),
+                Received::Frames(_) => {
+                    input.queue.reverse();
+                    input.quiet_until_ns = None;
+                }
                 Received::End => input.ended = true,
+                Received::Idle { until_ns } => input.quiet_until_ns = Some(until_ns),
                 waiting => return Ok(Some(waiting)),
             }
         }
@@ -60,10 +90,10 @@ impl Merge {
         let mut first = None;
         let mut second = (i64::MAX, usize::MAX);
         for (index, input) in self.inputs.iter().enumerate() {
-            let Some(stamp_ns) = input.next_stamp_ns() else {
+            let Some(time_ns) = input.time_ns() else {
                 continue;
             };
-            let key = (stamp_ns, index);
+            let key = (time_ns, index);
             match first {
                 Some(earliest) if earliest < key => second = second.min(key),
                 _ => {
@@ -74,12 +104,65 @@ impl Merge {
         }
         first.map(|(_, index)| (index, second))
     }
+
+    /// Waits until an input without a next frame wakes.
+    fn wait(&mut self) -> Result<Received, PortError> {
+        let waiting = |input: &&Input| !input.ended && input.queue.is_empty();
+        let idle: Vec<_> = self.inputs.iter().filter(waiting).collect();
+        let until_ns = self.inputs.iter().filter_map(Input::time_ns).min();
+        let is_holding = self.inputs.iter().any(|input| !input.queue.is_empty());
+        let wait = if is_holding { WAIT_HELD_UP } else { WAIT_MAX };
+        if self.woken_in_vain {
+            let _ = poll(&mut [], Some(&timespec(WAIT_IN_VAIN)));
+        }
+        let mut descriptors: Vec<BorrowedFd<'_>> = Vec::with_capacity(idle.len());
+        for input in &idle {
+            input.port.wake_on(&mut descriptors);
+        }
+        let mut polled: Vec<_> = descriptors
+            .iter()
+            .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
+            .collect();
+        match poll(&mut polled, Some(&timespec(wait))) {
+            Ok(woken) => self.woken_in_vain = woken > 0,
+            Err(rustix::io::Errno::INTR) => return Ok(Received::Interrupted),
+            Err(cause) => {
+                let name = self.name();
+                return Err(PortError::Wait {
+                    name,
+                    cause: cause.into(),
+                });
+            }
+        }
+        Ok(Received::Idle {
+            until_ns: until_ns.unwrap_or(i64::MIN),
+        })
+    }
+
+    fn name(&self) -> String {
+        let facts = self.facts();
+        let names: Vec<_> = facts.iter().map(|facts| facts.name.as_str()).collect();
+        names.join(", ")
+    }
 }
 
 impl Input {
     fn next_stamp_ns(&self) -> Option<i64> {
         let frame = self.queue.last()?;
         Some(frame.descriptor().stamp_ns.unwrap_or(i64::MIN))
+    }
+
+    /// Nothing earlier comes from here; `None` if nothing comes at all.
+    fn time_ns(&self) -> Option<i64> {
+        let quiet = || self.quiet_until_ns.filter(|_| !self.ended);
+        self.next_stamp_ns().or_else(quiet)
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: 0,
+        tv_nsec: time.subsec_nanos().into(),
     }
 }
 
@@ -92,7 +175,17 @@ impl Port for Merge {
                 self.ordinal += 1;
                 frame.descriptor_mut().ordinal = self.ordinal;
             }
-            return received;
+            return match received {
+                Ok(Received::Idle { until_ns }) => {
+                    input.quiet_until_ns = Some(until_ns);
+                    self.wait()
+                }
+                Ok(Received::Frames(_)) => {
+                    self.woken_in_vain = false;
+                    received
+                }
+                other => other,
+            };
         }
         let mut count = 0;
         while count < max {
@@ -115,6 +208,10 @@ impl Port for Merge {
                     Received::End
                 });
             };
+            if self.inputs[index].queue.is_empty() {
+                return self.wait();
+            }
+            self.woken_in_vain = false;
             let input = &mut self.inputs[index];
             while count < max
                 && input
@@ -125,7 +222,9 @@ impl Port for Merge {
                     break;
                 };
                 self.ordinal += 1;
-                frame.descriptor_mut().ordinal = self.ordinal;
+                let descriptor = frame.descriptor_mut();
+                descriptor.input = index as u16;
+                descriptor.ordinal = self.ordinal;
                 burst.push(frame);
                 count += 1;
             }
@@ -134,14 +233,7 @@ impl Port for Merge {
     }
 
     fn transmit(&mut self, _burst: &mut Burst) -> Result<usize, PortError> {
-        let names: Vec<_> = self
-            .facts()
-            .iter()
-            .map(|facts| facts.name.as_str())
-            .collect();
-        Err(PortError::ReceivesOnly {
-            name: names.join(", "),
-        })
+        Err(PortError::ReceivesOnly { name: self.name() })
     }
 
     fn reclaim(&mut self) -> usize {
@@ -156,5 +248,23 @@ impl Port for Merge {
             .iter()
             .flat_map(|input| input.port.facts())
             .collect()
+    }
+
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+        for input in &self.inputs {
+            input.port.wake_on(descriptors);
+        }
+    }
+
+    fn account(&mut self) {
+        for input in &mut self.inputs {
+            input.port.account();
+        }
+    }
+
+    fn shut(&mut self) {
+        for input in &mut self.inputs {
+            input.port.shut();
+        }
     }
 }

@@ -40,7 +40,6 @@ pub struct CaptureReader {
     /// Where in the (decompressed) capture the ready bytes of `writer` begin.
     offset: u64,
     skip_left: usize,
-    input: u16,
     ended: bool,
     facts: Facts,
 }
@@ -78,8 +77,7 @@ enum Filled {
 
 impl CaptureReader {
     /// Opens the file at `path`, standard input if that is `-`, and reads the file's header.
-    /// `input` is what its frames say they come from.
-    pub fn open(path: &Path, input: u16, pool: &PoolConfig) -> Result<Self, PortError> {
+    pub fn open(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
         let name = path.display().to_string();
         let opened = if name == "-" {
             // The handle itself, since `Stdin` has a buffer of its own.
@@ -101,7 +99,7 @@ impl CaptureReader {
         } else {
             Box::new(Waiting(file))
         };
-        let mut reader = Self::new(source, &name, input, pool)?;
+        let mut reader = Self::new(source, &name, pool)?;
         reader.facts.bytes_total = is_file.then_some(metadata.len());
         Ok(reader)
     }
@@ -110,7 +108,6 @@ impl CaptureReader {
     pub fn new(
         source: Box<dyn Read + Send>,
         name: &str,
-        input: u16,
         pool: &PoolConfig,
     ) -> Result<Self, PortError> {
         let no_memory = || PortError::Memory {
@@ -135,7 +132,6 @@ impl CaptureReader {
             format: Format::Pcapng(Pcapng::new()),
             offset: 0,
             skip_left: 0,
-            input,
             ended: false,
             facts: Facts {
                 name: name.to_owned(),
@@ -260,9 +256,8 @@ impl CaptureReader {
             // Some writers leave the length on the wire smaller than what they kept.
             wire_len: record.wire_len.max(record.len as u32),
             link_type: record.link_type,
-            input: self.input,
             number: self.facts.frames,
-            ordinal: 0,
+            ..Descriptor::default()
         };
         self.writer.skip(record.before);
         burst.push(self.writer.take(record.len, descriptor));

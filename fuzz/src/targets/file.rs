@@ -43,7 +43,7 @@ fn read(bytes: &[u8], len_max: usize, burst_max: usize) -> (Frames, Option<Strin
             read: 0,
             len_max,
         };
-        match CaptureReader::new(Box::new(source), "-", 0, &pool) {
+        match CaptureReader::new(Box::new(source), "-", &pool) {
             Ok(reader) => frames(reader, bytes.len(), burst_max),
             Err(error) => (Vec::new(), Some(kind(&error))),
         }
@@ -73,7 +73,9 @@ fn frames(
                 spilled = true;
                 continue;
             }
-            Ok(Received::Interrupted) => unreachable!("the source is memory"),
+            Ok(Received::Interrupted | Received::Idle { .. }) => {
+                unreachable!("the source is memory")
+            }
             Err(error) => {
                 assert!(cause.is_none(), "{error} after the end");
                 cause = Some(kind(&error));

@@ -88,7 +88,7 @@ pub(crate) fn capture(files: &[Arc<[u8]>], setup: &Setup) -> Outcome {
             len_max: setup.read_len,
         };
         let name = format!("input {input}");
-        let reader = CaptureReader::new(Box::new(source), &name, input as u16, &pool).ok()?;
+        let reader = CaptureReader::new(Box::new(source), &name, &pool).ok()?;
         Some(Box::new(reader) as Box<dyn Port>)
     });
     let mut port = Merge::new(readers.collect());

@@ -40,7 +40,12 @@ pub(super) struct Distributor {
     pub(super) counters: Counters,
     pub(super) wants_packets: bool,
     pub(super) ending: bool,
+    /// The time that every pipeline was told last in a quiet while.
+    pub(super) told_ns: i64,
 }
+
+/// In a quiet while pipelines are told the time so often.
+const TELL_TIME_NS: i64 = 1_000_000_000;
 
 /// A pipeline as the reader sees it.
 pub(super) struct Share {
@@ -69,13 +74,35 @@ impl Distributor {
             .try_for_each(|frame| self.on_frame(frame))
     }
 
-    fn on_frame(&mut self, frame: FrameRef) -> Result<(), Ended> {
-        let now = self.arrivals.on_frame(&frame, &mut self.counters);
+    /// No frame came, and all that come have arrived after `until_ns`: nothing waits for more.
+    pub(super) fn on_idle(&mut self, until_ns: i64) -> Result<(), Ended> {
+        let now = self.arrivals.on_idle(until_ns);
+        self.deal_overdue(now)?;
+        self.flush()?;
+        self.collect();
+        if now.saturating_sub(self.told_ns) < TELL_TIME_NS || self.is_simulated {
+            return Ok(());
+        }
+        self.told_ns = now;
+        for pipeline in 0..self.pipelines.len() {
+            let batch = self.batch()?;
+            self.send(pipeline, batch)?;
+        }
+        Ok(())
+    }
+
+    fn deal_overdue(&mut self, now: i64) -> Result<(), Ended> {
         if !self.fragments.is_empty() {
             while let Some(whole) = self.fragments.overdue(now) {
                 self.deal_whole(now, whole)?;
             }
         }
+        Ok(())
+    }
+
+    fn on_frame(&mut self, frame: FrameRef) -> Result<(), Ended> {
+        let now = self.arrivals.on_frame(&frame, &mut self.counters);
+        self.deal_overdue(now)?;
         let len = frame.bytes().len();
         let pipelines = self.pipelines.len();
         if let Some(ends) = usual_ends(&frame) {
@@ -130,9 +157,7 @@ impl Distributor {
     /// An empty batch; waits for one if all are under way.
     fn batch(&mut self) -> Result<Box<Batch>, Ended> {
         loop {
-            while let Ok(batch) = self.returned.try_recv() {
-                self.on_returned(batch);
-            }
+            self.collect();
             if let Some(batch) = self.free.pop() {
                 return Ok(batch);
             }
@@ -242,7 +267,7 @@ impl Distributor {
         Ok(())
     }
 
-    /// What came back after the run: of a simulated one, all.
+    /// Takes what has come back: after a simulated run, all.
     pub(super) fn collect(&mut self) {
         while let Ok(batch) = self.returned.try_recv() {
             self.on_returned(batch);

@@ -124,7 +124,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
         port: &mut P,
         budget: &Budget,
         frames_max: u64,
-        between: impl FnMut(&P, &mut Progress<'_>) -> Step,
+        between: impl FnMut(&mut P, &mut Progress<'_>) -> Step,
     ) -> Result<Done<S>, Failed> {
         let is_simulated = matches!(self.system.schedule, Schedule::Simulated { .. });
         let Graph {
@@ -237,6 +237,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             counters: Counters::new(),
             wants_packets: wanted.contains(&Table::Packets),
             ending: false,
+            told_ns: i64::MIN,
         };
         Ok(Graph {
             system,
@@ -262,7 +263,7 @@ fn read<P: Port>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,
-    between: impl FnMut(&P, &mut Progress<'_>) -> Step,
+    between: impl FnMut(&mut P, &mut Progress<'_>) -> Step,
 ) -> Vec<PortError> {
     let mut errors = Vec::new();
     if read_all(port, distributor, frames_max, between, &mut errors).is_ok() {
@@ -275,7 +276,7 @@ fn read_all<P: Port>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,
-    mut between: impl FnMut(&P, &mut Progress<'_>) -> Step,
+    mut between: impl FnMut(&mut P, &mut Progress<'_>) -> Step,
     errors: &mut Vec<PortError>,
 ) -> Result<(), Ended> {
     let mut burst = Burst::with_capacity(BURST_FRAMES);
@@ -290,6 +291,7 @@ fn read_all<P: Port>(
         match received {
             Ok(Received::End) => return Ok(()),
             Ok(Received::PoolEmpty) => distributor.relieve()?,
+            Ok(Received::Idle { until_ns }) => distributor.on_idle(until_ns)?,
             Ok(Received::Frames(_) | Received::Interrupted) => {}
             Err(error) => errors.push(error),
         }

@@ -149,7 +149,7 @@ fn damage_is_told_after_the_frames_before_it() {
 fn what_is_no_capture_is_named() -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("input");
-    let message = |path: &Path| match CaptureReader::open(path, 0, &pool()) {
+    let message = |path: &Path| match CaptureReader::open(path, &pool()) {
         Ok(_) => panic!("no capture"),
         Err(error) => error.to_string(),
     };
@@ -191,7 +191,7 @@ fn a_failing_disk_is_told_with_its_offset() {
     }
     let bytes = pcap_of(&[10, 10]);
     let source = Cursor::new(bytes.clone()).chain(Failing);
-    let mut reader = CaptureReader::new(Box::new(source), "test", 0, &pool()).expect("a header");
+    let mut reader = CaptureReader::new(Box::new(source), "test", &pool()).expect("a header");
     let mut burst = Burst::new();
     assert_eq!(
         reader.receive(&mut burst, 9).expect("frames"),
@@ -224,7 +224,7 @@ fn held_frames_empty_the_pool_and_nothing_is_lost() {
         bytes_max: usize::MAX,
     };
     let source = Box::new(Cursor::new(bytes));
-    let mut reader = CaptureReader::new(source, "test", 0, &config).expect("a header");
+    let mut reader = CaptureReader::new(source, "test", &config).expect("a header");
     let (mut burst, mut held, mut empty_count) = (Burst::new(), Vec::new(), 0);
     let mut numbers = Vec::new();
     loop {
@@ -237,7 +237,7 @@ fn held_frames_empty_the_pool_and_nothing_is_lost() {
                 empty_count += 1;
                 held.clear();
             }
-            Received::Interrupted => {}
+            Received::Interrupted | Received::Idle { .. } => {}
             Received::End => break,
         }
     }
@@ -256,7 +256,7 @@ fn a_budget_without_room_is_refused() {
             budget: Budget::new(limit),
             bytes_max: usize::MAX,
         };
-        let reader = CaptureReader::new(Box::new(Cursor::new(bytes)), "test", 0, &config);
+        let reader = CaptureReader::new(Box::new(Cursor::new(bytes)), "test", &config);
         let Err(error @ PortError::Memory { .. }) = reader else {
             panic!("there is no room");
         };
@@ -268,7 +268,7 @@ fn a_budget_without_room_is_refused() {
 #[test]
 fn a_port_of_one_direction_says_so() {
     let source = Box::new(Cursor::new(pcap_of(&[1])));
-    let mut reader = CaptureReader::new(source, "in.pcap", 0, &pool()).expect("a header");
+    let mut reader = CaptureReader::new(source, "in.pcap", &pool()).expect("a header");
     let error = reader.transmit(&mut Burst::new()).expect_err("read only");
     assert_eq!(error.to_string(), "'in.pcap' is read, it cannot be sent to");
     let mut writer =

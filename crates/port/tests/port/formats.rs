@@ -33,7 +33,7 @@ fn every_capture_of_the_shared_folder_reads_as_the_oracle_does() {
         return;
     }
     for path in &files {
-        let mut reader = CaptureReader::open(path, 0, &pool()).expect("a capture");
+        let mut reader = CaptureReader::open(path, &pool()).expect("a capture");
         let mut frames = Vec::new();
         let error = drain(&mut reader, 64, |frame| frames.push(Expected::of(frame)));
         assert!(error.is_none(), "{}: {error:?}", path.display());
@@ -465,7 +465,7 @@ fn a_file_is_read_from_its_path() -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("small.pcap");
     File::create(&path)?.write_all(&pcap_of(&[1, 2, 3]))?;
-    let mut reader = CaptureReader::open(&path, 0, &pool()).expect("a capture");
+    let mut reader = CaptureReader::open(&path, &pool()).expect("a capture");
     let mut lens = Vec::new();
     assert!(drain(&mut reader, 2, |frame| lens.push(frame.bytes().len())).is_none());
     assert_eq!(lens, [1, 2, 3]);

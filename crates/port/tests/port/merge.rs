@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::support::{Bytes, Expected, Outcome, drain, pcap_of, pool, read};
 
 /// An input of frames with these stamps, of which `None` is written as a simple packet block.
-fn input(index: u16, stamps_ns: &[Option<u64>]) -> Box<dyn Port> {
+fn input(stamps_ns: &[Option<u64>]) -> Box<dyn Port> {
     let mut file = Bytes::new(false);
     file.section();
     file.interface(1, 0, |body| body.option(9, &[9]));
@@ -26,7 +26,7 @@ fn input(index: u16, stamps_ns: &[Option<u64>]) -> Box<dyn Port> {
         }
     }
     let source = Box::new(Cursor::new(file.bytes));
-    Box::new(CaptureReader::new(source, "test", index, &pool()).expect("a header"))
+    Box::new(CaptureReader::new(source, "test", &pool()).expect("a header"))
 }
 
 proptest! {
@@ -53,7 +53,7 @@ proptest! {
             next[index] += 1;
         }
 
-        let ports = inputs.iter().enumerate().map(|(index, stamps)| input(index as u16, stamps));
+        let ports = inputs.iter().map(|stamps| input(stamps));
         let mut merge = Merge::new(ports.collect());
         let mut merged = Vec::new();
         let error = drain(&mut merge, max, |frame| {
@@ -98,11 +98,11 @@ fn an_input_that_fails_leaves_the_others() {
     let mut damaged = pcap_of(&[10, 10]);
     let second = 24 + 26;
     damaged[second + 8..second + 12].fill(0xff);
-    let reader = |bytes: Vec<u8>, index| -> Box<dyn Port> {
+    let reader = |bytes: Vec<u8>| -> Box<dyn Port> {
         let source = Box::new(Cursor::new(bytes));
-        Box::new(CaptureReader::new(source, "test", index, &pool()).expect("a header"))
+        Box::new(CaptureReader::new(source, "test", &pool()).expect("a header"))
     };
-    let mut merge = Merge::new(vec![reader(damaged, 0), reader(pcap_of(&[10; 5]), 1)]);
+    let mut merge = Merge::new(vec![reader(damaged), reader(pcap_of(&[10; 5]))]);
     let (mut burst, mut errors) = (Burst::new(), 0);
     loop {
         match merge.receive(&mut burst, 100) {

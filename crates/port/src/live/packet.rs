@@ -1,0 +1,654 @@
+//! Packet sockets with a ring of blocks that the kernel fills (TPACKET_V3).
+//!
+//! The kernel hands a block over when it is full or [`RETIRE_MS`] old. Its frames are used where they
+//! lie; it goes back to the kernel when all of them are dropped.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use lineside_account::Lease;
+use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Slots};
+
+use super::clock::{ClockWatch, wall_ns};
+use super::{FilterInstruction, Interface, LiveOptions};
+use crate::{BLOCK_LEN, Facts, LiveFacts, Method, Port, PortError, Received};
+
+/// A block that is not full is handed over after this time.
+const RETIRE_MS: u32 = 10;
+
+/// Frames older than this have been handed over: the kernel's timers are late by a tick or two.
+const DELAY_NS: i64 = 3 * RETIRE_MS as i64 * 1_000_000;
+
+/// Blocks of a ring at least: two that the kernel fills in turn, two that are read or held.
+const BLOCKS_MIN: usize = 4;
+
+/// Blocks of a ring at most: 32 MiB, the traffic of 25 ms at 10 Gb/s.
+const BLOCKS_MAX: usize = 64;
+
+/// Frames that are sent by one call.
+const SEND_MAX: usize = 64;
+
+/// Opens a port for each socket; `reason` says why packet sockets were chosen.
+pub(super) fn open(
+    interface: &Interface,
+    options: &LiveOptions,
+    reason: &str,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let count = options.sockets.max(1);
+    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(count);
+    for queue in 0..count {
+        let mut port = PacketPort::new(interface, reason)?;
+        port.ring = Some(Ring::new(&port, options, count)?);
+        if count > 1 {
+            port.live_mut().queue = Some(queue as u32);
+            port.facts.name = format!("{} ({queue})", interface.name);
+        }
+        port.listen(options, count)?;
+        ports.push(Box::new(port));
+    }
+    Ok(ports)
+}
+
+pub(super) fn open_to_send(interface: &Interface) -> Result<Box<dyn Port>, PortError> {
+    let port = PacketPort::new(interface, "frames are sent")?;
+    port.bind(0)?;
+    // Without a queueing discipline: who asked for a time does not want another's. Old kernels have one anyway.
+    let _ = port.set(libc::PACKET_QDISC_BYPASS, &1_i32);
+    Ok(Box::new(port))
+}
+
+struct PacketPort {
+    socket: OwnedFd,
+    interface: Interface,
+    link_type: LinkType,
+    ring: Option<Ring>,
+    facts: Facts,
+    clock: ClockWatch,
+    /// When no more frames were let in, by the wall clock.
+    shut_ns: Option<i64>,
+    ended: bool,
+    is_down: bool,
+}
+
+/// The blocks that the kernel fills in turn.
+struct Ring {
+    slots: Slots,
+    start: NonNull<u8>,
+    count: usize,
+    /// The block that the kernel hands over next.
+    next: usize,
+    /// The block whose frames are being cut.
+    open: Option<OpenBlock>,
+    /// Blocks that were read and of which frames may live.
+    held: Vec<usize>,
+    /// Holders were asked to spill, and nothing came back since.
+    has_asked: bool,
+    _memory: Lease,
+}
+
+struct OpenBlock {
+    index: usize,
+    writer: BlockWriter,
+    /// Bytes of the block before what the writer has not handed out.
+    taken: usize,
+    /// Where the next frame's header is.
+    header: usize,
+    frames_left: u32,
+}
+
+// SAFETY: `start` points into a mapping that belongs to no thread, and that `slots` keep alive.
+unsafe impl Send for Ring {}
+
+/// A shared mapping of a socket.
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to no thread; who reaches its bytes is ruled by `Slots`.
+unsafe impl Send for Mapping {}
+// SAFETY: it gives no access by itself.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is what mmap returned, and nobody refers to it any more.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+impl PacketPort {
+    fn new(interface: &Interface, reason: &str) -> Result<Self, PortError> {
+        let Some(link_type) = interface.link_type else {
+            return Err(PortError::UnknownHardware {
+                name: interface.name.clone(),
+            });
+        };
+        // SAFETY: a plain system call.
+        let socket =
+            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if socket < 0 {
+            let cause = io::Error::last_os_error();
+            return Err(if cause.raw_os_error() == Some(libc::EPERM) {
+                PortError::Privilege {
+                    what: format!("listen at or send to '{}' by AF_PACKET", interface.name),
+                    capabilities: &["cap_net_raw"],
+                }
+            } else {
+                Self::failure(interface, "open a packet socket for", cause)
+            });
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let facts = Facts {
+            name: interface.name.clone(),
+            format: Method::AfPacket.to_string(),
+            link_types: vec![link_type],
+            resolution_ns: Some(1),
+            live: Some(LiveFacts {
+                method: Method::AfPacket,
+                reason: reason.to_owned(),
+                mtu: interface.mtu,
+                ..LiveFacts::default()
+            }),
+            ..Facts::default()
+        };
+        Ok(Self {
+            socket,
+            interface: interface.clone(),
+            link_type,
+            ring: None,
+            facts,
+            clock: ClockWatch::new(),
+            shut_ns: None,
+            ended: false,
+            is_down: false,
+        })
+    }
+
+    fn failure(interface: &Interface, action: &'static str, cause: io::Error) -> PortError {
+        PortError::Interface {
+            name: interface.name.clone(),
+            action,
+            cause,
+        }
+    }
+
+    fn live_mut(&mut self) -> &mut LiveFacts {
+        self.facts.live.get_or_insert_default()
+    }
+
+    /// Lets frames in: only now, so that all of them have passed the filter.
+    fn listen(&self, options: &LiveOptions, sockets: usize) -> Result<(), PortError> {
+        let failed = |action| move |cause| Self::failure(&self.interface, action, cause);
+        if !options.filter.is_empty() {
+            self.attach(&options.filter)
+                .map_err(failed("attach the filter at"))?;
+        }
+        if self.interface.is_loopback {
+            // Each frame would come twice: as it leaves and as it arrives. Old kernels cannot tell.
+            let _ = self.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
+        }
+        if options.promiscuous {
+            let request = libc::packet_mreq {
+                mr_ifindex: self.interface.index as i32,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            self.set(libc::PACKET_ADD_MEMBERSHIP, &request)
+                .map_err(failed("see all frames of"))?;
+        }
+        self.bind(libc::ETH_P_ALL as u16)?;
+        if sockets > 1 {
+            // A group is known by 16 bits in the network namespace: those of the process and the interface.
+            let group = (std::process::id() ^ self.interface.index.rotate_left(8)) & 0xffff;
+            let group = group | (libc::PACKET_FANOUT_HASH << 16);
+            self.set(libc::PACKET_FANOUT, &group)
+                .map_err(failed("share among sockets the frames of"))?;
+        }
+        Ok(())
+    }
+
+    fn bind(&self, protocol: u16) -> Result<(), PortError> {
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: protocol.to_be(),
+            sll_ifindex: self.interface.index as i32,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        // SAFETY: the address is whole and its length is given.
+        let result = unsafe {
+            libc::bind(
+                self.socket.as_raw_fd(),
+                ptr::from_ref(&address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        if result < 0 {
+            let cause = io::Error::last_os_error();
+            return Err(Self::failure(&self.interface, "listen at", cause));
+        }
+        Ok(())
+    }
+
+    fn attach(&self, program: &[FilterInstruction]) -> io::Result<()> {
+        let program = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_ptr().cast_mut().cast(),
+        };
+        self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    fn set<T>(&self, option: i32, value: &T) -> io::Result<()> {
+        self.set_at(libc::SOL_PACKET, option, value)
+    }
+
+    fn set_at<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
+        // SAFETY: the value is whole and its length is given; the kernel copies it.
+        let result = unsafe {
+            libc::setsockopt(
+                self.socket.as_raw_fd(),
+                level,
+                option,
+                ptr::from_ref(value).cast(),
+                size_of::<T>() as u32,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Looks why the kernel says that something is wrong with the socket.
+    fn look_at_fault(&mut self) -> Result<(), PortError> {
+        let fault = rustix::net::sockopt::socket_error(&self.socket);
+        let (Ok(Err(cause)) | Err(cause)) = fault else {
+            return Ok(());
+        };
+        if cause != rustix::io::Errno::NETDOWN {
+            return Err(Self::failure(&self.interface, "receive from", cause.into()));
+        }
+        if self.interface.again()?.is_none() {
+            return Err(PortError::InterfaceGone {
+                name: self.interface.name.clone(),
+                frames: self.facts.frames,
+            });
+        }
+        // The kernel takes the socket up again with the interface.
+        if !std::mem::replace(&mut self.is_down, true) {
+            self.facts.warnings.push(format!(
+                "'{}' went down after {} frames: what passed until it came up again was not seen",
+                self.interface.name, self.facts.frames
+            ));
+        }
+        Ok(())
+    }
+
+    fn count_drops(&mut self) {
+        // SAFETY: all zeros are a value of this structure.
+        let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
+        let mut len = size_of::<libc::tpacket_stats_v3>() as u32;
+        // SAFETY: the kernel writes at most `len` bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                ptr::from_mut(&mut stats).cast(),
+                &raw mut len,
+            )
+        };
+        if result == 0 {
+            // The kernel begins again at 0 with each answer.
+            let frames = self.facts.frames;
+            let live = self.live_mut();
+            live.arrived += u64::from(stats.tp_packets);
+            live.dropped_ring += u64::from(stats.tp_drops);
+            live.unread = live.arrived.saturating_sub(frames + live.dropped_ring);
+        }
+    }
+}
+
+impl Port for PacketPort {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        let Some(ring) = &mut self.ring else {
+            return Err(PortError::TransmitsOnly {
+                name: self.facts.name.clone(),
+            });
+        };
+        if self.ended {
+            return Ok(Received::End);
+        }
+        ring.give_back();
+        if ring.is_short() {
+            return Ok(Received::PoolEmpty);
+        }
+        let before = burst.len();
+        while burst.len() - before < max {
+            if ring.open.is_none() && !ring.take_block() {
+                break;
+            }
+            ring.cut(burst, before + max, self.link_type, &mut self.facts);
+        }
+        if burst.len() > before {
+            self.is_down = false;
+            return Ok(Received::Frames(burst.len() - before));
+        }
+        let now_ns = wall_ns();
+        if self
+            .shut_ns
+            .is_some_and(|shut_ns| now_ns > shut_ns + DELAY_NS)
+        {
+            self.ended = true;
+            self.account();
+            return Ok(Received::End);
+        }
+        self.look_at_fault().inspect_err(|_| self.ended = true)?;
+        Ok(Received::Idle {
+            until_ns: now_ns - DELAY_NS,
+        })
+    }
+
+    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+        let mut sent = 0;
+        while sent < burst.len() {
+            let count = (burst.len() - sent).min(SEND_MAX);
+            match self.send(&burst[sent..sent + count]) {
+                Ok(0) => break,
+                Ok(count) => sent += count,
+                Err(error) => {
+                    burst.drain(..sent);
+                    return Err(error);
+                }
+            }
+        }
+        burst.drain(..sent);
+        self.facts.frames += sent as u64;
+        Ok(sent)
+    }
+
+    fn reclaim(&mut self) -> usize {
+        self.ring.as_mut().map_or(0, Ring::give_back)
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+        descriptors.push(self.socket.as_fd());
+    }
+
+    fn account(&mut self) {
+        self.count_drops();
+        let was_set = self.clock.was_set();
+        let is_first = self.live_mut().queue.is_none_or(|queue| queue == 0);
+        let dropped = match self.interface.again() {
+            Ok(Some(now)) if is_first => Some(now.dropped.saturating_sub(self.interface.dropped)),
+            _ => None,
+        };
+        let live = self.live_mut();
+        live.clock_steps += u64::from(was_set);
+        if let Some(dropped) = dropped {
+            live.dropped_interface = dropped;
+        }
+    }
+
+    fn shut(&mut self) {
+        const NOTHING: FilterInstruction = FilterInstruction {
+            code: libc::BPF_RET as u16,
+            jump_true: 0,
+            jump_false: 0,
+            operand: 0,
+        };
+        if self.shut_ns.is_none() {
+            // If the kernel refused, frames would go on coming until the port is dropped: nothing is lost by that.
+            let _ = self.attach(&[NOTHING]);
+            self.shut_ns = Some(wall_ns());
+        }
+    }
+}
+
+impl PacketPort {
+    /// Sends up to [`SEND_MAX`] frames by one call; returns how many the kernel took.
+    fn send(&mut self, frames: &[lineside_frame::Frame]) -> Result<usize, PortError> {
+        // SAFETY: all zeros are values of these structures: no buffers, no address.
+        let mut parts: [libc::iovec; SEND_MAX] = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        let mut messages: [libc::mmsghdr; SEND_MAX] = unsafe { std::mem::zeroed() };
+        for (frame, (part, message)) in frames.iter().zip(parts.iter_mut().zip(&mut messages)) {
+            let given = frame.descriptor().link_type;
+            if given != self.link_type {
+                return Err(PortError::mixed(&self.facts.name, self.link_type, given));
+            }
+            part.iov_base = frame.bytes().as_ptr().cast_mut().cast();
+            part.iov_len = frame.bytes().len();
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: each message has one part, which is a frame's bytes; the kernel only reads them.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                frames.len() as u32,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        if sent >= 0 {
+            return Ok(sent as usize);
+        }
+        let cause = io::Error::last_os_error();
+        match cause.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(0),
+            Some(libc::EMSGSIZE) => Err(PortError::TooLong {
+                name: self.facts.name.clone(),
+                mtu: self.interface.mtu,
+                number: frames[0].descriptor().number,
+                len: frames[0].bytes().len(),
+            }),
+            _ => Err(Self::failure(&self.interface, "send to", cause)),
+        }
+    }
+}
+
+impl Ring {
+    fn new(port: &PacketPort, options: &LiveOptions, sockets: usize) -> Result<Self, PortError> {
+        let name = || port.interface.name.clone();
+        let most = options.bytes_max / sockets / BLOCK_LEN;
+        let count = most.clamp(BLOCKS_MIN, BLOCKS_MAX);
+        let Some(memory) = options.budget.lease(count * BLOCK_LEN) else {
+            return Err(PortError::Memory {
+                name: name(),
+                needed_bytes: count * BLOCK_LEN,
+            });
+        };
+        let failed = |cause| PacketPort::failure(&port.interface, "make a packet ring for", cause);
+        let version = libc::tpacket_versions::TPACKET_V3 as i32;
+        port.set(libc::PACKET_VERSION, &version).map_err(failed)?;
+        let request = libc::tpacket_req3 {
+            tp_block_size: BLOCK_LEN as u32,
+            tp_block_nr: count as u32,
+            // Version 3 packs frames closely; this only has to divide a block.
+            tp_frame_size: 2048,
+            tp_frame_nr: (count * (BLOCK_LEN / 2048)) as u32,
+            tp_retire_blk_tov: RETIRE_MS,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        port.set(libc::PACKET_RX_RING, &request).map_err(failed)?;
+        let len = count * BLOCK_LEN;
+        // SAFETY: a new mapping of the socket's ring.
+        let start = unsafe {
+            rustix::mm::mmap(
+                ptr::null_mut(),
+                len,
+                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+                rustix::mm::MapFlags::SHARED,
+                &port.socket,
+                0,
+            )
+        };
+        let start = start.map_err(|cause| failed(cause.into()))?;
+        let start = NonNull::new(start.cast::<u8>()).expect("a mapping is not at address 0");
+        let mapping: Arc<dyn Send + Sync> = Arc::new(Mapping { start, len });
+        Ok(Self {
+            // SAFETY: the mapping lives as long as the slots; the kernel leaves a block alone from the
+            // moment it sets its status to "user" until `give_back` sets it to "kernel".
+            slots: unsafe { Slots::new(start, BLOCK_LEN, count, &mapping) },
+            start,
+            count,
+            next: 0,
+            open: None,
+            held: Vec::with_capacity(count),
+            has_asked: false,
+            _memory: memory,
+        })
+    }
+
+    /// The header of a block (`struct tpacket_block_desc`).
+    fn block(&self, index: usize) -> *const libc::tpacket_block_desc {
+        assert!(index < self.count, "a block of the ring");
+        // SAFETY: the block lies within the mapping.
+        unsafe { self.start.as_ptr().add(index * BLOCK_LEN).cast() }
+    }
+
+    fn status(&self, index: usize) -> &AtomicU32 {
+        let block = self.block(index);
+        // SAFETY: the field is aligned, lives as long as the mapping, and is shared with the kernel as an atomic.
+        unsafe {
+            let status = &raw const (*block).hdr.bh1.block_status;
+            AtomicU32::from_ptr(status.cast_mut())
+        }
+    }
+
+    /// Takes the next block, if the kernel has handed it over.
+    fn take_block(&mut self) -> bool {
+        let index = self.next;
+        if self.held.contains(&index) {
+            return false;
+        }
+        // Acquire: the frames were written before the status.
+        let status = self.status(index).load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        let block = self.block(index);
+        // SAFETY: the kernel has handed the block over, and writes it no more.
+        let (first, frames_left) = unsafe {
+            let header = &(*block).hdr.bh1;
+            (header.offset_to_first_pkt as usize, header.num_pkts)
+        };
+        let mut writer = self.slots.writer(index).expect("it was the kernel's");
+        writer.advance(BLOCK_LEN);
+        self.next = (index + 1) % self.count;
+        self.open = Some(OpenBlock {
+            index,
+            writer,
+            taken: 0,
+            header: first,
+            frames_left,
+        });
+        true
+    }
+
+    /// Cuts frames off the open block until `burst` holds `len_max`.
+    fn cut(&mut self, burst: &mut Burst, len_max: usize, link_type: LinkType, facts: &mut Facts) {
+        let Some(open) = &mut self.open else { return };
+        while open.frames_left > 0 && burst.len() < len_max {
+            assert!(
+                open.header.is_multiple_of(8)
+                    && open.header + size_of::<libc::tpacket3_hdr>() <= BLOCK_LEN
+                    && open.header >= open.taken,
+                "a frame's header lies in its block, behind the frame before"
+            );
+            // SAFETY: the header lies within the block (asserted), which is this side's, behind what was handed out.
+            let header: libc::tpacket3_hdr = unsafe {
+                let at = self
+                    .start
+                    .as_ptr()
+                    .add(open.index * BLOCK_LEN + open.header);
+                ptr::read(at.cast())
+            };
+            let mut begin = open.header + usize::from(header.tp_mac);
+            let mut len = header.tp_snaplen as usize;
+            let mut wire_len = header.tp_len;
+            let tag = (header.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
+                let has_protocol = header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+                let protocol = if has_protocol {
+                    header.hv1.tp_vlan_tpid
+                } else {
+                    0x8100
+                };
+                (protocol, header.hv1.tp_vlan_tci as u16)
+            });
+            let tag = tag.filter(|_| link_type == LinkType::ETHERNET && len >= 12);
+            if tag.is_some() {
+                // Before the frame there is room: an address as long as Ethernet's header, and padding.
+                begin -= 4;
+                len += 4;
+                wire_len += 4;
+            }
+            facts.frames += 1;
+            let stamp_ns = i64::from(header.tp_sec) * 1_000_000_000 + i64::from(header.tp_nsec);
+            let descriptor = Descriptor {
+                stamp_ns: Some(stamp_ns),
+                wire_len,
+                link_type,
+                number: facts.frames,
+                ..Descriptor::default()
+            };
+            open.writer.skip(begin - open.taken);
+            let mut frame = open.writer.take(len, descriptor);
+            open.taken = begin + len;
+            if let Some((protocol, tag)) = tag {
+                let bytes = frame.bytes_mut();
+                bytes.copy_within(4..16, 0);
+                bytes[12..14].copy_from_slice(&protocol.to_be_bytes());
+                bytes[14..16].copy_from_slice(&tag.to_be_bytes());
+            }
+            facts.bytes += u64::from(wire_len);
+            burst.push(frame);
+            open.header += header.tp_next_offset as usize;
+            open.frames_left -= 1;
+        }
+        if open.frames_left == 0 {
+            self.held.push(open.index);
+            self.open = None;
+        }
+    }
+
+    /// Gives blocks back to the kernel of which no frame lives; returns how many.
+    fn give_back(&mut self) -> usize {
+        let before = self.held.len();
+        let mut at = 0;
+        while let Some(&index) = self.held.get(at) {
+            if self.slots.is_free(index) {
+                // Release: what was read and written of the frames comes before.
+                self.status(index)
+                    .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+                self.held.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        let given_back = before - self.held.len();
+        self.has_asked &= given_back == 0;
+        given_back
+    }
+
+    /// Whether so many blocks are held that the kernel may soon have none; said once for each state of things.
+    fn is_short(&mut self) -> bool {
+        let is_short = self.held.len() * 4 > self.count * 3;
+        is_short && !std::mem::replace(&mut self.has_asked, true)
+    }
+}
