@@ -286,34 +286,33 @@ pub enum Step {
 /// Frames a burst: enough to pay for the turn, few enough to stay in the first-level cache with their headers.
 pub(crate) const BURST_FRAMES: usize = 256;
 
-/// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between` says so.
+/// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between`, called after each
+/// burst and, with true, after the last one, says so.
 /// Returns the port's errors: an input that fails ends there, and the others go on.
 pub fn run<P: Port, S: RecordSink>(
     port: &mut P,
     pipeline: &mut Pipeline<S>,
     frames_max: u64,
-    mut between: impl FnMut(&mut P, &mut Pipeline<S>) -> Step,
+    mut between: impl FnMut(&mut P, &mut Pipeline<S>, bool) -> Step,
 ) -> Vec<PortError> {
     let mut burst = Burst::with_capacity(BURST_FRAMES);
     let mut errors = Vec::new();
     loop {
         let left = frames_max - pipeline.counters().value(Counter::FramesReceived);
-        if left == 0 {
-            return errors;
-        }
-        let received = port.receive(
-            &mut burst,
-            BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES)),
-        );
+        let most = BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES));
+        let received = match left {
+            0 => Ok(Received::End),
+            _ => port.receive(&mut burst, most),
+        };
         pipeline.on_burst(&mut burst);
+        let is_last = matches!(received, Ok(Received::End));
         match received {
-            Ok(Received::End) => return errors,
             Ok(Received::PoolEmpty) => pipeline.spill(),
             Ok(Received::Idle { until_ns }) => pipeline.on_idle(until_ns),
-            Ok(Received::Frames(_) | Received::Interrupted) => {}
+            Ok(Received::End | Received::Frames(_) | Received::Interrupted) => {}
             Err(error) => errors.push(error),
         }
-        if between(port, pipeline) == Step::Stop {
+        if between(port, pipeline, is_last) == Step::Stop || is_last {
             return errors;
         }
     }

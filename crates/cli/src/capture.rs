@@ -1,4 +1,4 @@
-//! `lineside capture`: from capture files to a trace.
+//! `lineside capture`: from capture files or interfaces to a trace.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -16,14 +16,15 @@ use lineside_host::{
 use lineside_port::{CaptureReader, Facts, Merge, PoolConfig, Port, PortError};
 use lineside_time::Clock;
 use lineside_trace::{
-    ClockFacts, CounterValue, EncoderConfig, InputFacts, Machine, Manifest, Part, PartSink,
-    Runtime, State, Summaries, Table, Tool, TraceEncoder, Verdict,
+    ClockFacts, CounterValue, EncoderConfig, InputFacts, LossRow, Machine, Manifest, Part,
+    PartSink, RecordSink, Runtime, State, Summaries, Table, Tool, TraceEncoder, Verdict,
 };
 use twox_hash::XxHash3_64;
 
 use crate::Exit;
 use crate::config::{ConfigError, Section, Settings};
 use crate::cores;
+use crate::live::{self, Account};
 use crate::summary::{RowTally, Tally, Tallying, seconds, verdict_lines};
 
 /// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
@@ -35,6 +36,24 @@ pub(crate) struct Arguments {
     /// The same as FILE
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     read: Vec<PathBuf>,
+    /// Interfaces to listen at instead; several are merged by their stamps
+    #[arg(short, long = "interface", value_name = "IF", value_delimiter = ',')]
+    interfaces: Vec<String>,
+    /// List the interfaces and how each would be captured
+    #[arg(long)]
+    list_interfaces: bool,
+    /// How frames are taken from interfaces: auto, af_packet, af_xdp or af_xdp_generic
+    #[arg(long, value_name = "WORD")]
+    method: Option<String>,
+    /// Packet sockets that share the frames of an interface
+    #[arg(long, value_name = "N")]
+    sockets: Option<usize>,
+    /// Take only frames that are for this host
+    #[arg(short = 'p', long)]
+    no_promiscuous: bool,
+    /// End a live run: duration:SECONDS
+    #[arg(short = 'a', long = "autostop", value_name = "COND")]
+    autostop: Option<String>,
     /// The folder that the trace becomes
     #[arg(short, long, value_name = "TRACE")]
     output: Option<PathBuf>,
@@ -95,10 +114,16 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn section(&self) -> Section {
+    fn section(&self) -> Result<Section, ConfigError> {
+        let duration = self.autostop.as_deref().map(duration).transpose()?;
         let inputs: Vec<_> = self.files.iter().chain(&self.read).cloned().collect();
-        Section {
+        Ok(Section {
             inputs: (!inputs.is_empty()).then_some(inputs),
+            interfaces: (!self.interfaces.is_empty()).then(|| self.interfaces.clone()),
+            method: self.method.clone(),
+            sockets: self.sockets,
+            promiscuous: self.no_promiscuous.then_some(false),
+            duration,
             output: self.output.clone(),
             force: self.force.then_some(true),
             filter: self.filter.clone(),
@@ -114,12 +139,27 @@ impl Arguments {
             scheduler: self.scheduler.clone(),
             placement: (!self.placement.is_empty()).then(|| self.placement.clone()),
             ..Section::default()
-        }
+        })
     }
 }
 
+/// The time in a condition of `-a`, as dumpcap writes it.
+fn duration(condition: &str) -> Result<String, ConfigError> {
+    let seconds = condition
+        .strip_prefix("duration:")
+        .filter(|seconds| seconds.parse::<f64>().is_ok_and(|number| number > 0.0));
+    seconds.map(|seconds| format!("{seconds}s")).ok_or_else(|| {
+        ConfigError::usage(&format!(
+            "-a {condition}: the one condition is duration:SECONDS, such as duration:60"
+        ))
+    })
+}
+
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let mut section = arguments.section();
+    if arguments.list_interfaces {
+        return live::list(arguments.json).map(|()| Exit::Done);
+    }
+    let mut section = arguments.section()?;
     if let Some(path) = &arguments.config {
         section = section.over(Section::from_file(path)?);
     }
@@ -127,9 +167,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let Some(output) = section.output.clone() else {
         return Err(ConfigError::usage("no folder for the trace: name one with -o TRACE").into());
     };
-    let inputs = section.inputs.clone().unwrap_or_default();
     let budget = Budget::new(settings.memory_bytes);
-    let mut port = Filtered::new(open(&inputs, &budget)?, settings.filter.clone());
+    let inputs = match &settings.live {
+        Some(live) => live::open(live, settings.filter.as_ref(), &budget)?,
+        None => open(section.inputs.as_deref().unwrap_or_default(), &budget)?,
+    };
+    let mut port = Filtered::new(inputs, settings.filter.clone());
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().context("cannot handle signals")?;
     let clock = SystemClock::default();
@@ -148,7 +191,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         progress: progress_bar(&port, arguments.quiet),
         written: stopwatch.elapsed(),
         bursts: 0,
+        losses: Vec::new(),
         stop: Stop::End,
+        live: settings.live.as_ref().map(|live| Live {
+            account: Account::default(),
+            duration: live.duration,
+            shut: None,
+        }),
+        clock: &clock,
         manifest: &mut manifest,
         folder: &folder,
         signals: &signals,
@@ -160,11 +210,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     watch.progress.finish_and_clear();
     let (stop, tally) = (watch.stop, run.tally.finish());
+    let is_live = watch.live.is_some();
+    if let Some(live) = &watch.live {
+        watch.manifest.seconds = live.account.seconds();
+    }
     let seen = run.seen.with_filtered(&port);
     note(&mut manifest, &port, &seen);
     manifest.runtime = run.runtime;
     let (counters, errors) = (seen.counters, run.errors);
-    manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop);
+    manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop, is_live);
     manifest.ended_ns = Some(clock.now());
     let complete_parts = format!(
         "everything before is in the complete parts of {}",
@@ -248,7 +302,7 @@ fn run_alone(
         port,
         &mut pipeline,
         settings.frames_max,
-        |port, pipeline| {
+        |port, pipeline, is_last| {
             let encoder = &mut pipeline.sink_mut().next;
             bound_encoder(encoder, &mut memory);
             if watch.signals.take_rotation_wanted() {
@@ -257,11 +311,15 @@ fn run_alone(
             if let Some(error) = encoder.error() {
                 return watch.stop(Stop::Output(error.to_string()));
             }
-            watch.look(port, || Seen {
+            let step = watch.look(port, is_last, || Seen {
                 counters: pipeline.counters().clone(),
                 spans: pipeline.spans().to_vec(),
                 summaries: pipeline.sink_mut().next.summaries(),
-            })
+            });
+            for row in watch.losses.drain(..) {
+                pipeline.sink_mut().loss(&row);
+            }
+            step
         },
     );
     let spans = pipeline.spans().to_vec();
@@ -292,6 +350,10 @@ fn run_alone(
 pub(crate) struct Watch<'a> {
     pub(crate) folder: &'a RunFolder,
     pub(crate) signals: &'a Signals,
+    /// Rows of frames that a port dropped, to be written.
+    pub(crate) losses: Vec<LossRow>,
+    live: Option<Live>,
+    clock: &'a SystemClock,
     manifest: &'a mut Manifest,
     progress: ProgressBar,
     stopwatch: &'a Stopwatch,
@@ -299,6 +361,17 @@ pub(crate) struct Watch<'a> {
     bursts: u64,
     stop: Stop,
 }
+
+/// What only a live run has.
+struct Live {
+    account: Account,
+    duration: Option<Duration>,
+    /// When no more frames were let in.
+    shut: Option<Duration>,
+}
+
+/// What has arrived when a live run ends is read for at most so long.
+const DRAIN: Duration = Duration::from_millis(1500);
 
 impl Watch<'_> {
     /// Notes why the run ends, unless something went wrong before.
@@ -309,30 +382,82 @@ impl Watch<'_> {
         Step::Stop
     }
 
-    /// Once a burst.
-    pub(crate) fn look(&mut self, port: &Input, mut seen: impl FnMut() -> Seen) -> Step {
+    /// Once a burst, and at the end.
+    pub(crate) fn look(
+        &mut self,
+        port: &mut Input,
+        is_last: bool,
+        mut seen: impl FnMut() -> Seen,
+    ) -> Step {
         self.bursts += 1;
-        if let Some(signal) = self.signals.stop() {
+        if self.live.is_some() {
+            if self.look_live(port, is_last, &mut seen) == Step::Stop {
+                return Step::Stop;
+            }
+        } else if let Some(signal) = self.signals.stop() {
             return self.stop(Stop::Signal(signal));
         }
         if self.signals.take_counters_wanted() {
+            if let Some(live) = &self.live {
+                eprintln!("{}", live.account.line());
+            }
             eprint!("{}", counter_lines(&seen().with_filtered(port).counters));
         }
         // Looking at the clock and the files' positions costs more than a burst of small frames.
-        if !self.bursts.is_multiple_of(64) {
-            return Step::Continue;
+        if self.live.is_none() {
+            if !self.bursts.is_multiple_of(64) {
+                return Step::Continue;
+            }
+            let bytes = port.facts().iter().map(|facts| facts.bytes).sum();
+            self.progress.set_position(bytes);
         }
-        let bytes = port.facts().iter().map(|facts| facts.bytes).sum();
-        self.progress.set_position(bytes);
         if (self.stopwatch.elapsed() - self.written).as_secs() < REWRITE_SECONDS {
             return Step::Continue;
         }
         self.written = self.stopwatch.elapsed();
+        if let Some(live) = &self.live {
+            self.manifest.seconds = live.account.seconds();
+        }
         note(self.manifest, port, &seen().with_filtered(port));
         let text = self.manifest.to_json();
         match self.folder.replace("trace.json", text.as_bytes()) {
             Ok(()) => Step::Continue,
             Err(error) => self.stop(Stop::Output(error.to_string())),
+        }
+    }
+
+    /// Ends a live run by letting no more frames in and reading those that have come, and keeps its account.
+    fn look_live(
+        &mut self,
+        port: &mut Input,
+        is_last: bool,
+        seen: &mut impl FnMut() -> Seen,
+    ) -> Step {
+        let Some(live) = &mut self.live else {
+            return Step::Continue;
+        };
+        let elapsed = self.stopwatch.elapsed();
+        let signal = self.signals.stop();
+        if live.shut.is_none() {
+            if let Some(signal) = signal {
+                self.stop = Stop::Signal(signal);
+            }
+            if signal.is_some() || live.duration.is_some_and(|duration| elapsed >= duration) {
+                port.shut();
+                live.shut = Some(elapsed);
+            }
+        }
+        let is_drained = live.shut.is_some_and(|shut| elapsed - shut > DRAIN);
+        if live.account.is_due(elapsed) || is_last || is_drained {
+            let counters = seen().with_filtered(port).counters;
+            let now_ns = self.clock.now();
+            self.losses = live.account.tick(elapsed, now_ns, port, &counters);
+            self.progress.set_message(live.account.line());
+            self.progress.tick();
+        }
+        match is_drained {
+            true => Step::Stop,
+            false => Step::Continue,
         }
     }
 }
@@ -355,9 +480,10 @@ pub(crate) type Input = Filtered<Merge>;
 /// Opens the inputs as one port.
 pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge> {
     if inputs.is_empty() {
-        return Err(
-            ConfigError::usage("no capture to read: name a FILE, or - for standard input").into(),
-        );
+        return Err(ConfigError::usage(
+            "nothing to capture: name a FILE, - for standard input, or an interface with -i",
+        )
+        .into());
     }
     if inputs
         .iter()
@@ -378,7 +504,7 @@ pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge>
         bytes_max,
     };
     let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
-    for (input, path) in inputs.iter().enumerate() {
+    for path in inputs {
         ports.push(Box::new(CaptureReader::open(path, &pool)?));
     }
     Ok(Merge::new(ports))
@@ -430,7 +556,12 @@ fn progress_bar(port: &Input, quiet: bool) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let total: Option<u64> = port.facts().iter().map(|facts| facts.bytes_total).sum();
+    let facts = port.facts();
+    if facts.iter().any(|facts| facts.live.is_some()) {
+        let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
+        return ProgressBar::new_spinner().with_style(style);
+    }
+    let total: Option<u64> = facts.iter().map(|facts| facts.bytes_total).sum();
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(total),
@@ -500,6 +631,7 @@ pub(crate) fn inputs(port: &impl Port) -> Vec<InputFacts> {
         frames: facts.frames,
         bytes: facts.bytes,
         warnings: facts.warnings.clone(),
+        live: facts.live.as_ref().map(live::facts),
     };
     port.facts().into_iter().map(input).collect()
 }
@@ -517,7 +649,13 @@ fn note_counters(manifest: &mut Manifest, counters: &Counters) {
     manifest.counters = counters.iter().map(value).collect();
 }
 
-fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &Stop) -> Verdict {
+fn verdict(
+    inputs: &[&Facts],
+    counters: &Counters,
+    errors: &[PortError],
+    stop: &Stop,
+    is_live: bool,
+) -> Verdict {
     let mut verdict = Verdict {
         state: State::Complete,
         ..Verdict::default()
@@ -551,6 +689,7 @@ fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &
             grouped(fragmented)
         ));
     }
+    let (mut arrived, mut dropped_live) = (0, 0);
     for facts in inputs {
         let dropped: u64 = facts
             .interfaces
@@ -564,6 +703,13 @@ fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &
                 grouped(dropped)
             ));
         }
+        if let Some(live) = &facts.live {
+            live::drop_reason(&facts.name, live)
+                .into_iter()
+                .for_each(&mut incomplete);
+            arrived += live.arrived + live.dropped_interface;
+            dropped_live += live::dropped(live).iter().sum::<u64>();
+        }
         for warning in &facts.warnings {
             incomplete(warning.clone());
         }
@@ -573,10 +719,16 @@ fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &
     }
     match stop {
         Stop::End => {}
+        // A live run ends when its user says so.
+        Stop::Signal(_) if is_live => {}
         Stop::Signal(signal) => incomplete(format!(
             "ended by signal {signal} before the end of the input"
         )),
         Stop::Output(error) => incomplete(error.clone()),
+    }
+    if dropped_live > 0 {
+        let share = dropped_live as f64 / arrived as f64;
+        verdict.shares.insert("frames_dropped".to_owned(), share);
     }
     for (counter, value) in counters
         .iter()

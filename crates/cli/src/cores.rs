@@ -163,19 +163,28 @@ pub(crate) fn run(
         sinks: sinks.into(),
         settle: Encoder::settle,
     };
-    let done = cores_of.run(port, budget, settings.frames_max, |port, progress| {
-        // In the place of the encoders, which never wait.
-        writer.wait_for_room();
-        if watch.signals.take_rotation_wanted() {
-            shared.rotations.fetch_add(1, Ordering::Relaxed);
-            progress.settle();
-        }
-        watch.look(port, || Seen {
-            counters: progress.counters(),
-            spans: progress.spans().to_vec(),
-            summaries: shared.summaries().clone(),
-        })
-    })?;
+    let done = cores_of.run(
+        port,
+        budget,
+        settings.frames_max,
+        |port, progress, is_last| {
+            // In the place of the encoders, which never wait.
+            writer.wait_for_room();
+            if watch.signals.take_rotation_wanted() {
+                shared.rotations.fetch_add(1, Ordering::Relaxed);
+                progress.settle();
+            }
+            let step = watch.look(port, is_last, || Seen {
+                counters: progress.counters(),
+                spans: progress.spans().to_vec(),
+                summaries: shared.summaries().clone(),
+            });
+            for row in watch.losses.drain(..) {
+                progress.loss(&row);
+            }
+            step
+        },
+    )?;
     let Done {
         sinks,
         counters,

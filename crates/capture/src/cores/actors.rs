@@ -43,6 +43,7 @@ impl Actor for PipelineActor {
                     self.flows.on_whole(*now, whole);
                 }
                 Item::Fragment(frame) => self.flows.on_fragment(frame),
+                Item::Loss(row) => self.flows.operations.sink_mut().loss(row),
             }
         }
         self.flows.operations.deferred().frame = None;

@@ -68,6 +68,8 @@ pub(crate) enum Item {
     Whole(i64, Box<Whole>),
     /// A fragment, for its row in `packets` only.
     Fragment(FrameRef),
+    /// Frames that a port dropped.
+    Loss(Box<LossRow>),
 }
 
 /// Rows whose memory is used again.

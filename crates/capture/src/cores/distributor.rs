@@ -7,6 +7,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_actor::{Address, Handle, Stopped};
 use lineside_flow::{Fragments, Whole};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
+use lineside_trace::LossRow;
 use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP};
 
 use super::batch::{Batch, Item, ToSink};
@@ -89,6 +90,11 @@ impl Distributor {
             self.send(pipeline, batch)?;
         }
         Ok(())
+    }
+
+    /// A row of frames that a port dropped.
+    pub(super) fn on_loss(&mut self, row: &LossRow) -> Result<(), Ended> {
+        self.deal(0, 0, Item::Loss(Box::new(row.clone())))
     }
 
     fn deal_overdue(&mut self, now: i64) -> Result<(), Ended> {

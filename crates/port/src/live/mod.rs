@@ -48,7 +48,31 @@ pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn 
             name: interface.name.clone(),
         });
     }
-    packet::open(interface, options, "")
+    let (_method, reason) = match options.method {
+        None => choice(interface),
+        Some(method) => (method, "asked for".to_owned()),
+    };
+    packet::open(interface, options, &reason)
+}
+
+/// How an interface is listened at unless told otherwise, and why.
+pub fn choice(interface: &Interface) -> (Method, String) {
+    let packet = |reason: String| (Method::AfPacket, reason);
+    if interface.is_loopback {
+        return packet("the host talks to itself on it".to_owned());
+    }
+    if let Some(address) = interface.addresses.first() {
+        return packet(format!(
+            "the host needs its frames: it has the address {address}"
+        ));
+    }
+    if let Some(master) = &interface.master {
+        return packet(format!("{master} needs its frames"));
+    }
+    if interface.has_xdp {
+        return packet("another XDP program is attached to it".to_owned());
+    }
+    packet("no other way is there".to_owned())
 }
 
 /// Opens an interface to send.
