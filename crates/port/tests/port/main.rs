@@ -4,3 +4,4 @@ mod faults;
 mod formats;
 mod merge;
 mod support;
+mod writer;
