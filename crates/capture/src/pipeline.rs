@@ -317,3 +317,30 @@ pub fn run<P: Port, S: RecordSink>(
         }
     }
 }
+
+/// Drives a port as [`run`] does, but lets all frames go: what happens to them happens in the port.
+pub fn pass<P: Port>(
+    port: &mut P,
+    frames_max: u64,
+    mut between: impl FnMut(&mut P, &Counters, bool) -> Step,
+) -> (Counters, Vec<PortError>) {
+    let mut burst = Burst::with_capacity(BURST_FRAMES);
+    let mut arrivals = Arrivals::default();
+    let (mut counters, mut errors) = (Counters::new(), Vec::new());
+    loop {
+        let left = frames_max - counters.value(Counter::FramesReceived);
+        let most = BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES));
+        let received = match left {
+            0 => Ok(Received::End),
+            _ => port.receive(&mut burst, most),
+        };
+        for frame in burst.drain(..) {
+            arrivals.on_frame(&frame, &mut counters);
+        }
+        let is_last = matches!(received, Ok(Received::End));
+        errors.extend(received.err());
+        if between(port, &counters, is_last) == Step::Stop || is_last {
+            return (counters, errors);
+        }
+    }
+}

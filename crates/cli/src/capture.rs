@@ -9,11 +9,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_account::{Budget, Counter, Counters, Kind, Lease};
 use lineside_analyze::{bytes, grouped};
-use lineside_capture::{Filtered, Pipeline, Span, Step};
+use lineside_capture::{Filtered, Pipeline, Recorded, Span, Step};
 use lineside_host::{
     FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
 };
-use lineside_port::{CaptureReader, Facts, Merge, PoolConfig, Port, PortError};
+use lineside_port::{
+    CaptureReader, CaptureWriter, Facts, Merge, PoolConfig, Port, PortError, Rotation, WriterConfig,
+};
 use lineside_time::Clock;
 use lineside_trace::{
     ClockFacts, CounterValue, EncoderConfig, InputFacts, LossRow, Machine, Manifest, Part,
@@ -57,6 +59,12 @@ pub(crate) struct Arguments {
     /// The folder that the trace becomes
     #[arg(short, long, value_name = "TRACE")]
     output: Option<PathBuf>,
+    /// Write the frames into a capture file too, or, without -o, instead: pcapng, or pcap if it ends in .pcap; - is standard output
+    #[arg(long, value_name = "FILE")]
+    write_pcap: Option<PathBuf>,
+    /// When the next capture file begins, as dumpcap's: filesize:kB, duration:SECONDS, interval:SECONDS, packets:N; files:N keeps the last N
+    #[arg(short = 'b', value_name = "COND")]
+    pcap_rotation: Vec<String>,
     /// Replace a trace that is there
     #[arg(long)]
     force: bool,
@@ -125,6 +133,8 @@ impl Arguments {
             promiscuous: self.no_promiscuous.then_some(false),
             duration,
             output: self.output.clone(),
+            write_pcap: self.write_pcap.clone(),
+            pcap_rotation: (!self.pcap_rotation.is_empty()).then(|| self.pcap_rotation.clone()),
             force: self.force.then_some(true),
             filter: self.filter.clone(),
             frames_max: self.frames_max,
@@ -164,24 +174,45 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         section = section.over(Section::from_file(path)?);
     }
     let (section, settings) = section.resolved()?;
-    let Some(output) = section.output.clone() else {
-        return Err(ConfigError::usage("no folder for the trace: name one with -o TRACE").into());
-    };
+    if section.output.is_none() && settings.record.is_none() {
+        return Err(ConfigError::usage(
+            "nowhere to write: name a folder for the trace with -o TRACE, or a file with --write-pcap",
+        )
+        .into());
+    }
     let budget = Budget::new(settings.memory_bytes);
     let inputs = match &settings.live {
         Some(live) => live::open(live, settings.filter.as_ref(), &budget)?,
         None => open(section.inputs.as_deref().unwrap_or_default(), &budget)?,
     };
-    let mut port = Filtered::new(inputs, settings.filter.clone());
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().context("cannot handle signals")?;
     let clock = SystemClock::default();
     let started_ns = clock.now();
     let stopwatch = Stopwatch::start();
 
-    let folder = RunFolder::create(&output, section.force == Some(true))?;
+    let force = section.force == Some(true);
+    let folder = section.output.as_ref();
+    let folder = folder
+        .map(|output| RunFolder::create(output, force))
+        .transpose()?;
+    let writer = settings
+        .record
+        .as_ref()
+        .map(|record| open_writer(record, &section, &inputs, &budget, started_ns))
+        .transpose()?;
+    if settings.live.is_some() {
+        let file = writer.as_ref().and_then(CaptureWriter::file);
+        lineside_host::drop_privileges(folder.as_ref(), file.as_slice())?;
+        if let Some(writer) = &writer {
+            writer.check_access()?;
+        }
+    }
+    let mut port = Recorded::new(Filtered::new(inputs, settings.filter.clone()), writer);
     let mut manifest = begin_manifest(&section, started_ns);
-    folder.replace("trace.json", manifest.to_json().as_bytes())?;
+    if let Some(folder) = &folder {
+        folder.replace("trace.json", manifest.to_json().as_bytes())?;
+    }
     let encoder = EncoderConfig {
         part_bytes_max: settings.rotation.bytes_max,
         part_time_ns: settings.rotation.time_ns,
@@ -200,14 +231,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         }),
         clock: &clock,
         manifest: &mut manifest,
-        folder: &folder,
+        folder: folder.as_ref(),
         signals: &signals,
         stopwatch: &stopwatch,
     };
-    let run = match &settings.cores {
-        None => run_alone(&settings, &encoder, &budget, &mut port, &mut watch)?,
-        Some(on) => cores::run(&settings, on, &encoder, &budget, &mut port, &mut watch)?,
+    let mut run = match (&folder, &settings.cores) {
+        (None, _) => record(&mut port, settings.frames_max, &mut watch),
+        (Some(folder), None) => {
+            run_alone(&settings, folder, &encoder, &budget, &mut port, &mut watch)?
+        }
+        (Some(folder), Some(on)) => cores::run(
+            &settings, on, folder, &encoder, &budget, &mut port, &mut watch,
+        )?,
     };
+    run.errors.extend(port.finish().err());
     watch.progress.finish_and_clear();
     let (stop, tally) = (watch.stop, run.tally.finish());
     let is_live = watch.live.is_some();
@@ -220,16 +257,22 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let (counters, errors) = (seen.counters, run.errors);
     manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop, is_live);
     manifest.ended_ns = Some(clock.now());
-    let complete_parts = format!(
-        "everything before is in the complete parts of {}",
-        output.display()
-    );
+    let complete = match &folder {
+        Some(folder) => format!(
+            "; everything before is in the complete parts of {}",
+            folder.path().display()
+        ),
+        None => String::new(),
+    };
+    let written = match &folder {
+        Some(folder) => folder.replace("trace.json", manifest.to_json().as_bytes()),
+        None => Ok(()),
+    };
     if let Stop::Output(error) = &stop {
-        // The disk that failed may have room for this much.
-        let _ = folder.replace("trace.json", manifest.to_json().as_bytes());
-        anyhow::bail!("{error}; {complete_parts}");
+        // The disk that failed may have had room for that much.
+        anyhow::bail!("{error}{complete}");
     }
-    folder.replace("trace.json", manifest.to_json().as_bytes())?;
+    written?;
 
     let warnings = port
         .facts()
@@ -249,7 +292,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     if !errors.is_empty() {
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        anyhow::bail!("{}; {complete_parts}", errors.join("; "));
+        anyhow::bail!("{}{complete}", errors.join("; "));
     }
     Ok(match stop {
         Stop::Signal(signal) => Exit::Signal(signal),
@@ -278,7 +321,7 @@ pub(crate) struct Seen {
 impl Seen {
     /// With the frames that the filter took away, whom only the port has seen.
     fn with_filtered(mut self, port: &Input) -> Self {
-        self.counters.merge(port.counters());
+        self.counters.merge(port.port().counters());
         self
     }
 }
@@ -286,12 +329,13 @@ impl Seen {
 /// Everything on the calling thread: the fastest on one core.
 fn run_alone(
     settings: &Settings,
+    folder: &RunFolder,
     encoder: &EncoderConfig,
     budget: &Budget,
     port: &mut Input,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Ran> {
-    let output = Output(PartWriter::start(watch.folder)?);
+    let output = Output(PartWriter::start(folder)?);
     let sink = Tallying {
         tally: RowTally::default(),
         next: TraceEncoder::new(encoder, output),
@@ -348,7 +392,7 @@ fn run_alone(
 
 /// Looks after a run: its signals, its progress, its `trace.json`.
 pub(crate) struct Watch<'a> {
-    pub(crate) folder: &'a RunFolder,
+    folder: Option<&'a RunFolder>,
     pub(crate) signals: &'a Signals,
     /// Rows of frames that a port dropped, to be written.
     pub(crate) losses: Vec<LossRow>,
@@ -419,8 +463,11 @@ impl Watch<'_> {
             self.manifest.seconds = live.account.seconds();
         }
         note(self.manifest, port, &seen().with_filtered(port));
+        let Some(folder) = self.folder else {
+            return Step::Continue;
+        };
         let text = self.manifest.to_json();
-        match self.folder.replace("trace.json", text.as_bytes()) {
+        match folder.replace("trace.json", text.as_bytes()) {
             Ok(()) => Step::Continue,
             Err(error) => self.stop(Stop::Output(error.to_string())),
         }
@@ -474,8 +521,65 @@ fn note(manifest: &mut Manifest, port: &Input, seen: &Seen) {
 /// How often `trace.json` is rewritten while the run goes on.
 const REWRITE_SECONDS: u64 = 5;
 
-/// All inputs, as far as the filter lets them through.
-pub(crate) type Input = Filtered<Merge>;
+/// All inputs, as far as the filter lets them through, and perhaps written into capture files.
+pub(crate) type Input = Recorded<Filtered<Merge>>;
+
+/// Makes the capture file that frames are written into.
+fn open_writer(
+    (path, rotation): &(PathBuf, Rotation),
+    section: &Section,
+    inputs: &Merge,
+    budget: &Budget,
+    now_ns: i64,
+) -> anyhow::Result<CaptureWriter> {
+    let is_there = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file());
+    if is_there && section.force != Some(true) {
+        anyhow::bail!(
+            "{} exists already: name another file with --write-pcap, or replace it with --force",
+            path.display()
+        );
+    }
+    let config = WriterConfig {
+        budget: budget.clone(),
+        interfaces: inputs
+            .facts()
+            .into_iter()
+            .map(lineside_capture::interface)
+            .collect(),
+        application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
+        comment: section
+            .filter
+            .as_ref()
+            .map(|filter| format!("filter: {filter}")),
+        rotation: rotation.clone(),
+    };
+    // A file's frames may be of any time: what is written begins with the first of them.
+    let begin_ns = if section.interfaces.is_some() {
+        now_ns
+    } else {
+        0
+    };
+    Ok(CaptureWriter::create(path, config, begin_ns)?)
+}
+
+/// Without a trace: frames only go into the capture file.
+fn record(port: &mut Input, frames_max: u64, watch: &mut Watch<'_>) -> Ran {
+    let seen = |counters: &Counters| Seen {
+        counters: counters.clone(),
+        spans: Vec::new(),
+        summaries: Summaries::default(),
+    };
+    let look = |port: &mut Input, counters: &Counters, is_last| {
+        watch.look(port, is_last, || seen(counters))
+    };
+    let (counters, errors) = lineside_capture::pass(port, frames_max, look);
+    Ran {
+        tally: RowTally::default(),
+        seen: seen(&counters),
+        errors,
+        runtime: None,
+    }
+}
 
 /// Opens the inputs as one port.
 pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge> {
@@ -772,11 +876,21 @@ fn print_summary(
     let mut out = String::new();
     crate::info::input_lines(&manifest.inputs, &mut out);
     crate::info::filter_line(manifest, &mut out);
-    crate::info::traffic_lines(counters, &mut out);
-    tally.lines(&mut out);
-    crate::info::table_lines(&manifest.tables, &mut out);
+    if output.is_some() {
+        crate::info::traffic_lines(counters, &mut out);
+        tally.lines(&mut out);
+        crate::info::table_lines(&manifest.tables, &mut out);
+    }
     verdict_lines(&manifest.verdict, &mut out);
-    print!("{out}");
+    if arguments
+        .write_pcap
+        .as_ref()
+        .is_some_and(|path| path.as_os_str() == "-")
+    {
+        eprint!("{out}");
+    } else {
+        print!("{out}");
+    }
     if arguments.verbose {
         let memory = MemoryUse::read();
         eprint!("{}", counter_lines(counters));

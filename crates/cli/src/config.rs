@@ -13,7 +13,7 @@ use lineside_account::parse_size;
 use lineside_actor::{Schedule, Topology};
 use lineside_capture::Config;
 use lineside_filter::Filter;
-use lineside_port::Method;
+use lineside_port::{Method, Rotation as PcapRotation};
 use lineside_time::{format_duration, parse_duration};
 use lineside_trace::Table;
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,10 @@ pub(crate) struct Section {
     pub(crate) duration: Option<String>,
     /// The folder of the trace.
     pub(crate) output: Option<PathBuf>,
+    /// A capture file that the frames are written into, beside the trace or instead of it.
+    pub(crate) write_pcap: Option<PathBuf>,
+    /// When the next of these files begins: dumpcap's words.
+    pub(crate) pcap_rotation: Option<Vec<String>>,
     /// Replace a trace that is there.
     pub(crate) force: Option<bool>,
     /// Which frames are looked at: an expression of pcap-filter(7).
@@ -305,12 +309,27 @@ impl Section {
             config,
             filter,
             live: section.live(duration_ns)?,
+            record: section.record()?,
             memory_bytes,
             rotation,
             frames_max: section.frames_max.unwrap_or(u64::MAX),
             cores: section.cores()?,
         };
         Ok((section, settings))
+    }
+
+    /// Where frames are written, and how files turn.
+    fn record(&self) -> Result<Option<(PathBuf, PcapRotation)>, ConfigError> {
+        let words = self.pcap_rotation.as_deref().unwrap_or_default();
+        let rotation =
+            PcapRotation::parse(words).map_err(|error| ConfigError(error.to_string()))?;
+        match &self.write_pcap {
+            Some(path) => Ok(Some((path.clone(), rotation))),
+            None if words.is_empty() => Ok(None),
+            None => Err(ConfigError::usage(
+                "-b says when a capture file ends, but none is written: name one with --write-pcap",
+            )),
+        }
     }
 
     /// What only live runs have; `None` if files are read.
@@ -455,6 +474,7 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) filter: Option<Filter>,
     pub(crate) live: Option<LiveSettings>,
+    pub(crate) record: Option<(PathBuf, PcapRotation)>,
     pub(crate) memory_bytes: usize,
     pub(crate) rotation: Rotation,
     pub(crate) frames_max: u64,

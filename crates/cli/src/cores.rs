@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lineside_account::{Budget, Lease};
 use lineside_analyze::grouped;
 use lineside_capture::{Cores, Done};
-use lineside_host::{FolderError, PartQueue, PartWriter};
+use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
 use lineside_trace::{
     ActorFacts, ConnectionRow, EncoderConfig, FileRow, LossRow, NfsRow, OperationRow, PacketRow,
     Part, PartSink, RecordSink, Runtime, SchedulerFacts, Summaries, Table, TableSummary,
@@ -126,13 +126,14 @@ impl RecordSink for Encoder {
 pub(crate) fn run(
     settings: &Settings,
     cores: &CoreSettings,
+    folder: &RunFolder,
     config: &EncoderConfig,
     budget: &Budget,
     port: &mut Input,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Ran> {
     let shared = Arc::new(Shared::default());
-    let writer = PartWriter::start(watch.folder)?;
+    let writer = PartWriter::start(folder)?;
     let encoder = |tables: &[Table]| {
         let wanted = config.tables.iter().copied();
         let config = EncoderConfig {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_analyze::{bytes, grouped};
 use lineside_filter::Filter;
+use lineside_host::{Capability, Privileges};
 use lineside_port::live::{FilterInstruction, Interface, LiveOptions};
 use lineside_port::{LiveFacts, Merge, Method, Port};
 use lineside_trace::{LiveInput, LossRow, SECONDS_MAX, Second};
@@ -19,6 +20,13 @@ pub(crate) fn open(
     filter: Option<&Filter>,
     budget: &Budget,
 ) -> anyhow::Result<Merge> {
+    let needed: &[Capability] = match settings.method {
+        Some(Method::AfXdpNative | Method::AfXdpGeneric) => {
+            &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf]
+        }
+        _ => &[Capability::NetRaw],
+    };
+    Privileges::read()?.require(needed)?;
     let mut ports = Vec::new();
     for name in &settings.interfaces {
         let interface = Interface::named(name)?;
