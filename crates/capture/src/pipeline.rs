@@ -79,6 +79,11 @@ impl<S: RecordSink> Pipeline<S> {
         self.arrivals.spans()
     }
 
+    /// Whether data that comes from now on goes without checksums, because the run is behind.
+    pub fn set_relieved(&mut self, is_relieved: bool) {
+        self.flows.operations.set_relieved(is_relieved);
+    }
+
     /// Copies what is held out of its blocks, because the port has no free one left.
     pub fn spill(&mut self) {
         self.flows.spill();

@@ -106,6 +106,10 @@ impl<P: Port> Port for Recorded<P> {
         self.port.wake_on(descriptors);
     }
 
+    fn backlog(&self) -> f32 {
+        self.port.backlog()
+    }
+
     fn account(&mut self) {
         self.port.account();
         self.set_figures();

@@ -26,7 +26,7 @@ use twox_hash::XxHash3_64;
 use crate::Exit;
 use crate::config::{ConfigError, Section, Settings};
 use crate::cores;
-use crate::live::{self, Account};
+use crate::live::{self, Account, Relief};
 use crate::summary::{RowTally, Tally, Tallying, seconds, verdict_lines};
 
 /// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// Packet sockets that share the frames of an interface
     #[arg(long, value_name = "N")]
     sockets: Option<usize>,
+    /// What goes first when a live run falls behind: drop (frames, at the port) or no-checksums (keep every operation, leave checksums out)
+    #[arg(long, value_name = "WORD")]
+    overload: Option<String>,
     /// Take only frames that are for this host
     #[arg(short = 'p', long)]
     no_promiscuous: bool,
@@ -131,6 +134,7 @@ impl Arguments {
             method: self.method.clone(),
             sockets: self.sockets,
             promiscuous: self.no_promiscuous.then_some(false),
+            overload: self.overload.clone(),
             duration,
             output: self.output.clone(),
             write_pcap: self.write_pcap.clone(),
@@ -223,9 +227,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         written: stopwatch.elapsed(),
         bursts: 0,
         losses: Vec::new(),
+        is_relieved: false,
         stop: Stop::End,
         live: settings.live.as_ref().map(|live| Live {
             account: Account::default(),
+            relief: live.gives_up_checksums.then(Relief::default),
             duration: live.duration,
             shut: None,
         }),
@@ -249,7 +255,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let (stop, tally) = (watch.stop, run.tally.finish());
     let is_live = watch.live.is_some();
     if let Some(live) = &watch.live {
-        watch.manifest.seconds = live.account.seconds();
+        live.note(watch.manifest);
     }
     let seen = run.seen.with_filtered(&port);
     note(&mut manifest, &port, &seen);
@@ -363,6 +369,7 @@ fn run_alone(
             for row in watch.losses.drain(..) {
                 pipeline.sink_mut().loss(&row);
             }
+            pipeline.set_relieved(watch.is_relieved);
             step
         },
     );
@@ -396,6 +403,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) signals: &'a Signals,
     /// Rows of frames that a port dropped, to be written.
     pub(crate) losses: Vec<LossRow>,
+    /// Data goes without checksums.
+    pub(crate) is_relieved: bool,
     live: Option<Live>,
     clock: &'a SystemClock,
     manifest: &'a mut Manifest,
@@ -409,9 +418,19 @@ pub(crate) struct Watch<'a> {
 /// What only a live run has.
 struct Live {
     account: Account,
+    /// If checksums may be given up.
+    relief: Option<Relief>,
     duration: Option<Duration>,
     /// When no more frames were let in.
     shut: Option<Duration>,
+}
+
+impl Live {
+    fn note(&self, manifest: &mut Manifest) {
+        manifest.seconds = self.account.seconds();
+        let reliefs = self.relief.iter().flat_map(|relief| &relief.times);
+        manifest.reliefs = reliefs.copied().collect();
+    }
 }
 
 /// What has arrived when a live run ends is read for at most so long.
@@ -460,7 +479,7 @@ impl Watch<'_> {
         }
         self.written = self.stopwatch.elapsed();
         if let Some(live) = &self.live {
-            self.manifest.seconds = live.account.seconds();
+            live.note(self.manifest);
         }
         note(self.manifest, port, &seen().with_filtered(port));
         let Some(folder) = self.folder else {
@@ -483,6 +502,9 @@ impl Watch<'_> {
         let Some(live) = &mut self.live else {
             return Step::Continue;
         };
+        if let Some(relief) = &mut live.relief {
+            self.is_relieved = relief.look(port, self.clock);
+        }
         let elapsed = self.stopwatch.elapsed();
         let signal = self.signals.stop();
         if live.shut.is_none() {

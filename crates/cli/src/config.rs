@@ -18,7 +18,7 @@ use lineside_time::{format_duration, parse_duration};
 use lineside_trace::Table;
 use serde::{Deserialize, Serialize};
 
-use crate::live::METHODS;
+use crate::live::{METHODS, OVERLOADS};
 
 /// What is wrong with the configuration, and how to mend it.
 #[derive(Debug)]
@@ -53,6 +53,8 @@ pub(crate) struct Section {
     pub(crate) sockets: Option<usize>,
     /// Take also frames that are not for this host.
     pub(crate) promiscuous: Option<bool>,
+    /// What goes first when a live run falls behind: a word of [`OVERLOADS`](crate::live::OVERLOADS).
+    pub(crate) overload: Option<String>,
     /// A live run ends after this time.
     pub(crate) duration: Option<String>,
     /// The folder of the trace.
@@ -360,7 +362,15 @@ impl Section {
         if !(1..=64).contains(&sockets) {
             return error("sockets: give a number from 1 to 64");
         }
+        let word = self.overload.as_deref().unwrap_or_default();
+        if !OVERLOADS.contains(&word) {
+            let nearest = nearest(word, OVERLOADS.into_iter());
+            return error(&format!(
+                "overload: '{word}' is unknown; the nearest known one is {nearest}"
+            ));
+        }
         Ok(Some(LiveSettings {
+            gives_up_checksums: word == OVERLOADS[1],
             interfaces,
             method: *method,
             sockets,
@@ -438,6 +448,7 @@ impl Section {
             method: Some(METHODS[0].0.to_owned()),
             sockets: Some(1),
             promiscuous: Some(true),
+            overload: Some(OVERLOADS[0].to_owned()),
             force: Some(false),
             memory: Some(MEMORY_DEFAULT.to_owned()),
             rotate: Some(vec![format!("{}MiB", ROTATE_SIZE_MAX >> 20)]),
@@ -488,6 +499,7 @@ pub(crate) struct LiveSettings {
     pub(crate) method: Option<Method>,
     pub(crate) sockets: usize,
     pub(crate) promiscuous: bool,
+    pub(crate) gives_up_checksums: bool,
     pub(crate) duration: Option<Duration>,
 }
 

@@ -183,6 +183,7 @@ pub(crate) fn run(
             for row in watch.losses.drain(..) {
                 progress.loss(&row);
             }
+            progress.set_relieved(watch.is_relieved);
             step
         },
     )?;

@@ -10,7 +10,8 @@ use lineside_filter::Filter;
 use lineside_host::{Capability, Privileges};
 use lineside_port::live::{FilterInstruction, Interface, LiveOptions};
 use lineside_port::{LiveFacts, Merge, Method, Port};
-use lineside_trace::{LiveInput, LossRow, SECONDS_MAX, Second};
+use lineside_time::Clock;
+use lineside_trace::{LiveInput, LossRow, RELIEFS_MAX, SECONDS_MAX, Second};
 
 use crate::config::{ConfigError, LiveSettings};
 
@@ -295,6 +296,47 @@ pub(crate) fn list(as_json: bool) -> anyhow::Result<()> {
     }
     print!("{out}");
     Ok(())
+}
+
+/// The words of `--overload`: frames are dropped at the port, or checksums are given up before that.
+pub(crate) const OVERLOADS: [&str; 2] = ["drop", "no-checksums"];
+
+/// Gives checksums up while a run is behind, and says when.
+#[derive(Default)]
+pub(crate) struct Relief {
+    pub(crate) times: Vec<lineside_trace::Relief>,
+    is_on: bool,
+}
+
+impl Relief {
+    /// More of the ring than this waits: what is left is for the time until this helps.
+    const BEGIN: f32 = 0.5;
+    /// Less waits again.
+    const END: f32 = 0.125;
+
+    /// Whether data goes without checksums now.
+    pub(crate) fn look(&mut self, port: &impl Port, clock: &impl Clock) -> bool {
+        let backlog = port.backlog();
+        match self.is_on {
+            false if backlog > Self::BEGIN => {
+                self.is_on = true;
+                if self.times.len() < RELIEFS_MAX {
+                    self.times.push(lineside_trace::Relief {
+                        from_ns: clock.now(),
+                        until_ns: None,
+                    });
+                }
+            }
+            true if backlog < Self::END => {
+                self.is_on = false;
+                if let Some(last) = self.times.last_mut().filter(|last| last.until_ns.is_none()) {
+                    last.until_ns = Some(clock.now());
+                }
+            }
+            _ => {}
+        }
+        self.is_on
+    }
 }
 
 /// The words of `--method`.

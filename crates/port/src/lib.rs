@@ -68,6 +68,11 @@ pub trait Port: Send {
         let _ = descriptors;
     }
 
+    /// The share of what lies between the kernel and a live port that waits to be received, from 0 to 1.
+    fn backlog(&self) -> f32 {
+        0.0
+    }
+
     /// Brings [`facts`](Self::facts) up to date with what the kernel counts.
     fn account(&mut self) {}
 

@@ -32,7 +32,8 @@ pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
 pub use encoder::{EncodeError, EncoderConfig, Part, PartSink, Summaries, TraceEncoder};
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InputFacts, LiveInput, Machine, Manifest,
-    Runtime, SECONDS_MAX, SchedulerFacts, Second, State, TableSummary, Tool, Verdict,
+    RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State, TableSummary, Tool,
+    Verdict,
 };
 pub use sink::{CollectedRows, RecordSink};
 pub use tables::{

@@ -29,6 +29,9 @@ pub struct Manifest {
     pub tables: BTreeMap<String, TableSummary>,
     /// Every counter of the run by name.
     pub counters: BTreeMap<String, CounterValue>,
+    /// When checksums were given up because the run was behind (`--overload no-checksums`): the first [`RELIEFS_MAX`] times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reliefs: Vec<Relief>,
     /// The last seconds of a live run, at most [`SECONDS_MAX`]; every second with drops has a row in `losses`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seconds: Vec<Second>,
@@ -150,6 +153,18 @@ pub struct LiveInput {
 
 /// Seconds that [`Manifest::seconds`] holds.
 pub const SECONDS_MAX: usize = 300;
+
+/// Times that [`Manifest::reliefs`] holds.
+pub const RELIEFS_MAX: usize = 1000;
+
+/// A time in which a live run was behind, and data went without checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Relief {
+    /// When it began, nanoseconds since the Unix epoch.
+    pub from_ns: i64,
+    /// When it ended; `None` while it lasts.
+    pub until_ns: Option<i64>,
+}
 
 /// About a second of a live run, over all inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -28,6 +28,7 @@ impl Actor for PipelineActor {
         context: &mut Context<'_, Box<Batch>>,
     ) -> Outcome {
         self.exchange(&mut batch);
+        self.flows.operations.set_relieved(batch.is_relieved);
         if batch.ending {
             self.flows.operations.set_ending();
         }

@@ -26,6 +26,8 @@ pub(crate) struct Batch {
     pub(crate) spill: bool,
     /// The input has ended.
     pub(crate) ending: bool,
+    /// Data goes without checksums.
+    pub(crate) is_relieved: bool,
     /// Connections are to be closed, from this slot on.
     pub(crate) close_from: Option<usize>,
     /// The pipeline that wants the batch back, to close more of them.

@@ -43,6 +43,8 @@ pub(super) struct Distributor {
     pub(super) ending: bool,
     /// The time that every pipeline was told last in a quiet while.
     pub(super) told_ns: i64,
+    /// Data goes without checksums.
+    pub(super) is_relieved: bool,
 }
 
 /// In a quiet while pipelines are told the time so often.
@@ -204,6 +206,7 @@ impl Distributor {
         batch.pipeline = pipeline;
         batch.now = self.arrivals.now();
         batch.ending = self.ending;
+        batch.is_relieved = self.is_relieved;
         self.under_way += 1;
         self.handle.send(&self.pipelines[pipeline].to, batch)?;
         Ok(())

@@ -112,6 +112,11 @@ impl Progress<'_> {
         let _ = self.0.on_loss(row);
     }
 
+    /// Whether data that comes from now on goes without checksums, because the run is behind.
+    pub fn set_relieved(&mut self, is_relieved: bool) {
+        self.0.is_relieved = is_relieved;
+    }
+
     /// Sends what waits for a full batch, and lets every sink settle now, batch or not.
     pub fn settle(&mut self) {
         // If the run has ended, the next burst tells.
@@ -244,6 +249,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             wants_packets: wanted.contains(&Table::Packets),
             ending: false,
             told_ns: i64::MIN,
+            is_relieved: false,
         };
         Ok(Graph {
             system,
