@@ -194,6 +194,20 @@ pub enum PortError {
         /// What the operating system says.
         cause: io::Error,
     },
+    /// A frame begins differently.
+    #[error(
+        "'{name}' carries frames of link type {holds}, frame {number} is of {given}: it cannot be sent there"
+    )]
+    WrongLinkType {
+        /// The interface.
+        name: String,
+        /// What the interface carries.
+        holds: u16,
+        /// What was to be sent.
+        given: u16,
+        /// The frame's number.
+        number: u64,
+    },
     /// A frame does not fit.
     #[error(
         "'{name}' carries network packets of at most {mtu} bytes, frame {number} has {len} in all: \
