@@ -93,6 +93,8 @@ pub(crate) struct Account {
     filtered: u64,
     lost: u64,
     calls: u64,
+    /// Since the last tick, the most.
+    backlog: f32,
     /// Time since the start of the run.
     ticked: Duration,
     seconds: VecDeque<Second>,
@@ -104,6 +106,11 @@ impl Account {
         elapsed - self.ticked >= TICK
     }
 
+    /// Once a burst.
+    pub(crate) fn note_backlog(&mut self, port: &impl Port) {
+        self.backlog = self.backlog.max(port.backlog());
+    }
+
     /// Looks at the counts; returns a row for each input that dropped frames since the last time.
     pub(crate) fn tick(
         &mut self,
@@ -111,11 +118,14 @@ impl Account {
         now_ns: i64,
         port: &mut impl Port,
         counters: &Counters,
+        budget: &Budget,
     ) -> Vec<LossRow> {
         port.account();
         self.ticked = elapsed;
         let mut second = Second {
             time_ns: now_ns,
+            backlog_permille: (std::mem::take(&mut self.backlog) * 1000.0) as u16,
+            memory_bytes: budget.used_bytes() as u64,
             ..Second::default()
         };
         let mut rows = Vec::new();

@@ -43,6 +43,9 @@ pub(crate) struct Arguments {
     /// Send only frames that match
     #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
+    /// Send all of it N times, one behind the other
+    #[arg(long = "loop", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    loops: u32,
     /// Stop after N frames
     #[arg(short = 'c', value_name = "N")]
     frames_max: Option<u64>,
@@ -79,7 +82,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let interface = Interface::named(&arguments.interface)?;
     let mut port = lineside_port::live::open_to_send(&interface)?;
     let budget = Budget::new(MEMORY_BYTES);
-    let mut source = Filtered::new(crate::capture::open(&arguments.files, &budget)?, filter);
+    let open = || -> anyhow::Result<_> {
+        let files = crate::capture::open(&arguments.files, &budget)?;
+        Ok(Filtered::new(files, filter.clone()))
+    };
+    let mut source = open()?;
+    if arguments.loops > 1 && arguments.files.iter().any(|file| file.as_os_str() == "-") {
+        return Err(ConfigError::usage("--loop: standard input can be read only once").into());
+    }
+    let mut loops_left = arguments.loops - 1;
     let signals = Signals::register().context("cannot handle signals")?;
 
     let mut sender = Sender {
@@ -91,6 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         left: arguments.frames_max.unwrap_or(u64::MAX),
         frames_cut: 0,
         stalls: 0,
+        shift_ns: 0,
+        span: None,
         ended: false,
         is_full: false,
         error: None,
@@ -100,6 +113,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     while signal.is_none() && failure.is_none() {
         signal = signals.stop();
         match sender.turn(&mut source, &mut *port) {
+            Ok(true) if sender.ended && loops_left > 0 && sender.error.is_none() => {
+                loops_left -= 1;
+                source = open()?;
+                sender.begin_again();
+            }
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => failure = Some(error),
@@ -131,6 +149,10 @@ struct Sender {
     frames_cut: u64,
     /// Times that the interface took no frame although one was due.
     stalls: u64,
+    /// What is added to stamps when the files are sent once more.
+    shift_ns: i64,
+    /// The first and the latest stamp of the files.
+    span: Option<(i64, i64)>,
     ended: bool,
     /// Frames that wait hold all memory for reading.
     is_full: bool,
@@ -172,6 +194,14 @@ impl Sender {
         Ok(true)
     }
 
+    /// The files are sent once more, from their beginning.
+    fn begin_again(&mut self) {
+        if let Some((first, latest)) = self.span {
+            self.shift_ns = (self.shift_ns).saturating_add(latest - first + LOOP_GAP_NS);
+        }
+        self.ended = self.left == 0;
+    }
+
     fn read(&mut self, source: &mut impl Port) {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(256);
         match source.receive(&mut self.read, most) {
@@ -187,11 +217,20 @@ impl Sender {
             let descriptor = frame.descriptor();
             let len = frame.bytes().len() as u32;
             self.frames_cut += u64::from(len < descriptor.wire_len);
-            self.replay.plan(descriptor.stamp_ns, len);
+            let stamp_ns = descriptor.stamp_ns;
+            if let Some(stamp_ns) = stamp_ns {
+                let (first, latest) = self.span.unwrap_or((stamp_ns, stamp_ns));
+                self.span = Some((first, latest.max(stamp_ns)));
+            }
+            let shifted_ns = stamp_ns.map(|stamp_ns| stamp_ns.saturating_add(self.shift_ns));
+            self.replay.plan(shifted_ns, len);
             self.ready.push_back(frame);
         }
     }
 }
+
+/// Between the last frame of the files and their first one sent again.
+const LOOP_GAP_NS: i64 = 1_000_000;
 
 fn print_account(
     arguments: &Arguments,
