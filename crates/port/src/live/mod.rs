@@ -3,6 +3,7 @@
 mod clock;
 mod interface;
 mod packet;
+mod xdp;
 
 use lineside_account::Budget;
 
@@ -48,7 +49,10 @@ pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn 
             name: interface.name.clone(),
         });
     }
-    packet::open(interface, options, "")
+    match options.method {
+        Some(Method::AfXdpNative | Method::AfXdpGeneric) => xdp::open(interface, options),
+        Some(Method::AfPacket) | None => packet::open(interface, options, ""),
+    }
 }
 
 /// Opens an interface to send.

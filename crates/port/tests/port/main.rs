@@ -4,3 +4,5 @@ mod faults;
 mod formats;
 mod merge;
 mod support;
+mod wire;
+mod xdp;
