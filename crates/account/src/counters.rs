@@ -110,6 +110,7 @@ registry! {
 
     Blocks = "data.blocks", Plain, "512-byte blocks of file data that were checksummed";
     BlocksIncomplete = "data.blocks_incomplete", Plain, "512-byte blocks of which some bytes were missing";
+    BlocksLimit = "limits.checksums", Limit, "512-byte blocks left without a checksum because the run was behind (--overload no-checksums)";
     FactsLimit = "limits.file_facts", Limit, "times that the memory of known file facts was full and was emptied";
     TimesUnfit = "rows.times_unfit", Plain, "times in operations that do not fit in 64 bits of nanoseconds";
 }

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         settle: |_, _| Ok(()),
     };
     let mut port = Merge::new(vec![Box::new(reader)]);
-    let done = cores.run(&mut port, &budget, u64::MAX, |_, _| Step::Continue)?;
+    let done = cores.run(&mut port, &budget, u64::MAX, |_, _, _| Step::Continue)?;
     for (client, bytes) in done.sinks.iter().flat_map(|sink| &sink.0) {
         println!("{client:>40} {bytes:>16} bytes");
     }

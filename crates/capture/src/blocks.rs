@@ -64,10 +64,15 @@ impl Default for Blocks {
 impl Blocks {
     /// Data of `len` bytes follows that begins at `offset` of its file.
     pub(crate) fn begin(&mut self, offset: u64, len: u64) {
-        let block = BLOCK_BYTES as u64;
         self.offset = offset;
-        self.spanned = (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block));
+        self.spanned = Self::spanned(offset, len);
         (self.summed, self.filled) = (0, 0);
+    }
+
+    /// Whole aligned blocks in `len` bytes from `offset` on.
+    pub(crate) fn spanned(offset: u64, len: u64) -> u64 {
+        let block = BLOCK_BYTES as u64;
+        (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block))
     }
 
     /// Takes the next bytes or the next hole. `each` gets the run of blocks that they complete, if any.

@@ -139,6 +139,10 @@ impl<P: Port> Port for Filtered<P> {
         self.port.wake_on(descriptors);
     }
 
+    fn backlog(&self) -> f32 {
+        self.port.backlog()
+    }
+
     fn account(&mut self) {
         self.port.account();
     }

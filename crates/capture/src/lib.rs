@@ -6,7 +6,7 @@
 //!                                      └─ READ and WRITE data ─► checksums of 512-byte blocks
 //! ```
 //!
-//! [`Filtered`] takes frames that nobody asked for away before all this.
+//! [`Filtered`] takes frames that nobody asked for away before all this, and [`Recorded`] writes the others into files.
 //! [`Pipeline`] is the whole path behind the port, single-threaded and without I/O; [`run`] drives it
 //! from a port to the port's end. What a row depends on is the bytes of its own connection and the
 //! [`Config`] (rule 7).
@@ -19,6 +19,7 @@ mod details;
 mod filtered;
 mod operations;
 mod pipeline;
+mod recorded;
 
 pub use lineside_flow::Config as FlowConfig;
 pub use lineside_rpc::record::Config as RecordConfig;
@@ -28,4 +29,5 @@ pub use config::Config;
 pub use cores::{Cores, Done, Failed, Progress, Settle};
 pub use filtered::Filtered;
 pub use operations::file_id;
-pub use pipeline::{Pipeline, Span, Step, run};
+pub use pipeline::{Pipeline, Span, Step, pass, run};
+pub use recorded::{Recorded, interface};

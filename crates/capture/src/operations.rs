@@ -232,6 +232,7 @@ pub(crate) struct Operations<S> {
     early_xid: Option<u32>,
     now: i64,
     ending: bool,
+    is_relieved: bool,
     /// Where blocks are noted whose checksums another actor computes.
     deferred: Option<Box<Sums>>,
     scratch: Scratch,
@@ -260,6 +261,7 @@ impl<S: RecordSink> Operations<S> {
             spare: Vec::new(),
             holders: Vec::new(),
             listed: Vec::new(),
+            is_relieved: false,
             early_xid: None,
             now: i64::MIN,
             ending: false,
@@ -270,6 +272,21 @@ impl<S: RecordSink> Operations<S> {
 
     pub(crate) fn set_now(&mut self, now: i64) {
         self.now = now;
+    }
+
+    /// Whether data that comes from now on goes without checksums, because the run is behind.
+    pub(crate) fn set_relieved(&mut self, is_relieved: bool) {
+        self.is_relieved = is_relieved;
+    }
+
+    /// The offset of `len` bytes of data, if they are to be checksummed.
+    fn sums_from(&self, offset: Option<u64>, len: u32, counters: &mut Counters) -> Option<u64> {
+        let offset = offset.filter(|_| self.config.checksums)?;
+        if self.is_relieved {
+            counters.add(Counter::BlocksLimit, Blocks::spanned(offset, len.into()));
+            return None;
+        }
+        Some(offset)
     }
 
     pub(crate) fn set_ending(&mut self) {
@@ -1026,7 +1043,7 @@ impl<S: RecordSink> Side<'_, S> {
                     && let Some(len) = write.data_len
                 {
                     want = Want::Data(cursor.position());
-                    let sums_from = write.offset.filter(|_| all.config.checksums);
+                    let sums_from = all.sums_from(write.offset, len, counters);
                     all.talk(self.slot)
                         .expect_data(self.direction, len, sums_from);
                 }
@@ -1306,8 +1323,8 @@ impl<S: RecordSink> Side<'_, S> {
                     && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
                 {
                     want = Want::Data(cursor.position());
-                    let sums_from = row.offset.filter(|_| all.config.checksums);
-                    let sums_from = sums_from.map(i64::cast_unsigned);
+                    let offset = row.offset.map(i64::cast_unsigned);
+                    let sums_from = all.sums_from(offset, len, counters);
                     let talk = all.talks[slot].as_mut().expect("a slot in use");
                     talk.expect_data(direction, len, sums_from);
                 }

@@ -79,6 +79,11 @@ impl<S: RecordSink> Pipeline<S> {
         self.arrivals.spans()
     }
 
+    /// Whether data that comes from now on goes without checksums, because the run is behind.
+    pub fn set_relieved(&mut self, is_relieved: bool) {
+        self.flows.operations.set_relieved(is_relieved);
+    }
+
     /// Copies what is held out of its blocks, because the port has no free one left.
     pub fn spill(&mut self) {
         self.flows.spill();
@@ -286,35 +291,61 @@ pub enum Step {
 /// Frames a burst: enough to pay for the turn, few enough to stay in the first-level cache with their headers.
 pub(crate) const BURST_FRAMES: usize = 256;
 
-/// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between` says so.
+/// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between`, called after each
+/// burst and, with true, after the last one, says so.
 /// Returns the port's errors: an input that fails ends there, and the others go on.
 pub fn run<P: Port, S: RecordSink>(
     port: &mut P,
     pipeline: &mut Pipeline<S>,
     frames_max: u64,
-    mut between: impl FnMut(&mut P, &mut Pipeline<S>) -> Step,
+    mut between: impl FnMut(&mut P, &mut Pipeline<S>, bool) -> Step,
 ) -> Vec<PortError> {
     let mut burst = Burst::with_capacity(BURST_FRAMES);
     let mut errors = Vec::new();
     loop {
         let left = frames_max - pipeline.counters().value(Counter::FramesReceived);
-        if left == 0 {
-            return errors;
-        }
-        let received = port.receive(
-            &mut burst,
-            BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES)),
-        );
+        let most = BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES));
+        let received = match left {
+            0 => Ok(Received::End),
+            _ => port.receive(&mut burst, most),
+        };
         pipeline.on_burst(&mut burst);
+        let is_last = matches!(received, Ok(Received::End));
         match received {
-            Ok(Received::End) => return errors,
             Ok(Received::PoolEmpty) => pipeline.spill(),
             Ok(Received::Idle { until_ns }) => pipeline.on_idle(until_ns),
-            Ok(Received::Frames(_) | Received::Interrupted) => {}
+            Ok(Received::End | Received::Frames(_) | Received::Interrupted) => {}
             Err(error) => errors.push(error),
         }
-        if between(port, pipeline) == Step::Stop {
+        if between(port, pipeline, is_last) == Step::Stop || is_last {
             return errors;
+        }
+    }
+}
+
+/// Drives a port as [`run`] does, but lets all frames go: what happens to them happens in the port.
+pub fn pass<P: Port>(
+    port: &mut P,
+    frames_max: u64,
+    mut between: impl FnMut(&mut P, &Counters, bool) -> Step,
+) -> (Counters, Vec<PortError>) {
+    let mut burst = Burst::with_capacity(BURST_FRAMES);
+    let mut arrivals = Arrivals::default();
+    let (mut counters, mut errors) = (Counters::new(), Vec::new());
+    loop {
+        let left = frames_max - counters.value(Counter::FramesReceived);
+        let most = BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES));
+        let received = match left {
+            0 => Ok(Received::End),
+            _ => port.receive(&mut burst, most),
+        };
+        for frame in burst.drain(..) {
+            arrivals.on_frame(&frame, &mut counters);
+        }
+        let is_last = matches!(received, Ok(Received::End));
+        errors.extend(received.err());
+        if between(port, &counters, is_last) == Step::Stop || is_last {
+            return (counters, errors);
         }
     }
 }

@@ -106,7 +106,7 @@ fn told(counters: &Counters) -> Vec<(&'static str, u64)> {
 fn alone(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
     let budget = Budget::new(256 << 20);
     let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
-    let go_on = |_: &mut Memory<'_>, _: &mut Pipeline<_>| Step::Continue;
+    let go_on = |_: &mut Memory<'_>, _: &mut Pipeline<_>, _: bool| Step::Continue;
     lineside_capture::run(&mut memory(frames), &mut pipeline, u64::MAX, go_on);
     let (rows, counters) = pipeline.finish();
     (sorted(rows), counters)
@@ -142,7 +142,7 @@ fn on_cores(
 ) -> (CollectedRows, Counters) {
     let budget = Budget::new(256 << 20);
     let cores = cores(config, pipelines, schedule, two(), |_, _| Ok(()));
-    let done = cores.run(port, &budget, u64::MAX, |_, _| Step::Continue);
+    let done = cores.run(port, &budget, u64::MAX, |_, _, _| Step::Continue);
     let Done {
         sinks,
         counters,
@@ -381,7 +381,7 @@ fn a_sink_that_fails_stops_the_run_and_the_others_end_in_order() {
             };
             let cores = cores(Config::default(), 2, schedule.clone(), sinks, settle);
             let budget = Budget::new(64 << 20);
-            let done = cores.run(&mut memory(&frames), &budget, u64::MAX, |_, _| {
+            let done = cores.run(&mut memory(&frames), &budget, u64::MAX, |_, _, _| {
                 Step::Continue
             });
             let done = done.expect("it began");

@@ -1,4 +1,4 @@
-//! `lineside capture`: from capture files to a trace.
+//! `lineside capture`: from capture files or interfaces to a trace.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -9,21 +9,24 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_account::{Budget, Counter, Counters, Kind, Lease};
 use lineside_analyze::{bytes, grouped};
-use lineside_capture::{Filtered, Pipeline, Span, Step};
+use lineside_capture::{Filtered, Pipeline, Recorded, Span, Step};
 use lineside_host::{
     FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
 };
-use lineside_port::{CaptureReader, Facts, Merge, PoolConfig, Port, PortError};
+use lineside_port::{
+    CaptureReader, CaptureWriter, Facts, Merge, PoolConfig, Port, PortError, Rotation, WriterConfig,
+};
 use lineside_time::Clock;
 use lineside_trace::{
-    ClockFacts, CounterValue, EncoderConfig, InputFacts, Machine, Manifest, Part, PartSink,
-    Runtime, State, Summaries, Table, Tool, TraceEncoder, Verdict,
+    ClockFacts, CounterValue, EncoderConfig, InputFacts, LossRow, Machine, Manifest, Part,
+    PartSink, RecordSink, Runtime, State, Summaries, Table, Tool, TraceEncoder, Verdict,
 };
 use twox_hash::XxHash3_64;
 
 use crate::Exit;
 use crate::config::{ConfigError, Section, Settings};
 use crate::cores;
+use crate::live::{self, Account, Relief};
 use crate::summary::{RowTally, Tally, Tallying, seconds, verdict_lines};
 
 /// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
@@ -35,9 +38,36 @@ pub(crate) struct Arguments {
     /// The same as FILE
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     read: Vec<PathBuf>,
+    /// Interfaces to listen at instead; several are merged by their stamps
+    #[arg(short, long = "interface", value_name = "IF", value_delimiter = ',')]
+    interfaces: Vec<String>,
+    /// List the interfaces and how each would be captured
+    #[arg(long)]
+    list_interfaces: bool,
+    /// How frames are taken from interfaces: auto, af_packet, af_xdp or af_xdp_generic
+    #[arg(long, value_name = "WORD")]
+    method: Option<String>,
+    /// Packet sockets that share the frames of an interface
+    #[arg(long, value_name = "N")]
+    sockets: Option<usize>,
+    /// What goes first when a live run falls behind: drop (frames, at the port) or no-checksums (keep every operation, leave checksums out)
+    #[arg(long, value_name = "WORD")]
+    overload: Option<String>,
+    /// Take only frames that are for this host
+    #[arg(short = 'p', long)]
+    no_promiscuous: bool,
+    /// End a live run: duration:SECONDS
+    #[arg(short = 'a', long = "autostop", value_name = "COND")]
+    autostop: Option<String>,
     /// The folder that the trace becomes
     #[arg(short, long, value_name = "TRACE")]
     output: Option<PathBuf>,
+    /// Write the frames into a capture file too, or, without -o, instead: pcapng, or pcap if it ends in .pcap; - is standard output
+    #[arg(long, value_name = "FILE")]
+    write_pcap: Option<PathBuf>,
+    /// When the next capture file begins, as dumpcap's: filesize:kB, duration:SECONDS, interval:SECONDS, packets:N; files:N keeps the last N
+    #[arg(short = 'b', value_name = "COND")]
+    pcap_rotation: Vec<String>,
     /// Replace a trace that is there
     #[arg(long)]
     force: bool,
@@ -95,11 +125,20 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn section(&self) -> Section {
+    fn section(&self) -> Result<Section, ConfigError> {
+        let duration = self.autostop.as_deref().map(duration).transpose()?;
         let inputs: Vec<_> = self.files.iter().chain(&self.read).cloned().collect();
-        Section {
+        Ok(Section {
             inputs: (!inputs.is_empty()).then_some(inputs),
+            interfaces: (!self.interfaces.is_empty()).then(|| self.interfaces.clone()),
+            method: self.method.clone(),
+            sockets: self.sockets,
+            promiscuous: self.no_promiscuous.then_some(false),
+            overload: self.overload.clone(),
+            duration,
             output: self.output.clone(),
+            write_pcap: self.write_pcap.clone(),
+            pcap_rotation: (!self.pcap_rotation.is_empty()).then(|| self.pcap_rotation.clone()),
             force: self.force.then_some(true),
             filter: self.filter.clone(),
             frames_max: self.frames_max,
@@ -114,31 +153,70 @@ impl Arguments {
             scheduler: self.scheduler.clone(),
             placement: (!self.placement.is_empty()).then(|| self.placement.clone()),
             ..Section::default()
-        }
+        })
     }
 }
 
+/// The time in a condition of `-a`, as dumpcap writes it.
+fn duration(condition: &str) -> Result<String, ConfigError> {
+    let seconds = condition
+        .strip_prefix("duration:")
+        .filter(|seconds| seconds.parse::<f64>().is_ok_and(|number| number > 0.0));
+    seconds.map(|seconds| format!("{seconds}s")).ok_or_else(|| {
+        ConfigError::usage(&format!(
+            "-a {condition}: the one condition is duration:SECONDS, such as duration:60"
+        ))
+    })
+}
+
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let mut section = arguments.section();
+    if arguments.list_interfaces {
+        return live::list(arguments.json).map(|()| Exit::Done);
+    }
+    let mut section = arguments.section()?;
     if let Some(path) = &arguments.config {
         section = section.over(Section::from_file(path)?);
     }
     let (section, settings) = section.resolved()?;
-    let Some(output) = section.output.clone() else {
-        return Err(ConfigError::usage("no folder for the trace: name one with -o TRACE").into());
-    };
-    let inputs = section.inputs.clone().unwrap_or_default();
+    if section.output.is_none() && settings.record.is_none() {
+        return Err(ConfigError::usage(
+            "nowhere to write: name a folder for the trace with -o TRACE, or a file with --write-pcap",
+        )
+        .into());
+    }
     let budget = Budget::new(settings.memory_bytes);
-    let mut port = Filtered::new(open(&inputs, &budget)?, settings.filter.clone());
+    let inputs = match &settings.live {
+        Some(live) => live::open(live, settings.filter.as_ref(), &budget)?,
+        None => open(section.inputs.as_deref().unwrap_or_default(), &budget)?,
+    };
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().context("cannot handle signals")?;
     let clock = SystemClock::default();
     let started_ns = clock.now();
     let stopwatch = Stopwatch::start();
 
-    let folder = RunFolder::create(&output, section.force == Some(true))?;
+    let force = section.force == Some(true);
+    let folder = section.output.as_ref();
+    let folder = folder
+        .map(|output| RunFolder::create(output, force))
+        .transpose()?;
+    let writer = settings
+        .record
+        .as_ref()
+        .map(|record| open_writer(record, &section, &inputs, &budget, started_ns))
+        .transpose()?;
+    if settings.live.is_some() {
+        let file = writer.as_ref().and_then(CaptureWriter::file);
+        lineside_host::drop_privileges(folder.as_ref(), file.as_slice())?;
+        if let Some(writer) = &writer {
+            writer.check_access()?;
+        }
+    }
+    let mut port = Recorded::new(Filtered::new(inputs, settings.filter.clone()), writer);
     let mut manifest = begin_manifest(&section, started_ns);
-    folder.replace("trace.json", manifest.to_json().as_bytes())?;
+    if let Some(folder) = &folder {
+        folder.replace("trace.json", manifest.to_json().as_bytes())?;
+    }
     let encoder = EncoderConfig {
         part_bytes_max: settings.rotation.bytes_max,
         part_time_ns: settings.rotation.time_ns,
@@ -148,34 +226,59 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         progress: progress_bar(&port, arguments.quiet),
         written: stopwatch.elapsed(),
         bursts: 0,
+        losses: Vec::new(),
+        is_relieved: false,
         stop: Stop::End,
+        live: settings.live.as_ref().map(|live| Live {
+            account: Account::default(),
+            relief: live.gives_up_checksums.then(Relief::default),
+            duration: live.duration,
+            shut: None,
+        }),
+        clock: &clock,
         manifest: &mut manifest,
-        folder: &folder,
+        folder: folder.as_ref(),
         signals: &signals,
         stopwatch: &stopwatch,
     };
-    let run = match &settings.cores {
-        None => run_alone(&settings, &encoder, &budget, &mut port, &mut watch)?,
-        Some(on) => cores::run(&settings, on, &encoder, &budget, &mut port, &mut watch)?,
+    let mut run = match (&folder, &settings.cores) {
+        (None, _) => record(&mut port, settings.frames_max, &mut watch),
+        (Some(folder), None) => {
+            run_alone(&settings, folder, &encoder, &budget, &mut port, &mut watch)?
+        }
+        (Some(folder), Some(on)) => cores::run(
+            &settings, on, folder, &encoder, &budget, &mut port, &mut watch,
+        )?,
     };
+    run.errors.extend(port.finish().err());
     watch.progress.finish_and_clear();
     let (stop, tally) = (watch.stop, run.tally.finish());
+    let is_live = watch.live.is_some();
+    if let Some(live) = &watch.live {
+        live.note(watch.manifest);
+    }
     let seen = run.seen.with_filtered(&port);
     note(&mut manifest, &port, &seen);
     manifest.runtime = run.runtime;
     let (counters, errors) = (seen.counters, run.errors);
-    manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop);
+    manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop, is_live);
     manifest.ended_ns = Some(clock.now());
-    let complete_parts = format!(
-        "everything before is in the complete parts of {}",
-        output.display()
-    );
+    let complete = match &folder {
+        Some(folder) => format!(
+            "; everything before is in the complete parts of {}",
+            folder.path().display()
+        ),
+        None => String::new(),
+    };
+    let written = match &folder {
+        Some(folder) => folder.replace("trace.json", manifest.to_json().as_bytes()),
+        None => Ok(()),
+    };
     if let Stop::Output(error) = &stop {
-        // The disk that failed may have room for this much.
-        let _ = folder.replace("trace.json", manifest.to_json().as_bytes());
-        anyhow::bail!("{error}; {complete_parts}");
+        // The disk that failed may have had room for that much.
+        anyhow::bail!("{error}{complete}");
     }
-    folder.replace("trace.json", manifest.to_json().as_bytes())?;
+    written?;
 
     let warnings = port
         .facts()
@@ -195,7 +298,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     if !errors.is_empty() {
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        anyhow::bail!("{}; {complete_parts}", errors.join("; "));
+        anyhow::bail!("{}{complete}", errors.join("; "));
     }
     Ok(match stop {
         Stop::Signal(signal) => Exit::Signal(signal),
@@ -224,7 +327,7 @@ pub(crate) struct Seen {
 impl Seen {
     /// With the frames that the filter took away, whom only the port has seen.
     fn with_filtered(mut self, port: &Input) -> Self {
-        self.counters.merge(port.counters());
+        self.counters.merge(port.port().counters());
         self
     }
 }
@@ -232,12 +335,13 @@ impl Seen {
 /// Everything on the calling thread: the fastest on one core.
 fn run_alone(
     settings: &Settings,
+    folder: &RunFolder,
     encoder: &EncoderConfig,
     budget: &Budget,
     port: &mut Input,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Ran> {
-    let output = Output(PartWriter::start(watch.folder)?);
+    let output = Output(PartWriter::start(folder)?);
     let sink = Tallying {
         tally: RowTally::default(),
         next: TraceEncoder::new(encoder, output),
@@ -248,7 +352,7 @@ fn run_alone(
         port,
         &mut pipeline,
         settings.frames_max,
-        |port, pipeline| {
+        |port, pipeline, is_last| {
             let encoder = &mut pipeline.sink_mut().next;
             bound_encoder(encoder, &mut memory);
             if watch.signals.take_rotation_wanted() {
@@ -257,11 +361,16 @@ fn run_alone(
             if let Some(error) = encoder.error() {
                 return watch.stop(Stop::Output(error.to_string()));
             }
-            watch.look(port, || Seen {
+            let step = watch.look(port, is_last, || Seen {
                 counters: pipeline.counters().clone(),
                 spans: pipeline.spans().to_vec(),
                 summaries: pipeline.sink_mut().next.summaries(),
-            })
+            });
+            for row in watch.losses.drain(..) {
+                pipeline.sink_mut().loss(&row);
+            }
+            pipeline.set_relieved(watch.is_relieved);
+            step
         },
     );
     let spans = pipeline.spans().to_vec();
@@ -290,8 +399,14 @@ fn run_alone(
 
 /// Looks after a run: its signals, its progress, its `trace.json`.
 pub(crate) struct Watch<'a> {
-    pub(crate) folder: &'a RunFolder,
+    folder: Option<&'a RunFolder>,
     pub(crate) signals: &'a Signals,
+    /// Rows of frames that a port dropped, to be written.
+    pub(crate) losses: Vec<LossRow>,
+    /// Data goes without checksums.
+    pub(crate) is_relieved: bool,
+    live: Option<Live>,
+    clock: &'a SystemClock,
     manifest: &'a mut Manifest,
     progress: ProgressBar,
     stopwatch: &'a Stopwatch,
@@ -299,6 +414,27 @@ pub(crate) struct Watch<'a> {
     bursts: u64,
     stop: Stop,
 }
+
+/// What only a live run has.
+struct Live {
+    account: Account,
+    /// If checksums may be given up.
+    relief: Option<Relief>,
+    duration: Option<Duration>,
+    /// When no more frames were let in.
+    shut: Option<Duration>,
+}
+
+impl Live {
+    fn note(&self, manifest: &mut Manifest) {
+        manifest.seconds = self.account.seconds();
+        let reliefs = self.relief.iter().flat_map(|relief| &relief.times);
+        manifest.reliefs = reliefs.copied().collect();
+    }
+}
+
+/// What has arrived when a live run ends is read for at most so long.
+const DRAIN: Duration = Duration::from_millis(1500);
 
 impl Watch<'_> {
     /// Notes why the run ends, unless something went wrong before.
@@ -309,30 +445,88 @@ impl Watch<'_> {
         Step::Stop
     }
 
-    /// Once a burst.
-    pub(crate) fn look(&mut self, port: &Input, mut seen: impl FnMut() -> Seen) -> Step {
+    /// Once a burst, and at the end.
+    pub(crate) fn look(
+        &mut self,
+        port: &mut Input,
+        is_last: bool,
+        mut seen: impl FnMut() -> Seen,
+    ) -> Step {
         self.bursts += 1;
-        if let Some(signal) = self.signals.stop() {
+        if self.live.is_some() {
+            if self.look_live(port, is_last, &mut seen) == Step::Stop {
+                return Step::Stop;
+            }
+        } else if let Some(signal) = self.signals.stop() {
             return self.stop(Stop::Signal(signal));
         }
         if self.signals.take_counters_wanted() {
+            if let Some(live) = &self.live {
+                eprintln!("{}", live.account.line());
+            }
             eprint!("{}", counter_lines(&seen().with_filtered(port).counters));
         }
         // Looking at the clock and the files' positions costs more than a burst of small frames.
-        if !self.bursts.is_multiple_of(64) {
-            return Step::Continue;
+        if self.live.is_none() {
+            if !self.bursts.is_multiple_of(64) {
+                return Step::Continue;
+            }
+            let bytes = port.facts().iter().map(|facts| facts.bytes).sum();
+            self.progress.set_position(bytes);
         }
-        let bytes = port.facts().iter().map(|facts| facts.bytes).sum();
-        self.progress.set_position(bytes);
         if (self.stopwatch.elapsed() - self.written).as_secs() < REWRITE_SECONDS {
             return Step::Continue;
         }
         self.written = self.stopwatch.elapsed();
+        if let Some(live) = &self.live {
+            live.note(self.manifest);
+        }
         note(self.manifest, port, &seen().with_filtered(port));
+        let Some(folder) = self.folder else {
+            return Step::Continue;
+        };
         let text = self.manifest.to_json();
-        match self.folder.replace("trace.json", text.as_bytes()) {
+        match folder.replace("trace.json", text.as_bytes()) {
             Ok(()) => Step::Continue,
             Err(error) => self.stop(Stop::Output(error.to_string())),
+        }
+    }
+
+    /// Ends a live run by letting no more frames in and reading those that have come, and keeps its account.
+    fn look_live(
+        &mut self,
+        port: &mut Input,
+        is_last: bool,
+        seen: &mut impl FnMut() -> Seen,
+    ) -> Step {
+        let Some(live) = &mut self.live else {
+            return Step::Continue;
+        };
+        if let Some(relief) = &mut live.relief {
+            self.is_relieved = relief.look(port, self.clock);
+        }
+        let elapsed = self.stopwatch.elapsed();
+        let signal = self.signals.stop();
+        if live.shut.is_none() {
+            if let Some(signal) = signal {
+                self.stop = Stop::Signal(signal);
+            }
+            if signal.is_some() || live.duration.is_some_and(|duration| elapsed >= duration) {
+                port.shut();
+                live.shut = Some(elapsed);
+            }
+        }
+        let is_drained = live.shut.is_some_and(|shut| elapsed - shut > DRAIN);
+        if live.account.is_due(elapsed) || is_last || is_drained {
+            let counters = seen().with_filtered(port).counters;
+            let now_ns = self.clock.now();
+            self.losses = live.account.tick(elapsed, now_ns, port, &counters);
+            self.progress.set_message(live.account.line());
+            self.progress.tick();
+        }
+        match is_drained {
+            true => Step::Stop,
+            false => Step::Continue,
         }
     }
 }
@@ -349,15 +543,73 @@ fn note(manifest: &mut Manifest, port: &Input, seen: &Seen) {
 /// How often `trace.json` is rewritten while the run goes on.
 const REWRITE_SECONDS: u64 = 5;
 
-/// All inputs, as far as the filter lets them through.
-pub(crate) type Input = Filtered<Merge>;
+/// All inputs, as far as the filter lets them through, and perhaps written into capture files.
+pub(crate) type Input = Recorded<Filtered<Merge>>;
+
+/// Makes the capture file that frames are written into.
+fn open_writer(
+    (path, rotation): &(PathBuf, Rotation),
+    section: &Section,
+    inputs: &Merge,
+    budget: &Budget,
+    now_ns: i64,
+) -> anyhow::Result<CaptureWriter> {
+    let is_there = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file());
+    if is_there && section.force != Some(true) {
+        anyhow::bail!(
+            "{} exists already: name another file with --write-pcap, or replace it with --force",
+            path.display()
+        );
+    }
+    let config = WriterConfig {
+        budget: budget.clone(),
+        interfaces: inputs
+            .facts()
+            .into_iter()
+            .map(lineside_capture::interface)
+            .collect(),
+        application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
+        comment: section
+            .filter
+            .as_ref()
+            .map(|filter| format!("filter: {filter}")),
+        rotation: rotation.clone(),
+    };
+    // A file's frames may be of any time: what is written begins with the first of them.
+    let begin_ns = if section.interfaces.is_some() {
+        now_ns
+    } else {
+        0
+    };
+    Ok(CaptureWriter::create(path, config, begin_ns)?)
+}
+
+/// Without a trace: frames only go into the capture file.
+fn record(port: &mut Input, frames_max: u64, watch: &mut Watch<'_>) -> Ran {
+    let seen = |counters: &Counters| Seen {
+        counters: counters.clone(),
+        spans: Vec::new(),
+        summaries: Summaries::default(),
+    };
+    let look = |port: &mut Input, counters: &Counters, is_last| {
+        watch.look(port, is_last, || seen(counters))
+    };
+    let (counters, errors) = lineside_capture::pass(port, frames_max, look);
+    Ran {
+        tally: RowTally::default(),
+        seen: seen(&counters),
+        errors,
+        runtime: None,
+    }
+}
 
 /// Opens the inputs as one port.
 pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge> {
     if inputs.is_empty() {
-        return Err(
-            ConfigError::usage("no capture to read: name a FILE, or - for standard input").into(),
-        );
+        return Err(ConfigError::usage(
+            "nothing to capture: name a FILE, - for standard input, or an interface with -i",
+        )
+        .into());
     }
     if inputs
         .iter()
@@ -378,7 +630,7 @@ pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge>
         bytes_max,
     };
     let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
-    for (input, path) in inputs.iter().enumerate() {
+    for path in inputs {
         ports.push(Box::new(CaptureReader::open(path, &pool)?));
     }
     Ok(Merge::new(ports))
@@ -430,7 +682,12 @@ fn progress_bar(port: &Input, quiet: bool) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let total: Option<u64> = port.facts().iter().map(|facts| facts.bytes_total).sum();
+    let facts = port.facts();
+    if facts.iter().any(|facts| facts.live.is_some()) {
+        let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
+        return ProgressBar::new_spinner().with_style(style);
+    }
+    let total: Option<u64> = facts.iter().map(|facts| facts.bytes_total).sum();
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(total),
@@ -500,6 +757,7 @@ pub(crate) fn inputs(port: &impl Port) -> Vec<InputFacts> {
         frames: facts.frames,
         bytes: facts.bytes,
         warnings: facts.warnings.clone(),
+        live: facts.live.as_ref().map(live::facts),
     };
     port.facts().into_iter().map(input).collect()
 }
@@ -517,7 +775,13 @@ fn note_counters(manifest: &mut Manifest, counters: &Counters) {
     manifest.counters = counters.iter().map(value).collect();
 }
 
-fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &Stop) -> Verdict {
+fn verdict(
+    inputs: &[&Facts],
+    counters: &Counters,
+    errors: &[PortError],
+    stop: &Stop,
+    is_live: bool,
+) -> Verdict {
     let mut verdict = Verdict {
         state: State::Complete,
         ..Verdict::default()
@@ -551,6 +815,7 @@ fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &
             grouped(fragmented)
         ));
     }
+    let (mut arrived, mut dropped_live) = (0, 0);
     for facts in inputs {
         let dropped: u64 = facts
             .interfaces
@@ -564,6 +829,13 @@ fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &
                 grouped(dropped)
             ));
         }
+        if let Some(live) = &facts.live {
+            live::drop_reason(&facts.name, live)
+                .into_iter()
+                .for_each(&mut incomplete);
+            arrived += live.arrived + live.dropped_interface;
+            dropped_live += live::dropped(live).iter().sum::<u64>();
+        }
         for warning in &facts.warnings {
             incomplete(warning.clone());
         }
@@ -573,10 +845,16 @@ fn verdict(inputs: &[&Facts], counters: &Counters, errors: &[PortError], stop: &
     }
     match stop {
         Stop::End => {}
+        // A live run ends when its user says so.
+        Stop::Signal(_) if is_live => {}
         Stop::Signal(signal) => incomplete(format!(
             "ended by signal {signal} before the end of the input"
         )),
         Stop::Output(error) => incomplete(error.clone()),
+    }
+    if dropped_live > 0 {
+        let share = dropped_live as f64 / arrived as f64;
+        verdict.shares.insert("frames_dropped".to_owned(), share);
     }
     for (counter, value) in counters
         .iter()
@@ -620,11 +898,21 @@ fn print_summary(
     let mut out = String::new();
     crate::info::input_lines(&manifest.inputs, &mut out);
     crate::info::filter_line(manifest, &mut out);
-    crate::info::traffic_lines(counters, &mut out);
-    tally.lines(&mut out);
-    crate::info::table_lines(&manifest.tables, &mut out);
+    if output.is_some() {
+        crate::info::traffic_lines(counters, &mut out);
+        tally.lines(&mut out);
+        crate::info::table_lines(&manifest.tables, &mut out);
+    }
     verdict_lines(&manifest.verdict, &mut out);
-    print!("{out}");
+    if arguments
+        .write_pcap
+        .as_ref()
+        .is_some_and(|path| path.as_os_str() == "-")
+    {
+        eprint!("{out}");
+    } else {
+        print!("{out}");
+    }
     if arguments.verbose {
         let memory = MemoryUse::read();
         eprint!("{}", counter_lines(counters));

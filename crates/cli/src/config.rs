@@ -7,14 +7,18 @@ use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use lineside_account::parse_size;
 use lineside_actor::{Schedule, Topology};
 use lineside_capture::Config;
 use lineside_filter::Filter;
+use lineside_port::{Method, Rotation as PcapRotation};
 use lineside_time::{format_duration, parse_duration};
 use lineside_trace::Table;
 use serde::{Deserialize, Serialize};
+
+use crate::live::{METHODS, OVERLOADS};
 
 /// What is wrong with the configuration, and how to mend it.
 #[derive(Debug)]
@@ -41,8 +45,24 @@ impl std::error::Error for ConfigError {}
 pub(crate) struct Section {
     /// Capture files, `-` for standard input.
     pub(crate) inputs: Option<Vec<PathBuf>>,
+    /// Interfaces to listen at, in place of `inputs`.
+    pub(crate) interfaces: Option<Vec<String>>,
+    /// How frames are taken from interfaces: a word of [`METHODS`](crate::live::METHODS).
+    pub(crate) method: Option<String>,
+    /// Packet sockets that share the frames of an interface.
+    pub(crate) sockets: Option<usize>,
+    /// Take also frames that are not for this host.
+    pub(crate) promiscuous: Option<bool>,
+    /// What goes first when a live run falls behind: a word of [`OVERLOADS`](crate::live::OVERLOADS).
+    pub(crate) overload: Option<String>,
+    /// A live run ends after this time.
+    pub(crate) duration: Option<String>,
     /// The folder of the trace.
     pub(crate) output: Option<PathBuf>,
+    /// A capture file that the frames are written into, beside the trace or instead of it.
+    pub(crate) write_pcap: Option<PathBuf>,
+    /// When the next of these files begins: dumpcap's words.
+    pub(crate) pcap_rotation: Option<Vec<String>>,
     /// Replace a trace that is there.
     pub(crate) force: Option<bool>,
     /// Which frames are looked at: an expression of pcap-filter(7).
@@ -283,15 +303,80 @@ impl Section {
         };
         let filter = section.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError(format!("filter: {error}")))?;
+        let duration = section.duration.as_ref();
+        let duration_ns = duration
+            .map(|_| time("duration", &section.duration))
+            .transpose()?;
         let settings = Settings {
             config,
             filter,
+            live: section.live(duration_ns)?,
+            record: section.record()?,
             memory_bytes,
             rotation,
             frames_max: section.frames_max.unwrap_or(u64::MAX),
             cores: section.cores()?,
         };
         Ok((section, settings))
+    }
+
+    /// Where frames are written, and how files turn.
+    fn record(&self) -> Result<Option<(PathBuf, PcapRotation)>, ConfigError> {
+        let words = self.pcap_rotation.as_deref().unwrap_or_default();
+        let rotation =
+            PcapRotation::parse(words).map_err(|error| ConfigError(error.to_string()))?;
+        match &self.write_pcap {
+            Some(path) => Ok(Some((path.clone(), rotation))),
+            None if words.is_empty() => Ok(None),
+            None => Err(ConfigError::usage(
+                "-b says when a capture file ends, but none is written: name one with --write-pcap",
+            )),
+        }
+    }
+
+    /// What only live runs have; `None` if files are read.
+    fn live(&self, duration_ns: Option<i64>) -> Result<Option<LiveSettings>, ConfigError> {
+        let error = |text: &str| Err(ConfigError(text.to_owned()));
+        let interfaces = self.interfaces.clone().unwrap_or_default();
+        if interfaces.is_empty() {
+            return match duration_ns {
+                Some(_) => error("duration: only a live run lasts: name an interface with -i"),
+                None => Ok(None),
+            };
+        }
+        if self
+            .inputs
+            .as_ref()
+            .is_some_and(|inputs| !inputs.is_empty())
+        {
+            return error("either files or interfaces (-i), not both in one run");
+        }
+        let word = self.method.as_deref().unwrap_or_default();
+        let Some((_, method)) = METHODS.iter().find(|(known, _)| *known == word) else {
+            let nearest = nearest(word, METHODS.iter().map(|(known, _)| *known));
+            return error(&format!(
+                "method: '{word}' is unknown; the nearest known one is {nearest}"
+            ));
+        };
+        let sockets = self.sockets.unwrap_or(1);
+        if !(1..=64).contains(&sockets) {
+            return error("sockets: give a number from 1 to 64");
+        }
+        let word = self.overload.as_deref().unwrap_or_default();
+        if !OVERLOADS.contains(&word) {
+            let nearest = nearest(word, OVERLOADS.into_iter());
+            return error(&format!(
+                "overload: '{word}' is unknown; the nearest known one is {nearest}"
+            ));
+        }
+        Ok(Some(LiveSettings {
+            gives_up_checksums: word == OVERLOADS[1],
+            interfaces,
+            method: *method,
+            sockets,
+            promiscuous: self.promiscuous != Some(false),
+            duration: duration_ns.map(|ns| Duration::from_nanos(ns as u64)),
+        }))
     }
 
     fn cores(&self) -> Result<Option<CoreSettings>, ConfigError> {
@@ -360,6 +445,10 @@ impl Section {
         let time = |ns: i64| Some(format_duration(ns as u64));
         let size = |bytes: usize| Some(format!("{}KiB", bytes >> 10));
         Self {
+            method: Some(METHODS[0].0.to_owned()),
+            sockets: Some(1),
+            promiscuous: Some(true),
+            overload: Some(OVERLOADS[0].to_owned()),
             force: Some(false),
             memory: Some(MEMORY_DEFAULT.to_owned()),
             rotate: Some(vec![format!("{}MiB", ROTATE_SIZE_MAX >> 20)]),
@@ -395,11 +484,23 @@ impl Section {
 pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) filter: Option<Filter>,
+    pub(crate) live: Option<LiveSettings>,
+    pub(crate) record: Option<(PathBuf, PcapRotation)>,
     pub(crate) memory_bytes: usize,
     pub(crate) rotation: Rotation,
     pub(crate) frames_max: u64,
     /// `None` on one core.
     pub(crate) cores: Option<CoreSettings>,
+}
+
+/// A live run.
+pub(crate) struct LiveSettings {
+    pub(crate) interfaces: Vec<String>,
+    pub(crate) method: Option<Method>,
+    pub(crate) sockets: usize,
+    pub(crate) promiscuous: bool,
+    pub(crate) gives_up_checksums: bool,
+    pub(crate) duration: Option<Duration>,
 }
 
 /// Several cores.

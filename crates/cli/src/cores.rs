@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lineside_account::{Budget, Lease};
 use lineside_analyze::grouped;
 use lineside_capture::{Cores, Done};
-use lineside_host::{FolderError, PartQueue, PartWriter};
+use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
 use lineside_trace::{
     ActorFacts, ConnectionRow, EncoderConfig, FileRow, LossRow, NfsRow, OperationRow, PacketRow,
     Part, PartSink, RecordSink, Runtime, SchedulerFacts, Summaries, Table, TableSummary,
@@ -126,13 +126,14 @@ impl RecordSink for Encoder {
 pub(crate) fn run(
     settings: &Settings,
     cores: &CoreSettings,
+    folder: &RunFolder,
     config: &EncoderConfig,
     budget: &Budget,
     port: &mut Input,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Ran> {
     let shared = Arc::new(Shared::default());
-    let writer = PartWriter::start(watch.folder)?;
+    let writer = PartWriter::start(folder)?;
     let encoder = |tables: &[Table]| {
         let wanted = config.tables.iter().copied();
         let config = EncoderConfig {
@@ -163,19 +164,29 @@ pub(crate) fn run(
         sinks: sinks.into(),
         settle: Encoder::settle,
     };
-    let done = cores_of.run(port, budget, settings.frames_max, |port, progress| {
-        // In the place of the encoders, which never wait.
-        writer.wait_for_room();
-        if watch.signals.take_rotation_wanted() {
-            shared.rotations.fetch_add(1, Ordering::Relaxed);
-            progress.settle();
-        }
-        watch.look(port, || Seen {
-            counters: progress.counters(),
-            spans: progress.spans().to_vec(),
-            summaries: shared.summaries().clone(),
-        })
-    })?;
+    let done = cores_of.run(
+        port,
+        budget,
+        settings.frames_max,
+        |port, progress, is_last| {
+            // In the place of the encoders, which never wait.
+            writer.wait_for_room();
+            if watch.signals.take_rotation_wanted() {
+                shared.rotations.fetch_add(1, Ordering::Relaxed);
+                progress.settle();
+            }
+            let step = watch.look(port, is_last, || Seen {
+                counters: progress.counters(),
+                spans: progress.spans().to_vec(),
+                summaries: shared.summaries().clone(),
+            });
+            for row in watch.losses.drain(..) {
+                progress.loss(&row);
+            }
+            progress.set_relieved(watch.is_relieved);
+            step
+        },
+    )?;
     let Done {
         sinks,
         counters,

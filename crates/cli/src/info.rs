@@ -50,7 +50,8 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
             next: Nowhere,
         },
     );
-    let errors = lineside_capture::run(&mut port, &mut pipeline, u64::MAX, |_, _| Step::Continue);
+    let errors =
+        lineside_capture::run(&mut port, &mut pipeline, u64::MAX, |_, _, _| Step::Continue);
     let (Tallying { tally, .. }, counters) = pipeline.finish();
     let tally = tally.finish();
     let inputs = crate::capture::inputs(&port);

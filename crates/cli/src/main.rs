@@ -5,6 +5,7 @@ mod capture;
 mod config;
 mod cores;
 mod info;
+mod live;
 mod manual;
 mod report;
 mod summary;
@@ -23,7 +24,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Rebuild NFS operations from capture files into a trace
+    /// Rebuild NFS operations from capture files or interfaces into a trace
     Capture(Box<capture::Arguments>),
     /// Say in a few lines what is in a capture file or a trace
     Info(info::Arguments),

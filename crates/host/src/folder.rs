@@ -3,6 +3,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::process::{Gid, Uid};
+
 /// Why a run folder cannot be made or written. Each says where and what to do about it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -58,9 +61,12 @@ fn way_out(error: &io::Error) -> &'static str {
 ///
 /// A file is complete under its name or not there: it is written under a name that begins with a dot and ends
 /// in `.tmp`, which no reader sees, and renamed.
+///
+/// The folder is opened once: whoever may no longer look its path up still writes into it.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
+    folder: Arc<File>,
 }
 
 const MANIFEST: &str = "trace.json";
@@ -78,9 +84,13 @@ impl RunFolder {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove_trace(path)?,
             Err(error) => return Err(FolderError::io(path, "create the folder", error)),
         }
-        Ok(Self {
-            path: path.to_owned(),
-        })
+        match File::open(path) {
+            Ok(folder) => Ok(Self {
+                path: path.to_owned(),
+                folder: Arc::new(folder),
+            }),
+            Err(error) => Err(FolderError::io(path, "open the folder", error)),
+        }
     }
 
     /// Where it is.
@@ -91,9 +101,74 @@ impl RunFolder {
     /// Writes a file of the folder as a whole, in place of an older one. Once this returns, it outlives a
     /// loss of power.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
-        write_whole(&self.path, name, bytes)?;
-        let folder = File::open(&self.path).and_then(|folder| folder.sync_all());
-        folder.map_err(|error| FolderError::io(&self.path, "write the folder", error))
+        self.write(Path::new(name), bytes)?;
+        let synced = self.folder.sync_all();
+        synced.map_err(|error| FolderError::io(&self.path, "write the folder", error))
+    }
+
+    /// Writes `TABLE/FILE`, as a whole.
+    pub(crate) fn write_part(
+        &self,
+        table: &str,
+        file: &str,
+        bytes: &[u8],
+    ) -> Result<(), FolderError> {
+        let made = rustix::fs::mkdirat(&*self.folder, table, Mode::from_raw_mode(0o777));
+        let is_folder = || {
+            let facts = rustix::fs::statat(&*self.folder, table, AtFlags::empty());
+            facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_dir())
+        };
+        match made {
+            Err(rustix::io::Errno::EXIST) if is_folder() => {}
+            Err(error) => {
+                let table = self.path.join(table);
+                return Err(FolderError::io(&table, "create the folder", error.into()));
+            }
+            Ok(()) => {}
+        }
+        self.write(&Path::new(table).join(file), bytes)
+    }
+
+    /// Writes a file, named from the folder on, under a temporary name, and renames it when its bytes
+    /// are on the disk.
+    fn write(&self, file: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let temporary = file.with_file_name(temporary_name(&name));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let folder = &*self.folder;
+        let written = rustix::fs::openat(folder, &temporary, flags, Mode::from_raw_mode(0o666))
+            .map_err(io::Error::from)
+            .and_then(|file| {
+                let mut file = File::from(file);
+                file.write_all(bytes)?;
+                file.sync_all()
+            })
+            .map_err(|error| ("write the file", error))
+            .and_then(|()| {
+                let renamed = rustix::fs::renameat(folder, &temporary, folder, file);
+                renamed.map_err(|error| ("rename the file", error.into()))
+            });
+        written.map_err(|(action, error)| {
+            // The first error is the one to tell; a temporary file that cannot be removed is seen by nobody.
+            let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
+            FolderError::io(&self.path.join(file), action, error)
+        })
+    }
+
+    /// Makes a user the owner of the folder, its tables and their files.
+    pub(crate) fn give_to(&self, user: Uid, group: Gid) -> Result<(), FolderError> {
+        let mut paths = vec![self.path.clone()];
+        for (entry, _, is_folder) in entries(&self.path)? {
+            if is_folder {
+                paths.extend(entries(&entry)?.into_iter().map(|(part, _, _)| part));
+            }
+            paths.push(entry);
+        }
+        paths.iter().try_for_each(|path| {
+            let (user, group) = (user.as_raw(), group.as_raw());
+            std::os::unix::fs::lchown(path, Some(user), Some(group))
+                .map_err(|error| FolderError::io(path, "change the owner", error))
+        })
     }
 }
 
@@ -101,24 +176,6 @@ impl RunFolder {
 /// Spark, which read whatever is in a folder, do not for the dot it begins with.
 fn temporary_name(name: &str) -> String {
     format!(".{name}.tmp")
-}
-
-/// Writes `folder`/`name` under a temporary name, and renames it when its bytes are on the disk.
-pub(crate) fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
-    let path = folder.join(name);
-    let temporary = folder.join(temporary_name(name));
-    let written = File::create(&temporary)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .map_err(|error| ("write the file", error))
-        .and_then(|()| fs::rename(&temporary, &path).map_err(|error| ("rename the file", error)));
-    written.map_err(|(action, error)| {
-        // The first error is the one to tell; a temporary file that cannot be removed is seen by nobody.
-        let _ = fs::remove_file(&temporary);
-        FolderError::io(&path, action, error)
-    })
 }
 
 /// Empties a folder that holds a trace, or nothing. Touches nothing at all if anything else is in it.

@@ -1,10 +1,8 @@
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::folder::{FolderError, RunFolder, write_whole};
+use crate::folder::{FolderError, RunFolder};
 
 /// Parts that wait for the disk before [`PartWriter::wait_for_room`] does: at some 10 MiB each, what a slow disk may
 /// hold in memory. A guess.
@@ -65,13 +63,13 @@ impl PartWriter {
     pub fn start(folder: &RunFolder) -> Result<Self, FolderError> {
         let (parts, receiver) = channel();
         let shared = Arc::new(Shared::default());
-        let path = folder.path().to_owned();
         let thread = thread::Builder::new().name("output".to_owned()).spawn({
-            let (path, shared) = (path.clone(), Arc::clone(&shared));
-            move || write_parts(&path, &receiver, &shared)
+            let (folder, shared) = (folder.clone(), Arc::clone(&shared));
+            move || write_parts(&folder, &receiver, &shared)
         });
-        let thread = thread
-            .map_err(|error| FolderError::io(&path, "start the thread that writes", error))?;
+        let thread = thread.map_err(|error| {
+            FolderError::io(folder.path(), "start the thread that writes", error)
+        })?;
         Ok(Self {
             queue: PartQueue { parts, shared },
             thread: Some(thread),
@@ -145,10 +143,10 @@ impl Drop for PartWriter {
     }
 }
 
-fn write_parts(folder: &Path, queue: &Receiver<Option<QueuedPart>>, shared: &Shared) {
+fn write_parts(folder: &RunFolder, queue: &Receiver<Option<QueuedPart>>, shared: &Shared) {
     while let Ok(Some(part)) = queue.recv() {
         let written = match shared.error() {
-            None => write_part(folder.join(&part.table), part),
+            None => folder.write_part(&part.table, &part.file, &part.bytes),
             Some(_) => Ok(()),
         };
         let mut state = shared.state();
@@ -161,14 +159,10 @@ fn write_parts(folder: &Path, queue: &Receiver<Option<QueuedPart>>, shared: &Sha
     }
 }
 
-fn write_part(table: PathBuf, part: QueuedPart) -> Result<(), FolderError> {
-    fs::create_dir_all(&table)
-        .map_err(|error| FolderError::io(&table, "create the folder", error))?;
-    write_whole(&table, &part.file, &part.bytes)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
     use std::process::Command;
 
     use super::*;
@@ -224,7 +218,8 @@ mod tests {
     #[test]
     fn parts_that_were_queued_before_an_error_are_not_written_after_it() {
         let parent = tempfile::tempdir().expect("a folder");
-        fs::write(parent.path().join("nfs"), b"").expect("written");
+        let folder = folder(parent.path());
+        fs::write(folder.path().join("nfs"), b"").expect("written");
         let (sender, receiver) = channel();
         let shared = Shared::default();
         shared.state().queued = 2;
@@ -237,9 +232,9 @@ mod tests {
             sender.send(Some(part)).expect("it is received");
         }
         drop(sender);
-        write_parts(parent.path(), &receiver, &shared);
+        write_parts(&folder, &receiver, &shared);
         assert!(shared.error().is_some());
-        assert!(!parent.path().join("files").exists());
+        assert!(!folder.path().join("files").exists());
     }
 
     /// Mounts a file system of 64 KiB for the length of a test; `None` where that is not allowed.

@@ -79,7 +79,7 @@ pub enum PortError {
         frames: u64,
     },
     /// The budget has no room for what reading takes.
-    #[error("no memory to read '{name}': it takes {needed_bytes} bytes; raise --memory")]
+    #[error("no memory for '{name}': it takes {needed_bytes} bytes; raise --memory")]
     Memory {
         /// The file.
         name: String,
@@ -87,16 +87,39 @@ pub enum PortError {
         needed_bytes: usize,
     },
     /// The operating system fails to write on.
-    #[error("cannot write {place}: {cause}")]
+    #[error("cannot write {place}: {cause}{}", way_out(cause))]
     Write {
         /// Where.
         place: Place,
         /// What the operating system says.
         cause: io::Error,
     },
+    /// The thread that writes cannot be started.
+    #[error("cannot start the thread that writes '{name}': {cause}")]
+    Thread {
+        /// The file.
+        name: String,
+        /// What the operating system says.
+        cause: io::Error,
+    },
+    /// An earlier error ended it.
+    #[error("'{name}' is no longer written since an earlier error")]
+    Ended {
+        /// The file.
+        name: String,
+    },
+    /// The name asks for what is not written.
+    #[error("cannot write '{name}': {why}")]
+    Unwritable {
+        /// The file.
+        name: String,
+        /// Why, and the way out.
+        why: String,
+    },
     /// A pcap file holds frames of one link type only.
     #[error(
-        "'{name}' holds frames of link type {holds}, this one is of {given}: write one file for each"
+        "'{name}' holds frames of link type {holds}, this one is of {given}: \
+         write one file for each, or name it .pcapng"
     )]
     MixedLinkTypes {
         /// The file.
@@ -238,6 +261,15 @@ impl fmt::Display for Place {
             write!(f, " of the decompressed data")?;
         }
         Ok(())
+    }
+}
+
+fn way_out(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; what lies before is complete: free some space, or write elsewhere"
+        }
+        _ => "",
     }
 }
 

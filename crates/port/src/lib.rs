@@ -4,7 +4,7 @@
 //!  file, pipe ─read(2)─► block of a pool ─cut─► Burst          CaptureReader, one for each input
 //!       └─► thread: gzip, zstd ─►┘                  ├─► Merge ─► Burst, by stamps, with ordinals
 //!  interface ─► packet ring, UMEM ─cut─► Burst ─────┘           live: a port for each queue
-//!                                  Burst ─► file                CaptureWriter
+//!                    Burst ─encode─► chunk ─► thread ─► file   CaptureWriter
 //! ```
 //!
 //! * Frames are cut where `read(2)` or the kernel put them; only a record that straddles two blocks is moved.
@@ -13,13 +13,16 @@
 //! * A fault never swallows what lies before it: its frames come first, then the error.
 //! * Not here: what is in a frame (`lineside-wire`), and what becomes of it.
 
+mod encode;
 mod error;
 mod foreign;
 pub mod live;
 mod merge;
+mod output;
 mod pcap;
 mod pcapng;
 mod reader;
+mod rotation;
 mod source;
 mod writer;
 
@@ -30,7 +33,8 @@ use lineside_frame::{Burst, LinkType};
 pub use error::{Place, PortError};
 pub use merge::Merge;
 pub use reader::{CaptureReader, PoolConfig};
-pub use writer::CaptureWriter;
+pub use rotation::{Rotation, RotationError};
+pub use writer::{CaptureWriter, WriterConfig};
 
 /// The longest frame that a capture file may hold: libpcap's `MAXIMUM_SNAPLEN`.
 pub const FRAME_LEN_MAX: usize = 262_144;
@@ -62,6 +66,11 @@ pub trait Port: Send {
     /// Appends what becomes readable when a live port may have frames.
     fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
         let _ = descriptors;
+    }
+
+    /// The share of what lies between the kernel and a live port that waits to be received, from 0 to 1.
+    fn backlog(&self) -> f32 {
+        0.0
     }
 
     /// Brings [`facts`](Self::facts) up to date with what the kernel counts.
@@ -175,6 +184,8 @@ pub struct Interface {
     pub link_type: LinkType,
     /// The most bytes kept of a frame; 0 for no bound.
     pub snap_len: u32,
+    /// The filter expression that its frames match; the first 256 bytes.
+    pub filter: Option<String>,
     /// Frames that the interface received (`isb_ifrecv`).
     pub received: Option<u64>,
     /// Frames that the interface dropped for want of resources (`isb_ifdrop`).

@@ -256,6 +256,11 @@ impl Port for Merge {
         }
     }
 
+    fn backlog(&self) -> f32 {
+        let backlogs = self.inputs.iter().map(|input| input.port.backlog());
+        backlogs.fold(0.0, f32::max)
+    }
+
     fn account(&mut self) {
         for input in &mut self.inputs {
             input.port.account();

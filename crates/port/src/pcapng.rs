@@ -6,11 +6,11 @@ use crate::reader::{Order, Record, Step, array};
 use crate::{BLOCK_LEN, FRAME_LEN_MAX, Facts, Interface};
 
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
+pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const INTERFACE_STATISTICS: u32 = 5;
-const ENHANCED_PACKET: u32 = 6;
+pub(crate) const INTERFACE_STATISTICS: u32 = 5;
+pub(crate) const ENHANCED_PACKET: u32 = 6;
 
 /// A block of a kind that is skipped may be longer than one of ours, but a length beyond this is
 /// garbage: Wireshark's `MAX_BLOCK_SIZE`, so that files that Wireshark reads are read.
@@ -150,17 +150,12 @@ impl Pcapng {
             offset_s: 0,
             fact: None,
         };
-        let mut name = None;
+        let (mut name, mut filter) = (None, None);
         for (code, value) in self.options(&body[8..]) {
             match (code, value) {
-                (2, text) => {
-                    let text = &text[..text.len().min(256)];
-                    name = Some(
-                        String::from_utf8_lossy(text)
-                            .trim_end_matches('\0')
-                            .to_owned(),
-                    );
-                }
+                (2, text) => name = Some(self::text(text)),
+                // A filter of another kind than text is a program.
+                (11, [0, text @ ..]) => filter = Some(self::text(text)),
                 (9, &[resolution]) => clocked.resolution = Resolution::new(resolution),
                 (14, value) => {
                     if let Some(offset) = array(value, 0) {
@@ -178,6 +173,7 @@ impl Pcapng {
                 name,
                 link_type: clocked.link_type,
                 snap_len: clocked.snap_len,
+                filter,
                 ..Interface::default()
             });
         }
@@ -311,6 +307,13 @@ impl Resolution {
             power => Self::PowerOfTen(power),
         }
     }
+}
+
+/// The first 256 bytes of a text.
+fn text(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(256)];
+    let text = String::from_utf8_lossy(bytes);
+    text.trim_end_matches('\0').to_owned()
 }
 
 fn section_order(magic: [u8; 4]) -> Result<Order, String> {

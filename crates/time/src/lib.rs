@@ -1,4 +1,4 @@
-//! Instants, durations as people write them, the virtual clock, and seeded random streams.
+//! Instants, durations and rates as people write them, the virtual clock, and seeded random streams.
 //!
 //! Engines never read a clock: they are given `now` (rule 1 of `ARCHITECTURE.md`). Live, `now` comes
 //! from a [`Clock`] of `lineside-host`; from files and in tests it is a [`VirtualClock`], the running
@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod random;
+mod rate;
 mod text;
 
 pub use random::Random;
+pub use rate::{Rate, RateError, parse_rate};
 pub use text::{DurationError, format_duration, parse_duration};
 
 /// Nanoseconds since the Unix epoch. Negative before 1970, as a capture file may claim.

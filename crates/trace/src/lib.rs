@@ -31,8 +31,9 @@ pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
 #[cfg(feature = "parquet")]
 pub use encoder::{EncodeError, EncoderConfig, Part, PartSink, Summaries, TraceEncoder};
 pub use manifest::{
-    ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InputFacts, Machine, Manifest, Runtime,
-    SchedulerFacts, State, TableSummary, Tool, Verdict,
+    ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InputFacts, LiveInput, Machine, Manifest,
+    RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State, TableSummary, Tool,
+    Verdict,
 };
 pub use sink::{CollectedRows, RecordSink};
 pub use tables::{

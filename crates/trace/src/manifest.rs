@@ -29,6 +29,12 @@ pub struct Manifest {
     pub tables: BTreeMap<String, TableSummary>,
     /// Every counter of the run by name.
     pub counters: BTreeMap<String, CounterValue>,
+    /// When checksums were given up because the run was behind (`--overload no-checksums`): the first [`RELIEFS_MAX`] times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reliefs: Vec<Relief>,
+    /// The last seconds of a live run, at most [`SECONDS_MAX`]; every second with drops has a row in `losses`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seconds: Vec<Second>,
     /// The machine it ran on.
     pub machine: Machine,
     /// What the actors did; only of a run on several cores.
@@ -113,6 +119,72 @@ pub struct InputFacts {
     pub bytes: u64,
     /// What was wrong with it.
     pub warnings: Vec<String>,
+    /// How an interface was listened at, and what passed it unseen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveInput>,
+}
+
+/// An interface that is listened at, or one of its queues. At the end `arrived` = frames received + `dropped_ring` +
+/// `dropped_pool` + `unread`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LiveInput {
+    /// `AF_PACKET`, `AF_XDP native` or `AF_XDP generic`.
+    pub method: String,
+    /// Why that.
+    pub reason: String,
+    /// The queue, if the interface has several.
+    pub queue: Option<u32>,
+    /// The longest network packet, in bytes.
+    pub mtu_bytes: u32,
+    /// Frames that came as far as the port, behind the adapter and the kernel's filter.
+    pub arrived: u64,
+    /// Frames that the adapter or its driver dropped.
+    pub dropped_interface: u64,
+    /// Frames that found the ring to the port full.
+    pub dropped_ring: u64,
+    /// Frames for which no memory was free.
+    pub dropped_pool: u64,
+    /// Frames that had come when the run ended, and were not read any more.
+    pub unread: u64,
+    /// Times that the clock of the stamps was set.
+    pub clock_steps: u64,
+}
+
+/// Seconds that [`Manifest::seconds`] holds.
+pub const SECONDS_MAX: usize = 300;
+
+/// Times that [`Manifest::reliefs`] holds.
+pub const RELIEFS_MAX: usize = 1000;
+
+/// A time in which a live run was behind, and data went without checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Relief {
+    /// When it began, nanoseconds since the Unix epoch.
+    pub from_ns: i64,
+    /// When it ended; `None` while it lasts.
+    pub until_ns: Option<i64>,
+}
+
+/// About a second of a live run, over all inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Second {
+    /// When it ended, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// Frames received.
+    pub received: u64,
+    /// Bytes of them on the wire.
+    pub received_bytes: u64,
+    /// Of these frames, those that the filter took away.
+    pub filtered: u64,
+    /// Frames dropped by adapters or their drivers.
+    pub dropped_interface: u64,
+    /// Frames that found a ring full.
+    pub dropped_ring: u64,
+    /// Frames for which no memory was free.
+    pub dropped_pool: u64,
+    /// Bytes of streams given up as lost.
+    pub stream_lost_bytes: u64,
 }
 
 /// The clock that stamped an input's frames.

@@ -94,7 +94,7 @@ pub(crate) fn capture(files: &[Arc<[u8]>], setup: &Setup) -> Outcome {
     let mut port = Merge::new(readers.collect());
     let mut pipeline = Pipeline::new(setup.config, &budget, Rows::default());
     let (mut frames, mut idle_turns) = (0, 0);
-    drive(&mut port, &mut pipeline, u64::MAX, |_, pipeline| {
+    drive(&mut port, &mut pipeline, u64::MAX, |_, pipeline, _| {
         let received = pipeline.counters().value(Counter::FramesReceived);
         idle_turns = if received == frames {
             idle_turns + 1

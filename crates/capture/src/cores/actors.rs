@@ -28,6 +28,7 @@ impl Actor for PipelineActor {
         context: &mut Context<'_, Box<Batch>>,
     ) -> Outcome {
         self.exchange(&mut batch);
+        self.flows.operations.set_relieved(batch.is_relieved);
         if batch.ending {
             self.flows.operations.set_ending();
         }
@@ -43,6 +44,7 @@ impl Actor for PipelineActor {
                     self.flows.on_whole(*now, whole);
                 }
                 Item::Fragment(frame) => self.flows.on_fragment(frame),
+                Item::Loss(row) => self.flows.operations.sink_mut().loss(row),
             }
         }
         self.flows.operations.deferred().frame = None;

@@ -26,6 +26,8 @@ pub(crate) struct Batch {
     pub(crate) spill: bool,
     /// The input has ended.
     pub(crate) ending: bool,
+    /// Data goes without checksums.
+    pub(crate) is_relieved: bool,
     /// Connections are to be closed, from this slot on.
     pub(crate) close_from: Option<usize>,
     /// The pipeline that wants the batch back, to close more of them.
@@ -68,6 +70,8 @@ pub(crate) enum Item {
     Whole(i64, Box<Whole>),
     /// A fragment, for its row in `packets` only.
     Fragment(FrameRef),
+    /// Frames that a port dropped.
+    Loss(Box<LossRow>),
 }
 
 /// Rows whose memory is used again.

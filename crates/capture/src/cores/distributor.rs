@@ -7,6 +7,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_actor::{Address, Handle, Stopped};
 use lineside_flow::{Fragments, Whole};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
+use lineside_trace::LossRow;
 use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP};
 
 use super::batch::{Batch, Item, ToSink};
@@ -42,6 +43,8 @@ pub(super) struct Distributor {
     pub(super) ending: bool,
     /// The time that every pipeline was told last in a quiet while.
     pub(super) told_ns: i64,
+    /// Data goes without checksums.
+    pub(super) is_relieved: bool,
 }
 
 /// In a quiet while pipelines are told the time so often.
@@ -89,6 +92,11 @@ impl Distributor {
             self.send(pipeline, batch)?;
         }
         Ok(())
+    }
+
+    /// A row of frames that a port dropped.
+    pub(super) fn on_loss(&mut self, row: &LossRow) -> Result<(), Ended> {
+        self.deal(0, 0, Item::Loss(Box::new(row.clone())))
     }
 
     fn deal_overdue(&mut self, now: i64) -> Result<(), Ended> {
@@ -198,6 +206,7 @@ impl Distributor {
         batch.pipeline = pipeline;
         batch.now = self.arrivals.now();
         batch.ending = self.ending;
+        batch.is_relieved = self.is_relieved;
         self.under_way += 1;
         self.handle.send(&self.pipelines[pipeline].to, batch)?;
         Ok(())

@@ -28,7 +28,7 @@ use lineside_actor::{Address, ConfigError, Outcome, Report, RunError, Schedule, 
 use lineside_flow::Fragments;
 use lineside_frame::Burst;
 use lineside_port::{Port, PortError, Received};
-use lineside_trace::{RecordSink, Table};
+use lineside_trace::{LossRow, RecordSink, Table};
 
 use crate::config::Config;
 use crate::pipeline::{Arrivals, BURST_FRAMES, Flows, Span, Step};
@@ -106,6 +106,17 @@ impl Progress<'_> {
         self.0.spans()
     }
 
+    /// Adds a row to the table `losses`: frames that a port dropped.
+    pub fn loss(&mut self, row: &LossRow) {
+        // If the run has ended, the next burst tells.
+        let _ = self.0.on_loss(row);
+    }
+
+    /// Whether data that comes from now on goes without checksums, because the run is behind.
+    pub fn set_relieved(&mut self, is_relieved: bool) {
+        self.0.is_relieved = is_relieved;
+    }
+
     /// Sends what waits for a full batch, and lets every sink settle now, batch or not.
     pub fn settle(&mut self) {
         // If the run has ended, the next burst tells.
@@ -115,7 +126,7 @@ impl Progress<'_> {
 
 impl<S: RecordSink + Send + 'static> Cores<S> {
     /// Reads `port` on the calling thread until its end, until `frames_max` frames, or until `between`, called
-    /// after each burst, says so. What the actors draw comes from `budget`.
+    /// after each burst and, with true, after the last one, says so. What the actors draw comes from `budget`.
     ///
     /// Under [`Schedule::Simulated`] everything is read before the run begins: for small inputs that lie in
     /// memory of their own.
@@ -124,7 +135,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
         port: &mut P,
         budget: &Budget,
         frames_max: u64,
-        between: impl FnMut(&mut P, &mut Progress<'_>) -> Step,
+        between: impl FnMut(&mut P, &mut Progress<'_>, bool) -> Step,
     ) -> Result<Done<S>, Failed> {
         let is_simulated = matches!(self.system.schedule, Schedule::Simulated { .. });
         let Graph {
@@ -238,6 +249,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             wants_packets: wanted.contains(&Table::Packets),
             ending: false,
             told_ns: i64::MIN,
+            is_relieved: false,
         };
         Ok(Graph {
             system,
@@ -263,7 +275,7 @@ fn read<P: Port>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,
-    between: impl FnMut(&mut P, &mut Progress<'_>) -> Step,
+    between: impl FnMut(&mut P, &mut Progress<'_>, bool) -> Step,
 ) -> Vec<PortError> {
     let mut errors = Vec::new();
     if read_all(port, distributor, frames_max, between, &mut errors).is_ok() {
@@ -276,26 +288,26 @@ fn read_all<P: Port>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,
-    mut between: impl FnMut(&mut P, &mut Progress<'_>) -> Step,
+    mut between: impl FnMut(&mut P, &mut Progress<'_>, bool) -> Step,
     errors: &mut Vec<PortError>,
 ) -> Result<(), Ended> {
     let mut burst = Burst::with_capacity(BURST_FRAMES);
     loop {
         let left = frames_max - distributor.frames();
-        if left == 0 {
-            return Ok(());
-        }
         let most = BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES));
-        let received = port.receive(&mut burst, most);
+        let received = match left {
+            0 => Ok(Received::End),
+            _ => port.receive(&mut burst, most),
+        };
         distributor.on_burst(&mut burst)?;
+        let is_last = matches!(received, Ok(Received::End));
         match received {
-            Ok(Received::End) => return Ok(()),
             Ok(Received::PoolEmpty) => distributor.relieve()?,
             Ok(Received::Idle { until_ns }) => distributor.on_idle(until_ns)?,
-            Ok(Received::Frames(_) | Received::Interrupted) => {}
+            Ok(Received::End | Received::Frames(_) | Received::Interrupted) => {}
             Err(error) => errors.push(error),
         }
-        if between(port, &mut Progress(distributor)) == Step::Stop {
+        if between(port, &mut Progress(distributor), is_last) == Step::Stop || is_last {
             return Ok(());
         }
     }

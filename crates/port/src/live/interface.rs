@@ -116,7 +116,7 @@ impl Interface {
         let nearest = all
             .iter()
             .map(|each| (strsim::damerau_levenshtein(&each.name, name), &each.name))
-            .filter(|(distance, _)| *distance <= 2)
+            .filter(|(distance, _)| *distance * 2 <= name.len())
             .min();
         let hint = match nearest {
             Some((_, nearest)) => format!("did you mean '{nearest}'?"),

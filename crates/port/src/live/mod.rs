@@ -6,6 +6,7 @@ mod packet;
 mod xdp;
 
 use lineside_account::Budget;
+use lineside_frame::LinkType;
 
 pub use interface::Interface;
 
@@ -49,10 +50,48 @@ pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn 
             name: interface.name.clone(),
         });
     }
-    match options.method {
-        Some(Method::AfXdpNative | Method::AfXdpGeneric) => xdp::open(interface, options),
-        Some(Method::AfPacket) | None => packet::open(interface, options, ""),
+    let (method, reason) = match options.method {
+        None => choice(interface),
+        Some(method) => (method, "asked for".to_owned()),
+    };
+    if method == Method::AfPacket {
+        return packet::open(interface, options, &reason);
     }
+    match xdp::open(interface, options, &reason) {
+        Err(error) if options.method.is_none() => packet::open(
+            interface,
+            options,
+            &format!("AF_XDP cannot be had: {error}"),
+        ),
+        opened => opened,
+    }
+}
+
+/// How an interface is listened at unless told otherwise, and why. Where native AF_XDP is named but cannot be
+/// had, it is generic AF_XDP, and then AF_PACKET.
+pub fn choice(interface: &Interface) -> (Method, String) {
+    let packet = |reason: String| (Method::AfPacket, reason);
+    if interface.is_loopback {
+        return packet("the host talks to itself on it".to_owned());
+    }
+    if let Some(address) = interface.addresses.first() {
+        return packet(format!(
+            "the host needs its frames: it has the address {address}"
+        ));
+    }
+    if let Some(master) = &interface.master {
+        return packet(format!("{master} needs its frames"));
+    }
+    if interface.has_xdp {
+        return packet("another XDP program is attached to it".to_owned());
+    }
+    if interface.link_type != Some(LinkType::ETHERNET) {
+        return packet("it is no Ethernet".to_owned());
+    }
+    (
+        Method::AfXdpNative,
+        "nothing of the host's passes it".to_owned(),
+    )
 }
 
 /// Opens an interface to send.

@@ -388,6 +388,10 @@ impl Port for PacketPort {
         descriptors.push(self.socket.as_fd());
     }
 
+    fn backlog(&self) -> f32 {
+        self.ring.as_ref().map_or(0.0, Ring::backlog)
+    }
+
     fn account(&mut self) {
         self.count_drops();
         let was_set = self.clock.was_set();
@@ -529,6 +533,17 @@ impl Ring {
             let status = &raw const (*block).hdr.bh1.block_status;
             AtomicU32::from_ptr(status.cast_mut())
         }
+    }
+
+    /// The share of the blocks that the kernel has handed over and that were not read.
+    fn backlog(&self) -> f32 {
+        let is_waiting = |ahead: &usize| {
+            let index = (self.next + ahead) % self.count;
+            let status = self.status(index).load(Ordering::Relaxed);
+            status & libc::TP_STATUS_USER != 0 && !self.held.contains(&index)
+        };
+        let waiting = (0..self.count).take_while(is_waiting).count();
+        waiting as f32 / self.count as f32
     }
 
     /// Takes the next block, if the kernel has handed it over.

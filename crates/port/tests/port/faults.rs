@@ -5,15 +5,13 @@ use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 use lineside_account::Budget;
-use lineside_frame::{Burst, LinkType};
-use lineside_port::{
-    BLOCK_LEN, CaptureReader, CaptureWriter, PoolConfig, Port, PortError, Received,
-};
+use lineside_frame::Burst;
+use lineside_port::{BLOCK_LEN, CaptureReader, PoolConfig, Port, PortError, Received};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::formats::{gzip, zstd};
-use crate::support::{pcap_of, pcapng_of, pool, read};
+use crate::support::{pcap_of, pcapng_of, pool, read, writer};
 
 const LENS: [usize; 5] = [20, 0, 33, 60, 1];
 
@@ -271,14 +269,15 @@ fn a_port_of_one_direction_says_so() {
     let mut reader = CaptureReader::new(source, "in.pcap", &pool()).expect("a header");
     let error = reader.transmit(&mut Burst::new()).expect_err("read only");
     assert_eq!(error.to_string(), "'in.pcap' is read, it cannot be sent to");
-    let mut writer =
-        CaptureWriter::new(Box::new(io::sink()), "out.pcap", LinkType(1)).expect("a sink");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(&folder.path().join("out.pcap"), &[]);
     let error = writer
         .receive(&mut Burst::new(), 1)
         .expect_err("write only");
-    assert_eq!(
-        error.to_string(),
-        "'out.pcap' is written, nothing can be received from it"
+    assert!(
+        error
+            .to_string()
+            .ends_with("out.pcap' is written, nothing can be received from it")
     );
 }
 

@@ -5,4 +5,5 @@ mod formats;
 mod merge;
 mod support;
 mod wire;
+mod writer;
 mod xdp;

@@ -1,10 +1,14 @@
 //! Writing captures by hand, and reading them in one go.
 
 use std::io::{self, Read};
+use std::path::Path;
 
 use lineside_account::Budget;
-use lineside_frame::{Burst, Frame};
-use lineside_port::{BLOCK_LEN, CaptureReader, Facts, PoolConfig, Port, PortError, Received};
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_port::{
+    BLOCK_LEN, CaptureReader, CaptureWriter, Facts, PoolConfig, Port, PortError, Received,
+    Rotation, WriterConfig,
+};
 
 /// What a test compares of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,18 @@ impl Expected {
             bytes: frame.bytes().to_vec(),
         }
     }
+
+    /// A frame as this one is to be, from an input.
+    pub(crate) fn frame(&self, input: u16) -> Frame {
+        let descriptor = Descriptor {
+            stamp_ns: self.stamp_ns,
+            wire_len: self.wire_len,
+            link_type: LinkType(self.link_type),
+            input,
+            ..Descriptor::default()
+        };
+        Frame::copied(&self.bytes, descriptor)
+    }
 }
 
 /// Everything that came of a capture.
@@ -42,6 +58,22 @@ impl Outcome {
         assert!(self.facts.warnings.is_empty(), "{:?}", self.facts.warnings);
         self.frames
     }
+}
+
+/// What a capture is written with: nothing announced, and these words of `-b`.
+pub(crate) fn writer_config(rotation: &[&str]) -> WriterConfig {
+    WriterConfig {
+        budget: Budget::new(64 << 20),
+        interfaces: Vec::new(),
+        application: "test".to_owned(),
+        comment: None,
+        rotation: Rotation::parse(rotation).expect("known words"),
+    }
+}
+
+/// A writer that begins at the epoch.
+pub(crate) fn writer(path: &Path, rotation: &[&str]) -> CaptureWriter {
+    CaptureWriter::create(path, writer_config(rotation), 0).expect("a folder")
 }
 
 pub(crate) fn pool() -> PoolConfig {

@@ -91,6 +91,22 @@ impl Wire {
             sent += count as usize;
         }
     }
+
+    /// The next frame at the far end; `None` if there is none.
+    pub(crate) fn receive(&self) -> Option<Vec<u8>> {
+        let mut bytes = vec![0_u8; 70_000];
+        // SAFETY: the kernel writes at most as many bytes as there are.
+        let len = unsafe {
+            libc::recv(
+                self.far.as_raw_fd(),
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        bytes.truncate(usize::try_from(len).ok()?);
+        Some(bytes)
+    }
 }
 
 fn packet_socket(interface: &str) -> OwnedFd {

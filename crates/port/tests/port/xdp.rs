@@ -1,14 +1,17 @@
 //! Live ports over AF_XDP, on a virtual wire.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lineside_account::Budget;
-use lineside_frame::Burst;
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::live::{LiveOptions, open};
 use lineside_port::{LiveFacts, Method, Port, Received};
 
-use crate::wire::{near, wire};
+use crate::wire::{ip, near, wire};
 
 const METHODS: [Method; 2] = [Method::AfXdpNative, Method::AfXdpGeneric];
 
@@ -206,4 +209,206 @@ fn frames_arrive_as_they_were_sent() {
             assert_eq!(end, Some(Received::End));
         }
     }
+}
+
+#[test]
+fn frames_are_sent_as_they_are() {
+    for method in METHODS {
+        let Some(wire) = wire(1, 1, 9000) else {
+            return;
+        };
+        let mut ports = open_near(method);
+        let arrive = |expected: &[Vec<u8>]| {
+            for expected in expected {
+                assert!(
+                    wire.receive().as_ref() == Some(expected),
+                    "{}",
+                    expected.len()
+                );
+            }
+            assert_eq!(wire.receive(), None);
+        };
+
+        // From elsewhere: copied, in parts if they are long. No more are taken than there is room for.
+        let lens = (60..=1514).step_by(5).chain((1515..=9014).step_by(61));
+        let sent: Vec<_> = lens.zip(1..).map(|(len, at)| frame(at, len)).collect();
+        let mut burst: Burst = sent.iter().map(|bytes| copied(bytes)).collect();
+        let mut calls = 0;
+        while !burst.is_empty() {
+            let before = burst.len();
+            let count = ports[0].transmit(&mut burst).expect("transmits");
+            assert!((1..=256).contains(&count) && burst.len() == before - count);
+            arrive(&sent[sent.len() - before..][..count]);
+            calls += 1;
+        }
+        assert!(calls > 1, "a call cannot take them all");
+
+        // From where they lie: as many as the ring takes, although no chunk is free to copy them into. The long
+        // ones at the end were put together, and are copied.
+        let mut burst = Burst::new();
+        for batch in sent.chunks(32) {
+            wire.send(batch);
+            burst.append(&mut receive(&mut ports, batch.len())[0]);
+        }
+        let changed: Vec<_> = burst
+            .iter_mut()
+            .map(|frame| {
+                frame.bytes_mut()[50] ^= 0xff;
+                frame.bytes().to_vec()
+            })
+            .collect();
+        let in_one = changed.iter().filter(|bytes| bytes.len() <= 3840).count();
+        let mut rest = burst.split_off(in_one);
+        assert!(in_one > 256);
+        assert_eq!(ports[0].transmit(&mut burst).expect("transmits"), in_one);
+        while !rest.is_empty() {
+            ports[0].transmit(&mut rest).expect("transmits");
+        }
+        arrive(&changed);
+
+        // All chunks come back.
+        assert!(ports[0].reclaim() >= in_one);
+        wire.send(&sent);
+        assert!(receive(&mut ports, 1)[0][0].bytes() == sent[0]);
+
+        for (len, why) in [(9019, "at most 9000 bytes"), (13, "fewer than")] {
+            let mut burst = vec![copied(&[0; 60]), copied(&vec![0; len])];
+            let error = ports[0].transmit(&mut burst).expect_err("does not fit");
+            assert!(error.to_string().contains(why), "{error}");
+            assert_eq!(burst.len(), 1, "what could be sent was");
+        }
+    }
+}
+
+fn copied(bytes: &[u8]) -> Frame {
+    Frame::copied(
+        bytes,
+        Descriptor {
+            link_type: LinkType::ETHERNET,
+            ..Descriptor::default()
+        },
+    )
+}
+
+#[test]
+fn nothing_is_left_behind_by_a_kill() {
+    const HOLDS: &str = "LINESIDE_TEST_HOLDS";
+    if std::env::var_os(HOLDS).is_some() {
+        let _ports = open_near(Method::AfXdpNative);
+        println!("open");
+        rustix::event::poll(&mut [], None).expect("waits to be killed");
+    }
+    let Some(_wire) = wire(1, 1, 1500) else {
+        return;
+    };
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args([
+            "--exact",
+            "--nocapture",
+            "xdp::nothing_is_left_behind_by_a_kill",
+        ])
+        .env(HOLDS, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    assert!(
+        lines
+            .map_while(Result::ok)
+            .any(|line| line.ends_with("open"))
+    );
+    assert!(near().has_xdp);
+    child.kill().expect("kills");
+    child.wait().expect("ends");
+    // The kernel may still be busy with letting go of the queue: opening waits for that.
+    let ports = open_near(Method::AfXdpNative);
+    drop(ports);
+    assert!(!near().has_xdp);
+}
+
+#[test]
+fn an_interface_that_goes_is_named() {
+    let Some(wire) = wire(1, 1, 1500) else {
+        return;
+    };
+    let mut ports = open_near(Method::AfXdpNative);
+    let sent: Vec<_> = (0..8).map(|at| frame(at, 100)).collect();
+    wire.send(&sent);
+    receive(&mut ports, 8);
+
+    // Down and up: said, and followed.
+    ip("link set near down");
+    ports[0].account();
+    ip("link set near up");
+    wire.send(&sent);
+    receive(&mut ports, 8);
+    let warnings = &ports[0].facts()[0].warnings;
+    assert!(
+        warnings[0].starts_with("'near' went down after 8 frames"),
+        "{warnings:?}"
+    );
+
+    ip("link delete near");
+    let error = loop {
+        match ports[0].receive(&mut Burst::new(), 64) {
+            Ok(Received::Idle { .. }) => {}
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().starts_with("'near' is gone"), "{error}");
+    let after = ports[0].receive(&mut Burst::new(), 64);
+    assert_eq!(after.expect("no second error"), Received::End);
+}
+
+#[test]
+fn what_is_refused_says_what_to_do() {
+    let Some(_wire) = wire(1, 2, 1500) else {
+        return;
+    };
+    let refused = |options: &LiveOptions| match open(&near(), options) {
+        Ok(_) => panic!("opened"),
+        Err(error) => error.to_string(),
+    };
+    let error = refused(&options(Method::AfXdpNative));
+    assert!(
+        error.contains("'near'") && error.contains("fewer receive queues"),
+        "{error}"
+    );
+
+    let mut small = options(Method::AfXdpGeneric);
+    small.budget = Budget::new(1 << 20);
+    let error = refused(&small);
+    assert!(error.contains("raise --memory"), "{error}");
+
+    let _other = pass_program_on(near().index);
+    let error = refused(&options(Method::AfXdpGeneric));
+    assert!(
+        error.contains("another one is there: 'ip link show near'"),
+        "{error}"
+    );
+}
+
+/// Puts a program of somebody else's on an interface, in generic mode, for as long as the descriptors are open.
+fn pass_program_on(interface: u32) -> [OwnedFd; 2] {
+    // r0 = XDP_PASS; exit
+    const PROGRAM: [u64; 2] = [0x2_0000_00b7, 0x95];
+    let bpf = |command: i32, attributes: &mut [u64; 16]| {
+        // SAFETY: the attributes are as long as said; what they point to lives for good.
+        unsafe {
+            let result = libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), 128);
+            assert!(result >= 0, "{}", std::io::Error::last_os_error());
+            OwnedFd::from_raw_fd(result as i32)
+        }
+    };
+    let mut load = [0; 16];
+    load[0] = 2 << 32 | 6;
+    load[1] = PROGRAM.as_ptr().expose_provenance() as u64;
+    load[2] = c"MIT".as_ptr().expose_provenance() as u64;
+    let program = bpf(5, &mut load);
+    let mut link = [0; 16];
+    link[0] = u64::from(interface) << 32 | program.as_raw_fd() as u64;
+    link[1] = 2 << 32 | 37;
+    let link = bpf(28, &mut link);
+    [program, link]
 }

@@ -1,4 +1,5 @@
 //! The testkit's own tests that need other programs or the whole workspace. One binary.
 
 mod oracle;
+mod privileges;
 mod workspace;

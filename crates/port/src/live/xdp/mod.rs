@@ -41,10 +41,11 @@ use socket::{Sizes, Socket, Step};
 use umem::{CHUNK_LEN, Umem};
 
 /// Opens a port for each receive queue. `options.method` may ask for native or generic mode; else it is native
-/// if the driver has it.
+/// if the driver has it. `reason` says why AF_XDP was chosen.
 pub(super) fn open(
     interface: &Interface,
     options: &LiveOptions,
+    reason: &str,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     let refusal = Refusal { interface };
     let queues = interface.receive_queues.max(1) as usize;
@@ -67,7 +68,7 @@ pub(super) fn open(
             Err((step, errno)) => return Err(refusal.of_socket(step, errno, queue, umem.len())),
         }
     }
-    let attached = Arc::new(Attached::new(interface, options, &sockets)?);
+    let attached = Arc::new(Attached::new(interface, options, reason, &sockets)?);
     let share = chunks / sockets.len();
     let blocks = options.bytes_max / 2 / BLOCK_LEN / sockets.len();
     let is_one = sockets.len() == 1;
@@ -122,6 +123,7 @@ impl Attached {
     fn new(
         interface: &Interface,
         options: &LiveOptions,
+        reason: &str,
         sockets: &[Socket],
     ) -> Result<Self, PortError> {
         let refusal = Refusal { interface };
@@ -139,27 +141,23 @@ impl Attached {
             .map_err(|(errno, log)| refusal.of("load an XDP program for", errno, &log))?;
         let link = |mode| bpf::link_xdp(program.as_fd(), interface.index, mode);
         let refused = |errno| refusal.of_link(errno);
-        let (link, method, reason) = match options.method {
-            Some(Method::AfXdpNative) => (
-                link(Mode::Native).map_err(refused)?,
-                Method::AfXdpNative,
-                "as asked for".to_owned(),
-            ),
-            Some(Method::AfXdpGeneric) => (
-                link(Mode::Generic).map_err(refused)?,
-                Method::AfXdpGeneric,
-                "as asked for".to_owned(),
-            ),
-            _ => match link(Mode::Native) {
-                Ok(link) => (link, Method::AfXdpNative, "the driver has it".to_owned()),
-                Err(errno @ (Errno::BUSY | Errno::EXIST | Errno::PERM)) => {
+        let mut reason = reason.to_owned();
+        let (link, method) = match options.method {
+            Some(Method::AfXdpGeneric) => {
+                (link(Mode::Generic).map_err(refused)?, Method::AfXdpGeneric)
+            }
+            asked => match link(Mode::Native) {
+                Ok(link) => (link, Method::AfXdpNative),
+                Err(errno)
+                    if asked.is_some()
+                        || matches!(errno, Errno::BUSY | Errno::EXIST | Errno::PERM) =>
+                {
                     return Err(refused(errno));
                 }
-                Err(native) => (
-                    link(Mode::Generic).map_err(refused)?,
-                    Method::AfXdpGeneric,
-                    format!("native mode was refused: {}", native_refusal(native)),
-                ),
+                Err(errno) => {
+                    reason = format!("{reason}; generic, since {}", native_refusal(errno));
+                    (link(Mode::Generic).map_err(refused)?, Method::AfXdpGeneric)
+                }
             },
         };
         Ok(Self {

@@ -1,0 +1,347 @@
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, fchown, fstat};
+use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
+    clear_ambient_capability_set, no_new_privs, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+
+use crate::folder::{FolderError, RunFolder};
+
+/// The user `nobody`, who owns nothing, and its group.
+const NOBODY: u32 = 65_534;
+
+/// What a live port may need of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// AF_PACKET and AF_XDP sockets.
+    NetRaw,
+    /// Attaching an XDP program.
+    NetAdmin,
+    /// Loading a program and making its maps.
+    Bpf,
+    /// Locking more memory than the limit allows.
+    IpcLock,
+}
+
+impl Capability {
+    /// Such as `CAP_NET_RAW`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NetRaw => "CAP_NET_RAW",
+            Self::NetAdmin => "CAP_NET_ADMIN",
+            Self::Bpf => "CAP_BPF",
+            Self::IpcLock => "CAP_IPC_LOCK",
+        }
+    }
+
+    fn set(self) -> CapabilitySet {
+        match self {
+            Self::NetRaw => CapabilitySet::NET_RAW,
+            Self::NetAdmin => CapabilitySet::NET_ADMIN,
+            Self::Bpf => CapabilitySet::BPF,
+            Self::IpcLock => CapabilitySet::IPC_LOCK,
+        }
+    }
+
+    /// Held in another user namespace, the kernel does not count these.
+    fn is_of_first_namespace(self) -> bool {
+        matches!(self, Self::Bpf | Self::IpcLock)
+    }
+}
+
+/// Why something may not be done, or privileges not given up. Each says the way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrivilegeError {
+    /// The file lacks them, and giving them to it helps.
+    #[error(
+        "no {}: run it as root, or give '{}' what it needs, once:\n  {}",
+        names(missing), program.display(), setcap_line(wanted, program)
+    )]
+    Missing {
+        /// What is not held.
+        missing: Vec<Capability>,
+        /// All that is needed: a file is given everything at once.
+        wanted: Vec<Capability>,
+        /// The file that runs.
+        program: PathBuf,
+    },
+    /// Held or not, they do not count here.
+    #[error(
+        "no {}: in a user namespace that does not count, also for its root; \
+         AF_PACKET with classic filters works here",
+        names(missing)
+    )]
+    Namespace {
+        /// What is not held.
+        missing: Vec<Capability>,
+    },
+    /// Neither root nor a file's capabilities would help.
+    #[error(
+        "no {}, and this process may not gain it ({why}): start it where it may; \
+         a container, for instance, with --cap-add",
+        names(missing)
+    )]
+    Barred {
+        /// What is not held.
+        missing: Vec<Capability>,
+        /// What stands in the way.
+        why: &'static str,
+    },
+    /// Only the calling thread's privileges could be dropped.
+    #[error("{count} threads run already: their privileges would stay")]
+    Threads {
+        /// Including the caller's.
+        count: usize,
+    },
+    /// The run folder cannot be given to the user that the process becomes.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The operating system refused.
+    #[error("cannot {action}: {error}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+fn names(capabilities: &[Capability]) -> String {
+    let names: Vec<_> = capabilities.iter().map(|each| each.name()).collect();
+    names.join(", ")
+}
+
+/// A line for a shell.
+fn setcap_line(wanted: &[Capability], program: &Path) -> String {
+    let names: Vec<_> = { wanted.iter() }
+        .map(|capability| capability.name().to_lowercase())
+        .collect();
+    let program = program.display().to_string().replace('\'', r"'\''");
+    format!("sudo setcap {}=ep '{program}'", names.join(","))
+}
+
+/// What this process may do.
+#[derive(Debug, Clone)]
+pub struct Privileges {
+    effective: CapabilitySet,
+    in_first_namespace: bool,
+}
+
+impl Privileges {
+    /// Asks the kernel about the calling thread.
+    pub fn read() -> Result<Self, PrivilegeError> {
+        let sets = capabilities(None).map_err(cannot("read the capabilities"))?;
+        let namespace = fs::read_link("/proc/self/ns/user");
+        Ok(Self {
+            effective: sets.effective,
+            // PROC_USER_INIT_INO of include/linux/proc_ns.h. Without a /proc, assume the best.
+            in_first_namespace: namespace
+                .map_or(true, |link| link.as_os_str() == "user:[4026531837]"),
+        })
+    }
+
+    /// Whether the capability is effective, and counts in the user namespace of this process.
+    pub fn holds(&self, capability: Capability) -> bool {
+        self.effective.contains(capability.set())
+            && (self.in_first_namespace || !capability.is_of_first_namespace())
+    }
+
+    /// Whether this is the user namespace that the machine started with.
+    pub fn in_first_namespace(&self) -> bool {
+        self.in_first_namespace
+    }
+
+    /// Says what of `wanted` is missing, and how to come by it.
+    pub fn require(&self, wanted: &[Capability]) -> Result<(), PrivilegeError> {
+        let missing: Vec<_> = { wanted.iter().copied() }
+            .filter(|&capability| !self.holds(capability))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if !self.in_first_namespace && missing.iter().any(|each| each.is_of_first_namespace()) {
+            return Err(PrivilegeError::Namespace { missing });
+        }
+        let is_bounded = |&capability: &Capability| {
+            !capability_is_in_bounding_set(capability.set()).unwrap_or(true)
+        };
+        if missing.iter().any(is_bounded) {
+            let why = "not in its bounding set";
+            return Err(PrivilegeError::Barred { missing, why });
+        }
+        if no_new_privs().unwrap_or(false) {
+            let why = "no_new_privs is set";
+            return Err(PrivilegeError::Barred { missing, why });
+        }
+        Err(PrivilegeError::Missing {
+            missing,
+            wanted: wanted.to_vec(),
+            program: std::env::current_exe().unwrap_or_else(|_| "lineside".into()),
+        })
+    }
+}
+
+/// What [`drop_privileges`] came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// The user that the process is from now on.
+    pub user: u32,
+    /// It is root of a user namespace in which no other user exists, and stays that, without capabilities.
+    pub is_namespace_root: bool,
+}
+
+/// Gives up every privilege for good: all sets of capabilities, and what the execution of another
+/// program could gain. Root becomes the user who called sudo, or else `nobody`, without other groups;
+/// `folder` with what is in it, and those of `files` that are files, are given to that user first.
+///
+/// To be called when everything is open and before there is another thread. The bounding set is left
+/// where it may not be changed; without new privileges it means nothing.
+pub fn drop_privileges(
+    folder: Option<&RunFolder>,
+    files: &[BorrowedFd<'_>],
+) -> Result<Dropped, PrivilegeError> {
+    let threads = fs::read_dir("/proc/self/task").map_err(|error| PrivilegeError::Io {
+        action: "count the threads",
+        error,
+    })?;
+    let count = threads.count();
+    if count != 1 {
+        return Err(PrivilegeError::Threads { count });
+    }
+    let effective = capabilities(None).map_err(cannot("read the capabilities"))?;
+    if effective.effective.contains(CapabilitySet::SETPCAP) {
+        // The first number that the kernel does not know is the end.
+        let all = (0..64).map(|number| CapabilitySet::from_bits_retain(1 << number));
+        for capability in all.take_while(|&all| capability_is_in_bounding_set(all).is_ok()) {
+            let removed = remove_capability_from_bounding_set(capability);
+            removed.map_err(cannot("empty the bounding set"))?;
+        }
+    }
+    let heir = heir();
+    if let Some((user, group)) = heir {
+        if let Some(folder) = folder {
+            folder.give_to(user, group)?;
+        }
+        for file in files {
+            give(*file, user, group).map_err(cannot("give a file to the user"))?;
+        }
+        set_thread_groups(&[]).map_err(cannot("leave the groups"))?;
+        set_thread_res_gid(group, group, group).map_err(cannot("change the group"))?;
+        set_thread_res_uid(user, user, user).map_err(cannot("change the user"))?;
+    }
+    clear_ambient_capability_set().map_err(cannot("clear the ambient capabilities"))?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, none).map_err(cannot("drop the capabilities"))?;
+    set_no_new_privs(true).map_err(cannot("renounce new privileges"))?;
+    assert_eq!(capabilities(None), Ok(none), "no capability is left");
+    if let Some((user, group)) = heir {
+        assert_eq!((geteuid(), getegid()), (user, group), "no longer root");
+    }
+    Ok(Dropped {
+        user: getuid().as_raw(),
+        is_namespace_root: geteuid().is_root(),
+    })
+}
+
+fn cannot(action: &'static str) -> impl Fn(rustix::io::Errno) -> PrivilegeError {
+    move |error| PrivilegeError::Io {
+        action,
+        error: error.into(),
+    }
+}
+
+/// Who root becomes; `None` for whom is not root, and where that user does not exist.
+fn heir() -> Option<(Uid, Gid)> {
+    if !geteuid().is_root() {
+        return None;
+    }
+    let id = |name| -> Option<u32> {
+        let id = std::env::var(name).ok()?.parse().ok()?;
+        (id != 0 && id != u32::MAX).then_some(id)
+    };
+    let (user, group) = if getuid().is_root() {
+        let sudo = id("SUDO_UID").zip(id("SUDO_GID"));
+        sudo.unwrap_or((NOBODY, NOBODY))
+    } else {
+        // The file is set-user-ID: its user goes on, whatever the environment says.
+        (getuid().as_raw(), getgid().as_raw())
+    };
+    let exists = |map: &str, id| fs::read_to_string(map).map_or(true, |map| maps(&map, id));
+    let is_mapped = exists("/proc/self/uid_map", user) && exists("/proc/self/gid_map", group);
+    is_mapped.then(|| (Uid::from_raw(user), Gid::from_raw(group)))
+}
+
+/// Whether a map of user_namespaces(7), lines of `inside outside count`, has an id.
+fn maps(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut fields = line.split_whitespace().map(str::parse::<u32>);
+        match (fields.next(), fields.next(), fields.next()) {
+            (Some(Ok(inside)), Some(_), Some(Ok(count))) => {
+                id.checked_sub(inside).is_some_and(|offset| offset < count)
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Terminals, pipes and devices keep their owner.
+fn give(file: BorrowedFd<'_>, user: Uid, group: Gid) -> rustix::io::Result<()> {
+    match FileType::from_raw_mode(fstat(file)?.st_mode) {
+        FileType::RegularFile => fchown(file, Some(user), Some(group)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_read_as_the_kernel_writes_them() {
+        let whole = "         0          0 4294967295\n";
+        let narrow = "0 1000 1\n65534 65534 1\n";
+        assert!(maps(whole, 0) && maps(whole, NOBODY));
+        assert!(maps(narrow, 0) && maps(narrow, NOBODY));
+        assert!(!maps(narrow, 1) && !maps("0 1000 1\n", NOBODY) && !maps("", 0));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_way_out() {
+        let privileges = |effective, in_first_namespace| Privileges {
+            effective,
+            in_first_namespace,
+        };
+        let all = [Capability::NetRaw, Capability::NetAdmin, Capability::Bpf];
+        let root = privileges(CapabilitySet::all(), true);
+        assert!(root.require(&all).is_ok());
+        let namespaced = privileges(CapabilitySet::all(), false);
+        assert!(namespaced.require(&all[..2]).is_ok());
+        let error = namespaced.require(&all).expect_err("does not count");
+        assert!(
+            error
+                .to_string()
+                .starts_with("no CAP_BPF: in a user namespace")
+        );
+        let error = PrivilegeError::Missing {
+            missing: vec![Capability::Bpf],
+            wanted: all.to_vec(),
+            program: "/it's/lineside".into(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "no CAP_BPF: run it as root, or give '/it's/lineside' what it needs, once:\n  \
+             sudo setcap cap_net_raw,cap_net_admin,cap_bpf=ep '/it'\\''s/lineside'"
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! Privileges, in processes of their own: what is left after they were dropped, and whether the line
+//! that an error offers works when it is pasted.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_privileged");
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("SKIP: only root has privileges to drop or give");
+    }
+    is_root
+}
+
+fn text(output: &Output) -> String {
+    let talk = String::from_utf8_lossy(&output.stderr);
+    String::from_utf8_lossy(&output.stdout).into_owned() + &talk
+}
+
+/// Root's alone, but for `shared`, which is the user's, in it.
+struct Folders {
+    root: TempDir,
+}
+
+impl Folders {
+    fn new(user: u32) -> Self {
+        let root = tempfile::tempdir().expect("a folder");
+        let folders = Self { root };
+        fs::create_dir(folders.shared()).expect("created");
+        chown(folders.shared(), Some(user), Some(user)).expect("root may");
+        folders
+    }
+
+    fn shared(&self) -> PathBuf {
+        self.root.path().join("shared")
+    }
+
+    fn run(&self) -> PathBuf {
+        self.root.path().join("run")
+    }
+
+    fn drop_with(&self, command: &mut Command) -> String {
+        command
+            .arg("drop")
+            .arg(self.run())
+            .arg(self.shared().join("out.pcapng"));
+        let output = command.output().expect("it runs");
+        let text = text(&output);
+        assert!(output.status.success(), "{text}");
+        text
+    }
+
+    /// What was written by somebody who could no longer look any path up.
+    fn check(&self, user: u32) {
+        let run = self.run();
+        let manifest = fs::read(run.join("trace.json")).expect("replaced");
+        assert_eq!(manifest, b"ended as somebody else");
+        let mut paths = vec![run.clone(), run.join("operations"), run.join("trace.json")];
+        for index in 0..3 {
+            paths.push(run.join(format!("operations/part-{index:06}.parquet")));
+        }
+        let files = fs::read_dir(self.shared()).expect("there");
+        let files: Vec<PathBuf> = files.map(|file| file.expect("an entry").path()).collect();
+        // Five frames of one each, then an empty file; of these the last three are kept.
+        assert_eq!(files.len(), 3, "{files:?}");
+        for path in paths.iter().chain(&files) {
+            let facts = fs::metadata(path).expect("there");
+            assert_eq!(
+                (facts.uid(), facts.gid()),
+                (user, user),
+                "{}",
+                path.display()
+            );
+        }
+    }
+}
+
+fn assert_nothing_is_left(text: &str, user: u32) {
+    let field = |name: &str| -> Vec<&str> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name}: {text}"))
+            .split_whitespace()
+            .collect()
+    };
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+        assert_eq!(field(set), ["0000000000000000"], "{set}");
+    }
+    assert_eq!(field("NoNewPrivs:"), ["1"]);
+    let user = user.to_string();
+    assert_eq!(field("Uid:"), [&user[..]; 4]);
+    assert_eq!(field("Gid:"), [&user[..]; 4]);
+    assert!(
+        text.contains("AF_PACKET: Operation not permitted"),
+        "{text}"
+    );
+}
+
+#[test]
+fn root_becomes_nobody_or_who_called_sudo_and_still_writes() {
+    if !is_root() {
+        return;
+    }
+    for (sudo, user) in [(None, NOBODY), (Some("1234"), 1234), (Some("0"), NOBODY)] {
+        let folders = Folders::new(user);
+        let mut command = Command::new(PROGRAM);
+        command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+        if let Some(id) = sudo {
+            command.env("SUDO_UID", id).env("SUDO_GID", id);
+        }
+        let text = folders.drop_with(&mut command);
+        assert_nothing_is_left(&text, user);
+        assert!(text.contains("is_namespace_root: false"), "{text}");
+        assert!(field_is_empty(&text, "Groups:"), "{text}");
+        folders.check(user);
+    }
+}
+
+fn field_is_empty(text: &str, name: &str) -> bool {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.is_some_and(|rest| rest.trim().is_empty())
+}
+
+#[test]
+fn a_set_user_id_file_goes_on_as_its_user() {
+    if !is_root() {
+        return;
+    }
+    let (folder, program) = copy_of_program();
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).expect("its owner may");
+    let folders = Folders::new(1234);
+    let mut command = Command::new(&program);
+    command
+        .uid(1234)
+        .gid(1234)
+        .env("SUDO_UID", "7")
+        .env("SUDO_GID", "7");
+    let text = folders.drop_with(&mut command);
+    assert_nothing_is_left(&text, 1234);
+    folders.check(1234);
+    drop(folder);
+}
+
+#[test]
+fn files_to_come_where_the_user_may_not_write_are_refused_at_once() {
+    if !is_root() {
+        return;
+    }
+    let folders = Folders::new(1);
+    let output = Command::new(PROGRAM)
+        .args(["drop"])
+        .arg(folders.run())
+        .arg(folders.shared().join("out.pcapng"))
+        .env_remove("SUDO_UID")
+        .output()
+        .expect("it runs");
+    let text = text(&output);
+    assert!(!output.status.success(), "{text}");
+    assert!(
+        text.contains("name a folder that user 65534 may write to"),
+        "{text}"
+    );
+}
+
+#[test]
+fn root_of_a_namespace_without_other_users_stays_it_without_capabilities() {
+    let folders = tempfile::tempdir().expect("a folder");
+    let unshared = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user"]).args(arguments);
+        command.current_dir(folders.path());
+        command.output()
+    };
+    if !unshared(&["true"]).is_ok_and(|output| output.status.success()) {
+        println!("SKIP: no user namespace can be made here");
+        return;
+    }
+    let output = unshared(&[PROGRAM, "drop", "run", "out.pcapng"]).expect("it runs");
+    let told = text(&output);
+    assert!(output.status.success(), "{told}");
+    assert_nothing_is_left(&told, 0);
+    assert!(told.contains("is_namespace_root: true"), "{told}");
+    let manifest = fs::read(folders.path().join("run/trace.json")).expect("replaced");
+    assert_eq!(manifest, b"ended as somebody else");
+    let output = unshared(&[PROGRAM, "require", "CAP_NET_RAW", "CAP_BPF"]).expect("it runs");
+    assert!(text(&output).contains("no CAP_BPF: in a user namespace"));
+    // The network namespace is the machine's, so that the socket is refused: only the capability is there.
+    let output = unshared(&[PROGRAM, "require", "CAP_NET_RAW"]).expect("it runs");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+/// A copy that everyone may run, in a folder whose name a shell must be told carefully.
+fn copy_of_program() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let everyone = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755));
+    everyone(folder.path()).expect("its owner may");
+    let inner = folder.path().join("it's here");
+    fs::create_dir(&inner).expect("created");
+    everyone(&inner).expect("its owner may");
+    let program = inner.join("privileged");
+    fs::copy(PROGRAM, &program).expect("copied");
+    (folder, program)
+}
+
+#[test]
+fn the_line_that_an_error_offers_works_when_pasted() {
+    if !is_root() {
+        return;
+    }
+    if Command::new("setcap").arg("-h").output().is_err() {
+        println!("SKIP: setcap is not installed");
+        return;
+    }
+    let (folder, program) = copy_of_program();
+    let require = || {
+        let mut command = Command::new(&program);
+        command.args(["require", "CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"]);
+        command.uid(NOBODY).gid(NOBODY).output().expect("it runs")
+    };
+    let refused = require();
+    let talk = text(&refused);
+    assert!(!refused.status.success(), "{talk}");
+    assert!(
+        talk.contains("no CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF: run it as root"),
+        "{talk}"
+    );
+    let line = { talk.lines() }.find(|line| line.trim().starts_with("sudo setcap "));
+    // Whoever runs this test is root already, and may have no sudo.
+    let pasted = format!("sudo() {{ \"$@\"; }}\n{}", line.expect("a line to paste"));
+    let setcap = Command::new("sh")
+        .args(["-c", &pasted])
+        .output()
+        .expect("a shell");
+    assert!(setcap.status.success(), "{}", text(&setcap));
+    let output = require();
+    let talk = text(&output);
+    assert!(output.status.success(), "{talk}");
+    assert!(talk.contains("AF_PACKET: opened"), "{talk}");
+    let barred = Command::new("setpriv")
+        .arg("--no-new-privs")
+        .arg(&program)
+        .args(["require", "CAP_NET_RAW"])
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output();
+    let talk = text(&barred.expect("util-linux"));
+    assert!(talk.contains("(no_new_privs is set)"), "{talk}");
+    let bounded = Command::new("setpriv")
+        .args(["--bounding-set", "-net_raw", PROGRAM])
+        .args(["require", "CAP_NET_RAW"])
+        .output();
+    let talk = text(&bounded.expect("util-linux"));
+    assert!(talk.contains("(not in its bounding set)"), "{talk}");
+    drop(folder);
+}

@@ -1,0 +1,239 @@
+use std::collections::VecDeque;
+use std::str::FromStr;
+
+use hdrhistogram::Histogram;
+use lineside_time::{Nanoseconds, Rate};
+
+/// A frame that leaves later than this after it was due is counted.
+const LATE_NS: u64 = 100_000;
+
+/// How the frames of a capture are spaced.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Timing {
+    /// As their stamps are, so many times as fast.
+    Own(Speed),
+    /// At a constant rate: each is due when those before it have left at that rate, counted in frames
+    /// or in the bits that are handed to the port (layer 2, without preamble, checksum and gap).
+    Constant(Rate),
+    /// One behind the other.
+    Fast,
+}
+
+/// How many times as fast as it was: above 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speed(f64);
+
+impl Speed {
+    /// As it was.
+    pub const ORIGINAL: Self = Self(1.0);
+}
+
+/// Why a text is not a speed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not a speed: write a factor from 0.000001 to 1000000, such as 2 or 0.5")]
+pub struct SpeedError {
+    text: String,
+}
+
+impl FromStr for Speed {
+    type Err = SpeedError;
+
+    fn from_str(text: &str) -> Result<Self, SpeedError> {
+        let speed = { text.trim().parse().ok() }.filter(|speed| (1e-6..=1e6).contains(speed));
+        speed.map(Self).ok_or_else(|| SpeedError {
+            text: text.to_owned(),
+        })
+    }
+}
+
+/// The schedule of a replay, and the account of what became of it.
+///
+/// Frames are planned, become due and are sent in the capture's order. With their own timing the
+/// first stamp is due at the start; a frame whose stamp lies before an earlier frame's, or which has
+/// none, is due together with the frame before it. A frame that is late shifts no other.
+#[derive(Debug)]
+pub struct Replay {
+    timing: Timing,
+    start_ns: Nanoseconds,
+    /// Instants of frames that were planned and not sent, with their bytes; they never decrease.
+    planned: VecDeque<(Nanoseconds, u32)>,
+    first_stamp_ns: Option<i64>,
+    latest_stamp_ns: i64,
+    planned_frames: u64,
+    planned_bytes: u64,
+    first_due_ns: Nanoseconds,
+    departures: Departures,
+    first_sent_ns: Nanoseconds,
+    /// Bytes of the last frame that was sent: they are under way when the measured time ends.
+    last_len: u32,
+    lateness: Histogram<u64>,
+}
+
+/// What a replay came to. Rates are those between the first and the last departure: the last frame's own
+/// bits are under way when that time ends.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Departures {
+    /// Frames sent.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// From the first to the last of the frames sent as they were due; `None` if they were not timed.
+    pub asked_ns: Option<u64>,
+    /// From the first to the last departure.
+    pub achieved_ns: u64,
+    /// Bits a second, asked; `None` for no time.
+    pub asked_bps: Option<f64>,
+    /// Bits a second, achieved; `None` for no time.
+    pub achieved_bps: Option<f64>,
+    /// Frames a second, achieved; `None` for no time.
+    pub achieved_pps: Option<f64>,
+    /// How late frames left; `None` if they were not timed, or none was sent.
+    pub lateness: Option<Lateness>,
+    /// Frames planned whose stamps lay before an earlier one.
+    pub stamps_backwards: u64,
+    /// Frames planned without a stamp.
+    pub stamps_missing: u64,
+}
+
+/// Nanoseconds between when frames were due and when they left; to 0.1 %, up to an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lateness {
+    /// Half of the frames were no later.
+    pub p50_ns: u64,
+    /// 99 % of the frames were no later.
+    pub p99_ns: u64,
+    /// 99.9 % of the frames were no later.
+    pub p999_ns: u64,
+    /// None was later; exact, and without a bound.
+    pub max_ns: u64,
+    /// Frames more than 100 us late.
+    pub late_frames: u64,
+}
+
+impl Replay {
+    /// A replay whose first frame is due at `start_ns`, by the clock that everything else here is told by.
+    pub fn new(timing: Timing, start_ns: Nanoseconds) -> Self {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        Self {
+            timing,
+            start_ns,
+            planned: VecDeque::new(),
+            first_stamp_ns: None,
+            latest_stamp_ns: i64::MIN,
+            planned_frames: 0,
+            planned_bytes: 0,
+            first_due_ns: start_ns,
+            departures: Departures::default(),
+            first_sent_ns: start_ns,
+            last_len: 0,
+            lateness: Histogram::new_with_max(HOUR_NS, 3).expect("3 digits are possible"),
+        }
+    }
+
+    /// Plans the capture's next frame: its stamp, and the bytes of it that will be sent.
+    ///
+    /// Takes 16 bytes until the frame is sent: plan as many as are held ready.
+    pub fn plan(&mut self, stamp_ns: Option<i64>, len: u32) {
+        let after_ns = match self.timing {
+            Timing::Own(speed) => self.own_ns(stamp_ns, speed),
+            Timing::Constant(Rate::Bits(bits)) => nanoseconds(self.planned_bytes, 8, bits),
+            Timing::Constant(Rate::Frames(frames)) => nanoseconds(self.planned_frames, 1, frames),
+            Timing::Fast => 0,
+        };
+        let due_ns = self.start_ns.saturating_add(after_ns);
+        self.planned.push_back((due_ns, len));
+        self.planned_frames += 1;
+        self.planned_bytes += u64::from(len);
+    }
+
+    fn own_ns(&mut self, stamp_ns: Option<i64>, Speed(speed): Speed) -> i64 {
+        match stamp_ns {
+            None => self.departures.stamps_missing += 1,
+            Some(stamp_ns) if stamp_ns < self.latest_stamp_ns => {
+                self.departures.stamps_backwards += 1;
+            }
+            Some(stamp_ns) => self.latest_stamp_ns = stamp_ns,
+        }
+        let Some(first_ns) = self.first_stamp_ns.or(stamp_ns) else {
+            return 0;
+        };
+        self.first_stamp_ns = Some(first_ns);
+        let since_first_ns = self.latest_stamp_ns.abs_diff(first_ns);
+        // Exact up to 104 days, and beyond i64 the conversion ends at its maximum.
+        (since_first_ns as f64 / speed) as i64
+    }
+
+    /// How many frames may leave at `now_ns`, the longest planned first, at most `max`.
+    pub fn due(&self, now_ns: Nanoseconds, max: usize) -> usize {
+        let planned = self.planned.iter().take(max);
+        planned.take_while(|&&(due_ns, _)| due_ns <= now_ns).count()
+    }
+
+    /// When the next frame is due; `None` if none is planned.
+    pub fn next_deadline(&self) -> Option<Nanoseconds> {
+        self.planned.front().map(|&(due_ns, _)| due_ns)
+    }
+
+    /// The `count` longest planned frames left at `now_ns`.
+    ///
+    /// # Panics
+    ///
+    /// If fewer are planned.
+    pub fn on_sent(&mut self, now_ns: Nanoseconds, count: usize) {
+        for (due_ns, len) in self.planned.drain(..count) {
+            if self.departures.frames == 0 {
+                self.first_sent_ns = now_ns;
+                self.first_due_ns = due_ns;
+            }
+            self.departures.frames += 1;
+            self.departures.bytes += u64::from(len);
+            self.last_len = len;
+            self.departures.achieved_ns = elapsed(self.first_sent_ns, now_ns);
+            if self.timing == Timing::Fast {
+                continue;
+            }
+            self.departures.asked_ns = Some(elapsed(self.first_due_ns, due_ns));
+            let late_ns = elapsed(due_ns, now_ns);
+            self.lateness.saturating_record(late_ns);
+            let lateness = self.departures.lateness.get_or_insert(Lateness {
+                p50_ns: 0,
+                p99_ns: 0,
+                p999_ns: 0,
+                max_ns: 0,
+                late_frames: 0,
+            });
+            lateness.max_ns = lateness.max_ns.max(late_ns);
+            lateness.late_frames += u64::from(late_ns > LATE_NS);
+        }
+    }
+
+    /// The account so far.
+    pub fn departures(&self) -> Departures {
+        let mut departures = self.departures.clone();
+        let bits = departures.bytes.saturating_sub(self.last_len.into()) as f64 * 8.0;
+        let per_second = |count: f64, ns: u64| (ns > 0).then(|| count * 1e9 / ns as f64);
+        departures.asked_bps = departures.asked_ns.and_then(|ns| per_second(bits, ns));
+        departures.achieved_bps = per_second(bits, departures.achieved_ns);
+        let gaps = departures.frames.saturating_sub(1) as f64;
+        departures.achieved_pps = per_second(gaps, departures.achieved_ns);
+        if let Some(lateness) = &mut departures.lateness {
+            // The histogram answers with the upper end of a step, which may lie above every value.
+            let quantile = |share| self.lateness.value_at_quantile(share).min(lateness.max_ns);
+            lateness.p50_ns = quantile(0.5);
+            lateness.p99_ns = quantile(0.99);
+            lateness.p999_ns = quantile(0.999);
+        }
+        departures
+    }
+}
+
+/// How long `count` times `each` take at `per_second`, rounded down.
+fn nanoseconds(count: u64, each: u64, per_second: u64) -> i64 {
+    let ns = u128::from(count) * u128::from(each) * 1_000_000_000 / u128::from(per_second.max(1));
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+/// Nanoseconds from one instant to a later one; 0 if it is not.
+fn elapsed(from_ns: Nanoseconds, to_ns: Nanoseconds) -> u64 {
+    u64::try_from(i128::from(to_ns) - i128::from(from_ns)).unwrap_or(0)
+}
