@@ -208,6 +208,18 @@ pub enum PortError {
         /// The frame's number.
         number: u64,
     },
+    /// AF_XDP cannot be had there.
+    #[error("cannot {action} '{name}' by AF_XDP: {cause}; {remedy}")]
+    Xdp {
+        /// The interface.
+        name: String,
+        /// What was tried.
+        action: &'static str,
+        /// What the operating system says.
+        cause: io::Error,
+        /// What that means, and the way out.
+        remedy: String,
+    },
     /// A frame does not fit.
     #[error(
         "'{name}' carries network packets of at most {mtu} bytes, frame {number} has {len} in all: \

@@ -3,8 +3,10 @@
 mod clock;
 mod interface;
 mod packet;
+mod xdp;
 
 use lineside_account::Budget;
+use lineside_frame::LinkType;
 
 pub use interface::Interface;
 
@@ -48,14 +50,25 @@ pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn 
             name: interface.name.clone(),
         });
     }
-    let (_method, reason) = match options.method {
+    let (method, reason) = match options.method {
         None => choice(interface),
         Some(method) => (method, "asked for".to_owned()),
     };
-    packet::open(interface, options, &reason)
+    if method == Method::AfPacket {
+        return packet::open(interface, options, &reason);
+    }
+    match xdp::open(interface, options, &reason) {
+        Err(error) if options.method.is_none() => packet::open(
+            interface,
+            options,
+            &format!("AF_XDP cannot be had: {error}"),
+        ),
+        opened => opened,
+    }
 }
 
-/// How an interface is listened at unless told otherwise, and why.
+/// How an interface is listened at unless told otherwise, and why. Where native AF_XDP is named but cannot be
+/// had, it is generic AF_XDP, and then AF_PACKET.
 pub fn choice(interface: &Interface) -> (Method, String) {
     let packet = |reason: String| (Method::AfPacket, reason);
     if interface.is_loopback {
@@ -72,7 +85,13 @@ pub fn choice(interface: &Interface) -> (Method, String) {
     if interface.has_xdp {
         return packet("another XDP program is attached to it".to_owned());
     }
-    packet("no other way is there".to_owned())
+    if interface.link_type != Some(LinkType::ETHERNET) {
+        return packet("it is no Ethernet".to_owned());
+    }
+    (
+        Method::AfXdpNative,
+        "nothing of the host's passes it".to_owned(),
+    )
 }
 
 /// Opens an interface to send.

@@ -4,4 +4,6 @@ mod faults;
 mod formats;
 mod merge;
 mod support;
+mod wire;
 mod writer;
+mod xdp;

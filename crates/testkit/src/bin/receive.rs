@@ -37,7 +37,10 @@ fn main() -> anyhow::Result<()> {
             port.shut();
         }
     }
-    let live = port.facts().into_iter().filter_map(|facts| facts.live.as_ref());
+    let live = port
+        .facts()
+        .into_iter()
+        .filter_map(|facts| facts.live.as_ref());
     let sums = live.fold([0; 2], |[arrived, dropped], live| {
         [
             arrived + live.arrived,

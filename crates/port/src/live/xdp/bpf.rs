@@ -1,0 +1,245 @@
+//! bpf(2): maps, programs and links, each a descriptor that the kernel frees when it is closed.
+//!
+//! Layouts: `union bpf_attr` in `linux/bpf.h`. A kernel that knows more fields takes those that are
+//! missing here as zero.
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::assembler::Instruction;
+
+/// Kinds of maps.
+pub(super) const MAP_TYPE_ARRAY: u32 = 2;
+pub(super) const MAP_TYPE_XSKMAP: u32 = 17;
+/// An array that mmap(2) shows.
+pub(super) const MAP_FLAG_MMAPABLE: u32 = 1 << 10;
+
+/// Where a link puts its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Into the driver, before there is a socket buffer.
+    Native,
+    /// Into the kernel's common receive path: any driver, slower.
+    Generic,
+}
+
+/// Makes a map of `entries_max` entries under keys of four bytes.
+pub(super) fn create_map(
+    kind: u32,
+    value_len: u32,
+    entries_max: u32,
+    flags: u32,
+) -> Result<OwnedFd, Errno> {
+    #[repr(C)]
+    struct Attributes {
+        map_type: u32,
+        key_size: u32,
+        value_size: u32,
+        max_entries: u32,
+        map_flags: u32,
+    }
+    let attributes = Attributes {
+        map_type: kind,
+        key_size: 4,
+        value_size: value_len,
+        max_entries: entries_max,
+        map_flags: flags,
+    };
+    // SAFETY: MAP_CREATE reads the fields given, none of which is a pointer, and returns a new
+    // descriptor.
+    unsafe {
+        let descriptor = bpf(MAP_CREATE, &attributes)?;
+        Ok(OwnedFd::from_raw_fd(descriptor))
+    }
+}
+
+/// Sets entry `key` of a map whose values are descriptors.
+pub(super) fn set_descriptor(
+    map: BorrowedFd<'_>,
+    key: u32,
+    value: BorrowedFd<'_>,
+) -> Result<(), Errno> {
+    let value = value.as_raw_fd() as u32;
+    let attributes = Element {
+        map_fd: map.as_raw_fd() as u32,
+        padding: 0,
+        key: expose(&key),
+        value: expose(&value),
+        flags: 0,
+    };
+    // SAFETY: `key` and `value` live through the call and have the sizes that every map of
+    // descriptors has: four bytes.
+    unsafe { bpf(MAP_UPDATE_ELEM, &attributes) }.map(drop)
+}
+
+/// Clears entry `key`; that it is clear already is no error.
+pub(super) fn clear(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
+    let attributes = Element {
+        map_fd: map.as_raw_fd() as u32,
+        padding: 0,
+        key: expose(&key),
+        value: 0,
+        flags: 0,
+    };
+    // SAFETY: `key` lives through the call and has the four bytes of every key here.
+    match unsafe { bpf(MAP_DELETE_ELEM, &attributes) } {
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Loads an XDP program that takes frames of several buffers. On refusal, what the verifier says.
+pub(super) fn load_xdp(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[Instruction],
+) -> Result<OwnedFd, (Errno, String)> {
+    const PROG_TYPE_XDP: u32 = 6;
+    const F_XDP_HAS_FRAGS: u32 = 1 << 5;
+    #[repr(C)]
+    struct Attributes {
+        prog_type: u32,
+        insn_cnt: u32,
+        insns: u64,
+        license: u64,
+        log_level: u32,
+        log_size: u32,
+        log_buf: u64,
+        kern_version: u32,
+        prog_flags: u32,
+        prog_name: [u8; 16],
+        prog_ifindex: u32,
+        expected_attach_type: u32,
+    }
+    let mut prog_name = [0; 16];
+    for (to, from) in prog_name[..15].iter_mut().zip(name.to_bytes()) {
+        *to = *from;
+    }
+    let mut attributes = Attributes {
+        prog_type: PROG_TYPE_XDP,
+        insn_cnt: instructions.len() as u32,
+        insns: instructions.as_ptr().expose_provenance() as u64,
+        license: license.as_ptr().expose_provenance() as u64,
+        log_level: 0,
+        log_size: 0,
+        log_buf: 0,
+        kern_version: 0,
+        prog_flags: F_XDP_HAS_FRAGS,
+        prog_name,
+        prog_ifindex: 0,
+        expected_attach_type: ATTACH_XDP,
+    };
+    // SAFETY: instructions and license live through the call; the log is not asked for.
+    let refused = match unsafe { bpf(PROG_LOAD, &attributes) } {
+        // SAFETY: PROG_LOAD returned a new descriptor.
+        Ok(descriptor) => return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        Err(errno) => errno,
+    };
+    // Once more, for the verifier's words: with a log in the first try, a log that is too short
+    // would itself be a failure.
+    let mut log = vec![0u8; 64 * 1024];
+    attributes.log_level = 1;
+    attributes.log_size = log.len() as u32;
+    attributes.log_buf = log.as_mut_ptr().expose_provenance() as u64;
+    // SAFETY: as above, and the kernel writes at most `log_size` bytes to the log, which lives.
+    if let Ok(descriptor) = unsafe { bpf(PROG_LOAD, &attributes) } {
+        // SAFETY: PROG_LOAD returned a new descriptor.
+        return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    }
+    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+    Err((
+        refused,
+        String::from_utf8_lossy(&log[..end]).trim().to_owned(),
+    ))
+}
+
+/// Puts a program on an interface for as long as the link, or a copy of its descriptor, is open.
+pub(super) fn link_xdp(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    #[repr(C)]
+    struct Attributes {
+        prog_fd: u32,
+        target_ifindex: u32,
+        attach_type: u32,
+        flags: u32,
+    }
+    let attributes = Attributes {
+        prog_fd: program.as_raw_fd() as u32,
+        target_ifindex: interface,
+        attach_type: ATTACH_XDP,
+        // XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE of linux/if_link.h.
+        flags: match mode {
+            Mode::Native => 1 << 2,
+            Mode::Generic => 1 << 1,
+        },
+    };
+    // SAFETY: LINK_CREATE reads the fields given, none of which is a pointer, and returns a new
+    // descriptor.
+    unsafe {
+        let descriptor = bpf(LINK_CREATE, &attributes)?;
+        Ok(OwnedFd::from_raw_fd(descriptor))
+    }
+}
+
+/// Takes the program off at once. Closing the link does so too, but perhaps later, and not while a
+/// copy of its descriptor is open.
+pub(super) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
+    #[repr(C)]
+    struct Attributes {
+        link_fd: u32,
+    }
+    let attributes = Attributes {
+        link_fd: link.as_raw_fd() as u32,
+    };
+    // SAFETY: LINK_DETACH reads one number.
+    unsafe { bpf(LINK_DETACH, &attributes) }.map(drop)
+}
+
+/// What MAP_UPDATE_ELEM and MAP_DELETE_ELEM read.
+#[repr(C)]
+struct Element {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// The address of `value` as the kernel takes it.
+fn expose<T>(value: &T) -> u64 {
+    std::ptr::from_ref(value).expose_provenance() as u64
+}
+
+/// # Safety
+/// What `attributes` point to is as `command` wants it, and lives through the call.
+unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> Result<i32, Errno> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes at `attributes`; the rest is the caller's duty.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_ref(attributes),
+            size_of::<T>(),
+        )
+    };
+    if result < 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    }
+    Ok(result as i32)
+}
+
+// Commands.
+const MAP_CREATE: libc::c_long = 0;
+const MAP_UPDATE_ELEM: libc::c_long = 2;
+const MAP_DELETE_ELEM: libc::c_long = 3;
+const PROG_LOAD: libc::c_long = 5;
+const LINK_CREATE: libc::c_long = 28;
+const LINK_DETACH: libc::c_long = 34;
+/// `BPF_XDP` of `enum bpf_attach_type`.
+const ATTACH_XDP: u32 = 37;

@@ -1,0 +1,167 @@
+//! Which of a port's chunks the kernel has, which are held as frames, and which are free.
+//!
+//! ```text
+//!          refill              kernel fills it            taken
+//!   free ─────────► kernel ─────────────────► kernel ──────────────► held ─┐
+//!    ▲  ▲          (fill ring)              (receive ring)                 │ its frame was dropped
+//!    │  └──────────────────────────────────────────────────────────────────┘
+//!    └───────────── sending ◄── a frame from elsewhere is copied into it
+//! ```
+//!
+//! Held chunks stand in a queue, oldest first. Each call looks at a bounded number of them and puts those that
+//! are still held at its end, so that long-held frames cost little and short-lived ones come back soon.
+
+use std::collections::VecDeque;
+
+use lineside_frame::{BlockWriter, Slots};
+
+use super::program::STAMP_LEN;
+use super::rings::{Part, Producer};
+use super::umem::{CHUNK_LEN, HEADROOM};
+
+/// The chunks of a port.
+pub(super) struct Chunks {
+    slots: Slots,
+    /// The number of its first chunk in the UMEM.
+    first: usize,
+    states: Vec<State>,
+    free: Vec<u32>,
+    held: VecDeque<u32>,
+    sending: usize,
+    /// Chunks that are not lent to the kernel for frames to come, but kept to send from.
+    reserve: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    Kernel,
+    Held,
+    Sending,
+}
+
+impl Chunks {
+    /// All of `slots` are free; they are chunks `first..first + count` of the UMEM.
+    pub(super) fn new(slots: Slots, first: usize, count: usize) -> Self {
+        Self {
+            slots,
+            first,
+            states: vec![State::Free; count],
+            // The first ones are taken first: from the end.
+            free: (0..count as u32).rev().collect(),
+            held: VecDeque::with_capacity(count),
+            sending: 0,
+            reserve: RESERVE_MAX.min(count / 8),
+        }
+    }
+
+    /// Gives the kernel what is free.
+    pub(super) fn refill(&mut self, fill: &mut Producer<u64>) {
+        let spare = self.free.len().saturating_sub(self.reserve) as u32;
+        if spare == 0 {
+            return;
+        }
+        let count = spare.min(fill.free(spare));
+        for _ in 0..count {
+            let index = self.free.pop().expect("counted");
+            self.states[index as usize] = State::Kernel;
+            fill.push(((self.first + index as usize) * CHUNK_LEN) as u64);
+        }
+        if count > 0 {
+            fill.submit();
+        }
+    }
+
+    /// Where the kernel has put a part of a frame: the chunk, and the first byte in it. `None` if that makes
+    /// no sense.
+    pub(super) fn locate(&self, part: Part) -> Option<(u32, usize)> {
+        let offset = usize::try_from(part.offset).ok()?;
+        let index = (offset / CHUNK_LEN).checked_sub(self.first)?;
+        let start = offset % CHUNK_LEN;
+        let is_sound = self.states.get(index) == Some(&State::Kernel)
+            && start >= STAMP_LEN
+            && part.len as usize <= CHUNK_LEN - start;
+        is_sound.then_some((index as u32, start))
+    }
+
+    /// Takes a chunk from the kernel, to hand out a frame of it.
+    pub(super) fn hold(&mut self, index: u32) -> BlockWriter {
+        debug_assert_eq!(self.states[index as usize], State::Kernel);
+        self.states[index as usize] = State::Held;
+        self.held.push_back(index);
+        self.writer(index)
+    }
+
+    /// Takes a chunk from the kernel for as long as `read` reads it.
+    pub(super) fn read(&mut self, index: u32, read: impl FnOnce(&mut [u8])) {
+        debug_assert_eq!(self.states[index as usize], State::Kernel);
+        read(self.writer(index).unfilled());
+        self.free(index);
+    }
+
+    /// Copies a part of a frame into a free chunk, to send it; returns its offset in the UMEM.
+    pub(super) fn send(&mut self, part: &[u8]) -> Option<u64> {
+        let index = self.free.pop()?;
+        self.states[index as usize] = State::Sending;
+        self.sending += 1;
+        self.writer(index).unfilled()[HEADROOM..][..part.len()].copy_from_slice(part);
+        Some(((self.first + index as usize) * CHUNK_LEN + HEADROOM) as u64)
+    }
+
+    /// The part at `offset` of the UMEM was sent; `false` if none of ours was being sent there.
+    pub(super) fn sent(&mut self, offset: usize) -> bool {
+        let Some(index) = (offset / CHUNK_LEN).checked_sub(self.first) else {
+            return false;
+        };
+        let is_ours = self.states.get(index) == Some(&State::Sending);
+        if is_ours {
+            self.sending -= 1;
+            self.free(index as u32);
+        }
+        is_ours
+    }
+
+    /// Looks at `looks` of the held chunks, the oldest first, and frees those whose frames are gone.
+    pub(super) fn recycle(&mut self, looks: usize) -> usize {
+        let before = self.free.len();
+        for _ in 0..looks.min(self.held.len()) {
+            let index = self.held.pop_front().expect("counted");
+            if self.slots.is_free(index as usize) {
+                self.free(index);
+            } else {
+                self.held.push_back(index);
+            }
+        }
+        self.free.len() - before
+    }
+
+    /// Chunks that are free.
+    pub(super) fn free_count(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Whether holders have so many that the kernel may soon have none.
+    pub(super) fn are_short(&self) -> bool {
+        self.held.len() * 4 > self.states.len() * 3
+    }
+
+    /// Whether the kernel has none, and only what is held can change that.
+    pub(super) fn are_used_up(&self) -> bool {
+        let kernel = self.states.len() - self.free.len() - self.held.len() - self.sending;
+        kernel == 0 && !self.held.is_empty()
+    }
+
+    fn free(&mut self, index: u32) {
+        self.states[index as usize] = State::Free;
+        self.free.push(index);
+    }
+
+    fn writer(&mut self, index: u32) -> BlockWriter {
+        self.slots
+            .writer(index as usize)
+            .expect("no frame lives of a chunk that is not held")
+    }
+}
+
+/// A system call sends 256 parts at most; more than that need not wait.
+const RESERVE_MAX: usize = 256;

@@ -1,0 +1,303 @@
+//! Sockets of AF_XDP: frames that an XDP program sends to user space past the kernel's network stack.
+//!
+//! ```text
+//!                      XDP program                     socket of the queue
+//!  interface, queue ─► stamp, count ─► copy into chunk ─► receive ring ─► Frame, where it lies
+//!                          │ no socket     ▲                                │ dropped
+//!                          ▼               └──────── fill ring ◄────────────┘
+//!                      the kernel                                 chunks: one UMEM for all queues
+//! ```
+//!
+//! * The program is ours, assembled here, and hangs on a link that the kernel removes with the process.
+//! * Copy mode: works on every driver, and leaves the frame in a chunk that is ours alone.
+//! * A frame that spans chunks is copied together into a block: frames are contiguous.
+//! * Not here: which method an interface gets (`super`).
+
+mod assembler;
+mod bpf;
+mod chunks;
+mod clock;
+mod mapping;
+mod port;
+mod program;
+mod rings;
+mod socket;
+mod umem;
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::{Interface, LiveOptions};
+use crate::{BLOCK_LEN, Method, Port, PortError};
+
+use bpf::Mode;
+use port::XdpPort;
+use program::Maps;
+use socket::{Sizes, Socket, Step};
+use umem::{CHUNK_LEN, Umem};
+
+/// Opens a port for each receive queue. `options.method` may ask for native or generic mode; else it is native
+/// if the driver has it. `reason` says why AF_XDP was chosen.
+pub(super) fn open(
+    interface: &Interface,
+    options: &LiveOptions,
+    reason: &str,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let refusal = Refusal { interface };
+    let queues = interface.receive_queues.max(1) as usize;
+    let chunks =
+        (options.bytes_max / 2 / CHUNK_LEN).clamp(CHUNKS_MIN * queues, CHUNKS_MAX * queues);
+    let memory = || PortError::Memory {
+        name: interface.name.clone(),
+        needed_bytes: chunks * CHUNK_LEN,
+    };
+    let umem = Umem::new(chunks, &options.budget)
+        .map_err(|errno| refusal.of("map memory for", errno, "lower the memory for it"))?
+        .ok_or_else(memory)?;
+    let mut sockets: Vec<Socket> = Vec::with_capacity(queues);
+    let sizes = sizes(chunks / queues);
+    for queue in 0..queues as u32 {
+        match Socket::new(interface.index, queue, &umem, sizes, sockets.first()) {
+            Ok(socket) => sockets.push(socket),
+            // The interface has fewer queues in use than it was made with.
+            Err((Step::Bind, Errno::INVAL)) if queue > 0 => break,
+            Err((step, errno)) => return Err(refusal.of_socket(step, errno, queue, umem.len())),
+        }
+    }
+    let attached = Arc::new(Attached::new(interface, options, reason, &sockets)?);
+    let share = chunks / sockets.len();
+    let blocks = options.bytes_max / 2 / BLOCK_LEN / sockets.len();
+    let is_one = sockets.len() == 1;
+    let ports = sockets.into_iter().enumerate().map(|(queue, socket)| {
+        let port = XdpPort::new(
+            Arc::clone(&attached),
+            queue as u32,
+            is_one,
+            socket,
+            (Arc::clone(&umem), queue * share, share),
+            (options.budget.clone(), blocks.clamp(2, BLOCKS_MAX)),
+        );
+        port.map(|port| Box::new(port) as Box<dyn Port>)
+    });
+    ports.collect()
+}
+
+/// For each queue: a quarter second of a slow link, or half a millisecond of a fast one.
+const CHUNKS_MIN: usize = 512;
+/// For each queue: 16 MiB. More brings no rate: it only leaves the caches sooner.
+const CHUNKS_MAX: usize = 4096;
+/// Blocks into which a queue's long frames are copied: 16 MiB.
+const BLOCKS_MAX: usize = 32;
+
+/// The receive ring holds half of the chunks, so that what a slow reader loses is lost there, and what holders
+/// cost is lost for want of chunks: the counters tell one from the other.
+fn sizes(chunks: usize) -> Sizes {
+    let chunks = chunks as u32;
+    Sizes {
+        fill: chunks.next_power_of_two(),
+        receive: (chunks / 2).next_power_of_two(),
+        transmit: (chunks / 2).next_power_of_two(),
+    }
+}
+
+/// The program on the interface, for all its ports.
+struct Attached {
+    interface: Interface,
+    method: Method,
+    reason: String,
+    maps: Maps,
+    link: OwnedFd,
+    /// Ports that let frames in.
+    open: AtomicUsize,
+    /// Frames that all ports lost in rings and for want of chunks.
+    lost: AtomicU64,
+    /// Has the interface take frames for others, as long as it is open.
+    _promiscuous: Option<OwnedFd>,
+}
+
+impl Attached {
+    fn new(
+        interface: &Interface,
+        options: &LiveOptions,
+        reason: &str,
+        sockets: &[Socket],
+    ) -> Result<Self, PortError> {
+        let refusal = Refusal { interface };
+        let promiscuous = options
+            .promiscuous
+            .then(|| promiscuous(&refusal))
+            .transpose()?;
+        let make = |errno| refusal.of("make BPF maps for", errno, "");
+        let maps = Maps::new(sockets.len() as u32).map_err(make)?;
+        for (queue, socket) in sockets.iter().enumerate() {
+            maps.open(queue as u32, socket.as_fd()).map_err(make)?;
+        }
+        let program = maps
+            .load()
+            .map_err(|(errno, log)| refusal.of("load an XDP program for", errno, &log))?;
+        let link = |mode| bpf::link_xdp(program.as_fd(), interface.index, mode);
+        let refused = |errno| refusal.of_link(errno);
+        let mut reason = reason.to_owned();
+        let (link, method) = match options.method {
+            Some(Method::AfXdpGeneric) => {
+                (link(Mode::Generic).map_err(refused)?, Method::AfXdpGeneric)
+            }
+            asked => match link(Mode::Native) {
+                Ok(link) => (link, Method::AfXdpNative),
+                Err(errno)
+                    if asked.is_some()
+                        || matches!(errno, Errno::BUSY | Errno::EXIST | Errno::PERM) =>
+                {
+                    return Err(refused(errno));
+                }
+                Err(errno) => {
+                    reason = format!("{reason}; generic, since {}", native_refusal(errno));
+                    (link(Mode::Generic).map_err(refused)?, Method::AfXdpGeneric)
+                }
+            },
+        };
+        Ok(Self {
+            interface: interface.clone(),
+            method,
+            reason,
+            maps,
+            link,
+            open: AtomicUsize::new(sockets.len()),
+            lost: AtomicU64::new(0),
+            _promiscuous: promiscuous,
+        })
+    }
+
+    /// Lets no more frames of `queue` in. With the last queue the program goes.
+    fn shut(&self, queue: u32) {
+        // Neither can fail but for an interface that is gone, and then no frame comes.
+        let _ = self.maps.shut(queue);
+        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let _ = bpf::detach(self.link.as_fd());
+        }
+    }
+}
+
+/// Makes messages of what the kernel refuses.
+struct Refusal<'a> {
+    interface: &'a Interface,
+}
+
+impl Refusal<'_> {
+    fn of(&self, action: &'static str, errno: Errno, remedy: &str) -> PortError {
+        let name = self.interface.name.clone();
+        match errno {
+            Errno::PERM | Errno::ACCESS => PortError::Privilege {
+                what: format!("{action} '{name}' by AF_XDP"),
+                capabilities: &["cap_net_raw", "cap_net_admin", "cap_bpf"],
+            },
+            Errno::NODEV | Errno::NXIO => PortError::InterfaceGone { name, frames: 0 },
+            Errno::NETDOWN => PortError::InterfaceDown { name },
+            _ => PortError::Xdp {
+                name,
+                action,
+                cause: errno.into(),
+                remedy: remedy.to_owned(),
+            },
+        }
+    }
+
+    fn of_socket(&self, step: Step, errno: Errno, queue: u32, umem_len: usize) -> PortError {
+        let packet = "take AF_PACKET instead";
+        match (step, errno) {
+            (Step::Open, Errno::AFNOSUPPORT) => self.of(
+                "open a socket for",
+                errno,
+                &format!("this kernel was built without AF_XDP: {packet}"),
+            ),
+            (Step::Open, _) => self.of("open a socket for", errno, packet),
+            (Step::RegisterMemory, Errno::NOBUFS | Errno::NOMEM) => self.of(
+                "lock memory to receive from",
+                errno,
+                &format!(
+                    "{} KiB are above the limit for locked memory: raise it ('ulimit -l'), \
+                     take less memory, or give the program cap_ipc_lock",
+                    umem_len / 1024
+                ),
+            ),
+            (Step::RegisterMemory, _) => self.of("register memory to receive from", errno, packet),
+            (Step::MakeRings, _) => self.of("make rings to receive from", errno, packet),
+            (Step::Bind, Errno::BUSY) => self.of(
+                "receive from",
+                errno,
+                &format!(
+                    "queue {queue} belongs to another AF_XDP socket, and did so for 10 s: end the \
+                     program that holds it, or {packet}"
+                ),
+            ),
+            (Step::Bind, _) => self.of("bind a socket to", errno, packet),
+        }
+    }
+
+    fn of_link(&self, errno: Errno) -> PortError {
+        let name = &self.interface.name;
+        match errno {
+            Errno::BUSY | Errno::EXIST => self.of(
+                "attach an XDP program to",
+                errno,
+                &format!(
+                    "another one is there: 'ip link show {name}' names it, 'ip link set {name} xdp off' \
+                     removes it unless its owner holds a link, and AF_PACKET works beside it"
+                ),
+            ),
+            _ => self.of("attach an XDP program to", errno, native_refusal(errno)),
+        }
+    }
+}
+
+/// Why a driver refuses a program that takes frames of several parts, by the error that it gives.
+fn native_refusal(errno: Errno) -> &'static str {
+    match errno {
+        Errno::RANGE => "the MTU, here or at a veth's other end, is too large for the driver",
+        Errno::NOSPC => {
+            "there are fewer receive queues than the other end of the veth has transmit queues"
+        }
+        Errno::OPNOTSUPP | Errno::INVAL => {
+            "the driver does not support it, or not with these settings"
+        }
+        Errno::NOMEM => "the kernel has no memory for it",
+        _ => "the driver does not say why",
+    }
+}
+
+/// A socket that sees nothing and keeps the interface promiscuous: AF_XDP itself does not.
+fn promiscuous(refusal: &Refusal<'_>) -> Result<OwnedFd, PortError> {
+    let refused = |errno| refusal.of("see all frames of", errno, "");
+    let socket = rustix::net::socket_with(
+        AddressFamily::PACKET,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(refused)?;
+    let request = libc::packet_mreq {
+        mr_ifindex: refusal.interface.index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    // SAFETY: the kernel reads the request, whose length is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const request).cast(),
+            size_of::<libc::packet_mreq>() as u32,
+        )
+    };
+    if result != 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(refused(Errno::from_io_error(&error).unwrap_or(Errno::IO)));
+    }
+    Ok(socket)
+}

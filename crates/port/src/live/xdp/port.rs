@@ -1,0 +1,579 @@
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use lineside_account::Budget;
+use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
+use rustix::io::Errno;
+
+use super::Attached;
+use super::chunks::Chunks;
+use super::clock::{monotonic_ns, wall_offset_ns};
+use super::program::Arrivals;
+use super::rings::{CONTINUED, Part};
+use super::socket::Socket;
+use super::umem::{CHUNK_LEN, PART_LEN_MAX, Umem, take_stamp};
+use crate::live::clock::ClockWatch;
+use crate::{BLOCK_LEN, FRAME_LEN_MAX, Facts, LiveFacts, Method, Port, PortError, Received};
+
+/// A frame that was counted is in the ring or lost after this time: so long a host may stand still between the
+/// two.
+const LATE_NS: i64 = 100_000_000;
+
+/// A program that had begun when its queue was shut has counted its frame after this time.
+const SHUT_NS: i64 = 2_000_000;
+
+/// Held chunks that are looked at in each call, beside two for each frame received by the call before.
+const LOOKS: usize = 64;
+
+/// The kernel sends a frame of at most so many parts (`MAX_SKB_FRAGS` + 1).
+const PARTS_MAX: usize = 17;
+
+/// A socket of AF_XDP: one queue of an interface.
+pub(super) struct XdpPort {
+    attached: Arc<Attached>,
+    queue: u32,
+    socket: Socket,
+    umem: Arc<Umem>,
+    chunks: Chunks,
+    joined: Joined,
+    arrivals: Arrivals,
+    /// Frames of the UMEM that are being sent from where they lie, by chunk.
+    lent: Vec<Option<FrameRef>>,
+    wall_offset_ns: i64,
+    clock: ClockWatch,
+    link_type: LinkType,
+    facts: Facts,
+    /// Frames taken from the receive ring.
+    received: u64,
+    /// Frames taken by the call before.
+    received_last: usize,
+    /// What [`Received::Idle`] said last.
+    until_ns: i64,
+    /// Holders were asked to spill, and no frame was received since.
+    has_asked: bool,
+    is_down: bool,
+    /// When no more frames were let in, by CLOCK_MONOTONIC.
+    shut_ns: Option<i64>,
+    ended: bool,
+}
+
+/// Blocks in which frames of several parts are put together.
+struct Joined {
+    budget: Budget,
+    blocks_max: usize,
+    /// Made for the first such frame.
+    pool: Option<Pool>,
+    writer: Option<BlockWriter>,
+}
+
+impl XdpPort {
+    /// A port over `socket`, with chunks `first..first + count` of the memory.
+    pub(super) fn new(
+        attached: Arc<Attached>,
+        queue: u32,
+        is_one: bool,
+        socket: Socket,
+        (umem, first, count): (Arc<Umem>, usize, usize),
+        (budget, blocks_max): (Budget, usize),
+    ) -> Result<Self, PortError> {
+        let interface = &attached.interface;
+        let Some(link_type) = interface.link_type else {
+            return Err(PortError::UnknownHardware {
+                name: interface.name.clone(),
+            });
+        };
+        let arrivals = attached
+            .maps
+            .arrivals()
+            .map_err(|errno| PortError::Interface {
+                name: interface.name.clone(),
+                action: "map the counters of",
+                cause: errno.into(),
+            })?;
+        let name = if is_one {
+            interface.name.clone()
+        } else {
+            format!("{} ({queue})", interface.name)
+        };
+        let facts = Facts {
+            name,
+            format: attached.method.to_string(),
+            link_types: vec![link_type],
+            resolution_ns: Some(1),
+            live: Some(LiveFacts {
+                method: attached.method,
+                reason: attached.reason.clone(),
+                queue: (!is_one).then_some(queue),
+                mtu: interface.mtu,
+                ..LiveFacts::default()
+            }),
+            ..Facts::default()
+        };
+        // SAFETY: each port gets a range of its own, and `Chunks` gives a chunk to the kernel only when it has
+        // seen that it is free.
+        let slots = unsafe { umem.slots(first, count) };
+        let mut port = Self {
+            queue,
+            chunks: Chunks::new(slots, first, count),
+            joined: Joined {
+                budget,
+                blocks_max,
+                pool: None,
+                writer: None,
+            },
+            arrivals,
+            lent: vec![None; umem.chunks()],
+            wall_offset_ns: wall_offset_ns(),
+            clock: ClockWatch::new(),
+            link_type,
+            facts,
+            received: 0,
+            received_last: 0,
+            until_ns: i64::MIN,
+            has_asked: false,
+            is_down: false,
+            shut_ns: None,
+            ended: false,
+            attached,
+            socket,
+            umem,
+        };
+        port.chunks.refill(&mut port.socket.fill);
+        Ok(port)
+    }
+
+    /// Takes frames from the ring until `burst` holds `len_max`, or there are none, or, which is `false`, no
+    /// block for a long one.
+    fn take(&mut self, burst: &mut Burst, len_max: usize) -> Result<bool, PortError> {
+        let ready = self.socket.receive.ready((len_max - burst.len()) as u32);
+        let mut next = 0;
+        let mut has_room = true;
+        while next < ready && burst.len() < len_max {
+            let first = self.socket.receive.peek(next);
+            if first.options & CONTINUED == 0 {
+                let frame = self.cut(first)?;
+                burst.push(frame);
+                next += 1;
+                continue;
+            }
+            let Some(count) = self.parts(next, ready) else {
+                // The kernel shows all parts of a frame at once, but perhaps not to this look.
+                if self.socket.receive.ready(u32::MAX) > ready {
+                    break;
+                }
+                return Err(self.strange("a frame without its last part"));
+            };
+            let Some(frame) = self.join(next, count)? else {
+                has_room = false;
+                break;
+            };
+            burst.push(frame);
+            next += count;
+        }
+        self.socket.receive.release(next);
+        Ok(has_room)
+    }
+
+    /// How many parts the frame has that begins at `first`; `None` if not all are among the `ready` ones.
+    fn parts(&self, first: u32, ready: u32) -> Option<u32> {
+        let is_last = |at: &u32| self.socket.receive.peek(*at).options & CONTINUED == 0;
+        (first..ready).find(is_last).map(|last| last - first + 1)
+    }
+
+    /// A frame that lies in one chunk, where it lies.
+    fn cut(&mut self, part: Part) -> Result<Frame, PortError> {
+        let Some((chunk, start)) = self.chunks.locate(part) else {
+            return Err(self.strange("a frame outside the chunks it was given"));
+        };
+        let mut writer = self.chunks.hold(chunk);
+        let stamp = take_stamp(writer.unfilled(), start);
+        let len = part.len as usize;
+        writer.advance(start + len);
+        writer.skip(start);
+        let descriptor = self.describe(stamp, len);
+        Ok(writer.take(len, descriptor))
+    }
+
+    /// A frame of `count` parts, copied together. `None` if there is no block for it.
+    fn join(&mut self, first: u32, count: u32) -> Result<Option<Frame>, PortError> {
+        let parts = first..first + count;
+        let lens = parts
+            .clone()
+            .map(|at| self.socket.receive.peek(at).len as usize);
+        let len = lens.sum();
+        if len > FRAME_LEN_MAX {
+            return Err(self.strange("a frame longer than any can be"));
+        }
+        let Some(mut writer) = self.joined.writer(len) else {
+            return Ok(None);
+        };
+        let mut stamp = None;
+        for at in parts {
+            let part = self.socket.receive.peek(at);
+            let Some((chunk, start)) = self.chunks.locate(part) else {
+                return Err(self.strange("a part of a frame outside the chunks it was given"));
+            };
+            let len = part.len as usize;
+            self.chunks.read(chunk, |bytes| {
+                if at == first {
+                    stamp = take_stamp(bytes, start);
+                }
+                writer.unfilled()[..len].copy_from_slice(&bytes[start..start + len]);
+            });
+            writer.advance(len);
+        }
+        let descriptor = self.describe(stamp, len);
+        let frame = writer.take(len, descriptor);
+        self.joined.writer = Some(writer);
+        Ok(Some(frame))
+    }
+
+    fn describe(&mut self, stamp: Option<u64>, len: usize) -> Descriptor {
+        self.received += 1;
+        self.facts.frames += 1;
+        self.facts.bytes += len as u64;
+        let monotonic_ns = stamp.map_or_else(monotonic_ns, |stamp| stamp as i64);
+        Descriptor {
+            stamp_ns: Some(monotonic_ns + self.wall_offset_ns),
+            wire_len: len as u32,
+            link_type: self.link_type,
+            number: self.facts.frames,
+            ..Descriptor::default()
+        }
+    }
+
+    /// What an empty ring means: `None` if it is not empty any more.
+    fn on_empty(&mut self) -> Result<Option<Received>, PortError> {
+        let now_ns = monotonic_ns();
+        // In this order: see `program`.
+        let arrived = self.arrivals.of(self.queue);
+        if self.socket.receive.ready(1) > 0 {
+            return Ok(None);
+        }
+        if self.chunks.are_used_up() {
+            return Ok(Some(Received::PoolEmpty));
+        }
+        let live = self.live_mut();
+        let lost = live.dropped_ring + live.dropped_pool;
+        // Only what is missing is worth a system call.
+        let is_settled =
+            arrived == self.received + lost || arrived == self.received + self.count_losses();
+        let settled_ns = if is_settled { now_ns } else { now_ns - LATE_NS };
+        if let Some(shut_ns) = self.shut_ns
+            && (settled_ns > shut_ns + SHUT_NS)
+        {
+            self.ended = true;
+            self.account();
+            return Ok(Some(Received::End));
+        }
+        self.look_at_fault()?;
+        self.until_ns = self.until_ns.max(settled_ns + self.wall_offset_ns);
+        Ok(Some(Received::Idle {
+            until_ns: self.until_ns,
+        }))
+    }
+
+    /// Asks the kernel how many frames were lost behind the program; returns their sum.
+    fn count_losses(&mut self) -> u64 {
+        let statistics = self.socket.statistics();
+        let live = self.facts.live.get_or_insert_default();
+        let before = live.dropped_ring + live.dropped_pool;
+        if let Ok(statistics) = statistics {
+            live.dropped_ring = statistics.rx_ring_full.unwrap_or(0);
+            live.dropped_pool = statistics.rx_dropped;
+            let invalid = statistics.rx_invalid_descs + statistics.tx_invalid_descs;
+            debug_assert_eq!(invalid, 0, "the kernel takes every descriptor of ours");
+        }
+        let lost = live.dropped_ring + live.dropped_pool;
+        self.attached
+            .lost
+            .fetch_add(lost - before, Ordering::Relaxed);
+        lost
+    }
+
+    fn look_at_fault(&mut self) -> Result<(), PortError> {
+        let name = || self.attached.interface.name.clone();
+        match self.socket.fault() {
+            None => Ok(()),
+            Some(Errno::NETDOWN | Errno::NODEV | Errno::NXIO) => Err(PortError::InterfaceGone {
+                name: name(),
+                frames: self.facts.frames,
+            }),
+            Some(errno) => Err(PortError::Interface {
+                name: name(),
+                action: "receive from",
+                cause: errno.into(),
+            }),
+        }
+    }
+
+    fn strange(&self, what: &str) -> PortError {
+        PortError::Interface {
+            name: self.attached.interface.name.clone(),
+            action: "trust the rings of",
+            cause: io::Error::other(format!("the kernel handed over {what}")),
+        }
+    }
+
+    fn live_mut(&mut self) -> &mut LiveFacts {
+        self.facts.live.get_or_insert_default()
+    }
+
+    /// Puts a frame into the transmit ring; `false` if there is no room.
+    fn queue(&mut self, frame: &Frame) -> Result<bool, PortError> {
+        let name = &self.facts.name;
+        let descriptor = frame.descriptor();
+        let bytes = frame.bytes();
+        if descriptor.link_type != self.link_type {
+            return Err(PortError::mixed(name, self.link_type, descriptor.link_type));
+        }
+        if bytes.len() > self.len_max() {
+            return Err(PortError::TooLong {
+                name: name.clone(),
+                mtu: self.attached.interface.mtu,
+                number: descriptor.number,
+                len: bytes.len(),
+            });
+        }
+        if bytes.len() < HEADER_LEN {
+            return Err(PortError::Interface {
+                name: name.clone(),
+                action: "send to",
+                cause: io::Error::other(format!(
+                    "frame {} has {} bytes, fewer than an Ethernet header",
+                    descriptor.number,
+                    bytes.len()
+                )),
+            });
+        }
+        if let Some(offset) = self.umem.offset_of(bytes) {
+            if self.socket.transmit.free(1) == 0 {
+                return Ok(false);
+            }
+            self.socket.transmit.push(Part {
+                offset: offset as u64,
+                len: bytes.len() as u32,
+                options: 0,
+            });
+            return Ok(true);
+        }
+        let count = bytes.len().div_ceil(PART_LEN_MAX);
+        if (self.socket.transmit.free(count as u32) as usize) < count
+            || self.chunks.free_count() < count
+        {
+            return Ok(false);
+        }
+        for (at, bytes) in bytes.chunks(PART_LEN_MAX).enumerate() {
+            let offset = self.chunks.send(bytes).expect("counted");
+            self.socket.transmit.push(Part {
+                offset,
+                len: bytes.len() as u32,
+                options: if at + 1 < count { CONTINUED } else { 0 },
+            });
+        }
+        Ok(true)
+    }
+
+    /// Bytes of a frame with its header and a tag, as the kernel lets it pass.
+    fn len_max(&self) -> usize {
+        let mtu = self.attached.interface.mtu as usize;
+        (mtu + HEADER_LEN + TAG_LEN).min(PARTS_MAX * PART_LEN_MAX)
+    }
+
+    /// Takes back what was sent; returns how many chunks.
+    fn complete(&mut self) -> Result<usize, PortError> {
+        let ready = self.socket.completion.ready(u32::MAX);
+        for at in 0..ready {
+            let offset = self.socket.completion.peek(at);
+            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+            let lent = self.lent.get_mut(offset / CHUNK_LEN);
+            if lent.is_some_and(|lent| lent.take().is_some()) || self.chunks.sent(offset) {
+                continue;
+            }
+            return Err(self.strange("a chunk as sent that was not being sent"));
+        }
+        self.socket.completion.release(ready);
+        Ok(ready as usize)
+    }
+
+    /// Has the kernel send what waits in the transmit ring.
+    fn kick(&mut self) -> Result<(), PortError> {
+        let mut pending = self.socket.transmit.pending();
+        while pending > 0 {
+            self.socket.kick().map_err(|errno| match errno {
+                Errno::NETDOWN => PortError::InterfaceDown {
+                    name: self.attached.interface.name.clone(),
+                },
+                Errno::NXIO | Errno::NODEV => PortError::InterfaceGone {
+                    name: self.attached.interface.name.clone(),
+                    frames: self.facts.frames,
+                },
+                errno => PortError::Interface {
+                    name: self.attached.interface.name.clone(),
+                    action: "send to",
+                    cause: errno.into(),
+                },
+            })?;
+            let before = std::mem::replace(&mut pending, self.socket.transmit.pending());
+            if pending == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Port for XdpPort {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        if self.ended {
+            return Ok(Received::End);
+        }
+        self.chunks.recycle(LOOKS + 2 * self.received_last);
+        self.chunks.refill(&mut self.socket.fill);
+        if self.chunks.are_short() && !self.has_asked {
+            self.chunks.recycle(usize::MAX);
+            self.chunks.refill(&mut self.socket.fill);
+            if self.chunks.are_short() {
+                // Once; then frames are handed out as long as there are any.
+                self.has_asked = true;
+                return Ok(Received::PoolEmpty);
+            }
+        }
+        let before = burst.len();
+        let len_max = before.saturating_add(max);
+        loop {
+            let taken = self.take(burst, len_max);
+            self.received_last = burst.len() - before;
+            let has_room = taken.inspect_err(|_| self.ended = true)?;
+            if burst.len() > before || max == 0 {
+                self.has_asked = false;
+                self.is_down = false;
+                return Ok(Received::Frames(burst.len() - before));
+            }
+            if !has_room {
+                return Ok(Received::PoolEmpty);
+            }
+            match self.on_empty() {
+                Ok(None) => {}
+                Ok(Some(received)) => return Ok(received),
+                Err(error) => {
+                    self.ended = true;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+        self.complete()?;
+        let mut count = 0;
+        let mut refused = None;
+        for frame in burst.iter() {
+            match self.queue(frame) {
+                Ok(true) => count += 1,
+                Ok(false) => break,
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        for frame in burst.drain(..count) {
+            if let Some(offset) = self.umem.offset_of(frame.bytes()) {
+                let before = self.lent[offset / CHUNK_LEN].replace(frame.share());
+                debug_assert!(before.is_none(), "a chunk holds one frame");
+            }
+        }
+        self.socket.transmit.submit();
+        self.kick()?;
+        self.facts.frames += count as u64;
+        match refused {
+            None => Ok(count),
+            Some(error) => Err(error),
+        }
+    }
+
+    fn reclaim(&mut self) -> usize {
+        // What fails here fails in the next call that can say so.
+        let _ = self.kick();
+        let sent = self.complete().unwrap_or(0);
+        let dropped = self.chunks.recycle(usize::MAX);
+        self.chunks.refill(&mut self.socket.fill);
+        sent + dropped
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+        descriptors.push(self.socket.as_fd());
+    }
+
+    fn account(&mut self) {
+        let lost = self.count_losses();
+        let arrived = self.arrivals.of(self.queue);
+        let was_set = self.clock.was_set();
+        if was_set {
+            self.wall_offset_ns = wall_offset_ns();
+        }
+        let unread = arrived.saturating_sub(self.received + lost);
+        let now = self.attached.interface.again().ok().flatten();
+        let is_first = self.queue == 0;
+        let attached = Arc::clone(&self.attached);
+        let live = self.live_mut();
+        live.arrived = arrived;
+        live.unread = unread;
+        live.clock_steps += u64::from(was_set);
+        let Some(now) = now else { return };
+        live.mtu = now.mtu;
+        if is_first {
+            let mut dropped = now.dropped.saturating_sub(attached.interface.dropped);
+            if attached.method == Method::AfXdpNative {
+                // The driver counts what a socket refuses among its own losses.
+                dropped = dropped.saturating_sub(attached.lost.load(Ordering::Relaxed));
+            }
+            live.dropped_interface = dropped;
+        }
+        if !now.is_up && !std::mem::replace(&mut self.is_down, true) {
+            self.facts.warnings.push(format!(
+                "'{}' went down after {} frames: what passed until it came up again was not seen",
+                attached.interface.name, self.facts.frames
+            ));
+        }
+    }
+
+    fn shut(&mut self) {
+        if self.shut_ns.is_none() {
+            self.attached.shut(self.queue);
+            self.shut_ns = Some(monotonic_ns());
+        }
+    }
+}
+
+impl Drop for XdpPort {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+impl Joined {
+    /// A writer with room for a frame of `len` bytes.
+    fn writer(&mut self, len: usize) -> Option<BlockWriter> {
+        if let Some(mut writer) = self.writer.take()
+            && writer.unfilled().len() >= len
+        {
+            return Some(writer);
+        }
+        if self.pool.is_none() {
+            self.pool = Pool::new(BLOCK_LEN, self.blocks_max, &self.budget);
+        }
+        self.pool.as_mut()?.take()
+    }
+}
+
+/// Bytes of an Ethernet header, and of a VLAN tag in it.
+const HEADER_LEN: usize = 14;
+const TAG_LEN: usize = 4;

@@ -1,0 +1,414 @@
+//! Live ports over AF_XDP, on a virtual wire.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lineside_account::Budget;
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_port::live::{LiveOptions, open};
+use lineside_port::{LiveFacts, Method, Port, Received};
+
+use crate::wire::{ip, near, wire};
+
+const METHODS: [Method; 2] = [Method::AfXdpNative, Method::AfXdpGeneric];
+
+fn options(method: Method) -> LiveOptions {
+    LiveOptions {
+        method: Some(method),
+        sockets: 1,
+        promiscuous: true,
+        filter: Vec::new(),
+        budget: Budget::new(64 << 20),
+        bytes_max: 64 << 20,
+    }
+}
+
+fn open_near(method: Method) -> Vec<Box<dyn Port>> {
+    open(&near(), &options(method)).expect("opens")
+}
+
+/// A UDP datagram in a frame of `len` bytes, of which the bytes from 34 on say its number. Numbers make flows,
+/// so that the frames of an interface spread over its queues.
+fn frame(number: u32, len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|at| (at as u32 ^ number) as u8).collect();
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+    bytes[12..14].copy_from_slice(&[8, 0]);
+    bytes[14..34].copy_from_slice(&[
+        0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+    ]);
+    bytes[16..18].copy_from_slice(&((len - 14) as u16).to_be_bytes());
+    bytes[34..38].copy_from_slice(&[0x10, number as u8 % 16, 8, 1]);
+    bytes[42..46].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes(bytes[42..46].try_into().expect("four bytes"))
+}
+
+/// Receives so many frames, a burst for each port.
+fn receive(ports: &mut [Box<dyn Port>], count: usize) -> Vec<Burst> {
+    let mut bursts: Vec<_> = ports.iter().map(|_| Burst::new()).collect();
+    let end_ns = wall_ns() + 10_000_000_000;
+    while bursts.iter().map(Vec::len).sum::<usize>() < count {
+        assert!(wall_ns() < end_ns, "{count} frames within 10 s");
+        for (port, burst) in ports.iter_mut().zip(&mut bursts) {
+            port.receive(burst, 64).expect("receives");
+        }
+    }
+    bursts
+}
+
+/// Receives until every frame that arrived is received or counted as lost.
+fn drain(port: &mut dyn Port, burst: &mut Burst) {
+    let end_ns = wall_ns() + 10_000_000_000;
+    loop {
+        assert!(wall_ns() < end_ns, "quiet within 10 s: {:?}", live(port));
+        let received = port.receive(burst, 64).expect("receives");
+        let Received::Idle { until_ns } = received else {
+            continue;
+        };
+        port.account();
+        // Only a port that misses nothing knows to be quiet up to now.
+        if live(port).unread == 0 && wall_ns() - until_ns < 50_000_000 {
+            return;
+        }
+    }
+}
+
+fn wall_ns() -> i64 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "stamps are compared with the clock"
+    )]
+    let now = SystemTime::now();
+    now.duration_since(UNIX_EPOCH).expect("after").as_nanos() as i64
+}
+
+fn live(port: &dyn Port) -> LiveFacts {
+    port.facts()[0].live.clone().expect("a live port")
+}
+
+fn assert_identity(port: &dyn Port) {
+    let facts = port.facts()[0];
+    let live = live(port);
+    assert_eq!(
+        live.arrived,
+        facts.frames + live.dropped_ring + live.dropped_pool + live.unread,
+        "{live:?}"
+    );
+}
+
+#[test]
+fn each_frame_is_received_or_counted_as_lost() {
+    for method in METHODS {
+        let Some(wire) = wire(1, 1, 1500) else {
+            return;
+        };
+        let mut ports = open_near(method);
+        let sent: Vec<_> = (0..12_000).map(|at| frame(at, 60)).collect();
+        // Nobody reads: the ring between kernel and port is full after a while.
+        wire.send(&sent);
+        let port = ports[0].as_mut();
+        port.account();
+        let unread = live(port);
+        assert!(unread.dropped_ring > 0 && unread.unread > 0, "{unread:?}");
+        assert_eq!(unread.dropped_pool, 0, "{unread:?}");
+        assert_identity(port);
+        let mut burst = Burst::new();
+        drain(port, &mut burst);
+        assert_identity(port);
+        assert_eq!(burst.len() as u64, port.facts()[0].frames);
+        // What the wire itself loses is counted at its other end, as is usual with a veth.
+        assert_eq!(live(port).dropped_interface, 0);
+
+        // Who holds frames is asked to spill before the kernel has no chunk left, and again when it has none.
+        burst.clear();
+        let mut asked_at = None;
+        while live(port).dropped_pool < 64 {
+            wire.send(&sent[..64]);
+            let received = port.receive(&mut burst, 64).expect("receives");
+            if received == Received::PoolEmpty {
+                asked_at.get_or_insert(burst.len());
+            }
+            port.account();
+        }
+        let asked_at = asked_at.expect("asked");
+        assert!((2048..3584).contains(&asked_at), "{asked_at} were held");
+        let received = port.receive(&mut Burst::new(), 64).expect("receives");
+        assert_eq!(received, Received::PoolEmpty);
+
+        // When they are dropped, everything flows again.
+        burst.clear();
+        assert!(port.reclaim() > 2048);
+        port.account();
+        let held = live(port);
+        for batch in sent.chunks(64) {
+            wire.send(batch);
+            receive(&mut ports, batch.len());
+        }
+        let port = ports[0].as_mut();
+        drain(port, &mut burst);
+        let flowing = live(port);
+        assert_eq!(flowing.dropped_pool, held.dropped_pool);
+        assert_eq!(flowing.dropped_ring, held.dropped_ring);
+        assert_identity(port);
+    }
+}
+
+#[test]
+fn frames_arrive_as_they_were_sent() {
+    for (method, queues) in METHODS
+        .into_iter()
+        .flat_map(|method| [(method, 1), (method, 2)])
+    {
+        let Some(wire) = wire(queues, queues, 9000) else {
+            return;
+        };
+        let mut ports = open_near(method);
+        assert_eq!(ports.len(), queues as usize);
+        let lens = (60..=1514).step_by(3).chain((1515..=9014).step_by(61));
+        let sent: Vec<_> = lens.zip(1..).map(|(len, at)| frame(at, len)).collect();
+        let mut received = BTreeMap::new();
+        for batch in sent.chunks(48) {
+            let before_ns = wall_ns();
+            wire.send(batch);
+            for burst in receive(&mut ports, batch.len()) {
+                let numbers: Vec<_> = burst.iter().map(|frame| number(frame.bytes())).collect();
+                assert!(numbers.is_sorted(), "in order: {numbers:?}");
+                let now_ns = wall_ns();
+                for frame in burst {
+                    let stamp_ns = frame.descriptor().stamp_ns.expect("stamped");
+                    assert!((before_ns - 1000..now_ns + 1000).contains(&stamp_ns));
+                    received.insert(number(frame.bytes()), frame.bytes().to_vec());
+                }
+            }
+        }
+        assert!(received.values().eq(&sent), "{method} {queues}");
+        for port in &mut ports {
+            port.account();
+            assert_identity(port.as_ref());
+            let live = live(port.as_ref());
+            assert_eq!(
+                (live.method, live.unread, live.dropped_interface),
+                (method, 0, 0)
+            );
+            // In generic mode a veth says that all came by queue 0.
+            let is_used = method == Method::AfXdpNative || live.queue.unwrap_or(0) == 0;
+            assert_eq!(live.arrived > 100, is_used, "{live:?}");
+            port.shut();
+        }
+        wire.send(&sent[..48]);
+        for port in &mut ports {
+            let end = (0..1_000_000)
+                .map(|_| port.receive(&mut Burst::new(), 64).expect("receives"))
+                .find(|received| !matches!(received, Received::Idle { .. }));
+            assert_eq!(end, Some(Received::End));
+        }
+    }
+}
+
+#[test]
+fn frames_are_sent_as_they_are() {
+    for method in METHODS {
+        let Some(wire) = wire(1, 1, 9000) else {
+            return;
+        };
+        let mut ports = open_near(method);
+        let arrive = |expected: &[Vec<u8>]| {
+            for expected in expected {
+                assert!(
+                    wire.receive().as_ref() == Some(expected),
+                    "{}",
+                    expected.len()
+                );
+            }
+            assert_eq!(wire.receive(), None);
+        };
+
+        // From elsewhere: copied, in parts if they are long. No more are taken than there is room for.
+        let lens = (60..=1514).step_by(5).chain((1515..=9014).step_by(61));
+        let sent: Vec<_> = lens.zip(1..).map(|(len, at)| frame(at, len)).collect();
+        let mut burst: Burst = sent.iter().map(|bytes| copied(bytes)).collect();
+        let mut calls = 0;
+        while !burst.is_empty() {
+            let before = burst.len();
+            let count = ports[0].transmit(&mut burst).expect("transmits");
+            assert!((1..=256).contains(&count) && burst.len() == before - count);
+            arrive(&sent[sent.len() - before..][..count]);
+            calls += 1;
+        }
+        assert!(calls > 1, "a call cannot take them all");
+
+        // From where they lie: as many as the ring takes, although no chunk is free to copy them into. The long
+        // ones at the end were put together, and are copied.
+        let mut burst = Burst::new();
+        for batch in sent.chunks(32) {
+            wire.send(batch);
+            burst.append(&mut receive(&mut ports, batch.len())[0]);
+        }
+        let changed: Vec<_> = burst
+            .iter_mut()
+            .map(|frame| {
+                frame.bytes_mut()[50] ^= 0xff;
+                frame.bytes().to_vec()
+            })
+            .collect();
+        let in_one = changed.iter().filter(|bytes| bytes.len() <= 3840).count();
+        let mut rest = burst.split_off(in_one);
+        assert!(in_one > 256);
+        assert_eq!(ports[0].transmit(&mut burst).expect("transmits"), in_one);
+        while !rest.is_empty() {
+            ports[0].transmit(&mut rest).expect("transmits");
+        }
+        arrive(&changed);
+
+        // All chunks come back.
+        assert!(ports[0].reclaim() >= in_one);
+        wire.send(&sent);
+        assert!(receive(&mut ports, 1)[0][0].bytes() == sent[0]);
+
+        for (len, why) in [(9019, "at most 9000 bytes"), (13, "fewer than")] {
+            let mut burst = vec![copied(&[0; 60]), copied(&vec![0; len])];
+            let error = ports[0].transmit(&mut burst).expect_err("does not fit");
+            assert!(error.to_string().contains(why), "{error}");
+            assert_eq!(burst.len(), 1, "what could be sent was");
+        }
+    }
+}
+
+fn copied(bytes: &[u8]) -> Frame {
+    Frame::copied(
+        bytes,
+        Descriptor {
+            link_type: LinkType::ETHERNET,
+            ..Descriptor::default()
+        },
+    )
+}
+
+#[test]
+fn nothing_is_left_behind_by_a_kill() {
+    const HOLDS: &str = "LINESIDE_TEST_HOLDS";
+    if std::env::var_os(HOLDS).is_some() {
+        let _ports = open_near(Method::AfXdpNative);
+        println!("open");
+        rustix::event::poll(&mut [], None).expect("waits to be killed");
+    }
+    let Some(_wire) = wire(1, 1, 1500) else {
+        return;
+    };
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args([
+            "--exact",
+            "--nocapture",
+            "xdp::nothing_is_left_behind_by_a_kill",
+        ])
+        .env(HOLDS, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    assert!(
+        lines
+            .map_while(Result::ok)
+            .any(|line| line.ends_with("open"))
+    );
+    assert!(near().has_xdp);
+    child.kill().expect("kills");
+    child.wait().expect("ends");
+    // The kernel may still be busy with letting go of the queue: opening waits for that.
+    let ports = open_near(Method::AfXdpNative);
+    drop(ports);
+    assert!(!near().has_xdp);
+}
+
+#[test]
+fn an_interface_that_goes_is_named() {
+    let Some(wire) = wire(1, 1, 1500) else {
+        return;
+    };
+    let mut ports = open_near(Method::AfXdpNative);
+    let sent: Vec<_> = (0..8).map(|at| frame(at, 100)).collect();
+    wire.send(&sent);
+    receive(&mut ports, 8);
+
+    // Down and up: said, and followed.
+    ip("link set near down");
+    ports[0].account();
+    ip("link set near up");
+    wire.send(&sent);
+    receive(&mut ports, 8);
+    let warnings = &ports[0].facts()[0].warnings;
+    assert!(
+        warnings[0].starts_with("'near' went down after 8 frames"),
+        "{warnings:?}"
+    );
+
+    ip("link delete near");
+    let error = loop {
+        match ports[0].receive(&mut Burst::new(), 64) {
+            Ok(Received::Idle { .. }) => {}
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().starts_with("'near' is gone"), "{error}");
+    let after = ports[0].receive(&mut Burst::new(), 64);
+    assert_eq!(after.expect("no second error"), Received::End);
+}
+
+#[test]
+fn what_is_refused_says_what_to_do() {
+    let Some(_wire) = wire(1, 2, 1500) else {
+        return;
+    };
+    let refused = |options: &LiveOptions| match open(&near(), options) {
+        Ok(_) => panic!("opened"),
+        Err(error) => error.to_string(),
+    };
+    let error = refused(&options(Method::AfXdpNative));
+    assert!(
+        error.contains("'near'") && error.contains("fewer receive queues"),
+        "{error}"
+    );
+
+    let mut small = options(Method::AfXdpGeneric);
+    small.budget = Budget::new(1 << 20);
+    let error = refused(&small);
+    assert!(error.contains("raise --memory"), "{error}");
+
+    let _other = pass_program_on(near().index);
+    let error = refused(&options(Method::AfXdpGeneric));
+    assert!(
+        error.contains("another one is there: 'ip link show near'"),
+        "{error}"
+    );
+}
+
+/// Puts a program of somebody else's on an interface, in generic mode, for as long as the descriptors are open.
+fn pass_program_on(interface: u32) -> [OwnedFd; 2] {
+    // r0 = XDP_PASS; exit
+    const PROGRAM: [u64; 2] = [0x2_0000_00b7, 0x95];
+    let bpf = |command: i32, attributes: &mut [u64; 16]| {
+        // SAFETY: the attributes are as long as said; what they point to lives for good.
+        unsafe {
+            let result = libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), 128);
+            assert!(result >= 0, "{}", std::io::Error::last_os_error());
+            OwnedFd::from_raw_fd(result as i32)
+        }
+    };
+    let mut load = [0; 16];
+    load[0] = 2 << 32 | 6;
+    load[1] = PROGRAM.as_ptr().expose_provenance() as u64;
+    load[2] = c"MIT".as_ptr().expose_provenance() as u64;
+    let program = bpf(5, &mut load);
+    let mut link = [0; 16];
+    link[0] = u64::from(interface) << 32 | program.as_raw_fd() as u64;
+    link[1] = 2 << 32 | 37;
+    let link = bpf(28, &mut link);
+    [program, link]
+}
