@@ -213,6 +213,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         }
     }
     let mut port = Recorded::new(Filtered::new(inputs, settings.filter.clone()), writer);
+    if !arguments.quiet {
+        eprint!("{}", live::listening_lines(&port.facts()));
+    }
     let mut manifest = begin_manifest(&section, started_ns);
     if let Some(folder) = &folder {
         folder.replace("trace.json", manifest.to_json().as_bytes())?;

@@ -9,7 +9,7 @@ use lineside_analyze::{bytes, grouped};
 use lineside_filter::Filter;
 use lineside_host::{Capability, Privileges};
 use lineside_port::live::{FilterInstruction, Interface, LiveOptions};
-use lineside_port::{LiveFacts, Merge, Method, Port};
+use lineside_port::{Facts, LiveFacts, Merge, Method, Port};
 use lineside_time::Clock;
 use lineside_trace::{LiveInput, LossRow, RELIEFS_MAX, SECONDS_MAX, Second};
 
@@ -206,6 +206,21 @@ impl Account {
 /// Frames dropped by the adapter, before the ring, and for want of memory.
 pub(crate) fn dropped(live: &LiveFacts) -> [u64; 3] {
     [live.dropped_interface, live.dropped_ring, live.dropped_pool]
+}
+
+/// Says which interfaces are listened at, how and why so; empty if none.
+pub(crate) fn listening_lines(inputs: &[&Facts]) -> String {
+    inputs
+        .iter()
+        .filter_map(|facts| {
+            let live = facts.live.as_ref()?;
+            let Facts { name, .. } = facts;
+            Some(format!(
+                "lineside: listening at {name} by {}: {}\n",
+                live.method, live.reason
+            ))
+        })
+        .collect()
 }
 
 /// What `trace.json` says of a live input.
