@@ -155,7 +155,7 @@ pub(super) fn load_xdp(
     ))
 }
 
-/// Puts a program on an interface for as long as the link, or a copy of its descriptor, is open.
+/// Puts a program on an interface for as long as the link is open.
 pub(super) fn link_xdp(
     program: BorrowedFd<'_>,
     interface: u32,
@@ -184,20 +184,6 @@ pub(super) fn link_xdp(
         let descriptor = bpf(LINK_CREATE, &attributes)?;
         Ok(OwnedFd::from_raw_fd(descriptor))
     }
-}
-
-/// Takes the program off at once. Closing the link does so too, but perhaps later, and not while a
-/// copy of its descriptor is open.
-pub(super) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
-    #[repr(C)]
-    struct Attributes {
-        link_fd: u32,
-    }
-    let attributes = Attributes {
-        link_fd: link.as_raw_fd() as u32,
-    };
-    // SAFETY: LINK_DETACH reads one number.
-    unsafe { bpf(LINK_DETACH, &attributes) }.map(drop)
 }
 
 /// What MAP_UPDATE_ELEM and MAP_DELETE_ELEM read.
@@ -240,6 +226,5 @@ const MAP_UPDATE_ELEM: libc::c_long = 2;
 const MAP_DELETE_ELEM: libc::c_long = 3;
 const PROG_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
-const LINK_DETACH: libc::c_long = 34;
 /// `BPF_XDP` of `enum bpf_attach_type`.
 const ATTACH_XDP: u32 = 37;

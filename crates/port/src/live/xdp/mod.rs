@@ -25,8 +25,8 @@ mod socket;
 mod umem;
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -48,16 +48,19 @@ pub(super) fn open(
     reason: &str,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     let refusal = Refusal { interface };
-    let queues = interface.receive_queues.max(1) as usize;
-    let chunks =
-        (options.bytes_max / 2 / CHUNK_LEN).clamp(CHUNKS_MIN * queues, CHUNKS_MAX * queues);
-    let memory = || PortError::Memory {
+    let queues = queues_in_use(interface) as usize;
+    // Half of the memory is for chunks, half for frames that are put together.
+    let chunks = (options.bytes_max / 2 / CHUNK_LEN).min(CHUNKS_MAX * queues);
+    let memory = |chunks| PortError::Memory {
         name: interface.name.clone(),
         needed_bytes: chunks * CHUNK_LEN,
     };
+    if chunks < CHUNKS_MIN * queues {
+        return Err(memory(2 * CHUNKS_MIN * queues));
+    }
     let umem = Umem::new(chunks, &options.budget)
-        .map_err(|errno| refusal.of("map memory for", errno, "lower the memory for it"))?
-        .ok_or_else(memory)?;
+        .map_err(|errno| refusal.of("map memory for", errno, "take less memory"))?
+        .ok_or_else(|| memory(chunks))?;
     let mut sockets: Vec<Socket> = Vec::with_capacity(queues);
     let sizes = sizes(chunks / queues);
     for queue in 0..queues as u32 {
@@ -86,8 +89,8 @@ pub(super) fn open(
     ports.collect()
 }
 
-/// For each queue: a quarter second of a slow link, or half a millisecond of a fast one.
-const CHUNKS_MIN: usize = 512;
+/// For each queue: 1 MiB, with less than which a pause of a tenth of a millisecond would cost frames.
+const CHUNKS_MIN: usize = 256;
 /// For each queue: 16 MiB. More brings no rate: it only leaves the caches sooner.
 const CHUNKS_MAX: usize = 4096;
 /// Blocks into which a queue's long frames are copied: 16 MiB.
@@ -110,7 +113,8 @@ struct Attached {
     method: Method,
     reason: String,
     maps: Maps,
-    link: OwnedFd,
+    /// Closed, it takes the program off at once; unlike bpf(2), a sandbox does not forbid that.
+    link: Mutex<Option<OwnedFd>>,
     /// Ports that let frames in.
     open: AtomicUsize,
     /// Frames that all ports lost in rings and for want of chunks.
@@ -165,7 +169,7 @@ impl Attached {
             method,
             reason,
             maps,
-            link,
+            link: Mutex::new(Some(link)),
             open: AtomicUsize::new(sockets.len()),
             lost: AtomicU64::new(0),
             _promiscuous: promiscuous,
@@ -174,10 +178,12 @@ impl Attached {
 
     /// Lets no more frames of `queue` in. With the last queue the program goes.
     fn shut(&self, queue: u32) {
-        // Neither can fail but for an interface that is gone, and then no frame comes.
-        let _ = self.maps.shut(queue);
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let _ = bpf::detach(self.link.as_fd());
+            let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+            *link = None;
+        } else {
+            // If it is refused, frames go on coming until the last queue is shut, and are counted.
+            let _ = self.maps.shut(queue);
         }
     }
 }
@@ -266,6 +272,51 @@ fn native_refusal(errno: Errno) -> &'static str {
         }
         Errno::NOMEM => "the kernel has no memory for it",
         _ => "the driver does not say why",
+    }
+}
+
+/// Receive queues that the driver uses; the kernel's list of interfaces tells only how many it made room for.
+fn queues_in_use(interface: &Interface) -> u32 {
+    /// `struct ethtool_channels` of linux/ethtool.h.
+    #[derive(Default)]
+    #[repr(C)]
+    struct Channels {
+        command: u32,
+        max: [u32; 4],
+        receive: u32,
+        transmit: u32,
+        other: u32,
+        combined: u32,
+    }
+    const GET_CHANNELS: u32 = 0x3c;
+    let mut channels = Channels {
+        command: GET_CHANNELS,
+        ..Channels::default()
+    };
+    // SAFETY: all zeros is a value of this structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero: a name is shorter than its field.
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room]
+        .iter_mut()
+        .zip(interface.name.bytes())
+    {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    let asked = rustix::net::socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .is_ok_and(|socket| {
+        // SAFETY: the request names an interface, and points to channels, which the kernel fills; both live.
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) == 0 }
+    });
+    match channels.receive + channels.combined {
+        in_use @ 1.. if asked => in_use.min(interface.receive_queues.max(1)),
+        _ => interface.receive_queues.max(1),
     }
 }
 
