@@ -186,6 +186,19 @@ pub(super) fn link_xdp(
     }
 }
 
+/// Takes the program off at once, also while a process that was just forked holds a copy of the link.
+pub(super) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
+    #[repr(C)]
+    struct Attributes {
+        link_fd: u32,
+    }
+    let attributes = Attributes {
+        link_fd: link.as_raw_fd() as u32,
+    };
+    // SAFETY: LINK_DETACH reads one number.
+    unsafe { bpf(LINK_DETACH, &attributes) }.map(drop)
+}
+
 /// What MAP_UPDATE_ELEM and MAP_DELETE_ELEM read.
 #[repr(C)]
 struct Element {
@@ -226,5 +239,6 @@ const MAP_UPDATE_ELEM: libc::c_long = 2;
 const MAP_DELETE_ELEM: libc::c_long = 3;
 const PROG_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
+const LINK_DETACH: libc::c_long = 34;
 /// `BPF_XDP` of `enum bpf_attach_type`.
 const ATTACH_XDP: u32 = 37;

@@ -38,7 +38,7 @@ use bpf::Mode;
 use port::XdpPort;
 use program::Maps;
 use socket::{Sizes, Socket, Step};
-use umem::{CHUNK_LEN, Umem};
+use umem::{ChunkSize, Umem};
 
 /// Opens a port for each receive queue. `options.method` may ask for native or generic mode; else it is native
 /// if the driver has it. `reason` says why AF_XDP was chosen.
@@ -50,15 +50,16 @@ pub(super) fn open(
     let refusal = Refusal { interface };
     let queues = queues_in_use(interface) as usize;
     // Half of the memory is for chunks, half for frames that are put together.
-    let chunks = (options.bytes_max / 2 / CHUNK_LEN).min(CHUNKS_MAX * queues);
+    let chunk = ChunkSize::for_frames(interface.mtu as usize + HEADER_LEN_MAX);
+    let chunks = (options.bytes_max / 2 / chunk.len()).min(CHUNKS_MAX * queues);
     let memory = |chunks| PortError::Memory {
         name: interface.name.clone(),
-        needed_bytes: chunks * CHUNK_LEN,
+        needed_bytes: chunks * chunk.len(),
     };
     if chunks < CHUNKS_MIN * queues {
         return Err(memory(2 * CHUNKS_MIN * queues));
     }
-    let umem = Umem::new(chunks, &options.budget)
+    let umem = Umem::new(chunk, chunks, &options.budget)
         .map_err(|errno| refusal.of("map memory for", errno, "take less memory"))?
         .ok_or_else(|| memory(chunks))?;
     let mut sockets: Vec<Socket> = Vec::with_capacity(queues);
@@ -89,10 +90,12 @@ pub(super) fn open(
     ports.collect()
 }
 
-/// For each queue: 1 MiB, with less than which a pause of a tenth of a millisecond would cost frames.
+/// For each queue; with less, a pause of a tenth of a millisecond would cost frames.
 const CHUNKS_MIN: usize = 256;
-/// For each queue: 16 MiB. More brings no rate: it only leaves the caches sooner.
-const CHUNKS_MAX: usize = 4096;
+/// For each queue: half of them is 5 ms of a link at the highest rate, for which a busy core may turn away.
+const CHUNKS_MAX: usize = 16 * 1024;
+/// An Ethernet header with two VLAN tags.
+const HEADER_LEN_MAX: usize = 22;
 /// Blocks into which a queue's long frames are copied: 16 MiB.
 const BLOCKS_MAX: usize = 32;
 
@@ -103,9 +106,12 @@ fn sizes(chunks: usize) -> Sizes {
     Sizes {
         fill: chunks.next_power_of_two(),
         receive: (chunks / 2).next_power_of_two(),
-        transmit: (chunks / 2).next_power_of_two(),
+        transmit: (chunks / 2).next_power_of_two().min(TRANSMIT_MAX),
     }
 }
+
+/// Eight times what a system call sends.
+const TRANSMIT_MAX: u32 = 2048;
 
 /// The program on the interface, for all its ports.
 struct Attached {
@@ -113,7 +119,7 @@ struct Attached {
     method: Method,
     reason: String,
     maps: Maps,
-    /// Closed, it takes the program off at once; unlike bpf(2), a sandbox does not forbid that.
+    /// `None` when it was shut.
     link: Mutex<Option<OwnedFd>>,
     /// Ports that let frames in.
     open: AtomicUsize,
@@ -180,7 +186,10 @@ impl Attached {
     fn shut(&self, queue: u32) {
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-            *link = None;
+            if let Some(link) = link.take() {
+                // Where a sandbox forbids bpf(2), closing it does.
+                let _ = bpf::detach(link.as_fd());
+            }
         } else {
             // If it is refused, frames go on coming until the last queue is shut, and are counted.
             let _ = self.maps.shut(queue);
