@@ -22,7 +22,7 @@ fn options(method: Method) -> LiveOptions {
         promiscuous: true,
         filter: Vec::new(),
         budget: Budget::new(64 << 20),
-        bytes_max: 64 << 20,
+        bytes_max: 16 << 20,
     }
 }
 
@@ -125,7 +125,7 @@ fn each_frame_is_received_or_counted_as_lost() {
         // What the wire itself loses is counted at its other end, as is usual with a veth.
         assert_eq!(live(port).dropped_interface, 0);
 
-        // Who holds frames is asked to spill before the kernel has no chunk left, and again when it has none.
+        // Who holds frames is asked to spill before the kernel has none of its 4,096 chunks left, and again then.
         burst.clear();
         let mut asked_at = None;
         while live(port).dropped_pool < 64 {

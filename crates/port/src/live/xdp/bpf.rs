@@ -155,7 +155,7 @@ pub(super) fn load_xdp(
     ))
 }
 
-/// Puts a program on an interface for as long as the link, or a copy of its descriptor, is open.
+/// Puts a program on an interface for as long as the link is open.
 pub(super) fn link_xdp(
     program: BorrowedFd<'_>,
     interface: u32,
@@ -186,8 +186,7 @@ pub(super) fn link_xdp(
     }
 }
 
-/// Takes the program off at once. Closing the link does so too, but perhaps later, and not while a
-/// copy of its descriptor is open.
+/// Takes the program off at once, also while a process that was just forked holds a copy of the link.
 pub(super) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
     #[repr(C)]
     struct Attributes {

@@ -17,11 +17,12 @@ use lineside_frame::{BlockWriter, Slots};
 
 use super::program::STAMP_LEN;
 use super::rings::{Part, Producer};
-use super::umem::{CHUNK_LEN, HEADROOM};
+use super::umem::{ChunkSize, HEADROOM};
 
 /// The chunks of a port.
 pub(super) struct Chunks {
     slots: Slots,
+    size: ChunkSize,
     /// The number of its first chunk in the UMEM.
     first: usize,
     states: Vec<State>,
@@ -42,9 +43,10 @@ enum State {
 
 impl Chunks {
     /// All of `slots` are free; they are chunks `first..first + count` of the UMEM.
-    pub(super) fn new(slots: Slots, first: usize, count: usize) -> Self {
+    pub(super) fn new(slots: Slots, size: ChunkSize, first: usize, count: usize) -> Self {
         Self {
             slots,
+            size,
             first,
             states: vec![State::Free; count],
             // The first ones are taken first: from the end.
@@ -65,7 +67,7 @@ impl Chunks {
         for _ in 0..count {
             let index = self.free.pop().expect("counted");
             self.states[index as usize] = State::Kernel;
-            fill.push(((self.first + index as usize) * CHUNK_LEN) as u64);
+            fill.push(self.size.offset(self.first + index as usize) as u64);
         }
         if count > 0 {
             fill.submit();
@@ -76,11 +78,11 @@ impl Chunks {
     /// no sense.
     pub(super) fn locate(&self, part: Part) -> Option<(u32, usize)> {
         let offset = usize::try_from(part.offset).ok()?;
-        let index = (offset / CHUNK_LEN).checked_sub(self.first)?;
-        let start = offset % CHUNK_LEN;
+        let (chunk, start) = self.size.locate(offset);
+        let index = chunk.checked_sub(self.first)?;
         let is_sound = self.states.get(index) == Some(&State::Kernel)
             && start >= STAMP_LEN
-            && part.len as usize <= CHUNK_LEN - start;
+            && part.len as usize <= self.size.len() - start;
         is_sound.then_some((index as u32, start))
     }
 
@@ -105,12 +107,12 @@ impl Chunks {
         self.states[index as usize] = State::Sending;
         self.sending += 1;
         self.writer(index).unfilled()[HEADROOM..][..part.len()].copy_from_slice(part);
-        Some(((self.first + index as usize) * CHUNK_LEN + HEADROOM) as u64)
+        Some((self.size.offset(self.first + index as usize) + HEADROOM) as u64)
     }
 
     /// The part at `offset` of the UMEM was sent; `false` if none of ours was being sent there.
     pub(super) fn sent(&mut self, offset: usize) -> bool {
-        let Some(index) = (offset / CHUNK_LEN).checked_sub(self.first) else {
+        let Some(index) = self.size.locate(offset).0.checked_sub(self.first) else {
             return false;
         };
         let is_ours = self.states.get(index) == Some(&State::Sending);

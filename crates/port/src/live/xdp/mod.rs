@@ -25,8 +25,8 @@ mod socket;
 mod umem;
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -38,7 +38,7 @@ use bpf::Mode;
 use port::XdpPort;
 use program::Maps;
 use socket::{Sizes, Socket, Step};
-use umem::{CHUNK_LEN, Umem};
+use umem::{ChunkSize, Umem};
 
 /// Opens a port for each receive queue. `options.method` may ask for native or generic mode; else it is native
 /// if the driver has it. `reason` says why AF_XDP was chosen.
@@ -48,16 +48,20 @@ pub(super) fn open(
     reason: &str,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     let refusal = Refusal { interface };
-    let queues = interface.receive_queues.max(1) as usize;
-    let chunks =
-        (options.bytes_max / 2 / CHUNK_LEN).clamp(CHUNKS_MIN * queues, CHUNKS_MAX * queues);
-    let memory = || PortError::Memory {
+    let queues = queues_in_use(interface) as usize;
+    // Half of the memory is for chunks, half for frames that are put together.
+    let chunk = ChunkSize::for_frames(interface.mtu as usize + HEADER_LEN_MAX);
+    let chunks = (options.bytes_max / 2 / chunk.len()).min(CHUNKS_MAX * queues);
+    let memory = |chunks| PortError::Memory {
         name: interface.name.clone(),
-        needed_bytes: chunks * CHUNK_LEN,
+        needed_bytes: chunks * chunk.len(),
     };
-    let umem = Umem::new(chunks, &options.budget)
-        .map_err(|errno| refusal.of("map memory for", errno, "lower the memory for it"))?
-        .ok_or_else(memory)?;
+    if chunks < CHUNKS_MIN * queues {
+        return Err(memory(2 * CHUNKS_MIN * queues));
+    }
+    let umem = Umem::new(chunk, chunks, &options.budget)
+        .map_err(|errno| refusal.of("map memory for", errno, "take less memory"))?
+        .ok_or_else(|| memory(chunks))?;
     let mut sockets: Vec<Socket> = Vec::with_capacity(queues);
     let sizes = sizes(chunks / queues);
     for queue in 0..queues as u32 {
@@ -86,10 +90,12 @@ pub(super) fn open(
     ports.collect()
 }
 
-/// For each queue: a quarter second of a slow link, or half a millisecond of a fast one.
-const CHUNKS_MIN: usize = 512;
-/// For each queue: 16 MiB. More brings no rate: it only leaves the caches sooner.
-const CHUNKS_MAX: usize = 4096;
+/// For each queue; with less, a pause of a tenth of a millisecond would cost frames.
+const CHUNKS_MIN: usize = 256;
+/// For each queue: half of them is 5 ms of a link at the highest rate, for which a busy core may turn away.
+const CHUNKS_MAX: usize = 16 * 1024;
+/// An Ethernet header with two VLAN tags.
+const HEADER_LEN_MAX: usize = 22;
 /// Blocks into which a queue's long frames are copied: 16 MiB.
 const BLOCKS_MAX: usize = 32;
 
@@ -100,9 +106,12 @@ fn sizes(chunks: usize) -> Sizes {
     Sizes {
         fill: chunks.next_power_of_two(),
         receive: (chunks / 2).next_power_of_two(),
-        transmit: (chunks / 2).next_power_of_two(),
+        transmit: (chunks / 2).next_power_of_two().min(TRANSMIT_MAX),
     }
 }
+
+/// Eight times what a system call sends.
+const TRANSMIT_MAX: u32 = 2048;
 
 /// The program on the interface, for all its ports.
 struct Attached {
@@ -110,7 +119,8 @@ struct Attached {
     method: Method,
     reason: String,
     maps: Maps,
-    link: OwnedFd,
+    /// `None` when it was shut.
+    link: Mutex<Option<OwnedFd>>,
     /// Ports that let frames in.
     open: AtomicUsize,
     /// Frames that all ports lost in rings and for want of chunks.
@@ -165,7 +175,7 @@ impl Attached {
             method,
             reason,
             maps,
-            link,
+            link: Mutex::new(Some(link)),
             open: AtomicUsize::new(sockets.len()),
             lost: AtomicU64::new(0),
             _promiscuous: promiscuous,
@@ -174,10 +184,15 @@ impl Attached {
 
     /// Lets no more frames of `queue` in. With the last queue the program goes.
     fn shut(&self, queue: u32) {
-        // Neither can fail but for an interface that is gone, and then no frame comes.
-        let _ = self.maps.shut(queue);
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let _ = bpf::detach(self.link.as_fd());
+            let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(link) = link.take() {
+                // Where a sandbox forbids bpf(2), closing it does.
+                let _ = bpf::detach(link.as_fd());
+            }
+        } else {
+            // If it is refused, frames go on coming until the last queue is shut, and are counted.
+            let _ = self.maps.shut(queue);
         }
     }
 }
@@ -266,6 +281,51 @@ fn native_refusal(errno: Errno) -> &'static str {
         }
         Errno::NOMEM => "the kernel has no memory for it",
         _ => "the driver does not say why",
+    }
+}
+
+/// Receive queues that the driver uses; the kernel's list of interfaces tells only how many it made room for.
+fn queues_in_use(interface: &Interface) -> u32 {
+    /// `struct ethtool_channels` of linux/ethtool.h.
+    #[derive(Default)]
+    #[repr(C)]
+    struct Channels {
+        command: u32,
+        max: [u32; 4],
+        receive: u32,
+        transmit: u32,
+        other: u32,
+        combined: u32,
+    }
+    const GET_CHANNELS: u32 = 0x3c;
+    let mut channels = Channels {
+        command: GET_CHANNELS,
+        ..Channels::default()
+    };
+    // SAFETY: all zeros is a value of this structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero: a name is shorter than its field.
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room]
+        .iter_mut()
+        .zip(interface.name.bytes())
+    {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    let asked = rustix::net::socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .is_ok_and(|socket| {
+        // SAFETY: the request names an interface, and points to channels, which the kernel fills; both live.
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) == 0 }
+    });
+    match channels.receive + channels.combined {
+        in_use @ 1.. if asked => in_use.min(interface.receive_queues.max(1)),
+        _ => interface.receive_queues.max(1),
     }
 }
 

@@ -13,7 +13,7 @@ use super::clock::{monotonic_ns, wall_offset_ns};
 use super::program::Arrivals;
 use super::rings::{CONTINUED, Part};
 use super::socket::Socket;
-use super::umem::{CHUNK_LEN, PART_LEN_MAX, Umem, take_stamp};
+use super::umem::{Umem, take_stamp};
 use crate::live::clock::ClockWatch;
 use crate::{BLOCK_LEN, FRAME_LEN_MAX, Facts, LiveFacts, Method, Port, PortError, Received};
 
@@ -116,7 +116,7 @@ impl XdpPort {
         let slots = unsafe { umem.slots(first, count) };
         let mut port = Self {
             queue,
-            chunks: Chunks::new(slots, first, count),
+            chunks: Chunks::new(slots, umem.chunk, first, count),
             joined: Joined {
                 budget,
                 blocks_max,
@@ -359,13 +359,14 @@ impl XdpPort {
             });
             return Ok(true);
         }
-        let count = bytes.len().div_ceil(PART_LEN_MAX);
+        let part_len_max = self.umem.chunk.part_len_max();
+        let count = bytes.len().div_ceil(part_len_max);
         if (self.socket.transmit.free(count as u32) as usize) < count
             || self.chunks.free_count() < count
         {
             return Ok(false);
         }
-        for (at, bytes) in bytes.chunks(PART_LEN_MAX).enumerate() {
+        for (at, bytes) in bytes.chunks(part_len_max).enumerate() {
             let offset = self.chunks.send(bytes).expect("counted");
             self.socket.transmit.push(Part {
                 offset,
@@ -379,7 +380,7 @@ impl XdpPort {
     /// Bytes of a frame with its header and a tag, as the kernel lets it pass.
     fn len_max(&self) -> usize {
         let mtu = self.attached.interface.mtu as usize;
-        (mtu + HEADER_LEN + TAG_LEN).min(PARTS_MAX * PART_LEN_MAX)
+        (mtu + HEADER_LEN + TAG_LEN).min(PARTS_MAX * self.umem.chunk.part_len_max())
     }
 
     /// Takes back what was sent; returns how many chunks.
@@ -388,7 +389,7 @@ impl XdpPort {
         for at in 0..ready {
             let offset = self.socket.completion.peek(at);
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            let lent = self.lent.get_mut(offset / CHUNK_LEN);
+            let lent = self.lent.get_mut(self.umem.chunk.locate(offset).0);
             if lent.is_some_and(|lent| lent.take().is_some()) || self.chunks.sent(offset) {
                 continue;
             }
@@ -482,7 +483,8 @@ impl Port for XdpPort {
         }
         for frame in burst.drain(..count) {
             if let Some(offset) = self.umem.offset_of(frame.bytes()) {
-                let before = self.lent[offset / CHUNK_LEN].replace(frame.share());
+                let (chunk, _) = self.umem.chunk.locate(offset);
+                let before = self.lent[chunk].replace(frame.share());
                 debug_assert!(before.is_none(), "a chunk holds one frame");
             }
         }

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
 use super::mapping::Mapping;
 use super::rings::{Consumer, Part, Producer};
-use super::umem::{CHUNK_LEN, Umem};
+use super::umem::Umem;
 
 /// Entries of the rings.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ impl Socket {
             let registration = XdpUmemReg {
                 addr: umem.start().expose_provenance().get() as u64,
                 len: umem.len() as u64,
-                chunk_size: CHUNK_LEN as u32,
+                chunk_size: umem.chunk.len() as u32,
                 headroom: 0,
                 flags: XdpUmemRegFlags::empty(),
                 tx_metadata_len: 0,

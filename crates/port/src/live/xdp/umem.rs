@@ -1,7 +1,7 @@
 //! The memory that all sockets of an interface share with the kernel, in chunks of equal size.
 //!
 //! ```text
-//!  chunk:  0 ......... 248 ..... 256 ........... 4096
+//!  chunk:  0 ......... 248 ..... 256 ........... 2048 or 4096
 //!          the kernel's | stamp  | frame, or a part of one
 //! ```
 
@@ -15,31 +15,65 @@ use rustix::io::Errno;
 use super::mapping::Mapping;
 use super::program::STAMP_LEN;
 
-/// Bytes of a chunk: a page. Frames of up to 3,840 bytes lie in one piece; longer ones come in at most 18
-/// parts, so that 2 KiB would not do above 30 KB.
-pub(super) const CHUNK_LEN: usize = 4096;
-
 /// Bytes that the kernel leaves before a frame (`XDP_PACKET_HEADROOM`).
 pub(super) const HEADROOM: usize = 256;
 
-/// Bytes of a frame that a chunk holds.
-pub(super) const PART_LEN_MAX: usize = CHUNK_LEN - HEADROOM;
+/// How long chunks are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChunkSize {
+    shift: u32,
+}
+
+impl ChunkSize {
+    /// Chunks that hold a frame of `len` bytes in one piece, or else as much of it as a page does: the kernel
+    /// knows no longer ones. Half a page for what fits there means twice the frames in the same memory.
+    pub(super) fn for_frames(len: usize) -> Self {
+        let shift = if len <= 2048 - HEADROOM { 11 } else { 12 };
+        Self { shift }
+    }
+
+    /// Bytes of a chunk.
+    pub(super) fn len(self) -> usize {
+        1 << self.shift
+    }
+
+    /// Bytes of a frame that a chunk holds.
+    pub(super) fn part_len_max(self) -> usize {
+        self.len() - HEADROOM
+    }
+
+    /// The chunk in which a byte of the memory lies, and where in it.
+    pub(super) fn locate(self, offset: usize) -> (usize, usize) {
+        (offset >> self.shift, offset & (self.len() - 1))
+    }
+
+    /// Where a chunk begins in the memory.
+    pub(super) fn offset(self, chunk: usize) -> usize {
+        chunk << self.shift
+    }
+}
 
 /// The memory.
 pub(super) struct Umem {
     mapping: Mapping,
+    pub(super) chunk: ChunkSize,
     _lease: Lease,
 }
 
 impl Umem {
     /// `chunks` chunks, drawn on `budget`: `Ok(None)` if they do not fit there.
-    pub(super) fn new(chunks: usize, budget: &Budget) -> Result<Option<Arc<Self>>, Errno> {
-        let len = chunks * CHUNK_LEN;
+    pub(super) fn new(
+        chunk: ChunkSize,
+        chunks: usize,
+        budget: &Budget,
+    ) -> Result<Option<Arc<Self>>, Errno> {
+        let len = chunks * chunk.len();
         let Some(lease) = budget.lease(len) else {
             return Ok(None);
         };
         Ok(Some(Arc::new(Self {
             mapping: Mapping::anonymous(len)?,
+            chunk,
             _lease: lease,
         })))
     }
@@ -54,7 +88,7 @@ impl Umem {
 
     /// Chunks.
     pub(super) fn chunks(&self) -> usize {
-        self.len() / CHUNK_LEN
+        self.len() / self.chunk.len()
     }
 
     /// Chunks `first..first + count` as slots of frames.
@@ -63,11 +97,12 @@ impl Umem {
     /// No chunk gets two slots; from [`Slots::writer`] until [`Slots::is_free`] of a chunk it is not given to
     /// the kernel to write.
     pub(super) unsafe fn slots(self: &Arc<Self>, first: usize, count: usize) -> Slots {
-        let start = self.mapping.at(first * CHUNK_LEN, count * CHUNK_LEN);
+        let len = self.chunk.len();
+        let start = self.mapping.at(first * len, count * len);
         let owner: Arc<dyn Send + Sync> = Arc::clone(self) as _;
         // SAFETY: the range is mapped for reading and writing (checked by `at`) as long as `self` lives; the
         // rest is the caller's duty.
-        unsafe { Slots::new(start, CHUNK_LEN, count, &owner) }
+        unsafe { Slots::new(start, len, count, &owner) }
     }
 
     /// Where in this memory `bytes` lie, if they do.
