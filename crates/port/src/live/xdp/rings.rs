@@ -138,6 +138,14 @@ impl<T: Entry> Consumer<T> {
         self.produced.wrapping_sub(self.next)
     }
 
+    /// The share of the ring that waits to be read, from 0 to 1.
+    pub(super) fn share(&self) -> f32 {
+        // Relaxed: nothing is read for it.
+        let produced = self.ring.producer().load(Ordering::Relaxed);
+        let ready = produced.wrapping_sub(self.next);
+        (ready as f32 / (self.ring.mask + 1) as f32).min(1.0)
+    }
+
     /// The entry `ahead` of the next one: among those known to be ready.
     pub(super) fn peek(&self, ahead: u32) -> T {
         assert!(
