@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use crate::lab::{self, Counts, Lab, expected, nfs_drive, tally};
 use crate::support::{
     Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted, talk,
+    wait_until,
 };
 use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, obstacle, open_folder, run};
 
@@ -715,7 +716,7 @@ fn a_full_disk_ends_the_run_with_what_came_before() {
     };
     let frames = example_frames();
 
-    for options in [&[][..], &["--cores", "2"]] {
+    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
         let out = disk.folder.join("trace");
         let mut command = capture(&["--packets", "-o", "trace"]);
         command.args(options);
@@ -1028,40 +1029,127 @@ fn interfaces_that_cannot_be_captured_are_named_with_the_way_out() {
 
 #[test]
 fn the_line_that_an_error_offers_gives_the_right_to_listen() {
-    need_wire!("setcap", "setpriv");
+    need_wire!("setcap", "setpriv", "prlimit");
     let wire = Wire::new("setcap", 1);
     let folder = open_folder();
     let program = folder.path().join("it's lineside");
     std::fs::copy(lineside().get_program(), &program).expect("copied");
     std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("ours");
     let out = folder.path().join("trace");
-    let as_nobody = || {
+    let as_nobody = |before: &[&str], options: &[&str]| {
         let mut command = wire.tap.command("setpriv");
         command
             .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .args(before)
             .arg(&program)
-            .args(["capture", "-i", "t0", "-o"])
+            .args(["capture", "--force", "-i", "t0", "-o"])
             .arg(&out)
+            .args(options)
             .current_dir(folder.path());
         command
     };
-    let (status, said) = ended(&mut as_nobody());
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("no CAP_NET_RAW"), "{said}");
-    assert!(!out.exists());
-    let line = said.lines().find(|line| line.contains("setcap"));
-    let line = line.unwrap_or_else(|| panic!("a line to paste: {said}"));
-    // There may be no sudo here; its place is taken by nothing.
-    let paste = format!("PATH=$PATH:/usr/sbin:/sbin; sudo() {{ \"$@\"; }}\n{line}");
-    run(Command::new("sh").args(["-c", &paste]));
+    let cases = [
+        (METHODS[0], "no CAP_NET_RAW"),
+        (METHODS[1], "no CAP_NET_ADMIN, CAP_BPF"),
+    ];
+    for (options, missing) in cases {
+        let (status, said) = ended(&mut as_nobody(&[], options));
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains(missing), "{said}");
+        let line = said.lines().find(|line| line.contains("setcap"));
+        let line = line.unwrap_or_else(|| panic!("a line to paste: {said}"));
+        // There may be no sudo here; its place is taken by nothing.
+        let paste = format!("PATH=$PATH:/usr/sbin:/sbin; sudo() {{ \"$@\"; }}\n{line}");
+        run(Command::new("sh").args(["-c", &paste]));
 
-    let frames = noise(20);
-    let running = Running::spawn(&mut as_nobody(), out.clone(), open_folder());
-    running.wait_until("it listens", || out.join("trace.json").exists());
+        let frames = noise(20);
+        // 16 MiB is below the usual limit of locked memory that AF_XDP needs for an eighth of it.
+        let options = [options, &["--memory", "16MiB"]].concat();
+        let command = &mut as_nobody(&[], &options);
+        let running = Running::spawn(command, out.clone(), open_folder());
+        running.wait_until("it listens", || running.said().contains("listening at"));
+        wire.send(&frames);
+        let ended = running.interrupt();
+        assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+        assert_eq!(manifest(&out).inputs[0].frames, 20);
+    }
+    let (status, said) = ended(&mut as_nobody(&["prlimit", "--memlock=65536"], METHODS[1]));
+    assert_eq!(status, Some(1), "{said}");
+    for says in [
+        "above the limit for locked memory",
+        "ulimit -l",
+        "cap_ipc_lock",
+    ] {
+        assert!(said.contains(says), "{says}: {said}");
+    }
+}
+
+#[test]
+fn another_xdp_program_is_left_alone_and_nothing_of_ours_stays_behind() {
+    need_wire!();
+    let wire = Wire::new("other", 1);
+    let has_program = || {
+        let mut list = wire.tap.command("ip");
+        let list = list.args(["link", "show", "t0"]).output();
+        String::from_utf8_lossy(&list.expect("it runs").stdout).contains("xdp")
+    };
+    for method in &METHODS[1..] {
+        let first = Running::start(&wire.tap, &[&["-i", "t0"], *method].concat());
+        assert!(has_program());
+        // Beside it there is AF_PACKET, which sees nothing of what the first one takes.
+        let second = Running::start(&wire.tap, &["-i", "t0"]);
+        let reason = "by AF_PACKET: another XDP program is attached to it";
+        assert!(second.said().contains(reason), "{}", second.said());
+        drop(second);
+        let folder = open_folder();
+        let mut third = wire.tap.command(lineside().get_program());
+        third
+            .args(["capture", "-i", "t0", "-o"])
+            .arg(folder.path().join("trace"))
+            .args(*method);
+        let (status, said) = ended(&mut third);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("take AF_PACKET instead"), "{said}");
+
+        wire.send(&noise(10));
+        first.wait_for_frames(10);
+        first.signal("KILL");
+        let _ = first.end();
+        wait_until("its program is gone", || !has_program());
+    }
+}
+
+#[test]
+fn what_a_driver_refuses_is_said_and_auto_does_without() {
+    need_wire!();
+    let wire = Wire::new("driver", 0);
+    // Native XDP wants a receive queue for each transmit queue of the other end.
+    wire.tap.ip(&format!(
+        "link add t0 numrxqueues 1 numtxqueues 1 type veth peer g0 numrxqueues 2 numtxqueues 2 netns {}",
+        wire.generator.name()
+    ));
+    wire.generator.ip("link set g0 up");
+    wire.tap.ip("link set t0 up");
+    let frames = noise(10);
+    let running = Running::start(&wire.tap, &["-i", "t0"]);
     wire.send(&frames);
     let ended = running.interrupt();
-    assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
-    assert_eq!(manifest(&out).inputs[0].frames, 20);
+    assert!(ended.said.contains("AF_XDP generic"), "{}", ended.said);
+    assert!(
+        ended.said.contains("fewer receive queues"),
+        "{}",
+        ended.said
+    );
+    assert_eq!(received(&ended.trace(130)), 10);
+
+    let folder = open_folder();
+    let mut native = wire.tap.command(lineside().get_program());
+    native
+        .args(["capture", "-i", "t0", "--method", "af_xdp", "-o"])
+        .arg(folder.path().join("trace"));
+    let (status, said) = self::ended(&mut native);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("fewer receive queues"), "{said}");
 }
 
 #[test]
@@ -1084,7 +1172,8 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
                 echo hello >/dev/udp/127.0.0.1/10
                 echo hello >/dev/udp/127.0.0.1/9
             done
-            wait $capture",
+            wait $capture || exit
+            \"$0\" capture -i lo --method af_xdp -o \"$1-xdp\"; [ $? = 1 ]",
         )
         .arg(lineside().get_program())
         .arg(&out)
@@ -1109,4 +1198,8 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
     );
     let live = manifest.inputs[0].live.as_ref().expect("live");
     assert_eq!(live.method, "AF_PACKET");
+    assert!(
+        said.contains("no CAP_BPF: in a user namespace that does not count"),
+        "{said}"
+    );
 }

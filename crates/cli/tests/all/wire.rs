@@ -70,6 +70,11 @@ impl Namespace {
         }
     }
 
+    /// As `ip netns` knows it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A program in it.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("ip");
