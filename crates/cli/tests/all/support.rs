@@ -207,10 +207,11 @@ impl Record {
         self.value(column) == &Value::Boolean(true)
     }
 
-    /// The columns that are not `ignored`, with their values.
+    /// The columns that are not `ignored` and not null, with their values.
     pub(crate) fn text_without(&self, ignored: impl Fn(&str) -> bool) -> String {
         let columns = self.table.columns().iter().zip(&self.values);
-        let kept = columns.filter(|(column, _)| !ignored(column.name));
+        let kept =
+            columns.filter(|(column, value)| !ignored(column.name) && *value != &Value::Null);
         kept.map(|(column, value)| format!("{} {value:?} ", column.name))
             .collect()
     }
