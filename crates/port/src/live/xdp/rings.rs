@@ -138,6 +138,13 @@ impl<T: Entry> Consumer<T> {
         self.produced.wrapping_sub(self.next)
     }
 
+    /// The share of the ring that can be read, from 0 to 1.
+    pub(super) fn share_ready(&self) -> f32 {
+        // Relaxed: nothing is read by it.
+        let produced = self.ring.producer().load(Ordering::Relaxed);
+        produced.wrapping_sub(self.next) as f32 / (self.ring.mask + 1) as f32
+    }
+
     /// The entry `ahead` of the next one: among those known to be ready.
     pub(super) fn peek(&self, ahead: u32) -> T {
         assert!(
