@@ -213,6 +213,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         }
     }
     let mut port = Recorded::new(Filtered::new(inputs, settings.filter.clone()), writer);
+    if !arguments.quiet {
+        eprint!("{}", live::listening_lines(&port.facts()));
+    }
     let mut manifest = begin_manifest(&section, started_ns);
     if let Some(folder) = &folder {
         folder.replace("trace.json", manifest.to_json().as_bytes())?;
@@ -236,6 +239,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             shut: None,
         }),
         clock: &clock,
+        budget: &budget,
         manifest: &mut manifest,
         folder: folder.as_ref(),
         signals: &signals,
@@ -407,6 +411,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) is_relieved: bool,
     live: Option<Live>,
     clock: &'a SystemClock,
+    budget: &'a Budget,
     manifest: &'a mut Manifest,
     progress: ProgressBar,
     stopwatch: &'a Stopwatch,
@@ -502,6 +507,7 @@ impl Watch<'_> {
         let Some(live) = &mut self.live else {
             return Step::Continue;
         };
+        live.account.note_backlog(port);
         if let Some(relief) = &mut live.relief {
             self.is_relieved = relief.look(port, self.clock);
         }
@@ -520,7 +526,9 @@ impl Watch<'_> {
         if live.account.is_due(elapsed) || is_last || is_drained {
             let counters = seen().with_filtered(port).counters;
             let now_ns = self.clock.now();
-            self.losses = live.account.tick(elapsed, now_ns, port, &counters);
+            self.losses = live
+                .account
+                .tick(elapsed, now_ns, port, &counters, self.budget);
             self.progress.set_message(live.account.line());
             self.progress.tick();
         }

@@ -9,7 +9,7 @@ use lineside_analyze::{bytes, grouped};
 use lineside_filter::Filter;
 use lineside_host::{Capability, Privileges};
 use lineside_port::live::{FilterInstruction, Interface, LiveOptions};
-use lineside_port::{LiveFacts, Merge, Method, Port};
+use lineside_port::{Facts, LiveFacts, Merge, Method, Port};
 use lineside_time::Clock;
 use lineside_trace::{LiveInput, LossRow, RELIEFS_MAX, SECONDS_MAX, Second};
 
@@ -93,6 +93,8 @@ pub(crate) struct Account {
     filtered: u64,
     lost: u64,
     calls: u64,
+    /// Since the last tick, the most.
+    backlog: f32,
     /// Time since the start of the run.
     ticked: Duration,
     seconds: VecDeque<Second>,
@@ -104,6 +106,11 @@ impl Account {
         elapsed - self.ticked >= TICK
     }
 
+    /// Once a burst.
+    pub(crate) fn note_backlog(&mut self, port: &impl Port) {
+        self.backlog = self.backlog.max(port.backlog());
+    }
+
     /// Looks at the counts; returns a row for each input that dropped frames since the last time.
     pub(crate) fn tick(
         &mut self,
@@ -111,11 +118,14 @@ impl Account {
         now_ns: i64,
         port: &mut impl Port,
         counters: &Counters,
+        budget: &Budget,
     ) -> Vec<LossRow> {
         port.account();
         self.ticked = elapsed;
         let mut second = Second {
             time_ns: now_ns,
+            backlog_permille: (std::mem::take(&mut self.backlog) * 1000.0) as u16,
+            memory_bytes: budget.used_bytes() as u64,
             ..Second::default()
         };
         let mut rows = Vec::new();
@@ -196,6 +206,21 @@ impl Account {
 /// Frames dropped by the adapter, before the ring, and for want of memory.
 pub(crate) fn dropped(live: &LiveFacts) -> [u64; 3] {
     [live.dropped_interface, live.dropped_ring, live.dropped_pool]
+}
+
+/// Says which interfaces are listened at, how and why so; empty if none.
+pub(crate) fn listening_lines(inputs: &[&Facts]) -> String {
+    inputs
+        .iter()
+        .filter_map(|facts| {
+            let live = facts.live.as_ref()?;
+            let Facts { name, .. } = facts;
+            Some(format!(
+                "lineside: listening at {name} by {}: {}\n",
+                live.method, live.reason
+            ))
+        })
+        .collect()
 }
 
 /// What `trace.json` says of a live input.

@@ -7,6 +7,7 @@ mod cores;
 mod info;
 mod live;
 mod manual;
+mod replay_pcap;
 mod report;
 mod summary;
 
@@ -32,6 +33,8 @@ enum Verb {
     Report(report::ReportArguments),
     /// List the operations that took long
     Slow(report::SlowArguments),
+    /// Send a capture's frames to an interface, with their own timing or another
+    ReplayPcap(replay_pcap::Arguments),
     /// Print what a shell completes the command line with
     Completions(manual::CompletionsArguments),
     /// Print the man page, or write those of all verbs into a folder
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Info(arguments) => info::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Slow(arguments) => report::run_slow(&arguments),
+        Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Completions(arguments) => manual::run_completions(&arguments),
         Verb::Man(arguments) => manual::run_man(&arguments),
     };

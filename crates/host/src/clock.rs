@@ -48,6 +48,19 @@ impl Stopwatch {
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
+
+    /// Waits until so much time has passed since the start: sleeps as long as waking up late does no harm, then spins.
+    #[expect(clippy::disallowed_methods, reason = "this is where time passes")]
+    pub fn wait_until(&self, elapsed: Duration) {
+        // The kernel's timers have 50 us of slack by default, and waking up takes some more.
+        const SPIN: Duration = Duration::from_micros(150);
+        if let Some(long) = elapsed.checked_sub(self.elapsed() + SPIN) {
+            std::thread::sleep(long);
+        }
+        while self.elapsed() < elapsed {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 #[cfg(test)]

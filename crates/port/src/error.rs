@@ -194,6 +194,20 @@ pub enum PortError {
         /// What the operating system says.
         cause: io::Error,
     },
+    /// A frame begins differently.
+    #[error(
+        "'{name}' carries frames of link type {holds}, frame {number} is of {given}: it cannot be sent there"
+    )]
+    WrongLinkType {
+        /// The interface.
+        name: String,
+        /// What the interface carries.
+        holds: u16,
+        /// What was to be sent.
+        given: u16,
+        /// The frame's number.
+        number: u64,
+    },
     /// AF_XDP cannot be had there.
     #[error("cannot {action} '{name}' by AF_XDP: {cause}; {remedy}")]
     Xdp {

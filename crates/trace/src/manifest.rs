@@ -185,6 +185,10 @@ pub struct Second {
     pub dropped_pool: u64,
     /// Bytes of streams given up as lost.
     pub stream_lost_bytes: u64,
+    /// Thousandths of what lies between the kernel and the run that waited to be received: the most seen.
+    pub backlog_permille: u16,
+    /// Bytes of the memory budget in use.
+    pub memory_bytes: u64,
 }
 
 /// The clock that stamped an input's frames.

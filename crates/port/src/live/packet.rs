@@ -432,7 +432,12 @@ impl PacketPort {
         for (frame, (part, message)) in frames.iter().zip(parts.iter_mut().zip(&mut messages)) {
             let given = frame.descriptor().link_type;
             if given != self.link_type {
-                return Err(PortError::mixed(&self.facts.name, self.link_type, given));
+                return Err(PortError::WrongLinkType {
+                    name: self.facts.name.clone(),
+                    holds: self.link_type.0,
+                    given: given.0,
+                    number: frame.descriptor().number,
+                });
             }
             part.iov_base = frame.bytes().as_ptr().cast_mut().cast();
             part.iov_len = frame.bytes().len();
