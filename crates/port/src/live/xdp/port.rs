@@ -528,6 +528,10 @@ impl Port for XdpPort {
         descriptors.push(self.socket.as_fd());
     }
 
+    fn backlog(&self) -> f32 {
+        self.socket.receive.fill_level()
+    }
+
     fn account(&mut self) {
         self.count_losses();
         let lost = self.lost();
