@@ -213,7 +213,20 @@ impl XdpPort {
         if len > FRAME_LEN_MAX {
             return Err(self.strange("a frame longer than any can be"));
         }
-        let Some(mut writer) = self.joined.writer(len) else {
+        let mut writer = self.joined.writer.take();
+        if writer
+            .as_mut()
+            .is_none_or(|writer| writer.unfilled().len() < len)
+        {
+            let Some(pool) = self.joined.pool() else {
+                return Err(PortError::Memory {
+                    name: self.facts.name.clone(),
+                    needed_bytes: 2 * BLOCK_LEN,
+                });
+            };
+            writer = pool.take();
+        }
+        let Some(mut writer) = writer else {
             return Ok(None);
         };
         let mut stamp = None;
@@ -581,17 +594,12 @@ impl Drop for XdpPort {
 }
 
 impl Joined {
-    /// A writer with room for a frame of `len` bytes.
-    fn writer(&mut self, len: usize) -> Option<BlockWriter> {
-        if let Some(mut writer) = self.writer.take()
-            && writer.unfilled().len() >= len
-        {
-            return Some(writer);
-        }
+    /// The pool; `None` if the budget has no room for it.
+    fn pool(&mut self) -> Option<&mut Pool> {
         if self.pool.is_none() {
             self.pool = Pool::new(BLOCK_LEN, self.blocks_max, &self.budget);
         }
-        self.pool.as_mut()?.take()
+        self.pool.as_mut()
     }
 }
 
