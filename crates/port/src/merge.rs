@@ -15,7 +15,7 @@ const QUEUE_LEN_MAX: usize = 64;
 /// a frame without a stamp goes at once.
 ///
 /// A live input that has nothing does not stop the others: their frames go out up to the time until which it
-/// is known to be quiet. When none has anything, `receive` waits until one wakes, at most [`WAIT_MAX`].
+/// is known to be quiet. When none has anything, `receive` waits until one wakes, at most a tenth of a second.
 ///
 /// Each frame gets its [`input`](lineside_frame::Descriptor::input) and its
 /// [`ordinal`](lineside_frame::Descriptor::ordinal). If an input fails, what the
@@ -23,8 +23,6 @@ const QUEUE_LEN_MAX: usize = 64;
 pub struct Merge {
     inputs: Vec<Input>,
     ordinal: u64,
-    /// The last wait was ended by an input that then had nothing.
-    woken_in_vain: bool,
 }
 
 /// The longest wait for live inputs: short enough that who drives them can look after signals.
@@ -33,8 +31,9 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 /// The wait while frames of one input are held up by another of which it is not known that it stays quiet.
 const WAIT_HELD_UP: Duration = Duration::from_millis(1);
 
-/// The pause when inputs wake in vain: a packet ring does so while frames of its last block are held.
-const WAIT_IN_VAIN: Duration = Duration::from_micros(500);
+/// Who has nothing lets frames gather for so long before it asks whether there are any: waking up for each costs
+/// several times what a frame does. The shortest ring holds the frames of ten times as long.
+const GATHER: Duration = Duration::from_micros(500);
 
 struct Input {
     port: Box<dyn Port>,
@@ -57,11 +56,7 @@ impl Merge {
                 quiet_until_ns: None,
             })
             .collect();
-        Self {
-            inputs,
-            ordinal: 0,
-            woken_in_vain: false,
-        }
+        Self { inputs, ordinal: 0 }
     }
 
     /// Makes sure that every input which has not ended has its next frame, or is known to be quiet; if one
@@ -112,9 +107,7 @@ impl Merge {
         let until_ns = self.inputs.iter().filter_map(Input::time_ns).min();
         let is_holding = self.inputs.iter().any(|input| !input.queue.is_empty());
         let wait = if is_holding { WAIT_HELD_UP } else { WAIT_MAX };
-        if self.woken_in_vain {
-            let _ = poll(&mut [], Some(&timespec(WAIT_IN_VAIN)));
-        }
+        let _ = poll(&mut [], Some(&timespec(GATHER)));
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::with_capacity(idle.len());
         for input in &idle {
             input.port.wake_on(&mut descriptors);
@@ -124,7 +117,7 @@ impl Merge {
             .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
             .collect();
         match poll(&mut polled, Some(&timespec(wait))) {
-            Ok(woken) => self.woken_in_vain = woken > 0,
+            Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Received::Interrupted),
             Err(cause) => {
                 let name = self.name();
@@ -180,10 +173,6 @@ impl Port for Merge {
                     input.quiet_until_ns = Some(until_ns);
                     self.wait()
                 }
-                Ok(Received::Frames(_)) => {
-                    self.woken_in_vain = false;
-                    received
-                }
                 other => other,
             };
         }
@@ -211,7 +200,6 @@ impl Port for Merge {
             if self.inputs[index].queue.is_empty() {
                 return self.wait();
             }
-            self.woken_in_vain = false;
             let input = &mut self.inputs[index];
             while count < max
                 && input
