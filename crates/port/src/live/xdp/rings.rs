@@ -138,9 +138,9 @@ impl<T: Entry> Consumer<T> {
         self.produced.wrapping_sub(self.next)
     }
 
-    /// The share of the ring that can be read, from 0 to 1.
-    pub(super) fn share_ready(&self) -> f32 {
-        // Relaxed: nothing is read by it.
+    /// How full the ring is, from 0 to 1.
+    pub(super) fn fill_level(&self) -> f32 {
+        // Relaxed: nothing is read of the entries.
         let produced = self.ring.producer().load(Ordering::Relaxed);
         produced.wrapping_sub(self.next) as f32 / (self.ring.mask + 1) as f32
     }
@@ -279,8 +279,9 @@ mod tests {
         (0..4).for_each(|entry| producer.push(entry));
         producer.submit();
         assert_eq!((producer.free(1), producer.pending()), (0, 4));
-        assert_eq!(consumer.ready(1), 4);
+        assert_eq!((consumer.ready(1), consumer.fill_level()), (4, 1.0));
         consumer.release(3);
+        assert_eq!(consumer.fill_level(), 0.25);
         assert_eq!((producer.free(4), producer.pending()), (3, 1));
     }
 
