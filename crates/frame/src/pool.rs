@@ -2,6 +2,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use lineside_account::{Budget, Lease};
 
@@ -200,10 +201,52 @@ impl Slots {
             .then(|| BlockWriter::new(Arc::clone(&self.slots[index])))
     }
 
+    /// The bytes of a slot that the kernel has filled, or is to send; `None` while frames of it live.
+    #[inline]
+    pub fn bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        if !self.is_free(index) {
+            return None;
+        }
+        let slot = &self.slots[index];
+        // SAFETY: no frame or writer of the slot lives, and none is made while `self` is borrowed.
+        Some(unsafe { slot.part_mut(0, slot.len) })
+    }
+
+    /// The one frame of a slot that the kernel has filled; `None` while frames of it live.
+    #[inline]
+    pub fn frame(
+        &mut self,
+        index: usize,
+        bytes: std::ops::Range<usize>,
+        descriptor: Descriptor,
+    ) -> Option<Frame> {
+        if !self.is_free(index) {
+            return None;
+        }
+        let block = Arc::clone(&self.slots[index]);
+        assert!(
+            bytes.start <= bytes.end && bytes.end <= block.len,
+            "a frame lies within its slot"
+        );
+        Some(Frame {
+            bytes: FrameRef {
+                start: bytes.start as u32,
+                len: bytes.len() as u32,
+                block,
+                descriptor,
+            },
+        })
+    }
+
     /// Whether no frame of the slot lives, nor its writer.
     #[inline]
     pub fn is_free(&mut self, index: usize) -> bool {
-        Arc::get_mut(&mut self.slots[index]).is_some()
+        // `Arc::get_mut` would also lock out weak references, which there are none of: that costs as much as
+        // all else that is done for a frame.
+        let is_free = Arc::strong_count(&self.slots[index]) == 1;
+        // Acquire, the release of the count's last decrement: what was done with the frame comes before.
+        fence(Ordering::Acquire);
+        is_free
     }
 
     /// The slot in which a frame lies; `None` if it lies elsewhere.
@@ -445,8 +488,17 @@ mod tests {
         assert_eq!(shared.bytes(), b"abcd");
         drop(shared);
         assert!(slots.is_free(1));
+
+        slots.bytes_mut(1).expect("free")[..2].copy_from_slice(b"xy");
+        let mut frame = slots.frame(1, 1..3, descriptor(3)).expect("free");
+        assert_eq!(frame.bytes(), b"yc");
+        frame.bytes_mut()[1] = b'z';
+        assert!(slots.bytes_mut(1).is_none(), "its frame lives");
+        assert!(slots.frame(1, 0..1, descriptor(4)).is_none());
+        drop(frame);
+        assert!(slots.is_free(1));
         drop(slots);
-        assert_eq!(&memory[16..20], b"abcd");
+        assert_eq!(&memory[16..20], b"xyzd");
     }
 
     #[test]

@@ -38,12 +38,13 @@ pub(crate) fn wire(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> 
     })
 }
 
-/// Runs ip(8).
-pub(crate) fn ip(arguments: &str) {
+/// Runs ip(8); returns what it says.
+pub(crate) fn ip(arguments: &str) -> String {
     let done = Command::new("ip").args(arguments.split(' ')).output();
     let done = done.expect("ip runs");
     let complaint = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "ip {arguments}: {complaint}");
+    String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
 pub(crate) fn near() -> Interface {

@@ -12,8 +12,9 @@
 //! are still held at its end, so that long-held frames cost little and short-lived ones come back soon.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use lineside_frame::{BlockWriter, Slots};
+use lineside_frame::{Descriptor, Frame, Slots};
 
 use super::program::STAMP_LEN;
 use super::rings::{Part, Producer};
@@ -86,19 +87,30 @@ impl Chunks {
         is_sound.then_some((index as u32, start))
     }
 
-    /// Takes a chunk from the kernel, to hand out a frame of it.
-    pub(super) fn hold(&mut self, index: u32) -> BlockWriter {
+    /// Takes a chunk from the kernel as a frame of what it holds.
+    pub(super) fn hold(
+        &mut self,
+        index: u32,
+        bytes: Range<usize>,
+        descriptor: Descriptor,
+    ) -> Frame {
         debug_assert_eq!(self.states[index as usize], State::Kernel);
         self.states[index as usize] = State::Held;
         self.held.push_back(index);
-        self.writer(index)
+        let frame = self.slots.frame(index as usize, bytes, descriptor);
+        frame.expect("no frame lives of a chunk that is not held")
     }
 
-    /// Takes a chunk from the kernel for as long as `read` reads it.
-    pub(super) fn read(&mut self, index: u32, read: impl FnOnce(&mut [u8])) {
+    /// Takes a chunk from the kernel whose bytes are of no use any more.
+    pub(super) fn take_back(&mut self, index: u32) {
         debug_assert_eq!(self.states[index as usize], State::Kernel);
-        read(self.writer(index).unfilled());
         self.free(index);
+    }
+
+    /// The bytes of a chunk that the kernel has filled, or of a free one.
+    pub(super) fn bytes_mut(&mut self, index: u32) -> &mut [u8] {
+        let bytes = self.slots.bytes_mut(index as usize);
+        bytes.expect("no frame lives of a chunk that is not held")
     }
 
     /// Copies a part of a frame into a free chunk, to send it; returns its offset in the UMEM.
@@ -106,7 +118,7 @@ impl Chunks {
         let index = self.free.pop()?;
         self.states[index as usize] = State::Sending;
         self.sending += 1;
-        self.writer(index).unfilled()[HEADROOM..][..part.len()].copy_from_slice(part);
+        self.bytes_mut(index)[HEADROOM..][..part.len()].copy_from_slice(part);
         Some((self.size.offset(self.first + index as usize) + HEADROOM) as u64)
     }
 
@@ -156,12 +168,6 @@ impl Chunks {
     fn free(&mut self, index: u32) {
         self.states[index as usize] = State::Free;
         self.free.push(index);
-    }
-
-    fn writer(&mut self, index: u32) -> BlockWriter {
-        self.slots
-            .writer(index as usize)
-            .expect("no frame lives of a chunk that is not held")
     }
 }
 

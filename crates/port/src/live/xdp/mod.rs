@@ -40,8 +40,8 @@ use program::Maps;
 use socket::{Sizes, Socket, Step};
 use umem::{ChunkSize, Umem};
 
-/// Opens a port for each receive queue. `options.method` may ask for native or generic mode; else it is native
-/// if the driver has it. `reason` says why AF_XDP was chosen.
+/// Opens a port for each receive queue: in native mode if the driver has it and `options.method` does not ask for
+/// generic mode. `reason` says why AF_XDP was chosen.
 pub(super) fn open(
     interface: &Interface,
     options: &LiveOptions,
@@ -99,14 +99,14 @@ const HEADER_LEN_MAX: usize = 22;
 /// Blocks into which a queue's long frames are copied: 16 MiB.
 const BLOCKS_MAX: usize = 32;
 
-/// The receive ring holds half of the chunks, so that what a slow reader loses is lost there, and what holders
-/// cost is lost for want of chunks: the counters tell one from the other.
+/// The receive ring holds at most half of the chunks, so that what a slow reader loses is lost there, and what
+/// holders cost is lost for want of chunks: the counters tell one from the other.
 fn sizes(chunks: usize) -> Sizes {
-    let chunks = chunks as u32;
+    let half = 1 << (chunks / 2).ilog2();
     Sizes {
-        fill: chunks.next_power_of_two(),
-        receive: (chunks / 2).next_power_of_two(),
-        transmit: (chunks / 2).next_power_of_two().min(TRANSMIT_MAX),
+        fill: (chunks as u32).next_power_of_two(),
+        receive: half,
+        transmit: half.min(TRANSMIT_MAX),
     }
 }
 
@@ -152,23 +152,20 @@ impl Attached {
         let link = |mode| bpf::link_xdp(program.as_fd(), interface.index, mode);
         let refused = |errno| refusal.of_link(errno);
         let mut reason = reason.to_owned();
-        let (link, method) = match options.method {
-            Some(Method::AfXdpGeneric) => {
-                (link(Mode::Generic).map_err(refused)?, Method::AfXdpGeneric)
-            }
-            asked => match link(Mode::Native) {
+        let generic = || link(Mode::Generic).map_err(refused);
+        let (link, method) = if options.method == Some(Method::AfXdpGeneric) {
+            (generic()?, Method::AfXdpGeneric)
+        } else {
+            match link(Mode::Native) {
                 Ok(link) => (link, Method::AfXdpNative),
-                Err(errno)
-                    if asked.is_some()
-                        || matches!(errno, Errno::BUSY | Errno::EXIST | Errno::PERM) =>
-                {
+                Err(errno @ (Errno::BUSY | Errno::EXIST | Errno::PERM)) => {
                     return Err(refused(errno));
                 }
                 Err(errno) => {
                     reason = format!("{reason}; generic, since {}", native_refusal(errno));
-                    (link(Mode::Generic).map_err(refused)?, Method::AfXdpGeneric)
+                    (generic()?, Method::AfXdpGeneric)
                 }
-            },
+            }
         };
         Ok(Self {
             interface: interface.clone(),

@@ -24,8 +24,16 @@ const LATE_NS: i64 = 100_000_000;
 /// A program that had begun when its queue was shut has counted its frame after this time.
 const SHUT_NS: i64 = 2_000_000;
 
+/// A port that is asked again and again does not ask the kernel each time: how many frames were lost, and
+/// whether the interface is still there.
+const COUNT_NS: i64 = 100_000;
+const LOOK_NS: i64 = 1_000_000;
+
 /// Held chunks that are looked at in each call, beside two for each frame received by the call before.
 const LOOKS: usize = 64;
+
+/// Frames whose headers are asked for ahead: what is read of one takes about as long as they are on their way.
+const PREFETCH: u32 = 4;
 
 /// The kernel sends a frame of at most so many parts (`MAX_SKB_FRAGS` + 1).
 const PARTS_MAX: usize = 17;
@@ -49,13 +57,14 @@ pub(super) struct XdpPort {
     received: u64,
     /// Frames taken by the call before.
     received_last: usize,
+    /// When losses were counted, and faults looked for, while there was nothing to receive.
+    counted_ns: i64,
+    looked_ns: i64,
     /// What [`Received::Idle`] said last.
     until_ns: i64,
     /// Holders were asked to spill, and no frame was received since.
     has_asked: bool,
     is_down: bool,
-    /// As of the last account.
-    link_losses: u32,
     /// When no more frames were let in, by CLOCK_MONOTONIC.
     shut_ns: Option<i64>,
     ended: bool,
@@ -133,10 +142,11 @@ impl XdpPort {
             facts,
             received: 0,
             received_last: 0,
+            counted_ns: 0,
+            looked_ns: 0,
             until_ns: i64::MIN,
             has_asked: false,
             is_down: false,
-            link_losses: attached.interface.link_losses,
             shut_ns: None,
             ended: false,
             attached,
@@ -155,6 +165,10 @@ impl XdpPort {
         let mut has_room = true;
         while next < ready && burst.len() < len_max {
             let first = self.socket.receive.peek(next);
+            if next + PREFETCH < ready {
+                let later = self.socket.receive.peek(next + PREFETCH);
+                self.umem.prefetch(later.offset);
+            }
             if first.options & CONTINUED == 0 {
                 let frame = self.cut(first)?;
                 burst.push(frame);
@@ -190,13 +204,10 @@ impl XdpPort {
         let Some((chunk, start)) = self.chunks.locate(part) else {
             return Err(self.strange("a frame outside the chunks it was given"));
         };
-        let mut writer = self.chunks.hold(chunk);
-        let stamp = take_stamp(writer.unfilled(), start);
+        let stamp = take_stamp(self.chunks.bytes_mut(chunk), start);
         let len = part.len as usize;
-        writer.advance(start + len);
-        writer.skip(start);
         let descriptor = self.describe(stamp, len);
-        Ok(writer.take(len, descriptor))
+        Ok(self.chunks.hold(chunk, start..start + len, descriptor))
     }
 
     /// A frame of `count` parts, copied together. `None` if there is no block for it.
@@ -209,7 +220,20 @@ impl XdpPort {
         if len > FRAME_LEN_MAX {
             return Err(self.strange("a frame longer than any can be"));
         }
-        let Some(mut writer) = self.joined.writer(len) else {
+        let mut writer = self.joined.writer.take();
+        if writer
+            .as_mut()
+            .is_none_or(|writer| writer.unfilled().len() < len)
+        {
+            let Some(pool) = self.joined.pool() else {
+                return Err(PortError::Memory {
+                    name: self.facts.name.clone(),
+                    needed_bytes: 2 * BLOCK_LEN,
+                });
+            };
+            writer = pool.take();
+        }
+        let Some(mut writer) = writer else {
             return Ok(None);
         };
         let mut stamp = None;
@@ -219,13 +243,13 @@ impl XdpPort {
                 return Err(self.strange("a part of a frame outside the chunks it was given"));
             };
             let len = part.len as usize;
-            self.chunks.read(chunk, |bytes| {
-                if at == first {
-                    stamp = take_stamp(bytes, start);
-                }
-                writer.unfilled()[..len].copy_from_slice(&bytes[start..start + len]);
-            });
+            let bytes = self.chunks.bytes_mut(chunk);
+            if at == first {
+                stamp = take_stamp(bytes, start);
+            }
+            writer.unfilled()[..len].copy_from_slice(&bytes[start..start + len]);
             writer.advance(len);
+            self.chunks.take_back(chunk);
         }
         let descriptor = self.describe(stamp, len);
         let frame = writer.take(len, descriptor);
@@ -258,11 +282,12 @@ impl XdpPort {
         if self.chunks.are_used_up() {
             return Ok(Some(Received::PoolEmpty));
         }
-        let live = self.live_mut();
-        let lost = live.dropped_ring + live.dropped_pool;
-        // Only what is missing is worth a system call.
-        let is_settled =
-            arrived == self.received + lost || arrived == self.received + self.count_losses();
+        let is_settled = |port: &Self| arrived == port.received + port.lost();
+        if !is_settled(self) && now_ns > self.counted_ns + COUNT_NS {
+            self.counted_ns = now_ns;
+            self.count_losses();
+        }
+        let is_settled = is_settled(self);
         let settled_ns = if is_settled { now_ns } else { now_ns - LATE_NS };
         if let Some(shut_ns) = self.shut_ns
             && (settled_ns > shut_ns + SHUT_NS)
@@ -271,29 +296,35 @@ impl XdpPort {
             self.account();
             return Ok(Some(Received::End));
         }
-        self.look_at_fault()?;
+        if now_ns > self.looked_ns + LOOK_NS {
+            self.looked_ns = now_ns;
+            self.look_at_fault()?;
+        }
         self.until_ns = self.until_ns.max(settled_ns + self.wall_offset_ns);
         Ok(Some(Received::Idle {
             until_ns: self.until_ns,
         }))
     }
 
-    /// Asks the kernel how many frames were lost behind the program; returns their sum.
-    fn count_losses(&mut self) -> u64 {
-        let statistics = self.socket.statistics();
-        let live = self.facts.live.get_or_insert_default();
-        let before = live.dropped_ring + live.dropped_pool;
-        if let Ok(statistics) = statistics {
-            live.dropped_ring = statistics.rx_ring_full.unwrap_or(0);
-            live.dropped_pool = statistics.rx_dropped;
-            let invalid = statistics.rx_invalid_descs + statistics.tx_invalid_descs;
-            debug_assert_eq!(invalid, 0, "the kernel takes every descriptor of ours");
-        }
-        let lost = live.dropped_ring + live.dropped_pool;
-        self.attached
-            .lost
-            .fetch_add(lost - before, Ordering::Relaxed);
-        lost
+    /// Frames that were lost behind the program, as far as they were counted.
+    fn lost(&self) -> u64 {
+        let live = self.facts.live.as_ref();
+        live.map_or(0, |live| live.dropped_ring + live.dropped_pool)
+    }
+
+    /// Asks the kernel how many frames were lost behind the program.
+    fn count_losses(&mut self) {
+        let Ok(statistics) = self.socket.statistics() else {
+            return;
+        };
+        let invalid = statistics.rx_invalid_descs + statistics.tx_invalid_descs;
+        debug_assert_eq!(invalid, 0, "the kernel takes every descriptor of ours");
+        let before = self.lost();
+        let live = self.live_mut();
+        live.dropped_ring = statistics.rx_ring_full.unwrap_or(0);
+        live.dropped_pool = statistics.rx_dropped;
+        let lost = self.lost() - before;
+        self.attached.lost.fetch_add(lost, Ordering::Relaxed);
     }
 
     fn look_at_fault(&mut self) -> Result<(), PortError> {
@@ -518,11 +549,12 @@ impl Port for XdpPort {
     }
 
     fn backlog(&self) -> f32 {
-        self.socket.receive.share()
+        self.socket.receive.fill_level()
     }
 
     fn account(&mut self) {
-        let lost = self.count_losses();
+        self.count_losses();
+        let lost = self.lost();
         let arrived = self.arrivals.of(self.queue);
         let was_set = self.clock.was_set();
         if was_set {
@@ -546,10 +578,7 @@ impl Port for XdpPort {
             }
             live.dropped_interface = dropped;
         }
-        // The socket says nothing of it, and it may have come up again.
-        let lost_link = std::mem::replace(&mut self.link_losses, now.link_losses);
-        let was_down = !now.is_up || lost_link != now.link_losses;
-        if was_down && !std::mem::replace(&mut self.is_down, true) {
+        if !now.is_up && !std::mem::replace(&mut self.is_down, true) {
             self.facts.warnings.push(format!(
                 "'{}' went down after {} frames: what passed until it came up again was not seen",
                 attached.interface.name, self.facts.frames
@@ -572,17 +601,12 @@ impl Drop for XdpPort {
 }
 
 impl Joined {
-    /// A writer with room for a frame of `len` bytes.
-    fn writer(&mut self, len: usize) -> Option<BlockWriter> {
-        if let Some(mut writer) = self.writer.take()
-            && writer.unfilled().len() >= len
-        {
-            return Some(writer);
-        }
+    /// The pool; `None` if the budget has no room for it.
+    fn pool(&mut self) -> Option<&mut Pool> {
         if self.pool.is_none() {
             self.pool = Pool::new(BLOCK_LEN, self.blocks_max, &self.budget);
         }
-        self.pool.as_mut()?.take()
+        self.pool.as_mut()
     }
 }
 

@@ -138,12 +138,11 @@ impl<T: Entry> Consumer<T> {
         self.produced.wrapping_sub(self.next)
     }
 
-    /// The share of the ring that waits to be read, from 0 to 1.
-    pub(super) fn share(&self) -> f32 {
-        // Relaxed: nothing is read for it.
+    /// How full the ring is, from 0 to 1.
+    pub(super) fn fill_level(&self) -> f32 {
+        // Relaxed: nothing is read of the entries.
         let produced = self.ring.producer().load(Ordering::Relaxed);
-        let ready = produced.wrapping_sub(self.next);
-        (ready as f32 / (self.ring.mask + 1) as f32).min(1.0)
+        produced.wrapping_sub(self.next) as f32 / (self.ring.mask + 1) as f32
     }
 
     /// The entry `ahead` of the next one: among those known to be ready.
@@ -280,8 +279,9 @@ mod tests {
         (0..4).for_each(|entry| producer.push(entry));
         producer.submit();
         assert_eq!((producer.free(1), producer.pending()), (0, 4));
-        assert_eq!(consumer.ready(1), 4);
+        assert_eq!((consumer.ready(1), consumer.fill_level()), (4, 1.0));
         consumer.release(3);
+        assert_eq!(consumer.fill_level(), 0.25);
         assert_eq!((producer.free(4), producer.pending()), (3, 1));
     }
 
