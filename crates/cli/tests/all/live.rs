@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use lineside_account::Counter;
 use lineside_host::Stopwatch;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::lab::{self, Counts, Lab, expected, nfs_drive, tally};
 use crate::support::{
-    Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted, talk,
+    Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted,
     wait_until,
 };
 use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, obstacle, open_folder, run};
@@ -959,8 +959,8 @@ fn nothing_that_root_may_do_is_left_while_it_listens() {
 
 /// `lineside` with words, in a namespace; it must end by itself.
 fn ended(command: &mut Command) -> (Option<i32>, String) {
-    let output: Output = command.output().expect("it runs");
-    (output.status.code(), talk(&output))
+    let ended = Running::spawn(command, PathBuf::new(), open_folder()).end();
+    (ended.status.code(), ended.said)
 }
 
 #[test]
@@ -1134,7 +1134,7 @@ fn another_xdp_program_is_left_alone_and_nothing_of_ours_stays_behind() {
 }
 
 #[test]
-fn what_a_driver_refuses_is_said_and_auto_does_without() {
+fn what_a_driver_refuses_is_done_behind_it_and_said() {
     need_wire!();
     let wire = Wire::new("driver", 0);
     // Native XDP wants a receive queue for each transmit queue of the other end.
@@ -1145,25 +1145,18 @@ fn what_a_driver_refuses_is_said_and_auto_does_without() {
     wire.generator.ip("link set g0 up");
     wire.tap.ip("link set t0 up");
     let frames = noise(10);
-    let running = Running::start(&wire.tap, &["-i", "t0"]);
-    wire.send(&frames);
-    let ended = running.interrupt();
-    assert!(ended.said.contains("AF_XDP generic"), "{}", ended.said);
-    assert!(
-        ended.said.contains("fewer receive queues"),
-        "{}",
-        ended.said
-    );
-    assert_eq!(received(&ended.trace(130)), 10);
-
-    let folder = open_folder();
-    let mut native = wire.tap.command(lineside().get_program());
-    native
-        .args(["capture", "-i", "t0", "--method", "af_xdp", "-o"])
-        .arg(folder.path().join("trace"));
-    let (status, said) = self::ended(&mut native);
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("fewer receive queues"), "{said}");
+    for options in [&[][..], METHODS[1]] {
+        let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
+        wire.send(&frames);
+        let ended = running.interrupt();
+        for says in [
+            "by AF_XDP generic: ",
+            "since there are fewer receive queues",
+        ] {
+            assert!(ended.said.contains(says), "{says}: {}", ended.said);
+        }
+        assert_eq!(received(&ended.trace(130)), 10);
+    }
 }
 
 #[test]
