@@ -65,6 +65,8 @@ pub(super) struct XdpPort {
     /// Holders were asked to spill, and no frame was received since.
     has_asked: bool,
     is_down: bool,
+    /// As of the last account.
+    link_losses: u32,
     /// When no more frames were let in, by CLOCK_MONOTONIC.
     shut_ns: Option<i64>,
     ended: bool,
@@ -147,6 +149,7 @@ impl XdpPort {
             until_ns: i64::MIN,
             has_asked: false,
             is_down: false,
+            link_losses: attached.interface.link_losses,
             shut_ns: None,
             ended: false,
             attached,
@@ -578,7 +581,10 @@ impl Port for XdpPort {
             }
             live.dropped_interface = dropped;
         }
-        if !now.is_up && !std::mem::replace(&mut self.is_down, true) {
+        // The socket says nothing of it, and it may have come up again.
+        let lost_link = std::mem::replace(&mut self.link_losses, now.link_losses);
+        let was_down = !now.is_up || lost_link != now.link_losses;
+        if was_down && !std::mem::replace(&mut self.is_down, true) {
             self.facts.warnings.push(format!(
                 "'{}' went down after {} frames: what passed until it came up again was not seen",
                 attached.interface.name, self.facts.frames
