@@ -141,7 +141,7 @@ fn each_frame_is_received_or_counted_as_lost() {
         // What the wire itself loses is counted at its other end, as is usual with a veth.
         assert_eq!(live(port).dropped_interface, 0);
 
-        // Who holds frames is asked to spill before the kernel has none of its 4,096 chunks left, and again then.
+        // Who holds frames is asked to spill before the kernel has none of its 6,144 chunks left, and again then.
         burst.clear();
         let mut asked_at = None;
         let mut rounds = 0;
@@ -156,13 +156,13 @@ fn each_frame_is_received_or_counted_as_lost() {
             port.account();
         }
         let asked_at = asked_at.expect("asked");
-        assert!((2048..3584).contains(&asked_at), "{asked_at} were held");
+        assert!((4608..5888).contains(&asked_at), "{asked_at} were held");
         let received = port.receive(&mut Burst::new(), 64).expect("receives");
         assert_eq!(received, Received::PoolEmpty);
 
         // When they are dropped, everything flows again.
         burst.clear();
-        assert!(port.reclaim() > 2048);
+        assert!(port.reclaim() > 4608);
         port.account();
         let held = live(port);
         for batch in sent.chunks(64) {
