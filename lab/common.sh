@@ -3,6 +3,10 @@ server=lineside-srv
 client=lineside-cli
 server_link=lineside-s
 client_link=lineside-c
+# The mirror's: a bridge between the two, and who listens at it.
+middle=lineside-mid
+tap=lineside-tap
+tap_link=lineside-t
 # Addresses that RFC 5737 and RFC 3849 keep for documentation, so that no capture names a real host.
 server_ipv4=192.0.2.1 client_ipv4=192.0.2.2
 server_ipv6=2001:db8::1 client_ipv6=2001:db8::2

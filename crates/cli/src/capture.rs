@@ -254,6 +254,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             &settings, on, folder, &encoder, &budget, &mut port, &mut watch,
         )?,
     };
+    if matches!(watch.stop, Stop::Output(_)) {
+        // What fails in the middle has had no last look.
+        port.account();
+    }
     run.errors.extend(port.finish().err());
     watch.progress.finish_and_clear();
     let (stop, tally) = (watch.stop, run.tally.finish());

@@ -3,57 +3,52 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lineside_trace::BLOCK_BYTES;
 use serde_json::Value;
+use tempfile::TempDir;
 use twox_hash::XxHash3_64;
 
 use crate::support::{Trace, repository, talk};
+use crate::wire::obstacle;
 
-/// Why there can be no lab here; `None` if there can.
-fn obstacle() -> Option<&'static str> {
-    let can = |program: &str, arguments: &[&str]| {
-        Command::new(program)
-            .args(arguments)
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    if !can("sh", &["-c", "test $(id -u) = 0"]) {
-        return Some("network namespaces need root");
-    }
-    if !can(
-        "sh",
-        &[
-            "-c",
-            "PATH=$PATH:/usr/sbin; for tool in ip ethtool ss rpcbind ganesha.nfsd tcpdump nfs-cp nfs-ls nfs-cat; do command -v $tool || exit 1; done",
-        ],
-    ) {
-        return Some("a tool of lab/README.md is missing");
-    }
-    if can("sh", &["-c", "ip netns list | grep -qw lineside-srv"]) {
-        return Some("another lab is up");
-    }
-    None
-}
+/// There is one lab at a time: its namespaces have fixed names.
+static LAB: Mutex<()> = Mutex::new(());
 
 /// The lab, taken down however the test ends.
-struct Lab {
-    state: PathBuf,
+pub(crate) struct Lab {
+    state: TempDir,
+    _only: MutexGuard<'static, ()>,
 }
 
 impl Lab {
-    fn up(state: &Path) -> Self {
+    /// Where there can be none, says so and returns `None`.
+    pub(crate) fn up(options: &[&str]) -> Option<Self> {
+        let tools = ["ss", "rpcbind", "ganesha.nfsd", "tcpdump"];
+        if let Some(why) = obstacle(&tools) {
+            println!("SKIP: no lab: {why}");
+            return None;
+        }
+        let only = LAB.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = Command::new("ip").args(["netns", "list"]).output();
+        if list.is_ok_and(|list| String::from_utf8_lossy(&list.stdout).contains("lineside-srv")) {
+            println!("SKIP: no lab: another lab is up");
+            return None;
+        }
         let lab = Self {
-            state: state.to_owned(),
+            state: tempfile::tempdir().expect("a folder"),
+            _only: only,
         };
-        let output = lab.command("up").output().expect("lab/up runs");
+        let output = lab.command("up").args(options).output();
+        let output = output.expect("lab/up runs");
         assert!(output.status.success(), "{}", talk(&output));
-        lab
+        Some(lab)
     }
 
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(repository().join("lab").join(name));
-        command.env("LINESIDE_LAB", &self.state);
+        command.env("LINESIDE_LAB", self.state.path());
         command
     }
 
@@ -75,8 +70,9 @@ impl Lab {
         output
     }
 
-    fn files(&self) -> PathBuf {
-        self.state.join("files")
+    /// The exported files.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.state.path().join("files")
     }
 }
 
@@ -87,7 +83,7 @@ impl Drop for Lab {
 }
 
 /// nfs-drive, built if it is not: Cargo promises a package's tests only the package's own programs.
-fn nfs_drive() -> PathBuf {
+pub(crate) fn nfs_drive() -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_lineside"))
         .parent()
         .expect("target/debug")
@@ -115,14 +111,13 @@ fn nfs_drive() -> PathBuf {
 
 #[test]
 fn a_real_server_agrees() {
-    if let Some(why) = obstacle() {
-        println!("SKIP: no lab: {why}");
-        return;
-    }
+    let Some(lab) = Lab::up(&[]) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = Lab::up(&folder.path().join("state"));
     counts_equal_the_clients(&lab, folder.path());
-    libnfs_is_understood(&lab, folder.path());
+    match obstacle(&["nfs-cp", "nfs-ls", "nfs-cat"]) {
+        Some(why) => println!("SKIP: no libnfs: {why}"),
+        None => libnfs_is_understood(&lab, folder.path()),
+    }
 }
 
 /// What nfs-drive counted is what the trace holds.
@@ -186,10 +181,10 @@ fn libnfs_is_understood(lab: &Lab, folder: &Path) {
     checksums_equal_the_files(&trace, &lab.files(), "libnfs");
 }
 
-type Counts = BTreeMap<String, i64>;
+pub(crate) type Counts = BTreeMap<String, i64>;
 
 /// By `PROGRAM OPERATION what`: what the trace holds.
-fn tally(trace: &Trace) -> Counts {
+pub(crate) fn tally(trace: &Trace) -> Counts {
     let mut counts = Counts::new();
     for row in trace.nfs3() {
         let operation = format!(
@@ -219,7 +214,7 @@ fn tally(trace: &Trace) -> Counts {
 }
 
 /// The same from the client's JSON.
-fn expected(counted: &Value) -> Counts {
+pub(crate) fn expected(counted: &Value) -> Counts {
     let mut counts = Counts::new();
     for (program, operations) in counted.as_object().expect("programs") {
         for (operation, count) in operations.as_object().expect("operations") {
@@ -242,7 +237,7 @@ fn expected(counted: &Value) -> Counts {
 }
 
 /// Each checksum is that of the file's block, and each whole block that was moved has one.
-fn checksums_equal_the_files(trace: &Trace, files: &Path, what: &str) {
+pub(crate) fn checksums_equal_the_files(trace: &Trace, files: &Path, what: &str) {
     let mut names: BTreeMap<i64, String> = BTreeMap::new();
     for row in trace.nfs3() {
         if let (Some("CREATE" | "LOOKUP"), Some(file), Some(name)) = (

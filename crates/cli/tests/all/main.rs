@@ -1,5 +1,5 @@
 //! The `lineside` command from outside: its traces against tshark, against the oracle of
-//! `lineside-testkit` under seeded harm, and against the files of a real server; and its manners.
+//! `lineside-testkit` under seeded harm, against the files of a real server, and on live wires; and its manners.
 //!
 //! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
 
@@ -8,9 +8,11 @@ mod filter;
 mod harm;
 mod input;
 mod lab;
+mod live;
 mod manual;
 mod python;
 mod report;
 mod rotate;
 mod support;
 mod tshark;
+mod wire;

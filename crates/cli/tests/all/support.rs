@@ -207,6 +207,14 @@ impl Record {
         self.value(column) == &Value::Boolean(true)
     }
 
+    /// The columns that are not `ignored`, with their values.
+    pub(crate) fn text_without(&self, ignored: impl Fn(&str) -> bool) -> String {
+        let columns = self.table.columns().iter().zip(&self.values);
+        let kept = columns.filter(|(column, _)| !ignored(column.name));
+        kept.map(|(column, value)| format!("{} {value:?} ", column.name))
+            .collect()
+    }
+
     /// The first column, but for `ignored` ones, that has a value here and another in `whole`.
     pub(crate) fn contradiction(
         &self,

@@ -34,6 +34,8 @@ pub struct Interface {
     pub is_up: bool,
     /// Something is at the other end.
     pub is_running: bool,
+    /// Times that its link was lost since it was made, also by switching it off.
+    pub link_losses: u32,
     /// The longest network packet, in bytes.
     pub mtu: u32,
     /// The bridge or bond that it belongs to.
@@ -160,6 +162,7 @@ impl Interface {
             match attribute {
                 LinkAttribute::IfName(name) => interface.name = name,
                 LinkAttribute::Mtu(mtu) => interface.mtu = mtu,
+                LinkAttribute::CarrierDownCount(count) => interface.link_losses = count,
                 LinkAttribute::Controller(index) => master = Some(index),
                 LinkAttribute::NumRxQueues(count) => interface.receive_queues = count,
                 LinkAttribute::Stats64(stats) => interface.note_stats(&stats),

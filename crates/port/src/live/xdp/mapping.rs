@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 /// A mapping, unmapped when dropped. What lies in it is reached by raw pointers: the kernel writes to
 /// it too.
@@ -20,7 +20,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `len` zeroed bytes, present in memory.
+    /// `len` zeroed bytes, present in memory, in huge pages where the system has them: the kernel and we go through
+    /// all of it in turn, which is more pages than the processor remembers the places of.
     pub(super) fn anonymous(len: usize) -> Result<Self, Errno> {
         // SAFETY: a new mapping at an address that the kernel chooses touches nothing of ours.
         let start = unsafe {
@@ -28,10 +29,16 @@ impl Mapping {
                 std::ptr::null_mut(),
                 len,
                 ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::POPULATE,
+                MapFlags::PRIVATE,
             )
         }?;
-        Ok(Self::owning(start.cast(), len))
+        let mapping = Self::owning(start.cast(), len);
+        // Wishes: what is refused costs speed only, since the kernel maps what it is given as a UMEM.
+        for wish in [Advice::LinuxHugepage, Advice::LinuxPopulateWrite] {
+            // SAFETY: the range was mapped above, and neither advice changes its bytes.
+            let _ = unsafe { rustix::mm::madvise(start, len, wish) };
+        }
+        Ok(mapping)
     }
 
     /// `len` bytes of `descriptor` from `offset` on.

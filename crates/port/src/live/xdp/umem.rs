@@ -105,6 +105,27 @@ impl Umem {
         unsafe { Slots::new(start, len, count, &owner) }
     }
 
+    /// Asks the processor for a frame's stamp and headers, which the kernel wrote on another core.
+    #[inline]
+    pub(super) fn prefetch(&self, frame: u64) {
+        let offset = usize::try_from(frame).unwrap_or(usize::MAX);
+        if offset < STAMP_LEN || offset + 64 > self.len() {
+            return;
+        }
+        let at = self.mapping.at(offset - STAMP_LEN, STAMP_LEN + 64).as_ptr();
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: both addresses lie within the mapping (checked by `at`); a prefetch reads nothing.
+            unsafe {
+                _mm_prefetch(at.cast(), _MM_HINT_T0);
+                _mm_prefetch(at.add(STAMP_LEN).cast(), _MM_HINT_T0);
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+
     /// Where in this memory `bytes` lie, if they do.
     pub(super) fn offset_of(&self, bytes: &[u8]) -> Option<usize> {
         let offset = bytes

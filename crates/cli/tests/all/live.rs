@@ -1,0 +1,1205 @@
+//! `capture -i`: what passes a wire becomes the same trace as from a file, and every frame is accounted for.
+
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lineside_account::Counter;
+use lineside_host::Stopwatch;
+use lineside_port::{CaptureReader, PoolConfig, Port, Received};
+use lineside_testkit::capture::{self, Frame};
+use lineside_time::Random;
+use lineside_trace::{LiveInput, State, Table};
+use lineside_wire::build::FrameBuilder;
+use tempfile::TempDir;
+
+use crate::lab::{self, Counts, Lab, expected, nfs_drive, tally};
+use crate::support::{
+    Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted, talk,
+    wait_until,
+};
+use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, obstacle, open_folder, run};
+
+const NOBODY: u32 = 65_534;
+
+/// What to say before anything else of each way to take frames.
+const METHODS: [&[&str]; 3] = [
+    &["--method", "af_packet"],
+    &["--method", "af_xdp"],
+    &["--method", "af_xdp_generic"],
+];
+
+/// The frames of the example.
+fn example_frames() -> Vec<Frame> {
+    capture::read(&example()).expect("the example")
+}
+
+/// Frames that are no NFS, of 1,000 bytes each that no compression shortens.
+fn noise(count: usize) -> Vec<Frame> {
+    let builder = FrameBuilder::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+    let mut random = Random::new(1);
+    let mut frame = |_| {
+        let payload: Vec<u8> = (0..958).map(|_| random.below(256) as u8).collect();
+        let bytes = builder.udp(9, 9, &payload);
+        Frame {
+            stamp_ns: None,
+            wire_len: bytes.len() as u32,
+            link_type: 1,
+            bytes,
+        }
+    };
+    (0..count).map(&mut frame).collect()
+}
+
+/// Columns that say when and as which frame something was seen. Only of the operations' table: the same names
+/// elsewhere are a file's times.
+fn is_of_the_tap(column: &str) -> bool {
+    is_stamp(column)
+        || matches!(
+            column,
+            "call_frame" | "reply_frame" | "call_input" | "reply_input"
+        )
+}
+
+fn is_stamp(column: &str) -> bool {
+    STAMPS.contains(&column)
+}
+
+const STAMPS: [&str; 4] = [
+    "call_time_ns",
+    "call_end_ns",
+    "reply_time_ns",
+    "reply_end_ns",
+];
+
+/// The operations with what belongs to them, by what they are: without ids and frames' numbers, which depend on the
+/// order in which frames of different cores were seen. With their stamps apart.
+fn essence(trace: &Trace) -> BTreeMap<String, Vec<Option<i64>>> {
+    let mut rest: BTreeMap<i64, String> = BTreeMap::new();
+    for row in trace.nfs.iter().chain(&trace.checksums) {
+        let id = row.integer("operation_id").expect("never null");
+        let text = rest.entry(id).or_default();
+        text.push_str(&row.text_without(|column| column == "operation_id"));
+    }
+    let is_left_out = |column: &str| {
+        is_of_the_tap(column) || matches!(column, "operation_id" | "rpc_id" | "connection_id")
+    };
+    let mut rows: Vec<&Record> = trace.operations.iter().collect();
+    rows.sort_by_key(|row| row.integer("call_time_ns"));
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    let mut essence = BTreeMap::new();
+    for row in rows {
+        let id = row.integer("operation_id").expect("never null");
+        let text = row.text_without(is_left_out) + rest.get(&id).map_or("", String::as_str);
+        let nth = times.entry(text.clone()).or_default();
+        *nth += 1;
+        let stamps = STAMPS.map(|column| row.integer(column)).to_vec();
+        essence.insert(format!("{text}, time {nth}"), stamps);
+    }
+    essence
+}
+
+/// Fails unless both traces hold the same operations; returns how far apart their stamps are.
+fn assert_same_operations(live: &Trace, file: &Trace, what: &str) -> Vec<i64> {
+    let (live, file) = (essence(live), essence(file));
+    let only = |one: &BTreeMap<String, _>, other: &BTreeMap<String, _>| -> Vec<String> {
+        let only = one.keys().filter(|key| !other.contains_key(*key));
+        only.take(3).cloned().collect()
+    };
+    assert!(
+        live.keys().eq(file.keys()),
+        "{what}: {} live, {} from the file\nonly live: {:#?}\nonly in the file: {:#?}",
+        live.len(),
+        file.len(),
+        only(&live, &file),
+        only(&file, &live)
+    );
+    let pairs = live.values().zip(file.values());
+    pairs
+        .flat_map(|(one, other)| one.iter().zip(other))
+        .map(|(one, other)| match (one, other) {
+            (Some(one), Some(other)) => (one - other).abs(),
+            (None, None) => 0,
+            _ => panic!("{what}: {one:?} and {other:?}"),
+        })
+        .collect()
+}
+
+/// Fails unless all rows are the same, ids included, but for when and as which frame of its input something was seen.
+fn assert_same_rows(live: &Trace, file: &Trace, what: &str) {
+    let rows = |trace: &Trace| {
+        let rows = trace.operations.iter();
+        let mut rows: Vec<_> = rows.map(|row| row.text_without(is_of_the_tap)).collect();
+        rows.extend(trace.nfs.iter().map(|row| format!("{row:?}")));
+        rows.extend(trace.checksums.iter().map(|row| format!("{row:?}")));
+        rows.sort();
+        rows
+    };
+    let (live, file) = (rows(live), rows(file));
+    assert!(!file.is_empty(), "{what}");
+    for (one, other) in live.iter().zip(&file) {
+        assert_eq!(one, other, "{what}");
+    }
+    assert_eq!(live.len(), file.len(), "{what}");
+}
+
+/// What is said of the only live input.
+fn facts(trace: &Trace) -> &LiveInput {
+    let [input] = &trace.manifest.inputs[..] else {
+        panic!("one input: {:?}", trace.manifest.inputs)
+    };
+    input.live.as_ref().expect("it is live")
+}
+
+/// Received, by the counter of all inputs.
+fn received(trace: &Trace) -> u64 {
+    counters(&trace.manifest).value(Counter::FramesReceived)
+}
+
+#[test]
+fn a_mirrored_server_gives_the_same_trace_as_tcpdumps_file_and_the_clients_counts() {
+    let combinations: [(&[&str], &[&[&str]]); 2] = [
+        (
+            &["--mirror"],
+            &[
+                &["--method", "af_packet"],
+                &["--method", "af_packet", "--sockets", "2", "--cores", "2"],
+                &["--method", "af_xdp"],
+                &["--method", "af_xdp_generic"],
+            ],
+        ),
+        (
+            &["--mirror", "--queues", "2", "--mtu", "9000"],
+            &[
+                &["--method", "af_packet", "--sockets", "2"],
+                &["--method", "af_xdp", "--cores", "2"],
+                &["--method", "af_xdp_generic"],
+            ],
+        ),
+    ];
+    for (up, runs) in combinations {
+        let Some(lab) = Lab::up(up) else { return };
+        for options in runs {
+            mirrored(&lab, options, &format!("lab/up {up:?}, {options:?}"));
+        }
+    }
+}
+
+/// What the clients do, each in the background.
+const CLIENTS: [&str; 4] = [
+    "--seed 1 meta --rounds 2",
+    "--seed 2 --udp seq --file two --bytes 100000 --chunk 8192",
+    "--seed 3 rand --file three --bytes 400000 --chunk 30000 --depth 8 --skew 77 --operations 100",
+    "--seed 4 --server 2001:db8::1 --fragments 300,1,4000 rand --file four --bytes 200000 --chunk 50000 --depth 4",
+];
+
+fn mirrored(lab: &Lab, options: &[&str], what: &str) {
+    let tap = Namespace::of_another("lineside-tap");
+    let client = Namespace::of_another("lineside-cli");
+    let is_xdp = options.iter().any(|word| word.starts_with("af_xdp"));
+    let folder = open_folder();
+    let capture = folder.path().join("tcpdump.pcap");
+    // XDP takes what arrives, so tcpdump sees what is sent there.
+    let tcpdump = if is_xdp {
+        let middle = Namespace::of_another("lineside-mid");
+        Tcpdump::start(middle.command("tcpdump"), "tap", &capture)
+    } else {
+        Tcpdump::start(tap.command("tcpdump"), "lineside-t", &capture)
+    };
+    let running = Running::start(&tap, &[&["-i", "lineside-t"], options].concat());
+    let drive = nfs_drive();
+    let mut clients: Vec<_> = CLIENTS
+        .iter()
+        .map(|words| {
+            let mut command = client.command(&drive);
+            command
+                .args(words.split(' '))
+                .stdout(std::process::Stdio::piped());
+            command.spawn().expect("nfs-drive runs")
+        })
+        .collect();
+    let mut counts = Counts::new();
+    for client in clients.drain(..) {
+        let output = client.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{what}");
+        let counted = serde_json::from_slice(&output.stdout).expect("nfs-drive prints JSON");
+        for (name, count) in expected(&counted) {
+            *counts.entry(name).or_default() += count;
+        }
+    }
+    let last = b"the last frame of all";
+    let say = format!(
+        "printf '{}' >/dev/udp/192.0.2.1/9",
+        String::from_utf8_lossy(last)
+    );
+    run(client.command("bash").args(["-c", &say]));
+    tcpdump.end(last);
+    let live = running.interrupt().trace(130);
+    let file = Trace::of(&capture, &[]);
+    let mut apart = assert_same_operations(&live, &file, what);
+    apart.sort_unstable();
+    let most = apart[apart.len() * 19 / 20];
+    println!(
+        "{what}: {} operations, {} checksums; of 20 stamps 19 at most {most} ns apart",
+        live.operations.len(),
+        live.checksums.len()
+    );
+    // Each socket's stamp is taken when its turn comes.
+    assert!(most < 1_000_000, "{what}: {most} ns");
+    assert_eq!(tally(&live), counts, "{what}");
+    live.assert_identities(what);
+    lab::checksums_equal_the_files(&live, &lab.files(), what);
+    let verdict = &live.manifest.verdict;
+    assert_eq!(verdict.state, State::Complete, "{what}: {verdict:?}");
+}
+
+#[test]
+fn both_directions_on_taps_of_their_own_are_one_stream() {
+    need_wire!();
+    let wire = Wire::new("two", 2);
+    let frames = example_frames();
+    // By the sender's hardware address: the server's is that of the first frame that is not the first sender's.
+    let first = &frames[0].bytes[6..12];
+    let directed: Vec<_> = frames
+        .iter()
+        .map(|frame| (usize::from(&frame.bytes[6..12] != first), frame))
+        .collect();
+    let file = Trace::of(&example(), &[]);
+    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
+        let running = Running::start(&wire.tap, &[&["-i", "t0,t1"], options].concat());
+        wire.send_into(&directed);
+        let live = running.interrupt().trace(130);
+        assert_same_rows(&live, &file, "two taps");
+        live.assert_identities("two taps");
+        let inputs = &live.manifest.inputs;
+        for (input, inputs) in inputs.iter().enumerate() {
+            let sent = directed.iter().filter(|(pair, _)| *pair == input).count();
+            assert!(sent > 100, "{sent} frames in this direction");
+            assert_eq!(inputs.name, format!("t{input}"));
+            assert_eq!(inputs.frames, sent as u64);
+        }
+        // The merged order is that in which the frames were sent: so is that of their stamps.
+        assert_eq!(received(&live), frames.len() as u64);
+        assert_eq!(live.manifest.verdict.state, State::Complete);
+    }
+}
+
+/// The example with a VLAN tag in the frames of every other port, and with two in those of one.
+fn tagged_frames() -> Vec<Frame> {
+    let mut frames = example_frames();
+    for frame in &mut frames {
+        // Both directions of a connection have the same sum of their ports, and so do fragments: none.
+        let is_ipv4 = frame.bytes[12..14] == [8, 0];
+        let ports = match is_ipv4 {
+            true if frame.bytes[20] & 0x3f == 0 && frame.bytes[21] == 0 => {
+                frame.bytes[35] ^ frame.bytes[37]
+            }
+            _ => 0,
+        };
+        let tags: &[u8] = match ports % 4 {
+            1 => &[0x81, 0, 0, 7],
+            3 => &[0x88, 0xa8, 0x20, 9, 0x81, 0, 0, 7],
+            _ => &[],
+        };
+        frame.bytes.splice(12..12, tags.iter().copied());
+        frame.wire_len = frame.bytes.len() as u32;
+    }
+    frames
+}
+
+#[test]
+fn vlan_tags_come_back_into_the_frames_and_filters_see_them() {
+    need_wire!();
+    let wire = Wire::new("vlan", 1);
+    let frames = tagged_frames();
+    let folder = open_folder();
+    let path = folder.path().join("tagged.pcap");
+    std::fs::write(&path, capture::write(&frames)).expect("written");
+    let all = Trace::of(&path, &[]);
+    for method in METHODS {
+        tagged(&wire, method, &folder, &path, &all);
+    }
+}
+
+fn tagged(wire: &Wire, method: &[&str], folder: &TempDir, path: &Path, all: &Trace) {
+    let frames = tagged_frames();
+    let mut rows = Vec::new();
+    for filter in [
+        "",
+        "tcp",
+        "vlan and tcp",
+        "vlan 9 and vlan 7 and tcp",
+        "vlan and udp",
+    ] {
+        let options = match filter {
+            "" => vec![],
+            filter => vec!["-f", filter],
+        };
+        let file = Trace::of(path, &options);
+        let written = folder.path().join("written.pcap");
+        let options: Vec<_> = ["-i", "t0", "--force", "--write-pcap"]
+            .into_iter()
+            .chain([written.to_str().expect("a plain path")])
+            .chain(options)
+            .chain(method.iter().copied())
+            .collect();
+        let running = Running::start(&wire.tap, &options);
+        wire.send(&frames);
+        let live = running.interrupt().trace(130);
+        // What the kernel's filter takes away has no number: ids differ.
+        assert_same_operations(&live, &file, filter);
+        live.assert_identities(filter);
+        rows.push(live.operations.len());
+        if filter.is_empty() {
+            assert_same_rows(&live, &file, filter);
+            let written = capture::read(&written).expect("a capture");
+            assert!(
+                frames
+                    .iter()
+                    .map(|frame| &frame.bytes)
+                    .eq(written.iter().map(|frame| &frame.bytes)),
+                "the frames are those that were sent"
+            );
+        }
+    }
+    // A tag hides what is behind it from `tcp`, and a second one from `vlan and tcp`.
+    let tcp = { all.operations.iter() }.filter(|row| row.text("transport") == Some("tcp"));
+    assert_eq!(rows[1] + rows[2] + rows[3], tcp.count(), "{rows:?}");
+    assert!(rows.iter().all(|&rows| rows > 5), "{rows:?}");
+}
+
+#[test]
+fn what_the_host_talks_is_undisturbed() {
+    need_wire!();
+    let wire = Wire::new("host", 1);
+    wire.generator.ip("addr add 192.0.2.1/24 dev g0");
+    wire.tap.ip("addr add 192.0.2.2/24 dev t0");
+    let mut random = Random::new(7);
+    let sent: Vec<u8> = (0..8 << 20).map(|_| random.below(256) as u8).collect();
+    let running = Running::start(&wire.tap, &["-i", "t0"]);
+    let listener = wire
+        .tap
+        .enter(|| TcpListener::bind("192.0.2.2:2049").expect("free"));
+    let mut arrived = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().expect("the other end");
+            stream.read_to_end(&mut arrived).expect("all of it");
+        });
+        let mut stream = wire
+            .generator
+            .enter(|| TcpStream::connect("192.0.2.2:2049").expect("it listens"));
+        stream.write_all(&sent).expect("it is read");
+    });
+    assert!(arrived == sent, "every byte arrived");
+    let live = running.interrupt().trace(130);
+    let facts = facts(&live);
+    assert_eq!(facts.method, "AF_PACKET");
+    assert!(facts.reason.contains("192.0.2.2"), "{}", facts.reason);
+    assert!(
+        counters(&live.manifest).value(Counter::StreamBytes) > 0
+            && facts.arrived == received(&live) + facts.dropped_ring + facts.unread,
+        "it was seen: {facts:?}"
+    );
+}
+
+#[test]
+fn frames_sent_are_frames_received_filtered_dropped_and_unread() {
+    need_wire!();
+    let wire = Wire::new("accounts", 1);
+    for method in METHODS {
+        accounts(&wire, method);
+    }
+}
+
+fn accounts(wire: &Wire, method: &[&str]) {
+    let fixed = [&["-i", "t0"], method].concat();
+    let frames = example_frames();
+    let running = Running::start(&wire.tap, &fixed);
+    wire.send(&frames);
+    running.wait_for_frames(frames.len());
+    let live = running.interrupt().trace(130);
+    let input = facts(&live);
+    assert_eq!(input.arrived, frames.len() as u64, "{input:?}");
+    assert_eq!((dropped(input), input.unread), (0, 0), "{input:?}");
+    let sums = live.manifest.seconds.iter();
+    let sum: u64 = sums.map(|second| second.received).sum();
+    assert_eq!(sum, frames.len() as u64);
+
+    // The kernel filters for AF_PACKET, and does not count; for AF_XDP we do.
+    let running = Running::start(&wire.tap, &[&fixed[..], &["-f", "udp"]].concat());
+    wire.send(&frames);
+    let live = running.interrupt().trace(130);
+    let input = facts(&live);
+    let counted = counters(&live.manifest);
+    let (filtered, udp) = (
+        counted.value(Counter::FramesFiltered),
+        counted.value(Counter::FramesUdp),
+    );
+    assert!(udp > 0);
+    assert_eq!(input.arrived, received(&live));
+    match input.method.as_str() {
+        "AF_PACKET" => assert_eq!(filtered, 0),
+        _ => assert_eq!(received(&live), frames.len() as u64),
+    }
+
+    // The ring is too small for what comes while the process stands still.
+    let frames = noise(12_000);
+    let fixed = [&fixed[..], &["--memory", "16MiB"]].concat();
+    let running = Running::start(&wire.tap, &fixed);
+    running.signal("STOP");
+    wire.send(&frames);
+    running.signal("CONT");
+    let ended = running.interrupt();
+    let rows = records(&ended.out, Table::Losses);
+    overloaded(&ended.trace(130), &rows, frames.len() as u64);
+
+    let strict = ["--strict", "-a", "duration:4"];
+    let running = Running::start(&wire.tap, &[&fixed[..], &strict].concat());
+    running.signal("STOP");
+    wire.send(&frames);
+    running.signal("CONT");
+    let ended = running.end();
+    let rows = records(&ended.out, Table::Losses);
+    assert!(ended.printed().contains("dropped"), "{}", ended.printed());
+    overloaded(&ended.trace(4), &rows, frames.len() as u64);
+}
+
+/// Frames that found no room at the port.
+fn dropped(input: &LiveInput) -> u64 {
+    input.dropped_ring + input.dropped_pool
+}
+
+fn overloaded(live: &Trace, losses: &[Record], sent: u64) {
+    let input = facts(live);
+    println!("{input:?}");
+    let dropped = dropped(input);
+    assert_eq!(input.dropped_interface, 0, "{input:?}");
+    assert_eq!(input.arrived, sent, "{input:?}");
+    assert_eq!(received(live) + dropped + input.unread, sent, "{input:?}");
+    assert!(dropped > 0 && received(live) > 0, "{input:?}");
+    let rows = losses
+        .iter()
+        .filter(|row| row.text("cause") == Some("port_dropped"));
+    let sum: i64 = rows.filter_map(|row| row.integer("frames")).sum();
+    assert_eq!(sum as u64, dropped);
+    let sum: u64 = { live.manifest.seconds.iter() }
+        .map(|second| second.dropped_ring + second.dropped_pool)
+        .sum();
+    assert_eq!(sum, dropped);
+    let verdict = &live.manifest.verdict;
+    assert_eq!(verdict.state, State::Incomplete);
+    let share = dropped as f64 / input.arrived as f64;
+    assert!((verdict.shares["frames_dropped"] - share).abs() < 1e-9);
+    live.assert_identities("overloaded");
+}
+
+#[test]
+fn an_overload_may_cost_checksums_and_no_operation() {
+    need_wire!();
+    let wire = Wire::new("relief", 1);
+    let frames = [example_frames(), noise(900)].concat();
+    let file = Trace::of(&example(), &[]);
+    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
+        // What the file has comes first. All of it fits into the ring, of 4 MiB or of 4,096 frames, and fills
+        // two thirds of it.
+        let memory = match options[1] {
+            "af_packet" => "16MiB",
+            _ => "256MiB",
+        };
+        let fixed = ["-i", "t0", "--memory", memory];
+        let fixed = [&fixed[..], &["--overload", "no-checksums"]].concat();
+        let running = Running::start(&wire.tap, &[&fixed[..], options].concat());
+        running.signal("STOP");
+        wire.send(&frames);
+        running.signal("CONT");
+        running.wait_for_frames(frames.len());
+        let live = running.interrupt().trace(130);
+        let input = facts(&live);
+        assert_eq!(dropped(input), 0, "{input:?}");
+        let reliefs = &live.manifest.reliefs;
+        assert!(!reliefs.is_empty());
+        assert!(
+            reliefs
+                .iter()
+                .all(|relief| relief.until_ns.is_some_and(|until| until >= relief.from_ns)),
+            "{reliefs:?}"
+        );
+        let operations = |trace: &Trace| {
+            let rows = trace.operations.iter();
+            let mut rows: Vec<_> = rows.map(|row| row.text_without(is_of_the_tap)).collect();
+            rows.sort();
+            rows
+        };
+        assert_eq!(operations(&live), operations(&file));
+        assert_eq!(sorted(&live.nfs), sorted(&file.nfs));
+        let all = sorted(&file.checksums);
+        let left = sorted(&live.checksums);
+        assert!(left.len() < all.len(), "{}", left.len());
+        assert!(left.iter().all(|row| all.binary_search(row).is_ok()));
+        let counters = counters(&live.manifest);
+        assert_eq!(
+            counters.value(Counter::BlocksLimit),
+            (all.len() - left.len()) as u64
+        );
+        assert_eq!(live.manifest.verdict.state, State::Limited);
+    }
+}
+
+#[test]
+fn signals_print_rotate_and_end_with_everything_that_was_sent() {
+    need_wire!();
+    let wire = Wire::new("signals", 1);
+    let frames = example_frames();
+    let file = Trace::of(&example(), &[]);
+    let (first, rest) = frames.split_at(frames.len() / 2);
+    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
+        let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
+        wire.send(first);
+        running.wait_for_frames(first.len());
+        assert!(
+            running.said().contains(" calls, none dropped"),
+            "{}",
+            running.said()
+        );
+        let out = running.out.clone();
+        running.wait_until("a part with rows is there", || {
+            running.signal("USR2");
+            out.join("operations").exists() && !records(&out, Table::Operations).is_empty()
+        });
+        wire.send(rest);
+        let watch = Stopwatch::start();
+        let ended = running.interrupt();
+        let took = watch.elapsed();
+        assert!(took.as_secs_f64() < 2.0, "{took:?}");
+        assert!(parts_with_rows(&ended.out, Table::Operations) > 1);
+        let live = ended.trace(130);
+        assert_same_rows(&live, &file, "interrupted");
+        assert_eq!(live.manifest.verdict.state, State::Complete);
+    }
+    let running = Running::start(&wire.tap, &["-i", "t0"]);
+    wire.send(&frames);
+    running.signal("TERM");
+    assert_same_rows(&running.end().trace(143), &file, "terminated");
+}
+
+#[test]
+fn a_run_ends_after_a_time_and_after_a_number_of_frames() {
+    need_wire!();
+    let wire = Wire::new("ends", 1);
+    let frames = noise(100);
+    let watch = Stopwatch::start();
+    let running = Running::start(&wire.tap, &["-i", "t0", "-a", "duration:2"]);
+    wire.send(&frames);
+    let live = running.end().trace(0);
+    assert!(watch.elapsed().as_secs_f64() >= 2.0);
+    let ran = live.manifest.ended_ns.zip(live.manifest.started_ns);
+    let ran = ran.map(|(end, start)| end - start).expect("it ended");
+    assert!((2_000_000_000..4_000_000_000).contains(&ran), "{ran} ns");
+    assert_eq!(received(&live), 100);
+    assert_eq!(live.manifest.verdict.state, State::Complete);
+
+    let further: [&[&str]; 3] = [
+        &["--method", "af_packet", "--sockets", "2"],
+        &["-f", "udp port 9"],
+        &["--cores", "2"],
+    ];
+    for options in METHODS.into_iter().chain(further) {
+        let options = [&["-i", "t0", "-c", "42"], options].concat();
+        let running = Running::start(&wire.tap, &options);
+        wire.send(&frames);
+        let live = running.end().trace(0);
+        assert_eq!(received(&live), 42, "{options:?}");
+        let inputs = live.manifest.inputs.iter();
+        let live_inputs: Vec<_> = inputs.filter_map(|input| input.live.as_ref()).collect();
+        let sum: u64 = live_inputs.iter().map(|input| input.arrived).sum();
+        let unread: u64 = live_inputs.iter().map(|input| input.unread).sum();
+        // What the merge of several sockets held in addition was read, and counts as such.
+        let inputs = live.manifest.inputs.iter();
+        let read: u64 = inputs.map(|input| input.frames).sum();
+        assert_eq!(sum, read + unread, "{live_inputs:?}");
+        assert!(read == 42 || options.contains(&"--sockets"), "{read}");
+    }
+}
+
+#[test]
+fn an_interface_that_goes_down_is_followed_and_one_that_goes_away_is_the_end() {
+    need_wire!();
+    let wire = Wire::new("down", 1);
+    let frames = noise(50);
+    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
+        let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
+        wire.send(&frames);
+        running.wait_for_frames(50);
+        wire.tap.ip("link set t0 down");
+        wire.tap.ip("link set t0 up");
+        wire.send(&frames);
+        running.wait_for_frames(100);
+        let ended = running.interrupt();
+        let said = ended.said.clone();
+        let live = ended.trace(130);
+        let warning = "'t0' went down after ";
+        assert!(said.contains(&format!("warning: {warning}")), "{said}");
+        assert_eq!(received(&live), 100);
+        let verdict = &live.manifest.verdict;
+        assert_eq!(verdict.state, State::Incomplete);
+        let is_said = verdict.reasons.iter().any(|why| why.contains(warning));
+        assert!(is_said, "{verdict:?}");
+    }
+
+    let further: [&[&str]; 2] = [
+        &["--cores", "2"],
+        &["--method", "af_packet", "--sockets", "2"],
+    ];
+    for options in METHODS.into_iter().chain(further) {
+        let wire = Wire::new("gone", 1);
+        let frames = example_frames();
+        let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
+        wire.send(&frames);
+        running.wait_for_frames(frames.len());
+        wire.tap.ip("link del t0");
+        let ended = running.end();
+        let said = ended.said.clone();
+        let live = ended.trace(1);
+        assert!(said.contains("'t0' is gone"), "{said}");
+        assert!(
+            said.contains("everything before is in the complete parts of"),
+            "{said}"
+        );
+        assert_same_operations(&live, &Trace::of(&example(), &[]), "gone");
+        assert_eq!(live.manifest.verdict.state, State::Incomplete);
+    }
+}
+
+/// A small file system, until this is dropped.
+struct SmallDisk {
+    folder: PathBuf,
+}
+
+impl SmallDisk {
+    fn new(parent: &Path, bytes: usize) -> Self {
+        let folder = parent.join("small");
+        std::fs::create_dir(&folder).expect("created");
+        run(Command::new("mount")
+            .args(["-t", "tmpfs", "-o"])
+            .arg(format!("size={bytes},mode=777"))
+            .arg("lineside-test")
+            .arg(&folder));
+        Self { folder }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_what_came_before() {
+    need_wire!("mount");
+    let wire = Wire::new("full", 1);
+    let folder = open_folder();
+    let disk = SmallDisk::new(folder.path(), 1 << 20);
+    let capture = |arguments: &[&str]| {
+        let mut command = wire.tap.command(lineside().get_program());
+        command
+            .args(["capture", "-i", "t0"])
+            .args(arguments)
+            .current_dir(&disk.folder);
+        command
+    };
+    let frames = example_frames();
+
+    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
+        let out = disk.folder.join("trace");
+        let mut command = capture(&["--packets", "-o", "trace"]);
+        command.args(options);
+        let running = Running::spawn(&mut command, out.clone(), open_folder());
+        running.wait_until("it listens", || out.join("trace.json").exists());
+        let mut complete = Vec::new();
+        for _ in 0..1000 {
+            // As long as it has not noticed.
+            if running.said().contains("No space left") {
+                break;
+            }
+            wire.send(&frames);
+            running.signal("USR2");
+            let now = out.join("operations");
+            if now.exists() {
+                complete = records(&out, Table::Operations);
+            }
+        }
+        let ended = running.end();
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+        for says in [
+            "No space left",
+            "everything before is in the complete parts",
+        ] {
+            assert!(ended.said.contains(says), "{says}: {}", ended.said);
+        }
+        let left = records(&out, Table::Operations);
+        assert!(!complete.is_empty() && left.len() >= complete.len());
+        let state = manifest(&out).verdict.state;
+        assert!(matches!(state, State::Unfinished | State::Incomplete));
+        std::fs::remove_dir_all(&out).expect("ours");
+    }
+
+    let frames = noise(3000);
+    let path = disk.folder.join("out.pcapng");
+    let running = Running::spawn(
+        &mut capture(&["--write-pcap", "out.pcapng"]),
+        PathBuf::new(),
+        open_folder(),
+    );
+    running.wait_until("it listens", || path.exists());
+
+    wire.send(&frames);
+    let ended = running.end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+    assert!(ended.said.contains("out.pcapng"), "{}", ended.said);
+    assert!(ended.said.contains("No space left"), "{}", ended.said);
+    let (read, _) = read_with_figures(&path);
+    assert!(read.len() > 100, "{} frames", read.len());
+    assert!(
+        frames
+            .iter()
+            .zip(&read)
+            .all(|(sent, read)| sent.bytes == read.bytes),
+        "what is there is what was sent"
+    );
+}
+
+/// What a pcapng file's statistics say: frames received, dropped by the interface, and by the system.
+type Figures = [Option<u64>; 3];
+
+/// The frames of a capture file as far as it goes, and the statistics at its end.
+fn read_with_figures(path: &Path) -> (Vec<Frame>, Figures) {
+    let budget = lineside_account::Budget::new(64 << 20);
+    let pool = PoolConfig {
+        budget,
+        bytes_max: 16 << 20,
+    };
+    let mut port = CaptureReader::open(path, &pool).expect("a capture");
+    let mut burst = lineside_frame::Burst::new();
+    let mut frames = Vec::new();
+    while let Ok(Received::Frames(_)) = port.receive(&mut burst, 64) {
+        frames.extend(burst.drain(..).map(|frame| Frame {
+            stamp_ns: frame.descriptor().stamp_ns,
+            wire_len: frame.descriptor().wire_len,
+            link_type: frame.descriptor().link_type.0,
+            bytes: frame.bytes().to_vec(),
+        }));
+    }
+    let interface = port.facts()[0]
+        .interfaces
+        .first()
+        .cloned()
+        .unwrap_or_default();
+    let figures = [
+        interface.received,
+        interface.dropped,
+        interface.dropped_by_system,
+    ];
+    (frames, figures)
+}
+
+#[test]
+fn frames_are_written_as_tcpdump_writes_them() {
+    need_wire!("tcpdump");
+    let wire = Wire::new("pcap", 1);
+    let mut frames = example_frames();
+    frames.extend(noise(1));
+    let last = frames[frames.len() - 1].bytes[100..].to_vec();
+    for (name, options) in [
+        ("out.pcapng", &[][..]),
+        ("out.pcap", &[]),
+        ("out.pcapng", &["-b", "packets:1500"]),
+    ] {
+        let folder = open_folder();
+        let theirs = folder.path().join("tcpdump.pcap");
+        let tcpdump = Tcpdump::start(wire.tap.command("tcpdump"), "t0", &theirs);
+        let written = folder.path().join("written");
+        std::fs::create_dir(&written).expect("created");
+        std::fs::set_permissions(&written, Permissions::from_mode(0o777)).expect("ours");
+        let path = written.join(name);
+        let path = path.to_str().expect("a plain path");
+        let fixed = ["-i", "t0", "--method", "af_packet", "--write-pcap", path];
+        let arguments = [&fixed, options].concat();
+        let running = Running::start(&wire.tap, &arguments);
+        wire.send(&frames);
+        let live = running.interrupt().trace(130);
+        tcpdump.end(&last);
+        let mut files: Vec<_> = std::fs::read_dir(&written)
+            .expect("there")
+            .map(|file| file.expect("an entry").path())
+            .collect();
+        files.sort();
+        assert_eq!(
+            files.len(),
+            if options.is_empty() { 1 } else { 2 },
+            "{files:?}"
+        );
+        let mut read = Vec::new();
+        for file in &files {
+            let facts = std::fs::metadata(file).expect("there");
+            assert_eq!(facts.uid(), NOBODY, "{}", file.display());
+            let (frames, figures) = read_with_figures(file);
+            read.extend(frames);
+            if name.ends_with("ng") && file == &files[files.len() - 1] {
+                let sent = read.len() as u64;
+                assert_eq!(
+                    figures,
+                    [Some(sent), Some(0), Some(0)],
+                    "{}",
+                    file.display()
+                );
+            }
+        }
+        let theirs = capture::read(&theirs).expect("tcpdump's");
+        assert_eq!(theirs.len(), frames.len());
+        assert!(read == theirs, "{name}: frame by frame, stamps included");
+        assert_eq!(received(&live), frames.len() as u64);
+    }
+
+    for method in METHODS {
+        written_with_drops(&wire, method);
+    }
+}
+
+/// Without a trace.
+fn written_with_drops(wire: &Wire, method: &[&str]) {
+    let frames = noise(12_000);
+    let folder = open_folder();
+    let path = folder.path().join("out.pcapng");
+    let mut command = wire.tap.command(lineside().get_program());
+    command
+        .args(["capture", "-i", "t0", "--memory", "16MiB", "--write-pcap"])
+        .arg(&path)
+        .args(method);
+    let running = Running::spawn(&mut command, PathBuf::new(), open_folder());
+    running.wait_until("it listens", || running.said().contains("listening at"));
+    running.wait_for_frames(0);
+    running.signal("STOP");
+    wire.send(&frames);
+    running.signal("CONT");
+    let ended = running.interrupt();
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+    let (read, [arrived, dropped, dropped_by_system]) = read_with_figures(&path);
+    assert_eq!((arrived, dropped), (Some(frames.len() as u64), Some(0)));
+    let dropped = dropped_by_system.expect("it is written");
+    assert!(dropped > 0);
+    assert_eq!(read.len() as u64 + dropped, frames.len() as u64);
+    // In their order, whatever is missing.
+    let mut sent = frames.iter();
+    let is_sent = |read: &Frame| sent.any(|sent| sent.bytes == read.bytes);
+    assert!(read.iter().all(is_sent));
+    let text = ended.printed();
+    assert!(text.contains("were dropped"), "{text}");
+}
+
+#[test]
+fn nothing_that_root_may_do_is_left_while_it_listens() {
+    need_wire!();
+    let wire = Wire::new("rights", 1);
+    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
+        let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
+        wire.send(&noise(10));
+        running.wait_for_frames(10);
+        let threads = std::fs::read_dir(format!("/proc/{}/task", running.id())).expect("it runs");
+        let mut count = 0;
+        for thread in threads {
+            let status = thread.expect("an entry").path().join("status");
+            let Ok(status) = std::fs::read_to_string(status) else {
+                continue;
+            };
+            let field = |name: &str| {
+                let line = status.lines().find(|line| line.starts_with(name));
+                let value = line.and_then(|line| line.split_once(":\t"));
+                value.map(|(_, value)| value.trim().to_owned())
+            };
+            for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+                assert_eq!(field(set).as_deref(), Some("0000000000000000"), "{set}");
+            }
+            let nobody = [NOBODY; 4].map(|id| id.to_string()).join("\t");
+            assert_eq!(field("Uid"), Some(nobody.clone()));
+            assert_eq!(field("Gid"), Some(nobody));
+            assert_eq!(field("Groups").as_deref(), Some(""));
+            assert_eq!(field("NoNewPrivs").as_deref(), Some("1"));
+            count += 1;
+        }
+        assert!(count >= 2, "{count} threads");
+        let owner = |path: &Path| std::fs::metadata(path).expect("there").uid();
+        assert_eq!(owner(&running.out), NOBODY);
+        assert_eq!(owner(&running.out.join("trace.json")), NOBODY);
+        let ended = running.interrupt();
+        assert_eq!(owner(&ended.out.join("operations")), NOBODY);
+        assert_eq!(received(&ended.trace(130)), 10);
+    }
+}
+
+/// `lineside` with words, in a namespace; it must end by itself.
+fn ended(command: &mut Command) -> (Option<i32>, String) {
+    let output: Output = command.output().expect("it runs");
+    (output.status.code(), talk(&output))
+}
+
+#[test]
+fn interfaces_that_cannot_be_captured_are_named_with_the_way_out() {
+    need_wire!();
+    let wire = Wire::new("bad", 2);
+    wire.tap.ip("link set t1 down");
+    let folder = open_folder();
+    let out = folder.path().join("trace");
+    let example = example();
+    let example = example.to_str().expect("a plain path");
+    let cases: [(&[&str], i32, &[&str]); 11] = [
+        (
+            &["-i", "t8"],
+            1,
+            &["no interface 't8'", "did you mean 't0'?"],
+        ),
+        (
+            &["-i", "wlan0"],
+            1,
+            &["no interface 'wlan0'", "there are lo, t0, t1"],
+        ),
+        (&["-i", "t1"], 1, &["'t1' is down", "ip link set t1 up"]),
+        (&["-i", "t0,t1"], 1, &["'t1' is down"]),
+        (
+            &["-i", "t0", "--method", "af_packt"],
+            2,
+            &[
+                "method: 'af_packt' is unknown",
+                "nearest known one is af_packet",
+            ],
+        ),
+        (
+            &["-i", "t0", "--overload", "nochecksums"],
+            2,
+            &["overload: 'nochecksums' is unknown", "no-checksums"],
+        ),
+        (
+            &["-i", "t0", "-a", "packets:3"],
+            2,
+            &["-a packets:3", "duration:SECONDS"],
+        ),
+        (&["-i", "t0", "-b", "packets:3"], 2, &["-b", "--write-pcap"]),
+        (
+            &["-i", "t0", "--write-pcap", "x.pcapng", "-b", "packet:3"],
+            2,
+            &["-b packet:3", "packets:N"],
+        ),
+        (&["-i", "t0", example], 2, &["either files or interfaces"]),
+        (
+            &["-i", "t0", "-f", "tcp and gateway x"],
+            2,
+            &["'gateway' is not supported", "^^^^^^^"],
+        ),
+    ];
+    for (words, code, says) in cases {
+        let mut command = wire.tap.command(lineside().get_program());
+        command
+            .args(["capture", "-o"])
+            .arg(&out)
+            .args(words)
+            .current_dir(folder.path());
+        let (status, said) = ended(&mut command);
+        assert_eq!(status, Some(code), "{words:?}: {said}");
+        for says in says {
+            assert!(said.contains(says), "{words:?}: {says}: {said}");
+        }
+        assert!(!out.exists(), "{words:?}: nothing is left");
+    }
+    let mut command = wire.tap.command(lineside().get_program());
+    let list = command.args(["capture", "--list-interfaces"]).output();
+    let list = String::from_utf8_lossy(&list.expect("it runs").stdout).into_owned();
+    for (name, state) in [("t0", "up"), ("t1", "down")] {
+        let line = list.lines().find(|line| line.starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("{name}: {list}"));
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(words[1..4], [state, "veth", "9000"], "{line}");
+    }
+}
+
+#[test]
+fn the_line_that_an_error_offers_gives_the_right_to_listen() {
+    need_wire!("setcap", "setpriv", "prlimit");
+    let wire = Wire::new("setcap", 1);
+    let folder = open_folder();
+    let program = folder.path().join("it's lineside");
+    std::fs::copy(lineside().get_program(), &program).expect("copied");
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("ours");
+    let out = folder.path().join("trace");
+    let as_nobody = |before: &[&str], options: &[&str]| {
+        let mut command = wire.tap.command("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .args(before)
+            .arg(&program)
+            .args(["capture", "--force", "-i", "t0", "-o"])
+            .arg(&out)
+            .args(options)
+            .current_dir(folder.path());
+        command
+    };
+    let cases = [
+        (METHODS[0], "no CAP_NET_RAW"),
+        (METHODS[1], "no CAP_NET_ADMIN, CAP_BPF"),
+    ];
+    for (options, missing) in cases {
+        let (status, said) = ended(&mut as_nobody(&[], options));
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains(missing), "{said}");
+        let line = said.lines().find(|line| line.contains("setcap"));
+        let line = line.unwrap_or_else(|| panic!("a line to paste: {said}"));
+        // There may be no sudo here; its place is taken by nothing.
+        let paste = format!("PATH=$PATH:/usr/sbin:/sbin; sudo() {{ \"$@\"; }}\n{line}");
+        run(Command::new("sh").args(["-c", &paste]));
+
+        let frames = noise(20);
+        // 16 MiB is below the usual limit of locked memory that AF_XDP needs for an eighth of it.
+        let options = [options, &["--memory", "16MiB"]].concat();
+        let command = &mut as_nobody(&[], &options);
+        let running = Running::spawn(command, out.clone(), open_folder());
+        running.wait_until("it listens", || running.said().contains("listening at"));
+        wire.send(&frames);
+        let ended = running.interrupt();
+        assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+        assert_eq!(manifest(&out).inputs[0].frames, 20);
+    }
+    let (status, said) = ended(&mut as_nobody(&["prlimit", "--memlock=65536"], METHODS[1]));
+    assert_eq!(status, Some(1), "{said}");
+    for says in [
+        "above the limit for locked memory",
+        "ulimit -l",
+        "cap_ipc_lock",
+    ] {
+        assert!(said.contains(says), "{says}: {said}");
+    }
+}
+
+#[test]
+fn another_xdp_program_is_left_alone_and_nothing_of_ours_stays_behind() {
+    need_wire!();
+    let wire = Wire::new("other", 1);
+    let has_program = || {
+        let mut list = wire.tap.command("ip");
+        let list = list.args(["link", "show", "t0"]).output();
+        String::from_utf8_lossy(&list.expect("it runs").stdout).contains("xdp")
+    };
+    for method in &METHODS[1..] {
+        let first = Running::start(&wire.tap, &[&["-i", "t0"], *method].concat());
+        assert!(has_program());
+        // Beside it there is AF_PACKET, which sees nothing of what the first one takes.
+        let second = Running::start(&wire.tap, &["-i", "t0"]);
+        let reason = "by AF_PACKET: another XDP program is attached to it";
+        assert!(second.said().contains(reason), "{}", second.said());
+        drop(second);
+        let folder = open_folder();
+        let mut third = wire.tap.command(lineside().get_program());
+        third
+            .args(["capture", "-i", "t0", "-o"])
+            .arg(folder.path().join("trace"))
+            .args(*method);
+        let (status, said) = ended(&mut third);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("take AF_PACKET instead"), "{said}");
+
+        wire.send(&noise(10));
+        first.wait_for_frames(10);
+        first.signal("KILL");
+        let _ = first.end();
+        wait_until("its program is gone", || !has_program());
+    }
+}
+
+#[test]
+fn what_a_driver_refuses_is_said_and_auto_does_without() {
+    need_wire!();
+    let wire = Wire::new("driver", 0);
+    // Native XDP wants a receive queue for each transmit queue of the other end.
+    wire.tap.ip(&format!(
+        "link add t0 numrxqueues 1 numtxqueues 1 type veth peer g0 numrxqueues 2 numtxqueues 2 netns {}",
+        wire.generator.name()
+    ));
+    wire.generator.ip("link set g0 up");
+    wire.tap.ip("link set t0 up");
+    let frames = noise(10);
+    let running = Running::start(&wire.tap, &["-i", "t0"]);
+    wire.send(&frames);
+    let ended = running.interrupt();
+    assert!(ended.said.contains("AF_XDP generic"), "{}", ended.said);
+    assert!(
+        ended.said.contains("fewer receive queues"),
+        "{}",
+        ended.said
+    );
+    assert_eq!(received(&ended.trace(130)), 10);
+
+    let folder = open_folder();
+    let mut native = wire.tap.command(lineside().get_program());
+    native
+        .args(["capture", "-i", "t0", "--method", "af_xdp", "-o"])
+        .arg(folder.path().join("trace"));
+    let (status, said) = self::ended(&mut native);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("fewer receive queues"), "{said}");
+}
+
+#[test]
+fn in_a_user_namespace_packet_sockets_with_filters_work() {
+    if let Some(why) = obstacle(&["unshare", "bash"]) {
+        println!("SKIP: no wire: {why}");
+        return;
+    }
+    let folder = open_folder();
+    let out = folder.path().join("trace");
+    // Whoever is root of the namespace only.
+    let mut command = Command::new("unshare");
+    command
+        .args(["-rn", "bash", "-c"])
+        .arg(
+            "ip link set lo up
+            \"$0\" capture -i lo -f 'udp port 9' -c 3 -o \"$1\" & capture=$!
+            until [ -e \"$1/trace.json\" ]; do kill -0 $capture || exit 1; sleep .05; done
+            for count in 1 2 3; do
+                echo hello >/dev/udp/127.0.0.1/10
+                echo hello >/dev/udp/127.0.0.1/9
+            done
+            wait $capture || exit
+            \"$0\" capture -i lo --method af_xdp -o \"$1-xdp\"; [ $? = 1 ]",
+        )
+        .arg(lineside().get_program())
+        .arg(&out)
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let allowed = Command::new("unshare")
+        .args(["-rn", "true"])
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        println!("SKIP: users may not make namespaces here");
+        return;
+    }
+    let (status, said) = ended(&mut command);
+    assert_eq!(status, Some(0), "{said}");
+    let manifest = manifest(&out);
+    let counted = counters(&manifest);
+    assert_eq!(
+        counted.value(Counter::FramesReceived) - counted.value(Counter::FramesFiltered),
+        3
+    );
+    let live = manifest.inputs[0].live.as_ref().expect("live");
+    assert_eq!(live.method, "AF_PACKET");
+    assert!(
+        said.contains("no CAP_BPF: in a user namespace that does not count"),
+        "{said}"
+    );
+}
