@@ -359,10 +359,10 @@ fn an_interface_that_goes_is_named() {
     wire.send(&sent);
     receive(&mut ports, 8);
 
-    // Down and up: said, and followed.
+    // Down and up, however soon: said, and followed.
     ip("link set near down");
-    ports[0].account();
     ip("link set near up");
+    ports[0].account();
     // The far end notices a little later, and drops frames until then.
     while !has_woken(&ports, 10) {
         wire.send(&sent);
