@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::live::{LiveOptions, open};
-use lineside_port::{LiveFacts, Method, Port, Received};
+use lineside_port::{LiveFacts, Method, Port, PortError, Received};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::wire::{ip, near, wire};
+use crate::wire::{Wire, ip, near, wire};
 
 const METHODS: [Method; 2] = [Method::AfXdpNative, Method::AfXdpGeneric];
 
@@ -25,6 +26,21 @@ fn options(method: Method) -> LiveOptions {
         budget: Budget::new(64 << 20),
         bytes_max: 16 << 20,
     }
+}
+
+/// A wire, if AF_XDP is allowed here; else the reason is said.
+fn wire_for_xdp(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> {
+    static REFUSED: OnceLock<Option<String>> = OnceLock::new();
+    let wire = wire(near_queues, far_queues, mtu)?;
+    let refused = REFUSED.get_or_init(|| match open(&near(), &options(METHODS[1])) {
+        Err(error @ PortError::Privilege { .. }) => Some(error.to_string()),
+        _ => None,
+    });
+    if let Some(why) = refused {
+        println!("SKIP: {why}");
+        return None;
+    }
+    Some(wire)
 }
 
 fn open_near(method: Method) -> Vec<Box<dyn Port>> {
@@ -120,7 +136,7 @@ fn assert_identity(port: &dyn Port) {
 #[test]
 fn each_frame_is_received_or_counted_as_lost() {
     for method in METHODS {
-        let Some(wire) = wire(1, 1, 1500) else {
+        let Some(wire) = wire_for_xdp(1, 1, 1500) else {
             return;
         };
         let mut ports = open_near(method);
@@ -184,7 +200,7 @@ fn frames_arrive_as_they_were_sent() {
         .into_iter()
         .flat_map(|method| [(method, 1), (method, 2)])
     {
-        let Some(wire) = wire(queues, queues, 9000) else {
+        let Some(wire) = wire_for_xdp(queues, queues, 9000) else {
             return;
         };
         let mut ports = open_near(method);
@@ -236,7 +252,7 @@ fn frames_arrive_as_they_were_sent() {
 #[test]
 fn frames_are_sent_as_they_are() {
     for method in METHODS {
-        let Some(wire) = wire(1, 1, 9000) else {
+        let Some(wire) = wire_for_xdp(1, 1, 9000) else {
             return;
         };
         let mut ports = open_near(method);
@@ -320,7 +336,7 @@ fn nothing_is_left_behind_by_a_kill() {
         println!("open");
         poll(&mut [], None).expect("waits to be killed");
     }
-    let Some(_wire) = wire(1, 1, 1500) else {
+    let Some(_wire) = wire_for_xdp(1, 1, 1500) else {
         return;
     };
     let mut child = Command::new(std::env::current_exe().expect("this test"))
@@ -351,7 +367,7 @@ fn nothing_is_left_behind_by_a_kill() {
 
 #[test]
 fn an_interface_that_goes_is_named() {
-    let Some(wire) = wire(1, 1, 1500) else {
+    let Some(wire) = wire_for_xdp(1, 1, 1500) else {
         return;
     };
     let mut ports = open_near(Method::AfXdpNative);
@@ -389,7 +405,7 @@ fn an_interface_that_goes_is_named() {
 
 #[test]
 fn what_is_refused_says_what_to_do() {
-    let Some(_wire) = wire(1, 2, 1500) else {
+    let Some(_wire) = wire_for_xdp(1, 2, 1500) else {
         return;
     };
     let refused = |options: &LiveOptions| match open(&near(), options) {
