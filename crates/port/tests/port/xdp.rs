@@ -33,7 +33,14 @@ fn wire_for_xdp(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> {
     static REFUSED: OnceLock<Option<String>> = OnceLock::new();
     let wire = wire(near_queues, far_queues, mtu)?;
     let refused = REFUSED.get_or_init(|| match open(&near(), &options(METHODS[1])) {
-        Err(error @ PortError::Privilege { .. }) => Some(error.to_string()),
+        // Without CAP_BPF, or without CAP_IPC_LOCK and with a low limit.
+        Err(
+            error @ (PortError::Privilege { .. }
+            | PortError::Xdp {
+                action: "lock memory to receive from",
+                ..
+            }),
+        ) => Some(error.to_string()),
         _ => None,
     });
     if let Some(why) = refused {
