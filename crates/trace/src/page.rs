@@ -126,6 +126,7 @@ impl Codes {
     }
 
     /// Adds the latest code once more: the first one, if there was none.
+    #[inline]
     pub(crate) fn again(&mut self) {
         self.latest.1 += 1;
     }
@@ -219,102 +220,126 @@ impl Groups {
     }
 }
 
-/// Bits one behind the other, the lowest of a byte first; they begin as 0.
+/// Bits one behind the other, the lowest of a word first. Equal ones at the beginning take no memory: most columns
+/// of a wide table have no others.
 #[derive(Default)]
 pub(crate) struct Bits {
-    bytes: Vec<u8>,
+    /// Words of only zeros or only ones, which come before `words`: how many, and what they are.
+    lead: usize,
+    lead_word: u64,
+    words: Vec<u64>,
+    len: usize,
 }
 
 impl Bits {
-    /// Sets the bits from `first` to `end`.
-    pub(crate) fn set(&mut self, first: usize, end: usize) {
-        if first == end {
-            return;
-        }
-        if self.bytes.len() * 8 < end {
-            self.grow(end);
-        }
-        let (head, tail) = (0xff << (first % 8), 0xff >> (7 - (end - 1) % 8));
-        let (first, last) = (first / 8, (end - 1) / 8);
-        if first == last {
-            self.bytes[first] |= head & tail;
-        } else {
-            self.bytes[first] |= head;
-            self.bytes[first + 1..last].fill(0xff);
-            self.bytes[last] |= tail;
-        }
+    /// Bits in a word.
+    const WORD: usize = u64::BITS as usize;
+
+    /// How many they are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
-    /// Bytes by which the room for bits grows.
-    const STEP: usize = 64;
+    /// Adds the lowest `len` bits of a word, whose others are 0.
+    #[inline]
+    pub(crate) fn push(&mut self, word: u64, len: usize) {
+        let is_lead = self.len == self.lead * Self::WORD && len == Self::WORD;
+        if is_lead && matches!(word, 0 | u64::MAX) && (self.lead == 0 || word == self.lead_word) {
+            self.lead_word = word;
+            self.lead += 1;
+        } else {
+            self.push_word(word, len);
+        }
+        self.len += len;
+    }
 
-    /// Makes room for `len` bits and some more.
-    #[cold]
-    fn grow(&mut self, len: usize) {
-        let room = len.div_ceil(8).next_multiple_of(Self::STEP);
-        self.bytes.resize(room.max(self.bytes.len()), 0);
+    fn push_word(&mut self, word: u64, len: usize) {
+        let used = self.len % Self::WORD;
+        match self.words.last_mut() {
+            Some(last) if used > 0 => {
+                *last |= word << used;
+                if used + len > Self::WORD {
+                    self.words.push(word >> (Self::WORD - used));
+                }
+            }
+            _ if len > 0 => self.words.push(word),
+            _ => {}
+        }
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
+        size_of_val(self.words.as_slice())
     }
 
-    /// Appends `len` bits, packed, and is empty.
-    pub(crate) fn put(&mut self, len: usize, out: &mut Vec<u8>) {
-        self.grow(len);
-        out.extend_from_slice(&self.bytes[..len.div_ceil(8)]);
-        self.bytes.clear();
+    /// Appends the bits, packed, and is empty.
+    pub(crate) fn put(&mut self, out: &mut Vec<u8>) {
+        let end = out.len() + self.len.div_ceil(8);
+        out.resize(
+            out.len() + self.lead * size_of::<u64>(),
+            self.lead_word as u8,
+        );
+        put_words(&self.words, out);
+        out.truncate(end);
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.words.clear();
+        (self.lead, self.len) = (0, 0);
     }
 }
 
-/// Which rows of a page hold a value. A run of rows with values costs as much as one.
-#[derive(Default)]
-pub(crate) struct Presence {
-    bits: Bits,
-    /// The latest run.
-    first: usize,
-    end: usize,
-    /// Rows with values before that run.
-    before: usize,
-}
+/// Words of equal levels from which on a run is written as one.
+const RUN_WORDS_MIN: usize = 4;
 
-impl Presence {
-    /// Row `row`, counted from the first of the page, holds a value.
-    pub(crate) fn mark(&mut self, row: usize) {
-        if row != self.end {
-            self.bits.set(self.first, self.end);
-            self.before += self.end - self.first;
-            self.first = row;
-        }
-        self.end = row + 1;
+/// Appends definition levels, 1 for a value and 0 for null (their length, then runs and groups of eight); `levels` is
+/// empty afterwards. Returns how many are 1.
+pub(crate) fn put_levels(levels: &mut Bits, out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let lead_rows = levels.lead * Bits::WORD;
+    if lead_rows > 0 {
+        put_run(lead_rows, levels.lead_word, out);
     }
-
-    /// Rows that hold a value.
-    pub(crate) fn count(&self) -> usize {
-        self.before + self.end - self.first
-    }
-
-    /// Bytes held.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bits.bytes()
-    }
-
-    /// Appends the definition levels of `rows` rows (their length, then runs and groups of eight) and is empty.
-    pub(crate) fn put(&mut self, rows: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; 4]);
-        let count = self.count();
-        if count == 0 || count == rows {
-            put_varint((rows as u64) << 1, out);
-            out.push(u8::from(count > 0));
+    let mut words = levels.words.as_slice();
+    let mut left = levels.len - lead_rows;
+    while left > 0 {
+        let equal = equal_words(words);
+        let taken = if equal >= RUN_WORDS_MIN {
+            put_run(left.min(equal * Bits::WORD), words[0], out);
+            equal
         } else {
-            self.bits.set(self.first, self.end);
-            put_varint((rows.div_ceil(8) as u64) << 1 | 1, out);
-            self.bits.put(rows, out);
-        }
-        let len = (out.len() - start - 4) as u32;
-        out[start..start + 4].copy_from_slice(&len.to_le_bytes());
-        (self.first, self.end, self.before) = (0, 0, 0);
+            let ends = |at: &usize| equal_words(&words[*at..]) >= RUN_WORDS_MIN;
+            let packed = (1..words.len()).find(ends).unwrap_or(words.len());
+            let groups = left.min(packed * Bits::WORD).div_ceil(8);
+            put_varint((groups as u64) << 1 | 1, out);
+            let end = out.len() + groups;
+            put_words(&words[..packed], out);
+            out.truncate(end);
+            packed
+        };
+        left = left.saturating_sub(taken * Bits::WORD);
+        words = &words[taken..];
+    }
+    let ones = levels.words.iter().map(|word| word.count_ones() as usize);
+    let count = ones.sum::<usize>() + lead_rows * (levels.lead_word & 1) as usize;
+    levels.clear();
+    let len = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+    count
+}
+
+/// Appends a run of equal levels.
+fn put_run(rows: usize, word: u64, out: &mut Vec<u8>) {
+    put_varint((rows as u64) << 1, out);
+    out.push((word & 1) as u8);
+}
+
+/// How many words at the beginning are all 0, or all 1.
+fn equal_words(words: &[u64]) -> usize {
+    match words.first() {
+        Some(&first @ (0 | u64::MAX)) => words.iter().take_while(|&&word| word == first).count(),
+        _ => 0,
     }
 }

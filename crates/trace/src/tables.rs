@@ -140,7 +140,7 @@ macro_rules! tables {
 
             use crate::cell::{Address, Blob, Label, Text, Word};
             use crate::columns::{
-                Chunked, Columns, Delta, Dictionary, Encode, Plain, Zstd,
+                Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Zstd,
             };
 
             $(
@@ -155,7 +155,8 @@ macro_rules! tables {
                     type Row = super::$row;
 
                     fn push(&mut self, row: &super::$row) {
-                        $(Encode::<$encoding>::push(&row.$field, &mut self.$field, self.rows);)*
+                        let bit = 1 << (self.rows % ROWS_MAX);
+                        $(Encode::<$encoding>::push(&row.$field, &mut self.$field, bit);)*
                         self.rows += 1;
                     }
 
