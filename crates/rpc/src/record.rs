@@ -220,7 +220,12 @@ impl Records {
             self.mode = if after_syn { Mode::Fast } else { Mode::Slow };
         }
         match self.mode {
-            Mode::Fast => self.walk(chunk, sink, counters),
+            Mode::Fast => {
+                if self.passes_by(&chunk, sink, counters) {
+                    return;
+                }
+                self.walk(chunk, sink, counters);
+            }
             Mode::Slow => self.push_search(chunk, counters),
             Mode::Unknown | Mode::NotRpc => return,
         }
@@ -309,6 +314,31 @@ impl Records {
     pub fn holds(&self) -> bool {
         self.search.is_some()
             || matches!(&self.message, Some(Open { stage: Stage::Head { held, .. }, .. }) if !held.is_empty())
+    }
+
+    /// Fast mode, for bytes in the middle of a message whose head is read: nothing changes but how many are left.
+    #[inline]
+    fn passes_by<S: MessageSink>(
+        &mut self,
+        chunk: &Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(open) = &mut self.message else {
+            return false;
+        };
+        let is_inside = chunk.len() < self.fragment_left && chunk.missing().is_none();
+        if !is_inside || !matches!(open.stage, Stage::Data | Stage::Rest) {
+            return false;
+        }
+        self.fragment_left -= chunk.len();
+        open.message.touch(chunk);
+        open.message.len += chunk.len();
+        counters.add(Counter::RpcBytes, chunk.len() as u64);
+        if matches!(open.stage, Stage::Data) {
+            sink.on_data(*chunk, counters);
+        }
+        true
     }
 
     /// Fast mode.
