@@ -55,8 +55,8 @@ pub(crate) trait Columns: Default {
     /// Bytes held: values of open pages, dictionaries, ended pages.
     fn bytes(&self) -> usize;
 
-    /// Ends the pages that have enough values; the bytes of all ended pages and of dictionaries.
-    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<usize, ParquetError>;
+    /// Ends the pages that have enough values. If there were some, the bytes of all ended pages and of dictionaries.
+    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<Option<usize>, ParquetError>;
 
     /// Hands over the chunks of all columns in order, and is empty.
     fn end(
@@ -133,8 +133,14 @@ pub(crate) trait Chunked: Default {
     /// Bytes held.
     fn bytes(&self) -> usize;
 
-    /// Ends the open page if it is full. The part has `rows` rows; the bytes of all ended pages and of dictionaries.
-    fn end_full_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<usize, ParquetError>;
+    /// Bytes of ended pages and of the dictionary.
+    fn ended_bytes(&self) -> usize;
+
+    /// Puts the open word away and tells whether the open page is full. The part has `rows` rows.
+    fn end_word(&mut self, rows: usize) -> bool;
+
+    /// Ends the open page.
+    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError>;
 
     /// The column of a part of `rows` rows, which is empty afterwards.
     fn end(
@@ -157,6 +163,12 @@ pub(crate) trait Values: Default {
 
     /// Bytes held by the values of the open page.
     fn bytes(&self) -> usize;
+
+    /// Whether the open page has enough values.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.bytes() >= PAGE_BYTES
+    }
 
     /// Appends its values and is empty.
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding;
@@ -207,41 +219,6 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         &mut self.values
     }
 
-    /// Puts the open word away. The part has `rows` rows.
-    fn end_word(&mut self, rows: usize) {
-        let word = std::mem::take(&mut self.open);
-        if NULLABLE {
-            let len = rows - self.page_start - self.presence.len();
-            self.presence.push(word, len);
-        } else {
-            self.values.take_word(word, rows - self.page_start);
-        }
-    }
-
-    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError> {
-        let count = rows - self.page_start;
-        let mut page = std::mem::take(&mut zstd.page);
-        page.clear();
-        let mut values = count;
-        if NULLABLE {
-            values = put_levels(&mut self.presence, &mut page);
-        }
-        let encoding = match values {
-            0 => PageEncoding::PLAIN,
-            _ => self.values.put(&mut page),
-        };
-        self.nulls += count - values;
-        self.page_start = rows;
-        self.write(page, zstd, |buf| Page::DataPage {
-            buf,
-            num_values: count as u32,
-            encoding,
-            def_level_encoding: PageEncoding::RLE,
-            rep_level_encoding: PageEncoding::RLE,
-            statistics: None,
-        })
-    }
-
     /// Appends a page: its header, and its bytes as compressed as those of the first one.
     fn write(
         &mut self,
@@ -288,12 +265,44 @@ impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
         self.values.bytes() + self.presence.bytes() + dictionary + self.pages.len()
     }
 
-    fn end_full_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<usize, ParquetError> {
-        self.end_word(rows);
-        if self.values.bytes() + self.presence.bytes() >= PAGE_BYTES {
-            self.end_page(rows, zstd)?;
+    fn ended_bytes(&self) -> usize {
+        self.pages.len() + self.values.dictionary_bytes()
+    }
+
+    #[inline]
+    fn end_word(&mut self, rows: usize) -> bool {
+        let word = std::mem::take(&mut self.open);
+        if NULLABLE {
+            let len = rows - self.page_start - self.presence.len();
+            self.presence.push(word, len);
+        } else {
+            self.values.take_word(word, rows - self.page_start);
         }
-        Ok(self.pages.len() + self.values.dictionary_bytes())
+        self.values.is_full() || self.presence.bytes() >= PAGE_BYTES
+    }
+
+    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError> {
+        let count = rows - self.page_start;
+        let mut page = std::mem::take(&mut zstd.page);
+        page.clear();
+        let mut values = count;
+        if NULLABLE {
+            values = put_levels(&mut self.presence, &mut page);
+        }
+        let encoding = match values {
+            0 => PageEncoding::PLAIN,
+            _ => self.values.put(&mut page),
+        };
+        self.nulls += count - values;
+        self.page_start = rows;
+        self.write(page, zstd, |buf| Page::DataPage {
+            buf,
+            num_values: count as u32,
+            encoding,
+            def_level_encoding: PageEncoding::RLE,
+            rep_level_encoding: PageEncoding::RLE,
+            statistics: None,
+        })
     }
 
     fn end(
@@ -474,7 +483,7 @@ impl Column<Plains, false> {
 /// Whether a dictionary of `entries` entries and `bytes` bytes has room for another page, and for the rows until
 /// somebody looks.
 fn has_room(entries: usize, bytes: usize) -> bool {
-    let page = PAGE_BYTES / Codes::BYTES + ROWS_MAX;
+    let page = Codes::RUNS_MAX + ROWS_MAX;
     entries + page <= Codes::MAX && bytes < DICTIONARY_BYTES_MAX
 }
 
@@ -524,7 +533,7 @@ impl<const WIDTH: usize> Default for Numbers<WIDTH> {
 }
 
 impl<const WIDTH: usize> Numbers<WIDTH> {
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, value: i64) {
         if self.latest == Some(value) {
             self.codes.again();
@@ -581,6 +590,11 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
 impl<const WIDTH: usize> Values for Numbers<WIDTH> {
     fn bytes(&self) -> usize {
         self.codes.bytes() + self.plain.len() * WIDTH
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.codes.runs() >= Codes::RUNS_MAX || self.plain.len() * WIDTH >= PAGE_BYTES
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
@@ -716,7 +730,7 @@ impl Texts {
     }
 
     /// Adds a constant of the program: the same address is the same text.
-    #[inline]
+    #[inline(always)]
     fn push_constant(&mut self, text: &'static str) {
         if self.latest == Some((text.as_ptr().addr(), text.len())) {
             self.codes.again();
@@ -775,6 +789,11 @@ impl Texts {
         self.addresses.push_front((address, code));
     }
 
+    #[cold]
+    fn push_number(&mut self, number: i64) {
+        self.push(number.to_string().as_bytes());
+    }
+
     /// Adds bytes that need not be UTF-8.
     fn push_escaped(&mut self, bytes: &[u8]) {
         if std::str::from_utf8(bytes).is_ok() && !bytes.contains(&b'\\') {
@@ -785,6 +804,11 @@ impl Texts {
         escape(bytes, &mut text);
         self.push(&text);
         self.scratch = text;
+    }
+
+    /// Bytes of texts that the open page brought.
+    fn new_bytes(&self) -> usize {
+        self.plain.len() + self.entries.len() - self.entries_before
     }
 
     fn code(&mut self, bytes: &[u8]) -> u32 {
@@ -822,7 +846,12 @@ fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 
 impl Values for Texts {
     fn bytes(&self) -> usize {
-        self.codes.bytes() + self.plain.len() + self.entries.len() - self.entries_before
+        self.codes.bytes() + self.new_bytes()
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.codes.runs() >= Codes::RUNS_MAX || self.new_bytes() >= PAGE_BYTES
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
@@ -881,7 +910,7 @@ macro_rules! encode {
         impl Encode<$encoding> for $kind {
             type Column = Column<$values, $nullable>;
 
-            #[inline]
+            #[inline(always)]
             fn push(&self, $column: &mut Self::Column, $bit: u64) {
                 let $value = self;
                 $push
@@ -919,7 +948,7 @@ encode! {
     Word, Dictionary, Texts, true: |value, column, bit| match *value {
         Word::None => {}
         Word::Known(text) => column.place(bit).push_constant(text),
-        Word::Number(number) => column.place(bit).push(number.to_string().as_bytes()),
+        Word::Number(number) => column.place(bit).push_number(number),
     };
     Text, Dictionary, Texts, true: |value, column, bit| if let Some(bytes) = value.bytes() {
         column.place(bit).push_escaped(bytes);

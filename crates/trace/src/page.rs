@@ -46,110 +46,148 @@ pub(crate) fn put_delta(values: &[i64], out: &mut Vec<u8>) {
     };
     put_zigzag(first, out);
     let mut deltas = [0_i64; BLOCK_VALUES];
-    let (mut rest, mut previous) = (rest, values);
-    while !rest.is_empty() {
-        let count = rest.len().min(BLOCK_VALUES);
-        let deltas = &mut deltas[..count];
-        for ((delta, &value), &before) in deltas.iter_mut().zip(rest).zip(previous) {
+    let mut before = first;
+    for block in rest.chunks(BLOCK_VALUES) {
+        let (mut least, mut greatest) = (i64::MAX, i64::MIN);
+        for (delta, &value) in deltas.iter_mut().zip(block) {
             *delta = value.wrapping_sub(before);
+            before = value;
+            least = least.min(*delta);
+            greatest = greatest.max(*delta);
         }
-        put_delta_block(deltas, out);
-        (rest, previous) = (&rest[count..], &previous[count..]);
+        put_zigzag(least, out);
+        if greatest == least {
+            out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
+        } else {
+            put_delta_block(&mut deltas, block.len(), least, out);
+        }
     }
 }
 
-/// Appends a block: the least difference, a width for each miniblock, and what each difference is above the least.
-fn put_delta_block(deltas: &[i64], out: &mut Vec<u8>) {
-    let least = deltas.iter().copied().min().unwrap_or(0);
-    put_zigzag(least, out);
+/// Appends a block behind the least difference: a width for each miniblock, and what each difference is above the least.
+fn put_delta_block(deltas: &mut [i64; BLOCK_VALUES], count: usize, least: i64, out: &mut Vec<u8>) {
     let widths = out.len();
     out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
-    if deltas.iter().all(|&delta| delta == least) {
-        return;
-    }
-    for (place, miniblock) in deltas.chunks(MINIBLOCK_VALUES).enumerate() {
-        // A shorter last one is filled up with the least difference.
-        let mut above = [0; MINIBLOCK_VALUES];
+    // A shorter last miniblock is filled up with the least difference.
+    deltas[count..].fill(least);
+    let (miniblocks, _) = deltas.as_chunks_mut::<MINIBLOCK_VALUES>();
+    let used = count.div_ceil(MINIBLOCK_VALUES);
+    for (place, miniblock) in miniblocks[..used].iter_mut().enumerate() {
         let mut bits = 0;
-        for (above, &delta) in above.iter_mut().zip(miniblock) {
-            *above = delta.wrapping_sub(least).cast_unsigned();
-            bits |= *above;
+        for delta in &mut *miniblock {
+            *delta = delta.wrapping_sub(least);
+            bits |= *delta;
         }
-        let width = width(bits);
+        let width = width(bits.cast_unsigned());
         out[widths + place] = width as u8;
-        if width > 0 {
-            put_packed(&above, width, out);
-        }
+        let mut packed = Packed::new(width, out);
+        miniblock
+            .iter()
+            .for_each(|above| packed.push(above.cast_unsigned()));
+        packed.end();
     }
 }
 
-/// Appends `width` bits of each value, the lowest first; the values are a multiple of eight.
-fn put_packed(values: &[u64; MINIBLOCK_VALUES], width: u32, out: &mut Vec<u8>) {
-    // A word more than the widest values fill: the last one may begin without a value.
-    let mut words = [0_u64; MINIBLOCK_VALUES + 1];
-    let mut bit = 0;
-    for &value in values {
-        let (word, shift) = (bit / u64::BITS, bit % u64::BITS);
-        words[word as usize] |= value << shift;
-        // In two steps, since a shift by the whole width is not defined.
-        words[word as usize + 1] = value >> 1 >> (u64::BITS - 1 - shift);
-        bit += width;
+/// Values of `width` bits each, one behind the other, the lowest bit first.
+struct Packed<'a> {
+    out: &'a mut Vec<u8>,
+    width: u32,
+    /// The bits that are not appended yet, and how many they are: fewer than 64.
+    bits: u64,
+    len: u32,
+}
+
+impl<'a> Packed<'a> {
+    fn new(width: u32, out: &'a mut Vec<u8>) -> Self {
+        Self {
+            out,
+            width,
+            bits: 0,
+            len: 0,
+        }
     }
-    let start = out.len();
-    put_words(&words[..bit.div_ceil(u64::BITS) as usize], out);
-    out.truncate(start + bit as usize / 8);
+
+    #[inline]
+    fn push(&mut self, value: u64) {
+        self.bits |= value << self.len;
+        self.len += self.width;
+        if self.len >= u64::BITS {
+            self.out.extend_from_slice(&self.bits.to_le_bytes());
+            self.len -= u64::BITS;
+            // What did not fit. In two steps, since a shift by the whole width is not defined.
+            self.bits = value >> 1 >> (self.width - 1 - self.len);
+        }
+    }
+
+    /// Appends what is left: whole bytes, if the values are a multiple of eight.
+    fn end(self) {
+        let bytes = self.bits.to_le_bytes();
+        self.out.extend_from_slice(&bytes[..self.len as usize / 8]);
+    }
 }
 
 /// Codes of a dictionary in the order of their rows: each with how often it comes in a row.
 #[derive(Default)]
 pub(crate) struct Codes {
-    runs: Vec<(u32, u32)>,
+    /// A code in the lower half, and in the upper one how often it comes besides once.
+    runs: Vec<u32>,
     /// The run that goes on.
-    latest: (u32, u32),
+    code: u32,
+    count: u32,
 }
 
 impl Codes {
-    /// The most codes: eight of them fit into 128 bits.
+    /// The most codes.
     pub(crate) const MAX: usize = 1 << 16;
 
-    /// Bytes held of a code that differs from the one before.
-    pub(crate) const BYTES: usize = size_of::<(u32, u32)>();
+    /// The most runs that a page should have.
+    pub(crate) const RUNS_MAX: usize = 16_384;
+
+    /// Runs that there is room for from the first one on, so that few are moved as they become more.
+    const RUNS_MIN: usize = 512;
 
     /// Adds a code.
+    #[inline]
     pub(crate) fn push(&mut self, code: u32) {
-        if self.latest.0 == code {
-            self.latest.1 += 1;
+        if self.code == code {
+            self.count += 1;
         } else {
             self.end_run();
-            self.latest = (code, 1);
+            (self.code, self.count) = (code, 1);
         }
     }
 
     /// Adds the latest code once more: the first one, if there was none.
     #[inline]
     pub(crate) fn again(&mut self) {
-        self.latest.1 += 1;
+        self.count += 1;
     }
 
     fn end_run(&mut self) {
-        if self.latest.1 > 0 {
-            self.runs.push(self.latest);
-            self.latest.1 = 0;
+        while self.count > 0 {
+            let count = self.count.min(1 << 16);
+            if self.runs.capacity() == 0 {
+                self.runs.reserve(Self::RUNS_MIN);
+            }
+            self.runs.push(self.code | (count - 1) << 16);
+            self.count -= count;
         }
+    }
+
+    /// Runs that have ended.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.runs.len() * Self::BYTES
+        size_of_val(self.runs.as_slice())
     }
 
     /// Forgets which code was the latest.
     pub(crate) fn clear(&mut self) {
-        *self = Self {
-            runs: std::mem::take(&mut self.runs),
-            latest: (0, 0),
-        };
         self.runs.clear();
+        (self.code, self.count) = (0, 0);
     }
 
     /// Appends the codes as `RLE_DICTIONARY` (their width, then runs and groups of eight); the latest stays known.
@@ -158,66 +196,57 @@ impl Codes {
         self.end_run();
         let width = width(entries.saturating_sub(1) as u64).max(1);
         out.push(width as u8);
-        let mut groups = Groups {
-            width,
-            packed: Vec::new(),
-            group: [0; 8],
-            len: 0,
-        };
-        for (code, mut count) in self.runs.drain(..) {
-            while count > 0 && (groups.len > 0 || count < 8) {
-                groups.push(code);
-                count -= 1;
-            }
-            if count > 0 {
-                groups.end(out);
+        let mut runs = self.runs.iter().map(|run| (run & 0xffff, (run >> 16) + 1));
+        let mut next = runs.next();
+        while let Some((code, count)) = next {
+            if count >= 8 {
                 put_varint(u64::from(count) << 1, out);
                 out.extend_from_slice(&code.to_le_bytes()[..width.div_ceil(8) as usize]);
+                next = runs.next();
+            } else {
+                next = put_groups(width, (code, count), &mut runs, out);
             }
         }
-        while groups.len > 0 {
-            groups.push(0);
-        }
-        groups.end(out);
+        self.runs.clear();
     }
 }
 
-/// Groups of eight codes, packed one behind the other.
-struct Groups {
+/// Most groups in a row: their number takes two bytes, which are there before it is known.
+const GROUPS_MAX: usize = (1 << 13) - 1;
+
+/// Appends groups of eight codes until a long run can stand alone; returns what is left of that run.
+fn put_groups(
     width: u32,
-    packed: Vec<u8>,
-    group: [u32; 8],
-    len: usize,
-}
-
-impl Groups {
-    fn push(&mut self, code: u32) {
-        self.group[self.len] = code;
-        self.len += 1;
-        if self.len == 8 {
-            self.len = 0;
-            let (width, codes) = (self.width, self.group.iter().rev());
-            // A word is enough for most dictionaries, and much quicker.
-            let bits = if width <= 8 {
-                codes
-                    .fold(0_u64, |bits, &code| bits << width | u64::from(code))
-                    .into()
-            } else {
-                codes.fold(0_u128, |bits, &code| bits << width | u128::from(code))
-            };
-            self.packed
-                .extend_from_slice(&bits.to_le_bytes()[..width as usize]);
+    first: (u32, u32),
+    runs: &mut impl Iterator<Item = (u32, u32)>,
+    out: &mut Vec<u8>,
+) -> Option<(u32, u32)> {
+    let header = out.len();
+    out.extend_from_slice(&[0; 2]);
+    let mut packed = Packed::new(width, out);
+    let mut codes = 0;
+    let mut left = Some(first);
+    while let Some((code, mut count)) = left {
+        while count > 0 && (codes % 8 > 0 || count < 8 && codes < 8 * GROUPS_MAX) {
+            packed.push(u64::from(code));
+            codes += 1;
+            count -= 1;
         }
-    }
-
-    /// Appends what was packed.
-    fn end(&mut self, out: &mut Vec<u8>) {
-        if !self.packed.is_empty() {
-            let groups = self.packed.len() / self.width as usize;
-            put_varint((groups as u64) << 1 | 1, out);
-            out.append(&mut self.packed);
+        if count > 0 {
+            left = Some((code, count));
+            break;
         }
+        left = runs.next();
     }
+    while codes % 8 > 0 {
+        packed.push(0);
+        codes += 1;
+    }
+    packed.end();
+    // As a varint of two bytes, whatever the number.
+    let groups = (codes / 8) << 1 | 1;
+    out[header..header + 2].copy_from_slice(&[groups as u8 | 0x80, (groups >> 7) as u8]);
+    left
 }
 
 /// Bits one behind the other, the lowest of a word first. Equal ones at the beginning take no memory: most columns

@@ -172,8 +172,16 @@ macro_rules! tables {
                         0 $(+ self.$field.bytes())*
                     }
 
-                    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<usize, ParquetError> {
-                        Ok(0 $(+ self.$field.end_full_page(self.rows, zstd)?)*)
+                    fn end_full_pages(
+                        &mut self,
+                        zstd: &mut Zstd,
+                    ) -> Result<Option<usize>, ParquetError> {
+                        let mut any = false;
+                        $(if self.$field.end_word(self.rows) {
+                            self.$field.end_page(self.rows, zstd)?;
+                            any = true;
+                        })*
+                        Ok(any.then(|| 0 $(+ self.$field.ended_bytes())*))
                     }
 
                     fn end(
