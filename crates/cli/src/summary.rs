@@ -140,13 +140,13 @@ type Kind = (Word, Option<i32>, Word);
 pub(crate) struct RowTally {
     counts: Vec<(Kind, Count)>,
     /// Where a kind was found last, by its operation.
-    found: [usize; Self::FOUND],
+    found: Vec<usize>,
     rest: Tally,
 }
 
 impl RowTally {
-    /// More than there are procedures in NFSv3.
-    const FOUND: usize = 32;
+    /// Several times the procedures of NFSv3, so that few share a place.
+    const FOUND: usize = 128;
 
     /// Whether there was no row.
     pub(crate) fn is_empty(&self) -> bool {
@@ -166,6 +166,7 @@ impl RowTally {
                 && *version == row.version
                 && is_same_word(program, &row.program)
         };
+        self.found.resize(Self::FOUND, 0);
         let found = &mut self.found[place_of(&row.operation)];
         if !self
             .counts
