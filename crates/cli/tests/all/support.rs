@@ -164,14 +164,14 @@ pub(crate) fn sorted(rows: &[Record]) -> Vec<String> {
 
 /// Waits for another process.
 pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..200 {
+    for _ in 0..600 {
         if done() {
             return;
         }
         #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("not within ten seconds: {what}");
+    panic!("not within half a minute: {what}");
 }
 
 /// A row of a table, its values by name.
@@ -207,10 +207,11 @@ impl Record {
         self.value(column) == &Value::Boolean(true)
     }
 
-    /// The columns that are not `ignored`, with their values.
+    /// The columns that are not `ignored` and not null, with their values.
     pub(crate) fn text_without(&self, ignored: impl Fn(&str) -> bool) -> String {
         let columns = self.table.columns().iter().zip(&self.values);
-        let kept = columns.filter(|(column, _)| !ignored(column.name));
+        let kept =
+            columns.filter(|(column, value)| !ignored(column.name) && *value != &Value::Null);
         kept.map(|(column, value)| format!("{} {value:?} ", column.name))
             .collect()
     }
