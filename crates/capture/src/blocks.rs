@@ -45,8 +45,9 @@ impl Run<'_> {
 /// Appends the checksum of each whole block of `bytes`.
 #[inline]
 pub(crate) fn sum_blocks(bytes: &[u8], sums: &mut Vec<u64>) {
-    let blocks = bytes.as_chunks::<BLOCK_BYTES>().0;
-    sums.extend(blocks.iter().map(|block| XxHash3_64::oneshot(block)));
+    for block in bytes.as_chunks::<BLOCK_BYTES>().0 {
+        sums.push(XxHash3_64::oneshot(block));
+    }
 }
 
 impl Default for Blocks {

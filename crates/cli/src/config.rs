@@ -47,13 +47,13 @@ pub(crate) struct Section {
     pub(crate) inputs: Option<Vec<PathBuf>>,
     /// Interfaces to listen at, in place of `inputs`.
     pub(crate) interfaces: Option<Vec<String>>,
-    /// How frames are taken from interfaces: a word of [`METHODS`](crate::live::METHODS).
+    /// How frames are taken from interfaces: a word of [`METHODS`].
     pub(crate) method: Option<String>,
     /// Packet sockets that share the frames of an interface.
     pub(crate) sockets: Option<usize>,
     /// Take also frames that are not for this host.
     pub(crate) promiscuous: Option<bool>,
-    /// What goes first when a live run falls behind: a word of [`OVERLOADS`](crate::live::OVERLOADS).
+    /// What goes first when a live run falls behind: a word of [`OVERLOADS`].
     pub(crate) overload: Option<String>,
     /// A live run ends after this time.
     pub(crate) duration: Option<String>,

@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
@@ -114,13 +116,22 @@ const ENDED_TIMEOUT_NS: i64 = 60_000_000_000;
 /// Slots examined for idle connections per burst.
 const SWEEP: usize = 64;
 
+/// Connections that are found without a look at the table: those of a handful of clients.
+const RECENT: usize = 16;
+
+/// A connection over TCP: its ends, the lesser one first, and its slot.
+struct Recent {
+    ends: [Endpoint; 2],
+    slot: usize,
+}
+
 /// All connections, their streams and the fragments on their way to them.
 pub struct Engine {
     config: Config,
     budget: Budget,
     table: HashMap<Key, usize>,
-    /// The connection of the last packet: the next one is often of the same.
-    last: Option<(Key, usize)>,
+    /// Connections over TCP of late packets, each at the place that its ports give.
+    recent: [Option<Recent>; RECENT],
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     hand: usize,
@@ -138,7 +149,7 @@ impl Engine {
             config,
             budget: budget.clone(),
             table: HashMap::new(),
-            last: None,
+            recent: Default::default(),
             slots: Vec::new(),
             free: Vec::new(),
             hand: 0,
@@ -175,6 +186,9 @@ impl Engine {
             Dissected::Tcp(ip, tcp) => {
                 count_checksums(ip, tcp.checksum_offloaded, counters);
                 let payload = Chunk::of_frame(frame, tcp.payload.min(bytes.len()), tcp.kept);
+                if let Some(slot) = self.on_expected(ip, tcp, payload, sink, counters) {
+                    return taken(Counter::FramesTcp, Some(slot));
+                }
                 let slot = self.on_tcp(ip, tcp, frame.descriptor(), &[payload], sink, counters);
                 taken(Counter::FramesTcp, slot)
             }
@@ -394,6 +408,71 @@ impl Engine {
         Some(slot)
     }
 
+    /// Header prediction, as receivers do it (Jacobson 1990): a whole segment that comes next in its direction, while
+    /// nothing waits in either, changes little. `None`: the segment wants a closer look, and nothing has changed.
+    #[inline]
+    fn on_expected<S: StreamSink>(
+        &mut self,
+        ip: &Ip,
+        tcp: &TcpHeader,
+        payload: Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        let recent = self.recent[recent_place(tcp)].as_ref()?;
+        let [one, other] = &recent.ends;
+        let is =
+            |end: &Endpoint, address: &IpAddr, port| end.port == port && end.address == *address;
+        let goes = |from, to| {
+            is(from, &ip.source, tcp.source_port) && is(to, &ip.destination, tcp.destination_port)
+        };
+        let direction = usize::from(!goes(one, other));
+        let is_plain = tcp.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
+        if !is_plain || tcp.kept < tcp.payload_len || (direction == 1 && !goes(other, one)) {
+            return None;
+        }
+        let slot = recent.slot;
+        let connection = self.slots[slot].as_deref_mut()?;
+        let stamp_ns = payload.descriptor().stamp_ns?;
+        let interval_end = connection
+            .interval_ns
+            .saturating_add(self.config.interval_ns);
+        let (stream, back) = (
+            &connection.streams[direction],
+            &connection.streams[1 - direction],
+        );
+        let is_next = stream.state == State::Open
+            && stream.offset(tcp.sequence) == stream.next
+            && stream.held.is_empty()
+            && back.held.is_empty()
+            && back.has_delivered(tcp.acknowledgement);
+        if !is_next || stamp_ns >= interval_end || is_idle(&self.config, self.now, connection) {
+            return None;
+        }
+        connection.last_ns = self.now;
+        connection.segments += 1;
+        let moment = Moment {
+            segments: connection.segments,
+            ns: self.now,
+        };
+        let by = payload.descriptor();
+        on_acknowledgement(connection, 1 - direction, tcp.acknowledgement, moment, by);
+        let len = tcp.payload_len as u64;
+        let counts = &mut connection.counts[direction];
+        counts.packets += 1;
+        counts.bytes += len;
+        if len > 0 {
+            let stream = &mut connection.streams[direction];
+            let after_syn = stream.syn_end == Some(stream.next);
+            stream.next += len as i64;
+            stream.rtt.get_or_insert((stream.next, stamp_ns));
+            counters.add(Counter::StreamBytes, len);
+            counters.add(Counter::StreamDelivered, len);
+            sink.on_stream(slot, direction, after_syn, payload, counters);
+        }
+        Some(slot)
+    }
+
     /// `payload` is what was kept of the segment, in order; a packet put together from fragments has
     /// several chunks and perhaps holes.
     #[inline]
@@ -416,6 +495,10 @@ impl Engine {
         };
         let (key, direction) = Key::new(Transport::Tcp, source, destination);
         let mut slot = self.slot(key, descriptor, &ip.tags, sink, counters)?;
+        self.recent[recent_place(tcp)] = Some(Recent {
+            ends: key.ends(),
+            slot,
+        });
         let syn = tcp.flags.opens();
         let ack = tcp.flags.contains(TcpFlags::ACK);
         if syn
@@ -925,18 +1008,13 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
-        let known = match self.last {
-            Some((last, slot)) if last == key => Some(slot),
-            _ => self.table.get(&key).copied(),
-        };
-        if let Some(slot) = known {
+        if let Some(&slot) = self.table.get(&key) {
             let (config, now) = (&self.config, self.now);
             let connection = self.slots[slot]
                 .as_mut()
                 .expect("the table names slots in use");
             if !is_idle(config, now, connection) {
                 connection.last_ns = now;
-                self.last = Some((key, slot));
                 return Some(slot);
             }
             self.close(slot, sink, counters);
@@ -1009,7 +1087,7 @@ impl Engine {
         }
         sink.on_close(slot, &connection, counters);
         self.table.remove(&connection.key);
-        self.last = None;
+        self.recent = Default::default();
         self.free.push(slot);
         self.budget.give_back(CONNECTION_BYTES);
     }
@@ -1017,6 +1095,12 @@ impl Engine {
 
 /// What a connection costs here and in a table of the same size above: two streams, a key, a slot.
 const CONNECTION_BYTES: usize = size_of::<Connection>() + 512;
+
+/// Where a segment's connection is among the recent ones: the same place for both directions.
+#[inline]
+fn recent_place(tcp: &TcpHeader) -> usize {
+    usize::from(tcp.source_port ^ tcp.destination_port) % RECENT
+}
 
 fn taken(outcome: Counter, slot: Option<usize>) -> Taken {
     Taken {

@@ -3,6 +3,7 @@
 
 mod simulation;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use lineside_account::{Budget, Counter, Counters};
@@ -14,11 +15,13 @@ use proptest::prelude::*;
 use simulation::{DEPTH, LATE_SEGMENTS, PAYLOAD_AT, Sent, Talk, builder, displace, talk};
 
 const SPACING_NS: i64 = 1000;
+const INTERVAL_NS: i64 = 16 * SPACING_NS;
 
 fn config() -> Config {
     Config {
         late_segments: LATE_SEGMENTS as u64,
         late_window_ns: SPACING_NS,
+        interval_ns: INTERVAL_NS,
         ..Config::default()
     }
 }
@@ -53,6 +56,8 @@ struct Checker<'a> {
     ordered: bool,
     /// The handshake may not be seen, so that nobody can know where a stream begins.
     joined: bool,
+    /// Packets by the begin of their interval, as reported.
+    packets: BTreeMap<i64, u64>,
 }
 
 impl<'a> Checker<'a> {
@@ -64,12 +69,14 @@ impl<'a> Checker<'a> {
             slots: Vec::new(),
             ordered: true,
             joined: false,
+            packets: BTreeMap::new(),
         }
     }
 
     fn run(&mut self, config: Config, budget: &Budget) -> Counters {
         let mut engine = Engine::new(config, budget);
         let mut counters = Counters::new();
+        let mut packets = BTreeMap::new();
         for (index, seen) in self.seen.to_vec().iter().enumerate() {
             let stamp_ns = index as i64 * SPACING_NS;
             let bytes = seen.sent.frame(&self.talks[seen.sent.incarnation]);
@@ -86,6 +93,11 @@ impl<'a> Checker<'a> {
             counters.count(Counter::FramesReceived);
             let taken = engine.on_frame(stamp_ns, &frame, &dissected, self, &mut counters);
             counters.count(taken.outcome);
+            if taken.connection.is_some() {
+                *packets
+                    .entry(stamp_ns / INTERVAL_NS * INTERVAL_NS)
+                    .or_default() += 1;
+            }
             let held = counters.value(Counter::StreamHeld) as usize;
             assert!(
                 held <= 2 * config.flow_held_max_bytes,
@@ -100,6 +112,12 @@ impl<'a> Checker<'a> {
         assert_eq!(counters.broken_identity(), None);
         assert_eq!(counters.value(Counter::StreamHeld), 0);
         assert!(self.outputs.iter().all(|output| output.closed));
+        // Counts of an acknowledgement may be reported without a packet.
+        self.packets.retain(|_, count| *count > 0);
+        assert!(
+            self.packets == packets,
+            "each packet counts in its interval"
+        );
         drop(engine);
         assert_eq!(budget.used_bytes(), 0, "what was drawn is given back");
         counters
@@ -238,7 +256,9 @@ impl StreamSink for Checker<'_> {
         assert!(hole.missing().is_some());
     }
 
-    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}
+    fn on_interval(&mut self, _: usize, _: &Connection, start: i64, counts: &[FlowCounts; 2]) {
+        *self.packets.entry(start).or_default() += counts[0].packets + counts[1].packets;
+    }
 
     fn on_close(&mut self, slot: usize, _facts: &Connection, _counters: &mut Counters) {
         self.output(slot).closed = true;

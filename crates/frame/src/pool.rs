@@ -162,8 +162,8 @@ impl Pool {
 /// Slots of equal size in memory that a port maps and shares with the kernel: the blocks of a packet
 /// ring, the chunks of a UMEM.
 ///
-/// A slot is the kernel's until the port takes its [`writer`](Self::writer), and may be given back
-/// to the kernel when it [is free](Self::is_free).
+/// A slot is the kernel's until the port takes its [`writer`](Self::writer), or [its bytes](Self::bytes_mut) or
+/// [its frame](Self::frame), and may be given back to the kernel when it [is free](Self::is_free).
 pub struct Slots {
     slots: Vec<Arc<Block>>,
 }
@@ -173,8 +173,8 @@ impl Slots {
     ///
     /// # Safety
     /// The memory stays mapped, readable and writable, while `owner` lives. From the call of
-    /// [`writer`](Self::writer) for a slot until [`is_free`](Self::is_free) says that it is free,
-    /// nobody else reads or writes it.
+    /// [`writer`](Self::writer), [`bytes_mut`](Self::bytes_mut) or [`frame`](Self::frame) for a slot until
+    /// [`is_free`](Self::is_free) says that it is free, nobody else reads or writes it.
     pub unsafe fn new(
         start: NonNull<u8>,
         slot_len: usize,

@@ -153,6 +153,9 @@ pub struct Records {
 /// A message's head before it is read, on the stack for 64 segments, which is a READDIRPLUS of 90 KiB.
 type Pieces<'a> = SmallVec<[Piece<'a>; 64]>;
 
+/// Bytes of a record mark.
+const MARK: usize = 4;
+
 /// Why a message is none.
 struct NoMessage {
     /// All its bytes were there.
@@ -220,7 +223,12 @@ impl Records {
             self.mode = if after_syn { Mode::Fast } else { Mode::Slow };
         }
         match self.mode {
-            Mode::Fast => self.walk(chunk, sink, counters),
+            Mode::Fast => {
+                if self.passes_by(&chunk, sink, counters) {
+                    return;
+                }
+                self.walk(chunk, sink, counters);
+            }
             Mode::Slow => self.push_search(chunk, counters),
             Mode::Unknown | Mode::NotRpc => return,
         }
@@ -311,6 +319,31 @@ impl Records {
             || matches!(&self.message, Some(Open { stage: Stage::Head { held, .. }, .. }) if !held.is_empty())
     }
 
+    /// Fast mode, for bytes in the middle of a message whose head is read: nothing changes but how many are left.
+    #[inline]
+    fn passes_by<S: MessageSink>(
+        &mut self,
+        chunk: &Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(open) = &mut self.message else {
+            return false;
+        };
+        let is_inside = chunk.len() < self.fragment_left && chunk.missing().is_none();
+        if !is_inside || !matches!(open.stage, Stage::Data | Stage::Rest) {
+            return false;
+        }
+        self.fragment_left -= chunk.len();
+        open.message.touch(chunk);
+        open.message.len += chunk.len();
+        counters.add(Counter::RpcBytes, chunk.len() as u64);
+        if matches!(open.stage, Stage::Data) {
+            sink.on_data(*chunk, counters);
+        }
+        true
+    }
+
     /// Fast mode.
     fn walk<S: MessageSink>(
         &mut self,
@@ -320,6 +353,10 @@ impl Records {
     ) {
         while !chunk.is_empty() {
             if self.fragment_left == 0 {
+                if let Some(len) = self.whole_message(&chunk, sink, counters) {
+                    chunk = chunk.from(len);
+                    continue;
+                }
                 if chunk.missing().is_some() {
                     return self.lose(chunk, sink, counters);
                 }
@@ -388,6 +425,40 @@ impl Records {
                 return self.push_search(chunk, counters);
             }
         }
+    }
+
+    /// The message with which `chunk` begins, if the chunk has all of it, as is the rule for all but READ and WRITE:
+    /// nothing of it is kept. Returns its bytes, the mark included; `None`: it is no such message, and nothing has
+    /// changed.
+    #[inline]
+    fn whole_message<S: MessageSink>(
+        &mut self,
+        chunk: &Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        let mark = u32::from_be_bytes(*chunk.bytes().first_chunk()?);
+        let len = mark.checked_sub(LAST_FRAGMENT)? as usize;
+        let end = MARK + len;
+        let begins = self.proven && self.mark_len == 0 && self.message.is_none();
+        if !begins || len == 0 || end > chunk.len() || len > self.config.record_max_bytes {
+            return None;
+        }
+        let part = chunk.part(MARK, len);
+        let message = Message {
+            len,
+            ..Message::begin(chunk)
+        };
+        let head = [part.piece()];
+        match sink.on_head(&message, &head, true, counters) {
+            Want::Refuse => return None,
+            Want::Data(from) if from < len => sink.on_data(part.from(from), counters),
+            _ => {}
+        }
+        self.last_xid = Cursor::new(&head).u32().or(self.last_xid);
+        sink.on_end(&message, counters);
+        counters.add(Counter::RpcBytes, end as u64);
+        Some(end)
     }
 
     fn begin(&mut self, chunk: &Chunk<'_>) {

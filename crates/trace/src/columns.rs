@@ -1,8 +1,9 @@
 //! The columns of an open part: values become pages while rows come.
 //!
 //! Most cells of a wide table are null or what the row before had, so these are the cheap cases: a push of null does
-//! nothing, and a repeated value makes the latest run longer. A column ends its pages by its own size: one that
-//! never changes has one page, however many rows the part has.
+//! nothing, a repeated value makes the latest run longer, and which rows have a value is a bit of a word that is put
+//! away every [`ROWS_MAX`] rows. A column ends its pages by its own size: one that never changes has one page, however
+//! many rows the part has.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -22,7 +23,7 @@ use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
 use crate::cell::{Address, Blob, Cell, Label, Text, Word, escape};
-use crate::page::{Bits, Codes, Presence, put_delta, put_words};
+use crate::page::{Bits, Codes, put_delta, put_levels, put_words};
 use crate::tables::Row;
 
 /// Bytes of values that end a page: what a column keeps in memory before it is compressed.
@@ -42,7 +43,7 @@ pub(crate) trait Columns: Default {
     /// The row of that table.
     type Row: Row;
 
-    /// Adds a row.
+    /// Adds a row. After each [`ROWS_MAX`] of a part, [`end_full_pages`](Self::end_full_pages) is to follow.
     fn push(&mut self, row: &Self::Row);
 
     /// Counts rows whose columns were filled directly.
@@ -54,8 +55,8 @@ pub(crate) trait Columns: Default {
     /// Bytes held: values of open pages, dictionaries, ended pages.
     fn bytes(&self) -> usize;
 
-    /// Ends the pages that have enough values; the bytes of all ended pages and of dictionaries.
-    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<usize, ParquetError>;
+    /// Ends the pages that have enough values. If there were some, the bytes of all ended pages and of dictionaries.
+    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<Option<usize>, ParquetError>;
 
     /// Hands over the chunks of all columns in order, and is empty.
     fn end(
@@ -76,8 +77,8 @@ pub(crate) trait Encode<E>: Cell {
     /// Its column.
     type Column: Chunked;
 
-    /// Adds the value of row `row` of the part; rows passed over are null (false, if they cannot be null).
-    fn push(&self, column: &mut Self::Column, row: usize);
+    /// Adds a value, whose row is `bit` of the open word.
+    fn push(&self, column: &mut Self::Column, bit: u64);
 }
 
 /// Compresses pages.
@@ -132,8 +133,14 @@ pub(crate) trait Chunked: Default {
     /// Bytes held.
     fn bytes(&self) -> usize;
 
-    /// Ends the open page if it is full. The part has `rows` rows; the bytes of all ended pages and of dictionaries.
-    fn end_full_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<usize, ParquetError>;
+    /// Bytes of ended pages and of the dictionary.
+    fn ended_bytes(&self) -> usize;
+
+    /// Puts the open word away and tells whether the open page is full. The part has `rows` rows.
+    fn end_word(&mut self, rows: usize) -> bool;
+
+    /// Ends the open page.
+    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError>;
 
     /// The column of a part of `rows` rows, which is empty afterwards.
     fn end(
@@ -149,13 +156,19 @@ pub(crate) trait Values: Default {
     /// Whether pages are compressed by the faster level.
     const FAST: bool = false;
 
-    /// Rows up to `rows` of the page that hold no value, where nothing can be null.
-    fn fill(&mut self, rows: usize) {
-        let _ = rows;
+    /// Takes the open word of a column that cannot be null.
+    fn take_word(&mut self, word: u64, rows: usize) {
+        let _ = (word, rows);
     }
 
     /// Bytes held by the values of the open page.
     fn bytes(&self) -> usize;
+
+    /// Whether the open page has enough values.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.bytes() >= PAGE_BYTES
+    }
 
     /// Appends its values and is empty.
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding;
@@ -181,7 +194,11 @@ pub(crate) trait Values: Default {
 #[derive(Default)]
 pub(crate) struct Column<V, const NULLABLE: bool> {
     values: V,
-    presence: Presence,
+    /// The latest rows, at most [`ROWS_MAX`], a bit each: whether there is a value or, where nothing can be null,
+    /// what a boolean is.
+    open: u64,
+    /// The rows of the open page before those.
+    presence: Bits,
     /// The first row of the open page.
     page_start: usize,
     pages: Vec<u8>,
@@ -193,39 +210,13 @@ pub(crate) struct Column<V, const NULLABLE: bool> {
 }
 
 impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
-    /// The place for the value of row `row` of the part.
-    fn place(&mut self, row: usize) -> &mut V {
+    /// The place for a value.
+    #[inline]
+    fn place(&mut self, bit: u64) -> &mut V {
         if NULLABLE {
-            self.presence.mark(row - self.page_start);
+            self.open |= bit;
         }
         &mut self.values
-    }
-
-    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError> {
-        let count = rows - self.page_start;
-        let mut page = std::mem::take(&mut zstd.page);
-        page.clear();
-        let mut values = count;
-        if NULLABLE {
-            values = self.presence.count();
-            self.presence.put(count, &mut page);
-        } else {
-            self.values.fill(count);
-        }
-        let encoding = match values {
-            0 => PageEncoding::PLAIN,
-            _ => self.values.put(&mut page),
-        };
-        self.nulls += count - values;
-        self.page_start = rows;
-        self.write(page, zstd, |buf| Page::DataPage {
-            buf,
-            num_values: count as u32,
-            encoding,
-            def_level_encoding: PageEncoding::RLE,
-            rep_level_encoding: PageEncoding::RLE,
-            statistics: None,
-        })
     }
 
     /// Appends a page: its header, and its bytes as compressed as those of the first one.
@@ -274,11 +265,44 @@ impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
         self.values.bytes() + self.presence.bytes() + dictionary + self.pages.len()
     }
 
-    fn end_full_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<usize, ParquetError> {
-        if self.values.bytes() + self.presence.bytes() >= PAGE_BYTES {
-            self.end_page(rows, zstd)?;
+    fn ended_bytes(&self) -> usize {
+        self.pages.len() + self.values.dictionary_bytes()
+    }
+
+    #[inline]
+    fn end_word(&mut self, rows: usize) -> bool {
+        let word = std::mem::take(&mut self.open);
+        if NULLABLE {
+            let len = rows - self.page_start - self.presence.len();
+            self.presence.push(word, len);
+        } else {
+            self.values.take_word(word, rows - self.page_start);
         }
-        Ok(self.pages.len() + self.values.dictionary_bytes())
+        self.values.is_full() || self.presence.bytes() >= PAGE_BYTES
+    }
+
+    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError> {
+        let count = rows - self.page_start;
+        let mut page = std::mem::take(&mut zstd.page);
+        page.clear();
+        let mut values = count;
+        if NULLABLE {
+            values = put_levels(&mut self.presence, &mut page);
+        }
+        let encoding = match values {
+            0 => PageEncoding::PLAIN,
+            _ => self.values.put(&mut page),
+        };
+        self.nulls += count - values;
+        self.page_start = rows;
+        self.write(page, zstd, |buf| Page::DataPage {
+            buf,
+            num_values: count as u32,
+            encoding,
+            def_level_encoding: PageEncoding::RLE,
+            rep_level_encoding: PageEncoding::RLE,
+            statistics: None,
+        })
     }
 
     fn end(
@@ -288,6 +312,7 @@ impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
         zstd: &mut Zstd,
     ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
         if self.page_start < rows {
+            self.end_word(rows);
             self.end_page(rows, zstd)?;
         }
         let mut dictionary_len = None;
@@ -365,6 +390,7 @@ impl Range {
 }
 
 /// Adds a value to a page. Memory for all of a page is taken at once, since growing would touch twice as much.
+#[inline]
 fn push_to_page<T>(values: &mut Vec<T>, value: T) {
     if values.capacity() == 0 {
         values.reserve_exact(PAGE_BYTES / size_of::<T>() + ROWS_MAX);
@@ -380,6 +406,7 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
+    #[inline]
     fn push(&mut self, value: i64) {
         push_to_page(&mut self.values, value);
     }
@@ -413,6 +440,7 @@ pub(crate) struct Plains {
 }
 
 impl Plains {
+    #[inline]
     fn push(&mut self, value: i64) {
         push_to_page(&mut self.values, value.cast_unsigned());
     }
@@ -455,12 +483,12 @@ impl Column<Plains, false> {
 /// Whether a dictionary of `entries` entries and `bytes` bytes has room for another page, and for the rows until
 /// somebody looks.
 fn has_room(entries: usize, bytes: usize) -> bool {
-    let page = PAGE_BYTES / Codes::BYTES + ROWS_MAX;
+    let page = Codes::RUNS_MAX + ROWS_MAX;
     entries + page <= Codes::MAX && bytes < DICTIONARY_BYTES_MAX
 }
 
-/// Rows between two looks at the pages: at [`Text::BYTES_MAX`], each escaped to four bytes, that bounds what hostile
-/// names add between them.
+/// Rows between two looks at the pages, which have a bit each in a word. At [`Text::BYTES_MAX`], each escaped to four
+/// bytes, that bounds what hostile names add between them.
 pub(crate) const ROWS_MAX: usize = 64;
 
 /// Entries that a dictionary finds without a search: most columns have fewer values.
@@ -505,7 +533,7 @@ impl<const WIDTH: usize> Default for Numbers<WIDTH> {
 }
 
 impl<const WIDTH: usize> Numbers<WIDTH> {
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, value: i64) {
         if self.latest == Some(value) {
             self.codes.again();
@@ -514,6 +542,7 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
         }
     }
 
+    #[inline(never)]
     fn push_other(&mut self, value: i64) {
         if self.is_plain {
             self.plain.push(value);
@@ -563,6 +592,11 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
         self.codes.bytes() + self.plain.len() * WIDTH
     }
 
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.codes.runs() >= Codes::RUNS_MAX || self.plain.len() * WIDTH >= PAGE_BYTES
+    }
+
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
         if self.is_plain {
             Self::put_all(&self.plain, out);
@@ -608,25 +642,26 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
 #[derive(Default)]
 pub(crate) struct Booleans {
     bits: Bits,
-    len: usize,
     /// Whether one of the part was false, or true.
     seen: [bool; 2],
 }
 
 impl Booleans {
     fn push(&mut self, value: bool) {
-        if value {
-            self.bits.set(self.len, self.len + 1);
-        }
-        self.seen[usize::from(value)] = true;
-        self.len += 1;
+        self.take(u64::from(value), 1);
+    }
+
+    fn take(&mut self, word: u64, len: usize) {
+        let trues = word.count_ones() as usize;
+        self.seen[0] |= trues < len;
+        self.seen[1] |= trues > 0;
+        self.bits.push(word, len);
     }
 }
 
 impl Values for Booleans {
-    fn fill(&mut self, rows: usize) {
-        self.seen[0] |= self.len < rows;
-        self.len = rows;
+    fn take_word(&mut self, word: u64, rows: usize) {
+        self.take(word, rows - self.bits.len());
     }
 
     fn bytes(&self) -> usize {
@@ -634,8 +669,7 @@ impl Values for Booleans {
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
-        self.bits.put(self.len, out);
-        self.len = 0;
+        self.bits.put(out);
         PageEncoding::PLAIN
     }
 
@@ -668,6 +702,8 @@ pub(crate) struct Texts {
     hasher: DefaultHashBuilder,
     /// The constant that came last, if it was one: address and length.
     latest: Option<(usize, usize)>,
+    /// The address that came last.
+    latest_address: Option<IpAddr>,
     /// Constants that need no look at their text: address, length and code, at the places that the addresses give.
     known: Vec<(usize, usize, u32)>,
     /// The codes of the addresses that came lately.
@@ -684,7 +720,7 @@ impl Texts {
     const ADDRESSES: usize = 8;
 
     fn push(&mut self, bytes: &[u8]) {
-        self.latest = None;
+        (self.latest, self.latest_address) = (None, None);
         if self.is_plain {
             put_bytes(bytes, &mut self.plain);
         } else {
@@ -694,7 +730,7 @@ impl Texts {
     }
 
     /// Adds a constant of the program: the same address is the same text.
-    #[inline]
+    #[inline(always)]
     fn push_constant(&mut self, text: &'static str) {
         if self.latest == Some((text.as_ptr().addr(), text.len())) {
             self.codes.again();
@@ -703,6 +739,7 @@ impl Texts {
         }
     }
 
+    #[inline(never)]
     fn push_other_constant(&mut self, text: &'static str) {
         if self.is_plain {
             return put_bytes(text.as_bytes(), &mut self.plain);
@@ -725,10 +762,20 @@ impl Texts {
     }
 
     /// Adds an address: IPv4 dotted, IPv6 as RFC 5952 says, which is how Rust writes them.
+    #[inline]
     fn push_address(&mut self, address: IpAddr) {
-        self.latest = None;
+        if self.latest_address == Some(address) {
+            self.codes.again();
+        } else {
+            self.push_other_address(address);
+        }
+    }
+
+    #[inline(never)]
+    fn push_other_address(&mut self, address: IpAddr) {
         let known = self.addresses.iter().find(|(known, _)| *known == address);
         if let Some(&(_, code)) = known {
+            self.latest_address = Some(address);
             return self.codes.push(code);
         }
         let text = address.to_string();
@@ -737,8 +784,14 @@ impl Texts {
         }
         let code = self.code(text.as_bytes());
         self.codes.push(code);
+        self.latest_address = Some(address);
         self.addresses.truncate(Self::ADDRESSES - 1);
         self.addresses.push_front((address, code));
+    }
+
+    #[cold]
+    fn push_number(&mut self, number: i64) {
+        self.push(number.to_string().as_bytes());
     }
 
     /// Adds bytes that need not be UTF-8.
@@ -751,6 +804,11 @@ impl Texts {
         escape(bytes, &mut text);
         self.push(&text);
         self.scratch = text;
+    }
+
+    /// Bytes of texts that the open page brought.
+    fn new_bytes(&self) -> usize {
+        self.plain.len() + self.entries.len() - self.entries_before
     }
 
     fn code(&mut self, bytes: &[u8]) -> u32 {
@@ -788,7 +846,12 @@ fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 
 impl Values for Texts {
     fn bytes(&self) -> usize {
-        self.codes.bytes() + self.plain.len() + self.entries.len() - self.entries_before
+        self.codes.bytes() + self.new_bytes()
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.codes.runs() >= Codes::RUNS_MAX || self.new_bytes() >= PAGE_BYTES
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
@@ -801,7 +864,7 @@ impl Values for Texts {
         self.is_plain = !has_room(self.starts.len(), self.entries.len());
         if self.is_plain {
             self.addresses.clear();
-            self.latest = None;
+            (self.latest, self.latest_address) = (None, None);
         }
         PageEncoding::RLE_DICTIONARY
     }
@@ -834,7 +897,7 @@ impl Values for Texts {
         self.starts.clear();
         self.places.clear();
         self.codes.clear();
-        self.latest = None;
+        (self.latest, self.latest_address) = (None, None);
         self.known.clear();
         self.addresses.clear();
         self.entries_before = 0;
@@ -843,11 +906,12 @@ impl Values for Texts {
 }
 
 macro_rules! encode {
-    ($($kind:ty, $encoding:ty, $values:ty, $nullable:literal: |$value:ident, $column:ident, $row:ident| $push:expr;)*) => {$(
+    ($($kind:ty, $encoding:ty, $values:ty, $nullable:literal: |$value:ident, $column:ident, $bit:ident| $push:expr;)*) => {$(
         impl Encode<$encoding> for $kind {
             type Column = Column<$values, $nullable>;
 
-            fn push(&self, $column: &mut Self::Column, $row: usize) {
+            #[inline(always)]
+            fn push(&self, $column: &mut Self::Column, $bit: u64) {
                 let $value = self;
                 $push
             }
@@ -856,46 +920,43 @@ macro_rules! encode {
 }
 
 encode! {
-    i64, Delta, Deltas, false: |value, column, row| column.place(row).push(*value);
-    Option<i64>, Delta, Deltas, true: |value, column, row| if let Some(value) = *value {
-        column.place(row).push(value);
+    i64, Delta, Deltas, false: |value, column, bit| column.place(bit).push(*value);
+    Option<i64>, Delta, Deltas, true: |value, column, bit| if let Some(value) = *value {
+        column.place(bit).push(value);
     };
-    i64, Plain, Plains, false: |value, column, row| column.place(row).push(*value);
-    Option<i64>, Plain, Plains, true: |value, column, row| if let Some(value) = *value {
-        column.place(row).push(value);
+    i64, Plain, Plains, false: |value, column, bit| column.place(bit).push(*value);
+    Option<i64>, Plain, Plains, true: |value, column, bit| if let Some(value) = *value {
+        column.place(bit).push(value);
     };
-    i64, Dictionary, Numbers<8>, false: |value, column, row| column.place(row).push(*value);
-    Option<i64>, Dictionary, Numbers<8>, true: |value, column, row| if let Some(value) = *value {
-        column.place(row).push(value);
+    i64, Dictionary, Numbers<8>, false: |value, column, bit| column.place(bit).push(*value);
+    Option<i64>, Dictionary, Numbers<8>, true: |value, column, bit| if let Some(value) = *value {
+        column.place(bit).push(value);
     };
-    i32, Dictionary, Numbers<4>, false: |value, column, row| column.place(row).push((*value).into());
-    Option<i32>, Dictionary, Numbers<4>, true: |value, column, row| if let Some(value) = *value {
-        column.place(row).push(value.into());
+    i32, Dictionary, Numbers<4>, false: |value, column, bit| column.place(bit).push((*value).into());
+    Option<i32>, Dictionary, Numbers<4>, true: |value, column, bit| if let Some(value) = *value {
+        column.place(bit).push(value.into());
     };
-    bool, Dictionary, Booleans, false: |value, column, row| if *value {
-        let page_row = row - column.page_start;
-        let booleans = column.place(row);
-        booleans.fill(page_row);
-        booleans.push(true);
+    bool, Dictionary, Booleans, false: |value, column, bit| if *value {
+        column.open |= bit;
     };
-    Option<bool>, Dictionary, Booleans, true: |value, column, row| if let Some(value) = *value {
-        column.place(row).push(value);
+    Option<bool>, Dictionary, Booleans, true: |value, column, bit| if let Some(value) = *value {
+        column.place(bit).push(value);
     };
-    Label, Dictionary, Texts, true: |value, column, row| if let Some(text) = *value {
-        column.place(row).push_constant(text);
+    Label, Dictionary, Texts, true: |value, column, bit| if let Some(text) = *value {
+        column.place(bit).push_constant(text);
     };
-    Word, Dictionary, Texts, true: |value, column, row| match *value {
+    Word, Dictionary, Texts, true: |value, column, bit| match *value {
         Word::None => {}
-        Word::Known(text) => column.place(row).push_constant(text),
-        Word::Number(number) => column.place(row).push(number.to_string().as_bytes()),
+        Word::Known(text) => column.place(bit).push_constant(text),
+        Word::Number(number) => column.place(bit).push_number(number),
     };
-    Text, Dictionary, Texts, true: |value, column, row| if let Some(bytes) = value.bytes() {
-        column.place(row).push_escaped(bytes);
+    Text, Dictionary, Texts, true: |value, column, bit| if let Some(bytes) = value.bytes() {
+        column.place(bit).push_escaped(bytes);
     };
-    Blob, Dictionary, Texts, true: |value, column, row| if let Some(bytes) = value.bytes() {
-        column.place(row).push(bytes);
+    Blob, Dictionary, Texts, true: |value, column, bit| if let Some(bytes) = value.bytes() {
+        column.place(bit).push(bytes);
     };
-    Address, Dictionary, Texts, true: |value, column, row| if let Some(address) = *value {
-        column.place(row).push_address(address);
+    Address, Dictionary, Texts, true: |value, column, bit| if let Some(address) = *value {
+        column.place(bit).push_address(address);
     };
 }

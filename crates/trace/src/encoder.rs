@@ -359,7 +359,8 @@ impl<C: Columns> TableEncoder<C> {
     fn end_full<P: PartSink>(&mut self, output: &mut Output<P>) {
         match self.columns.end_full_pages(&mut output.zstd) {
             Ok(bytes)
-                if bytes < self.part_bytes_max && self.columns.rows() < self.part_rows_max => {}
+                if bytes.is_none_or(|bytes| bytes < self.part_bytes_max)
+                    && self.columns.rows() < self.part_rows_max => {}
             Ok(_) => self.end_part(output),
             Err(error) => self.fail(error, output),
         }

@@ -46,109 +46,148 @@ pub(crate) fn put_delta(values: &[i64], out: &mut Vec<u8>) {
     };
     put_zigzag(first, out);
     let mut deltas = [0_i64; BLOCK_VALUES];
-    let (mut rest, mut previous) = (rest, values);
-    while !rest.is_empty() {
-        let count = rest.len().min(BLOCK_VALUES);
-        let deltas = &mut deltas[..count];
-        for ((delta, &value), &before) in deltas.iter_mut().zip(rest).zip(previous) {
+    let mut before = first;
+    for block in rest.chunks(BLOCK_VALUES) {
+        let (mut least, mut greatest) = (i64::MAX, i64::MIN);
+        for (delta, &value) in deltas.iter_mut().zip(block) {
             *delta = value.wrapping_sub(before);
+            before = value;
+            least = least.min(*delta);
+            greatest = greatest.max(*delta);
         }
-        put_delta_block(deltas, out);
-        (rest, previous) = (&rest[count..], &previous[count..]);
+        put_zigzag(least, out);
+        if greatest == least {
+            out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
+        } else {
+            put_delta_block(&mut deltas, block.len(), least, out);
+        }
     }
 }
 
-/// Appends a block: the least difference, a width for each miniblock, and what each difference is above the least.
-fn put_delta_block(deltas: &[i64], out: &mut Vec<u8>) {
-    let least = deltas.iter().copied().min().unwrap_or(0);
-    put_zigzag(least, out);
+/// Appends a block behind the least difference: a width for each miniblock, and what each difference is above the least.
+fn put_delta_block(deltas: &mut [i64; BLOCK_VALUES], count: usize, least: i64, out: &mut Vec<u8>) {
     let widths = out.len();
     out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
-    if deltas.iter().all(|&delta| delta == least) {
-        return;
-    }
-    for (place, miniblock) in deltas.chunks(MINIBLOCK_VALUES).enumerate() {
-        // A shorter last one is filled up with the least difference.
-        let mut above = [0; MINIBLOCK_VALUES];
+    // A shorter last miniblock is filled up with the least difference.
+    deltas[count..].fill(least);
+    let (miniblocks, _) = deltas.as_chunks_mut::<MINIBLOCK_VALUES>();
+    let used = count.div_ceil(MINIBLOCK_VALUES);
+    for (place, miniblock) in miniblocks[..used].iter_mut().enumerate() {
         let mut bits = 0;
-        for (above, &delta) in above.iter_mut().zip(miniblock) {
-            *above = delta.wrapping_sub(least).cast_unsigned();
-            bits |= *above;
+        for delta in &mut *miniblock {
+            *delta = delta.wrapping_sub(least);
+            bits |= *delta;
         }
-        let width = width(bits);
+        let width = width(bits.cast_unsigned());
         out[widths + place] = width as u8;
-        if width > 0 {
-            put_packed(&above, width, out);
-        }
+        let mut packed = Packed::new(width, out);
+        miniblock
+            .iter()
+            .for_each(|above| packed.push(above.cast_unsigned()));
+        packed.end();
     }
 }
 
-/// Appends `width` bits of each value, the lowest first; the values are a multiple of eight.
-fn put_packed(values: &[u64; MINIBLOCK_VALUES], width: u32, out: &mut Vec<u8>) {
-    // A word more than the widest values fill: the last one may begin without a value.
-    let mut words = [0_u64; MINIBLOCK_VALUES + 1];
-    let mut bit = 0;
-    for &value in values {
-        let (word, shift) = (bit / u64::BITS, bit % u64::BITS);
-        words[word as usize] |= value << shift;
-        // In two steps, since a shift by the whole width is not defined.
-        words[word as usize + 1] = value >> 1 >> (u64::BITS - 1 - shift);
-        bit += width;
+/// Values of `width` bits each, one behind the other, the lowest bit first.
+struct Packed<'a> {
+    out: &'a mut Vec<u8>,
+    width: u32,
+    /// The bits that are not appended yet, and how many they are: fewer than 64.
+    bits: u64,
+    len: u32,
+}
+
+impl<'a> Packed<'a> {
+    fn new(width: u32, out: &'a mut Vec<u8>) -> Self {
+        Self {
+            out,
+            width,
+            bits: 0,
+            len: 0,
+        }
     }
-    let start = out.len();
-    put_words(&words[..bit.div_ceil(u64::BITS) as usize], out);
-    out.truncate(start + bit as usize / 8);
+
+    #[inline]
+    fn push(&mut self, value: u64) {
+        self.bits |= value << self.len;
+        self.len += self.width;
+        if self.len >= u64::BITS {
+            self.out.extend_from_slice(&self.bits.to_le_bytes());
+            self.len -= u64::BITS;
+            // What did not fit. In two steps, since a shift by the whole width is not defined.
+            self.bits = value >> 1 >> (self.width - 1 - self.len);
+        }
+    }
+
+    /// Appends what is left: whole bytes, if the values are a multiple of eight.
+    fn end(self) {
+        let bytes = self.bits.to_le_bytes();
+        self.out.extend_from_slice(&bytes[..self.len as usize / 8]);
+    }
 }
 
 /// Codes of a dictionary in the order of their rows: each with how often it comes in a row.
 #[derive(Default)]
 pub(crate) struct Codes {
-    runs: Vec<(u32, u32)>,
+    /// A code in the lower half, and in the upper one how often it comes besides once.
+    runs: Vec<u32>,
     /// The run that goes on.
-    latest: (u32, u32),
+    code: u32,
+    count: u32,
 }
 
 impl Codes {
-    /// The most codes: eight of them fit into 128 bits.
+    /// The most codes.
     pub(crate) const MAX: usize = 1 << 16;
 
-    /// Bytes held of a code that differs from the one before.
-    pub(crate) const BYTES: usize = size_of::<(u32, u32)>();
+    /// The most runs that a page should have.
+    pub(crate) const RUNS_MAX: usize = 16_384;
+
+    /// Runs that there is room for from the first one on, so that few are moved as they become more.
+    const RUNS_MIN: usize = 512;
 
     /// Adds a code.
+    #[inline]
     pub(crate) fn push(&mut self, code: u32) {
-        if self.latest.0 == code {
-            self.latest.1 += 1;
+        if self.code == code {
+            self.count += 1;
         } else {
             self.end_run();
-            self.latest = (code, 1);
+            (self.code, self.count) = (code, 1);
         }
     }
 
     /// Adds the latest code once more: the first one, if there was none.
+    #[inline]
     pub(crate) fn again(&mut self) {
-        self.latest.1 += 1;
+        self.count += 1;
     }
 
     fn end_run(&mut self) {
-        if self.latest.1 > 0 {
-            self.runs.push(self.latest);
-            self.latest.1 = 0;
+        while self.count > 0 {
+            let count = self.count.min(1 << 16);
+            if self.runs.capacity() == 0 {
+                self.runs.reserve(Self::RUNS_MIN);
+            }
+            self.runs.push(self.code | (count - 1) << 16);
+            self.count -= count;
         }
+    }
+
+    /// Runs that have ended.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.runs.len() * Self::BYTES
+        size_of_val(self.runs.as_slice())
     }
 
     /// Forgets which code was the latest.
     pub(crate) fn clear(&mut self) {
-        *self = Self {
-            runs: std::mem::take(&mut self.runs),
-            latest: (0, 0),
-        };
         self.runs.clear();
+        (self.code, self.count) = (0, 0);
     }
 
     /// Appends the codes as `RLE_DICTIONARY` (their width, then runs and groups of eight); the latest stays known.
@@ -157,164 +196,179 @@ impl Codes {
         self.end_run();
         let width = width(entries.saturating_sub(1) as u64).max(1);
         out.push(width as u8);
-        let mut groups = Groups {
-            width,
-            packed: Vec::new(),
-            group: [0; 8],
-            len: 0,
-        };
-        for (code, mut count) in self.runs.drain(..) {
-            while count > 0 && (groups.len > 0 || count < 8) {
-                groups.push(code);
-                count -= 1;
-            }
-            if count > 0 {
-                groups.end(out);
+        let mut runs = self.runs.iter().map(|run| (run & 0xffff, (run >> 16) + 1));
+        let mut next = runs.next();
+        while let Some((code, count)) = next {
+            if count >= 8 {
                 put_varint(u64::from(count) << 1, out);
                 out.extend_from_slice(&code.to_le_bytes()[..width.div_ceil(8) as usize]);
+                next = runs.next();
+            } else {
+                next = put_groups(width, (code, count), &mut runs, out);
             }
         }
-        while groups.len > 0 {
-            groups.push(0);
-        }
-        groups.end(out);
+        self.runs.clear();
     }
 }
 
-/// Groups of eight codes, packed one behind the other.
-struct Groups {
+/// Most groups in a row: their number takes two bytes, which are there before it is known.
+const GROUPS_MAX: usize = (1 << 13) - 1;
+
+/// Appends groups of eight codes until a long run can stand alone; returns what is left of that run.
+fn put_groups(
     width: u32,
-    packed: Vec<u8>,
-    group: [u32; 8],
+    first: (u32, u32),
+    runs: &mut impl Iterator<Item = (u32, u32)>,
+    out: &mut Vec<u8>,
+) -> Option<(u32, u32)> {
+    let header = out.len();
+    out.extend_from_slice(&[0; 2]);
+    let mut packed = Packed::new(width, out);
+    let mut codes = 0;
+    let mut left = Some(first);
+    while let Some((code, mut count)) = left {
+        while count > 0 && (codes % 8 > 0 || count < 8 && codes < 8 * GROUPS_MAX) {
+            packed.push(u64::from(code));
+            codes += 1;
+            count -= 1;
+        }
+        if count > 0 {
+            left = Some((code, count));
+            break;
+        }
+        left = runs.next();
+    }
+    while codes % 8 > 0 {
+        packed.push(0);
+        codes += 1;
+    }
+    packed.end();
+    // As a varint of two bytes, whatever the number.
+    let groups = (codes / 8) << 1 | 1;
+    out[header..header + 2].copy_from_slice(&[groups as u8 | 0x80, (groups >> 7) as u8]);
+    left
+}
+
+/// Bits one behind the other, the lowest of a word first. Equal ones at the beginning take no memory: most columns
+/// of a wide table have no others.
+#[derive(Default)]
+pub(crate) struct Bits {
+    /// Words of only zeros or only ones, which come before `words`: how many, and what they are.
+    lead: usize,
+    lead_word: u64,
+    words: Vec<u64>,
     len: usize,
 }
 
-impl Groups {
-    fn push(&mut self, code: u32) {
-        self.group[self.len] = code;
-        self.len += 1;
-        if self.len == 8 {
-            self.len = 0;
-            let (width, codes) = (self.width, self.group.iter().rev());
-            // A word is enough for most dictionaries, and much quicker.
-            let bits = if width <= 8 {
-                codes
-                    .fold(0_u64, |bits, &code| bits << width | u64::from(code))
-                    .into()
-            } else {
-                codes.fold(0_u128, |bits, &code| bits << width | u128::from(code))
-            };
-            self.packed
-                .extend_from_slice(&bits.to_le_bytes()[..width as usize]);
-        }
-    }
-
-    /// Appends what was packed.
-    fn end(&mut self, out: &mut Vec<u8>) {
-        if !self.packed.is_empty() {
-            let groups = self.packed.len() / self.width as usize;
-            put_varint((groups as u64) << 1 | 1, out);
-            out.append(&mut self.packed);
-        }
-    }
-}
-
-/// Bits one behind the other, the lowest of a byte first; they begin as 0.
-#[derive(Default)]
-pub(crate) struct Bits {
-    bytes: Vec<u8>,
-}
-
 impl Bits {
-    /// Sets the bits from `first` to `end`.
-    pub(crate) fn set(&mut self, first: usize, end: usize) {
-        if first == end {
-            return;
-        }
-        if self.bytes.len() * 8 < end {
-            self.grow(end);
-        }
-        let (head, tail) = (0xff << (first % 8), 0xff >> (7 - (end - 1) % 8));
-        let (first, last) = (first / 8, (end - 1) / 8);
-        if first == last {
-            self.bytes[first] |= head & tail;
-        } else {
-            self.bytes[first] |= head;
-            self.bytes[first + 1..last].fill(0xff);
-            self.bytes[last] |= tail;
-        }
+    /// Bits in a word.
+    const WORD: usize = u64::BITS as usize;
+
+    /// How many they are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
-    /// Bytes by which the room for bits grows.
-    const STEP: usize = 64;
+    /// Adds the lowest `len` bits of a word, whose others are 0.
+    #[inline]
+    pub(crate) fn push(&mut self, word: u64, len: usize) {
+        let is_lead = self.len == self.lead * Self::WORD && len == Self::WORD;
+        if is_lead && matches!(word, 0 | u64::MAX) && (self.lead == 0 || word == self.lead_word) {
+            self.lead_word = word;
+            self.lead += 1;
+        } else {
+            self.push_word(word, len);
+        }
+        self.len += len;
+    }
 
-    /// Makes room for `len` bits and some more.
-    #[cold]
-    fn grow(&mut self, len: usize) {
-        let room = len.div_ceil(8).next_multiple_of(Self::STEP);
-        self.bytes.resize(room.max(self.bytes.len()), 0);
+    fn push_word(&mut self, word: u64, len: usize) {
+        let used = self.len % Self::WORD;
+        match self.words.last_mut() {
+            Some(last) if used > 0 => {
+                *last |= word << used;
+                if used + len > Self::WORD {
+                    self.words.push(word >> (Self::WORD - used));
+                }
+            }
+            _ if len > 0 => self.words.push(word),
+            _ => {}
+        }
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
+        size_of_val(self.words.as_slice())
     }
 
-    /// Appends `len` bits, packed, and is empty.
-    pub(crate) fn put(&mut self, len: usize, out: &mut Vec<u8>) {
-        self.grow(len);
-        out.extend_from_slice(&self.bytes[..len.div_ceil(8)]);
-        self.bytes.clear();
+    /// Appends the bits, packed, and is empty.
+    pub(crate) fn put(&mut self, out: &mut Vec<u8>) {
+        let end = out.len() + self.len.div_ceil(8);
+        out.resize(
+            out.len() + self.lead * size_of::<u64>(),
+            self.lead_word as u8,
+        );
+        put_words(&self.words, out);
+        out.truncate(end);
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.words.clear();
+        (self.lead, self.len) = (0, 0);
     }
 }
 
-/// Which rows of a page hold a value. A run of rows with values costs as much as one.
-#[derive(Default)]
-pub(crate) struct Presence {
-    bits: Bits,
-    /// The latest run.
-    first: usize,
-    end: usize,
-    /// Rows with values before that run.
-    before: usize,
-}
+/// Words of equal levels from which on a run is written as one.
+const RUN_WORDS_MIN: usize = 4;
 
-impl Presence {
-    /// Row `row`, counted from the first of the page, holds a value.
-    pub(crate) fn mark(&mut self, row: usize) {
-        if row != self.end {
-            self.bits.set(self.first, self.end);
-            self.before += self.end - self.first;
-            self.first = row;
-        }
-        self.end = row + 1;
+/// Appends definition levels, 1 for a value and 0 for null (their length, then runs and groups of eight); `levels` is
+/// empty afterwards. Returns how many are 1.
+pub(crate) fn put_levels(levels: &mut Bits, out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let lead_rows = levels.lead * Bits::WORD;
+    if lead_rows > 0 {
+        put_run(lead_rows, levels.lead_word, out);
     }
-
-    /// Rows that hold a value.
-    pub(crate) fn count(&self) -> usize {
-        self.before + self.end - self.first
-    }
-
-    /// Bytes held.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bits.bytes()
-    }
-
-    /// Appends the definition levels of `rows` rows (their length, then runs and groups of eight) and is empty.
-    pub(crate) fn put(&mut self, rows: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; 4]);
-        let count = self.count();
-        if count == 0 || count == rows {
-            put_varint((rows as u64) << 1, out);
-            out.push(u8::from(count > 0));
+    let mut words = levels.words.as_slice();
+    let mut left = levels.len - lead_rows;
+    while left > 0 {
+        let equal = equal_words(words);
+        let taken = if equal >= RUN_WORDS_MIN {
+            put_run(left.min(equal * Bits::WORD), words[0], out);
+            equal
         } else {
-            self.bits.set(self.first, self.end);
-            put_varint((rows.div_ceil(8) as u64) << 1 | 1, out);
-            self.bits.put(rows, out);
-        }
-        let len = (out.len() - start - 4) as u32;
-        out[start..start + 4].copy_from_slice(&len.to_le_bytes());
-        (self.first, self.end, self.before) = (0, 0, 0);
+            let ends = |at: &usize| equal_words(&words[*at..]) >= RUN_WORDS_MIN;
+            let packed = (1..words.len()).find(ends).unwrap_or(words.len());
+            let groups = left.min(packed * Bits::WORD).div_ceil(8);
+            put_varint((groups as u64) << 1 | 1, out);
+            let end = out.len() + groups;
+            put_words(&words[..packed], out);
+            out.truncate(end);
+            packed
+        };
+        left = left.saturating_sub(taken * Bits::WORD);
+        words = &words[taken..];
+    }
+    let ones = levels.words.iter().map(|word| word.count_ones() as usize);
+    let count = ones.sum::<usize>() + lead_rows * (levels.lead_word & 1) as usize;
+    levels.clear();
+    let len = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+    count
+}
+
+/// Appends a run of equal levels.
+fn put_run(rows: usize, word: u64, out: &mut Vec<u8>) {
+    put_varint((rows as u64) << 1, out);
+    out.push((word & 1) as u8);
+}
+
+/// How many words at the beginning are all 0, or all 1.
+fn equal_words(words: &[u64]) -> usize {
+    match words.first() {
+        Some(&first @ (0 | u64::MAX)) => words.iter().take_while(|&&word| word == first).count(),
+        _ => 0,
     }
 }

@@ -140,7 +140,7 @@ macro_rules! tables {
 
             use crate::cell::{Address, Blob, Label, Text, Word};
             use crate::columns::{
-                Chunked, Columns, Delta, Dictionary, Encode, Plain, Zstd,
+                Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Zstd,
             };
 
             $(
@@ -155,7 +155,8 @@ macro_rules! tables {
                     type Row = super::$row;
 
                     fn push(&mut self, row: &super::$row) {
-                        $(Encode::<$encoding>::push(&row.$field, &mut self.$field, self.rows);)*
+                        let bit = 1 << (self.rows % ROWS_MAX);
+                        $(Encode::<$encoding>::push(&row.$field, &mut self.$field, bit);)*
                         self.rows += 1;
                     }
 
@@ -171,8 +172,16 @@ macro_rules! tables {
                         0 $(+ self.$field.bytes())*
                     }
 
-                    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<usize, ParquetError> {
-                        Ok(0 $(+ self.$field.end_full_page(self.rows, zstd)?)*)
+                    fn end_full_pages(
+                        &mut self,
+                        zstd: &mut Zstd,
+                    ) -> Result<Option<usize>, ParquetError> {
+                        let mut any = false;
+                        $(if self.$field.end_word(self.rows) {
+                            self.$field.end_page(self.rows, zstd)?;
+                            any = true;
+                        })*
+                        Ok(any.then(|| 0 $(+ self.$field.ended_bytes())*))
                     }
 
                     fn end(

@@ -23,10 +23,12 @@
 
 pub mod build;
 pub mod checksum;
+mod complete;
 mod dissect;
 mod link;
 mod transport;
 
+pub use complete::complete_checksum;
 pub use dissect::{Dissected, Fragment, HeaderChecksum, Ip, dissect, dissect_assembled};
 pub use link::Tags;
 pub use transport::{TcpFlags, TcpHeader, UdpHeader};

@@ -29,6 +29,9 @@ const SHUT_NS: i64 = 2_000_000;
 const COUNT_NS: i64 = 100_000;
 const LOOK_NS: i64 = 1_000_000;
 
+/// Of an interface that comes and goes, the first times are told.
+const WARNINGS_MAX: usize = 16;
+
 /// Held chunks that are looked at in each call, beside two for each frame received by the call before.
 const LOOKS: usize = 64;
 
@@ -64,7 +67,6 @@ pub(super) struct XdpPort {
     until_ns: i64,
     /// Holders were asked to spill, and no frame was received since.
     has_asked: bool,
-    is_down: bool,
     /// As of the last account.
     link_losses: u32,
     /// When no more frames were let in, by CLOCK_MONOTONIC.
@@ -148,8 +150,7 @@ impl XdpPort {
             looked_ns: 0,
             until_ns: i64::MIN,
             has_asked: false,
-            is_down: false,
-            link_losses: attached.interface.link_losses,
+            link_losses: interface.link_losses,
             shut_ns: None,
             ended: false,
             attached,
@@ -487,7 +488,6 @@ impl Port for XdpPort {
             let has_room = taken.inspect_err(|_| self.ended = true)?;
             if burst.len() > before || max == 0 {
                 self.has_asked = false;
-                self.is_down = false;
                 return Ok(Received::Frames(burst.len() - before));
             }
             if !has_room {
@@ -581,10 +581,9 @@ impl Port for XdpPort {
             }
             live.dropped_interface = dropped;
         }
-        // The socket says nothing of it, and it may have come up again.
-        let lost_link = std::mem::replace(&mut self.link_losses, now.link_losses);
-        let was_down = !now.is_up || lost_link != now.link_losses;
-        if was_down && !std::mem::replace(&mut self.is_down, true) {
+        if std::mem::replace(&mut self.link_losses, now.link_losses) != now.link_losses
+            && self.facts.warnings.len() < WARNINGS_MAX
+        {
             self.facts.warnings.push(format!(
                 "'{}' went down after {} frames: what passed until it came up again was not seen",
                 attached.interface.name, self.facts.frames

@@ -94,8 +94,8 @@ impl Umem {
     /// Chunks `first..first + count` as slots of frames.
     ///
     /// # Safety
-    /// No chunk gets two slots; from [`Slots::writer`] until [`Slots::is_free`] of a chunk it is not given to
-    /// the kernel to write.
+    /// No chunk gets two slots; from [`Slots::bytes_mut`] or [`Slots::frame`] of a chunk until [`Slots::is_free`] it
+    /// is not given to the kernel to write.
     pub(super) unsafe fn slots(self: &Arc<Self>, first: usize, count: usize) -> Slots {
         let len = self.chunk.len();
         let start = self.mapping.at(first * len, count * len);

@@ -1,0 +1,88 @@
+use crate::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP, checksum, dissect};
+
+/// Finishes the TCP or UDP checksum of a whole frame, if its sender left that to its adapter; says whether it did.
+///
+/// A frame that a host gave to a virtual link never passed an adapter, and its checksum is wrong as soon as
+/// anybody but that link's other end looks at it. See [`TcpHeader::checksum_offloaded`](crate::TcpHeader).
+pub fn complete_checksum(link_type: u16, bytes: &mut [u8]) -> bool {
+    let (ip, protocol, field, len) = match dissect(link_type, bytes, bytes.len()) {
+        Dissected::Tcp(ip, tcp) if tcp.checksum_offloaded => (ip, PROTOCOL_TCP, 16, ip.payload_len),
+        Dissected::Udp(ip, udp) if udp.checksum_offloaded => {
+            (ip, PROTOCOL_UDP, 6, udp.payload_len + 8)
+        }
+        _ => return false,
+    };
+    let Some(segment) = bytes.get_mut(ip.payload..ip.payload + len) else {
+        return false;
+    };
+    // The field holds the pseudo-header's sum, so that the sum of the segment includes it.
+    let sum = checksum::checksum(segment);
+    // RFC 768: 0 would say that there is none.
+    let sum = if sum == 0 && protocol == PROTOCOL_UDP {
+        0xffff
+    } else {
+        sum
+    };
+    segment[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::build::{FrameBuilder, TcpFields};
+
+    const ETHERNET: u16 = 1;
+
+    /// A frame with its checksum finished, and the same as a sender leaves it to its adapter.
+    fn frames(udp: bool, v6: bool, len: usize) -> (Vec<u8>, Vec<u8>) {
+        let [source, destination]: [IpAddr; 2] = match v6 {
+            false => [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()],
+            true => [[0x2001; 8].into(), [0xfe80; 8].into()],
+        };
+        let payload: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
+        let builder = FrameBuilder::new(source, destination).with_tag(0x8100, 7);
+        let (whole, field, segment_len, protocol) = match udp {
+            true => (builder.udp(700, 2049, &payload), 6, len + 8, PROTOCOL_UDP),
+            false => {
+                let fields = TcpFields {
+                    source_port: 700,
+                    ..TcpFields::default()
+                };
+                (builder.tcp(&fields, &payload), 16, len + 20, PROTOCOL_TCP)
+            }
+        };
+        let mut left = whole.clone();
+        let sum = checksum::pseudo_header_sum(source, destination, protocol, segment_len);
+        let at = whole.len() - segment_len + field;
+        left[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        (whole, left)
+    }
+
+    #[test]
+    fn what_was_left_to_the_adapter_is_finished() {
+        for (udp, v6) in [(false, false), (false, true), (true, false), (true, true)] {
+            for len in [30, 31, 1000, 8961] {
+                let (whole, mut left) = frames(udp, v6, len);
+                assert_ne!(left, whole);
+                assert!(complete_checksum(ETHERNET, &mut left));
+                assert_eq!(left, whole, "udp {udp}, IPv6 {v6}, {len} bytes");
+                assert!(!complete_checksum(ETHERNET, &mut left), "it is finished");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_foreign_stays_as_it_is() {
+        let (_, left) = frames(false, false, 100);
+        for len in 0..left.len() {
+            let mut cut = left[..len].to_vec();
+            assert!(!complete_checksum(ETHERNET, &mut cut), "{len} bytes");
+            assert_eq!(cut, left[..len]);
+        }
+        let mut other = vec![0x5a; 100];
+        assert!(!complete_checksum(ETHERNET, &mut other));
+    }
+}
