@@ -507,6 +507,89 @@ fn overloaded(live: &Trace, losses: &[Record], sent: u64) {
 }
 
 #[test]
+fn the_sockets_of_an_interface_account_for_it_together() {
+    need_wire!();
+    let wire = Wire::new("sockets", 1);
+    // Of several connections, so that each socket has some.
+    let mut frames = noise(12_000);
+    for (number, frame) in frames.iter_mut().enumerate() {
+        frame.bytes[35] = number as u8;
+    }
+    let options = [
+        &["-i", "t0", "--memory", "16MiB"],
+        METHODS[0],
+        &["--sockets", "3"],
+    ];
+    let running = Running::start(&wire.tap, &options.concat());
+    running.signal("STOP");
+    wire.send(&frames);
+    running.signal("CONT");
+    let live = running.interrupt().trace(130);
+    let mut sum = 0;
+    for input in &live.manifest.inputs {
+        let live = input.live.as_ref().expect("it is live");
+        assert!(dropped(live) > 0 && input.frames > 0, "{input:?}");
+        assert_eq!((live.unread, live.dropped_interface), (0, 0), "{input:?}");
+        assert_eq!(live.arrived, input.frames + dropped(live), "{input:?}");
+        sum += live.arrived;
+    }
+    assert_eq!(live.manifest.inputs.len(), 3);
+    assert_eq!(sum, frames.len() as u64);
+}
+
+#[test]
+fn a_hole_in_a_connection_is_told_while_the_run_goes_on() {
+    need_wire!();
+    let wire = Wire::new("hole", 1);
+    let mut frames = example_frames();
+    let half = frames.len() / 2;
+    let is_long = |frame: &Frame| frame.bytes.len() == 1514 && frame.bytes[23] == 6;
+    let lost = half + frames[half..].iter().position(is_long).expect("there");
+    let lost = frames.remove(lost);
+    // A hole is one when its connection has gone on for a while: for 2 ms, which the last of its frames come after.
+    let is_of_it = |frame: &Frame| {
+        let [mut one, mut other] = [frame, &lost].map(|frame| frame.bytes[26..38].to_vec());
+        one.sort_unstable();
+        other.sort_unstable();
+        frame.bytes[12..14] == [8, 0] && frame.bytes[23] == 6 && one == other
+    };
+    let last = frames.iter().rposition(is_of_it).expect("it goes on");
+    let (before, after) = frames.split_at(last);
+    let file = {
+        let folder = open_folder();
+        let path = folder.path().join("lost.pcap");
+        std::fs::write(&path, capture::write(&frames)).expect("written");
+        Trace::of(&path, &[])
+    };
+    let lost = counters(&file.manifest).value(Counter::StreamLost);
+    assert!(lost > 0);
+    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
+        let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
+        wire.send(before);
+        running.wait_for_frames(before.len());
+        wire.send(after);
+        let watch = Stopwatch::start();
+        running.wait_until("it says so", || {
+            running.signal("USR1");
+            running.said().contains(" of streams missing")
+        });
+        // Told once a second; the rest is for a busy machine.
+        let took = watch.elapsed();
+        assert!(took.as_secs_f64() < 3.0, "{options:?}: {took:?}");
+        let ended = running.interrupt();
+        let rows = records(&ended.out, Table::Losses);
+        let causes: Vec<_> = rows.iter().filter_map(|row| row.text("cause")).collect();
+        assert_eq!(causes.len(), 1, "{causes:?}");
+        let live = ended.trace(130);
+        let counted = counters(&live.manifest).value(Counter::StreamLost);
+        assert_eq!(counted, lost, "{options:?}");
+        assert_eq!(live.manifest.verdict.state, State::Incomplete);
+        assert!(live.manifest.verdict.shares["stream_bytes_lost"] > 0.0);
+        assert_same_operations(&live, &file, "a hole");
+    }
+}
+
+#[test]
 fn an_overload_may_cost_checksums_and_no_operation() {
     need_wire!();
     let wire = Wire::new("relief", 1);
