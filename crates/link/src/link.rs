@@ -21,7 +21,7 @@ const QUEUE_BYTES_MIN: u64 = 64 * 1024;
 ///           └─ down └─ loss                        └─ limit, memory          └─ rate (Excess::Drop)
 /// ```
 ///
-/// Time is what the caller says, and never runs backwards; a frame leaves at the nanosecond that
+/// Time is what the caller says; a frame leaves at the nanosecond that
 /// the settings give it, which [`Departure::at_ns`] says, however late the caller asks.
 #[derive(Debug)]
 pub struct Link<T> {
@@ -203,11 +203,12 @@ impl<T: Item> Link<T> {
         self.settings = settings;
     }
 
-    /// A frame comes at `at_ns`. Before it, what is due by then leaves.
+    /// A frame comes at `at_ns`, which may lie before the time of an earlier call: a stamp is older than the moment at
+    /// which it is read. Before it, what is due by then leaves.
     #[inline]
     pub fn push(&mut self, at_ns: Nanoseconds, item: T, out: &mut Vec<Departure<T>>) {
         self.on_timer(at_ns, out);
-        let now = self.now_ns;
+        let now = at_ns;
         let since_ns = now.saturating_sub(*self.origin_ns.get_or_insert(now));
         self.counters.entered += 1;
         self.counters.entered_bytes += u64::from(item.len_bytes());

@@ -644,3 +644,29 @@ fn limits_hold_and_what_left_makes_room() {
         }
     }
 }
+
+#[test]
+fn a_frames_stamp_counts_and_not_when_it_is_read() {
+    let delay = words::delay("1ms", &mut words::no_files).expect("right words");
+    let mut link = Link::new(
+        Settings {
+            delay,
+            ..Settings::default()
+        },
+        1,
+        0,
+        MEMORY,
+    );
+    let mut out = Vec::new();
+    link.on_timer(5_000, &mut out);
+    link.push(
+        100,
+        Numbered {
+            number: 0,
+            len: 100,
+            is_copy: false,
+        },
+        &mut out,
+    );
+    assert_eq!(link.next_deadline(), Some(1_000_100));
+}

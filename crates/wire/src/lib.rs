@@ -27,7 +27,7 @@ mod dissect;
 mod link;
 mod transport;
 
-pub use dissect::{Dissected, Fragment, HeaderChecksum, Ip, dissect, dissect_assembled};
+pub use dissect::{Dissected, Fragment, HeaderChecksum, Ip, addresses, dissect, dissect_assembled};
 pub use link::Tags;
 pub use transport::{TcpFlags, TcpHeader, UdpHeader};
 
