@@ -28,6 +28,24 @@ impl Direction {
 /// What leaves, by [`Direction`], each in order of its instants.
 pub type Departures = [Vec<Departure<Frame>>; 2];
 
+/// The account of a frame that leaves: when it came, and when it is to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leaving {
+    /// When it came.
+    pub entered_ns: Nanoseconds,
+    /// When it is to leave.
+    pub at_ns: Nanoseconds,
+}
+
+impl From<&Departure<Frame>> for Leaving {
+    fn from(departure: &Departure<Frame>) -> Self {
+        Self {
+            entered_ns: departure.entered_ns,
+            at_ns: departure.at_ns,
+        }
+    }
+}
+
 /// Bounds above which late frames are counted.
 pub const LATE_NS: [i64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
@@ -121,12 +139,7 @@ impl Path {
 
     /// A departure was sent at `sent_ns`, by the clock of `now`: its residence and lateness go into the certificate.
     #[inline]
-    pub fn on_sent(
-        &mut self,
-        direction: Direction,
-        departure: &Departure<Frame>,
-        sent_ns: Nanoseconds,
-    ) {
+    pub fn on_sent(&mut self, direction: Direction, departure: &Leaving, sent_ns: Nanoseconds) {
         let sent = &mut self.sent[direction as usize];
         sent.residence.record(sent_ns - departure.entered_ns);
         let late_ns = sent_ns - departure.at_ns;

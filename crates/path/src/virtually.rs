@@ -2,7 +2,7 @@ use lineside_frame::{Burst, Frame};
 use lineside_link::Departure;
 use lineside_time::{Nanoseconds, VirtualClock};
 
-use crate::{Departures, Direction, Path, Sides};
+use crate::{Departures, Direction, Leaving, Path, Sides};
 
 /// A path in virtual time: frames of a capture in, in the order of their stamps, and the frames that the path lets
 /// through out, in order of the instants at which they leave, which become their stamps.
@@ -92,7 +92,8 @@ impl Virtual {
             let Some(mut departure) = departure else {
                 return;
             };
-            self.path.on_sent(direction, &departure, departure.at_ns);
+            let leaving = Leaving::from(&departure);
+            self.path.on_sent(direction, &leaving, leaving.at_ns);
             departure.item.descriptor_mut().stamp_ns = Some(departure.at_ns);
             left.push(departure.item);
         }

@@ -229,7 +229,11 @@ fn late_frames_are_counted_by_their_bounds() {
         assert_eq!(path.next_deadline(), None);
         let departure = out[0].pop().expect("a departure");
         assert_eq!(Some(departure.at_ns), departure.item.descriptor().stamp_ns);
-        path.on_sent(Direction::Outbound, &departure, departure.at_ns + late_ns);
+        path.on_sent(
+            Direction::Outbound,
+            &(&departure).into(),
+            departure.at_ns + late_ns,
+        );
         let certificate = path.certificate("live");
         let late: Vec<_> = certificate.directions["outbound"]
             .late
