@@ -158,6 +158,35 @@ fn dissect_any(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
     }
 }
 
+/// Who sent a packet and whom it is for: of IP of any protocol, and of ARP for IPv4 in Ethernet. `None`: neither,
+/// or cut before its addresses end.
+pub fn addresses(link_type: u16, bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    let is_arp = link_type == 1 && array(bytes, 12) == Some(&[0x08, 0x06, 0, 1, 8, 0, 6, 4]);
+    if is_arp {
+        let (sender, target) = (*array::<4>(bytes, 28)?, *array::<4>(bytes, 38)?);
+        return Some((sender.into(), target.into()));
+    }
+    let (network, offset, _) = link::network(link_type, bytes).ok()?;
+    let version = bytes.get(offset)? >> 4;
+    let is_ipv4 = match network {
+        Network::Ipv4 => true,
+        Network::Ipv6 => false,
+        Network::ByVersion => version == 4,
+    };
+    if is_ipv4 {
+        let (source, destination) = (
+            *array::<4>(bytes, offset + 12)?,
+            *array::<4>(bytes, offset + 16)?,
+        );
+        return (version == 4).then_some((source.into(), destination.into()));
+    }
+    let (source, destination) = (
+        *array::<16>(bytes, offset + 8)?,
+        *array::<16>(bytes, offset + 24)?,
+    );
+    (version == 6).then_some((source.into(), destination.into()))
+}
+
 /// Dissects the payload of a packet that was put together from fragments.
 ///
 /// `ip` comes from a fragment and gives the addresses; `protocol` is [`Fragment::protocol`]. `bytes`

@@ -29,7 +29,7 @@ mod link;
 mod transport;
 
 pub use complete::complete_checksum;
-pub use dissect::{Dissected, Fragment, HeaderChecksum, Ip, dissect, dissect_assembled};
+pub use dissect::{Dissected, Fragment, HeaderChecksum, Ip, addresses, dissect, dissect_assembled};
 pub use link::Tags;
 pub use transport::{TcpFlags, TcpHeader, UdpHeader};
 

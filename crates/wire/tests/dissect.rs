@@ -4,13 +4,49 @@ use std::net::IpAddr;
 
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::{
-    Dissected, HeaderChecksum, Ip, PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum, dissect,
-    dissect_assembled,
+    Dissected, HeaderChecksum, Ip, PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, addresses, checksum,
+    dissect, dissect_assembled,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 const LINK_TYPES: [u16; 10] = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276];
+
+#[test]
+fn addresses_are_read_of_any_ip_packet_and_of_arp() {
+    let v4: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+    let v6: [IpAddr; 2] = [[0xfd; 16].into(), [0xfe; 16].into()];
+    for [source, destination] in [v4, v6] {
+        for link_type in LINK_TYPES {
+            if (link_type == 228 && source.is_ipv6()) || (link_type == 229 && source.is_ipv4()) {
+                continue;
+            }
+            // A protocol that is neither TCP nor UDP.
+            let builder = FrameBuilder::new(source, destination).with_link_type(link_type);
+            let frame = builder.packet(89, b"data");
+            assert_eq!(
+                addresses(link_type, &frame),
+                Some((source, destination)),
+                "{link_type}"
+            );
+            for len in 0..frame.len() {
+                let found = addresses(link_type, &frame[..len]);
+                assert!(
+                    found.is_none() || found == Some((source, destination)),
+                    "{link_type}, {len}"
+                );
+            }
+        }
+    }
+    // Who has 10.0.0.2? Tell 10.0.0.1 (RFC 826).
+    let mut arp = vec![0xff; 12];
+    arp.extend([
+        8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2,
+    ]);
+    assert_eq!(addresses(1, &arp), Some((v4[0], v4[1])));
+    assert_eq!(addresses(1, &arp[..arp.len() - 1]), None);
+    assert_eq!(addresses(113, &arp), None);
+}
 
 /// An ARP frame and others by hand, where no builder can share an error with the parser.
 #[test]

@@ -1,0 +1,163 @@
+//! Which frames are lost, and other things that happen to a share of them.
+
+use lineside_time::Nanoseconds;
+
+use crate::draw::Ranks;
+use crate::settings::{Chance, Correlation, Loss};
+
+/// Of 2^32 ranks as many as the share comes to.
+fn below(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64
+}
+
+impl Chance {
+    /// Whether it happens to this frame. Draws nothing if it never happens.
+    #[inline]
+    pub(crate) fn happens(&self, now: Nanoseconds, ranks: &mut Ranks) -> bool {
+        self.share > 0.0 && u64::from(ranks.next(now, self.correlation)) < below(self.share)
+    }
+}
+
+/// What a loss model remembers of the frames before.
+#[derive(Debug, Default)]
+pub(crate) struct LossState {
+    is_bad: bool,
+    frames: u64,
+}
+
+impl LossState {
+    /// Whether the next frame is lost; `since_ns` from the link's beginning.
+    #[inline]
+    pub(crate) fn loses(
+        &mut self,
+        loss: &Loss,
+        now: Nanoseconds,
+        since_ns: Nanoseconds,
+        ranks: &mut Ranks,
+    ) -> bool {
+        self.frames += 1;
+        match loss {
+            Loss::None => false,
+            Loss::Random(chance) => chance.happens(now, ranks),
+            &Loss::GilbertElliott {
+                p,
+                r,
+                bad_loss,
+                good_loss,
+            } => {
+                let mut chance =
+                    |share| u64::from(ranks.next(now, Correlation::None)) < below(share);
+                let (changes, loses) = if self.is_bad {
+                    (chance(r), chance(bad_loss))
+                } else {
+                    (chance(p), chance(good_loss))
+                };
+                self.is_bad ^= changes;
+                loses
+            }
+            &Loss::Burst {
+                length_ns,
+                every_ns,
+            } => {
+                let every_ns = every_ns.max(1);
+                since_ns.max(0) as u64 % every_ns >= every_ns.saturating_sub(length_ns)
+            }
+            &Loss::Every(number) => self.frames.is_multiple_of(number.max(1)),
+            Loss::Frames(numbers) => numbers.binary_search(&self.frames).is_ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::Impairment;
+
+    fn lost(loss: &Loss, count: i64) -> Vec<i64> {
+        let mut ranks = Ranks::new(1, 0, Impairment::Loss);
+        let mut state = LossState::default();
+        (1..=count)
+            .filter(|&k| state.loses(loss, k, k, &mut ranks))
+            .collect()
+    }
+
+    #[test]
+    fn numbers_and_times_are_met_exactly() {
+        assert_eq!(lost(&Loss::Every(4), 12), [4, 8, 12]);
+        assert_eq!(lost(&Loss::Frames(vec![1, 3]), 9), [1, 3]);
+        assert_eq!(
+            lost(
+                &Loss::Burst {
+                    length_ns: 2,
+                    every_ns: 5
+                },
+                10
+            ),
+            [3, 4, 8, 9]
+        );
+    }
+
+    #[test]
+    fn shares_are_met_in_the_long_run() {
+        let independent = lost(
+            &Loss::Random(Chance {
+                share: 0.01,
+                ..Chance::default()
+            }),
+            400_000,
+        );
+        assert!(
+            (3_800..4_200).contains(&independent.len()),
+            "{}",
+            independent.len()
+        );
+        let correlated = Chance {
+            share: 0.01,
+            correlation: Correlation::Share(0.5),
+        };
+        let correlated = lost(&Loss::Random(correlated), 400_000);
+        // netem would lose nearly none of these.
+        assert!(
+            (3_600..4_400).contains(&correlated.len()),
+            "{}",
+            correlated.len()
+        );
+        let runs = |lost: &[i64]| {
+            lost.windows(2)
+                .filter(|pair| pair[1] == pair[0] + 1)
+                .count()
+        };
+        assert!(runs(&correlated) > 5 * runs(&independent));
+        assert_eq!(
+            lost(
+                &Loss::Random(Chance {
+                    share: 1.0,
+                    ..Chance::default()
+                }),
+                100
+            )
+            .len(),
+            100
+        );
+    }
+
+    #[test]
+    fn gilbert_and_elliott_lose_in_bursts() {
+        let (p, r) = (0.01, 0.2);
+        let loss = Loss::GilbertElliott {
+            p,
+            r,
+            bad_loss: 1.0,
+            good_loss: 0.0,
+        };
+        let lost = lost(&loss, 400_000);
+        let share = lost.len() as f64 / 400_000.0;
+        assert!((share - p / (p + r)).abs() < 0.003, "{share}");
+        let bursts = 1 + lost
+            .windows(2)
+            .filter(|pair| pair[1] != pair[0] + 1)
+            .count();
+        let mean = lost.len() as f64 / bursts as f64;
+        assert!((mean - 1.0 / r).abs() < 0.3, "{mean}");
+    }
+}

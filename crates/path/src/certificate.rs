@@ -1,0 +1,174 @@
+use std::collections::BTreeMap;
+
+use lineside_frame::Frame;
+use lineside_link::{Distance, Jitter, Link, LinkCounters, Order, Spread};
+use lineside_trace::{State, Verdict};
+use serde::Serialize;
+
+use crate::path::{Direction, LATE_NS, Path, Sent};
+
+/// Frames held back above this share are worth a sentence: the realised distribution is then another than that asked for.
+const HELD_BACK_SHARE: f64 = 0.01;
+
+/// What a path was asked, what it drew and what it did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Certificate {
+    /// The seed of all draws: the same one gives the same again.
+    pub seed: u64,
+    /// `virtual`: instants are exact; else the clock that they were kept by.
+    pub clock: &'static str,
+    /// Whether the result holds.
+    pub verdict: Verdict,
+    /// By [`Direction::name`].
+    pub directions: BTreeMap<&'static str, DirectionReport>,
+}
+
+/// One direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DirectionReport {
+    /// What was asked, in words that ask for the same again.
+    pub settings: SettingsWords,
+    /// What was counted: `entered + duplicated = released + dropped + held`.
+    pub counters: LinkCounters,
+    /// Frames that are under way.
+    pub held: u64,
+    /// The delays by the settings.
+    pub asked: Spread,
+    /// Those drawn; none without jitter.
+    pub drawn: Option<Spread>,
+    /// Of those drawn from those asked; the p-value is for independent draws.
+    pub drawn_distance: Option<Distance>,
+    /// From coming to leaving: what order and rate made of them.
+    pub realised: Option<Spread>,
+    /// Of those realised from those asked.
+    pub realised_distance: Option<Distance>,
+    /// Frames that left later than they should have, by the bound.
+    pub late: BTreeMap<String, u64>,
+    /// The latest.
+    pub lateness_max_ns: i64,
+    /// The largest product of rate and delay that memory bears, in bytes of frames of 1,514.
+    pub rate_times_delay_bytes_max: u64,
+    /// What a user should know, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// All settings of a direction as words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SettingsWords {
+    /// `--link`
+    pub link: String,
+    /// `--loss`
+    pub loss: String,
+    /// `--duplicate`
+    pub duplicate: String,
+    /// `--corrupt`
+    pub corrupt: String,
+    /// `--reorder`
+    pub reorder: String,
+    /// `--delay`
+    pub delay: String,
+    /// `--rate`
+    pub rate: Option<String>,
+    /// `--limit`, worked out; `memory`: no other bound.
+    pub limit: String,
+}
+
+impl SettingsWords {
+    fn of(link: &Link<Frame>) -> Self {
+        let settings = link.settings();
+        Self {
+            link: settings.state.to_string(),
+            loss: settings.loss.to_string(),
+            duplicate: settings.duplicate.to_string(),
+            corrupt: settings.corrupt.to_string(),
+            reorder: settings.reorder.to_string(),
+            delay: settings.delay.to_string(),
+            rate: settings.rate.map(|rate| rate.to_string()),
+            limit: link.limit().to_string(),
+        }
+    }
+}
+
+impl Path {
+    /// What became of it so far; `clock` as [`Certificate::clock`] says.
+    pub fn certificate(&self, clock: &'static str) -> Certificate {
+        let reports = Direction::BOTH.map(|direction| {
+            (
+                direction.name(),
+                report(self.link(direction), self.sent(direction)),
+            )
+        });
+        Certificate {
+            seed: self.seed(),
+            clock,
+            verdict: verdict(&reports),
+            directions: reports.into(),
+        }
+    }
+}
+
+fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
+    let (asked, drawn) = (link.asked(), link.drawn());
+    let bounds = LATE_NS.map(|bound_ns| format!("over_{}us", bound_ns / 1000));
+    let mut warnings = link.warnings();
+    warnings.extend(held_back(link, &asked, sent));
+    DirectionReport {
+        settings: SettingsWords::of(link),
+        counters: *link.counters(),
+        held: link.held() as u64,
+        drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
+        realised_distance: sent.residence.distance(&asked),
+        asked,
+        drawn,
+        realised: sent.residence.spread(),
+        late: bounds.into_iter().zip(sent.late).collect(),
+        lateness_max_ns: sent.lateness_max_ns,
+        rate_times_delay_bytes_max: link.product_bytes_max(),
+        warnings,
+    }
+}
+
+/// Keeping the order makes another distribution of the one asked for, if frames come closer than their delays differ.
+fn held_back(link: &Link<Frame>, asked: &Spread, sent: &Sent) -> Option<String> {
+    let counters = link.counters();
+    let share = counters.held_back as f64 / (counters.released as f64).max(1.0);
+    let realised = sent.residence.spread()?;
+    let settings = link.settings();
+    let is_jitter = settings.delay.jitter != Jitter::None && settings.delay.order != Order::Reorder;
+    (is_jitter && share > HELD_BACK_SHARE).then(|| {
+        format!(
+            "{:.1} % of the frames waited for one before them, as order is kept: mean {:.1} us instead of {:.1}, deviation {:.1} us instead of {:.1}",
+            share * 100.0,
+            realised.mean_ns / 1e3,
+            asked.mean_ns / 1e3,
+            realised.deviation_ns / 1e3,
+            asked.deviation_ns / 1e3
+        )
+    })
+}
+
+fn verdict(reports: &[(&'static str, DirectionReport)]) -> Verdict {
+    let mut verdict = Verdict {
+        state: State::Complete,
+        ..Verdict::default()
+    };
+    for (name, report) in reports {
+        let dropped = report.counters.dropped;
+        // The limit and what it drops are part of the link that was asked for; memory is not.
+        if dropped.memory > 0 {
+            verdict.state = State::Limited;
+            verdict.reasons.push(format!(
+                "{name}: {} frames were dropped because memory for frames under way was full: give more with --memory",
+                dropped.memory
+            ));
+        }
+        let over_1ms = report.late.get("over_1000us").copied().unwrap_or(0);
+        if over_1ms > 0 {
+            verdict.state = State::Disturbed;
+            verdict.reasons.push(format!(
+                "{name}: {over_1ms} frames left more than 1 ms late"
+            ));
+        }
+    }
+    verdict
+}

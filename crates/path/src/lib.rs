@@ -1,0 +1,26 @@
+//! A path: two sides, and a link in each direction between them.
+//!
+//! ```text
+//!  inside ──on_burst(Outbound)──► Link ──► out[Outbound] ──► outside
+//!         ◄── out[Inbound] ◄────── Link ◄──on_burst(Inbound)──
+//! ```
+//!
+//! * [`Path`] is the core of a polling loop: it is given bursts and the time, and says what leaves when.
+//!   It knows neither ports nor clocks.
+//! * [`Virtual`] drives it by the stamps of captured frames, exact to the nanosecond; which side a frame comes from
+//!   is told by [`Sides`].
+//! * [`Bump`] puts it between two ports, in a polling loop that keeps its instants.
+//! * A [`Certificate`] says what was asked, drawn and realised, and whether the result holds.
+#![forbid(unsafe_code)]
+
+mod bump;
+mod certificate;
+mod path;
+mod sides;
+mod virtually;
+
+pub use bump::{Bump, BumpFacts, Wait};
+pub use certificate::{Certificate, DirectionReport, SettingsWords};
+pub use path::{Departures, Direction, LATE_NS, Leaving, Path};
+pub use sides::{Inside, InsideError, Sides};
+pub use virtually::Virtual;

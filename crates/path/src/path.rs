@@ -1,0 +1,172 @@
+use lineside_account::{Budget, Lease};
+use lineside_frame::{Burst, Frame};
+use lineside_link::{Departure, Link, Settings, Times};
+use lineside_time::Nanoseconds;
+
+/// Which way a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the first side, the inside, to the second.
+    Outbound = 0,
+    /// From the second side to the first.
+    Inbound = 1,
+}
+
+impl Direction {
+    /// Both, the first one first.
+    pub const BOTH: [Self; 2] = [Self::Outbound, Self::Inbound];
+
+    /// Its name in words and certificates.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Outbound => "outbound",
+            Self::Inbound => "inbound",
+        }
+    }
+}
+
+/// What leaves, by [`Direction`], each in order of its instants.
+pub type Departures = [Vec<Departure<Frame>>; 2];
+
+/// The account of a frame that leaves: when it came, and when it is to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leaving {
+    /// When it came.
+    pub entered_ns: Nanoseconds,
+    /// When it is to leave.
+    pub at_ns: Nanoseconds,
+}
+
+impl From<&Departure<Frame>> for Leaving {
+    fn from(departure: &Departure<Frame>) -> Self {
+        Self {
+            entered_ns: departure.entered_ns,
+            at_ns: departure.at_ns,
+        }
+    }
+}
+
+/// Bounds above which late frames are counted.
+pub const LATE_NS: [i64; 4] = [1_000, 10_000, 100_000, 1_000_000];
+
+/// Two links, and what became of the frames that left them.
+#[derive(Debug)]
+pub struct Path {
+    links: [Link<Frame>; 2],
+    seed: u64,
+    sent: [Sent; 2],
+    _lease: Lease,
+}
+
+/// Frames that left, as the caller says.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) residence: Times,
+    /// By [`LATE_NS`].
+    pub(crate) late: [u64; 4],
+    pub(crate) lateness_max_ns: i64,
+}
+
+impl Path {
+    /// A path with these links, by [`Direction`]. `memory_bytes` for the frames under way, half in each direction, are drawn
+    /// on `budget`; `None` if it does not bear them.
+    pub fn new(
+        settings: [Settings; 2],
+        seed: u64,
+        memory_bytes: usize,
+        budget: &Budget,
+    ) -> Option<Self> {
+        let lease = budget.lease(memory_bytes)?;
+        let [outbound, inbound] = settings;
+        Some(Self {
+            links: [
+                Link::new(outbound, seed, Direction::Outbound as u16, memory_bytes / 2),
+                Link::new(inbound, seed, Direction::Inbound as u16, memory_bytes / 2),
+            ],
+            seed,
+            sent: Default::default(),
+            _lease: lease,
+        })
+    }
+
+    /// What repeats in time counts from `now` on; without this, from each direction's first frame on.
+    pub fn begin(&mut self, now: Nanoseconds) {
+        self.links.iter_mut().for_each(|link| link.begin(now));
+    }
+
+    /// Frames came on their way `direction`: all of `burst`, each when its stamp says, or now if it has none or a later one.
+    /// What is due by then, and by `now`, leaves in that direction.
+    pub fn on_burst(
+        &mut self,
+        now: Nanoseconds,
+        direction: Direction,
+        burst: &mut Burst,
+        out: &mut Departures,
+    ) {
+        let (link, out) = (
+            &mut self.links[direction as usize],
+            &mut out[direction as usize],
+        );
+        for frame in burst.drain(..) {
+            let at_ns = frame.descriptor().stamp_ns.unwrap_or(now).min(now);
+            link.push(at_ns, frame, out);
+        }
+        link.on_timer(now, out);
+    }
+
+    /// What is due by `now` leaves. To be called at [`next_deadline`](Self::next_deadline).
+    pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Departures) {
+        for (link, out) in self.links.iter_mut().zip(out) {
+            link.on_timer(now, out);
+        }
+    }
+
+    /// When the next frame leaves.
+    pub fn next_deadline(&self) -> Option<Nanoseconds> {
+        self.links.iter().filter_map(Link::next_deadline).min()
+    }
+
+    /// Changes a direction's settings; frames that are under way stay.
+    pub fn change(
+        &mut self,
+        now: Nanoseconds,
+        direction: Direction,
+        settings: Settings,
+        out: &mut Departures,
+    ) {
+        self.links[direction as usize].change(now, settings, &mut out[direction as usize]);
+    }
+
+    /// A departure was sent at `sent_ns`, by the clock of `now`: its residence and lateness go into the certificate.
+    #[inline]
+    pub fn on_sent(&mut self, direction: Direction, departure: &Leaving, sent_ns: Nanoseconds) {
+        let sent = &mut self.sent[direction as usize];
+        sent.residence.record(sent_ns - departure.entered_ns);
+        let late_ns = sent_ns - departure.at_ns;
+        if late_ns > LATE_NS[0] {
+            for (count, bound) in sent.late.iter_mut().zip(LATE_NS) {
+                *count += u64::from(late_ns > bound);
+            }
+        }
+        sent.lateness_max_ns = sent.lateness_max_ns.max(late_ns);
+    }
+
+    /// Copies frames that are under way out of the memory of the port that they came from (rule 3).
+    pub fn spill(&mut self) {
+        self.links.iter_mut().for_each(Link::spill);
+    }
+
+    /// The link of a direction.
+    pub fn link(&self, direction: Direction) -> &Link<Frame> {
+        &self.links[direction as usize]
+    }
+
+    /// The seed of all draws.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(crate) fn sent(&self, direction: Direction) -> &Sent {
+        &self.sent[direction as usize]
+    }
+}

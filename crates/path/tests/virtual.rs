@@ -1,0 +1,263 @@
+//! A path in virtual time: what leaves is what each direction's link alone lets through, in order of its instants.
+
+use std::net::IpAddr;
+
+use lineside_account::Budget;
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_link::{Link, Settings, words};
+use lineside_path::{Direction, Path, Sides, Virtual};
+use lineside_time::Random;
+use lineside_trace::State;
+use lineside_wire::build::FrameBuilder;
+
+const MEMORY: usize = 16 << 20;
+
+fn settings(delay: &str, rate: Option<&str>, loss: &str) -> Settings {
+    Settings {
+        delay: words::delay(delay, &mut words::no_files).expect("right words"),
+        rate: rate.map(|rate| words::rate(rate).expect("a rate")),
+        loss: words::loss(loss).expect("a loss"),
+        ..Settings::default()
+    }
+}
+
+/// Frames of both directions at random times, which now and then stand still.
+fn capture(count: u64) -> Vec<(Direction, i64, Frame)> {
+    let mut random = Random::new(4);
+    let mut at_ns = 1_700_000_000_000_000_000;
+    let frame = |ordinal: u64| {
+        at_ns += [0, 700, 40_000][random.below(3) as usize];
+        let is_outbound = ordinal == 1 || random.chance(0.5);
+        let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 9, 0, 1].into()];
+        let [one, other] = addresses;
+        let (source, destination) = if is_outbound {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        let payload = vec![7; 20 + random.below(1200) as usize];
+        let bytes = FrameBuilder::new(source, destination).udp(1, 2, &payload);
+        let descriptor = Descriptor {
+            stamp_ns: Some(at_ns),
+            wire_len: bytes.len() as u32,
+            link_type: LinkType::ETHERNET,
+            ordinal,
+            ..Descriptor::default()
+        };
+        let direction = if is_outbound {
+            Direction::Outbound
+        } else {
+            Direction::Inbound
+        };
+        (direction, at_ns, Frame::copied(&bytes, descriptor))
+    };
+    (1..=count).map(frame).collect()
+}
+
+fn emulated(
+    settings: [Settings; 2],
+    frames: Vec<(Direction, i64, Frame)>,
+    burst_len: usize,
+) -> (Burst, Virtual) {
+    let path = Path::new(settings, 7, MEMORY, &Budget::new(MEMORY)).expect("memory");
+    let mut emulation = Virtual::new(path, Sides::default());
+    let (mut left, mut burst) = (Burst::new(), Burst::new());
+    for (number, (_, _, frame)) in frames.into_iter().enumerate() {
+        burst.push(frame);
+        if burst.len() == burst_len {
+            emulation.on_burst(&mut burst, &mut left);
+        }
+        if number % 1000 == 500 {
+            emulation.spill();
+        }
+    }
+    emulation.on_burst(&mut burst, &mut left);
+    while emulation.drain(&mut left) {}
+    (left, emulation)
+}
+
+#[test]
+fn what_leaves_is_what_each_link_lets_through() {
+    let both = [
+        settings(
+            "200us 30us distribution normal",
+            Some("200mbit overhead ethernet"),
+            "1%",
+        ),
+        settings(
+            "1ms 300us distribution pareto order reorder",
+            None,
+            "gemodel 1% 20%",
+        ),
+    ];
+    let mut expected: Vec<(i64, u64)> = Vec::new();
+    for direction in Direction::BOTH {
+        let mut link = Link::new(
+            both[direction as usize].clone(),
+            7,
+            direction as u16,
+            MEMORY / 2,
+        );
+        let mut out = Vec::new();
+        for (_, at_ns, frame) in capture(5000)
+            .into_iter()
+            .filter(|(way, ..)| *way == direction)
+        {
+            link.push(at_ns, frame, &mut out);
+        }
+        link.on_timer(i64::MAX, &mut out);
+        assert!(link.counters().dropped.loss > 10 && out.len() > 2000);
+        expected.extend(
+            out.iter()
+                .map(|left| (left.at_ns, left.item.descriptor().ordinal)),
+        );
+    }
+    expected.sort_unstable();
+    let originals = capture(5000);
+    for burst_len in [1, 64, 5000] {
+        let (left, emulation) = emulated(both.clone(), capture(5000), burst_len);
+        let key = |frame: &Frame| {
+            (
+                frame.descriptor().stamp_ns.expect("a stamp"),
+                frame.descriptor().ordinal,
+            )
+        };
+        let found: Vec<_> = left.iter().map(key).collect();
+        assert_eq!(found, expected);
+        for frame in &left {
+            let (_, _, original) = &originals[frame.descriptor().ordinal as usize - 1];
+            assert_eq!(frame.bytes(), original.bytes());
+        }
+        let certificate = emulation.path().certificate("virtual");
+        assert_eq!(certificate.verdict.state, State::Complete);
+        for report in certificate.directions.values() {
+            assert!(report.counters.is_whole(0) && report.held == 0);
+            assert!(report.late.values().all(|&count| count == 0));
+            let distance = report.drawn_distance.expect("draws");
+            assert!(distance.p_value > 0.01, "{distance:?}");
+            assert_eq!(
+                report.realised.as_ref().map(|realised| realised.count),
+                Some(report.counters.released)
+            );
+        }
+        // Frames come closer than their delays differ: the certificate says what that made of them.
+        let outbound = &certificate.directions["outbound"];
+        assert!(
+            outbound
+                .warnings
+                .iter()
+                .any(|warning| warning.contains("as order is kept")),
+            "{:?}",
+            outbound.warnings
+        );
+        let [drawn, realised] = [outbound.drawn_distance, outbound.realised_distance]
+            .map(|distance| distance.expect("frames").ks);
+        assert!(realised > 2.0 * drawn, "{drawn} {realised}");
+    }
+}
+
+#[test]
+fn without_settings_all_leaves_as_it_came() {
+    let (left, _) = emulated(Default::default(), capture(300), 64);
+    let stamps = |frames: &mut dyn Iterator<Item = &Frame>| -> Vec<_> {
+        frames
+            .map(|frame| (frame.descriptor().stamp_ns, frame.descriptor().ordinal))
+            .collect()
+    };
+    let original = capture(300);
+    let mut original = original.iter().map(|(_, _, frame)| frame);
+    assert_eq!(stamps(&mut left.iter()), stamps(&mut original));
+}
+
+#[test]
+fn stamps_that_run_backwards_or_are_missing_stand_still() {
+    let mut frames = capture(4);
+    let first_ns = frames[0].1;
+    for (frame, stamp_ns) in
+        frames
+            .iter_mut()
+            .zip([None, Some(first_ns), Some(first_ns - 500), None])
+    {
+        frame.2.descriptor_mut().stamp_ns = stamp_ns;
+    }
+    let (left, _) = emulated(
+        [settings("1us", None, "none"), settings("1us", None, "none")],
+        frames,
+        2,
+    );
+    let stamps: Vec<_> = left
+        .iter()
+        .map(|frame| frame.descriptor().stamp_ns)
+        .collect();
+    assert_eq!(
+        stamps,
+        [1000, first_ns + 1000, first_ns + 1000, first_ns + 1000].map(Some)
+    );
+}
+
+#[test]
+fn memory_that_does_not_suffice_limits_the_verdict() {
+    let path = Path::new(
+        [settings("1s", None, "none"), Settings::default()],
+        1,
+        100_000,
+        &Budget::new(100_000),
+    );
+    let mut emulation = Virtual::new(path.expect("memory"), Sides::default());
+    let mut left = Burst::new();
+    let mut burst: Burst = capture(500)
+        .into_iter()
+        .map(|(_, _, frame)| frame)
+        .collect();
+    emulation.on_burst(&mut burst, &mut left);
+    while emulation.drain(&mut left) {}
+    let certificate = emulation.path().certificate("virtual");
+    assert_eq!(certificate.verdict.state, State::Limited);
+    assert!(certificate.verdict.reasons[0].contains("give more with --memory"));
+    assert!(Path::new(Default::default(), 1, 100_000, &Budget::new(99_999)).is_none());
+}
+
+#[test]
+fn late_frames_are_counted_by_their_bounds() {
+    let budget = Budget::new(MEMORY);
+    let mut path = Path::new(Default::default(), 1, MEMORY, &budget).expect("memory");
+    let mut out = Default::default();
+    for (number, late_ns) in [0, 1_000, 1_001, 50_000, 2_000_000].into_iter().enumerate() {
+        let mut burst: Burst = capture(1).into_iter().map(|(_, _, frame)| frame).collect();
+        // A frame is older than the moment at which it is read.
+        path.on_burst(i64::MAX, Direction::Outbound, &mut burst, &mut out);
+        assert_eq!(path.next_deadline(), None);
+        let departure = out[0].pop().expect("a departure");
+        assert_eq!(Some(departure.at_ns), departure.item.descriptor().stamp_ns);
+        path.on_sent(
+            Direction::Outbound,
+            &(&departure).into(),
+            departure.at_ns + late_ns,
+        );
+        let certificate = path.certificate("live");
+        let late: Vec<_> = certificate.directions["outbound"]
+            .late
+            .iter()
+            .map(|(name, &count)| (name.as_str(), count))
+            .collect();
+        let expected = [
+            (0, 0, 0, 0),
+            (0, 0, 0, 0),
+            (0, 0, 0, 1),
+            (1, 0, 0, 2),
+            (2, 1, 1, 3),
+        ][number];
+        let (over_10, over_100, over_1000, over_1) = expected;
+        assert_eq!(
+            late,
+            [
+                ("over_1000us", over_1000),
+                ("over_100us", over_100),
+                ("over_10us", over_10),
+                ("over_1us", over_1)
+            ]
+        );
+        let disturbed = certificate.verdict.state == State::Disturbed;
+        assert_eq!(disturbed, over_1000 > 0);
+    }
+}
