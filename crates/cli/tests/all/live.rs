@@ -593,11 +593,10 @@ fn a_hole_in_a_connection_is_told_while_the_run_goes_on() {
 fn an_overload_may_cost_checksums_and_no_operation() {
     need_wire!();
     let wire = Wire::new("relief", 1);
-    let frames = [example_frames(), noise(900)].concat();
+    let frames = example_frames();
     let file = Trace::of(&example(), &[]);
     for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
-        // What the file has comes first. All of it fits into the ring, of 4 MiB or of 4,096 frames, and fills
-        // two thirds of it.
+        // The ring holds what the file has, which comes first, and not all that follows it.
         let memory = match options[1] {
             "af_packet" => "16MiB",
             _ => "256MiB",
@@ -607,11 +606,11 @@ fn an_overload_may_cost_checksums_and_no_operation() {
         let running = Running::start(&wire.tap, &[&fixed[..], options].concat());
         running.signal("STOP");
         wire.send(&frames);
+        wire.send(&noise(30_000));
         running.signal("CONT");
-        running.wait_for_frames(frames.len());
+        running.wait_for_at_least(frames.len());
         let live = running.interrupt().trace(130);
-        let input = facts(&live);
-        assert_eq!(dropped(input), 0, "{input:?}");
+        assert!(dropped(facts(&live)) > 0);
         let reliefs = &live.manifest.reliefs;
         assert!(!reliefs.is_empty());
         assert!(

@@ -280,8 +280,13 @@ impl Running {
         run(Command::new("kill").args([format!("-{signal}"), self.id().to_string()]));
     }
 
-    /// Waits until it has received so many frames; fails at once if it is more.
+    /// Waits until it has received so many frames; fails if it is more.
     pub(crate) fn wait_for_frames(&self, frames: usize) {
+        assert_eq!(self.wait_for_at_least(frames), frames);
+    }
+
+    /// Waits until it has received so many frames; returns how many they are then.
+    pub(crate) fn wait_for_at_least(&self, frames: usize) -> usize {
         let mut received = 0;
         self.wait_until("the frames are received", || {
             self.signal("USR1");
@@ -295,7 +300,7 @@ impl Running {
             received = number.replace(',', "").parse().expect("a number");
             received >= frames
         });
-        assert_eq!(received, frames);
+        received
     }
 
     /// Waits for its end.
