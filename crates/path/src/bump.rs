@@ -48,8 +48,10 @@ const LEAD_MAX_NS: i64 = 20_000;
 /// A path between two ports: what comes from the first leaves, delayed, by the second, and the other way round.
 pub struct Bump {
     path: Path,
-    /// By [`Direction`] of what comes from them.
-    ports: [Box<dyn Port>; 2],
+    /// The queues of each side, by [`Direction`] of what comes from them. What leaves goes by the first one.
+    sides: [Vec<Box<dyn Port>>; 2],
+    /// Bytes of a frame that the port at the end of a direction takes.
+    len_max: [usize; 2],
     wait: Wait,
     /// Finishes checksums that a sender left to its adapter.
     completes_checksums: bool,
@@ -74,21 +76,25 @@ pub struct BumpFacts {
     pub stall_max_ns: i64,
     /// Times that a port took no frame that was due.
     pub refusals: u64,
+    /// Frames that came and are too long for the other side.
+    pub too_long: u64,
     /// Checksums finished that the sender had left to its adapter.
     pub checksums_completed: u64,
 }
 
 impl Bump {
-    /// A path between `ports`: the first one is the inside.
+    /// A path between two sides, each with the ports of its queues: the first one is the inside.
     pub fn new(
         path: Path,
-        ports: [Box<dyn Port>; 2],
+        sides: [Vec<Box<dyn Port>>; 2],
         wait: Wait,
         completes_checksums: bool,
     ) -> Self {
+        let [inside, outside] = &sides;
         Self {
             path,
-            ports,
+            len_max: [len_max(outside), len_max(inside)],
+            sides,
             wait,
             completes_checksums,
             burst: Burst::with_capacity(BURST_MAX),
@@ -110,14 +116,14 @@ impl Bump {
         &mut self.path
     }
 
-    /// The ports.
-    pub fn ports(&self) -> &[Box<dyn Port>; 2] {
-        &self.ports
+    /// All ports, those of the inside first.
+    pub fn ports(&self) -> impl Iterator<Item = &dyn Port> {
+        self.sides.iter().flatten().map(|port| &**port)
     }
 
-    /// The ports, to read what the kernel counts.
-    pub fn ports_mut(&mut self) -> &mut [Box<dyn Port>; 2] {
-        &mut self.ports
+    /// All ports, to read what the kernel counts, or to shut them.
+    pub fn ports_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Port>> {
+        self.sides.iter_mut().flatten()
     }
 
     /// What the loop saw of itself so far.
@@ -168,11 +174,15 @@ impl Bump {
 
     /// Takes what has come from a port.
     fn receive(&mut self, now: Nanoseconds, direction: Direction) -> Result<bool, PortError> {
-        let port = &mut self.ports[direction as usize];
-        let received = port.receive(&mut self.burst, BURST_MAX)?;
-        if received == Received::PoolEmpty {
-            self.path.spill();
+        for port in &mut self.sides[direction as usize] {
+            if port.receive(&mut self.burst, BURST_MAX)? == Received::PoolEmpty {
+                self.path.spill();
+            }
         }
+        let before = self.burst.len();
+        let len_max = self.len_max[direction as usize];
+        self.burst.retain(|frame| frame.bytes().len() <= len_max);
+        self.facts.too_long += (before - self.burst.len()) as u64;
         if self.burst.is_empty() {
             return Ok(false);
         }
@@ -202,7 +212,9 @@ impl Bump {
         if burst.is_empty() {
             return Ok(false);
         }
-        let port = &mut self.ports[1 - direction as usize];
+        let Some(port) = self.sides[1 - direction as usize].first_mut() else {
+            return Ok(false);
+        };
         let began_ns = clock();
         let sent = port.transmit(burst)?;
         port.reclaim();
@@ -239,7 +251,7 @@ impl Bump {
             return Ok(());
         }
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::with_capacity(2);
-        for port in &self.ports {
+        for port in self.sides.iter().flatten() {
             port.wake_on(&mut descriptors);
         }
         let mut polled: Vec<_> = descriptors
@@ -256,6 +268,14 @@ impl Bump {
         self.looked_ns = None;
         Ok(())
     }
+}
+
+/// Bytes of a frame, with an Ethernet header and a tag, that the first of a side's ports takes; what is no interface takes all.
+fn len_max(side: &[Box<dyn Port>]) -> usize {
+    const HEADERS_LEN: usize = 18;
+    let facts = side.first().map(|port| port.facts()).unwrap_or_default();
+    let live = facts.first().and_then(|facts| facts.live.as_ref());
+    live.map_or(usize::MAX, |live| live.mtu as usize + HEADERS_LEN)
 }
 
 #[cfg(test)]
@@ -322,7 +342,8 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let path = Path::new([settings(), settings()], 7, 1 << 20, &budget).expect("it fits");
         let ((inside, near), (outside, far)) = (end(), end());
-        let mut bump = Bump::new(path, [inside, outside], Wait::Spin, false);
+        let sides = [vec![inside], vec![outside]];
+        let mut bump = Bump::new(path, sides, Wait::Spin, false);
         let mut now = 1_000_000;
         for number in 0..10 {
             let descriptor = Descriptor {
