@@ -4,7 +4,15 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 6] = ["capture", "info", "report", "slow", "completions", "man"];
+const VERBS: [&str; 7] = [
+    "capture",
+    "info",
+    "report",
+    "slow",
+    "replay-pcap",
+    "completions",
+    "man",
+];
 
 fn printed(command: &mut Command) -> String {
     let output: Output = command.output().expect("it runs");
