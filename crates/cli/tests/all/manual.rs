@@ -4,7 +4,17 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 6] = ["capture", "info", "report", "slow", "completions", "man"];
+const VERBS: [&str; 9] = [
+    "replay-pcap",
+    "capture",
+    "info",
+    "report",
+    "slow",
+    "emulate",
+    "table",
+    "completions",
+    "man",
+];
 
 fn printed(command: &mut Command) -> String {
     let output: Output = command.output().expect("it runs");
