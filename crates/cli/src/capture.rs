@@ -216,7 +216,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if !arguments.quiet {
         eprint!("{}", live::listening_lines(&port.facts()));
     }
-    let mut manifest = begin_manifest(&section, started_ns);
+    let mut manifest = begin_manifest(&section.inputs, section.to_json(), started_ns);
     if let Some(folder) = &folder {
         folder.replace("trace.json", manifest.to_json().as_bytes())?;
     }
@@ -713,10 +713,15 @@ fn progress_bar(port: &Input, quiet: bool) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(template).expect("the template is a constant"))
 }
 
-fn begin_manifest(section: &Section, started_ns: i64) -> Manifest {
+/// The beginning of `trace.json`, of any verb.
+pub(crate) fn begin_manifest(
+    inputs: &impl std::fmt::Debug,
+    configuration: serde_json::Value,
+    started_ns: i64,
+) -> Manifest {
     let machine = MachineFacts::read();
     // Two runs of one machine differ in when they began and in their process.
-    let seed = format!("{started_ns} {} {:?}", std::process::id(), section.inputs);
+    let seed = format!("{started_ns} {} {inputs:?}", std::process::id());
     Manifest {
         schema_version: lineside_trace::SCHEMA_VERSION.to_owned(),
         tool: Tool {
@@ -725,7 +730,7 @@ fn begin_manifest(section: &Section, started_ns: i64) -> Manifest {
         },
         trace_id: format!("{:016x}", XxHash3_64::oneshot(seed.as_bytes())),
         started_ns: Some(started_ns),
-        configuration: section.to_json(),
+        configuration,
         machine: Machine {
             cores: machine.cores,
             memory_bytes: machine.memory_bytes,

@@ -4,12 +4,14 @@
 mod capture;
 mod config;
 mod cores;
+mod emulate;
 mod info;
 mod live;
 mod manual;
 mod replay_pcap;
 mod report;
 mod summary;
+mod table;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,10 @@ enum Verb {
     Report(report::ReportArguments),
     /// List the operations that took long
     Slow(report::SlowArguments),
+    /// Pass a capture's frames through an emulated link: delay, rate, loss, exact in virtual time
+    Emulate(Box<emulate::Arguments>),
+    /// Make, convert and look at tables of delay distributions
+    Table(table::Arguments),
     /// Send a capture's frames to an interface, with their own timing or another
     ReplayPcap(replay_pcap::Arguments),
     /// Print what a shell completes the command line with
@@ -69,6 +75,8 @@ fn main() -> ExitCode {
         Verb::Info(arguments) => info::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Slow(arguments) => report::run_slow(&arguments),
+        Verb::Emulate(arguments) => emulate::run(&arguments),
+        Verb::Table(arguments) => table::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Completions(arguments) => manual::run_completions(&arguments),
         Verb::Man(arguments) => manual::run_man(&arguments),

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use lineside_frame::Frame;
-use lineside_link::{Distance, Jitter, Link, LinkCounters, Order, Spread};
+use lineside_link::{Distance, Jitter, Limit, Link, LinkCounters, Order, Spread};
 use lineside_trace::{State, Verdict};
 use serde::Serialize;
 
@@ -30,6 +30,9 @@ pub struct DirectionReport {
     pub settings: SettingsWords,
     /// What was counted: `entered + duplicated = released + dropped + held`.
     pub counters: LinkCounters,
+    /// The limit as it was asked for.
+    #[serde(skip)]
+    limit_asked: Limit,
     /// Frames that are under way.
     pub held: u64,
     /// The delays by the settings.
@@ -115,6 +118,7 @@ fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
     DirectionReport {
         settings: SettingsWords::of(link),
         counters: *link.counters(),
+        limit_asked: link.settings().limit,
         held: link.held() as u64,
         drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
         realised_distance: sent.residence.distance(&asked),
@@ -129,13 +133,15 @@ fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
 }
 
 /// Keeping the order makes another distribution of the one asked for, if frames come closer than their delays differ.
+/// With a rate, what that adds cannot be told from what order does.
 fn held_back(link: &Link<Frame>, asked: &Spread, sent: &Sent) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);
     let realised = sent.residence.spread()?;
     let settings = link.settings();
     let is_jitter = settings.delay.jitter != Jitter::None && settings.delay.order != Order::Reorder;
-    (is_jitter && share > HELD_BACK_SHARE).then(|| {
+    let is_alone = settings.rate.is_none();
+    (is_jitter && is_alone && share > HELD_BACK_SHARE).then(|| {
         format!(
             "{:.1} % of the frames waited for one before them, as order is kept: mean {:.1} us instead of {:.1}, deviation {:.1} us instead of {:.1}",
             share * 100.0,
@@ -154,7 +160,14 @@ fn verdict(reports: &[(&'static str, DirectionReport)]) -> Verdict {
     };
     for (name, report) in reports {
         let dropped = report.counters.dropped;
-        // The limit and what it drops are part of the link that was asked for; memory is not.
+        // A limit that was asked for is part of the link, and so is what it drops; one that was worked out is not, nor is memory.
+        if let (Limit::Derived, 1..) = (report.limit_asked, dropped.limit) {
+            verdict.state = State::Limited;
+            verdict.reasons.push(format!(
+                "{name}: {} frames found a queue of {} full, which was worked out from rate and delay: give the link's own with --limit",
+                dropped.limit, report.settings.limit
+            ));
+        }
         if dropped.memory > 0 {
             verdict.state = State::Limited;
             verdict.reasons.push(format!(

@@ -40,6 +40,9 @@ pub struct Manifest {
     /// What the actors did; only of a run on several cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
+    /// What a run in the line was asked and did: of `emulate`, `lineside_path::Certificate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<serde_json::Value>,
     /// The resolved configuration: `--config trace.json` runs it again.
     pub configuration: serde_json::Value,
 }

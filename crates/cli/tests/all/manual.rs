@@ -4,12 +4,14 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 7] = [
+const VERBS: [&str; 9] = [
     "capture",
     "info",
     "report",
     "slow",
     "replay-pcap",
+    "emulate",
+    "table",
     "completions",
     "man",
 ];

@@ -1,0 +1,388 @@
+//! `lineside emulate` on capture files and `lineside table`, from outside.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Output;
+
+use lineside_account::Budget;
+use lineside_frame::{Burst, Frame};
+use lineside_port::{CaptureReader, Merge, PoolConfig, Port, Received};
+use lineside_testkit::tshark;
+use lineside_wire::build::FrameBuilder;
+
+use crate::support::{example, lineside, manifest, talk};
+
+/// All frames of a capture file: stamp, source, bytes.
+fn frames(path: &Path) -> Vec<(i64, Option<IpAddr>, Vec<u8>)> {
+    let pool = PoolConfig {
+        budget: Budget::new(64 << 20),
+        bytes_max: 64 << 20,
+    };
+    let reader = CaptureReader::open(path, &pool).expect("a capture");
+    let mut port = Merge::new(vec![Box::new(reader)]);
+    let (mut frames, mut burst) = (Vec::new(), Burst::new());
+    let read = |frame: Frame| {
+        let stamp_ns = frame.descriptor().stamp_ns.expect("a stamp");
+        let addresses = lineside_wire::addresses(frame.descriptor().link_type.0, frame.bytes());
+        (
+            stamp_ns,
+            addresses.map(|(source, _)| source),
+            frame.bytes().to_vec(),
+        )
+    };
+    while port.receive(&mut burst, 256).expect("readable") != Received::End {
+        frames.extend(burst.drain(..).map(read));
+    }
+    frames
+}
+
+fn emulate(input: &Path, out: &Path, words: &[&str]) -> Output {
+    let mut command = lineside();
+    command
+        .arg("emulate")
+        .arg("-r")
+        .arg(input)
+        .arg("--write-pcap")
+        .arg(out)
+        .args(words);
+    command.output().expect("lineside runs")
+}
+
+/// What a run said, on both its outputs.
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &talk(output)
+}
+
+/// Of the example, who sends the first frame.
+fn is_outbound(source: Option<IpAddr>, first: Option<IpAddr>) -> bool {
+    source == first
+}
+
+#[test]
+fn stamps_are_those_that_arithmetic_gives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out.pcapng");
+    let original = frames(&example());
+    let first = original[0].1;
+    let inside = first.expect("an address").to_string();
+    // Out: a wire of 1 Gbit/s with preamble, check sequence and gap, behind 100 us. In: 250 us.
+    let words = [
+        "--delay",
+        "100us",
+        "--delay",
+        "in: 250us",
+        "--rate",
+        "out:1gbit overhead ethernet",
+        "--limit",
+        "1gb",
+    ];
+    let output = emulate(
+        &example(),
+        &out,
+        &[&words[..], &["--inside", &inside]].concat(),
+    );
+    assert!(output.status.success(), "{}", talk(&output));
+    let mut expected = Vec::new();
+    let mut free_ns = 0;
+    let mut now = 0;
+    for (number, (stamp_ns, source, bytes)) in original.iter().enumerate() {
+        now = now.max(*stamp_ns);
+        let at_ns = if is_outbound(*source, first) {
+            // 1 Gbit/s: 8 ns a byte.
+            free_ns = free_ns.max(now + 100_000) + 8 * (bytes.len() as i64 + 24);
+            free_ns
+        } else {
+            now + 250_000
+        };
+        expected.push((at_ns, number));
+    }
+    expected.sort_unstable();
+    let found = frames(&out);
+    assert_eq!(found.len(), original.len());
+    for ((stamp_ns, _, bytes), (at_ns, number)) in found.iter().zip(&expected) {
+        assert_eq!(stamp_ns, at_ns, "frame {}", number + 1);
+        assert_eq!(bytes, &original[*number].2, "frame {}", number + 1);
+    }
+    // Another reader sees the same.
+    if !tshark::available() {
+        println!("SKIP: no tshark to read the stamps with");
+        return;
+    }
+    let mut command = std::process::Command::new("tshark");
+    command
+        .arg("-r")
+        .arg(&out)
+        .args(["-T", "fields", "-e", "frame.time_epoch"]);
+    let read = command.output().expect("tshark runs");
+    let text = String::from_utf8_lossy(&read.stdout).into_owned();
+    let seconds = |at_ns: i64| format!("{}.{:09}", at_ns / 1_000_000_000, at_ns % 1_000_000_000);
+    let wanted: Vec<_> = expected.iter().map(|&(at_ns, _)| seconds(at_ns)).collect();
+    assert_eq!(text.lines().collect::<Vec<_>>(), wanted);
+}
+
+#[test]
+fn a_seed_gives_the_same_file_again_and_a_certificate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let words = [
+        "--delay",
+        "1ms 200us distribution pareto",
+        "--loss",
+        "2%",
+        "--duplicate",
+        "1%",
+        "--corrupt",
+        "1%",
+    ];
+    let run = path("run");
+    let emulated = |name: &str, seed: &str, more: &[&str]| {
+        let output = emulate(
+            &example(),
+            &path(name),
+            &[&words[..], &["--seed", seed], more].concat(),
+        );
+        assert!(output.status.success(), "{}", talk(&output));
+        std::fs::read(path(name)).expect("written")
+    };
+    let first = emulated("first.pcapng", "7", &["-o", run.to_str().expect("UTF-8")]);
+    assert!(
+        first == emulated("again.pcapng", "7", &[]),
+        "the same seed, another file"
+    );
+    assert!(
+        first != emulated("other.pcapng", "8", &[]),
+        "another seed, the same file"
+    );
+
+    let manifest = manifest(&run);
+    let certificate = manifest.certificate.expect("a certificate");
+    assert_eq!(certificate["seed"], 7);
+    assert_eq!(certificate["clock"], "virtual");
+    assert_eq!(certificate["verdict"]["state"], "complete");
+    assert_eq!(
+        manifest.configuration["emulate"]["outbound"]["delay"],
+        "1ms 200us distribution pareto order fifo"
+    );
+    let mut left = 0;
+    for name in ["outbound", "inbound"] {
+        let report = &certificate["directions"][name];
+        let count = |name: &str| report["counters"][name].as_u64().expect("a number");
+        let lost = report["counters"]["dropped"]["loss"]
+            .as_u64()
+            .expect("a number");
+        assert_eq!(
+            count("entered") + count("duplicated"),
+            count("released") + lost
+        );
+        assert!(lost > 0 && count("corrupted") > 0);
+        left += count("released");
+        assert!(
+            report["drawn_distance"]["p_value"]
+                .as_f64()
+                .expect("a number")
+                > 0.001
+        );
+        assert_eq!(report["late"]["over_1us"], 0);
+        assert!(
+            report["warnings"][0]
+                .as_str()
+                .expect("a warning")
+                .contains("as order is kept")
+        );
+    }
+    assert_eq!(left, frames(&path("first.pcapng")).len() as u64);
+    let info = lineside().arg("info").arg(&run).output().expect("it runs");
+    assert!(info.status.success(), "{}", talk(&info));
+    assert!(String::from_utf8_lossy(&info.stdout).contains("verdict      complete"));
+    // It replaces what it is told to replace, and nothing else.
+    let output = emulate(&example(), &path("first.pcapng"), &[]);
+    assert!(!output.status.success() && talk(&output).contains("exists already"));
+    let output = emulate(&path("first.pcapng"), &path("first.pcapng"), &["--force"]);
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    let output = emulate(
+        &example(),
+        &path("first.pcapng"),
+        &["--force", "-o", run.to_str().expect("UTF-8"), "--json"],
+    );
+    assert!(output.status.success(), "{}", talk(&output));
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(printed["verdict"]["state"], "complete");
+}
+
+/// A pcap file of `count` datagrams of 1,042 bytes, 1 us apart, there and back in turn.
+fn write_capture(path: &Path, count: u32) {
+    let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+    let ways = [addresses, [addresses[1], addresses[0]]]
+        .map(|[source, destination]| FrameBuilder::new(source, destination).udp(1, 2, &[7; 1000]));
+    // Little-endian, nanoseconds, Ethernet.
+    let mut file: Vec<u8> = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1]
+        .map(u32::to_le_bytes)
+        .concat();
+    for number in 0..count {
+        let frame = &ways[number as usize % 2];
+        let len = frame.len() as u32;
+        file.extend(
+            [1_700_000_000, number * 1000, len, len]
+                .map(u32::to_le_bytes)
+                .concat(),
+        );
+        file.extend(frame);
+    }
+    std::fs::write(path, file).expect("written");
+}
+
+#[test]
+fn frames_under_way_leave_the_readers_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (input, out) = (
+        folder.path().join("in.pcap"),
+        folder.path().join("out.pcap"),
+    );
+    write_capture(&input, 20_000);
+    // 21 MB are held to the end, more than the quarter that the reader has.
+    let output = emulate(&input, &out, &["--delay", "1h", "--memory", "64MiB"]);
+    assert!(output.status.success(), "{}", talk(&output));
+    let (original, found) = (frames(&input), frames(&out));
+    assert_eq!(found.len(), original.len());
+    assert!(
+        found
+            .iter()
+            .zip(&original)
+            .all(|(left, came)| left.2 == came.2)
+    );
+    assert!(
+        found
+            .iter()
+            .zip(&original)
+            .all(|(left, came)| left.0 == came.0 + 3_600_000_000_000)
+    );
+    // What does not fit is said.
+    let output = emulate(
+        &input,
+        &out,
+        &["--force", "--delay", "1h", "--memory", "24MiB"],
+    );
+    assert!(
+        said(&output).contains("verdict      limited"),
+        "{}",
+        said(&output)
+    );
+    assert!(
+        said(&output).contains("give more with --memory"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn what_cannot_be_is_said_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out.pcap");
+    let bad = folder.path().join("bad.txt");
+    std::fs::write(&bad, "100us\n120us\nten\n").expect("written");
+    let bad = bad.to_str().expect("UTF-8");
+    for (words, message) in [
+        (
+            &["--delay", "1ms 1ms distribtion normal"][..],
+            "column 9: 'distribtion' is unknown here; the nearest known word is distribution",
+        ),
+        (
+            &["--delay", &format!("0 distribution {bad}")],
+            "line 3, column 1: 'ten' is not a number",
+        ),
+        (
+            &["--delay", "0 1us distribution nromal"],
+            "the nearest known word is normal",
+        ),
+        (&["--rate", "0"], "'0' is not a rate"),
+        (&["--loss", "in:200%"], "'200%' is not a share"),
+        (&["--reorder", "10%"], "add --delay"),
+        (&["--inside", "10.0.0.0/40"], "is not a network"),
+    ] {
+        let output = emulate(&example(), &out, words);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{words:?}: {}",
+            talk(&output)
+        );
+        assert!(
+            talk(&output).contains(message),
+            "{words:?}: {}",
+            talk(&output)
+        );
+        assert!(!out.exists());
+    }
+    // What is odd and can be is done, and said.
+    let output = emulate(&example(), &out, &["--delay", "10us 100us"]);
+    assert!(output.status.success());
+    assert!(
+        said(&output).contains("of the draws lie below 0"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_table_is_made_of_samples_and_drawn_from() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let samples = folder.path().join("samples.txt");
+    let text: String = (0..4800)
+        .map(|k| format!("{}.5us\n", 100 + k % 400))
+        .collect();
+    std::fs::write(&samples, text).expect("written");
+    let samples = samples.to_str().expect("UTF-8");
+    let table = |words: &[&str]| {
+        let output = lineside()
+            .arg("table")
+            .args(words)
+            .output()
+            .expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let told = table(&[samples]);
+    assert!(
+        told.contains("samples      4800, mean 300.000 us"),
+        "{told}"
+    );
+    let figures: serde_json::Value =
+        serde_json::from_str(&table(&[samples, "--json", "--entries", "1000"])).expect("JSON");
+    assert_eq!(figures["entries"], 1000);
+    assert!((figures["mean"].as_f64().expect("a number") - 300_000.0).abs() < 500.0);
+    assert!(figures["table_from_samples_ks"].as_f64().expect("a number") < 0.002);
+
+    let out = folder.path().join("out.pcapng");
+    let output = emulate(
+        &example(),
+        &out,
+        &[
+            "--json",
+            "--delay",
+            &format!("1ms distribution {samples} order reorder"),
+        ],
+    );
+    assert!(output.status.success(), "{}", talk(&output));
+    let certificate: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = &certificate["directions"]["outbound"];
+    for what in ["asked", "drawn", "realised"] {
+        let mean_ns = report[what]["mean_ns"].as_f64().expect("a number");
+        assert!(
+            (mean_ns - 1_300_000.0).abs() < 10_000.0,
+            "{what}: {mean_ns}"
+        );
+    }
+    // The shape, through netem's form and the original's.
+    for (form, name) in [("netem", "shape.dist"), ("coe", "shape.coe")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, table(&[samples, "--export", form])).expect("written");
+        let told = table(&[path.to_str().expect("UTF-8")]);
+        assert!(told.contains("4096 entries"), "{told}");
+        assert!(told.contains("deviation 1.0000"), "{told}");
+    }
+    assert!(
+        table(&["pareto"]).contains("mean -0.0335, deviation 0.8197"),
+        "{}",
+        table(&["pareto"])
+    );
+}
