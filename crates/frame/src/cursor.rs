@@ -144,6 +144,19 @@ impl<'a> Cursor<'a> {
         Some(array)
     }
 
+    /// The first `len` of the next `room` bytes where they lie, if one piece has them all; else nothing is read.
+    #[inline]
+    pub fn view_in(&mut self, len: usize, room: usize) -> Option<View<'a>> {
+        let (bytes, rest) = self.window.split_at_checked(room)?;
+        let first = bytes.get(..len)?;
+        self.window = rest;
+        Some(View {
+            first,
+            rest: &[],
+            len,
+        })
+    }
+
     fn gather<const N: usize>(&mut self) -> Option<[u8; N]> {
         let view = self.view(N)?;
         let mut array = [0; N];

@@ -239,6 +239,9 @@ impl<'a, const MAX: usize> Scalar<'a> for Opaque<'a, MAX> {
             cursor.reject();
             return None;
         }
+        if let Some(view) = cursor.view_in(len, len + padding(len)) {
+            return Some(Self(view));
+        }
         let view = cursor.view(len)?;
         cursor.skip(padding(len));
         Some(Self(view))

@@ -40,32 +40,28 @@ pub(crate) fn put_delta(values: &[i64], out: &mut Vec<u8>) {
     put_varint(BLOCK_VALUES as u64, out);
     put_varint((BLOCK_VALUES / MINIBLOCK_VALUES) as u64, out);
     put_varint(values.len() as u64, out);
-    let Some((&first, rest)) = values.split_first() else {
+    let Some(&first) = values.first() else {
         put_zigzag(0, out);
         return;
     };
     put_zigzag(first, out);
     let mut deltas = [0_i64; BLOCK_VALUES];
-    let mut before = first;
-    for block in rest.chunks(BLOCK_VALUES) {
-        let (mut least, mut greatest) = (i64::MAX, i64::MIN);
-        for (delta, &value) in deltas.iter_mut().zip(block) {
-            *delta = value.wrapping_sub(before);
-            before = value;
-            least = least.min(*delta);
-            greatest = greatest.max(*delta);
+    let (befores, afters) = (
+        values.chunks(BLOCK_VALUES),
+        values[1..].chunks(BLOCK_VALUES),
+    );
+    for (before, after) in befores.zip(afters) {
+        for ((delta, &before), &after) in deltas.iter_mut().zip(before).zip(after) {
+            *delta = after.wrapping_sub(before);
         }
-        put_zigzag(least, out);
-        if greatest == least {
-            out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
-        } else {
-            put_delta_block(&mut deltas, block.len(), least, out);
-        }
+        put_delta_block(&mut deltas, after.len(), out);
     }
 }
 
-/// Appends a block behind the least difference: a width for each miniblock, and what each difference is above the least.
-fn put_delta_block(deltas: &mut [i64; BLOCK_VALUES], count: usize, least: i64, out: &mut Vec<u8>) {
+/// Appends a block: the least difference, a width for each miniblock, and what each difference is above the least.
+fn put_delta_block(deltas: &mut [i64; BLOCK_VALUES], count: usize, out: &mut Vec<u8>) {
+    let least = deltas[..count].iter().copied().min().unwrap_or(0);
+    put_zigzag(least, out);
     let widths = out.len();
     out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
     // A shorter last miniblock is filled up with the least difference.
@@ -80,10 +76,23 @@ fn put_delta_block(deltas: &mut [i64; BLOCK_VALUES], count: usize, least: i64, o
         }
         let width = width(bits.cast_unsigned());
         out[widths + place] = width as u8;
+        put_packed(miniblock, width, out);
+    }
+}
+
+/// Appends `width` bits of each value.
+fn put_packed(values: &[i64; MINIBLOCK_VALUES], width: u32, out: &mut Vec<u8>) {
+    let values = values.map(i64::cast_unsigned);
+    if width > u64::BITS / 2 {
         let mut packed = Packed::new(width, out);
-        miniblock
-            .iter()
-            .for_each(|above| packed.push(above.cast_unsigned()));
+        values.iter().for_each(|&value| packed.push(value));
+        packed.end();
+    } else if width > 0 {
+        // Two at a time: all but the widest are so narrow.
+        let mut packed = Packed::new(2 * width, out);
+        for [one, other] in values.as_chunks().0 {
+            packed.push(one | other << width);
+        }
         packed.end();
     }
 }

@@ -11,11 +11,12 @@ pub fn sum(bytes: &[u8]) -> u16 {
     let mut words = bytes.chunks_exact(4);
     let whole: u64 = words
         .by_ref()
-        .map(|word| u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]])))
+        .map(|word| u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]])))
         .sum();
     let mut rest = [0; 4];
     rest[..words.remainder().len()].copy_from_slice(words.remainder());
-    fold(whole + u64::from(u32::from_be_bytes(rest)))
+    // In the machine's byte order: that of the sum follows (RFC 1071, 2 (B)).
+    u16::from_be(fold(whole + u64::from(u32::from_ne_bytes(rest))))
 }
 
 /// The checksum of `bytes`: the complement of their sum.
