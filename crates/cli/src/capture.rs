@@ -158,7 +158,7 @@ impl Arguments {
 }
 
 /// The time in a condition of `-a`, as dumpcap writes it.
-fn duration(condition: &str) -> Result<String, ConfigError> {
+pub(crate) fn duration(condition: &str) -> Result<String, ConfigError> {
     let seconds = condition
         .strip_prefix("duration:")
         .filter(|seconds| seconds.parse::<f64>().is_ok_and(|number| number > 0.0));
@@ -760,7 +760,12 @@ fn note_inputs(manifest: &mut Manifest, port: &Input, spans: &[Span]) {
 
 /// What `trace.json` and `info` say of each input.
 pub(crate) fn inputs(port: &impl Port) -> Vec<InputFacts> {
-    let input = |facts: &Facts| InputFacts {
+    port.facts().into_iter().map(input).collect()
+}
+
+/// The same of one.
+pub(crate) fn input(facts: &Facts) -> InputFacts {
+    InputFacts {
         name: facts.name.clone(),
         format: match facts.compression {
             Some(compression) => format!("{}, {compression}", facts.format),
@@ -775,8 +780,7 @@ pub(crate) fn inputs(port: &impl Port) -> Vec<InputFacts> {
         bytes: facts.bytes,
         warnings: facts.warnings.clone(),
         live: facts.live.as_ref().map(live::facts),
-    };
-    port.facts().into_iter().map(input).collect()
+    }
 }
 
 fn note_counters(manifest: &mut Manifest, counters: &Counters) {

@@ -544,7 +544,7 @@ pub(crate) fn actors(cores: usize) -> Vec<String> {
 }
 
 /// What a text most likely means of what is known.
-fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
+pub(crate) fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     let nearer = |one: &&str, other: &&str| {
         strsim::jaro_winkler(one, text).total_cmp(&strsim::jaro_winkler(other, text))
     };

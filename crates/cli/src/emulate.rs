@@ -1,4 +1,4 @@
-//! `lineside emulate`: a capture's frames through an emulated link.
+//! `lineside emulate`: frames of a capture, or between two interfaces, through an emulated link.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
 
 use crate::Exit;
+use crate::between::{self, Between};
 use crate::config::ConfigError;
 use crate::summary::verdict_lines;
 
@@ -29,6 +30,21 @@ pub(crate) struct Arguments {
     /// The same as FILE
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     read: Vec<PathBuf>,
+    /// Stand between two interfaces instead, the first one the inside, until Ctrl-C: frames are taken and sent by AF_XDP
+    #[arg(long, value_name = "IF1,IF2", value_delimiter = ',')]
+    between: Vec<String>,
+    /// What the loop between interfaces does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep
+    #[arg(long, value_name = "WORD", default_value = "hybrid")]
+    wait: String,
+    /// How frames are taken between interfaces: af_xdp or af_xdp_generic
+    #[arg(long, value_name = "WORD", default_value = "af_xdp")]
+    method: String,
+    /// Leave checksums as they are that a sender left to its adapter
+    #[arg(long)]
+    no_checksum_completion: bool,
+    /// End a run between interfaces: duration:SECONDS
+    #[arg(short = 'a', long = "autostop", value_name = "COND")]
+    autostop: Option<String>,
     /// Write the frames that leave, with the instants at which they do: pcapng, or pcap if it ends in .pcap; - is standard output
     #[arg(long, value_name = "OUT")]
     write_pcap: Option<PathBuf>,
@@ -104,6 +120,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let budget = Budget::new(arguments.memory);
     let path = lineside_path::Path::new(settings, arguments.seed, arguments.memory / 2, &budget);
     let path = path.context("the budget bears its own half")?;
+    if !arguments.between.is_empty() {
+        return arguments.run_between(&inputs, path, &budget);
+    }
     let files = crate::capture::open(&inputs, &budget)?;
     arguments.check_out(&inputs)?;
     let folder = { arguments.output.as_ref() }
@@ -161,6 +180,68 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Arguments {
+    /// Between two interfaces.
+    fn run_between(
+        &self,
+        files: &[PathBuf],
+        path: lineside_path::Path,
+        budget: &Budget,
+    ) -> anyhow::Result<Exit> {
+        let is_for_captures = !files.is_empty()
+            || self.write_pcap.is_some()
+            || self.inside.is_some()
+            || self.filter.is_some()
+            || self.frames_max.is_some();
+        if is_for_captures {
+            return Err(ConfigError::usage(
+                "--between: FILE, --write-pcap, --inside, -f and -c are for captures, not between interfaces",
+            )
+            .into());
+        }
+        let duration = self
+            .autostop
+            .as_deref()
+            .map(crate::capture::duration)
+            .transpose()?;
+        let duration = duration
+            .map(|text| lineside_time::parse_duration(&text))
+            .transpose();
+        let duration = duration.map_err(|error| ConfigError::usage(&format!("-a: {error}")))?;
+        let between = Between {
+            interfaces: Between::interfaces(&self.between)?,
+            method: between::method(&self.method)?,
+            wait: between::wait(&self.wait)?,
+            completes_checksums: !self.no_checksum_completion,
+            duration: duration.map(std::time::Duration::from_nanos),
+        };
+        let signals = Signals::register().context("cannot handle signals")?;
+        let folder = { self.output.as_ref() }
+            .map(|output| RunFolder::create(output, self.force))
+            .transpose()?;
+        let clock = SystemClock::default();
+        let mut manifest =
+            crate::capture::begin_manifest(&self.between, serde_json::Value::Null, clock.now());
+        let ran = between.run(path, budget, folder.as_ref(), &signals, self.quiet)?;
+        let certificate = ran.certificate;
+        let mut json = serde_json::to_value(&certificate)?;
+        json["loop"] = serde_json::to_value(&ran.facts)?;
+        if let Some(folder) = &folder {
+            manifest.inputs = ran.inputs;
+            manifest.verdict = certificate.verdict.clone();
+            manifest.configuration = self.configuration(files, &certificate);
+            manifest.certificate = Some(json.clone());
+            manifest.ended_ns = Some(clock.now());
+            folder.replace("trace.json", manifest.to_json().as_bytes())?;
+        }
+        if self.json {
+            crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        } else if !self.quiet {
+            crate::report::print(&(lines(&certificate) + &between::lines(&ran.facts)))?;
+        }
+        ran.failure.map_or(Ok(()), Err)?;
+        Ok(ran.signal.map_or(Exit::Done, Exit::Signal))
+    }
+
     fn writes_to_standard_output(&self) -> bool {
         self.write_pcap
             .as_ref()
@@ -238,6 +319,9 @@ impl Arguments {
         };
         serde_json::json!({ "emulate": {
             "inputs": inputs,
+            "between": self.between,
+            "wait": self.wait,
+            "method": self.method,
             "write_pcap": self.write_pcap,
             "output": self.output,
             "filter": self.filter,

@@ -1,6 +1,7 @@
 //! The `lineside` command.
 #![forbid(unsafe_code)]
 
+mod between;
 mod capture;
 mod config;
 mod cores;
