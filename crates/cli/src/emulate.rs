@@ -207,10 +207,11 @@ impl Arguments {
             .map(|text| lineside_time::parse_duration(&text))
             .transpose();
         let duration = duration.map_err(|error| ConfigError::usage(&format!("-a: {error}")))?;
+        // Words first: they are wrong with or without rights.
         let between = Between {
-            interfaces: Between::interfaces(&self.between)?,
             method: between::method(&self.method)?,
             wait: between::wait(&self.wait)?,
+            interfaces: Between::interfaces(&self.between)?,
             completes_checksums: !self.no_checksum_completion,
             duration: duration.map(std::time::Duration::from_nanos),
         };
