@@ -440,7 +440,7 @@ impl Records {
         let mark = u32::from_be_bytes(*chunk.bytes().first_chunk()?);
         let len = mark.checked_sub(LAST_FRAGMENT)? as usize;
         let end = MARK + len;
-        let begins = self.proven && self.mark_len == 0 && self.message.is_none();
+        let begins = self.proven && self.message.is_none();
         if !begins || len == 0 || end > chunk.len() || len > self.config.record_max_bytes {
             return None;
         }

@@ -124,6 +124,7 @@ struct Found {
     xid: u32,
     is_call: bool,
     ended: bool,
+    len: usize,
     data: Vec<Option<u8>>,
 }
 
@@ -142,6 +143,9 @@ impl MessageSink for Sink {
         let (Some(xid), Some(kind)) = (cursor.u32(), cursor.u32()) else {
             return Want::End;
         };
+        if kind > 1 {
+            return Want::Refuse;
+        }
         let place = self.starts[message.first.ordinal as usize] + message.first_offset;
         let found = Found {
             xid,
@@ -166,7 +170,8 @@ impl MessageSink for Sink {
 
     fn on_end(&mut self, message: &Message, _: &mut Counters) {
         if let Some(place) = self.current.take() {
-            self.found.get_mut(&place).expect("its head came").ended = message.ended;
+            let found = self.found.get_mut(&place).expect("its head came");
+            (found.ended, found.len) = (message.ended, message.len);
         }
     }
 
@@ -303,6 +308,7 @@ proptest! {
         for told in &stream.messages {
             let found = &sink.found[&told.start];
             prop_assert!(found.ended);
+            prop_assert_eq!(found.len, told.body.len());
             let data: Vec<_> = told.body[BULK_AT..].iter().copied().map(Some).collect();
             prop_assert_eq!(&found.data, &data);
         }
@@ -532,6 +538,33 @@ fn other_protocols_are_recognised_early_and_held_never() {
                 budget.peak_bytes()
             );
         }
+    }
+}
+
+/// Whether it comes whole or in parts, what is no message is not taken for one.
+#[test]
+fn a_record_that_is_no_message_is_searched_across() {
+    for size in [10, 1 << 20] {
+        let mut random = Random::new(4);
+        let mut stream = Stream::new(&mut random, false, false, 5, 20, |random| {
+            random_bytes(random, 60)
+        });
+        let start = stream.messages[10].start;
+        // Behind the mark and the xid: neither call nor reply.
+        stream.bytes[start + 11] = 9;
+        let stream = stream.cut(|| size);
+        let lost = vec![false; stream.frames.len()];
+        let run = Run {
+            stream: &stream,
+            lost: &lost,
+            after_syn: true,
+            depth: 20,
+            config: Config::default(),
+        };
+        let (sink, counters, _) = run.go();
+        assert!(!sink.found.contains_key(&start));
+        assert_eq!(sink.found.len(), 19);
+        assert_eq!(counters.value(Counter::Resynchronised), 1);
     }
 }
 
