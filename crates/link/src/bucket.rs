@@ -48,7 +48,10 @@ impl Bucket {
         let mut changed = Self::new(limit, now);
         // A part of a nanosecond of another rate counts as a whole.
         let empty = Instant {
-            ns: self.empty.ns + i64::from(self.empty.parts > 0),
+            ns: self
+                .empty
+                .ns
+                .saturating_add(i64::from(self.empty.parts > 0)),
             parts: 0,
         };
         changed.empty = changed.empty.max(empty);
@@ -63,7 +66,10 @@ impl Bucket {
     #[inline]
     pub(crate) fn ready_ns(&self, due: Nanoseconds, len_bytes: u32) -> Nanoseconds {
         let earned = self.after(due, len_bytes);
-        (earned.ns + i64::from(earned.parts > 0)).max(due)
+        earned
+            .ns
+            .saturating_add(i64::from(earned.parts > 0))
+            .max(due)
     }
 
     /// The frame leaves.

@@ -2,7 +2,7 @@
 
 use lineside_time::{Nanoseconds, Random};
 
-use crate::settings::{Correlation, Delay, Distribution, Draws, Jitter};
+use crate::settings::{Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, Jitter};
 use crate::table::{DEVIATION, TABLE_LEN, Unit, exp_minus, normal_quantile};
 
 /// What a stream of random numbers is for. Each impairment has one of its own in each direction, so that
@@ -253,39 +253,39 @@ impl Sampler {
 }
 
 fn shape(delay: &Delay) -> Shape {
-    let base_ns = delay.base_ns as i64;
+    let base_ns = delay.base_ns.min(DELAY_MAX_NS) as i64;
     let table = |distribution: &Distribution| match distribution {
         Distribution::Uniform => None,
         Distribution::Table { table, .. } => Some(table.clone()),
     };
     let by_entry = |values: &[i64], delay_ns: &dyn Fn(i64) -> i64| {
-        Shape::Table(
-            values
-                .iter()
-                .map(|&value| base_ns + delay_ns(value))
-                .collect(),
-        )
+        let most_ns = DELAY_MAX_NS as i64;
+        let entry = |&value: &i64| base_ns + delay_ns(value).clamp(-most_ns, most_ns);
+        Shape::Table(values.iter().map(entry).collect())
     };
+    let cut = |jitter_ns: u64| jitter_ns.min(DELAY_MAX_NS);
     match &delay.jitter {
         Jitter::None | Jitter::Around { jitter_ns: 0, .. } => Shape::Constant(base_ns),
         &Jitter::Around {
             jitter_ns,
             ref distribution,
         } => match table(distribution) {
-            None => Shape::Uniform(base_ns - jitter_ns as i64, 2 * jitter_ns),
+            None => Shape::Uniform(base_ns - cut(jitter_ns) as i64, 2 * cut(jitter_ns)),
             Some(table) => {
                 let standard = table.standardised().0;
-                by_entry(standard.values(), &|value| scaled(value, jitter_ns as i64))
+                by_entry(standard.values(), &|value| {
+                    scaled(value, cut(jitter_ns) as i64)
+                })
             }
         },
         &Jitter::Above {
             jitter_ns,
             ref distribution,
         } => match table(distribution) {
-            None => Shape::Uniform(base_ns, jitter_ns),
+            None => Shape::Uniform(base_ns, cut(jitter_ns)),
             Some(table) => {
                 let standard = table.standardised().0;
-                let jitter_ns = i128::from(jitter_ns);
+                let jitter_ns = i128::from(cut(jitter_ns));
                 by_entry(standard.values(), &|value| {
                     ((i128::from(value + 32_768) * jitter_ns) >> 16) as i64
                 })
@@ -297,20 +297,23 @@ fn shape(delay: &Delay) -> Shape {
             ref distribution,
         } => {
             // 16 bits of the table, or the 12 of the index, become `shift` bits of cycles.
+            let shift = shift.min(32);
             let cycles = |value: i64, bits: u32| match shift.checked_sub(bits) {
                 Some(left) => value << left,
                 None => value >> (bits - shift),
             };
-            let cycle_ns = cycle_ns as i64;
+            let cycle_ns = cut(cycle_ns) as i64;
             match table(distribution) {
                 None => {
                     let indices: Vec<_> = (0..TABLE_LEN as i64).collect();
-                    by_entry(&indices, &|index| cycles(index, 12) * cycle_ns)
+                    by_entry(&indices, &|index| {
+                        cycles(index, 12).saturating_mul(cycle_ns)
+                    })
                 }
                 Some(table) => {
                     let standard = table.standardised().0;
                     by_entry(standard.values(), &|value| {
-                        cycles(value + 32_768, 16) * cycle_ns
+                        cycles(value + 32_768, 16).saturating_mul(cycle_ns)
                     })
                 }
             }

@@ -42,7 +42,7 @@ pub use item::Item;
 pub use link::{Departure, Drops, Link, LinkCounters};
 pub use measure::{Distance, Spread, Times};
 pub use settings::{
-    Chance, Correlation, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess, Jitter, Limit,
-    Loss, Order, RateLimit, Settings, State,
+    Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess,
+    Jitter, Limit, Loss, Order, RateLimit, Settings, State,
 };
 pub use table::{DEVIATION, TABLE_LEN, TABLE_LEN_MAX, Table, TableError, Unit};

@@ -152,7 +152,7 @@ mod tests {
                 let found = queue.pop().map(|waiting| (waiting.due_ns, waiting.item));
                 assert_eq!(found, expected);
             } else {
-                let due_ns = random.below(300) as i64;
+                let due_ns = random.below(300) as i64 - 150;
                 queue.push(due_ns, 0, 60, number);
                 model.push((due_ns, number));
             }

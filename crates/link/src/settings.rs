@@ -4,6 +4,9 @@ use lineside_time::Nanoseconds;
 
 use crate::table::Table;
 
+/// No delay is longer: a day. Longer ones are cut.
+pub const DELAY_MAX_NS: u64 = 86_400_000_000_000;
+
 /// All settings of one direction of a link. The default is a wire: nothing is added and nothing lost.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
@@ -99,7 +102,7 @@ pub enum Loss {
 /// How long frames are held.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delay {
-    /// What is not random. With jitter on one side of it, the least.
+    /// What is not random; with jitter on one side of it, the least. At most [`DELAY_MAX_NS`], as all of these.
     pub base_ns: u64,
     /// What is.
     pub jitter: Jitter,

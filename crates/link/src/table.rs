@@ -116,12 +116,12 @@ impl Table {
     }
 
     /// The same shape with mean 0 and deviation [`DEVIATION`], cut at four deviations as netem's and the
-    /// original's tables are; and how many entries were cut. A table of [`Unit::Deviations`] stays as it is.
+    /// original's tables are; and how many entries were cut. A table of [`Unit::Deviations`] is only cut.
     pub fn standardised(&self) -> (Self, usize) {
-        if self.unit == Unit::Deviations {
-            return (self.clone(), 0);
-        }
-        let (mean, deviation) = (self.mean(), self.deviation());
+        let (mean, deviation) = match self.unit {
+            Unit::Deviations => (0.0, DEVIATION as f64),
+            Unit::Nanoseconds => (self.mean(), self.deviation()),
+        };
         let scale = if deviation > 0.0 {
             DEVIATION as f64 / deviation
         } else {

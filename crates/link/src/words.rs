@@ -14,13 +14,11 @@ use std::fmt;
 use lineside_time::{Rate, format_duration, parse_duration, parse_rate};
 
 use crate::settings::{
-    Chance, Correlation, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess, Jitter, Limit,
-    Loss, Order, RateLimit, State,
+    Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess,
+    Jitter, Limit, Loss, Order, RateLimit, State,
 };
 use crate::table::{Table, Unit};
 
-/// No time in settings is longer.
-const TIME_MAX_NS: u64 = 86_400_000_000_000;
 /// A cycle of the original hardware: 200 MHz.
 const CYCLE_NS: u64 = 5;
 
@@ -155,7 +153,7 @@ impl DelayWords {
                     return error(column, "shift is one-sided in any case");
                 }
                 let cycle_ns = self.cycle.map_or(CYCLE_NS, |(_, cycle_ns)| cycle_ns);
-                if cycle_ns << shift.min(32) > TIME_MAX_NS {
+                if cycle_ns.saturating_mul(1 << shift) > DELAY_MAX_NS {
                     return error(column, "that is more than a day");
                 }
                 let distribution = distribution.map(|(_, distribution)| distribution);
@@ -508,7 +506,7 @@ impl<'a> Words<'a> {
                 parse_duration(word)
             };
             let ns = ns.map_err(|error| error.to_string())?;
-            if ns > TIME_MAX_NS {
+            if ns > DELAY_MAX_NS {
                 return Err(format!("'{word}' is more than a day"));
             }
             Ok(ns)

@@ -2,7 +2,7 @@
 
 use lineside_link::{
     Chance, Correlation, Delay, Departure, Excess, Item, Jitter, Limit, Link, Loss, Order,
-    RateLimit, Settings, State, Table, words,
+    RateLimit, Settings, State, Table, Unit, format, words,
 };
 use lineside_time::Random;
 use proptest::prelude::*;
@@ -246,6 +246,70 @@ proptest! {
         prop_assert_eq!(out, exact);
     }
 }
+
+proptest! {
+    #[test]
+    fn no_text_does_harm(
+        number in "[-+.0-9a-fx%]{0,24}",
+        words in prop::collection::vec(prop::sample::select(WORDS.to_vec()), 0..8),
+        noise in any::<String>(),
+    ) {
+        let text = words.iter().fold(String::new(), |text, &word| text + &word.replace('#', &number) + " ");
+        let mut load = |_: &str| Table::new(vec![i64::MIN, -5, i64::MAX, 7], Unit::Nanoseconds).map_err(|error| error.to_string());
+        for text in [&text, &noise] {
+            let settings = Settings {
+                delay: words::delay(text, &mut load).unwrap_or_default(),
+                loss: words::loss(text).unwrap_or_default(),
+                duplicate: words::chance("duplicate", text).unwrap_or_default(),
+                rate: words::rate(text).ok(),
+                limit: words::limit(text).unwrap_or_default(),
+                state: words::state(text).unwrap_or_default(),
+                ..Settings::default()
+            };
+            let mut link = Link::new(settings, 1, 0, MEMORY);
+            let mut out = Vec::new();
+            for at in [i64::MIN, 0, 5, i64::MAX] {
+                link.push(at, Numbered { number: 0, len: 60, is_copy: false }, &mut out);
+                link.next_deadline();
+            }
+            link.warnings();
+            let _ = format::read(text).map(|table| table.standardised());
+            let _ = format::read_samples(text, 1e3);
+        }
+    }
+}
+
+/// Of which texts are made; # is something like a number.
+const WORDS: [&str; 28] = [
+    "#",
+    "#ms",
+    "#us",
+    "#%",
+    "5us",
+    "1%",
+    "distribution",
+    "normal",
+    "file",
+    "order",
+    "fifo",
+    "reorder",
+    "correlated",
+    "prbs31",
+    "shift",
+    "times",
+    "one-sided",
+    "gemodel",
+    "burst",
+    "every",
+    "#gbit",
+    "overhead",
+    "drop",
+    "flap",
+    "cycle",
+    "1h",
+    "memory_initialization_radix",
+    "memory_initialization_vector=",
+];
 
 #[test]
 fn a_day_of_changing_settings_leaks_no_frame() {

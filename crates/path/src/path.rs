@@ -141,8 +141,9 @@ impl Path {
     #[inline]
     pub fn on_sent(&mut self, direction: Direction, departure: &Leaving, sent_ns: Nanoseconds) {
         let sent = &mut self.sent[direction as usize];
-        sent.residence.record(sent_ns - departure.entered_ns);
-        let late_ns = sent_ns - departure.at_ns;
+        sent.residence
+            .record(sent_ns.saturating_sub(departure.entered_ns));
+        let late_ns = sent_ns.saturating_sub(departure.at_ns);
         if late_ns > LATE_NS[0] {
             for (count, bound) in sent.late.iter_mut().zip(LATE_NS) {
                 *count += u64::from(late_ns > bound);

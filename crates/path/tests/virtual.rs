@@ -284,3 +284,71 @@ fn what_changed_the_result_is_said() {
     assert_eq!(asked.verdict.state, State::Complete);
     assert!(asked.directions["inbound"].counters.dropped.limit > 0);
 }
+
+#[test]
+fn stamps_at_the_ends_of_time_do_no_harm() {
+    let settings = Settings {
+        state: words::state("flap 1h 1ms").expect("a state"),
+        ..settings("1ms 1ms", Some("10mbit burst 20k"), "burst 1ms every 1h")
+    };
+    let mut frames = capture(6);
+    let ends = [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX];
+    for (frame, stamp_ns) in frames.iter_mut().zip(ends) {
+        frame.2.descriptor_mut().stamp_ns = Some(stamp_ns);
+    }
+    let (left, emulation) = emulated([settings.clone(), settings], frames, 1);
+    let certificate = emulation.path().certificate("virtual");
+    let reports = certificate.directions.values();
+    let released: u64 = reports.map(|report| report.counters.released).sum();
+    assert!(released > 0 && released == left.len() as u64);
+}
+
+#[test]
+fn both_directions_flap_together() {
+    let settings = Settings {
+        state: words::state("flap 10us 10us").expect("a state"),
+        ..Settings::default()
+    };
+    let mut frames = capture(200);
+    frames.retain(|(direction, ..)| *direction == Direction::Inbound);
+    // The first frame of all begins the time of both; the first inbound one comes while the link is down.
+    let mut both = capture(1);
+    let begin_ns = both[0].1;
+    for (number, mut frame) in frames.into_iter().take(4).enumerate() {
+        frame.2.descriptor_mut().stamp_ns =
+            Some(begin_ns + [15_000, 19_999, 20_000, 35_000][number]);
+        both.push(frame);
+    }
+    let (left, emulation) = emulated([settings.clone(), settings], both, 1);
+    let stamps: Vec<_> = left
+        .iter()
+        .filter_map(|frame| frame.descriptor().stamp_ns)
+        .collect();
+    assert_eq!(stamps, [begin_ns, begin_ns + 20_000]);
+    let inbound = emulation.path().link(Direction::Inbound).counters();
+    assert_eq!(inbound.dropped.down, 3);
+}
+
+#[test]
+fn a_stamp_later_than_now_counts_as_now() {
+    let both = [settings("1us", None, "none"), Settings::default()];
+    let mut path = Path::new(both, 1, MEMORY, &Budget::new(MEMORY)).expect("memory");
+    let mut burst: Burst = capture(1).into_iter().map(|(_, _, frame)| frame).collect();
+    path.on_burst(
+        5_000,
+        Direction::Outbound,
+        &mut burst,
+        &mut Default::default(),
+    );
+    assert_eq!(path.next_deadline(), Some(6_000));
+}
+
+#[test]
+fn both_directions_together_hold_what_was_drawn() {
+    let path = Path::new(Default::default(), 1, 1 << 20, &Budget::new(1 << 20)).expect("memory");
+    let held: u64 = Direction::BOTH
+        .map(|way| path.link(way).product_bytes_max())
+        .iter()
+        .sum();
+    assert!((900_000..1 << 20).contains(&held), "{held}");
+}
