@@ -15,6 +15,26 @@ const CHAIN_MAX: usize = 500;
 const SUPPORTED: &str = "supported: host, net, port, portrange, proto, src, dst, ether, ip, ip6, arp, rarp, tcp, udp, sctp, icmp, icmp6, \
      igmp, ah, esp, pim, vrrp, vlan, broadcast, multicast, less, greater, len, tcp[13] and its like, and, or, not, parentheses";
 
+/// Words that begin a condition, one of which may be meant where an earlier `port` still holds.
+const BEGINNINGS: [&str; 16] = [
+    "host",
+    "net",
+    "port",
+    "portrange",
+    "proto",
+    "src",
+    "dst",
+    "ether",
+    "ip",
+    "ip6",
+    "tcp",
+    "udp",
+    "vlan",
+    "less",
+    "greater",
+    "not",
+];
+
 /// Words of pcap-filter(7) that are left out.
 const UNSUPPORTED: [&str; 34] = [
     "gateway",
@@ -608,7 +628,11 @@ impl<'a> Parser<'a> {
             let what = if is_range {
                 format!("'{text}' is no range of ports: write it as 600-1023")
             } else {
-                format!("'{text}' is no port that is known: give its number, 0 to 65535")
+                let meant = BEGINNINGS
+                    .iter()
+                    .find(|word| strsim::damerau_levenshtein(word, text) == 1)
+                    .map_or_else(String::new, |word| format!("; or did you mean '{word}'?"));
+                format!("'{text}' is no port that is known: give its number, 0 to 65535{meant}")
             };
             return Err(self.error(what));
         };

@@ -31,6 +31,11 @@ fn what_is_refused_is_named_and_pointed_at() {
             "write 'ether host'",
         ),
         ("port gopher", "gopher", "give its number"),
+        (
+            "tcp port 2049 and hst 10.0.0.1",
+            "hst",
+            "did you mean 'host'?",
+        ),
         ("port 65536", "65536", "no port"),
         ("portrange 5-x", "5-x", "no range of ports"),
         ("icmp port 5", "port", "'icmp' has no ports"),
