@@ -66,7 +66,8 @@ pub struct Departure<T> {
     pub item: T,
 }
 
-/// What a link counted: `entered + duplicated = released + dropped + held`, in frames and, by [`LinkCounters::is_whole`], always.
+/// What a link counted. At any moment `entered + duplicated = released + dropped + held`, in frames:
+/// [`is_whole`](Self::is_whole).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LinkCounters {
     /// Frames that came.
@@ -89,7 +90,7 @@ pub struct LinkCounters {
     pub negative_draws: u64,
     /// Frames that were due before one that came earlier and, to keep the order, waited for it.
     pub held_back: u64,
-    /// Frames that left before one that came earlier, or would have if none had been dropped.
+    /// Frames that were due before one that came earlier, and did not wait for it.
     pub overtaking: u64,
     /// The most frames that were held at once.
     pub held_max: u64,
@@ -418,8 +419,8 @@ impl<T: Item> Link<T> {
         warnings
     }
 
-    /// The largest product of delay and rate that memory bears, in bytes of frames of 1,514: the more of it the
-    /// shorter frames are is their own administration.
+    /// The largest product of delay and rate that memory bears, in bytes of frames of 1,514. Of shorter ones it is less,
+    /// as each takes some memory besides its bytes.
     pub fn product_bytes_max(&self) -> u64 {
         let frames = self.memory_bytes_max / Self::memory_bytes(1514);
         frames as u64 * 1514

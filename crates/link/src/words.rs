@@ -767,15 +767,24 @@ impl fmt::Display for Delay {
 
 impl fmt::Display for RateLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const PREFIXES: [(&str, u64); 4] = [
+            ("t", 1_000_000_000_000),
+            ("g", 1_000_000_000),
+            ("m", 1_000_000),
+            ("k", 1_000),
+        ];
         let Self {
             bits_per_second,
             burst_bytes,
             overhead_bytes,
             excess,
         } = self;
+        let fits = |&&(_, factor): &&(&str, u64)| bits_per_second.is_multiple_of(factor);
+        let (prefix, factor) = PREFIXES.iter().find(fits).copied().unwrap_or(("", 1));
+        let number = bits_per_second / factor;
         write!(
             f,
-            "{bits_per_second}bit burst {burst_bytes}b overhead {overhead_bytes}"
+            "{number}{prefix}bit burst {burst_bytes}b overhead {overhead_bytes}"
         )?;
         match excess {
             Excess::Wait => Ok(()),
@@ -885,14 +894,14 @@ mod tests {
             assert_eq!(loss(resolved), Ok(read));
         }
         for (text, resolved) in [
-            ("1gbit", "1000000000bit burst 0b overhead 0"),
+            ("1gbit", "1gbit burst 0b overhead 0"),
             (
                 "10mbit burst 15k overhead ethernet",
-                "10000000bit burst 15360b overhead 24",
+                "10mbit burst 15360b overhead 24",
             ),
             (
                 "10mbit overhead 38 burst 2kb drop",
-                "10000000bit burst 2048b overhead 38 drop",
+                "10mbit burst 2048b overhead 38 drop",
             ),
         ] {
             let read = rate(text).expect(text);
