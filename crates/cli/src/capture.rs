@@ -573,13 +573,13 @@ fn open_writer(
             path.display()
         );
     }
+    // A pcapng file describes its interfaces as it goes: then each is described when its first frame comes.
+    let facts = inputs.facts();
+    let are_known = facts.iter().all(|facts| !facts.link_types.is_empty());
+    let announced = facts.into_iter().filter(|_| are_known);
     let config = WriterConfig {
         budget: budget.clone(),
-        interfaces: inputs
-            .facts()
-            .into_iter()
-            .map(lineside_capture::interface)
-            .collect(),
+        interfaces: announced.map(lineside_capture::interface).collect(),
         application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
         comment: section
             .filter

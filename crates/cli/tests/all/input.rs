@@ -322,3 +322,26 @@ fn full_disk(options: &[&str]) {
         "the parts that were complete can be read"
     );
 }
+
+#[test]
+fn frames_of_a_pcapng_file_are_written_in_either_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["out.pcap", "out.pcapng"] {
+        let out = folder.path().join(name);
+        let output = lineside()
+            .arg("capture")
+            .arg(example())
+            .args(["-f", "tcp", "-q", "--write-pcap"])
+            .arg(&out)
+            .output()
+            .expect("lineside runs");
+        assert!(output.status.success(), "{name}: {}", talk(&output));
+        let (filtered, written) = (Trace::of(&example(), &["-f", "tcp"]), Trace::of(&out, &[]));
+        assert_eq!(
+            written.operations.len(),
+            filtered.operations.len(),
+            "{name}"
+        );
+        assert_eq!(written.manifest.inputs[0].link_types, [1], "{name}");
+    }
+}
