@@ -32,8 +32,8 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 const WAIT_HELD_UP: Duration = Duration::from_millis(1);
 
 /// Who has nothing lets frames gather for so long before it asks whether there are any: waking up for each costs
-/// several times what a frame does. The shortest ring holds the frames of ten times as long.
-const GATHER: Duration = Duration::from_micros(500);
+/// several times what a frame does. A ring of the usual size holds more than 5 ms of frames at any rate.
+const GATHER: Duration = Duration::from_millis(2);
 
 struct Input {
     port: Box<dyn Port>,
