@@ -2,8 +2,12 @@
 
 mod clock;
 mod interface;
+mod mapping;
 mod packet;
 mod xdp;
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use lineside_account::Budget;
 use lineside_frame::LinkType;
@@ -45,11 +49,7 @@ pub struct FilterInstruction {
 
 /// Opens an interface to receive: a port for each of its sockets.
 pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
-    if !interface.is_up {
-        return Err(PortError::InterfaceDown {
-            name: interface.name.clone(),
-        });
-    }
+    must_be_up(interface)?;
     let (method, reason) = match options.method {
         None => choice(interface),
         Some(method) => (method, "asked for".to_owned()),
@@ -96,10 +96,49 @@ pub fn choice(interface: &Interface) -> (Method, String) {
 
 /// Opens an interface to send.
 pub fn open_to_send(interface: &Interface) -> Result<Box<dyn Port>, PortError> {
-    if !interface.is_up {
-        return Err(PortError::InterfaceDown {
-            name: interface.name.clone(),
-        });
-    }
+    must_be_up(interface)?;
     packet::open_to_send(interface)
+}
+
+fn must_be_up(interface: &Interface) -> Result<(), PortError> {
+    if interface.is_up {
+        return Ok(());
+    }
+    Err(PortError::InterfaceDown {
+        name: interface.name.clone(),
+    })
+}
+
+/// Has the interface take frames that are for others, as long as the packet socket is open.
+fn see_all_frames(socket: BorrowedFd<'_>, interface: &Interface) -> io::Result<()> {
+    let request = libc::packet_mreq {
+        mr_ifindex: interface.index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(
+        socket,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &request,
+    )
+}
+
+/// Sets an option of a socket (setsockopt(2)).
+fn set_option<T>(socket: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> io::Result<()> {
+    // SAFETY: the value is whole and its length is given; the kernel copies it.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as u32,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }

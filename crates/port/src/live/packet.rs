@@ -12,9 +12,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use lineside_account::Lease;
 use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Slots};
+use rustix::mm::{MapFlags, ProtFlags};
 
 use super::clock::{ClockWatch, wall_ns};
-use super::{FilterInstruction, Interface, LiveOptions};
+use super::mapping::Mapping;
+use super::{FilterInstruction, Interface, LiveOptions, see_all_frames, set_option};
 use crate::{BLOCK_LEN, Facts, LiveFacts, Method, Port, PortError, Received};
 
 /// A block that is not full is handed over after this time.
@@ -103,24 +105,6 @@ struct OpenBlock {
 // SAFETY: `start` points into a mapping that belongs to no thread, and that `slots` keep alive.
 unsafe impl Send for Ring {}
 
-/// A shared mapping of a socket.
-struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: a mapping belongs to no thread; who reaches its bytes is ruled by `Slots`.
-unsafe impl Send for Mapping {}
-// SAFETY: it gives no access by itself.
-unsafe impl Sync for Mapping {}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: this is what mmap returned, and nobody refers to it any more.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
-    }
-}
-
 impl PacketPort {
     fn new(interface: &Interface, reason: &str) -> Result<Self, PortError> {
         let Some(link_type) = interface.link_type else {
@@ -194,13 +178,7 @@ impl PacketPort {
             let _ = self.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
         }
         if options.promiscuous {
-            let request = libc::packet_mreq {
-                mr_ifindex: self.interface.index as i32,
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            self.set(libc::PACKET_ADD_MEMBERSHIP, &request)
+            see_all_frames(self.socket.as_fd(), &self.interface)
                 .map_err(failed("see all frames of"))?;
         }
         self.bind(libc::ETH_P_ALL as u16)?;
@@ -244,28 +222,16 @@ impl PacketPort {
             len: program.len() as u16,
             filter: program.as_ptr().cast_mut().cast(),
         };
-        self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+        set_option(
+            self.socket.as_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            &program,
+        )
     }
 
     fn set<T>(&self, option: i32, value: &T) -> io::Result<()> {
-        self.set_at(libc::SOL_PACKET, option, value)
-    }
-
-    fn set_at<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
-        // SAFETY: the value is whole and its length is given; the kernel copies it.
-        let result = unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                level,
-                option,
-                ptr::from_ref(value).cast(),
-                size_of::<T>() as u32,
-            )
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        set_option(self.socket.as_fd(), libc::SOL_PACKET, option, value)
     }
 
     /// Looks why the kernel says that something is wrong with the socket.
@@ -396,10 +362,9 @@ impl Port for PacketPort {
         self.count_drops();
         let was_set = self.clock.was_set();
         let is_first = self.live_mut().queue.is_none_or(|queue| queue == 0);
-        let dropped = match self.interface.again() {
-            Ok(Some(now)) if is_first => Some(now.dropped.saturating_sub(self.interface.dropped)),
-            _ => None,
-        };
+        let now = is_first.then(|| self.interface.again().ok().flatten());
+        let dropped = now.flatten();
+        let dropped = dropped.map(|now| now.dropped.saturating_sub(self.interface.dropped));
         let live = self.live_mut();
         live.clock_steps += u64::from(was_set);
         if let Some(dropped) = dropped {
@@ -496,20 +461,11 @@ impl Ring {
         };
         port.set(libc::PACKET_RX_RING, &request).map_err(failed)?;
         let len = count * BLOCK_LEN;
-        // SAFETY: a new mapping of the socket's ring.
-        let start = unsafe {
-            rustix::mm::mmap(
-                ptr::null_mut(),
-                len,
-                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
-                rustix::mm::MapFlags::SHARED,
-                &port.socket,
-                0,
-            )
-        };
-        let start = start.map_err(|cause| failed(cause.into()))?;
-        let start = NonNull::new(start.cast::<u8>()).expect("a mapping is not at address 0");
-        let mapping: Arc<dyn Send + Sync> = Arc::new(Mapping { start, len });
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let mapping = Mapping::of(port.socket.as_fd(), 0, len, access, MapFlags::SHARED);
+        let mapping = mapping.map_err(|cause| failed(cause.into()))?;
+        let start = mapping.start();
+        let mapping: Arc<dyn Send + Sync> = Arc::new(mapping);
         Ok(Self {
             // SAFETY: the mapping lives as long as the slots; the kernel leaves a block alone from the
             // moment it sets its status to "user" until `give_back` sets it to "kernel".

@@ -17,7 +17,6 @@ mod assembler;
 mod bpf;
 mod chunks;
 mod clock;
-mod mapping;
 mod port;
 mod program;
 mod rings;
@@ -31,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::{Interface, LiveOptions};
+use super::{Interface, LiveOptions, see_all_frames};
 use crate::{BLOCK_LEN, Method, Port, PortError};
 
 use bpf::Mode;
@@ -336,25 +335,7 @@ fn promiscuous(refusal: &Refusal<'_>) -> Result<OwnedFd, PortError> {
         None,
     )
     .map_err(refused)?;
-    let request = libc::packet_mreq {
-        mr_ifindex: refusal.interface.index as i32,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    // SAFETY: the kernel reads the request, whose length is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_ADD_MEMBERSHIP,
-            (&raw const request).cast(),
-            size_of::<libc::packet_mreq>() as u32,
-        )
-    };
-    if result != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(refused(Errno::from_io_error(&error).unwrap_or(Errno::IO)));
-    }
+    see_all_frames(socket.as_fd(), refusal.interface)
+        .map_err(|error| refused(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
     Ok(socket)
 }

@@ -365,7 +365,12 @@ impl XdpPort {
         let descriptor = frame.descriptor();
         let bytes = frame.bytes();
         if descriptor.link_type != self.link_type {
-            return Err(PortError::mixed(name, self.link_type, descriptor.link_type));
+            return Err(PortError::WrongLinkType {
+                name: name.clone(),
+                holds: self.link_type.0,
+                given: descriptor.link_type.0,
+                number: descriptor.number,
+            });
         }
         if bytes.len() > self.len_max() {
             return Err(PortError::TooLong {

@@ -17,7 +17,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::assembler::{Assembler, Instruction, Register};
 use super::bpf;
-use super::mapping::Mapping;
+use crate::live::mapping::Mapping;
 
 /// Bytes before a frame that hold its stamp: nanoseconds of CLOCK_MONOTONIC.
 pub(super) const STAMP_LEN: usize = 8;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::net::xdp::XdpRingOffset;
 
-use super::mapping::Mapping;
+use crate::live::mapping::Mapping;
 
 /// A part of the UMEM that holds a frame or a part of one: `struct xdp_desc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use rustix::net::xdp::{
 };
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
-use super::mapping::Mapping;
 use super::rings::{Consumer, Part, Producer};
 use super::umem::Umem;
+use crate::live::mapping::Mapping;
 
 /// Entries of the rings.
 #[derive(Debug, Clone, Copy)]

@@ -12,8 +12,8 @@ use lineside_account::{Budget, Lease};
 use lineside_frame::Slots;
 use rustix::io::Errno;
 
-use super::mapping::Mapping;
 use super::program::STAMP_LEN;
+use crate::live::mapping::Mapping;
 
 /// Bytes that the kernel leaves before a frame (`XDP_PACKET_HEADROOM`).
 pub(super) const HEADROOM: usize = 256;

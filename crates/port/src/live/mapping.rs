@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 /// A mapping, unmapped when dropped. What lies in it is reached by raw pointers: the kernel writes to
 /// it too.
-pub(super) struct Mapping {
+pub(in crate::live) struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
@@ -22,7 +22,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// `len` zeroed bytes, present in memory, in huge pages where the system has them: the kernel and we go through
     /// all of it in turn, which is more pages than the processor remembers the places of.
-    pub(super) fn anonymous(len: usize) -> Result<Self, Errno> {
+    pub(in crate::live) fn anonymous(len: usize) -> Result<Self, Errno> {
         // SAFETY: a new mapping at an address that the kernel chooses touches nothing of ours.
         let start = unsafe {
             rustix::mm::mmap_anonymous(
@@ -42,7 +42,7 @@ impl Mapping {
     }
 
     /// `len` bytes of `descriptor` from `offset` on.
-    pub(super) fn of(
+    pub(in crate::live) fn of(
         descriptor: BorrowedFd<'_>,
         offset: u64,
         len: usize,
@@ -69,17 +69,17 @@ impl Mapping {
     }
 
     /// The first byte.
-    pub(super) fn start(&self) -> NonNull<u8> {
+    pub(in crate::live) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
     /// Bytes.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::live) fn len(&self) -> usize {
         self.len
     }
 
     /// The address of `offset`, behind which `len` bytes are mapped.
-    pub(super) fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
+    pub(in crate::live) fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
         let fits = offset.checked_add(len).is_some_and(|end| end <= self.len);
         assert!(
             fits,
