@@ -291,6 +291,18 @@ pub enum Step {
 /// Frames a burst: enough to pay for the turn, few enough to stay in the first-level cache with their headers.
 pub(crate) const BURST_FRAMES: usize = 256;
 
+/// Asks for the next burst, but for no more than the `left` frames; of none, that is the end.
+pub(crate) fn receive<P: Port>(
+    port: &mut P,
+    burst: &mut Burst,
+    left: u64,
+) -> Result<Received, PortError> {
+    match usize::try_from(left) {
+        Ok(0) => Ok(Received::End),
+        left => port.receive(burst, left.unwrap_or(BURST_FRAMES).min(BURST_FRAMES)),
+    }
+}
+
 /// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between`, called after each
 /// burst and, with true, after the last one, says so.
 /// Returns the port's errors: an input that fails ends there, and the others go on.
@@ -304,11 +316,7 @@ pub fn run<P: Port, S: RecordSink>(
     let mut errors = Vec::new();
     loop {
         let left = frames_max - pipeline.counters().value(Counter::FramesReceived);
-        let most = BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES));
-        let received = match left {
-            0 => Ok(Received::End),
-            _ => port.receive(&mut burst, most),
-        };
+        let received = receive(port, &mut burst, left);
         pipeline.on_burst(&mut burst);
         let is_last = matches!(received, Ok(Received::End));
         match received {
@@ -334,11 +342,7 @@ pub fn pass<P: Port>(
     let (mut counters, mut errors) = (Counters::new(), Vec::new());
     loop {
         let left = frames_max - counters.value(Counter::FramesReceived);
-        let most = BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES));
-        let received = match left {
-            0 => Ok(Received::End),
-            _ => port.receive(&mut burst, most),
-        };
+        let received = receive(port, &mut burst, left);
         for frame in burst.drain(..) {
             arrivals.on_frame(&frame, &mut counters);
         }

@@ -27,11 +27,6 @@ impl<P: Port> Recorded<P> {
         &self.port
     }
 
-    /// Where they are written, if anywhere.
-    pub fn writer(&self) -> Option<&CaptureWriter> {
-        self.writer.as_ref()
-    }
-
     /// Ends the files, with the ports' last figures.
     pub fn finish(&mut self) -> Result<(), PortError> {
         self.set_figures();
@@ -52,20 +47,14 @@ impl<P: Port> Recorded<P> {
 pub fn interface(facts: &Facts) -> Interface {
     let link_type = facts.link_types.first().copied().unwrap_or_default();
     let name = Some(facts.name.clone());
-    match &facts.live {
-        Some(live) => Interface {
-            name,
-            link_type,
-            received: Some(live.arrived),
-            dropped: Some(live.dropped_interface),
-            dropped_by_system: Some(live.dropped_ring + live.dropped_pool),
-            ..Interface::default()
-        },
-        None => Interface {
-            name,
-            link_type,
-            ..Interface::default()
-        },
+    let live = facts.live.as_ref();
+    Interface {
+        name,
+        link_type,
+        received: live.map(|live| live.arrived),
+        dropped: live.map(|live| live.dropped_interface),
+        dropped_by_system: live.map(|live| live.dropped_ring + live.dropped_pool),
+        ..Interface::default()
     }
 }
 

@@ -31,7 +31,7 @@ use lineside_port::{Port, PortError, Received};
 use lineside_trace::{LossRow, RecordSink, Table};
 
 use crate::config::Config;
-use crate::pipeline::{Arrivals, BURST_FRAMES, Flows, Span, Step};
+use crate::pipeline::{Arrivals, BURST_FRAMES, Flows, Span, Step, receive};
 use actors::{ChecksumActor, PipelineActor, SinkActor};
 use batch::{BATCH_BYTES, Batch, Gather, Next, Rows, ToSink};
 use distributor::{Distributor, Ended, Share};
@@ -294,11 +294,7 @@ fn read_all<P: Port>(
     let mut burst = Burst::with_capacity(BURST_FRAMES);
     loop {
         let left = frames_max - distributor.frames();
-        let most = BURST_FRAMES.min(usize::try_from(left).unwrap_or(BURST_FRAMES));
-        let received = match left {
-            0 => Ok(Received::End),
-            _ => port.receive(&mut burst, most),
-        };
+        let received = receive(port, &mut burst, left);
         distributor.on_burst(&mut burst)?;
         let is_last = matches!(received, Ok(Received::End));
         match received {
