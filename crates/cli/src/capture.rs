@@ -1,7 +1,7 @@
 //! `lineside capture`: from capture files or interfaces to a trace.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -196,6 +196,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let stopwatch = Stopwatch::start();
 
     let force = section.force == Some(true);
+    let read = section.inputs.as_deref().unwrap_or_default();
+    check_out(section.write_pcap.as_deref(), read, force, arguments.json)?;
     let folder = section.output.as_ref();
     let folder = folder
         .map(|output| RunFolder::create(output, force))
@@ -207,7 +209,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         .transpose()?;
     if settings.live.is_some() {
         let file = writer.as_ref().and_then(CaptureWriter::file);
-        lineside_host::drop_privileges(folder.as_ref(), file.as_slice())?;
+        let dropped = lineside_host::drop_privileges(folder.as_ref(), file.as_slice())?;
+        if dropped.is_namespace_root && !arguments.quiet {
+            eprintln!(
+                "lineside: no other user exists in this user namespace: it stays root, without capabilities"
+            );
+        }
         if let Some(writer) = &writer {
             writer.check_access()?;
         }
@@ -299,7 +306,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     if !arguments.quiet {
         let elapsed = stopwatch.elapsed().as_nanos() as i64;
-        print_summary(arguments, &manifest, &tally, &counters, elapsed)?;
+        print_summary(arguments, &section, &manifest, &tally, &counters, elapsed)?;
     }
     if let Some(runtime) = manifest.runtime.as_ref().filter(|_| arguments.stats) {
         eprint!("{}", cores::lines(runtime));
@@ -558,6 +565,36 @@ const REWRITE_SECONDS: u64 = 5;
 /// All inputs, as far as the filter lets them through, and perhaps written into capture files.
 pub(crate) type Input = Recorded<Filtered<Merge>>;
 
+/// Refuses a capture file `out` that is read itself, is there already, or shares standard output with `--json`.
+pub(crate) fn check_out(
+    out: Option<&Path>,
+    inputs: &[PathBuf],
+    force: bool,
+    json: bool,
+) -> anyhow::Result<()> {
+    let Some(out) = out else { return Ok(()) };
+    if json && out.as_os_str() == "-" {
+        return Err(
+            ConfigError::usage("--json and --write-pcap - both want standard output").into(),
+        );
+    }
+    let Ok(there) = out.canonicalize() else {
+        return Ok(());
+    };
+    let out = out.display();
+    let is_read = |input: &PathBuf| input.canonicalize().is_ok_and(|input| input == there);
+    if inputs.iter().any(is_read) {
+        let problem = format!("{out} is read: write another file");
+        return Err(ConfigError::usage(&problem).into());
+    }
+    if there.is_file() && !force {
+        anyhow::bail!(
+            "{out} exists already: name another file with --write-pcap, or replace it with --force"
+        );
+    }
+    Ok(())
+}
+
 /// Makes the capture file that frames are written into.
 fn open_writer(
     (path, rotation): &(PathBuf, Rotation),
@@ -566,13 +603,6 @@ fn open_writer(
     budget: &Budget,
     now_ns: i64,
 ) -> anyhow::Result<CaptureWriter> {
-    let is_there = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file());
-    if is_there && section.force != Some(true) {
-        anyhow::bail!(
-            "{} exists already: name another file with --write-pcap, or replace it with --force",
-            path.display()
-        );
-    }
     // A pcapng file describes its interfaces as it goes: then each is described when its first frame comes.
     let facts = inputs.facts();
     let are_known = facts.iter().all(|facts| !facts.link_types.is_empty());
@@ -894,12 +924,13 @@ fn verdict(
 
 fn print_summary(
     arguments: &Arguments,
+    section: &Section,
     manifest: &Manifest,
     tally: &Tally,
     counters: &Counters,
     elapsed_ns: i64,
 ) -> anyhow::Result<()> {
-    let output = arguments
+    let output = section
         .output
         .as_ref()
         .map(|output| output.display().to_string());
@@ -925,7 +956,7 @@ fn print_summary(
         crate::info::table_lines(&manifest.tables, &mut out);
     }
     verdict_lines(&manifest.verdict, &mut out);
-    if arguments
+    if section
         .write_pcap
         .as_ref()
         .is_some_and(|path| path.as_os_str() == "-")

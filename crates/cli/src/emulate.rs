@@ -124,7 +124,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         return arguments.run_between(&inputs, path, &budget);
     }
     let files = crate::capture::open(&inputs, &budget)?;
-    arguments.check_out(&inputs)?;
+    let out = arguments.write_pcap.as_deref();
+    crate::capture::check_out(out, &inputs, arguments.force, arguments.json)?;
     let folder = { arguments.output.as_ref() }
         .map(|output| RunFolder::create(output, arguments.force))
         .transpose()?;
@@ -135,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 
     let mut run = Run {
         emulation: Virtual::new(path, Sides::new(arguments.inside)),
-        out: arguments.write_pcap.as_deref(),
+        out,
         budget: &budget,
         writer: None,
         left: Burst::new(),
@@ -283,31 +284,6 @@ impl Arguments {
             settings.delay.order = Order::Reorder;
         }
         Ok(settings)
-    }
-
-    /// Refuses to write where something is read or lies.
-    fn check_out(&self, inputs: &[PathBuf]) -> anyhow::Result<()> {
-        if self.json && self.writes_to_standard_output() {
-            return Err(
-                ConfigError::usage("--json and --write-pcap - both want standard output").into(),
-            );
-        }
-        let Some((out, there)) = { self.write_pcap.as_ref() }
-            .and_then(|out| Some((out.display(), out.canonicalize().ok()?)))
-        else {
-            return Ok(());
-        };
-        let is_read = |input: &PathBuf| input.canonicalize().is_ok_and(|input| input == there);
-        if inputs.iter().any(is_read) {
-            let problem = format!("{out} is read: write another file");
-            return Err(ConfigError::usage(&problem).into());
-        }
-        if there.is_file() && !self.force {
-            anyhow::bail!(
-                "{out} exists already: name another file with --write-pcap, or replace it with --force"
-            );
-        }
-        Ok(())
     }
 
     /// What was asked for, resolved.

@@ -345,3 +345,45 @@ fn frames_of_a_pcapng_file_are_written_in_either_format() {
         assert_eq!(written.manifest.inputs[0].link_types, [1], "{name}");
     }
 }
+
+#[test]
+fn a_capture_that_is_read_is_not_written_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = folder.path().join("in.pcapng.zst");
+    std::fs::copy(example(), &input).expect("copied");
+    let write = |out: &Path, more: &[&str]| {
+        let mut command = lineside();
+        command.arg("capture").arg(&input).arg("--write-pcap");
+        command.arg(out).args(more).output().expect("it runs")
+    };
+    let same = folder.path().join("./in.pcapng.zst");
+    let output = write(&same, &["--force"]);
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    assert!(talk(&output).contains("is read: write another file"));
+    let bytes = std::fs::read(&input).expect("it is there");
+    assert!(bytes == std::fs::read(example()).expect("it is there"));
+    let output = write("-".as_ref(), &["--json"]);
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    assert!(talk(&output).contains("both want standard output"));
+}
+
+#[test]
+fn a_run_from_a_configuration_says_what_it_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("capture.toml");
+    let out = folder.path().join("trace");
+    let (input, output) = (example(), out.display());
+    let text = format!("[capture]\ninputs = [{input:?}]\noutput = \"{output}\"\n");
+    std::fs::write(&config, text).expect("written");
+    let output = lineside()
+        .arg("capture")
+        .arg("--config")
+        .arg(&config)
+        .output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let said = String::from_utf8_lossy(&output.stdout);
+    for line in ["connections  ", "operations   414 ", "tables       "] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+}
