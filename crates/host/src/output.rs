@@ -163,7 +163,8 @@ fn write_parts(folder: &RunFolder, queue: &Receiver<Option<QueuedPart>>, shared:
 mod tests {
     use std::fs;
     use std::path::Path;
-    use std::process::Command;
+
+    use lineside_testkit::disk::SmallDisk;
 
     use super::*;
 
@@ -237,31 +238,10 @@ mod tests {
         assert!(!folder.path().join("files").exists());
     }
 
-    /// Mounts a file system of 64 KiB for the length of a test; `None` where that is not allowed.
-    struct Tiny<'a>(&'a Path);
-
-    impl<'a> Tiny<'a> {
-        fn mount(path: &'a Path) -> Option<Self> {
-            let mount = Command::new("mount")
-                .args(["-t", "tmpfs", "-o", "size=64k", "lineside-test"])
-                .arg(path)
-                .output();
-            mount
-                .is_ok_and(|output| output.status.success())
-                .then_some(Self(path))
-        }
-    }
-
-    impl Drop for Tiny<'_> {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").arg(self.0).status();
-        }
-    }
-
     #[test]
     fn a_full_disk_is_told_and_leaves_complete_parts_only() {
         let parent = tempfile::tempdir().expect("a folder");
-        let Some(_tiny) = Tiny::mount(parent.path()) else {
+        let Some(_disk) = SmallDisk::mount(parent.path(), 64 << 10) else {
             println!("SKIP: mounting a small tmpfs needs root");
             return;
         };

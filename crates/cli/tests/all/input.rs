@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use lineside_testkit::capture;
+use lineside_testkit::disk::SmallDisk;
 use lineside_trace::{State, Table};
 
 use crate::support::{
@@ -299,14 +300,10 @@ fn full_disk(options: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).expect("made");
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=64k", "lineside-test"])
-        .arg(&disk)
-        .output();
-    if !mounted.is_ok_and(|output| output.status.success()) {
+    let Some(_disk) = SmallDisk::mount(&disk, 64 << 10) else {
         println!("SKIP: no full disk without the right to mount one");
         return;
-    }
+    };
     let out = disk.join("trace");
     let output = run(&example(), &out, options);
     // Before anything can fail, so that nothing stays mounted.

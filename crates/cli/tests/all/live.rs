@@ -13,6 +13,7 @@ use lineside_account::Counter;
 use lineside_host::Stopwatch;
 use lineside_port::{CaptureReader, PoolConfig, Port, Received};
 use lineside_testkit::capture::{self, Frame};
+use lineside_testkit::disk::SmallDisk;
 use lineside_time::Random;
 use lineside_trace::{LiveInput, State, Table};
 use lineside_wire::build::FrameBuilder;
@@ -765,48 +766,26 @@ fn an_interface_that_goes_down_is_followed_and_one_that_goes_away_is_the_end() {
     }
 }
 
-/// A small file system, until this is dropped.
-struct SmallDisk {
-    folder: PathBuf,
-}
-
-impl SmallDisk {
-    fn new(parent: &Path, bytes: usize) -> Self {
-        let folder = parent.join("small");
-        std::fs::create_dir(&folder).expect("created");
-        run(Command::new("mount")
-            .args(["-t", "tmpfs", "-o"])
-            .arg(format!("size={bytes},mode=777"))
-            .arg("lineside-test")
-            .arg(&folder));
-        Self { folder }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
-    }
-}
-
 #[test]
 fn a_full_disk_ends_the_run_with_what_came_before() {
     need_wire!("mount");
     let wire = Wire::new("full", 1);
     let folder = open_folder();
-    let disk = SmallDisk::new(folder.path(), 1 << 20);
+    let small = folder.path().join("small");
+    std::fs::create_dir(&small).expect("created");
+    let disk = SmallDisk::mount(&small, 1 << 20).expect("root may");
     let capture = |arguments: &[&str]| {
         let mut command = wire.tap.command(lineside().get_program());
         command
             .args(["capture", "-i", "t0"])
             .args(arguments)
-            .current_dir(&disk.folder);
+            .current_dir(disk.folder());
         command
     };
     let frames = example_frames();
 
     for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
-        let out = disk.folder.join("trace");
+        let out = disk.folder().join("trace");
         let mut command = capture(&["--packets", "-o", "trace"]);
         command.args(options);
         let running = Running::spawn(&mut command, out.clone(), open_folder());
@@ -840,7 +819,7 @@ fn a_full_disk_ends_the_run_with_what_came_before() {
     }
 
     let frames = noise(3000);
-    let path = disk.folder.join("out.pcapng");
+    let path = disk.folder().join("out.pcapng");
     let running = Running::spawn(
         &mut capture(&["--write-pcap", "out.pcapng"]),
         PathBuf::new(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use lineside_account::Budget;
 use lineside_frame::{Burst, Frame, LinkType};
 use lineside_port::{CaptureReader, CaptureWriter, Interface, Port, PortError, WriterConfig};
+use lineside_testkit::disk::SmallDisk;
 use pcap_parser::Block;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use proptest::collection::vec;
@@ -567,27 +568,6 @@ fn whoever_writes_faster_than_the_disk_waits() {
     });
 }
 
-/// Mounts a file system of 64 KiB for the length of a test; `None` where that is not allowed.
-struct Tiny<'a>(&'a Path);
-
-impl<'a> Tiny<'a> {
-    fn mount(path: &'a Path) -> Option<Self> {
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=64k", "lineside-test"])
-            .arg(path)
-            .output();
-        mount
-            .is_ok_and(|output| output.status.success())
-            .then_some(Self(path))
-    }
-}
-
-impl Drop for Tiny<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_told_and_what_lies_before_is_complete() {
     let error = CaptureWriter::create(Path::new("/dev/full"), writer_config(&[]), 0);
@@ -601,7 +581,7 @@ fn a_full_disk_is_told_and_what_lies_before_is_complete() {
         "{error}"
     );
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(_tiny) = Tiny::mount(folder.path()) else {
+    let Some(_disk) = SmallDisk::mount(folder.path(), 64 << 10) else {
         println!("SKIP: mounting a small tmpfs needs root");
         return;
     };
