@@ -94,18 +94,27 @@ pub enum Want {
     More(usize),
     /// Ask again when all of it has come.
     Whole,
-    /// Pass all bytes from this place in the message on, as they come.
-    Data(usize),
+    /// Pass so many bytes on as they come, then ask again, of what follows them: all before is done with.
+    Data {
+        /// Where they begin in what was given.
+        from: usize,
+        /// How many; all that follow if it is [`ALL`].
+        len: u64,
+    },
     /// Nothing but its end.
     End,
     /// This is no RPC message.
     Refuse,
 }
 
+/// Data to the end of its message, however long.
+pub const ALL: u64 = u64::MAX;
+
 /// Takes the messages of a direction.
 pub trait MessageSink {
-    /// The message as far as it has come. `done`: nothing more will come of it. After [`Want::Data`],
-    /// [`Want::End`] and [`Want::Refuse`] it is not called again for the message.
+    /// The message as far as it has come, or what came behind the data asked for last. `done`: nothing more
+    /// will come of it. After [`ALL`] data, [`Want::End`] and [`Want::Refuse`] it is not called again for the
+    /// message; only its beginning can be refused.
     fn on_head(
         &mut self,
         message: &Message,
@@ -113,7 +122,7 @@ pub trait MessageSink {
         done: bool,
         counters: &mut Counters,
     ) -> Want;
-    /// Bytes or a hole behind the place that [`Want::Data`] named.
+    /// Bytes or a hole of the data that [`Want::Data`] named.
     fn on_data(&mut self, chunk: Chunk<'_>, counters: &mut Counters);
     /// The message has ended.
     fn on_end(&mut self, message: &Message, counters: &mut Counters);
@@ -151,6 +160,7 @@ pub struct Records {
 }
 
 /// A message's head before it is read, on the stack for 64 segments, which is a READDIRPLUS of 90 KiB.
+type Chunks<'a> = SmallVec<[Chunk<'a>; 64]>;
 type Pieces<'a> = SmallVec<[Piece<'a>; 64]>;
 
 /// Bytes of a record mark.
@@ -184,8 +194,11 @@ enum Stage {
         held: Vec<Range>,
         held_bytes: usize,
         need: usize,
+        /// What came before was asked about: this is no beginning.
+        goes_on: bool,
     },
-    Data,
+    /// So many bytes are passed on.
+    Data(u64),
     Rest,
     /// Its head was released before it told what it is: the sink has not heard of it.
     Unread,
@@ -331,16 +344,21 @@ impl Records {
             return false;
         };
         let is_inside = chunk.len() < self.fragment_left && chunk.missing().is_none();
-        if !is_inside || !matches!(open.stage, Stage::Data | Stage::Rest) {
+        if !is_inside {
             return false;
+        }
+        match &mut open.stage {
+            Stage::Rest => {}
+            Stage::Data(left) if *left > chunk.len() as u64 => {
+                sink.on_data(*chunk, counters);
+                *left = left_after(*left, chunk.len());
+            }
+            _ => return false,
         }
         self.fragment_left -= chunk.len();
         open.message.touch(chunk);
         open.message.len += chunk.len();
         counters.add(Counter::RpcBytes, chunk.len() as u64);
-        if matches!(open.stage, Stage::Data) {
-            sink.on_data(*chunk, counters);
-        }
         true
     }
 
@@ -449,13 +467,10 @@ impl Records {
             len,
             ..Message::begin(chunk)
         };
-        let head = [part.piece()];
-        match sink.on_head(&message, &head, true, counters) {
-            Want::Refuse => return None,
-            Want::Data(from) if from < len => sink.on_data(part.from(from), counters),
-            _ => {}
+        if let Asked::Refused = ask(&message, &[part], true, sink, counters) {
+            return None;
         }
-        self.last_xid = Cursor::new(&head).u32().or(self.last_xid);
+        self.last_xid = Cursor::new(&[part.piece()]).u32().or(self.last_xid);
         sink.on_end(&message, counters);
         counters.add(Counter::RpcBytes, end as u64);
         Some(end)
@@ -468,6 +483,7 @@ impl Records {
                 held: Vec::new(),
                 held_bytes: 0,
                 need: HEAD - 4,
+                goes_on: false,
             },
         });
     }
@@ -497,87 +513,99 @@ impl Records {
             open.message.missing += part.len();
         }
         counters.add(Counter::RpcBytes, part.len() as u64);
-        match &mut open.stage {
-            Stage::Rest | Stage::Unread => {}
-            Stage::Data => {
-                if !part.is_empty() {
-                    sink.on_data(part, counters);
-                }
+        let mut part = part;
+        if let Stage::Data(left) = &mut open.stage {
+            let take = fit(*left, part.len());
+            if take > 0 {
+                sink.on_data(part.part(0, take), counters);
             }
-            Stage::Head {
-                held,
-                held_bytes,
-                need,
-            } => {
-                let len = *held_bytes + part.len();
-                let full = len > self.config.message_held_max_bytes;
-                if len < *need && !done && !full {
-                    if !part.is_empty() {
-                        if held.capacity() == 0 {
-                            *held = sink.spare();
-                        }
-                        held.push(part.hold());
-                        *held_bytes = len;
-                    }
-                    return Ok(());
-                }
-                if full && !done {
-                    counters.count(Counter::MessageLimit);
-                }
-                let mut held = std::mem::take(held);
-                let none = NoMessage {
-                    whole: open.message.missing == 0,
+            part = part.from(take);
+            *left = left_after(*left, take);
+            if *left == 0 {
+                open.stage = Stage::Head {
+                    held: Vec::new(),
+                    held_bytes: 0,
+                    need: 1,
+                    goes_on: true,
                 };
-                let want = {
-                    // Nearly always all of it lies in one frame.
-                    let (alone, chain): (_, Pieces<'_>);
-                    let pieces = if held.is_empty() {
-                        alone = [part.piece()];
-                        &alone[..]
-                    } else {
-                        let chunks = held.iter().map(Range::chunk).chain([part]);
-                        chain = chunks.map(|chunk| chunk.piece()).collect();
-                        &chain[..]
-                    };
-                    if !proven && !is_message(pieces) {
+            }
+        }
+        if let Stage::Head {
+            held,
+            held_bytes,
+            need,
+            goes_on,
+        } = &mut open.stage
+        {
+            let len = *held_bytes + part.len();
+            let full = len > self.config.message_held_max_bytes;
+            if len < *need && !done && !full {
+                if !part.is_empty() {
+                    if held.capacity() == 0 {
+                        *held = sink.spare();
+                    }
+                    held.push(part.hold());
+                    *held_bytes = len;
+                }
+                return Ok(());
+            }
+            if full && !done {
+                counters.count(Counter::MessageLimit);
+            }
+            let goes_on = *goes_on;
+            let mut held = std::mem::take(held);
+            let none = NoMessage {
+                whole: open.message.missing == 0,
+            };
+            let asked = {
+                // Nearly always all of it lies in one frame.
+                let (alone, chain): (_, Chunks<'_>);
+                let chunks = if held.is_empty() {
+                    alone = [part];
+                    &alone[..]
+                } else {
+                    chain = held.iter().map(Range::chunk).chain([part]).collect();
+                    &chain[..]
+                };
+                if !goes_on {
+                    let pieces = pieces(chunks, 0);
+                    if !proven && !is_message(&pieces) {
                         return Err(none);
                     }
-                    self.last_xid = Cursor::new(pieces).u32().or(self.last_xid);
-                    sink.on_head(&open.message, pieces, done || full, counters)
-                };
-                open.stage = match want {
-                    Want::Refuse => return Err(none),
-                    Want::More(_) | Want::Whole if !done && !full => {
-                        let need = match want {
-                            Want::More(need) => need.max(len + 1),
-                            _ => usize::MAX,
-                        };
-                        if held.capacity() == 0 {
-                            held = sink.spare();
-                        }
-                        held.push(part.hold());
-                        Stage::Head {
-                            held: std::mem::take(&mut held),
-                            held_bytes: len,
-                            need,
-                        }
-                    }
-                    Want::Data(from) => {
-                        pass_on(
-                            held.iter().map(Range::chunk).chain([part]),
-                            from,
-                            sink,
-                            counters,
-                        );
-                        Stage::Data
-                    }
-                    Want::More(_) | Want::Whole | Want::End => Stage::Rest,
-                };
-                if held.capacity() > 0 {
-                    sink.recycle(held);
+                    self.last_xid = Cursor::new(&pieces).u32().or(self.last_xid);
                 }
-                self.proven = true;
+                ask(&open.message, chunks, done || full, sink, counters)
+            };
+            open.stage = match asked {
+                Asked::Refused => return Err(none),
+                Asked::Data(left) => Stage::Data(left),
+                Asked::More { from, need } => {
+                    let rest = if from == 0 {
+                        let mut rest = std::mem::take(&mut held);
+                        if rest.capacity() == 0 {
+                            rest = sink.spare();
+                        }
+                        rest.push(part.hold());
+                        rest
+                    } else {
+                        let mut rest = sink.spare();
+                        let chunks = held.iter().map(Range::chunk).chain([part]);
+                        rest.extend(behind(chunks, from).map(|chunk| chunk.hold()));
+                        rest
+                    };
+                    Stage::Head {
+                        held: rest,
+                        held_bytes: len - from,
+                        need: need.max(len - from + 1),
+                        goes_on: goes_on || from > 0,
+                    }
+                }
+                Asked::Rest => Stage::Rest,
+            };
+            if held.capacity() > 0 {
+                sink.recycle(held);
             }
+            self.proven = true;
         }
         if done {
             self.end_message(sink, counters);
@@ -605,14 +633,12 @@ impl Records {
             return;
         }
         if let Stage::Head { held, .. } = &open.stage {
-            let pieces: Pieces<'_> = held.iter().map(|range| range.chunk().piece()).collect();
-            if open.message.len < 8 || !(self.proven || is_message(&pieces)) {
+            let chunks: Chunks<'_> = held.iter().map(Range::chunk).collect();
+            if open.message.len < 8 || !(self.proven || is_message(&pieces(&chunks, 0))) {
                 return;
             }
-            match sink.on_head(&open.message, &pieces, true, counters) {
-                Want::Refuse => return,
-                Want::Data(from) => pass_on(held.iter().map(Range::chunk), from, sink, counters),
-                _ => {}
+            if let Asked::Refused = ask(&open.message, &chunks, true, sink, counters) {
+                return;
             }
             self.proven = true;
         }
@@ -722,17 +748,14 @@ impl Records {
         };
         let held = std::mem::take(held);
         open.stage = Stage::Unread;
-        let pieces: Pieces<'_> = held.iter().map(|range| range.chunk().piece()).collect();
-        if open.message.len < 8 || !(self.proven || is_message(&pieces)) {
+        let chunks: Chunks<'_> = held.iter().map(Range::chunk).collect();
+        if open.message.len < 8 || !(self.proven || is_message(&pieces(&chunks, 0))) {
             return;
         }
-        open.stage = match sink.on_head(&open.message, &pieces, true, counters) {
-            Want::Refuse => return,
-            Want::Data(from) => {
-                pass_on(held.iter().map(Range::chunk), from, sink, counters);
-                Stage::Data
-            }
-            Want::More(_) | Want::Whole | Want::End => Stage::Rest,
+        open.stage = match ask(&open.message, &chunks, true, sink, counters) {
+            Asked::Refused => return,
+            Asked::Data(left) => Stage::Data(left),
+            Asked::More { .. } | Asked::Rest => Stage::Rest,
         };
         self.proven = true;
     }
@@ -780,35 +803,123 @@ pub fn on_datagram<S: MessageSink>(
             0
         };
     }
-    let pieces: Pieces<'_> = chunks.iter().map(Chunk::piece).collect();
-    if !is_message(&pieces) {
+    if !is_message(&pieces(chunks, 0)) {
         return false;
     }
-    match sink.on_head(&message, &pieces, true, counters) {
-        Want::Refuse => return false,
-        Want::Data(from) => pass_on(chunks.iter().copied(), from, sink, counters),
-        Want::More(_) | Want::Whole | Want::End => {}
+    if let Asked::Refused = ask(&message, chunks, true, sink, counters) {
+        return false;
     }
     sink.on_end(&message, counters);
     counters.add(Counter::RpcBytes, message.len as u64);
     true
 }
 
-/// Gives a sink what lies behind the first `from` bytes of a message.
-fn pass_on<'a, S: MessageSink>(
-    chunks: impl Iterator<Item = Chunk<'a>>,
-    from: usize,
+/// What the sink wants that has not come.
+enum Asked {
+    Refused,
+    /// To be asked again, of what lies behind the first `from` bytes, when that is `need` bytes.
+    More {
+        from: usize,
+        need: usize,
+    },
+    /// So many bytes of data.
+    Data(u64),
+    Rest,
+}
+
+/// Asks the sink of a message as far as it has come, and gives it the data that it wants, until it wants what is
+/// not there.
+#[inline]
+fn ask<S: MessageSink>(
+    message: &Message,
+    chunks: &[Chunk<'_>],
+    done: bool,
+    sink: &mut S,
+    counters: &mut Counters,
+) -> Asked {
+    let want = match chunks {
+        [alone] => sink.on_head(message, &[alone.piece()], done, counters),
+        _ => sink.on_head(message, &pieces(chunks, 0), done, counters),
+    };
+    serve(want, message, chunks, done, sink, counters)
+}
+
+fn serve<S: MessageSink>(
+    mut want: Want,
+    message: &Message,
+    chunks: &[Chunk<'_>],
+    done: bool,
+    sink: &mut S,
+    counters: &mut Counters,
+) -> Asked {
+    let mut at = 0;
+    loop {
+        match want {
+            Want::Refuse => return Asked::Refused,
+            Want::More(need) if !done => return Asked::More { from: at, need },
+            Want::Whole if !done => {
+                let need = usize::MAX;
+                return Asked::More { from: at, need };
+            }
+            Want::More(_) | Want::Whole | Want::End => return Asked::Rest,
+            Want::Data { from, len } => {
+                let mut left = len;
+                for chunk in behind(chunks.iter().copied(), at + from) {
+                    let take = fit(left, chunk.len());
+                    if take > 0 {
+                        sink.on_data(chunk.part(0, take), counters);
+                        left = left_after(left, take);
+                    }
+                }
+                if left > 0 {
+                    return Asked::Data(left);
+                }
+                at += from + len as usize;
+            }
+        }
+        want = sink.on_head(message, &pieces(chunks, at), done, counters);
+    }
+}
+
+/// Gives the sink of a message that lies in `chunks`, wholly, what it wants after it was asked for the first time, and ends it.
+pub fn finish<S: MessageSink>(
+    want: Want,
+    message: &Message,
+    chunks: &[Chunk<'_>],
     sink: &mut S,
     counters: &mut Counters,
 ) {
-    let mut skip = from;
-    for chunk in chunks {
+    serve(want, message, chunks, true, sink, counters);
+    sink.on_end(message, counters);
+}
+
+/// What lies behind the first `skip` bytes.
+fn behind<'a>(
+    chunks: impl Iterator<Item = Chunk<'a>>,
+    mut skip: usize,
+) -> impl Iterator<Item = Chunk<'a>> {
+    chunks.filter_map(move |chunk| {
         let skipped = skip.min(chunk.len());
         skip -= skipped;
-        if skipped < chunk.len() {
-            sink.on_data(chunk.from(skipped), counters);
-        }
-    }
+        (skipped < chunk.len()).then(|| chunk.from(skipped))
+    })
+}
+
+/// What lies behind the first `skip` bytes, to read.
+fn pieces<'a>(chunks: &[Chunk<'a>], skip: usize) -> Pieces<'a> {
+    behind(chunks.iter().copied(), skip)
+        .map(|chunk| chunk.piece())
+        .collect()
+}
+
+/// How many of `len` bytes are among the `left` that are data.
+fn fit(left: u64, len: usize) -> usize {
+    usize::try_from(left).map_or(len, |left| left.min(len))
+}
+
+/// Bytes of data left when `len` have come.
+fn left_after(left: u64, len: usize) -> u64 {
+    if left == ALL { ALL } else { left - len as u64 }
 }
 
 /// Whether the first words of a message can be a call's or a reply's.

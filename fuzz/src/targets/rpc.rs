@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use lineside_account::{Budget, Counters};
 use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Fault, Frame, Piece};
 use lineside_rpc::message::{Body, Header, encode_record};
-use lineside_rpc::record::{Config, Message, MessageSink, Records, Want, on_datagram};
+use lineside_rpc::record::{self, Config, Message, MessageSink, Records, Want, on_datagram};
 use lineside_rpc::xdr::Xdr;
 
 use super::Bytes;
@@ -166,10 +166,10 @@ enum State {
     Asking {
         done: bool,
     },
-    /// From a place on, so many bytes of data came.
+    /// So many bytes of the message lie behind, and so many are to come as data.
     Data {
-        from: usize,
-        came: usize,
+        before: usize,
+        left: u64,
     },
     Rest,
 }
@@ -198,10 +198,29 @@ impl Messages {
             1 if !done && cursor.remaining() < 50 => return Want::More(cursor.position() + 50),
             _ => self.seen.push((xid, matches!(header.body, Body::Call(_)))),
         }
-        if xid % 4 == 2 {
-            Want::Data(cursor.position())
-        } else {
-            Want::End
+        match xid % 4 {
+            2 => Want::Data {
+                from: cursor.position(),
+                len: record::ALL,
+            },
+            3 => Want::Data {
+                from: cursor.position(),
+                len: u64::from(xid / 4 % 3000),
+            },
+            _ => Want::End,
+        }
+    }
+
+    /// Behind data that was not all: some more, and data again.
+    fn go_on(&mut self, head: &[Piece<'_>], done: bool) -> Want {
+        let len: usize = head.iter().map(Piece::len).sum();
+        match len {
+            0..16 if !done => Want::More(16),
+            0..16 => Want::End,
+            _ => Want::Data {
+                from: 16,
+                len: len as u64 % 600,
+            },
         }
     }
 }
@@ -214,16 +233,27 @@ impl MessageSink for Messages {
         done: bool,
         _: &mut Counters,
     ) -> Want {
-        assert!(matches!(
-            self.state,
-            State::Between | State::Asking { done: false }
-        ));
-        assert_eq!(head.iter().map(Piece::len).sum::<usize>(), message.len);
+        let len: usize = head.iter().map(Piece::len).sum();
         assert!(message.missing <= message.len);
-        let want = self.want(head, done);
+        let (want, before) = match self.state {
+            State::Between | State::Asking { done: false } => {
+                assert_eq!(len, message.len);
+                (self.want(head, done), 0)
+            }
+            // All that was asked for has come.
+            State::Data { before, left: 0 } => {
+                assert_eq!(before + len, message.len);
+                (self.go_on(head, done), before)
+            }
+            state => panic!("a head in {state:?}"),
+        };
         self.state = match want {
+            Want::More(_) | Want::Whole if before > 0 => State::Data { before, left: 0 },
             Want::More(_) | Want::Whole => State::Asking { done },
-            Want::Data(from) => State::Data { from, came: 0 },
+            Want::Data { from, len } => State::Data {
+                before: before + from,
+                left: len,
+            },
             Want::End => State::Rest,
             Want::Refuse => State::Between,
         };
@@ -231,16 +261,19 @@ impl MessageSink for Messages {
     }
 
     fn on_data(&mut self, chunk: Chunk<'_>, _: &mut Counters) {
-        let State::Data { came, .. } = &mut self.state else {
+        let State::Data { before, left } = &mut self.state else {
             panic!("data in {:?}", self.state);
         };
-        assert!(!chunk.is_empty());
-        *came += chunk.len();
+        assert!(!chunk.is_empty() && chunk.len() as u64 <= *left);
+        *before += chunk.len();
+        if *left != record::ALL {
+            *left -= chunk.len() as u64;
+        }
     }
 
     fn on_end(&mut self, message: &Message, _: &mut Counters) {
         match std::mem::take(&mut self.state) {
-            State::Data { from, came } => assert_eq!(from + came, message.len),
+            State::Data { before, left } => assert!(left == 0 || before == message.len),
             State::Rest | State::Asking { done: true } => {}
             state => panic!("the end in {state:?}"),
         }

@@ -467,17 +467,7 @@ impl<S: RecordSink> Operations<S> {
         if let Some(note) = passing.and_then(|passing| passing.operation) {
             side.all.operations[note as usize].row.duplicate_replies += early.duplicates;
         }
-        if let Want::Data(from) = want {
-            let mut skip = from;
-            for chunk in &chunks {
-                let skipped = skip.min(chunk.len());
-                skip -= skipped;
-                if skipped < chunk.len() {
-                    side.on_data(chunk.from(skipped), counters);
-                }
-            }
-        }
-        side.on_end(&early.message, counters);
+        record::finish(want, &early.message, &chunks, &mut side, counters);
     }
 
     /// Writes the rows of an operation and frees its slot.
@@ -1042,7 +1032,7 @@ impl<S: RecordSink> Side<'_, S> {
                 if let v3::Call::Write(write) = arguments
                     && let Some(len) = write.data_len
                 {
-                    want = Want::Data(cursor.position());
+                    want = all_from(&cursor);
                     let sums_from = all.sums_from(write.offset, len, counters);
                     all.talk(self.slot)
                         .expect_data(self.direction, len, sums_from);
@@ -1322,7 +1312,7 @@ impl<S: RecordSink> Side<'_, S> {
                 if let v3::Reply::Read(outcome) = results
                     && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
                 {
-                    want = Want::Data(cursor.position());
+                    want = all_from(&cursor);
                     let offset = row.offset.map(i64::cast_unsigned);
                     let sums_from = all.sums_from(offset, len, counters);
                     let talk = all.talks[slot].as_mut().expect("a slot in use");
@@ -1456,6 +1446,14 @@ impl<S: RecordSink> Side<'_, S> {
     fn server_of_reply(&mut self) -> IpAddr {
         let direction = self.direction;
         self.all.talk(self.slot).ends[direction].address
+    }
+}
+
+/// What follows is data to the end of the message.
+fn all_from(cursor: &Cursor<'_>) -> Want {
+    Want::Data {
+        from: cursor.position(),
+        len: record::ALL,
     }
 }
 
