@@ -273,7 +273,7 @@ fn stable_how(how: v3::StableHow) -> Word {
     word(how.name(), how.0)
 }
 
-fn bits(verifier: [u8; 8]) -> i64 {
+pub(crate) fn bits(verifier: [u8; 8]) -> i64 {
     i64::from_be_bytes(verifier)
 }
 

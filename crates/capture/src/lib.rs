@@ -16,6 +16,7 @@ mod blocks;
 mod config;
 mod cores;
 mod details;
+mod details4;
 mod filtered;
 mod operations;
 mod pipeline;
