@@ -221,6 +221,21 @@ impl<'a> Cursor<'a> {
         self.skip_pieces(len)
     }
 
+    /// A cursor over the next `len` bytes alone, or over all that there are if they are fewer.
+    pub fn limited(&self, len: usize) -> Self {
+        let mut limited = *self;
+        let position = self.position();
+        limited.end = position + len.min(self.remaining());
+        let window = self.window.len().min(limited.end - position);
+        limited.window = &self.window[..window];
+        limited.window_end = position + window;
+        limited.hole = self.hole.min(limited.end - limited.window_end);
+        if limited.window_end + limited.hole == limited.end {
+            limited.pieces = &[];
+        }
+        limited
+    }
+
     fn skip_pieces(&mut self, len: usize) -> Option<()> {
         if self.fault.is_some() {
             return None;
@@ -412,6 +427,36 @@ mod tests {
         assert_eq!(cursor.u32(), None);
         assert_eq!((cursor.fault(), cursor.position()), (Some(Fault::Hole), 2));
         assert_eq!(cursor.skip(1), None, "the first fault sticks");
+    }
+
+    #[test]
+    fn a_limited_cursor_reads_the_same_and_ends_earlier() {
+        let bytes: Vec<u8> = (0..12).collect();
+        for first in 0..=12 {
+            for second in first..=12 {
+                let mut pieces = chain(&bytes, &[first, second]);
+                let mut cursor = Cursor::new(&pieces);
+                cursor.skip(2);
+                for len in 0..=12 {
+                    let mut limited = cursor.limited(len);
+                    let len = len.min(10);
+                    assert_eq!((limited.position(), limited.remaining()), (2, len));
+                    let view = limited.view(len).expect("all of them");
+                    assert_eq!(view.to_vec(), &bytes[2..2 + len]);
+                    assert_eq!(limited.u32(), None);
+                    assert_eq!(limited.fault(), Some(Fault::End));
+                }
+                pieces[1] = Piece::hole(second - first);
+                for len in 0..=12 {
+                    let mut limited = Cursor::new(&pieces).limited(len);
+                    assert_eq!(limited.remaining(), len);
+                    let view = limited.view(len).map(|view| view.to_vec());
+                    let seen = len <= first || first == second;
+                    assert_eq!(view, seen.then(|| bytes[..len].to_vec()));
+                    assert!(limited.skip(len).is_some() || !seen);
+                }
+            }
+        }
     }
 
     #[test]

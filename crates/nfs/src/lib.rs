@@ -12,6 +12,7 @@
 
 pub mod mount;
 pub mod v3;
+pub mod v4;
 
 #[cfg(test)]
 mod tests;

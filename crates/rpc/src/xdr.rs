@@ -104,6 +104,33 @@ impl Fixed for u64 {
     }
 }
 
+impl Fixed for i64 {
+    const LEN: usize = 8;
+
+    #[inline]
+    fn from_bytes(bytes: &[u8]) -> Self {
+        u64::from_bytes(bytes).cast_signed()
+    }
+}
+
+impl Fixed for bool {
+    const LEN: usize = 4;
+
+    #[inline]
+    fn from_bytes(bytes: &[u8]) -> Self {
+        u32::from_bytes(bytes) != 0
+    }
+}
+
+impl<const N: usize> Fixed for [u8; N] {
+    const LEN: usize = N;
+
+    #[inline]
+    fn from_bytes(bytes: &[u8]) -> Self {
+        bytes.first_chunk().copied().unwrap_or([0; N])
+    }
+}
+
 impl<'a, T: Scalar<'a>> Xdr<'a> for Option<T> {
     const SIZE: Option<usize> = T::SIZE;
 
@@ -161,6 +188,19 @@ impl<'a> Scalar<'a> for u64 {
     }
 }
 
+impl<'a> Scalar<'a> for i64 {
+    const SIZE: Option<usize> = Some(8);
+
+    #[inline]
+    fn read(cursor: &mut Cursor<'a>) -> Option<Self> {
+        cursor.array().map(Self::from_be_bytes)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_be_bytes());
+    }
+}
+
 /// Any number but 0 is true: some senders write 0xffffffff.
 impl<'a> Scalar<'a> for bool {
     const SIZE: Option<usize> = Some(4);
@@ -175,9 +215,12 @@ impl<'a> Scalar<'a> for bool {
     }
 }
 
-/// Fixed opaque data of eight bytes: verifiers.
-impl<'a> Scalar<'a> for [u8; 8] {
-    const SIZE: Option<usize> = Some(8);
+/// Fixed opaque data that needs no padding: verifiers, session ids.
+impl<'a, const N: usize> Scalar<'a> for [u8; N] {
+    const SIZE: Option<usize> = {
+        assert!(N.is_multiple_of(4), "its padding would not be read");
+        Some(N)
+    };
 
     #[inline]
     fn read(cursor: &mut Cursor<'a>) -> Option<Self> {
@@ -629,6 +672,112 @@ impl<'a, T: Scalar<'a> + fmt::Debug, const MAX: usize> fmt::Debug for Array<'a, 
     }
 }
 
+/// A counted array (RFC 4506 section 4.13) of at most `MAX` values of any type. More is malformed.
+///
+/// Like a [`List`] it keeps only where the values begin, and reads them again in each iteration.
+pub struct Counted<'a, T, const MAX: u32 = { u32::MAX }> {
+    count: Option<u32>,
+    entries: Entries<'a, T>,
+}
+
+impl<'a, T: Xdr<'a> + Copy, const MAX: u32> Counted<'a, T, MAX> {
+    /// An array of `items`, to be encoded: at most `MAX`.
+    pub fn new(items: &'a [T]) -> Self {
+        debug_assert!(items.len() <= MAX as usize, "more than {MAX} values");
+        Self {
+            count: Some(items.len() as u32),
+            entries: Entries::Slice(items),
+        }
+    }
+
+    /// How many values there are, if that was seen.
+    pub fn count(&self) -> Option<u32> {
+        self.count
+    }
+
+    /// The values that were seen; of the last one perhaps only a part.
+    pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T, MAX> {
+        let mut entries = self.entries;
+        (0..self.count.unwrap_or(0)).map_while(move |_| match &mut entries {
+            Entries::Slice(items) => items.split_off_first().copied(),
+            Entries::Wire(cursor) => {
+                let start = cursor.position();
+                let item = T::decode(cursor);
+                (cursor.position() > start).then_some(item)
+            }
+        })
+    }
+
+    /// The first value, if one is there and something of it was seen.
+    pub fn first(&self) -> Option<T> {
+        self.iter().next()
+    }
+}
+
+impl<'a, T: Xdr<'a> + Copy, const MAX: u32> Xdr<'a> for Counted<'a, T, MAX> {
+    const SIZE: Option<usize> = None;
+
+    fn decode(cursor: &mut Cursor<'a>) -> Self {
+        let mut count = cursor.u32();
+        if count.is_some_and(|count| count > MAX) {
+            cursor.reject();
+            count = None;
+        }
+        let entries = Entries::Wire(*cursor);
+        for _ in 0..count.unwrap_or(0) {
+            T::skip(cursor);
+            if cursor.fault().is_some() {
+                break;
+            }
+        }
+        Self { count, entries }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.count.encode(out);
+        for item in self.iter() {
+            item.encode(out);
+        }
+    }
+
+    fn agrees(&self, whole: &Self) -> bool {
+        let mut items = whole.iter();
+        self.count.agrees(&whole.count)
+            && self
+                .iter()
+                .all(|item| items.next().is_some_and(|whole| item.agrees(&whole)))
+    }
+}
+
+impl<T, const MAX: u32> Clone for Counted<'_, T, MAX> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const MAX: u32> Copy for Counted<'_, T, MAX> {}
+
+impl<T, const MAX: u32> Default for Counted<'_, T, MAX> {
+    fn default() -> Self {
+        Self {
+            count: None,
+            entries: Entries::Slice(&[]),
+        }
+    }
+}
+
+impl<'a, T: Xdr<'a> + Copy + PartialEq, const MAX: u32> PartialEq for Counted<'a, T, MAX> {
+    fn eq(&self, other: &Self) -> bool {
+        self.count == other.count && self.iter().eq(other.iter())
+    }
+}
+
+impl<'a, T: Xdr<'a> + Copy + fmt::Debug, const MAX: u32> fmt::Debug for Counted<'a, T, MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
 #[doc(hidden)]
 pub const fn sum_of_sizes(sizes: &[Option<usize>]) -> Option<usize> {
     let (mut sum, mut at) = (0, 0);
@@ -645,6 +794,8 @@ pub const fn sum_of_sizes(sizes: &[Option<usize>]) -> Option<usize> {
 /// * `pub struct Name<'a> { field: Type, … }`: the fields in wire order. A type is `Option` of a
 ///   [`Scalar`](crate::xdr::Scalar), or another [`Xdr`](crate::xdr::Xdr) type. Fields become public.
 /// * `pub fixed struct Name { … }`: the same, of fields that are all [`Fixed`](crate::xdr::Fixed): it is read at once.
+/// * `pub scalar struct Name { … }`: the same, of plain values without `Option`; it is a [`Scalar`](crate::xdr::Scalar)
+///   itself, read wholly or not at all.
 /// * `pub enum Name { VALUE = 1, "value"; … }`: a number with names. Others are kept as they are.
 /// * `pub union Name<'a> { 0 => Void, 1 => Arm(body: Type), _ => Other }`: a discriminated union. Without
 ///   the last line, another discriminant is malformed; with it, it is followed by nothing.
@@ -697,6 +848,51 @@ macro_rules! xdr {
 
             fn agrees(&self, whole: &Self) -> bool {
                 true $(&& $crate::xdr::Xdr::agrees(&self.$field, &whole.$field))*
+            }
+        }
+
+        $crate::xdr! { $($rest)* }
+    };
+
+    (
+        $(#[$meta:meta])*
+        pub scalar struct $name:ident {
+            $($(#[$field_meta:meta])* $field:ident: $type:ty),* $(,)?
+        }
+        $($rest:tt)*
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+        }
+
+        impl $crate::xdr::Fixed for $name {
+            const LEN: usize = 0 $(+ <$type as $crate::xdr::Fixed>::LEN)*;
+
+            #[inline]
+            fn from_bytes(mut bytes: &[u8]) -> Self {
+                Self {
+                    $($field: {
+                        let len = <$type as $crate::xdr::Fixed>::LEN;
+                        $crate::xdr::Fixed::from_bytes(bytes.split_off(..len).unwrap_or_default())
+                    },)*
+                }
+            }
+        }
+
+        impl<'a> $crate::xdr::Scalar<'a> for $name {
+            const SIZE: Option<usize> = Some(<Self as $crate::xdr::Fixed>::LEN);
+
+            #[inline]
+            fn read(cursor: &mut $crate::xdr::Cursor<'a>) -> Option<Self> {
+                const LEN: usize = <$name as $crate::xdr::Fixed>::LEN;
+                let bytes = cursor.array::<LEN>()?;
+                Some($crate::xdr::Fixed::from_bytes(&bytes))
+            }
+
+            fn write(&self, out: &mut Vec<u8>) {
+                $($crate::xdr::Scalar::write(&self.$field, out);)*
             }
         }
 

@@ -54,6 +54,10 @@ pub struct Dissected {
     pub count: Option<u64>,
     /// Path of a MOUNT call.
     pub path: Option<Vec<u8>>,
+    /// Numbers of the operations of an NFSv4 compound, of a callback's too.
+    pub operations: Vec<u32>,
+    /// In a compound's reply its own status, then that of each operation; others that results hold stand between.
+    pub statuses: Vec<u32>,
 }
 
 impl Dissected {
@@ -232,6 +236,8 @@ impl Dissected {
             "nfs.offset3" => self.offset = self.offset.or_else(number),
             "nfs.count3" => self.count = self.count.or_else(number),
             "mount.path" => self.path = Some(bytes()),
+            "nfs.opcode" | "nfs.cb.operation" => self.operations.extend(word()),
+            "nfs.nfsstat4" => self.statuses.extend(word()),
             _ => {}
         }
     }
