@@ -104,6 +104,8 @@ registry! {
     Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was lost and found again";
     CandidatesRejected = "rpc.candidates_rejected", Plain, "places that looked like an RPC header and were none";
     RecordsMalformed = "rpc.records_malformed", Plain, "records whose header or body contradicts the protocol";
+    OperationsUnknown = "nfs.operations_unknown", Plain, "operations of NFSv4 compounds that no RFC names: what follows them was not read";
+    CompoundLimit = "limits.compound_operations", Limit, "compounds of which only the beginning was recorded because they have too many operations";
     OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because too many were outstanding";
     MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed because they were too long to hold";
     PlacesLimit = "limits.rows_in_frame", Limit, "rows not recorded because their frame holds more than can be numbered";

@@ -2,7 +2,7 @@
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::View;
-use lineside_nfs::{mount, v3};
+use lineside_nfs::{mount, v3, v4};
 use lineside_rpc::xdr::{Optional, Outcome};
 use lineside_trace::{NfsRow, Text, Word};
 
@@ -18,7 +18,7 @@ pub(crate) fn word(name: Option<&'static str>, number: u32) -> Word {
 pub(crate) fn procedure_word(program: u32, version: u32, procedure: u32) -> Word {
     match (program, version, procedure) {
         (v3::PROGRAM, 4, 0) => Word::Known("NULL"),
-        (v3::PROGRAM, 4, 1) => Word::Known("COMPOUND"),
+        (program, 1, 0) if v4::callback::PROGRAMS.contains(&program) => Word::Known("CB_NULL"),
         _ => Word::Number(i64::from(procedure)),
     }
 }

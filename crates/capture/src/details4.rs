@@ -2,11 +2,12 @@
 
 use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
-use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId};
+use lineside_nfs::v4::layouts::LayoutBody;
+use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
 use lineside_rpc::xdr::Opaque;
 use lineside_trace::{Blob, NfsRow, OperationRow, Word};
 
-use crate::details::{bits, file_type, set_text, word};
+use crate::details::{bits, set_text, word};
 
 /// Fills in the arguments of an operation; false if there is nothing to say.
 pub(crate) fn of_call(call: &v4::Call<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
@@ -25,10 +26,7 @@ pub(crate) fn of_call(call: &v4::Call<'_>, row: &mut NfsRow, counters: &mut Coun
         Call::Access(args) => row.access_requested = args.access.map(i64::from),
         Call::Write(args) => row.stable_how = args.stable.map_or(Word::None, stable_how),
         Call::Create(args) => {
-            row.node_type = args
-                .object
-                .file_type()
-                .map_or(Word::None, |kind| file_type(v3::FileType(kind.0)));
+            row.node_type = args.object.file_type().map_or(Word::None, file_type);
             match &args.object {
                 v4::CreateType::Block(Some(device)) | v4::CreateType::Character(Some(device)) => {
                     row.device_major = Some(i64::from(device.major));
@@ -176,23 +174,21 @@ pub(crate) fn of_reply(
         }
         Reply::LayoutGet(v4::LayoutGetResult::Ok(ok)) => {
             row.entries = Some(ok.layouts.iter().count() as i64);
-            if let Some(layout) = ok.layouts.iter().next() {
-                let device = match layout.layout_type {
-                    Some(LayoutType::FILES) => layout.file_layout().and_then(|file| file.device),
-                    Some(LayoutType::FLEX_FILES) => layout.flex_layout().and_then(|flex| {
-                        let mirror = flex.mirrors.iter().next()?;
-                        mirror.iter().next()?.device
-                    }),
-                    _ => None,
+            if let Some(layout) = ok.layouts.first() {
+                let device = match layout.content() {
+                    Some(LayoutBody::Files(file)) => file.device,
+                    Some(LayoutBody::FlexFiles(flex)) => {
+                        let mirror = flex.mirrors.first();
+                        let server = mirror.and_then(|mirror| mirror.first());
+                        server.and_then(|server| server.device)
+                    }
+                    None => None,
                 };
                 set_bytes(&mut row.device, device.as_ref());
             }
         }
         Reply::Seek(outcome) => {
-            row.reply_offset = outcome
-                .ok()
-                .and_then(|ok| ok.offset)
-                .map(u64::cast_signed)
+            row.reply_offset = outcome.ok().and_then(|ok| ok.offset).map(u64::cast_signed)
         }
         _ => return any,
     }
@@ -213,9 +209,7 @@ pub(crate) fn object(
 ) {
     let values = list.values();
     common.file_size = values.size.map(u64::cast_signed);
-    common.file_type = values
-        .file_type
-        .map_or(Word::None, |kind| file_type(v3::FileType(kind.0)));
+    common.file_type = values.file_type.map_or(Word::None, file_type);
     row.change = values.change.map(u64::cast_signed);
     row.mode = values.mode.map(i64::from);
     row.links = values.link_count.map(i64::from);
@@ -273,12 +267,33 @@ fn set_attributes(list: &AttributeList<'_>, row: &mut NfsRow, counters: &mut Cou
     }
 }
 
-pub(crate) fn set_stateid(from: Option<StateId>, other: &mut Blob, sequence: &mut Option<i64>) {
+/// Fills in the arguments of a callback; false if there is nothing to say.
+pub(crate) fn of_callback(call: &callback::Call<'_>, row: &mut NfsRow) -> bool {
+    set_stateid(call.stateid(), &mut row.stateid, &mut row.stateid_sequence);
+    set_bytes(&mut row.session, call.session().as_ref());
+    if let callback::Call::Sequence(args) = call {
+        row.slot = args.slot.map(i64::from);
+        row.slot_sequence = args.sequence.map(i64::from);
+        row.highest_slot = args.highest_slot.map(i64::from);
+    }
+    !(row.stateid.is_null() && row.session.is_null())
+}
+
+/// The word of the column `file_type`: that of NFSv3, which has the same numbers, and what came with NFSv4.
+pub(crate) fn file_type(kind: v4::FileType) -> Word {
+    match kind {
+        v4::FileType::ATTRIBUTE_DIRECTORY => Word::Known("ATTRDIR"),
+        v4::FileType::NAMED_ATTRIBUTE => Word::Known("NAMEDATTR"),
+        other => crate::details::file_type(v3::FileType(other.0)),
+    }
+}
+
+fn set_stateid(from: Option<StateId>, other: &mut Blob, sequence: &mut Option<i64>) {
     set_bytes(other, from.map(|stateid| stateid.other).as_ref());
     *sequence = from.map(|stateid| i64::from(stateid.sequence));
 }
 
-pub(crate) fn set_bytes<const N: usize>(blob: &mut Blob, bytes: Option<&[u8; N]>) {
+fn set_bytes<const N: usize>(blob: &mut Blob, bytes: Option<&[u8; N]>) {
     if let Some(bytes) = bytes {
         blob.set(bytes);
     }

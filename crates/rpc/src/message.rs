@@ -255,8 +255,8 @@ pub fn program_name(program: u32) -> Option<&'static str> {
         100_021 => "nlm",
         100_024 => "nsm",
         100_227 => "nfsacl",
-        // The first number that is free for the client's choice, and what Linux takes.
-        0x4000_0000 => "nfs_cb",
+        // The numbers that are free for a client's choice (RFC 5531 section 8.4): beside NFS, it takes one for callbacks.
+        0x4000_0000..0x6000_0000 => "nfs_cb",
         _ => return None,
     })
 }

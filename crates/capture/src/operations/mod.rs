@@ -10,9 +10,10 @@ use hashbrown::HashSet;
 use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport};
 use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Fault, Piece, Range, View};
-use lineside_nfs::{mount, v3};
+use lineside_nfs::{mount, v3, v4};
 use lineside_rpc::message::{
-    AcceptStatus, Body, CallHeader, Flavor, GssService, Header, ReplyHeader, program_name,
+    AcceptStatus, Body, CallHeader, Flavor, GssProcedure, GssService, Header, ReplyHeader,
+    program_name,
 };
 use lineside_rpc::pairs::{Expired, OnCall, OnReply, Pairs};
 use lineside_rpc::record::{self, Message, MessageSink, Records, Want};
@@ -27,13 +28,19 @@ use crate::config::Config;
 use crate::cores::Sums;
 use crate::details;
 
+mod compound;
+mod files;
+
+use compound::Compound;
+use files::Files;
+
 /// Rows are numbered by frame and by place within it, in so many bits (`trace-format.md`).
 const PLACE_BITS: u32 = 18;
 
 /// The id of a file: XXH3 (64 bits, seed 0) of the owning server's address, 4 or 16 bytes in network
 /// order, followed by the handle.
 pub fn file_id(server: IpAddr, handle: &[u8]) -> i64 {
-    let mut bytes = [0; 16 + 64];
+    let mut bytes = [0; 16 + HANDLE_MAX];
     let address_len = match server {
         IpAddr::V4(address) => {
             bytes[..4].copy_from_slice(&address.octets());
@@ -44,7 +51,7 @@ pub fn file_id(server: IpAddr, handle: &[u8]) -> i64 {
             16
         }
     };
-    let len = address_len + handle.len().min(64);
+    let len = address_len + handle.len().min(HANDLE_MAX);
     bytes[address_len..len].copy_from_slice(&handle[..len - address_len]);
     XxHash3_64::oneshot(&bytes[..len]).cast_signed()
 }
@@ -69,8 +76,17 @@ struct Operation {
     call_done: bool,
     reply_done: bool,
     has_details: bool,
-    /// The handle in the call, if its file has not been reported yet.
+    /// The handle in the call, if its file has not been reported yet; of NFSv4 also in the reply.
     handle: Option<HandleBytes>,
+    /// Of NFSv4: the operation's number, the slot of the next one in its compound and, in the first, how many
+    /// the server has answered.
+    op: Option<u32>,
+    next: Option<Note>,
+    results: Option<u32>,
+    /// The procedure called.
+    procedure: u32,
+    /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
+    is_wrapped: bool,
     /// A reply that came before its call, to be read when the call has ended.
     early: Option<Box<Early>>,
 }
@@ -82,6 +98,9 @@ enum Kind {
     Opaque,
     Nfs3(v3::Procedure),
     Mount3(mount::Procedure),
+    /// NFSv4's operations, and those of its callbacks.
+    Compound,
+    Callback,
 }
 
 impl Kind {
@@ -90,25 +109,35 @@ impl Kind {
             (v3::PROGRAM, v3::VERSION) => {
                 v3::Procedure::from_number(procedure).map_or(Self::Opaque, Self::Nfs3)
             }
+            (v4::PROGRAM, v4::VERSION) if procedure == v4::COMPOUND => Self::Compound,
+            (v4::PROGRAM, v4::VERSION) => Self::Opaque,
             (mount::PROGRAM, mount::VERSION) => {
                 mount::Procedure::from_number(procedure).map_or(Self::Opaque, Self::Mount3)
+            }
+            (program, v4::callback::VERSION)
+                if v4::callback::PROGRAMS.contains(&program) && procedure == v4::COMPOUND =>
+            {
+                Self::Callback
             }
             _ => Self::Opaque,
         }
     }
 }
 
-/// A copy of a handle: at most 64 bytes (RFC 1813, NFS3_FHSIZE).
+/// Bytes of a handle: of NFSv4 (NFS4_FHSIZE); NFSv3's are at most 64.
+const HANDLE_MAX: usize = 128;
+
+/// A copy of a handle.
 #[derive(Debug, Clone, Copy)]
 struct HandleBytes {
-    bytes: [u8; 64],
+    bytes: [u8; HANDLE_MAX],
     len: usize,
 }
 
 impl Default for HandleBytes {
     fn default() -> Self {
         Self {
-            bytes: [0; 64],
+            bytes: [0; HANDLE_MAX],
             len: 0,
         }
     }
@@ -118,7 +147,7 @@ impl HandleBytes {
     fn new(view: &View<'_>) -> Self {
         let mut handle = Self::default();
         for slice in view.slices() {
-            let take = slice.len().min(64 - handle.len);
+            let take = slice.len().min(HANDLE_MAX - handle.len);
             handle.bytes[handle.len..handle.len + take].copy_from_slice(&slice[..take]);
             handle.len += take;
         }
@@ -152,6 +181,10 @@ struct Passing {
     operation: Option<Note>,
     is_call: bool,
     xid: u32,
+    /// Of a compound: how far it was read.
+    compound: Option<Compound>,
+    /// The operation whose data passes.
+    data_of: Option<Note>,
     /// Bytes of file data still to come.
     data_left: u64,
     data_missing: bool,
@@ -192,9 +225,10 @@ struct Talk {
 impl Talk {
     /// The message that passes in a direction goes on with `len` bytes of file data, to be checksummed
     /// if their offset in the file is given.
-    fn expect_data(&mut self, direction: usize, len: u32, sums_from: Option<u64>) {
+    fn expect_data(&mut self, direction: usize, note: Note, len: u32, sums_from: Option<u64>) {
         let len = u64::from(len);
         if let Some(passing) = &mut self.passing[direction] {
+            passing.data_of = Some(note);
             (passing.data_left, passing.has_sums) = (len, sums_from.is_some());
         }
         if let Some(offset) = sums_from {
@@ -240,6 +274,7 @@ pub(crate) struct Operations<S> {
 
 #[derive(Default)]
 struct Scratch {
+    files: Files,
     sums: Vec<u64>,
     name: Vec<u8>,
     file: FileRow,
@@ -472,6 +507,21 @@ impl<S: RecordSink> Operations<S> {
 
     /// Writes the rows of an operation and frees its slot.
     fn emit(&mut self, slot: usize, note: Note, counters: &mut Counters) {
+        let early = self.operations[note as usize].early.take();
+        // A message of it that still passes must not reach the slot's next user.
+        for passing in self.talk(slot).passing.iter_mut().flatten() {
+            passing.operation.take_if(|passing| *passing == note);
+        }
+        match self.operations[note as usize].kind {
+            Kind::Compound | Kind::Callback => self.emit_compound(slot, note, counters),
+            _ => self.emit_one(slot, note, counters),
+        }
+        if let Some(early) = early {
+            self.read_early(slot, &early, None, counters);
+        }
+    }
+
+    fn emit_one(&mut self, slot: usize, note: Note, counters: &mut Counters) {
         let operation = &mut self.operations[note as usize];
         let row = &operation.row;
         self.sink.operation(row);
@@ -496,21 +546,18 @@ impl<S: RecordSink> Operations<S> {
             };
             self.fact(slot, &fact, counters);
         }
+        self.clear(note);
+    }
+
+    fn clear(&mut self, note: Note) {
         let operation = &mut self.operations[note as usize];
         operation.row.clear();
         if std::mem::take(&mut operation.has_details) {
             operation.details.clear();
         }
         (operation.kind, operation.call_done, operation.reply_done) = (Kind::Opaque, false, false);
-        let early = operation.early.take();
+        (operation.handle, operation.op, operation.results) = (None, None, None);
         self.free.push(note);
-        // A message of it that still passes must not reach the slot's next user.
-        for passing in self.talk(slot).passing.iter_mut().flatten() {
-            passing.operation.take_if(|passing| *passing == note);
-        }
-        if let Some(early) = early {
-            self.read_early(slot, &early, None, counters);
-        }
     }
 
     /// Reports a fact of a file unless this connection has told it before.
@@ -813,6 +860,9 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
         counters: &mut Counters,
     ) -> Want {
         let mut cursor = Cursor::new(head);
+        if self.all.talk(self.slot).passing[self.direction].is_some() {
+            return self.read_compound(message, cursor, done, counters);
+        }
         let Header { xid, body } = Header::decode(&mut cursor);
         if cursor.fault() == Some(Fault::End) && !done {
             return Want::More(cursor.needed());
@@ -855,8 +905,8 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
         passing.data_left -= len;
         passing.data_missing |= chunk.missing().is_some();
         if passing.has_sums
-            && let (Some(blocks), Some(note)) =
-                (&mut talk.blocks[self.direction], passing.operation)
+            && passing.operation.is_some()
+            && let (Some(blocks), Some(note)) = (&mut talk.blocks[self.direction], passing.data_of)
         {
             let operation_id = operations[note as usize].row.operation_id;
             blocks.on_data(chunk.part(0, len as usize), |run| match deferred {
@@ -872,24 +922,17 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
     }
 
     fn on_end(&mut self, message: &Message, counters: &mut Counters) {
+        self.end_data(counters);
         let all = &mut *self.all;
         let talk = all.talk(self.slot);
         let Some(passing) = talk.passing[self.direction].take() else {
             return;
         };
-        if passing.has_sums
-            && let Some(blocks) = &talk.blocks[self.direction]
-        {
-            let (summed, incomplete) = blocks.counts();
-            counters.add(Counter::Blocks, summed);
-            counters.add(Counter::BlocksIncomplete, incomplete);
-        }
         let Some(note) = passing.operation else {
             return;
         };
         let operation = &mut all.operations[note as usize];
         let row = &mut operation.row;
-        row.data_incomplete |= passing.data_missing || passing.data_left > 0;
         let last = message.ended.then_some(&message.last);
         let (end_ns, frame, input) = (
             last.and_then(|last| last.stamp_ns),
@@ -945,12 +988,39 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
 }
 
 impl<S: RecordSink> Side<'_, S> {
+    /// The data that passed is over.
+    fn end_data(&mut self, counters: &mut Counters) {
+        let talk = self.all.talks[self.slot].as_mut();
+        let talk = talk.expect("the flow engine opens a slot before it uses it");
+        let Some(passing) = &mut talk.passing[self.direction] else {
+            return;
+        };
+        let Some(note) = passing.data_of.take() else {
+            return;
+        };
+        let is_missing = std::mem::take(&mut passing.data_missing);
+        let left = std::mem::take(&mut passing.data_left);
+        if std::mem::take(&mut passing.has_sums)
+            && let Some(blocks) = &talk.blocks[self.direction]
+        {
+            let (summed, incomplete) = blocks.counts();
+            counters.add(Counter::Blocks, summed);
+            counters.add(Counter::BlocksIncomplete, incomplete);
+        }
+        // Its rows may be out, for want of room.
+        if passing.operation.is_some() {
+            self.all.operations[note as usize].row.data_incomplete |= is_missing || left > 0;
+        }
+    }
+
     fn pass(&mut self, operation: Option<Note>, is_call: bool, xid: u32) {
         let direction = self.direction;
         self.all.talk(self.slot).passing[direction] = Some(Passing {
             operation,
             is_call,
             xid,
+            compound: None,
+            data_of: None,
             data_left: 0,
             data_missing: false,
             has_sums: false,
@@ -976,16 +1046,27 @@ impl<S: RecordSink> Side<'_, S> {
         if rpc_version != 2 {
             return Want::Refuse;
         }
-        let service = call.credential.gss().and_then(|gss| gss.service);
-        // Behind RPCSEC_GSS with integrity or privacy the arguments are wrapped (RFC 2203, 5.3.2).
+        let gss = call.credential.gss();
+        let carries = gss.filter(|gss| gss.procedure == Some(GssProcedure::DATA));
+        let service = carries.and_then(|gss| gss.service);
         let kind = match service {
-            Some(GssService::INTEGRITY | GssService::PRIVACY) => Kind::Opaque,
+            Some(GssService::PRIVACY) => Kind::Opaque,
             _ => Kind::of(program, version, procedure),
         };
-        let in_parts = kind == Kind::Nfs3(v3::Procedure::Write);
+        let is_wrapped = service == Some(GssService::INTEGRITY);
+        if is_wrapped {
+            unwrap(&mut cursor);
+        }
+        let is_compound = matches!(kind, Kind::Compound | Kind::Callback);
+        let in_parts = is_compound || kind == Kind::Nfs3(v3::Procedure::Write);
         if !done && kind != Kind::Opaque && !in_parts {
             return Want::Whole;
         }
+        let header = match kind {
+            Kind::Compound => v4::CallHeader::decode(&mut cursor),
+            Kind::Callback => v4::callback::CallHeader::decode(&mut cursor).into(),
+            _ => v4::CallHeader::default(),
+        };
         // Decoded to where it stays: it is large, and a move costs as much as most of its fields.
         let arguments = match kind {
             Kind::Nfs3(procedure) => v3::Call::decode(procedure, &mut cursor),
@@ -1002,7 +1083,8 @@ impl<S: RecordSink> Side<'_, S> {
         let server = self.server();
         let all = &mut *self.all;
         let operation = &mut all.operations[note as usize];
-        operation.kind = kind;
+        (operation.kind, operation.procedure) = (kind, procedure);
+        operation.is_wrapped = is_wrapped;
         let row = &mut operation.row;
         row.operation = procedure_of(program, version, procedure);
         let caller = &mut all.talks[self.slot]
@@ -1010,6 +1092,11 @@ impl<S: RecordSink> Side<'_, S> {
             .expect("a slot in use")
             .last_caller;
         credential(call, caller, row);
+        if is_compound {
+            row.call_incomplete = cursor.fault().is_some();
+            self.begin_compound(note, &header);
+            return self.read_compound(message, cursor, done, counters);
+        }
         let mut want = Want::End;
         let mut handle = None;
         match kind {
@@ -1035,7 +1122,7 @@ impl<S: RecordSink> Side<'_, S> {
                     want = all_from(&cursor);
                     let sums_from = all.sums_from(write.offset, len, counters);
                     all.talk(self.slot)
-                        .expect_data(self.direction, len, sums_from);
+                        .expect_data(self.direction, note, len, sums_from);
                 }
             }
             Kind::Mount3(procedure) => {
@@ -1044,7 +1131,7 @@ impl<S: RecordSink> Side<'_, S> {
                     details::set_text(&mut row.name, path.directory.as_deref());
                 }
             }
-            Kind::Opaque => {}
+            Kind::Opaque | Kind::Compound | Kind::Callback => {}
         }
         let operation = &mut all.operations[note as usize];
         operation.row.call_incomplete = cursor.fault().is_some();
@@ -1091,9 +1178,9 @@ impl<S: RecordSink> Side<'_, S> {
             OnCall::New => {}
             OnCall::Answers(reply) => early = Some(reply),
             OnCall::Again(note) => {
-                let row = &mut self.all.operations[note as usize].row;
-                if (row.program_number, row.version) == numbers
-                    && row.operation == procedure_of(program, version, procedure)
+                let operation = &mut self.all.operations[note as usize];
+                let row = &mut operation.row;
+                if (row.program_number, row.version) == numbers && operation.procedure == procedure
                 {
                     row.retransmissions += 1;
                     counters.count(Counter::CallsRetransmitted);
@@ -1272,14 +1359,23 @@ impl<S: RecordSink> Side<'_, S> {
         let kind = self.all.operations[note as usize].kind;
         let success = reply.is_success();
         let mut want = Want::End;
-        let in_parts = kind == Kind::Nfs3(v3::Procedure::Read);
+        let is_compound = success && matches!(kind, Kind::Compound | Kind::Callback);
+        let in_parts = is_compound || kind == Kind::Nfs3(v3::Procedure::Read);
         if !done && success && kind != Kind::Opaque && !in_parts {
             return Want::Whole;
+        }
+        if success && self.all.operations[note as usize].is_wrapped {
+            unwrap(&mut cursor);
         }
         // Decoded to where it stays, like a call's arguments.
         let results = match kind {
             Kind::Nfs3(procedure) if success => v3::Reply::decode(procedure, &mut cursor),
             _ => v3::Reply::Null(()),
+        };
+        let header = if is_compound {
+            v4::ReplyHeader::decode(&mut cursor)
+        } else {
+            v4::ReplyHeader::default()
         };
         if in_parts && success && cursor.fault() == Some(Fault::End) && !done {
             return Want::More(cursor.needed());
@@ -1292,6 +1388,11 @@ impl<S: RecordSink> Side<'_, S> {
         let row = &mut operation.row;
         row.reply_time_ns = message.first.stamp_ns;
         row.rpc_status = rpc_status(reply);
+        if is_compound {
+            row.reply_incomplete = cursor.fault().is_some();
+            self.answer_compound(note, &header);
+            return self.read_compound(message, cursor, done, counters);
+        }
         let mut named = None;
         match kind {
             Kind::Nfs3(_) if success => {
@@ -1316,7 +1417,7 @@ impl<S: RecordSink> Side<'_, S> {
                     let offset = row.offset.map(i64::cast_unsigned);
                     let sums_from = all.sums_from(offset, len, counters);
                     let talk = all.talks[slot].as_mut().expect("a slot in use");
-                    talk.expect_data(direction, len, sums_from);
+                    talk.expect_data(direction, note, len, sums_from);
                 }
             }
             Kind::Mount3(procedure) if success => {
@@ -1449,6 +1550,12 @@ impl<S: RecordSink> Side<'_, S> {
     }
 }
 
+/// What rpc_gss_integ_data has before the arguments or results (RFC 2203 section 5.3.2.2): its length, and the
+/// sequence number. Its checksum, behind them, is passed over.
+fn unwrap(cursor: &mut Cursor<'_>) {
+    cursor.u64();
+}
+
 /// What follows is data to the end of the message.
 fn all_from(cursor: &Cursor<'_>) -> Want {
     Want::Data {
@@ -1487,6 +1594,8 @@ fn procedure_of(program: u32, version: u32, procedure: u32) -> Word {
     match Kind::of(program, version, procedure) {
         Kind::Nfs3(procedure) => Word::Known(procedure.name()),
         Kind::Mount3(procedure) => Word::Known(procedure.name()),
+        Kind::Compound => Word::Known("COMPOUND"),
+        Kind::Callback => Word::Known("CB_COMPOUND"),
         Kind::Opaque => details::procedure_word(program, version, procedure),
     }
 }

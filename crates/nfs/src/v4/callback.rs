@@ -231,3 +231,14 @@ impl<'a> Reply<'a> {
         }
     }
 }
+
+impl<'a> From<CallHeader<'a>> for super::CallHeader<'a> {
+    /// What both kinds of compounds begin with.
+    fn from(header: CallHeader<'a>) -> Self {
+        Self {
+            tag: header.tag,
+            minor_version: header.minor_version,
+            operation_count: header.operation_count,
+        }
+    }
+}
