@@ -22,7 +22,7 @@ macro_rules! assert_message {
 }
 
 /// The bytes of hexadecimal text; whitespace is for the reader.
-fn hex(text: &str) -> Vec<u8> {
+pub(super) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<_> = text.chars().filter(|c| !c.is_whitespace()).collect();
     let byte = |pair: &[char]| u8::from_str_radix(&String::from_iter(pair), 16).expect("hex");
     digits.chunks(2).map(byte).collect()
@@ -59,7 +59,7 @@ fn attributes() -> v3::Attributes {
     }
 }
 
-fn opaque<const MAX: usize>(bytes: &'static [u8]) -> Option<Opaque<'static, MAX>> {
+pub(super) fn opaque<const MAX: usize>(bytes: &'static [u8]) -> Option<Opaque<'static, MAX>> {
     Some(Opaque::new(Box::leak(Box::new([Piece::bytes(bytes)]))))
 }
 
