@@ -107,14 +107,20 @@ fn compound(kind: u8, mut input: Input<'_>) {
                 check!(input, |cursor| v4::Call::decode(cursor));
                 let call = v4::Call::decode(&mut cursor);
                 v4::skip_data(&mut cursor, call.data_len().unwrap_or(0));
-                bounded(&call.attributes().map(|list| list.values()), input.body.len());
+                bounded(
+                    &call.attributes().map(|list| list.values()),
+                    input.body.len(),
+                );
             }
             5 => {
                 check!(input, |cursor| v4::Reply::decode(cursor));
                 let reply = v4::Reply::decode(&mut cursor);
                 v4::skip_data(&mut cursor, reply.data_len().unwrap_or(0));
                 if let v4::Reply::LayoutGet(v4::LayoutGetResult::Ok(ok)) = reply {
-                    bounded(&ok.layouts.first().map(|layout| layout.content()), input.body.len());
+                    bounded(
+                        &ok.layouts.first().map(|layout| layout.content()),
+                        input.body.len(),
+                    );
                 }
             }
             6 => {
