@@ -1,4 +1,4 @@
-//! NFSv3 and MOUNT (RFC 1813) and NFSv4 (RFC 8881 and others): one description, decoded and encoded.
+//! NFSv2 (RFC 1094), NFSv3 and MOUNT (RFC 1813), NFSv4 (RFC 8881 and others): one description, decoded and encoded.
 //!
 //! ```text
 //!  Call::decode(procedure, &mut cursor)   cursor behind the RPC header ──► arguments, as far as seen
@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod mount;
+pub mod v2;
 pub mod v3;
 pub mod v4;
 

@@ -297,6 +297,49 @@ impl<'a, const MAX: usize> Scalar<'a> for Opaque<'a, MAX> {
     }
 }
 
+/// Fixed opaque data of `LEN` bytes, where it lies: the handles of NFSv2.
+#[derive(Clone, Copy, PartialEq)]
+pub struct FixedOpaque<'a, const LEN: usize>(View<'a>);
+
+impl<'a, const LEN: usize> FixedOpaque<'a, LEN> {
+    /// All bytes of `pieces`, to be encoded: `LEN`.
+    pub fn new(pieces: &'a [Piece<'a>]) -> Self {
+        let view = Cursor::new(pieces).view(LEN);
+        debug_assert!(view.is_some(), "{LEN} bytes are needed");
+        Self(view.unwrap_or_else(View::empty))
+    }
+}
+
+impl<'a, const LEN: usize> Deref for FixedOpaque<'a, LEN> {
+    type Target = View<'a>;
+
+    fn deref(&self) -> &View<'a> {
+        &self.0
+    }
+}
+
+impl<const LEN: usize> fmt::Debug for FixedOpaque<'_, LEN> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.to_vec().escape_ascii())
+    }
+}
+
+impl<'a, const LEN: usize> Scalar<'a> for FixedOpaque<'a, LEN> {
+    const SIZE: Option<usize> = Some(LEN + LEN.wrapping_neg() % 4);
+
+    #[inline]
+    fn read(cursor: &mut Cursor<'a>) -> Option<Self> {
+        let view = cursor.view(LEN)?;
+        cursor.skip(padding(LEN));
+        Some(Self(view))
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.copy_to(out);
+        pad(out, LEN);
+    }
+}
+
 /// Bytes that fill up opaque data of `len` bytes to a multiple of four.
 pub fn padding(len: usize) -> usize {
     len.wrapping_neg() % 4

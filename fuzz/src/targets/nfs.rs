@@ -1,11 +1,11 @@
-//! NFSv3, MOUNT and NFSv4: every procedure and every operation decoded from any bytes, cut and with holes; what
+//! NFSv2, NFSv3, MOUNT and NFSv4: every procedure and every operation decoded from any bytes, cut and with holes; what
 //! was whole is encoded and decoded again.
 
 use std::fmt::{self, Debug, Write as _};
 
 use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v4::{self, callback};
-use lineside_nfs::{mount, v3};
+use lineside_nfs::{mount, v2, v3};
 use lineside_rpc::xdr::Xdr;
 
 use super::Bytes;
@@ -81,6 +81,8 @@ pub(crate) fn run(data: &[u8]) {
     if number == COMPOUND {
         return compound(kind, input);
     }
+    check_procedure!(v2::Call, number, input);
+    check_procedure!(v2::Reply, number, input);
     check_procedure!(v3::Call, number, input);
     check_procedure!(v3::Reply, number, input);
     check_procedure!(mount::Call, number, input);

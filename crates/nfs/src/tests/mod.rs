@@ -1,5 +1,5 @@
+mod draw;
 mod values;
-mod values_v4;
 mod vectors;
 mod vectors_v4;
 
@@ -9,9 +9,9 @@ use lineside_time::Random;
 use proptest::prelude::*;
 
 use crate::v4::{self, callback};
-use crate::{mount, v3};
+use crate::{mount, v2, v3};
+use draw::Draw;
 use values::Values;
-use values_v4::Draw;
 
 /// Runs `$body` for a random value of each procedure's or operation's call and reply, all programs. In it
 /// `value` is the value, and `decode(&mut cursor)` reads one of its kind.
@@ -52,15 +52,31 @@ macro_rules! for_each_message {
             );
         }
         let draws = &mut values.0;
+        for &procedure in v2::Procedure::ALL {
+            one_message!(
+                draw::v2_call(procedure, draws),
+                v2::Call,
+                procedure,
+                random,
+                |$value, $decode, $random| $body
+            );
+            one_message!(
+                draw::v2_reply(procedure, draws),
+                v2::Reply,
+                procedure,
+                random,
+                |$value, $decode, $random| $body
+            );
+        }
         for &operation in v4::Operation::ALL {
             one_operation!(
-                values_v4::call(operation, draws),
+                draw::v4_call(operation, draws),
                 v4::Call<'a>,
                 random,
                 |$value, $decode, $random| $body
             );
             one_operation!(
-                values_v4::reply(operation, draws),
+                draw::v4_reply(operation, draws),
                 v4::Reply<'a>,
                 random,
                 |$value, $decode, $random| $body
@@ -68,13 +84,13 @@ macro_rules! for_each_message {
         }
         for &operation in callback::Operation::ALL {
             one_operation!(
-                values_v4::callback_call(operation, draws),
+                draw::callback_call(operation, draws),
                 callback::Call<'a>,
                 random,
                 |$value, $decode, $random| $body
             );
             one_operation!(
-                values_v4::callback_reply(operation, draws),
+                draw::callback_reply(operation, draws),
                 callback::Reply<'a>,
                 random,
                 |$value, $decode, $random| $body

@@ -1,12 +1,13 @@
-//! Every NFSv4 compound of the captures, an operation at a time, beside tshark's dissection of it.
+//! Every NFSv2 message and every NFSv4 compound of the captures, beside tshark's dissection of it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use lineside_frame::{Cursor, Fault, Piece};
+use lineside_nfs::v2;
 use lineside_nfs::v4::{self, callback};
 use lineside_rpc::message::{AcceptStatus, Body, Header, ReplyHeader};
-use lineside_rpc::xdr::Xdr;
+use lineside_rpc::xdr::{Xdr, padding};
 use lineside_testkit::oracle::{Message, Oracle};
 use lineside_testkit::{capture, tshark};
 
@@ -98,6 +99,91 @@ fn compounds_are_walked_as_tshark_walks_them() {
         println!("{name}: {compared} compounds");
     }
     println!("{} kinds of operations: {operations:?}", operations.len());
+}
+
+/// What tshark says of an NFSv2 message too.
+#[derive(Debug, PartialEq)]
+struct Summary {
+    procedure: u32,
+    status: Option<u32>,
+    handles: Vec<Vec<u8>>,
+    name: Option<Vec<u8>>,
+}
+
+#[test]
+fn nfs2_messages_are_read_as_tshark_reads_them() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    if !folder.is_dir() || !tshark::available() {
+        println!("SKIP: NFSv2 is not compared: no tshark, or no captures in ../shared/traces");
+        return;
+    }
+    let path = folder.join("public/wireshark__nfsv2.pcap");
+    let oracle = Oracle::new(&capture::read(&path).expect("a whole capture"));
+    let mut found = BTreeMap::new();
+    for message in &oracle.messages {
+        let Some((v2::PROGRAM, v2::VERSION, number)) = message.procedure else {
+            continue;
+        };
+        let procedure = v2::Procedure::from_number(number).expect("of RFC 1094");
+        let pieces = pieces(&oracle, message);
+        let mut cursor = Cursor::new(&pieces);
+        Header::decode(&mut cursor);
+        let mut summary = Summary {
+            procedure: number,
+            status: None,
+            handles: vec![],
+            name: None,
+        };
+        let mut data = None;
+        if message.call {
+            let call = v2::Call::decode(procedure, &mut cursor);
+            let handles = [call.file(), call.file2()];
+            summary.handles = handles
+                .iter()
+                .flatten()
+                .map(|handle| handle.to_vec())
+                .collect();
+            summary.name = call.name().map(|name| name.to_vec());
+            if let v2::Call::Write(args) = call {
+                data = args.data_len;
+            }
+        } else {
+            let reply = v2::Reply::decode(procedure, &mut cursor);
+            summary.status = reply.status();
+            summary.handles = reply
+                .object()
+                .iter()
+                .map(|handle| handle.to_vec())
+                .collect();
+            if let v2::Reply::Read(_) = reply {
+                data = reply.transferred();
+            }
+        }
+        let data = data.unwrap_or(0) as usize;
+        let left = data + padding(data);
+        assert_eq!(
+            (cursor.fault(), cursor.remaining()),
+            (None, left),
+            "{summary:?}"
+        );
+        let (_, frame) = oracle.frames_of(message);
+        found.insert((frame as u64 + 1, message.xid, message.call), summary);
+    }
+    assert_eq!(found.len(), 146, "73 calls and 73 replies");
+    for message in tshark::dissect(&path, true).expect("tshark runs") {
+        if (message.program, message.version) != (Some(v2::PROGRAM), Some(v2::VERSION)) {
+            continue;
+        }
+        let theirs = Summary {
+            procedure: message.procedure.expect("of a pair"),
+            status: message.status,
+            handles: message.handles,
+            name: message.names.into_iter().next(),
+        };
+        let ours = found.remove(&(message.frame, message.xid, message.call));
+        assert_eq!(ours, Some(theirs), "frame {}", message.frame);
+    }
+    assert!(found.is_empty(), "only ours: {found:?}");
 }
 
 /// A message's bytes where they lie.

@@ -1,10 +1,13 @@
-//! Random values of NFSv4's types: what a type consists of is written here once more, by hand.
+//! Random values of NFSv2's and NFSv4's types: what a type consists of is written here once more, by hand.
 
 use lineside_frame::Piece;
 use lineside_rpc::message::{AuthSys, GssService};
-use lineside_rpc::xdr::{Array, Counted, List, Opaque, Optional, Outcome, Scalar, Xdr};
+use lineside_rpc::xdr::{
+    Array, Counted, FixedOpaque, List, Opaque, Optional, Outcome, Scalar, Xdr,
+};
 use lineside_time::Random;
 
+use crate::v2;
 use crate::v4::attributes::{MaskedMode, ModeUmask, SetTime};
 use crate::v4::layouts::{DeviceAddress, DeviceError, IoInfo, Layout, LayoutUpdate};
 use crate::v4::{self, callback, *};
@@ -75,6 +78,14 @@ impl<const MAX: usize> Draw for Opaque<'static, MAX> {
         let mut bytes = vec![0; len];
         random.fill(&mut bytes);
         let (one, two) = bytes.leak().split_at(len / 3);
+        Self::new(vec![Piece::bytes(one), Piece::bytes(two)].leak())
+    }
+}
+
+impl<const LEN: usize> Draw for FixedOpaque<'static, LEN> {
+    fn draw(random: &mut Random) -> Self {
+        let bytes: [u8; LEN] = draw(random);
+        let (one, two) = bytes.to_vec().leak().split_at(LEN / 3);
         Self::new(vec![Piece::bytes(one), Piece::bytes(two)].leak())
     }
 }
@@ -391,24 +402,54 @@ draw_structs! {
     SegmentHole { offset length }
 }
 
+impl Draw for v2::FileType {
+    fn draw(random: &mut Random) -> Self {
+        Self(random.below(10) as u32)
+    }
+}
+
+draw_structs! {
+    v2::Time { seconds microseconds }
+    v2::Attributes {
+        file_type mode link_count uid gid size block_size device blocks fsid fileid atime mtime ctime
+    }
+    v2::SetAttributes { mode uid gid size atime mtime }
+    v2::FileArgs<'static> { file }
+    v2::DirOpArgs<'static> { directory name }
+    v2::SetAttrArgs<'static> { file attributes }
+    v2::ReadArgs<'static> { file offset count total_count }
+    v2::WriteArgs<'static> { file begin_offset offset total_count data_len }
+    v2::CreateArgs<'static> { what attributes }
+    v2::RenameArgs<'static> { from to }
+    v2::LinkArgs<'static> { file link }
+    v2::SymLinkArgs<'static> { what target attributes }
+    v2::ReadDirArgs<'static> { directory cookie count }
+    v2::DirOpOk<'static> { object attributes }
+    v2::ReadLinkOk<'static> { target }
+    v2::ReadOk { attributes data_len }
+    v2::ReadDirOk<'static> { entries eof }
+    v2::Entry<'static> { fileid name cookie }
+    v2::StatFsOk { transfer_size block_size blocks_total blocks_free blocks_available }
+}
+
 macro_rules! draw_operations {
-    ($module:ident, $call:ident, $reply:ident: $($name:ident)*) => {
-        pub(super) fn $call(operation: $module::Operation, random: &mut Random) -> $module::Call<'static> {
+    ($module:ident::$kind:ident, $call:ident, $reply:ident: $($name:ident)*) => {
+        pub(super) fn $call(operation: $module::$kind, random: &mut Random) -> $module::Call<'static> {
             match operation {
-                $($module::Operation::$name => $module::Call::$name(draw(random)),)*
+                $($module::$kind::$name => $module::Call::$name(draw(random)),)*
             }
         }
 
-        pub(super) fn $reply(operation: $module::Operation, random: &mut Random) -> $module::Reply<'static> {
+        pub(super) fn $reply(operation: $module::$kind, random: &mut Random) -> $module::Reply<'static> {
             match operation {
-                $($module::Operation::$name => $module::Reply::$name(draw(random)),)*
+                $($module::$kind::$name => $module::Reply::$name(draw(random)),)*
             }
         }
     };
 }
 
 draw_operations! {
-    v4, call, reply:
+    v4::Operation, v4_call, v4_reply:
     Access Close Commit Create DelegPurge DelegReturn GetAttr GetFh Link Lock LockT LockU Lookup LookupP
     NVerify Open OpenAttr OpenConfirm OpenDowngrade PutFh PutPubFh PutRootFh Read ReadDir ReadLink Remove
     Rename Renew RestoreFh SaveFh SecInfo SetAttr SetClientId SetClientIdConfirm Verify Write
@@ -420,7 +461,13 @@ draw_operations! {
 }
 
 draw_operations! {
-    callback, callback_call, callback_reply:
+    callback::Operation, callback_call, callback_reply:
     GetAttr Recall LayoutRecall Notify PushDeleg RecallAny RecallableObjAvail RecallSlot Sequence
     WantsCancelled NotifyLock NotifyDeviceId Offload Illegal
+}
+
+draw_operations! {
+    v2::Procedure, v2_call, v2_reply:
+    Null GetAttr SetAttr Root Lookup ReadLink Read WriteCache Write Create Remove Rename Link SymLink MkDir
+    RmDir ReadDir StatFs
 }
