@@ -1,9 +1,11 @@
-//! NFSv3 and MOUNT (RFC 1813): one description, decoded and encoded.
+//! NFSv2 (RFC 1094), NFSv3 and MOUNT (RFC 1813), NFSv4 (RFC 8881 and others): one description, decoded and encoded.
 //!
 //! ```text
 //!  Call::decode(procedure, &mut cursor)   cursor behind the RPC header ──► arguments, as far as seen
 //!  Reply::decode(procedure, &mut cursor)                               ──► results, as far as seen
 //! ```
+//!
+//! NFSv4 has an operation where the others have a procedure, and reads its number itself: see [`v4`].
 //!
 //! The types follow the RFC's, field by field, and say `None` or `Unread` for what the capture did
 //! not see (see [`mod@lineside_rpc::xdr`]). After a WRITE call or a READ reply the cursor stands at the
@@ -11,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod mount;
+pub mod v2;
 pub mod v3;
 pub mod v4;
 

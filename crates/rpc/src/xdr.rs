@@ -297,6 +297,49 @@ impl<'a, const MAX: usize> Scalar<'a> for Opaque<'a, MAX> {
     }
 }
 
+/// Fixed opaque data of `LEN` bytes, where it lies: the handles of NFSv2.
+#[derive(Clone, Copy, PartialEq)]
+pub struct FixedOpaque<'a, const LEN: usize>(View<'a>);
+
+impl<'a, const LEN: usize> FixedOpaque<'a, LEN> {
+    /// All bytes of `pieces`, to be encoded: `LEN`.
+    pub fn new(pieces: &'a [Piece<'a>]) -> Self {
+        let view = Cursor::new(pieces).view(LEN);
+        debug_assert!(view.is_some(), "{LEN} bytes are needed");
+        Self(view.unwrap_or_else(View::empty))
+    }
+}
+
+impl<'a, const LEN: usize> Deref for FixedOpaque<'a, LEN> {
+    type Target = View<'a>;
+
+    fn deref(&self) -> &View<'a> {
+        &self.0
+    }
+}
+
+impl<const LEN: usize> fmt::Debug for FixedOpaque<'_, LEN> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.to_vec().escape_ascii())
+    }
+}
+
+impl<'a, const LEN: usize> Scalar<'a> for FixedOpaque<'a, LEN> {
+    const SIZE: Option<usize> = Some(LEN + LEN.wrapping_neg() % 4);
+
+    #[inline]
+    fn read(cursor: &mut Cursor<'a>) -> Option<Self> {
+        let view = cursor.view(LEN)?;
+        cursor.skip(padding(LEN));
+        Some(Self(view))
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.copy_to(out);
+        pad(out, LEN);
+    }
+}
+
 /// Bytes that fill up opaque data of `len` bytes to a multiple of four.
 pub fn padding(len: usize) -> usize {
     len.wrapping_neg() % 4
@@ -1183,6 +1226,8 @@ mod tests {
     crate::xdr! {
         pub struct Fixed { number: Option<u32>, wide: Option<u64>, flag: Option<bool> }
 
+        pub scalar struct Stamp { seconds: i64, tag: [u8; 4], flag: bool }
+
         pub enum Colour { RED = 1, "red"; BLUE = 4, "blue"; }
 
         pub union Choice<'a> {
@@ -1199,6 +1244,8 @@ mod tests {
             list: List<'a, Option<Opaque<'a, 8>>>,
             array: Array<'a, u32, 3>,
             maybe: Optional<Fixed>,
+            stamp: Option<Stamp>,
+            counted: Counted<'a, Option<Opaque<'a, 8>>, 3>,
         }
     }
 
@@ -1206,6 +1253,12 @@ mod tests {
         number: Some(1),
         wide: Some(2),
         flag: Some(true),
+    };
+
+    const STAMP: Stamp = Stamp {
+        seconds: -5,
+        tag: *b"abcd",
+        flag: true,
     };
 
     #[test]
@@ -1232,6 +1285,8 @@ mod tests {
                     list: List::new(&names),
                     array: Array::new(&[7, 8]),
                     maybe,
+                    stamp: Some(STAMP),
+                    counted: Counted::new(&names),
                 };
                 let mut bytes = Vec::new();
                 all.encode(&mut bytes);
@@ -1277,6 +1332,13 @@ mod tests {
         assert!(!List::new(&one).agrees(&List::new(&two)));
         assert!(!List::new(&one).agrees(&List::new(&two[..1])));
         let array = Array::<u32, 4>::new(&[1, 2]);
+        let counted = Counted::<'_, Option<u32>>::new(&one);
+        assert!(Counted::default().agrees(&counted) && counted == Counted::new(&one));
+        assert!(!counted.agrees(&Counted::new(&two)) && !counted.agrees(&Counted::new(&one[..1])));
+        assert!(!Some(STAMP).agrees(&Some(Stamp {
+            seconds: 5,
+            ..STAMP
+        })));
         assert!(Array::default().agrees(&array));
         assert!(!array.agrees(&Array::new(&[1, 3])) && !array.agrees(&Array::new(&[1, 2, 3])));
         assert!(!Outcome::<Fixed, ()>::Fail(2, ()).agrees(&Outcome::Fail(3, ())));
@@ -1309,6 +1371,9 @@ mod tests {
         assert_eq!(cursor.fault(), Some(Fault::Malformed));
         let mut cursor = Cursor::new(&pieces);
         assert_eq!(Array::<u32, 8>::decode(&mut cursor).count(), None);
+        assert_eq!(cursor.fault(), Some(Fault::Malformed));
+        let mut cursor = Cursor::new(&pieces);
+        assert_eq!(Counted::<Option<u32>, 8>::decode(&mut cursor).count(), None);
         assert_eq!(cursor.fault(), Some(Fault::Malformed));
         assert_eq!(Colour(2).name(), None);
         assert_eq!(Colour::ALL.len(), 2);

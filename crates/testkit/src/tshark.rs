@@ -42,7 +42,7 @@ pub struct Dissected {
     pub reply_state: Option<u32>,
     /// Of an accepted reply: RFC 5531's accept_stat.
     pub accept_state: Option<u32>,
-    /// nfsstat3 or mountstat3.
+    /// NFSv2's stat, nfsstat3 or mountstat3.
     pub status: Option<u32>,
     /// File handles, in the order of the message.
     pub handles: Vec<Vec<u8>>,
@@ -228,7 +228,7 @@ impl Dissected {
             "rpc.dup" => self.repeated = true,
             "rpc.replystat" => self.reply_state = word(),
             "rpc.state_accept" => self.accept_state = word(),
-            "nfs.status3" | "nfs.nfsstat3" | "mount.status" => {
+            "nfs.status2" | "nfs.status3" | "nfs.nfsstat3" | "mount.status" => {
                 self.status = self.status.or_else(word)
             }
             "nfs.fhandle" => self.handles.push(bytes()),

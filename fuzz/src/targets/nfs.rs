@@ -1,50 +1,60 @@
-//! NFSv3 and MOUNT: every procedure decoded from any bytes, cut and with holes; what was whole is
-//! encoded and decoded again.
+//! NFSv2, NFSv3, MOUNT and NFSv4: every procedure and every operation decoded from any bytes, cut and with holes; what
+//! was whole is encoded and decoded again.
 
 use std::fmt::{self, Debug, Write as _};
 
 use lineside_frame::{Cursor, Piece};
-use lineside_nfs::{mount, v3};
+use lineside_nfs::v4::{self, callback};
+use lineside_nfs::{mount, v2, v3};
+use lineside_rpc::xdr::Xdr;
 
 use super::Bytes;
 
-/// Checks a message of one kind.
+/// Checks what an expression reads from a cursor: from whole bytes, from two pieces, with a hole, and again from what
+/// is encoded. Gives the cursor behind it.
 macro_rules! check {
+    ($input:expr, |$cursor:ident| $decode:expr) => {{
+        let Input { body, cut, hole } = $input;
+        let border = cut.min(body.len());
+        let whole = [Piece::bytes(body)];
+        let in_two = [Piece::bytes(&body[..border]), Piece::bytes(&body[border..])];
+        let hole_end = (border + hole).min(body.len());
+        let with_hole = [
+            Piece::bytes(&body[..border]),
+            Piece::hole(hole_end - border),
+            Piece::bytes(&body[hole_end..]),
+        ];
+        let $cursor = &mut Cursor::new(&whole);
+        let value = $decode;
+        bounded(&value, body.len());
+        let (fault, position) = ($cursor.fault(), $cursor.position());
+        assert!(position <= body.len());
+
+        let $cursor = &mut Cursor::new(&in_two);
+        assert_eq!($decode, value);
+        assert_eq!(($cursor.fault(), $cursor.position()), (fault, position));
+
+        let $cursor = &mut Cursor::new(&with_hole);
+        let seen = $decode;
+        assert!(seen.agrees(&value), "{seen:?}\n{value:?}");
+
+        if fault.is_none() {
+            let mut encoded = Vec::new();
+            value.encode(&mut encoded);
+            assert_eq!(encoded.len(), position);
+            let pieces = [Piece::bytes(&encoded)];
+            let $cursor = &mut Cursor::new(&pieces);
+            assert_eq!($decode, value);
+            assert_eq!(($cursor.fault(), $cursor.remaining()), (None, 0));
+        }
+    }};
+}
+
+/// Checks a message of a procedure, if there is one of this number.
+macro_rules! check_procedure {
     ($module:ident::$kind:ident, $number:expr, $input:expr) => {
         if let Some(procedure) = $module::Procedure::from_number($number) {
-            let Input { body, cut, hole } = $input;
-            let border = cut.min(body.len());
-            let whole = [Piece::bytes(body)];
-            let in_two = [Piece::bytes(&body[..border]), Piece::bytes(&body[border..])];
-            let hole_end = (border + hole).min(body.len());
-            let with_hole = [
-                Piece::bytes(&body[..border]),
-                Piece::hole(hole_end - border),
-                Piece::bytes(&body[hole_end..]),
-            ];
-            let mut cursor = Cursor::new(&whole);
-            let value = $module::$kind::decode(procedure, &mut cursor);
-            bounded(&value, body.len());
-            assert!(cursor.position() <= body.len());
-
-            let mut cursor_in_two = Cursor::new(&in_two);
-            assert_eq!($module::$kind::decode(procedure, &mut cursor_in_two), value);
-            assert_eq!(cursor_in_two.fault(), cursor.fault());
-            assert_eq!(cursor_in_two.position(), cursor.position());
-
-            let mut cursor_with_hole = Cursor::new(&with_hole);
-            let seen = $module::$kind::decode(procedure, &mut cursor_with_hole);
-            assert!(seen.agrees(&value), "{seen:?}\n{value:?}");
-
-            if cursor.fault().is_none() {
-                let mut encoded = Vec::new();
-                value.encode(&mut encoded);
-                assert_eq!(encoded.len(), cursor.position());
-                let pieces = [Piece::bytes(&encoded)];
-                let mut cursor = Cursor::new(&pieces);
-                assert_eq!($module::$kind::decode(procedure, &mut cursor), value);
-                assert_eq!((cursor.fault(), cursor.remaining()), (None, 0));
-            }
+            check!($input, |cursor| $module::$kind::decode(procedure, cursor));
         }
     };
 }
@@ -56,20 +66,80 @@ struct Input<'a> {
     hole: usize,
 }
 
-/// A message behind its procedure; two bytes of choices end the input.
+/// A message behind its procedure, or behind 255 and a kind the operations of a compound; two bytes of choices end
+/// the input.
 pub(crate) fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     let (cut, hole) = (usize::from(bytes.last()), usize::from(bytes.last()));
     let number = u32::from(bytes.u8());
+    let kind = if number == COMPOUND { bytes.u8() } else { 0 };
     let input = Input {
         body: bytes.0,
         cut,
         hole,
     };
-    check!(v3::Call, number, input);
-    check!(v3::Reply, number, input);
-    check!(mount::Call, number, input);
-    check!(mount::Reply, number, input);
+    if number == COMPOUND {
+        return compound(kind, input);
+    }
+    check_procedure!(v2::Call, number, input);
+    check_procedure!(v2::Reply, number, input);
+    check_procedure!(v3::Call, number, input);
+    check_procedure!(v3::Reply, number, input);
+    check_procedure!(mount::Call, number, input);
+    check_procedure!(mount::Reply, number, input);
+}
+
+/// No procedure's number.
+const COMPOUND: u32 = 255;
+
+/// Operations one after another, up to the first that cannot be read.
+fn compound(kind: u8, mut input: Input<'_>) {
+    match kind % 8 {
+        0 => check!(input, |cursor| v4::CallHeader::decode(cursor)),
+        1 => check!(input, |cursor| v4::ReplyHeader::decode(cursor)),
+        2 => check!(input, |cursor| callback::CallHeader::decode(cursor)),
+        3 => check!(input, |cursor| v4::Segment::decode(cursor)),
+        _ => {}
+    }
+    loop {
+        let pieces = [Piece::bytes(input.body)];
+        let mut cursor = Cursor::new(&pieces);
+        match kind % 8 {
+            4 => {
+                check!(input, |cursor| v4::Call::decode(cursor));
+                let call = v4::Call::decode(&mut cursor);
+                v4::skip_data(&mut cursor, call.data_len().unwrap_or(0));
+                bounded(
+                    &call.attributes().map(|list| list.values()),
+                    input.body.len(),
+                );
+            }
+            5 => {
+                check!(input, |cursor| v4::Reply::decode(cursor));
+                let reply = v4::Reply::decode(&mut cursor);
+                v4::skip_data(&mut cursor, reply.data_len().unwrap_or(0));
+                if let v4::Reply::LayoutGet(v4::LayoutGetResult::Ok(ok)) = reply {
+                    bounded(
+                        &ok.layouts.first().map(|layout| layout.content()),
+                        input.body.len(),
+                    );
+                }
+            }
+            6 => {
+                check!(input, |cursor| callback::Call::decode(cursor));
+                callback::Call::decode(&mut cursor);
+            }
+            7 => {
+                check!(input, |cursor| callback::Reply::decode(cursor));
+                callback::Reply::decode(&mut cursor);
+            }
+            _ => return,
+        }
+        if cursor.fault().is_some() {
+            return;
+        }
+        input.body = &input.body[cursor.position()..];
+    }
 }
 
 /// Iteration over what was decoded ends with the bytes.

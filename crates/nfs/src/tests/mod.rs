@@ -1,16 +1,20 @@
+mod draw;
 mod values;
 mod vectors;
+mod vectors_v4;
 
 use lineside_frame::{Cursor, Fault, Piece};
 use lineside_rpc::xdr::{List, Xdr};
 use lineside_time::Random;
 use proptest::prelude::*;
 
-use crate::{mount, v3};
+use crate::v4::{self, callback};
+use crate::{mount, v2, v3};
+use draw::Draw;
 use values::Values;
 
-/// Runs `$body` for a random value of each procedure's call and reply, both programs. In it `value`
-/// is the value, and `decode(&mut cursor)` reads one of its kind.
+/// Runs `$body` for a random value of each procedure's or operation's call and reply, all programs. In it
+/// `value` is the value, and `decode(&mut cursor)` reads one of its kind.
 macro_rules! for_each_message {
     ($seed:expr, |$value:ident, $decode:ident, $random:ident| $body:block) => {
         let mut values = Values(Random::new($seed));
@@ -47,6 +51,75 @@ macro_rules! for_each_message {
                 |$value, $decode, $random| $body
             );
         }
+        let draws = &mut values.0;
+        for &procedure in v2::Procedure::ALL {
+            one_message!(
+                draw::v2_call(procedure, draws),
+                v2::Call,
+                procedure,
+                random,
+                |$value, $decode, $random| $body
+            );
+            one_message!(
+                draw::v2_reply(procedure, draws),
+                v2::Reply,
+                procedure,
+                random,
+                |$value, $decode, $random| $body
+            );
+        }
+        for &operation in v4::Operation::ALL {
+            one_operation!(
+                draw::v4_call(operation, draws),
+                v4::Call<'a>,
+                random,
+                |$value, $decode, $random| $body
+            );
+            one_operation!(
+                draw::v4_reply(operation, draws),
+                v4::Reply<'a>,
+                random,
+                |$value, $decode, $random| $body
+            );
+        }
+        for &operation in callback::Operation::ALL {
+            one_operation!(
+                draw::callback_call(operation, draws),
+                callback::Call<'a>,
+                random,
+                |$value, $decode, $random| $body
+            );
+            one_operation!(
+                draw::callback_reply(operation, draws),
+                callback::Reply<'a>,
+                random,
+                |$value, $decode, $random| $body
+            );
+        }
+        one_operation!(
+            v4::CallHeader::draw(draws),
+            v4::CallHeader<'a>,
+            random,
+            |$value, $decode, $random| $body
+        );
+        one_operation!(
+            v4::ReplyHeader::draw(draws),
+            v4::ReplyHeader<'a>,
+            random,
+            |$value, $decode, $random| $body
+        );
+        one_operation!(
+            v4::Segment::draw(draws),
+            v4::Segment,
+            random,
+            |$value, $decode, $random| $body
+        );
+        one_operation!(
+            callback::CallHeader::draw(draws),
+            callback::CallHeader<'a>,
+            random,
+            |$value, $decode, $random| $body
+        );
     };
 }
 
@@ -58,6 +131,16 @@ macro_rules! one_message {
             move |cursor| $module::$kind::decode(procedure, cursor)
         }
         let ($value, $decode, $random) = ($new, decoder($procedure), &mut $rng);
+        $body
+    }};
+}
+
+macro_rules! one_operation {
+    ($new:expr, $type:ty, $rng:ident, |$value:ident, $decode:ident, $random:ident| $body:block) => {{
+        fn decoder<'a>(cursor: &mut Cursor<'a>) -> $type {
+            <$type>::decode(cursor)
+        }
+        let ($value, $decode, $random) = ($new, decoder, &mut $rng);
         $body
     }};
 }
@@ -131,9 +214,13 @@ proptest! {
 
     #[test]
     fn foreign_bytes_do_no_harm(seed: u64) {
-        for_each_message!(seed, |_value, decode, random| {
-            let mut bytes = vec![0; 4 * random.below(200) as usize + random.below(4) as usize];
-            for word in bytes.chunks_mut(4) {
+        for_each_message!(seed, |value, decode, random| {
+            // The number of the operation, so that it is not most often an unknown one.
+            let mut bytes = Vec::new();
+            value.encode(&mut bytes);
+            bytes.truncate(4);
+            bytes.resize(4 * random.below(200) as usize + random.below(4) as usize, 0);
+            for word in bytes.chunks_mut(4).skip(1) {
                 // Small numbers, so that what looks like lengths and booleans leads far in.
                 let number = if random.chance(0.9) { random.below(4) } else { random.bits() };
                 word.copy_from_slice(&(number as u32).to_be_bytes()[..word.len()]);

@@ -2,9 +2,9 @@
 
 use lineside_frame::{Cursor, Fault, Piece};
 use lineside_rpc::message::Flavor;
-use lineside_rpc::xdr::{Array, List, Opaque, Optional, Outcome};
+use lineside_rpc::xdr::{Array, FixedOpaque, List, Opaque, Optional, Outcome};
 
-use crate::{mount, v3};
+use crate::{mount, v2, v3};
 
 /// Decodes `$bytes` as `$module::$kind` of `$procedure` into `$expected`, and encodes that into the same bytes.
 macro_rules! assert_message {
@@ -22,7 +22,7 @@ macro_rules! assert_message {
 }
 
 /// The bytes of hexadecimal text; whitespace is for the reader.
-fn hex(text: &str) -> Vec<u8> {
+pub(super) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<_> = text.chars().filter(|c| !c.is_whitespace()).collect();
     let byte = |pair: &[char]| u8::from_str_radix(&String::from_iter(pair), 16).expect("hex");
     digits.chunks(2).map(byte).collect()
@@ -59,7 +59,7 @@ fn attributes() -> v3::Attributes {
     }
 }
 
-fn opaque<const MAX: usize>(bytes: &'static [u8]) -> Option<Opaque<'static, MAX>> {
+pub(super) fn opaque<const MAX: usize>(bytes: &'static [u8]) -> Option<Opaque<'static, MAX>> {
     Some(Opaque::new(Box::leak(Box::new([Piece::bytes(bytes)]))))
 }
 
@@ -341,4 +341,72 @@ fn rows_are_about_the_right_file() {
         ctime.nanoseconds_since_epoch(),
         Some(1_600_000_002_999_999_999)
     );
+}
+
+#[test]
+fn version_2_has_handles_without_a_length() {
+    let handle = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+    let bytes: [u8; 32] = std::array::from_fn(|at| at as u8);
+    let file = Some(FixedOpaque::new(Box::leak(Box::new([Piece::bytes(
+        Box::leak(Box::new(bytes)),
+    )]))));
+    assert_message!(
+        hex(&format!("{handle} 00000000 00001000 00000000 00000200")),
+        v2::Call::Write(v2::WriteArgs {
+            file,
+            begin_offset: Some(0),
+            offset: Some(4096),
+            total_count: Some(0),
+            data_len: Some(512),
+        })
+    );
+    assert_message!(
+        hex(&format!(
+            "{handle} 00000004 6e616d65 000001a4 ffffffff ffffffff 00000000 {}",
+            "ffffffff".repeat(4)
+        )),
+        v2::Call::Create(v2::CreateArgs {
+            what: v2::DirOpArgs {
+                directory: file,
+                name: opaque(b"name"),
+            },
+            attributes: v2::SetAttributes {
+                mode: Some(0o644),
+                uid: Some(u32::MAX),
+                gid: Some(u32::MAX),
+                size: Some(0),
+                atime: v2::Time {
+                    seconds: Some(u32::MAX),
+                    microseconds: Some(u32::MAX),
+                },
+                mtime: v2::Time {
+                    seconds: Some(u32::MAX),
+                    microseconds: Some(u32::MAX),
+                },
+            },
+        })
+    );
+    let entries = [v2::Entry {
+        fileid: Some(7),
+        name: opaque(b"."),
+        cookie: Some(1),
+    }];
+    assert_message!(
+        hex("00000000 00000001 00000007 00000001 2e 000000 00000001 00000000 00000001"),
+        v2::Reply::ReadDir(Outcome::Ok(v2::ReadDirOk {
+            entries: List::new(&entries),
+            eof: Some(true),
+        }))
+    );
+    let time = |microseconds| v2::Time {
+        seconds: Some(1),
+        microseconds: Some(microseconds),
+    };
+    assert_eq!(time(5).nanoseconds_since_epoch(), Some(1_000_005_000));
+    assert_eq!(
+        time(1_000_000).nanoseconds_since_epoch(),
+        None,
+        "the server's time, in a SETATTR"
+    );
+    assert_eq!(v2::status_name(99), Some("NFSERR_WFLUSH"));
 }

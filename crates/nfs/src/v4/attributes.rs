@@ -428,7 +428,7 @@ lineside_rpc::xdr! {
     /// fs_location4.
     pub struct Location<'a> { servers: Counted<'a, Option<Name<'a>>>, root: Path<'a> }
 
-    /// fs_locations_info4 (RFC 8881 section 11.17.2).
+    /// fs_locations_info4 (RFC 8881 section 11.17).
     pub struct LocationsInfo<'a> {
         flags: Option<u32>,
         valid_seconds: Option<u32>,
@@ -462,7 +462,7 @@ lineside_rpc::xdr! {
     /// layouthint4.
     pub struct LayoutHint<'a> { layout_type: Option<LayoutType>, body: Option<Body<'a>> }
 
-    /// threshold_item4 (RFC 8881 section 3.3.19).
+    /// threshold_item4, of mdsthreshold4.
     pub struct Threshold<'a> {
         layout_type: Option<LayoutType>,
         hints: Option<Bitmap>,
@@ -482,7 +482,7 @@ lineside_rpc::xdr! {
         data: Option<Opaque<'a, 0x1_0000>>,
     }
 
-    /// open_arguments4 (RFC 9754 section 4): what the server's OPEN understands.
+    /// open_arguments4 (RFC 9754): what the server's OPEN understands.
     pub struct OpenArguments {
         share_access: Option<Bitmap>,
         share_deny: Option<Bitmap>,

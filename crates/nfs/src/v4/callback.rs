@@ -1,5 +1,5 @@
-//! The callback program: what a server asks of its clients (RFC 7530 section 17, RFC 8881 sections 19 and 20, RFC
-//! 7862 section 16).
+//! The callback program: what a server asks of its clients (RFC 7530, RFC 8881 sections 19 and 20, RFC 7862
+//! section 16).
 //!
 //! Its number is chosen by the client: in SETCLIENTID, CREATE_SESSION and BACKCHANNEL_CTL. Over NFSv4.0 the server
 //! opens a connection for it, from NFSv4.1 on it comes on a connection of the client's.
@@ -15,7 +15,7 @@ pub use super::{COMPOUND, NULL, ReplyHeader, status_name};
 
 /// The program number that the RFCs print, and that servers and clients use if they need no other.
 pub const PROGRAM: u32 = 0x4000_0000;
-/// The numbers from which clients choose one (RFC 5531 section 8.4).
+/// The numbers from which clients choose one (transient ones, RFC 5531).
 pub const PROGRAMS: std::ops::Range<u32> = 0x4000_0000..0x6000_0000;
 /// The version described here.
 pub const VERSION: u32 = 1;
@@ -38,7 +38,7 @@ compound! {
 }
 
 lineside_rpc::xdr! {
-    /// CB_COMPOUND4args up to the first operation (RFC 8881 section 20.2). The reply's is [`ReplyHeader`].
+    /// CB_COMPOUND4args up to the first operation (RFC 8881 section 19.2). The reply's is [`ReplyHeader`].
     pub struct CallHeader<'a> {
         tag: Option<Name<'a>>,
         minor_version: Option<u32>,

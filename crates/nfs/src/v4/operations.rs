@@ -156,7 +156,7 @@ lineside_rpc::xdr! {
         length: Option<u64>,
     }
 
-    /// VERIFY4args (18.30) and NVERIFY4args (18.15).
+    /// VERIFY4args (18.31) and NVERIFY4args (18.15).
     pub struct VerifyArgs<'a> { attributes: AttributeList<'a> }
 
     /// OPEN4args (18.16).

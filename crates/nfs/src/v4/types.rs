@@ -25,7 +25,7 @@ pub type DeviceId = [u8; 16];
 pub type Verifier = [u8; 8];
 
 lineside_rpc::xdr! {
-    /// nfsstat4 (RFC 8881 section 15.1, RFC 7530 section 13.1, RFC 7862 section 11.1, RFC 8276 section 8.5).
+    /// nfsstat4 (RFC 8881 section 15.1, RFC 7530 section 13.1, RFC 7862 section 11.1, RFC 8276).
     pub enum Status {
         OK = 0, "NFS4_OK";
         PERM = 1, "NFS4ERR_PERM";
@@ -170,7 +170,7 @@ lineside_rpc::xdr! {
         WRITE_WAITING = 4, "WRITEW_LT";
     }
 
-    /// open_delegation_type4 (RFC 8881 section 18.16, RFC 9754 section 7.2).
+    /// open_delegation_type4 (RFC 8881 section 18.16, RFC 9754).
     pub enum DelegationType {
         NONE = 0, "OPEN_DELEGATE_NONE";
         READ = 1, "OPEN_DELEGATE_READ";
@@ -228,7 +228,7 @@ lineside_rpc::xdr! {
     /// netaddr4: a universal address.
     pub struct NetAddress<'a> { network: Option<Name<'a>>, address: Option<Name<'a>> }
 
-    /// netloc4: a server, for copies between servers (RFC 7862 section 4.9.1).
+    /// netloc4: a server, for copies between servers (RFC 7862 section 4).
     pub union NetLocation<'a> {
         1 => Name(name: Option<Name<'a>>),
         2 => Url(url: Option<Name<'a>>),
