@@ -74,6 +74,8 @@ registry! {
     Connections = "connections.seen", Plain, "connections seen: TCP connections, UDP pairs of addresses and ports";
     ConnectionsReused = "connections.reused", Plain, "connections that began on the four-tuple of an earlier one";
     ConnectionsRpc = "connections.rpc", Plain, "connections on which RPC was found";
+    ConnectionsTls = "connections.tls", Plain, "connections that went over to TLS (RFC 9289): what they carry from then on is not read";
+    TlsRecords = "tls.records", Plain, "TLS records of those connections";
     ConnectionsLimit = "limits.connections", Limit, "connections refused or evicted because the table was full";
 
     StreamBytes = "stream.bytes", Plain, "TCP payload bytes, lost ones included: the left side of the identity";

@@ -605,3 +605,97 @@ fn repeated_calls_and_replies_are_told_apart() {
         assert_eq!(told, expected, "{passes:?}");
     }
 }
+
+/// A record as it stands in a segment.
+fn record(message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_record(&[], message, &mut out);
+    out
+}
+
+/// The frames of a connection whose sides send these bytes in turn.
+fn conversation(sent: &[(usize, Vec<u8>)]) -> Vec<capture::Frame> {
+    let mut talk = Talk::new(700, [1, 1]);
+    let mut frames: Sent = (0..).zip(talk.handshake()).collect();
+    for (direction, bytes) in sent {
+        let at = frames.len() as u64;
+        frames.push((at, talk.segment(*direction, TcpFlags::ACK, bytes)));
+    }
+    merge(&[frames])
+}
+
+#[test]
+fn both_ends_may_call_with_the_same_xid() {
+    let [call, reply] = talk::nfs(
+        5,
+        Auth::none(),
+        &v3::Call::Null(()),
+        &v3::Reply::Null(()),
+        b"",
+    );
+    let (call, reply) = (record(&call), record(&reply));
+    let frames = conversation(&[(0, call.clone()), (1, call), (0, reply.clone()), (1, reply)]);
+    let (rows, counters) = run(&frames);
+    assert_eq!(counters.value(Counter::CallsAnswered), 2);
+    let mut callers: Vec<_> = rows
+        .operations
+        .iter()
+        .map(|row| (row.client_address, row.call_frame, row.reply_frame))
+        .collect();
+    callers.sort_unstable();
+    assert_eq!(
+        callers,
+        [
+            (Some(CLIENT), Some(4), Some(7)),
+            (Some(SERVER), Some(5), Some(6))
+        ]
+    );
+}
+
+#[test]
+fn tls_is_counted_and_never_read() {
+    let [plain_call, plain_reply] = talk::nfs(
+        9,
+        Auth::none(),
+        &v3::Call::Null(()),
+        &v3::Reply::Null(()),
+        b"",
+    );
+    let [probe, answer] = talk::nfs(
+        5,
+        Auth::new(Flavor::TLS, &[]),
+        &v3::Call::Null(()),
+        &v3::Reply::Null(()),
+        b"",
+    );
+    // Perfect RPC inside TLS is none.
+    let wrapped = |kind: u8, inside: &[u8]| {
+        let mut out = vec![kind, 3, 3];
+        out.extend_from_slice(&(inside.len() as u16).to_be_bytes());
+        out.extend_from_slice(inside);
+        out
+    };
+    let inside = record(&plain_call).repeat(20);
+    let mut hello = wrapped(22, &inside);
+    hello.extend(wrapped(23, &inside));
+    let frames = conversation(&[
+        (0, record(&probe)),
+        (1, record(&answer)),
+        (0, hello),
+        (1, wrapped(22, &record(&plain_reply))),
+        (0, wrapped(23, &inside)[..7].to_vec()),
+        (0, wrapped(23, &inside)[7..].to_vec()),
+    ]);
+    let (rows, counters) = run(&frames);
+    let told: Vec<_> = rows.operations.iter().map(|row| row.auth_flavor).collect();
+    assert_eq!(told, [Word::Known("tls")]);
+    assert_eq!(counters.value(Counter::TlsRecords), 4);
+    assert_eq!(counters.value(Counter::ConnectionsTls), 1);
+    assert!(rows.connections.iter().all(|row| row.tls_seen));
+
+    // Without the probe it is a stream like any other, in which nothing is found either.
+    let frames = conversation(&[(0, wrapped(22, b"hello")), (1, wrapped(22, b"hello"))]);
+    let (rows, counters) = run(&frames);
+    assert_eq!(rows.operations.len(), 0);
+    assert_eq!(counters.value(Counter::ConnectionsTls), 0);
+}

@@ -20,11 +20,11 @@ const WAITING_SLACK: usize = 64;
 /// of a reply that came before its call.
 #[derive(Debug)]
 pub struct Pairs<C, R> {
-    entries: HashMap<u32, Entry<C, R>>,
+    entries: HashMap<u64, Entry<C, R>>,
     /// Outstanding calls and early replies with their times, oldest first, and some that wait no more; a
     /// serial tells whether an entry is the same.
-    waiting: VecDeque<(u32, u64, i64)>,
-    answered: VecDeque<(u32, u64)>,
+    waiting: VecDeque<(u64, u64, i64)>,
+    answered: VecDeque<(u64, u64)>,
     serial: u64,
 }
 
@@ -76,6 +76,12 @@ pub enum Expired<C, R> {
     Reply(R),
 }
 
+/// What a call and its reply have in common: the xid, and which end calls (0 or 1), since NFSv4.1's callbacks
+/// share a connection with what they call back to.
+pub fn key(caller: usize, xid: u32) -> u64 {
+    (caller as u64) << 32 | u64::from(xid)
+}
+
 impl<C: Copy, R> Pairs<C, R> {
     /// No calls, no replies.
     pub fn new() -> Self {
@@ -89,8 +95,8 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// A call was seen in the frame `ordinal`. Unless it is new, nothing changes; if it is,
     /// [`Pairs::outstanding`] is to follow.
-    pub fn on_call(&mut self, xid: u32, ordinal: u64) -> OnCall<C, R> {
-        match self.entries.get(&xid).map(|entry| &entry.state) {
+    pub fn on_call(&mut self, key: u64, ordinal: u64) -> OnCall<C, R> {
+        match self.entries.get(&key).map(|entry| &entry.state) {
             None => OnCall::New,
             Some(&State::Outstanding(call)) => OnCall::Again(call),
             Some(&State::Answered {
@@ -98,7 +104,7 @@ impl<C: Copy, R> Pairs<C, R> {
                 reply_ordinal,
             }) if ordinal < reply_ordinal => OnCall::Late(call),
             Some(State::Answered { .. }) => OnCall::Repeat,
-            Some(State::Early(_)) => match self.entries.remove(&xid).map(|entry| entry.state) {
+            Some(State::Early(_)) => match self.entries.remove(&key).map(|entry| entry.state) {
                 Some(State::Early(reply)) => OnCall::Answers(reply),
                 _ => OnCall::New,
             },
@@ -106,9 +112,9 @@ impl<C: Copy, R> Pairs<C, R> {
     }
 
     /// Notes a call that now waits for its reply; returns the note of an answered one that it replaces.
-    pub fn outstanding(&mut self, xid: u32, call: C, now: i64) -> Option<C> {
-        let replaced = self.insert(xid, State::Outstanding(call));
-        self.wait(xid, now);
+    pub fn outstanding(&mut self, key: u64, call: C, now: i64) -> Option<C> {
+        let replaced = self.insert(key, State::Outstanding(call));
+        self.wait(key, now);
         match replaced {
             Some(State::Answered { call, .. }) => Some(call),
             _ => None,
@@ -116,24 +122,24 @@ impl<C: Copy, R> Pairs<C, R> {
     }
 
     /// Notes a reply whose call may still come.
-    pub fn early(&mut self, xid: u32, reply: R, now: i64) {
-        self.insert(xid, State::Early(reply));
-        self.wait(xid, now);
+    pub fn early(&mut self, key: u64, reply: R, now: i64) {
+        self.insert(key, State::Early(reply));
+        self.wait(key, now);
     }
 
     /// What a reply belongs to.
-    pub fn on_reply(&self, xid: u32) -> OnReply<C> {
-        match self.entries.get(&xid).map(|entry| &entry.state) {
+    pub fn on_reply(&self, key: u64) -> OnReply<C> {
+        match self.entries.get(&key).map(|entry| &entry.state) {
             Some(&State::Outstanding(call)) => OnReply::Answers(call),
             Some(&State::Answered { call, .. }) => OnReply::Duplicate(call),
             Some(State::Early(_)) | None => OnReply::Unknown,
         }
     }
 
-    /// True if a call with this xid waits for its reply.
-    pub fn is_outstanding(&self, xid: u32) -> bool {
+    /// True if a call with this key waits for its reply.
+    pub fn is_outstanding(&self, key: u64) -> bool {
         matches!(
-            self.entries.get(&xid),
+            self.entries.get(&key),
             Some(Entry {
                 state: State::Outstanding(_),
                 ..
@@ -141,10 +147,10 @@ impl<C: Copy, R> Pairs<C, R> {
         )
     }
 
-    /// True if a reply with this xid waits for its call.
-    pub fn is_early(&self, xid: u32) -> bool {
+    /// True if a reply with this key waits for its call.
+    pub fn is_early(&self, key: u64) -> bool {
         matches!(
-            self.entries.get(&xid),
+            self.entries.get(&key),
             Some(Entry {
                 state: State::Early(_),
                 ..
@@ -152,9 +158,9 @@ impl<C: Copy, R> Pairs<C, R> {
         )
     }
 
-    /// The reply with this xid that waits for its call.
-    pub fn early_reply(&mut self, xid: u32) -> Option<&mut R> {
-        match &mut self.entries.get_mut(&xid)?.state {
+    /// The reply with this key that waits for its call.
+    pub fn early_reply(&mut self, key: u64) -> Option<&mut R> {
+        match &mut self.entries.get_mut(&key)?.state {
             State::Early(reply) => Some(reply),
             _ => None,
         }
@@ -171,8 +177,8 @@ impl<C: Copy, R> Pairs<C, R> {
     }
 
     /// The call was answered by a reply that began in the frame `ordinal`; `call` is what to remember of it.
-    pub fn answered(&mut self, xid: u32, call: C, ordinal: u64) {
-        let Some(entry) = self.entries.get_mut(&xid) else {
+    pub fn answered(&mut self, key: u64, call: C, ordinal: u64) {
+        let Some(entry) = self.entries.get_mut(&key) else {
             return;
         };
         if matches!(entry.state, State::Outstanding(_)) {
@@ -180,7 +186,7 @@ impl<C: Copy, R> Pairs<C, R> {
                 call,
                 reply_ordinal: ordinal,
             };
-            self.answered.push_back((xid, entry.serial));
+            self.answered.push_back((key, entry.serial));
             // Most replies come in the order of their calls.
             let serial = entry.serial;
             self.waiting
@@ -191,8 +197,8 @@ impl<C: Copy, R> Pairs<C, R> {
     /// The note of the oldest answered call, if more than `keep` are remembered.
     pub fn evict_answered(&mut self, keep: usize) -> Option<C> {
         while self.answered.len() > keep {
-            let (xid, serial) = self.answered.pop_front()?;
-            if let hash_map::Entry::Occupied(found) = self.entries.entry(xid)
+            let (key, serial) = self.answered.pop_front()?;
+            if let hash_map::Entry::Occupied(found) = self.entries.entry(key)
                 && found.get().serial == serial
                 && let State::Answered { call, .. } = found.get().state
             {
@@ -205,11 +211,11 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// The oldest call or reply that has waited since before `deadline_ns`.
     pub fn expire(&mut self, deadline_ns: i64) -> Option<Expired<C, R>> {
-        while let Some((xid, serial, _)) = self
+        while let Some((key, serial, _)) = self
             .waiting
             .pop_front_if(|&mut (.., since_ns)| since_ns < deadline_ns)
         {
-            if let hash_map::Entry::Occupied(found) = self.entries.entry(xid)
+            if let hash_map::Entry::Occupied(found) = self.entries.entry(key)
                 && found.get().serial == serial
                 && !matches!(found.get().state, State::Answered { .. })
             {
@@ -233,24 +239,24 @@ impl<C: Copy, R> Pairs<C, R> {
         self.entries.is_empty()
     }
 
-    fn wait(&mut self, xid: u32, since_ns: i64) {
-        self.waiting.push_back((xid, self.serial, since_ns));
+    fn wait(&mut self, key: u64, since_ns: i64) {
+        self.waiting.push_back((key, self.serial, since_ns));
         // One call without reply keeps those behind it in the queue, also when they are answered.
         if self.waiting.len() > 2 * self.entries.len() + WAITING_SLACK {
             let entries = &self.entries;
-            self.waiting.retain(|(xid, serial, _)| {
-                entries.get(xid).is_some_and(|entry| {
+            self.waiting.retain(|(key, serial, _)| {
+                entries.get(key).is_some_and(|entry| {
                     entry.serial == *serial && !matches!(entry.state, State::Answered { .. })
                 })
             });
         }
     }
 
-    fn insert(&mut self, xid: u32, state: State<C, R>) -> Option<State<C, R>> {
+    fn insert(&mut self, key: u64, state: State<C, R>) -> Option<State<C, R>> {
         self.serial += 1;
         self.entries
             .insert(
-                xid,
+                key,
                 Entry {
                     serial: self.serial,
                     state,

@@ -15,7 +15,7 @@ use lineside_rpc::message::{
     AcceptStatus, Body, CallHeader, Flavor, GssProcedure, GssService, Header, ReplyHeader,
     program_name,
 };
-use lineside_rpc::pairs::{Expired, OnCall, OnReply, Pairs};
+use lineside_rpc::pairs::{self, Expired, OnCall, OnReply, Pairs};
 use lineside_rpc::record::{self, Message, MessageSink, Records, Want};
 use lineside_rpc::xdr::Xdr;
 use lineside_trace::{
@@ -30,9 +30,11 @@ use crate::details;
 
 mod compound;
 mod files;
+mod tls;
 
 use compound::Compound;
 use files::Files;
+use tls::TlsRecords;
 
 /// Rows are numbered by frame and by place within it, in so many bits (`trace-format.md`).
 const PLACE_BITS: u32 = 18;
@@ -217,6 +219,9 @@ struct Talk {
     caller: Option<usize>,
     last_caller: Caller,
     program: Word,
+    /// A call asked for TLS, and the records of both directions once it has begun.
+    asked_tls: bool,
+    tls: Option<Box<[TlsRecords; 2]>>,
     resynchronised: i64,
     /// Hashes of the facts already reported.
     facts: HashSet<u64>,
@@ -263,7 +268,7 @@ pub(crate) struct Operations<S> {
     holders: Vec<usize>,
     listed: Vec<bool>,
     /// The reply in the datagram at hand that waits for its call.
-    early_xid: Option<u32>,
+    early_key: Option<u64>,
     now: i64,
     ending: bool,
     is_relieved: bool,
@@ -297,7 +302,7 @@ impl<S: RecordSink> Operations<S> {
             holders: Vec::new(),
             listed: Vec::new(),
             is_relieved: false,
-            early_xid: None,
+            early_key: None,
             now: i64::MIN,
             ending: false,
             deferred: None,
@@ -656,6 +661,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             caller: None,
             last_caller: Caller::default(),
             program: Word::None,
+            asked_tls: false,
+            tls: None,
             resynchronised: 0,
             facts: HashSet::new(),
         }));
@@ -669,6 +676,11 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         chunk: Chunk<'_>,
         counters: &mut Counters,
     ) {
+        if self.talk(connection).asked_tls
+            && self.passes_tls(connection, direction, &chunk, counters)
+        {
+            return;
+        }
         let before = counters.value(Counter::Resynchronised);
         self.with_records(
             connection,
@@ -749,6 +761,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         let talk = self.talk(connection);
         let client = client_direction(facts, talk.caller);
         let (program, resynchronised) = (talk.program, std::mem::take(&mut talk.resynchronised));
+        let tls_seen = talk.tls.is_some();
         let (from_client, from_server) = (&counts[client], &counts[1 - client]);
         let row = &mut self.scratch.connection;
         row.clear();
@@ -790,6 +803,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             row.vlan_ids.append(format!("{separator}{id}").as_bytes());
         }
         row.program = program;
+        row.tls_seen = tls_seen;
         self.sink.connection(row);
     }
 
@@ -824,11 +838,42 @@ impl<S: RecordSink> StreamSink for Operations<S> {
 }
 
 impl<S: RecordSink> Operations<S> {
+    /// Counts the TLS records of a connection that asked for TLS; false until its handshake begins.
+    #[cold]
+    fn passes_tls(
+        &mut self,
+        connection: usize,
+        direction: usize,
+        chunk: &Chunk<'_>,
+        counters: &mut Counters,
+    ) -> bool {
+        if self.talk(connection).tls.is_none() {
+            if !tls::is_handshake(chunk.bytes()) {
+                return false;
+            }
+            // No RPC comes in the clear any more.
+            for direction in [0, 1] {
+                self.with_records(
+                    connection,
+                    direction,
+                    counters,
+                    |records, side, counters| {
+                        records.finish(side, counters);
+                    },
+                );
+            }
+            counters.count(Counter::ConnectionsTls);
+        }
+        let records = self.talk(connection).tls.get_or_insert_default();
+        counters.add(Counter::TlsRecords, records[direction].on_stream(chunk));
+        true
+    }
+
     /// Keeps the bytes of a reply that found no call, if this datagram is one.
     fn hold_early(&mut self, connection: usize, chunks: &[Chunk<'_>]) {
-        let early = self.early_xid.take();
+        let early = self.early_key.take();
         let pairs = &mut self.talk(connection).pairs;
-        if let Some(early) = early.and_then(|xid| pairs.early_reply(xid)) {
+        if let Some(early) = early.and_then(|key| pairs.early_reply(key)) {
             early.ranges = chunks.iter().map(Chunk::hold).collect();
             self.note_holder(connection);
         }
@@ -961,7 +1006,13 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
             return all.read_early(self.slot, &early, Some(note), counters);
         }
         if operation.call_done && operation.reply_done {
-            self.answered(passing.xid, note, message, counters);
+            let caller = if passing.is_call {
+                self.direction
+            } else {
+                1 - self.direction
+            };
+            let key = pairs::key(caller, passing.xid);
+            self.answered(key, note, message, counters);
         }
     }
 
@@ -980,9 +1031,10 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
         let other = 1 - self.direction;
         let talk = self.all.talk(self.slot);
         if is_call {
-            talk.pairs.is_early(xid) || talk.has_candidate(other, xid, false)
+            talk.pairs.is_early(pairs::key(1 - other, xid)) || talk.has_candidate(other, xid, false)
         } else {
-            talk.pairs.is_outstanding(xid) || talk.has_candidate(other, xid, true)
+            talk.pairs.is_outstanding(pairs::key(other, xid))
+                || talk.has_candidate(other, xid, true)
         }
     }
 }
@@ -1074,6 +1126,9 @@ impl<S: RecordSink> Side<'_, S> {
         };
         if in_parts && cursor.fault() == Some(Fault::End) && !done {
             return Want::More(cursor.needed());
+        }
+        if call.credential.flavor == Some(Flavor::TLS) {
+            self.all.talk(self.slot).asked_tls = true;
         }
         let Some(note) = self.take_up(message, xid, program, version, procedure, counters) else {
             self.pass(None, true, xid);
@@ -1173,7 +1228,7 @@ impl<S: RecordSink> Side<'_, S> {
             .all
             .talk(slot)
             .pairs
-            .on_call(xid, message.first.ordinal)
+            .on_call(pairs::key(direction, xid), message.first.ordinal)
         {
             OnCall::New => {}
             OnCall::Answers(reply) => early = Some(reply),
@@ -1204,7 +1259,9 @@ impl<S: RecordSink> Side<'_, S> {
         let note = self.all.open_operation(slot, counters)?;
         counters.count(Counter::RpcCalls);
         let talk = self.all.talk(slot);
-        let replaced = talk.pairs.outstanding(xid, note, now);
+        let replaced = talk
+            .pairs
+            .outstanding(pairs::key(direction, xid), note, now);
         talk.caller.get_or_insert(direction);
         let program_word = details::word(program_name(program), program);
         if talk.program == Word::None {
@@ -1243,7 +1300,8 @@ impl<S: RecordSink> Side<'_, S> {
         counters: &mut Counters,
     ) -> Want {
         let (slot, direction) = (self.slot, self.direction);
-        let mut found = self.all.talk(slot).pairs.on_reply(xid);
+        let key = pairs::key(1 - direction, xid);
+        let mut found = self.all.talk(slot).pairs.on_reply(key);
         if found == OnReply::Unknown && self.all.talk(slot).has_candidate(1 - direction, xid, true)
         {
             // The call is there, but it was not certain to be one: now it is.
@@ -1251,7 +1309,7 @@ impl<S: RecordSink> Side<'_, S> {
                 .with_records(slot, 1 - direction, counters, |records, side, counters| {
                     records.on_agreement(xid, true, side, counters);
                 });
-            found = self.all.talk(slot).pairs.on_reply(xid);
+            found = self.all.talk(slot).pairs.on_reply(key);
         }
         match found {
             OnReply::Answers(note) => {
@@ -1272,7 +1330,7 @@ impl<S: RecordSink> Side<'_, S> {
                 let cost = size_of::<Early>() + EARLY_BYTES + message.len;
                 let talk = self.all.talk(slot);
                 if talk.transport == Transport::Udp
-                    && !talk.pairs.is_early(xid)
+                    && !talk.pairs.is_early(key)
                     && let Some(lease) = self.all.budget.lease(cost)
                 {
                     // Its call may be late: over TCP the flow engine has waited for it already.
@@ -1283,12 +1341,12 @@ impl<S: RecordSink> Side<'_, S> {
                         direction,
                         duplicates: 0,
                     };
-                    self.all.talk(slot).pairs.early(xid, Box::new(early), now);
-                    self.all.early_xid = Some(xid);
+                    self.all.talk(slot).pairs.early(key, Box::new(early), now);
+                    self.all.early_key = Some(key);
                     self.pass(None, false, xid);
                     return Want::End;
                 }
-                if let Some(early) = self.all.talk(slot).pairs.early_reply(xid) {
+                if let Some(early) = self.all.talk(slot).pairs.early_reply(key) {
                     early.duplicates += 1;
                     counters.count(Counter::Replies);
                     counters.count(Counter::RepliesDuplicate);
@@ -1513,7 +1571,7 @@ impl<S: RecordSink> Side<'_, S> {
     }
 
     /// Both messages of an operation have ended.
-    fn answered(&mut self, xid: u32, note: Note, last: &Message, counters: &mut Counters) {
+    fn answered(&mut self, key: u64, note: Note, last: &Message, counters: &mut Counters) {
         let (slot, all) = (self.slot, &mut *self.all);
         if all.operations[note as usize].row.call_missing {
             return all.emit(slot, note, counters);
@@ -1526,7 +1584,7 @@ impl<S: RecordSink> Side<'_, S> {
         let answered_max = all.config.answered_max;
         all.talk(slot)
             .pairs
-            .answered(xid, remembered, last.first.ordinal);
+            .answered(key, remembered, last.first.ordinal);
         if !waits {
             all.emit(slot, note, counters);
         }

@@ -1,0 +1,55 @@
+//! RPC with TLS (RFC 9289): recognised by its probe, a NULL call of flavor AUTH_TLS, and the handshake that follows.
+//! What TLS holds is not read: its records are counted.
+
+use lineside_frame::Chunk;
+
+/// Bytes of a TLS record's header (RFC 8446 section 5.1): type, version, length.
+const HEADER: usize = 5;
+const HANDSHAKE: u8 = 22;
+
+/// The TLS records of one direction.
+#[derive(Debug, Default)]
+pub(super) struct TlsRecords {
+    header: [u8; HEADER],
+    header_len: usize,
+    /// Bytes left of the record at hand.
+    left: usize,
+    /// A hole took a header: where records begin is not known any more.
+    is_lost: bool,
+}
+
+/// Whether bytes behind a probe are the first of a handshake. As a record mark they would be a fragment of 350 MB.
+pub(super) fn is_handshake(bytes: &[u8]) -> bool {
+    matches!(bytes, [HANDSHAKE, 3, 1..=4, ..])
+}
+
+impl TlsRecords {
+    /// Takes the next bytes or the next hole; how many records begin in them.
+    pub(super) fn on_stream(&mut self, chunk: &Chunk<'_>) -> u64 {
+        let mut records = 0;
+        let mut rest = *chunk;
+        while !rest.is_empty() && !self.is_lost {
+            let inside = self.left.min(rest.len());
+            self.left -= inside;
+            rest = rest.from(inside);
+            if rest.is_empty() {
+                break;
+            }
+            if rest.missing().is_some() {
+                self.is_lost = true;
+                break;
+            }
+            let take = (HEADER - self.header_len).min(rest.len());
+            self.header[self.header_len..self.header_len + take]
+                .copy_from_slice(&rest.bytes()[..take]);
+            self.header_len += take;
+            rest = rest.from(take);
+            if self.header_len == HEADER {
+                self.header_len = 0;
+                self.left = usize::from(u16::from_be_bytes([self.header[3], self.header[4]]));
+                records += 1;
+            }
+        }
+        records
+    }
+}
