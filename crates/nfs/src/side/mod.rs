@@ -16,6 +16,7 @@ use lineside_rpc::xdr::Array;
 
 pub mod klm;
 pub mod mount;
+mod nfs2;
 pub mod nfsacl;
 pub mod nlm;
 pub mod nsm;

@@ -5,7 +5,7 @@ use lineside_rpc::xdr::{List, Outcome};
 
 use super::{Named, Summary};
 use crate::mount::{DirectoryArgs, Export, Mount};
-use crate::v2::FileHandle;
+use crate::v2::Handle;
 
 pub use crate::mount::PROGRAM;
 
@@ -31,7 +31,7 @@ lineside_rpc::xdr! {
     }
 
     /// The root's handle.
-    pub struct Mounted<'a> { handle: Option<FileHandle<'a>> }
+    pub struct Mounted<'a> { handle: Option<Handle<'a>> }
 
     /// ppathcnf: what pathconf(2) says of the directory. `errors` has a bit for each that it does not.
     pub struct PathConf {
@@ -67,7 +67,7 @@ impl<'a> Reply<'a> {
                 let status = outcome.status();
                 summary.status = status.map(|status| Named::new(status, status_name));
                 let handle = outcome.ok().and_then(|mounted| mounted.handle);
-                summary.object = handle.map(|handle| handle.view());
+                summary.object = handle.map(|handle| *handle);
             }
             Self::Dump(mounts) => summary.entries = Some(mounts.iter().count() as u32),
             Self::Export(exports) | Self::ExportAll(exports) => {

@@ -45,7 +45,7 @@ pub mod v2 {
 
     use super::Lists;
     use crate::side::{Named, Summary};
-    use crate::v2::{Attributes, FileArgs, FileHandle, status_name};
+    use crate::v2::{Attributes, FileArgs, Handle, status_name};
 
     lineside_rpc::procedures! {
         0 Null "NULL": () => ();
@@ -58,25 +58,25 @@ pub mod v2 {
 
     lineside_rpc::xdr! {
         /// GETACL2args.
-        pub struct GetAclArgs<'a> { file: Option<FileHandle<'a>>, mask: Option<u32> }
+        pub struct GetAclArgs<'a> { file: Option<Handle<'a>>, mask: Option<u32> }
 
         /// GETACL2resok.
         pub struct GetAclOk<'a> { attributes: Attributes, lists: Lists<'a> }
 
         /// SETACL2args.
-        pub struct SetAclArgs<'a> { file: Option<FileHandle<'a>>, lists: Lists<'a> }
+        pub struct SetAclArgs<'a> { file: Option<Handle<'a>>, lists: Lists<'a> }
 
         /// ACCESS2args, with the bits of version 3's ACCESS.
-        pub struct AccessArgs<'a> { file: Option<FileHandle<'a>>, access: Option<u32> }
+        pub struct AccessArgs<'a> { file: Option<Handle<'a>>, access: Option<u32> }
 
         /// ACCESS2resok.
         pub struct AccessOk { attributes: Attributes, access: Option<u32> }
 
         /// GETXATTRDIR2args: `create` the directory if there is none.
-        pub struct GetXattrDirArgs<'a> { file: Option<FileHandle<'a>>, create: Option<bool> }
+        pub struct GetXattrDirArgs<'a> { file: Option<Handle<'a>>, create: Option<bool> }
 
         /// GETXATTRDIR2resok.
-        pub struct GetXattrDirOk<'a> { directory: Option<FileHandle<'a>>, attributes: Attributes }
+        pub struct GetXattrDirOk<'a> { directory: Option<Handle<'a>>, attributes: Attributes }
     }
 
     impl<'a> Call<'a> {
@@ -101,7 +101,7 @@ pub mod v2 {
                     args.file
                 }
             };
-            summary.file = file.map(|handle| handle.view());
+            summary.file = file.map(|handle| *handle);
         }
     }
 
@@ -122,7 +122,7 @@ pub mod v2 {
                 }
                 Self::GetXattrDir(outcome) => {
                     let handle = outcome.ok().and_then(|ok| ok.directory);
-                    summary.object = handle.map(|handle| handle.view());
+                    summary.object = handle.map(|handle| *handle);
                     (outcome.status(), outcome.ok().map(|ok| &ok.attributes))
                 }
             };
