@@ -6,6 +6,7 @@
 //! ```
 //!
 //! NFSv4 has an operation where the others have a procedure, and reads its number itself: see [`v4`].
+//! The programs beside NFS, and NFSv2, have one entry to what a row says of them: see [`side`].
 //!
 //! The types follow the RFC's, field by field, and say `None` or `Unread` for what the capture did
 //! not see (see [`mod@lineside_rpc::xdr`]). After a WRITE call or a READ reply the cursor stands at the
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod mount;
+pub mod side;
 pub mod v2;
 pub mod v3;
 pub mod v4;

@@ -3,6 +3,8 @@
 use lineside_rpc::message::Flavor;
 use lineside_rpc::xdr::{Array, Handle, List, Name, Outcome};
 
+use crate::side::{Named, Summary};
+
 /// Its RPC program number.
 pub const PROGRAM: u32 = 100_005;
 /// The version described here.
@@ -50,12 +52,33 @@ pub fn status_name(status: u32) -> Option<&'static str> {
     Status(status).name()
 }
 
-impl Reply<'_> {
+impl<'a> Call<'a> {
+    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+        if let Self::Mnt(args) | Self::Umnt(args) = self {
+            summary.name = args.directory.map(|path| path.view());
+        }
+    }
+}
+
+impl<'a> Reply<'a> {
     /// The status, if this procedure has one and it was seen.
     pub fn status(&self) -> Option<u32> {
         match self {
             Self::Mnt(outcome) => outcome.status(),
             _ => None,
+        }
+    }
+
+    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+        summary.status = self.status().map(|status| Named::new(status, status_name));
+        match self {
+            Self::Mnt(Outcome::Ok(mounted)) => {
+                summary.object = mounted.handle.map(|handle| handle.view());
+                summary.flavors = Some(mounted.flavors);
+            }
+            Self::Dump(mounts) => summary.entries = Some(mounts.iter().count() as u32),
+            Self::Export(exports) => summary.entries = Some(exports.iter().count() as u32),
+            _ => {}
         }
     }
 }

@@ -162,6 +162,22 @@ impl<'a> Xdr<'a> for () {
     }
 }
 
+/// XDR's void too, for a program whose results or arguments have nothing that lies in the bytes, but
+/// whose [`Reply`](crate::procedures!) or `Call` has a lifetime all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Void<'a>(PhantomData<&'a ()>);
+
+impl<'a> Xdr<'a> for Void<'a> {
+    const SIZE: Option<usize> = Some(0);
+    fn decode(_: &mut Cursor<'a>) -> Self {
+        Self::default()
+    }
+    fn encode(&self, _: &mut Vec<u8>) {}
+    fn agrees(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 impl<'a> Scalar<'a> for u32 {
     const SIZE: Option<usize> = Some(4);
 

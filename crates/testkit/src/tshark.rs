@@ -2,7 +2,7 @@
 //!
 //! Its `-T fields` lists the values of all messages of a frame together, and a message without a name
 //! then shifts the names of the others. So this reads PDML, in which each message has elements of its
-//! own: `<proto name="rpc">`, and behind it `<proto name="nfs">` or `<proto name="mount">`.
+//! own: `<proto name="rpc">`, and behind it `<proto name="nfs">`, `<proto name="mount">` and so on.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
@@ -58,9 +58,41 @@ pub struct Dissected {
     pub operations: Vec<u32>,
     /// In a compound's reply its own status, then that of each operation; others that results hold stand between.
     pub statuses: Vec<u32>,
+    /// Of NFSv2 and the programs beside NFS: every field, in the order of the message.
+    pub fields: Vec<Field>,
+}
+
+/// A field of a message as tshark shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Field {
+    /// tshark's name of it: `nlm.lock.svid`.
+    pub name: String,
+    /// Its value as text; a number in decimal, or in hexadecimal behind `0x`.
+    pub show: String,
+    /// For people, with the name of the value: `stat: NLM_GRANTED (0)`.
+    pub label: String,
+    /// Its bytes in the message.
+    pub bytes: Vec<u8>,
+}
+
+impl Field {
+    /// Its value, if that is a number.
+    pub fn number(&self) -> Option<u64> {
+        number(&self.show)
+    }
 }
 
 impl Dissected {
+    /// The fields of a name.
+    pub fn fields_of(&self, name: &str) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(move |field| field.name == name)
+    }
+
+    /// The first field of a name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
     /// NFSv3 or MOUNT v3, as far as tshark knows.
     pub fn is_nfs3(&self) -> bool {
         matches!(
@@ -114,7 +146,7 @@ pub fn dissect(capture: &Path, complete: bool) -> io::Result<Vec<Dissected>> {
         "-T",
         "pdml",
         "-J",
-        "ip ipv6 tcp udp rpc nfs mount",
+        "ip ipv6 tcp udp rpc nfs mount nlm klm stat portmap rquota nfsacl",
     ]);
     let mut child = tshark
         .stdout(Stdio::piped())
@@ -174,7 +206,7 @@ fn parse(mut input: impl BufRead) -> io::Result<Vec<Dissected>> {
                     });
                     in_message = true;
                 }
-                "nfs" | "mount" => {}
+                "nfs" | "mount" | "nlm" | "klm" | "stat" | "portmap" | "rquota" | "nfsacl" => {}
                 "_ws.malformed" | "_ws.short" if in_message => {
                     messages.last_mut().expect("in a message").malformed = true;
                 }
@@ -218,6 +250,16 @@ impl Dissected {
         let number = || number(attribute(field, "show")?);
         let word = || number().map(|number| number as u32);
         let bytes = || hex(attribute(field, "value").unwrap_or_default());
+        // NFSv3 and NFSv4 have too many messages and fields to keep them all.
+        let many = matches!((self.program, self.version), (Some(100_003), Some(3 | 4)));
+        if self.program.is_some() && !many && !name.is_empty() && !name.starts_with("rpc.") {
+            self.fields.push(Field {
+                name: name.to_owned(),
+                show: attribute(field, "show").unwrap_or_default().to_owned(),
+                label: attribute(field, "showname").unwrap_or_default().to_owned(),
+                bytes: bytes(),
+            });
+        }
         match name {
             "rpc.xid" => self.xid = word().unwrap_or(0),
             "rpc.msgtyp" => self.call = word() == Some(0),

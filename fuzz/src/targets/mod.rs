@@ -11,17 +11,19 @@ pub(crate) mod frame;
 pub(crate) mod nfs;
 pub(crate) mod path;
 pub(crate) mod rpc;
+pub(crate) mod side;
 
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 7] = [
+const TARGETS: [(&str, Target); 8] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
     ("flow", flow::run),
     ("rpc", rpc::run),
     ("nfs", nfs::run),
+    ("side", side::run),
     ("path", path::run),
 ];
 

@@ -1,11 +1,11 @@
-//! NFSv2, NFSv3, MOUNT and NFSv4: every procedure and every operation decoded from any bytes, cut and with holes; what
+//! NFSv3, MOUNT and NFSv4: every procedure and every operation decoded from any bytes, cut and with holes; what
 //! was whole is encoded and decoded again.
 
 use std::fmt::{self, Debug, Write as _};
 
 use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v4::{self, callback};
-use lineside_nfs::{mount, v2, v3};
+use lineside_nfs::{mount, v3};
 use lineside_rpc::xdr::Xdr;
 
 use super::Bytes;
@@ -59,11 +59,14 @@ macro_rules! check_procedure {
     };
 }
 
+pub(crate) use {check, check_procedure};
+
+/// A message, and where it is cut and how long the hole behind that is: two bytes at its end.
 #[derive(Clone, Copy)]
-struct Input<'a> {
-    body: &'a [u8],
-    cut: usize,
-    hole: usize,
+pub(crate) struct Input<'a> {
+    pub(crate) body: &'a [u8],
+    pub(crate) cut: usize,
+    pub(crate) hole: usize,
 }
 
 /// A message behind its procedure, or behind 255 and a kind the operations of a compound; two bytes of choices end
@@ -81,8 +84,6 @@ pub(crate) fn run(data: &[u8]) {
     if number == COMPOUND {
         return compound(kind, input);
     }
-    check_procedure!(v2::Call, number, input);
-    check_procedure!(v2::Reply, number, input);
     check_procedure!(v3::Call, number, input);
     check_procedure!(v3::Reply, number, input);
     check_procedure!(mount::Call, number, input);
@@ -143,7 +144,7 @@ fn compound(kind: u8, mut input: Input<'_>) {
 }
 
 /// Iteration over what was decoded ends with the bytes.
-fn bounded(value: &impl Debug, len: usize) {
+pub(crate) fn bounded(value: &impl Debug, len: usize) {
     let mut room = Room(2_000 + 300 * len);
     assert!(write!(room, "{value:?}").is_ok(), "endless for {len} bytes");
 }

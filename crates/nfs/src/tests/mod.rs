@@ -1,4 +1,6 @@
 mod draw;
+mod layouts;
+mod side;
 mod values;
 mod vectors;
 mod vectors_v4;

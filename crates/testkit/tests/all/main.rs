@@ -3,4 +3,5 @@
 mod nfs;
 mod oracle;
 mod privileges;
+mod side;
 mod workspace;
