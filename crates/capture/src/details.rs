@@ -1,10 +1,10 @@
-//! What only NFSv3 and MOUNT have: their fields as columns of the table `nfs`.
+//! What only NFSv3 has: its fields as columns of the table `nfs`.
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::View;
-use lineside_nfs::{mount, v3, v4};
+use lineside_nfs::{v3, v4};
 use lineside_rpc::xdr::{Optional, Outcome};
-use lineside_trace::{NfsRow, Text, Word};
+use lineside_trace::{Blob, NfsRow, Text, Word};
 
 /// A constant by its name, or by its number if the protocol knows no name for it.
 pub(crate) fn word(name: Option<&'static str>, number: u32) -> Word {
@@ -49,6 +49,13 @@ pub(crate) fn file_type(kind: v3::FileType) -> Word {
         v3::FileType::FIFO => "FIFO",
         other => return Word::Number(i64::from(other.0)),
     })
+}
+
+pub(crate) fn set_blob(blob: &mut Blob, view: &View<'_>) {
+    blob.set(&[]);
+    for slice in view.slices() {
+        blob.append(slice);
+    }
 }
 
 pub(crate) fn set_text(text: &mut Text, view: Option<&View<'_>>) {
@@ -241,22 +248,6 @@ pub(crate) fn of_reply(reply: &v3::Reply<'_>, row: &mut NfsRow, counters: &mut C
     true
 }
 
-/// Fills in the flavors that MNT's reply lists; false if there are none.
-pub(crate) fn of_mounted(mounted: &mount::Mounted<'_>, row: &mut NfsRow) -> bool {
-    let mut any = false;
-    for flavor in mounted.flavors.iter() {
-        if any {
-            row.auth_flavors.append(b",");
-        }
-        any = true;
-        match flavor.name() {
-            Some(name) => row.auth_flavors.append(name.as_bytes()),
-            None => row.auth_flavors.append(flavor.0.to_string().as_bytes()),
-        }
-    }
-    any
-}
-
 fn wcc_of<'o, O, F>(
     outcome: &'o Outcome<O, F>,
     ok: impl Fn(&'o O) -> &'o v3::Wcc,
@@ -286,7 +277,7 @@ fn time(time: &v3::Time, counters: &mut Counters) -> Option<i64> {
     ns
 }
 
-fn set_attributes(set: &v3::SetAttributes, row: &mut NfsRow, counters: &mut Counters) {
+pub(crate) fn set_attributes(set: &v3::SetAttributes, row: &mut NfsRow, counters: &mut Counters) {
     row.set_mode = set.mode.value().map(i64::from);
     row.set_uid = set.uid.value().map(i64::from);
     row.set_gid = set.gid.value().map(i64::from);
@@ -301,7 +292,7 @@ fn set_attributes(set: &v3::SetAttributes, row: &mut NfsRow, counters: &mut Coun
     }
 }
 
-fn object(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
+pub(crate) fn object(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
     row.mode = attributes.mode.map(i64::from);
     row.links = attributes.link_count.map(i64::from);
     row.owner_id = attributes.uid.map(i64::from);

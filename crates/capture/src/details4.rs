@@ -4,10 +4,9 @@ use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
 use lineside_nfs::v4::layouts::LayoutBody;
 use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
-use lineside_rpc::xdr::Opaque;
 use lineside_trace::{Blob, NfsRow, OperationRow, Word};
 
-use crate::details::{bits, set_text, word};
+use crate::details::{bits, set_blob, set_text, word};
 
 /// Fills in the arguments of an operation; false if there is nothing to say.
 pub(crate) fn of_call(call: &v4::Call<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
@@ -17,7 +16,9 @@ pub(crate) fn of_call(call: &v4::Call<'_>, row: &mut NfsRow, counters: &mut Coun
     row.client_id = call.client_id().map(u64::cast_signed);
     row.source_offset = call.source_offset().map(u64::cast_signed);
     if let Some(owner) = call.owner() {
-        set_blob(&mut row.owner, owner.owner.as_ref());
+        if let Some(owner) = &owner.owner {
+            set_blob(&mut row.owner, owner);
+        }
     }
     if let Some(attributes) = call.attributes() {
         set_attributes(attributes, row, counters);
@@ -296,15 +297,6 @@ fn set_stateid(from: Option<StateId>, other: &mut Blob, sequence: &mut Option<i6
 fn set_bytes<const N: usize>(blob: &mut Blob, bytes: Option<&[u8; N]>) {
     if let Some(bytes) = bytes {
         blob.set(bytes);
-    }
-}
-
-fn set_blob<const N: usize>(blob: &mut Blob, opaque: Option<&Opaque<'_, N>>) {
-    if let Some(opaque) = opaque {
-        blob.set(&[]);
-        for slice in opaque.slices() {
-            blob.append(slice);
-        }
     }
 }
 

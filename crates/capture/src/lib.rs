@@ -21,6 +21,7 @@ mod filtered;
 mod operations;
 mod pipeline;
 mod recorded;
+mod services;
 
 pub use lineside_flow::Config as FlowConfig;
 pub use lineside_rpc::record::Config as RecordConfig;

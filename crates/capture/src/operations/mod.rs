@@ -10,7 +10,7 @@ use hashbrown::HashSet;
 use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport};
 use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Fault, Piece, Range, View};
-use lineside_nfs::{mount, v3, v4};
+use lineside_nfs::{side, v3, v4};
 use lineside_rpc::message::{
     AcceptStatus, Body, CallHeader, Flavor, GssProcedure, GssService, Header, ReplyHeader,
     program_name,
@@ -26,7 +26,7 @@ use twox_hash::XxHash3_64;
 use crate::blocks::Blocks;
 use crate::config::Config;
 use crate::cores::Sums;
-use crate::details;
+use crate::{details, services};
 
 mod compound;
 mod files;
@@ -99,7 +99,8 @@ enum Kind {
     #[default]
     Opaque,
     Nfs3(v3::Procedure),
-    Mount3(mount::Procedure),
+    /// NFSv2 and the programs beside NFS.
+    Side(side::Procedure),
     /// NFSv4's operations, and those of its callbacks.
     Compound,
     Callback,
@@ -113,15 +114,14 @@ impl Kind {
             }
             (v4::PROGRAM, v4::VERSION) if procedure == v4::COMPOUND => Self::Compound,
             (v4::PROGRAM, v4::VERSION) => Self::Opaque,
-            (mount::PROGRAM, mount::VERSION) => {
-                mount::Procedure::from_number(procedure).map_or(Self::Opaque, Self::Mount3)
-            }
             (program, v4::callback::VERSION)
                 if v4::callback::PROGRAMS.contains(&program) && procedure == v4::COMPOUND =>
             {
                 Self::Callback
             }
-            _ => Self::Opaque,
+            _ => {
+                side::Procedure::find(program, version, procedure).map_or(Self::Opaque, Self::Side)
+            }
         }
     }
 }
@@ -1157,7 +1157,7 @@ impl<S: RecordSink> Side<'_, S> {
         match kind {
             Kind::Nfs3(_) => {
                 let arguments = &arguments;
-                handle = arguments.file();
+                handle = arguments.file().map(|handle| handle.view());
                 row.file_id = handle.map(|handle| file_id_of(server, &handle));
                 row.file2_id = arguments.file2().map(|handle| file_id_of(server, &handle));
                 details::set_text(&mut row.name, arguments.name().as_deref());
@@ -1180,10 +1180,18 @@ impl<S: RecordSink> Side<'_, S> {
                         .expect_data(self.direction, note, len, sums_from);
                 }
             }
-            Kind::Mount3(procedure) => {
-                let arguments = mount::Call::decode(procedure, &mut cursor);
-                if let mount::Call::Mnt(path) | mount::Call::Umnt(path) = arguments {
-                    details::set_text(&mut row.name, path.directory.as_deref());
+            Kind::Side(procedure) => {
+                let told = procedure.call(&mut cursor);
+                handle = told.file;
+                row.file_id = handle.map(|handle| file_id_of(server, &handle));
+                row.file2_id = told.file2.map(|handle| file_id_of(server, &handle));
+                let details = &mut operation.details;
+                operation.has_details |= services::of_call(&told, row, details, counters);
+                if let Some(len) = told.data_len {
+                    want = all_from(&cursor);
+                    let sums_from = all.sums_from(told.offset, len, counters);
+                    all.talk(self.slot)
+                        .expect_data(self.direction, note, len, sums_from);
                 }
             }
             Kind::Opaque | Kind::Compound | Kind::Callback => {}
@@ -1464,7 +1472,7 @@ impl<S: RecordSink> Side<'_, S> {
                 }
                 if let Some(object) = results.object() {
                     row.result_file_id = Some(file_id_of(server, &object));
-                    named = Some(object);
+                    named = Some(object.view());
                 }
                 operation.has_details |=
                     details::of_reply(results, &mut operation.details, counters);
@@ -1478,22 +1486,20 @@ impl<S: RecordSink> Side<'_, S> {
                     talk.expect_data(direction, note, len, sums_from);
                 }
             }
-            Kind::Mount3(procedure) if success => {
-                let results = mount::Reply::decode(procedure, &mut cursor);
-                row.status = results.status().map_or(Word::None, |status| {
-                    details::word(mount::status_name(status), status)
-                });
-                if let mount::Reply::Mnt(outcome) = &results
-                    && let Some(mounted) = outcome.ok()
-                {
-                    if let Some(root) = mounted.handle {
-                        row.result_file_id = Some(file_id_of(server, &root));
-                        named = Some(root);
-                    }
-                    if cursor.fault().is_none() {
-                        operation.has_details |=
-                            details::of_mounted(mounted, &mut operation.details);
-                    }
+            Kind::Side(procedure) if success => {
+                let told = procedure.reply(&mut cursor);
+                if let Some(object) = told.object {
+                    row.result_file_id = Some(file_id_of(server, &object));
+                    named = Some(object);
+                }
+                let details = &mut operation.details;
+                operation.has_details |= services::of_reply(&told, row, details, counters);
+                if let Some(len) = told.data_len {
+                    want = all_from(&cursor);
+                    let offset = row.offset.map(i64::cast_unsigned);
+                    let sums_from = all.sums_from(offset, len, counters);
+                    let talk = all.talks[slot].as_mut().expect("a slot in use");
+                    talk.expect_data(direction, note, len, sums_from);
                 }
             }
             _ => {}
@@ -1651,7 +1657,7 @@ fn begin_row(
 fn procedure_of(program: u32, version: u32, procedure: u32) -> Word {
     match Kind::of(program, version, procedure) {
         Kind::Nfs3(procedure) => Word::Known(procedure.name()),
-        Kind::Mount3(procedure) => Word::Known(procedure.name()),
+        Kind::Side(procedure) => Word::Known(procedure.name()),
         Kind::Compound => Word::Known("COMPOUND"),
         Kind::Callback => Word::Known("CB_COMPOUND"),
         Kind::Opaque => details::procedure_word(program, version, procedure),
