@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use lineside_nfs::{mount, v3};
+use lineside_nfs::{mount, side, v3};
 use lineside_testkit::capture;
 use lineside_testkit::oracle::Oracle;
 use lineside_testkit::tshark::{self, Dissected};
@@ -110,6 +110,9 @@ fn compare(path: &Path, name: &str) -> Vec<String> {
     let mut differences = Vec::new();
     let misses = TSHARK_MISSES.iter().any(|(missed, _)| *missed == name);
     Comparison::new(&trace, &messages, cut).run(cut || misses, &mut differences);
+    if !cut {
+        compare_others(&trace, &messages, &mut differences);
+    }
     if complete && let Some(frames) = frames {
         compare_with_oracle(&trace, &frames, &mut differences);
     }
@@ -119,6 +122,45 @@ fn compare(path: &Path, name: &str) -> Vec<String> {
         trace.nfs3().count()
     );
     differences
+}
+
+/// The messages of all other programs: each has its row, of the right name. What their fields say is compared where they
+/// are decoded (`testkit/tests/all/side.rs`).
+fn compare_others(trace: &Trace, messages: &[Dissected], differences: &mut Vec<String>) {
+    let mut rows: BTreeMap<(Key, i64), &Record> = BTreeMap::new();
+    for row in &trace.operations {
+        for column in ["call_frame", "reply_frame"] {
+            if let Some(frame) = row.integer(column) {
+                rows.entry((key_of_row(row), frame)).or_insert(row);
+            }
+        }
+    }
+    let other = |message: &&Dissected| {
+        message.program.is_some() && !message.is_nfs3() && !message.repeated && !message.malformed
+    };
+    for message in messages.iter().filter(other) {
+        let Some(key) = key_of_message(message) else {
+            continue;
+        };
+        let Some(row) = rows.get(&(key, message.frame as i64)) else {
+            differences.push(format!("no row for {message:?}"));
+            continue;
+        };
+        let numbers = (message.program, message.version, message.procedure);
+        let (Some(program), Some(version), Some(procedure)) = numbers else {
+            continue;
+        };
+        let known = side::Procedure::find(program, version, procedure);
+        if let Some(known) = known
+            && message.call
+            && row.text("operation") != Some(known.name())
+        {
+            differences.push(format!("{} is not {}", describe(row), known.name()));
+        }
+        if message.call && row.integer("program_number") != Some(i64::from(program)) {
+            differences.push(format!("{} is not of program {program}", describe(row)));
+        }
+    }
 }
 
 struct Comparison<'a> {
