@@ -151,6 +151,10 @@ impl<P: Port> Port for Filtered<P> {
         self.port.shut();
     }
 
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.port.leave(ahead);
+    }
+
     fn facts(&self) -> Vec<&Facts> {
         self.port.facts()
     }

@@ -298,7 +298,10 @@ pub(crate) fn receive<P: Port>(
     left: u64,
 ) -> Result<Received, PortError> {
     match usize::try_from(left) {
-        Ok(0) => Ok(Received::End),
+        Ok(0) => {
+            port.leave(burst);
+            Ok(Received::End)
+        }
         left => port.receive(burst, left.unwrap_or(BURST_FRAMES).min(BURST_FRAMES)),
     }
 }
@@ -326,6 +329,7 @@ pub fn run<P: Port, S: RecordSink>(
             Err(error) => errors.push(error),
         }
         if between(port, pipeline, is_last) == Step::Stop || is_last {
+            port.leave(&mut burst);
             return errors;
         }
     }
@@ -349,6 +353,7 @@ pub fn pass<P: Port>(
         let is_last = matches!(received, Ok(Received::End));
         errors.extend(received.err());
         if between(port, &counters, is_last) == Step::Stop || is_last {
+            port.leave(&mut burst);
             return (counters, errors);
         }
     }

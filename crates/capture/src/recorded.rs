@@ -107,4 +107,8 @@ impl<P: Port> Port for Recorded<P> {
     fn shut(&mut self) {
         self.port.shut();
     }
+
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.port.leave(ahead);
+    }
 }

@@ -1,5 +1,6 @@
 //! `lineside capture`: from capture files or interfaces to a trace.
 
+use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -618,11 +619,7 @@ fn open_writer(
         rotation: rotation.clone(),
     };
     // A file's frames may be of any time: what is written begins with the first of them.
-    let begin_ns = if section.interfaces.is_some() {
-        now_ns
-    } else {
-        0
-    };
+    let begin_ns = section.interfaces.is_some().then_some(now_ns);
     Ok(CaptureWriter::create(path, config, begin_ns)?)
 }
 
@@ -647,6 +644,11 @@ fn record(port: &mut Input, frames_max: u64, watch: &mut Watch<'_>) -> Ran {
 
 /// Opens the inputs as one port.
 pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge> {
+    read(open_files(inputs)?, budget)
+}
+
+/// Opens the inputs, each with its name, and reads nothing yet.
+pub(crate) fn open_files(inputs: &[PathBuf]) -> anyhow::Result<Vec<(String, File)>> {
     if inputs.is_empty() {
         return Err(ConfigError::usage(
             "nothing to capture: name a FILE, - for standard input, or an interface with -i",
@@ -665,15 +667,21 @@ pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge>
     if inputs.len() > inputs_max {
         return Err(ConfigError::usage("more than 65,535 inputs: merge some of them first").into());
     }
+    let open = |path: &PathBuf| Ok((path.display().to_string(), CaptureReader::open_file(path)?));
+    inputs.iter().map(open).collect()
+}
+
+/// Reads open files as one port.
+pub(crate) fn read(files: Vec<(String, File)>, budget: &Budget) -> anyhow::Result<Merge> {
     // A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for rows.
-    let bytes_max = budget.limit_bytes() / 4 / inputs.len();
+    let bytes_max = budget.limit_bytes() / 4 / files.len();
     let pool = PoolConfig {
         budget: budget.clone(),
         bytes_max,
     };
-    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
-    for path in inputs {
-        ports.push(Box::new(CaptureReader::open(path, &pool)?));
+    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(files.len());
+    for (name, file) in files {
+        ports.push(Box::new(CaptureReader::of_file(file, &name, &pool)?));
     }
     Ok(Merge::new(ports))
 }

@@ -129,6 +129,8 @@ struct File {
 
 /// The default of `memory`: what the trace of any capture may take.
 const MEMORY_DEFAULT: &str = "256MiB";
+/// Live, what was acknowledged so long ago is lost, so that the account of a second tells it. No tap is so late.
+const QUIET_WINDOW_NS: i64 = 500_000_000;
 /// Less cannot hold two blocks of a reader, the encoders' batches and a connection's held bytes.
 const MEMORY_MIN: usize = 16 << 20;
 /// Below these a long capture becomes more files than a folder bears, and each file is mostly its own description.
@@ -278,10 +280,16 @@ impl Section {
                 ))
             })
         };
+        let duration = section.duration.as_ref();
+        let duration_ns = duration
+            .map(|_| time("duration", &section.duration))
+            .transpose()?;
+        let live = section.live(duration_ns)?;
         let config = Config {
             flow: lineside_capture::FlowConfig {
                 late_window_ns: time("late_window", &section.late_window)?,
                 late_segments: section.late_segments.unwrap_or_default(),
+                quiet_window_ns: live.is_some().then_some(QUIET_WINDOW_NS),
                 flow_held_max_bytes: size("flow_held_max", &section.flow_held_max)?,
                 connections_max: number("connections_max", section.connections_max)?,
                 idle_timeout_ns: time("idle_timeout", &section.idle_timeout)?,
@@ -303,14 +311,10 @@ impl Section {
         };
         let filter = section.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError(format!("filter: {error}")))?;
-        let duration = section.duration.as_ref();
-        let duration_ns = duration
-            .map(|_| time("duration", &section.duration))
-            .transpose()?;
         let settings = Settings {
             config,
             filter,
-            live: section.live(duration_ns)?,
+            live,
             record: section.record()?,
             memory_bytes,
             rotation,

@@ -391,7 +391,7 @@ impl Run<'_> {
             comment: Some("emulated: stamps are the instants at which frames left".to_owned()),
             rotation: Rotation::default(),
         };
-        self.writer = Some(CaptureWriter::create(out, config, 0)?);
+        self.writer = Some(CaptureWriter::create(out, config, None)?);
         Ok(())
     }
 

@@ -193,11 +193,21 @@ pub(crate) fn filter_line(manifest: &Manifest, out: &mut String) {
     let Some(filter) = manifest.configuration["capture"]["filter"].as_str() else {
         return;
     };
-    let filtered = manifest.counters.get(Counter::FramesFiltered.name());
+    let ours = manifest.counters.get(Counter::FramesFiltered.name());
+    let live = manifest
+        .inputs
+        .iter()
+        .filter_map(|input| input.live.as_ref());
+    let kernels: Option<u64> = live.map(|live| live.filtered).sum();
+    let filtered = ours.map_or(0, |counter| counter.value) + kernels.unwrap_or(0);
+    let uncounted = match kernels {
+        Some(_) => "",
+        None => "; what the kernel rejected is not counted: that takes cap_bpf",
+    };
     let _ = writeln!(
         out,
-        "filter       {filter:?}: {} frames did not match",
-        grouped(filtered.map_or(0, |counter| counter.value))
+        "filter       {filter:?}: {} frames did not match{uncounted}",
+        grouped(filtered)
     );
 }
 

@@ -8,7 +8,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_analyze::{bytes, grouped};
 use lineside_filter::Filter;
 use lineside_host::{Capability, Privileges};
-use lineside_port::live::{FilterInstruction, Interface, LiveOptions};
+use lineside_port::live::{FilterInstruction, Interface, LiveOptions, VLAN_TAG_PRESENT};
 use lineside_port::{Facts, LiveFacts, Merge, Method, Port};
 use lineside_time::Clock;
 use lineside_trace::{LiveInput, LossRow, RELIEFS_MAX, SECONDS_MAX, Second};
@@ -49,9 +49,6 @@ pub(crate) fn open(
     }
     Ok(Merge::new(ports))
 }
-
-/// A load at this offset, one of the kernel's extensions (linux/filter.h), says whether a VLAN tag was taken out of the frame.
-const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// The filter for the kernel. It looks at frames without the VLAN tag that the adapter took out, so those
 /// with one are all let through: the filter behind the port decides.
@@ -130,10 +127,12 @@ impl Account {
         };
         let mut rows = Vec::new();
         let (mut frames, mut bytes) = (0, 0);
+        let mut filtered = counters.value(Counter::FramesFiltered);
         for (input, facts) in port.facts().into_iter().enumerate() {
             frames += facts.frames;
             bytes += facts.bytes;
             let Some(live) = &facts.live else { continue };
+            filtered += live.filtered.unwrap_or(0);
             let total = dropped(live);
             if self.dropped.len() <= input {
                 self.dropped.resize(input + 1, [0; 3]);
@@ -155,10 +154,12 @@ impl Account {
                 });
             }
         }
-        let since = |total: u64, before: &mut u64| total - std::mem::replace(before, total);
+        // What was read ahead and goes back at the end makes a total less.
+        let since =
+            |total: u64, before: &mut u64| total.saturating_sub(std::mem::replace(before, total));
         second.received = since(frames, &mut self.frames);
         second.received_bytes = since(bytes, &mut self.bytes);
-        second.filtered = since(counters.value(Counter::FramesFiltered), &mut self.filtered);
+        second.filtered = since(filtered, &mut self.filtered);
         second.stream_lost_bytes = since(counters.value(Counter::StreamLost), &mut self.lost);
         self.calls = counters.value(Counter::RpcCalls);
         if self.seconds.len() == SECONDS_MAX {
@@ -231,6 +232,7 @@ pub(crate) fn facts(live: &LiveFacts) -> LiveInput {
         queue: live.queue,
         mtu_bytes: live.mtu,
         arrived: live.arrived,
+        filtered: live.filtered,
         dropped_interface: live.dropped_interface,
         dropped_ring: live.dropped_ring,
         dropped_pool: live.dropped_pool,

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Seek;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -82,15 +84,27 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let interface = Interface::named(&arguments.interface)?;
     let mut port = lineside_port::live::open_to_send(&interface)?;
     let budget = Budget::new(MEMORY_BYTES);
-    let open = || -> anyhow::Result<_> {
-        let files = crate::capture::open(&arguments.files, &budget)?;
-        Ok(Filtered::new(files, filter.clone()))
-    };
-    let mut source = open()?;
+    let files = crate::capture::open_files(&arguments.files)?;
     if arguments.loops > 1 && arguments.files.iter().any(|file| file.as_os_str() == "-") {
         return Err(ConfigError::usage("--loop: standard input can be read only once").into());
     }
     let mut loops_left = arguments.loops - 1;
+    // The files and the interface are open. What decompresses a file is a thread, and is started behind this.
+    lineside_host::drop_privileges(None, &[])?;
+    let open = || -> anyhow::Result<_> {
+        let again = |(name, file): &(String, File)| {
+            let mut file = file.try_clone()?;
+            if name != "-" {
+                // A pipe cannot be read again, and is at its beginning the first time.
+                let _ = file.rewind();
+            }
+            Ok((name.clone(), file))
+        };
+        let files = files.iter().map(again).collect::<std::io::Result<_>>()?;
+        let merged = crate::capture::read(files, &budget)?;
+        Ok(Filtered::new(merged, filter.clone()))
+    };
+    let mut source = open()?;
     let signals = Signals::register().context("cannot handle signals")?;
 
     let mut sender = Sender {

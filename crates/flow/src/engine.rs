@@ -18,6 +18,9 @@ pub struct Config {
     pub late_window_ns: i64,
     /// ... and after so many further segments of its connection, whichever takes longer.
     pub late_segments: u64,
+    /// Live, time passes also while a connection is quiet: what was acknowledged so long ago is a hole, however few
+    /// segments came since. `None`, as for files: segments decide, and so the result depends on the input alone.
+    pub quiet_window_ns: Option<i64>,
     /// Bytes that one direction may hold before its oldest gap is given up.
     pub flow_held_max_bytes: usize,
     /// Connections in the table.
@@ -40,6 +43,7 @@ impl Default for Config {
             late_window_ns: 2_000_000,
             // Peers' reordering experiments delay by at most 5 frames; six times that.
             late_segments: 32,
+            quiet_window_ns: None,
             // One 1 MiB record in flight and as much behind it, twice.
             flow_held_max_bytes: 4 << 20,
             connections_max: 1 << 20,
@@ -139,6 +143,8 @@ pub struct Engine {
     /// Slots of connections that may hold ranges, each once, and whether a slot is among them.
     holders: Vec<usize>,
     listed: Vec<bool>,
+    /// When quiet connections were looked at last.
+    looked_ns: i64,
     now: i64,
 }
 
@@ -156,6 +162,7 @@ impl Engine {
             fragments: Fragments::new(&config, budget),
             holders: Vec::new(),
             listed: Vec::new(),
+            looked_ns: i64::MIN,
             now: i64::MIN,
         }
     }
@@ -222,11 +229,13 @@ impl Engine {
         }
     }
 
-    /// Once a burst: gives up what is overdue. Rows do not depend on when this is called, for an
-    /// overdue connection is also found when its next packet comes.
+    /// Once a burst, and live also when none comes: gives up what is overdue. Without
+    /// [`Config::quiet_window_ns`], rows do not depend on when this is called, for an overdue connection is also
+    /// found when its next packet comes.
     pub fn on_timer<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
         self.now = self.now.max(now);
         self.give_up_fragments(self.now, sink, counters);
+        self.look_at_quiet(sink, counters);
         for _ in 0..SWEEP.min(self.slots.len()) {
             self.hand = (self.hand + 1) % self.slots.len();
             if self.slots[self.hand]
@@ -238,10 +247,36 @@ impl Engine {
         }
     }
 
+    /// Goes on with connections that hold something and of which nothing comes.
+    fn look_at_quiet<S: StreamSink>(&mut self, sink: &mut S, counters: &mut Counters) {
+        let Some(window_ns) = self.config.quiet_window_ns else {
+            return;
+        };
+        // A look at all of them a few times in each window: late by a quarter, and cheap.
+        if self.now.saturating_sub(self.looked_ns) < window_ns / 4 {
+            return;
+        }
+        self.looked_ns = self.now;
+        let mut holders = std::mem::take(&mut self.holders);
+        holders.retain(|&slot| {
+            if self.slots[slot].is_some() {
+                self.advance(slot, false, sink, counters);
+            }
+            let holds = |connection: &Connection| {
+                let mut streams = connection.streams.iter();
+                !connection.strays.is_empty() || streams.any(|stream| !stream.held.is_empty())
+            };
+            self.listed[slot] = self.slots[slot].as_deref().is_some_and(holds);
+            self.listed[slot]
+        });
+        // Nothing was held anew, so that nothing was listed meanwhile.
+        self.holders = holders;
+    }
+
     /// Copies everything held out of its blocks, so that the pool can use them again.
     pub fn spill(&mut self, counters: &mut Counters) {
         let mut spilled = self.fragments.spill();
-        for slot in self.holders.drain(..) {
+        for &slot in &self.holders {
             self.listed[slot] = false;
             let Some(connection) = self.slots[slot].as_mut() else {
                 continue;
@@ -256,7 +291,10 @@ impl Engine {
                 .chain(strays)
                 .filter_map(|range| (range.spill() > 0).then_some(()))
                 .count();
+            // What is held in memory of its own waits for time all the same.
+            self.listed[slot] = self.config.quiet_window_ns.is_some();
         }
+        self.holders.retain(|&slot| self.listed[slot]);
         counters.add(Counter::RangesSpilled, spilled as u64);
     }
 
@@ -751,16 +789,21 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> bool {
-        let (late_segments, late_window_ns) =
-            (self.config.late_segments, self.config.late_window_ns);
+        let Config {
+            late_segments,
+            late_window_ns,
+            quiet_window_ns,
+            ..
+        } = self.config;
         let mut progressed = false;
         loop {
             let now = self.now;
             let connection = self.slots[slot].as_mut().expect("a slot in use");
             let segments = connection.segments;
             let overdue = |moment: Moment| {
-                segments - moment.segments >= late_segments
-                    && now.saturating_sub(moment.ns) >= late_window_ns
+                let waited_ns = now.saturating_sub(moment.ns);
+                segments - moment.segments >= late_segments && waited_ns >= late_window_ns
+                    || quiet_window_ns.is_some_and(|window_ns| waited_ns >= window_ns)
             };
             let [one, two] = &mut connection.streams;
             let (stream, other) = if direction == 0 {

@@ -12,7 +12,8 @@
 //! * cut by the snap length: at once;
 //! * acknowledged by the receiver, and since then [`Config::late_segments`] further segments of the
 //!   connection and [`Config::late_window_ns`] have passed: the tap did not see it. Less than that,
-//!   and it may only be late;
+//!   and it may only be late. Live, [`Config::quiet_window_ns`] alone is enough, so that a connection
+//!   that goes quiet does not keep its loss to itself;
 //! * not acknowledged: it waits for its retransmission, until the flow holds
 //!   [`Config::flow_held_max_bytes`].
 //!

@@ -523,6 +523,43 @@ fn of_conflicting_overlaps_the_first_copy_wins_and_the_conflict_is_counted() {
     assert_eq!(counters.value(Counter::StreamDuplicate), 6);
 }
 
+/// Live, half a second without a segment is told; from a file nothing but the connection's own segments counts.
+#[test]
+fn a_hole_in_a_connection_that_goes_quiet_is_told_in_time_where_time_passes() {
+    const SECOND_NS: i64 = 1_000_000_000;
+    for quiet_window_ns in [Some(SECOND_NS / 2), None] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.engine = Engine::new(
+            Config {
+                quiet_window_ns,
+                ..config()
+            },
+            &hand.budget,
+        );
+        hand.handshake(&mut sink);
+        hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+        // "re" is lost; the client has it.
+        hand.segment(&mut sink, 1, 2, 4, ACK, b"ply");
+        hand.segment(&mut sink, 0, 4, 5, ACK, b"");
+        // What a port without free blocks asks for does not end the waiting.
+        hand.engine.spill(&mut hand.counters);
+        hand.engine
+            .on_timer(SECOND_NS / 3, &mut sink, &mut hand.counters);
+        assert_eq!(sink.streams[1], b"", "it may only be late");
+        hand.engine
+            .on_timer(SECOND_NS, &mut sink, &mut hand.counters);
+        let (is_live, lost) = (
+            quiet_window_ns.is_some(),
+            hand.counters.value(Counter::StreamLost),
+        );
+        assert_eq!(lost, if is_live { 2 } else { 0 });
+        assert_eq!(sink.streams[1], if is_live { &b"ply"[..] } else { b"" });
+        hand.finish(&mut sink);
+        assert_eq!(sink.holes[1], [(2, Cause::NotSeen)]);
+        assert_eq!(sink.streams, [b"call".to_vec(), b"ply".to_vec()]);
+    }
+}
+
 #[test]
 fn data_behind_the_peers_fin_does_not_wait() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());

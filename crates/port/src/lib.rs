@@ -78,6 +78,12 @@ pub trait Port: Send {
 
     /// Lets no further frame into a live port. What has arrived can still be received; then comes the end.
     fn shut(&mut self) {}
+
+    /// Nobody receives any more. `ahead` are frames of this port that were received and that nobody looks at: they
+    /// count as never received, those of a live port as [`unread`](LiveFacts::unread).
+    fn leave(&mut self, ahead: &mut Burst) {
+        ahead.clear();
+    }
 }
 
 /// What [`Port::receive`] came to.
@@ -141,6 +147,8 @@ pub struct LiveFacts {
     pub mtu: u32,
     /// Frames that came as far as the port: behind the adapter, and behind the kernel's filter.
     pub arrived: u64,
+    /// Frames that came and that the kernel's filter rejected; `None` where it does not count them.
+    pub filtered: Option<u64>,
     /// Frames that the adapter or its driver dropped; counted for the whole interface, at its first queue.
     pub dropped_interface: u64,
     /// Frames that found the ring between kernel and port full.
@@ -195,6 +203,19 @@ pub struct Interface {
 }
 
 impl Facts {
+    /// Frames that were received and that nobody has looked at are none that were received.
+    fn take_back(&mut self, frames: &mut Burst) {
+        self.frames -= frames.len() as u64;
+        if let Some(live) = &mut self.live {
+            live.unread += frames.len() as u64;
+            let bytes = frames
+                .iter()
+                .map(|frame| u64::from(frame.descriptor().wire_len));
+            self.bytes -= bytes.sum::<u64>();
+        }
+        frames.clear();
+    }
+
     fn note_link_type(&mut self, link_type: LinkType) {
         if self.link_types.len() < 64 && !self.link_types.contains(&link_type) {
             self.link_types.push(link_type);

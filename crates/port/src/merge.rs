@@ -117,8 +117,8 @@ impl Merge {
             .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
             .collect();
         match poll(&mut polled, Some(&timespec(wait))) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(Received::Interrupted),
+            // A signal: time goes on all the same, however many of them come.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(cause) => {
                 let name = self.name();
                 return Err(PortError::Wait {
@@ -252,6 +252,20 @@ impl Port for Merge {
     fn account(&mut self) {
         for input in &mut self.inputs {
             input.port.account();
+        }
+    }
+
+    /// What waits for its turn goes back too.
+    fn leave(&mut self, ahead: &mut Burst) {
+        for frame in ahead.drain(..) {
+            let input = usize::from(frame.descriptor().input);
+            if let Some(input) = self.inputs.get_mut(input) {
+                input.queue.push(frame);
+            }
+        }
+        for input in &mut self.inputs {
+            input.port.leave(&mut input.queue);
+            input.ended = true;
         }
     }
 

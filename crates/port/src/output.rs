@@ -149,6 +149,7 @@ struct Series {
     suffix: OsString,
     /// Of the newest file, from 1.
     number: u64,
+    /// Files of the series, the newest last: all that may be deleted, else only that.
     kept: VecDeque<OsString>,
     files_max: Option<usize>,
 }
@@ -238,6 +239,14 @@ impl Files {
         })
     }
 
+    /// Calls the first file of a series by another time than that of its making.
+    pub(crate) fn rename_first(&mut self, begin_ns: i64) -> Result<(), PortError> {
+        if let Some(series) = &mut self.series {
+            self.name = series.rename_newest(begin_ns)?;
+        }
+        Ok(())
+    }
+
     /// Writes whole records. When that fails, the file is cut behind the last whole one.
     pub(crate) fn write(&mut self, records: &[u8]) -> Result<(), PortError> {
         let mut written = 0;
@@ -283,22 +292,19 @@ impl Series {
     /// Deletes the oldest file if there is none to spare, and makes the next one.
     fn next(&mut self, now_ns: i64) -> Result<(File, String), PortError> {
         self.number += 1;
-        let time = jiff::Timestamp::from_nanosecond(now_ns.into());
-        let time = time.expect("64 bits of nanoseconds are within its range");
-        let time = time.to_zoned(TimeZone::system());
-        let mut file_name = self.stem.clone();
-        file_name.push(format!("_{:05}_", self.number));
-        file_name.push(time.strftime("%Y%m%d%H%M%S").to_string());
-        file_name.push(&self.suffix);
-        if let Some(files_max) = self.files_max {
-            if self.kept.len() >= files_max
-                && let Some(oldest) = self.kept.pop_front()
-            {
-                // Somebody may have taken it away already; what matters is that the next one can be made.
-                let _ = unlinkat(&self.folder, &oldest, AtFlags::empty());
-            }
-            self.kept.push_back(file_name.clone());
+        let file_name = self.file_name(now_ns);
+        if let Some(files_max) = self.files_max
+            && self.kept.len() >= files_max
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            // Somebody may have taken it away already; what matters is that the next one can be made.
+            let _ = unlinkat(&self.folder, &oldest, AtFlags::empty());
         }
+        // All of those that may be deleted, else only the newest.
+        if self.files_max.is_none() {
+            self.kept.clear();
+        }
+        self.kept.push_back(file_name.clone());
         let name = self.path.join(&file_name).display().to_string();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         match openat(&self.folder, &file_name, flags, Mode::from_raw_mode(0o666)) {
@@ -308,5 +314,33 @@ impl Series {
                 cause: cause.into(),
             }),
         }
+    }
+
+    /// Calls the newest file by another time; returns its path.
+    fn rename_newest(&mut self, begin_ns: i64) -> Result<String, PortError> {
+        let file_name = self.file_name(begin_ns);
+        let name = self.path.join(&file_name).display().to_string();
+        if let Some(newest) = self.kept.back_mut() {
+            rustix::fs::renameat(&self.folder, &*newest, &self.folder, &file_name).map_err(
+                |cause| PortError::Open {
+                    name: name.clone(),
+                    cause: cause.into(),
+                },
+            )?;
+            *newest = file_name;
+        }
+        Ok(name)
+    }
+
+    /// What the newest file is called if it begins at this instant.
+    fn file_name(&self, begin_ns: i64) -> OsString {
+        let time = jiff::Timestamp::from_nanosecond(begin_ns.into());
+        let time = time.expect("64 bits of nanoseconds are within its range");
+        let time = time.to_zoned(TimeZone::system());
+        let mut file_name = self.stem.clone();
+        file_name.push(format!("_{:05}_", self.number));
+        file_name.push(time.strftime("%Y%m%d%H%M%S").to_string());
+        file_name.push(&self.suffix);
+        file_name
     }
 }

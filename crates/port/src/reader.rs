@@ -79,18 +79,31 @@ impl CaptureReader {
     /// Opens the file at `path`, standard input if that is `-`, and reads the file's header.
     pub fn open(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
         let name = path.display().to_string();
-        let opened = if name == "-" {
+        Self::of_file(Self::open_file(path)?, &name, pool)
+    }
+
+    /// The first half of [`open`](Self::open), for who has rights now that it gives up before it reads.
+    pub fn open_file(path: &Path) -> Result<File, PortError> {
+        let opened = if path.as_os_str() == "-" {
             // The handle itself, since `Stdin` has a buffer of its own.
             io::stdin().as_fd().try_clone_to_owned().map(File::from)
         } else {
             File::open(path)
         };
-        let with_metadata = opened.and_then(|file| Ok((file.metadata()?, file)));
-        let (metadata, file) = with_metadata.map_err(|cause| PortError::Open {
-            name: name.clone(),
+        opened.map_err(|cause| PortError::Open {
+            name: path.display().to_string(),
+            cause,
+        })
+    }
+
+    /// The second half: reads the header of an open file, from where it stands; `name` is for messages.
+    pub fn of_file(file: File, name: &str, pool: &PoolConfig) -> Result<Self, PortError> {
+        let metadata = file.metadata().map_err(|cause| PortError::Open {
+            name: name.to_owned(),
             cause,
         })?;
         if metadata.is_dir() {
+            let name = name.to_owned();
             return Err(PortError::Folder { name });
         }
         let is_file = metadata.is_file();
@@ -99,7 +112,7 @@ impl CaptureReader {
         } else {
             Box::new(Waiting(file))
         };
-        let mut reader = Self::new(source, &name, pool)?;
+        let mut reader = Self::new(source, name, pool)?;
         reader.facts.bytes_total = is_file.then_some(metadata.len());
         Ok(reader)
     }
@@ -376,6 +389,10 @@ impl Port for CaptureReader {
 
     fn reclaim(&mut self) -> usize {
         0
+    }
+
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.facts.take_back(ahead);
     }
 
     fn facts(&self) -> Vec<&Facts> {

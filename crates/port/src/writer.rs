@@ -42,7 +42,8 @@ pub struct CaptureWriter {
     chunk: Vec<u8>,
     format: Format,
     config: WriterConfig,
-    begin_ns: i64,
+    /// `None` until a first frame tells.
+    begin_ns: Option<i64>,
     now_ns: i64,
     flushed_ns: i64,
     /// The instant at which the next file is due.
@@ -70,10 +71,15 @@ struct Section {
 impl CaptureWriter {
     /// Makes, or replaces, the file at `path`, standard output if that is `-`. With a rotation the
     /// files are called as dumpcap does: `NAME_00001_20261121173000.pcapng` for `NAME.pcapng`, where
-    /// the time is local. `now_ns` is when the capture begins, by the clock of the stamps.
+    /// the time is local. `begin_ns` is when the capture begins, by the clock of the stamps; `None`: with the first
+    /// frame.
     ///
     /// Starts no thread yet: the first burst does.
-    pub fn create(path: &Path, config: WriterConfig, now_ns: i64) -> Result<Self, PortError> {
+    pub fn create(
+        path: &Path,
+        config: WriterConfig,
+        begin_ns: Option<i64>,
+    ) -> Result<Self, PortError> {
         let name = path.display().to_string();
         let unwritable = |why: &str| {
             Err(PortError::Unwritable {
@@ -97,6 +103,7 @@ impl CaptureWriter {
                 return Err(PortError::mixed(&name, holds, other.link_type));
             }
         }
+        let now_ns = begin_ns.unwrap_or_default();
         let needed_bytes = CHUNKS_MAX * CHUNK_LEN;
         let Some(lease) = config.budget.lease(needed_bytes) else {
             return Err(PortError::Memory { name, needed_bytes });
@@ -120,7 +127,7 @@ impl CaptureWriter {
             chunk: Vec::with_capacity(CHUNK_LEN),
             format,
             config,
-            begin_ns: now_ns,
+            begin_ns,
             now_ns,
             flushed_ns: now_ns,
             next_ns: None,
@@ -213,6 +220,9 @@ impl CaptureWriter {
             return Err(PortError::mixed(&self.facts.name, holds, key.1));
         }
         if let Some(stamp_ns) = descriptor.stamp_ns {
+            if self.begin_ns.is_none() {
+                self.begin(stamp_ns)?;
+            }
             self.now_ns = self.now_ns.max(stamp_ns);
             if self.next_ns.is_some_and(|next_ns| self.now_ns >= next_ns) {
                 self.next_file()?;
@@ -249,6 +259,17 @@ impl CaptureWriter {
         let is_full = packets.is_some_and(|packets| self.file_frames >= packets)
             || file_bytes.is_some_and(|bytes| self.file_bytes >= bytes);
         if is_full { self.next_file() } else { Ok(()) }
+    }
+
+    /// The first stamp of a capture of which it was not known when it begins.
+    fn begin(&mut self, stamp_ns: i64) -> Result<(), PortError> {
+        self.begin_ns = Some(stamp_ns);
+        (self.now_ns, self.flushed_ns) = (stamp_ns, stamp_ns);
+        self.next_ns = self.due_ns();
+        match &mut self.output {
+            Output::Ready(files) => files.rename_first(stamp_ns),
+            Output::Running(_) | Output::Ended => Ok(()),
+        }
     }
 
     /// The number of the frame's interface in the section; describes it if that is not done.
@@ -315,7 +336,7 @@ impl CaptureWriter {
     fn begin_file(&mut self) -> Result<(), PortError> {
         self.file_frames = 0;
         self.file_bytes = 0;
-        self.next_ns = self.due_ns();
+        self.next_ns = self.begin_ns.and_then(|_| self.due_ns());
         match self.format {
             Format::Pcap(None) => Ok(()),
             Format::Pcap(Some(link_type)) => self.begin_pcap(link_type),
@@ -368,7 +389,8 @@ impl CaptureWriter {
         for id in 0..self.config.interfaces.len() {
             self.make_room(RECORD_LEN_MAX)?;
             let (interface, before) = (&self.config.interfaces[id], self.chunk.len());
-            let (begin_ns, end_ns) = (self.begin_ns, self.now_ns);
+            let begin_ns = self.begin_ns.unwrap_or_default();
+            let end_ns = self.now_ns;
             encode::statistics(&mut self.chunk, id as u32, interface, begin_ns, end_ns);
             self.count_bytes(before);
         }

@@ -142,6 +142,9 @@ pub struct LiveInput {
     pub mtu_bytes: u32,
     /// Frames that came as far as the port, behind the adapter and the kernel's filter.
     pub arrived: u64,
+    /// Frames that the kernel's filter rejected before; null where it does not count them.
+    #[serde(default)]
+    pub filtered: Option<u64>,
     /// Frames that the adapter or its driver dropped.
     pub dropped_interface: u64,
     /// Frames that found the ring to the port full.

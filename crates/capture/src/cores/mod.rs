@@ -304,6 +304,7 @@ fn read_all<P: Port>(
             Err(error) => errors.push(error),
         }
         if between(port, &mut Progress(distributor), is_last) == Step::Stop || is_last {
+            port.leave(&mut burst);
             return Ok(());
         }
     }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lineside_account::Counter;
+use lineside_analyze::grouped;
+use lineside_filter::Filter;
 use lineside_host::Stopwatch;
 use lineside_port::{CaptureReader, PoolConfig, Port, Received};
 use lineside_testkit::capture::{self, Frame};
@@ -438,21 +440,42 @@ fn accounts(wire: &Wire, method: &[&str]) {
     let sum: u64 = sums.map(|second| second.received).sum();
     assert_eq!(sum, frames.len() as u64);
 
-    // The kernel filters for AF_PACKET, and does not count; for AF_XDP we do.
-    let running = Running::start(&wire.tap, &[&fixed[..], &["-f", "udp"]].concat());
-    wire.send(&frames);
-    let live = running.interrupt().trace(130);
-    let input = facts(&live);
-    let counted = counters(&live.manifest);
-    let (filtered, udp) = (
-        counted.value(Counter::FramesFiltered),
-        counted.value(Counter::FramesUdp),
-    );
-    assert!(udp > 0);
-    assert_eq!(input.arrived, received(&live));
-    match input.method.as_str() {
-        "AF_PACKET" => assert_eq!(filtered, 0),
-        _ => assert_eq!(received(&live), frames.len() as u64),
+    // The kernel filters for AF_PACKET, by a program of ours that counts; for AF_XDP we do. Together they look at
+    // whole words, at headers of any length, at remainders and at lengths.
+    for filter in [
+        "udp",
+        "tcp dst port 2049 and tcp[13] & 8 != 0",
+        "ip host 192.0.2.2 and not udp and len % 3 = 1",
+        "ip[2:2] >= 200 or ip6",
+        "vlan",
+    ] {
+        let words = [&fixed[..], &["-f", filter]].concat();
+        let running = Running::start(&wire.tap, &words);
+        wire.send(&frames);
+        let ended = running.interrupt();
+        let printed = ended.printed();
+        let live = ended.trace(130);
+        let input = facts(&live);
+        let ours = counters(&live.manifest).value(Counter::FramesFiltered);
+        let wanted = Filter::parse(filter).expect("known").compile(1);
+        let wanted = wanted.expect("for Ethernet");
+        let passes = |frame: &&Frame| wanted.matches(&frame.bytes, frame.wire_len);
+        let passed = frames.iter().filter(passes).count() as u64;
+        assert!(passed > 0 || filter == "vlan", "{filter}");
+        assert_eq!(received(&live) - ours, passed, "{filter}: {input:?}");
+        assert_eq!(input.arrived, received(&live), "{filter}");
+        let sent = frames.len() as u64;
+        let rejected = match input.method.as_str() {
+            "AF_PACKET" => sent - passed,
+            _ => 0,
+        };
+        assert_eq!(input.filtered, Some(rejected), "{filter}");
+        assert_eq!(input.arrived + rejected, sent, "{filter}");
+        let seconds = live.manifest.seconds.iter();
+        let told: u64 = seconds.map(|second| second.filtered).sum();
+        assert_eq!(told, sent - passed, "{filter}");
+        let line = format!("{} frames did not match", grouped(sent - passed));
+        assert!(printed.contains(&line), "{filter}: {printed}");
     }
 
     // The ring is too small for what comes while the process stands still.
@@ -545,8 +568,8 @@ fn a_hole_in_a_connection_is_told_while_the_run_goes_on() {
     let mut frames = example_frames();
     let half = frames.len() / 2;
     let is_long = |frame: &Frame| frame.bytes.len() == 1514 && frame.bytes[23] == 6;
-    let lost = half + frames[half..].iter().position(is_long).expect("there");
-    let lost = frames.remove(lost);
+    let lost_at = half + frames[half..].iter().position(is_long).expect("there");
+    let lost = frames.remove(lost_at);
     // A hole is one when its connection has gone on for a while: for 2 ms, which the last of its frames come after.
     let is_of_it = |frame: &Frame| {
         let [mut one, mut other] = [frame, &lost].map(|frame| frame.bytes[26..38].to_vec());
@@ -555,7 +578,24 @@ fn a_hole_in_a_connection_is_told_while_the_run_goes_on() {
         frame.bytes[12..14] == [8, 0] && frame.bytes[23] == 6 && one == other
     };
     let last = frames.iter().rposition(is_of_it).expect("it goes on");
-    let (before, after) = frames.split_at(last);
+    // Or when it goes quiet behind it: once more has come and what was lost is acknowledged, long before 32 segments
+    // have followed.
+    let word = |frame: &Frame, at: usize| {
+        let bytes = frame.bytes[at..].first_chunk().expect("headers");
+        u32::from_be_bytes(*bytes)
+    };
+    let acknowledges = |frame: &Frame| {
+        let is_back = frame.bytes[34..36] == lost.bytes[36..38];
+        is_of_it(frame) && is_back && word(frame, 42).wrapping_sub(word(&lost, 38)) as i32 > 0
+    };
+    let follows = |frame: &Frame| {
+        is_of_it(frame) && frame.bytes[34..36] == lost.bytes[34..36] && frame.bytes.len() > 100
+    };
+    let behind = |is: &dyn Fn(&Frame) -> bool| {
+        let at = frames[lost_at..].iter().position(is);
+        lost_at + at.expect("it comes") + 1
+    };
+    let quiet = behind(&acknowledges).max(behind(&follows));
     let file = {
         let folder = open_folder();
         let path = folder.path().join("lost.pcap");
@@ -564,11 +604,17 @@ fn a_hole_in_a_connection_is_told_while_the_run_goes_on() {
     };
     let lost = counters(&file.manifest).value(Counter::StreamLost);
     assert!(lost > 0);
-    for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
+    let runs = METHODS.into_iter().chain([&["--cores", "2"][..]]);
+    for (options, until) in runs.flat_map(|options| [(options, last), (options, quiet)]) {
+        let (before, after) = frames.split_at(until);
+        let (told_by, rest) = match until == last {
+            true => (after, &[][..]),
+            false => (&[][..], after),
+        };
         let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
         wire.send(before);
         running.wait_for_frames(before.len());
-        wire.send(after);
+        wire.send(told_by);
         let watch = Stopwatch::start();
         running.wait_until("it says so", || {
             running.signal("USR1");
@@ -577,6 +623,8 @@ fn a_hole_in_a_connection_is_told_while_the_run_goes_on() {
         // Told once a second; the rest is for a busy machine.
         let took = watch.elapsed();
         assert!(took.as_secs_f64() < 3.0, "{options:?}: {took:?}");
+        wire.send(rest);
+        running.wait_for_frames(frames.len());
         let ended = running.interrupt();
         let rows = records(&ended.out, Table::Losses);
         let causes: Vec<_> = rows.iter().filter_map(|row| row.text("cause")).collect();
@@ -681,7 +729,7 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
 #[test]
 fn a_run_ends_after_a_time_and_after_a_number_of_frames() {
     need_wire!();
-    let wire = Wire::new("ends", 1);
+    let wire = Wire::new("ends", 2);
     let frames = noise(100);
     let watch = Stopwatch::start();
     let running = Running::start(&wire.tap, &["-i", "t0", "-a", "duration:2"]);
@@ -694,26 +742,39 @@ fn a_run_ends_after_a_time_and_after_a_number_of_frames() {
     assert_eq!(received(&live), 100);
     assert_eq!(live.manifest.verdict.state, State::Complete);
 
-    let further: [&[&str]; 3] = [
+    let further: [&[&str]; 5] = [
         &["--method", "af_packet", "--sockets", "2"],
         &["-f", "udp port 9"],
         &["--cores", "2"],
+        &["-i", "t0,t1", "--method", "af_packet"],
+        &["-i", "t0,t1", "--method", "af_xdp", "--cores", "2"],
     ];
+    // Each second one on the other tap, where there are two.
+    let spread = frames.iter().enumerate();
+    let spread: Vec<_> = spread.map(|(at, frame)| (at % 2, frame)).collect();
     for options in METHODS.into_iter().chain(further) {
-        let options = [&["-i", "t0", "-c", "42"], options].concat();
+        let are_two = options.contains(&"t0,t1");
+        let of: &[&str] = if are_two { &[] } else { &["-i", "t0"] };
+        let options = [of, &["-c", "42"], options].concat();
         let running = Running::start(&wire.tap, &options);
-        wire.send(&frames);
+        match are_two {
+            true => wire.send_into(&spread),
+            false => wire.send(&frames),
+        }
         let live = running.end().trace(0);
         assert_eq!(received(&live), 42, "{options:?}");
         let inputs = live.manifest.inputs.iter();
         let live_inputs: Vec<_> = inputs.filter_map(|input| input.live.as_ref()).collect();
         let sum: u64 = live_inputs.iter().map(|input| input.arrived).sum();
         let unread: u64 = live_inputs.iter().map(|input| input.unread).sum();
-        // What the merge of several sockets held in addition was read, and counts as such.
+        // What the merge of several ports held in addition was not read.
         let inputs = live.manifest.inputs.iter();
         let read: u64 = inputs.map(|input| input.frames).sum();
-        assert_eq!(sum, read + unread, "{live_inputs:?}");
-        assert!(read == 42 || options.contains(&"--sockets"), "{read}");
+        assert_eq!(
+            (read, sum),
+            (42, 42 + unread),
+            "{options:?}: {live_inputs:?}"
+        );
     }
 }
 
@@ -1220,6 +1281,62 @@ fn what_a_driver_refuses_is_done_behind_it_and_said() {
     }
 }
 
+/// Setting the clock to what it shows is a step as any other to the kernel, and disturbs nobody.
+#[test]
+fn a_clock_that_is_set_is_counted() {
+    need_wire!();
+    let wire = Wire::new("clock", 1);
+    for method in METHODS {
+        let running = Running::start(&wire.tap, &[&["-i", "t0"], method].concat());
+        wire.send(&noise(10));
+        running.wait_for_frames(10);
+        let clock = rustix::time::ClockId::Realtime;
+        let now = rustix::time::clock_gettime(clock);
+        if let Err(why) = rustix::time::clock_settime(clock, now) {
+            println!("SKIP: the clock cannot be set here: {why}");
+            return;
+        }
+        wire.send(&noise(10));
+        running.wait_for_frames(20);
+        let live = running.interrupt().trace(130);
+        assert!(facts(&live).clock_steps > 0, "{method:?}");
+        assert_eq!(received(&live), 20);
+    }
+}
+
+#[test]
+fn nothing_that_root_may_do_is_left_while_frames_are_replayed() {
+    need_wire!();
+    let wire = Wire::new("replays", 1);
+    let folder = open_folder();
+    let path = folder.path().join("roots.pcap");
+    std::fs::write(&path, capture::write(&noise(100))).expect("written");
+    // Only root may open it, and it is read again and again.
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("its owner");
+    let mut command = wire.generator.command(lineside().get_program());
+    command.arg("replay-pcap").arg(&path);
+    command.args(["-i", "g0", "--rate", "1kpps", "--loop", "20", "--json"]);
+    command.stdout(std::process::Stdio::piped());
+    let child = command.spawn().expect("it runs");
+    let status = format!("/proc/{}/status", child.id());
+    let nothing = "CapEff:\t0000000000000000";
+    wait_until("it has given up its rights", || {
+        std::fs::read_to_string(&status).is_ok_and(|status| status.contains(nothing))
+    });
+    let status = std::fs::read_to_string(&status).expect("it runs");
+    for left in ["CapPrm", "CapBnd"] {
+        assert!(status.contains(&format!("{left}:\t0000000000000000")));
+    }
+    assert!(
+        status.contains(&format!("Uid:\t{NOBODY}\t{NOBODY}")),
+        "{status}"
+    );
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let account: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(account["frames"], 2000);
+}
+
 #[test]
 fn in_a_user_namespace_packet_sockets_with_filters_work() {
     if let Some(why) = obstacle(&["unshare", "bash"]) {
@@ -1256,8 +1373,9 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
         println!("SKIP: users may not make namespaces here");
         return;
     }
-    let (status, said) = ended(&mut command);
-    assert_eq!(status, Some(0), "{said}");
+    let ended = Running::spawn(&mut command, PathBuf::new(), open_folder()).end();
+    let said = &ended.said;
+    assert_eq!(ended.status.code(), Some(0), "{said}");
     let manifest = manifest(&out);
     let counted = counters(&manifest);
     assert_eq!(
@@ -1266,6 +1384,12 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
     );
     let live = manifest.inputs[0].live.as_ref().expect("live");
     assert_eq!(live.method, "AF_PACKET");
+    assert_eq!(live.filtered, None, "without CAP_BPF nobody counts");
+    let printed = ended.printed();
+    assert!(
+        printed.contains("what the kernel rejected is not counted"),
+        "{printed}"
+    );
     assert!(
         said.contains("no CAP_BPF: in a user namespace that does not count"),
         "{said}"

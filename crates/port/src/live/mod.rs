@@ -1,6 +1,9 @@
 //! Live ports: frames from and to interfaces (packet(7), AF_XDP).
 
+mod bpf;
 mod clock;
+mod filter;
+mod generator;
 mod interface;
 mod mapping;
 mod packet;
@@ -12,6 +15,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use lineside_account::Budget;
 use lineside_frame::LinkType;
 
+pub use generator::{Departures, Generator, GeneratorError, pass_all};
 pub use interface::Interface;
 
 use crate::{Method, Port, PortError};
@@ -46,6 +50,10 @@ pub struct FilterInstruction {
     /// A constant, offset or distance.
     pub operand: u32,
 }
+
+/// A load at this offset, one of the kernel's extensions (linux/filter.h), says whether a VLAN tag was taken out of the
+/// frame.
+pub const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// Opens an interface to receive: a port for each of its sockets.
 pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {

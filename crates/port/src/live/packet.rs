@@ -15,6 +15,7 @@ use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Slots};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::clock::{ClockWatch, wall_ns};
+use super::filter::CountingFilter;
 use super::mapping::Mapping;
 use super::{FilterInstruction, Interface, LiveOptions, see_all_frames, set_option};
 use crate::{BLOCK_LEN, Facts, LiveFacts, Method, Port, PortError, Received};
@@ -69,6 +70,8 @@ struct PacketPort {
     link_type: LinkType,
     ring: Option<Ring>,
     facts: Facts,
+    /// Counts what it rejects; `None` without a filter, or where only a classic one may be had.
+    filter: Option<CountingFilter>,
     clock: ClockWatch,
     /// When no more frames were let in, by the wall clock.
     shut_ns: Option<i64>,
@@ -137,6 +140,7 @@ impl PacketPort {
                 method: Method::AfPacket,
                 reason: reason.to_owned(),
                 mtu: interface.mtu,
+                filtered: Some(0),
                 ..LiveFacts::default()
             }),
             ..Facts::default()
@@ -147,6 +151,7 @@ impl PacketPort {
             link_type,
             ring: None,
             facts,
+            filter: None,
             clock: ClockWatch::new(),
             shut_ns: None,
             ended: false,
@@ -167,12 +172,13 @@ impl PacketPort {
     }
 
     /// Lets frames in: only now, so that all of them have passed the filter.
-    fn listen(&self, options: &LiveOptions, sockets: usize) -> Result<(), PortError> {
-        let failed = |action| move |cause| Self::failure(&self.interface, action, cause);
+    fn listen(&mut self, options: &LiveOptions, sockets: usize) -> Result<(), PortError> {
         if !options.filter.is_empty() {
-            self.attach(&options.filter)
-                .map_err(failed("attach the filter at"))?;
+            self.filter(&options.filter)
+                .map_err(|cause| Self::failure(&self.interface, "attach the filter at", cause))?;
         }
+        let interface = &self.interface;
+        let failed = |action| move |cause| Self::failure(interface, action, cause);
         if self.interface.is_loopback {
             // Each frame would come twice: as it leaves and as it arrives. Old kernels cannot tell.
             let _ = self.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
@@ -215,6 +221,20 @@ impl PacketPort {
             return Err(Self::failure(&self.interface, "listen at", cause));
         }
         Ok(())
+    }
+
+    /// Attaches a filter: if possible one that counts what it rejects.
+    fn filter(&mut self, program: &[FilterInstruction]) -> io::Result<()> {
+        let (socket, level) = (self.socket.as_fd(), libc::SOL_SOCKET);
+        if let Some(filter) = CountingFilter::new(program) {
+            let descriptor = filter.as_fd().as_raw_fd();
+            if set_option(socket, level, libc::SO_ATTACH_BPF, &descriptor).is_ok() {
+                self.filter = Some(filter);
+                return Ok(());
+            }
+        }
+        self.live_mut().filtered = None;
+        self.attach(program)
     }
 
     fn attach(&self, program: &[FilterInstruction]) -> io::Result<()> {
@@ -260,6 +280,8 @@ impl PacketPort {
     }
 
     fn count_drops(&mut self) {
+        // Before what passed: a frame between the two would be taken for a rejected one.
+        let seen = self.filter.as_ref().map(CountingFilter::seen);
         // SAFETY: all zeros are a value of this structure.
         let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
         let mut len = size_of::<libc::tpacket_stats_v3>() as u32;
@@ -280,6 +302,9 @@ impl PacketPort {
             live.arrived += u64::from(stats.tp_packets);
             live.dropped_ring += u64::from(stats.tp_drops);
             live.unread = live.arrived.saturating_sub(frames + live.dropped_ring);
+            if let Some(seen) = seen {
+                live.filtered = Some(seen.saturating_sub(live.arrived));
+            }
         }
     }
 }
@@ -370,6 +395,10 @@ impl Port for PacketPort {
         if let Some(dropped) = dropped {
             live.dropped_interface = dropped;
         }
+    }
+
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.facts.take_back(ahead);
     }
 
     fn shut(&mut self) {

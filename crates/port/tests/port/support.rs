@@ -73,7 +73,7 @@ pub(crate) fn writer_config(rotation: &[&str]) -> WriterConfig {
 
 /// A writer that begins at the epoch.
 pub(crate) fn writer(path: &Path, rotation: &[&str]) -> CaptureWriter {
-    CaptureWriter::create(path, writer_config(rotation), 0).expect("a folder")
+    CaptureWriter::create(path, writer_config(rotation), Some(0)).expect("a folder")
 }
 
 pub(crate) fn pool() -> PoolConfig {

@@ -97,7 +97,7 @@ proptest! {
             ..writer_config(words.as_deref().as_slice())
         };
         let budget = config.budget.clone();
-        let mut writer = CaptureWriter::create(&path, config, 0).expect("room");
+        let mut writer = CaptureWriter::create(&path, config, Some(0)).expect("room");
         let mut bursts = written.chunks(burst_len).map(|frames| -> Burst {
             frames.iter().map(|(input, expected)| expected.frame(*input)).collect()
         });
@@ -116,6 +116,49 @@ proptest! {
             .map(|(_, expected)| Expected { stamp_ns: Some(expected.stamp_ns.unwrap_or(0)), ..expected })
             .collect();
         prop_assert_eq!(read, expected);
+    }
+}
+
+/// What is read from files begins when its first frame says: so is its first file called, and no file comes before.
+#[test]
+fn the_first_file_is_called_by_the_first_frame() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let begin_ns = 1_700_000_000 * SECOND_NS;
+    let frame = |stamp_ns| {
+        let expected = Expected {
+            stamp_ns: Some(stamp_ns),
+            wire_len: 60,
+            link_type: 1,
+            bytes: vec![0xaa; 60],
+        };
+        expected.frame(0)
+    };
+    let names = |begin_ns: Option<i64>, words: &[&str]| {
+        let part = tempfile::tempdir_in(&folder).expect("room");
+        let path = part.path().join("ring.pcapng");
+        let config = writer_config(words);
+        let mut writer = CaptureWriter::create(&path, config, begin_ns).expect("room");
+        for second in 0..3 {
+            let stamp_ns = 1_700_000_000 * SECOND_NS + second * SECOND_NS;
+            writer.write(&[frame(stamp_ns)]).expect("room");
+        }
+        writer.finish().expect("room");
+        let files = std::fs::read_dir(part.path()).expect("there");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.expect("an entry").file_name().into_string()
+        };
+        let mut names: Vec<_> = files.map(|entry| name(entry).expect("text")).collect();
+        names.sort();
+        names
+    };
+    for words in [
+        &["duration:2"][..],
+        &["packets:2"],
+        &["packets:2", "files:5"],
+    ] {
+        let known = names(Some(begin_ns), words);
+        assert_eq!(names(None, words), known, "{words:?}");
+        assert_eq!(known.len(), 2, "{known:?}");
     }
 }
 
@@ -172,7 +215,7 @@ fn a_name_that_cannot_be_written_is_told_before_anything_is() {
             "-" => PathBuf::from(name),
             name => folder.path().join(name),
         };
-        let writer = CaptureWriter::create(&path, config, 0);
+        let writer = CaptureWriter::create(&path, config, Some(0));
         writer.err().expect("refused").to_string()
     };
     for compressed in ["out.pcapng.gz", "out.zst"] {
@@ -188,7 +231,7 @@ fn a_name_that_cannot_be_written_is_told_before_anything_is() {
         budget: Budget::new(1 << 20),
         ..writer_config(&[])
     };
-    let refused = CaptureWriter::create(&folder.path().join("out"), config, 0);
+    let refused = CaptureWriter::create(&folder.path().join("out"), config, Some(0));
     assert!(matches!(refused, Err(PortError::Memory { .. })));
     assert_eq!(files(folder.path()), [] as [PathBuf; 0]);
 }
@@ -211,7 +254,7 @@ fn other_readers_read_what_was_meant() {
         ..writer_config(&[])
     };
     let begin_ns = 1_700_000_000 * SECOND_NS;
-    let mut writer = CaptureWriter::create(&path, config, begin_ns).expect("room");
+    let mut writer = CaptureWriter::create(&path, config, Some(begin_ns)).expect("room");
     let ethernet = |stamp_ns, wire_len: u32, input| {
         let expected = Expected {
             stamp_ns,
@@ -431,7 +474,7 @@ fn files_end_by_time_and_are_called_by_local_time() {
     let begin_ns = 1_700_000_003 * SECOND_NS;
     let config = writer_config(&["duration:10", "interval:60"]);
     let path = folder.path().join("out.pcapng");
-    let mut writer = CaptureWriter::create(&path, config, begin_ns).expect("room");
+    let mut writer = CaptureWriter::create(&path, config, Some(begin_ns)).expect("room");
     // 1,700,000,040 is a multiple of 60.
     for second in [3, 12, 13, 14, 34, 36, 20, 41] {
         let stamp_ns = (1_700_000_000 + second) * SECOND_NS;
@@ -570,7 +613,7 @@ fn whoever_writes_faster_than_the_disk_waits() {
 
 #[test]
 fn a_full_disk_is_told_and_what_lies_before_is_complete() {
-    let error = CaptureWriter::create(Path::new("/dev/full"), writer_config(&[]), 0);
+    let error = CaptureWriter::create(Path::new("/dev/full"), writer_config(&[]), Some(0));
     let error = error.err().expect("full").to_string();
     assert!(
         error.starts_with("cannot write '/dev/full' at offset 0: "),

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_port::live::{LiveOptions, open};
+use lineside_port::live::{Generator, Interface, LiveOptions, open, pass_all};
 use lineside_port::{LiveFacts, Method, Port, PortError, Received};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -465,4 +465,105 @@ fn pass_program_on(interface: u32) -> [OwnedFd; 2] {
     link[1] = 2 << 32 | 37;
     let link = bpf(28, &mut link);
     [program, link]
+}
+
+/// A TCP segment over IPv4 with right checksums, from one address and port to another.
+fn segment(from: ([u8; 4], u16), to: ([u8; 4], u16), payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let len = (40 + payload.len()) as u16;
+    bytes.extend_from_slice(&[0x45, 0, len.to_be_bytes()[0], len.to_be_bytes()[1]]);
+    bytes.extend_from_slice(&[0, 0, 0, 0, 64, 6, 0, 0]);
+    bytes.extend_from_slice(&from.0);
+    bytes.extend_from_slice(&to.0);
+    bytes.extend_from_slice(&from.1.to_be_bytes());
+    bytes.extend_from_slice(&to.1.to_be_bytes());
+    bytes.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+    bytes.extend_from_slice(payload);
+    let [ip, tcp] = checksums(&bytes);
+    bytes[24..26].copy_from_slice(&ip.to_be_bytes());
+    bytes[50..52].copy_from_slice(&tcp.to_be_bytes());
+    bytes
+}
+
+/// Of the IP header, and of the segment with its pseudo-header: 0 each if they are right.
+fn checksums(frame: &[u8]) -> [u16; 2] {
+    let sum = |bytes: &[u8]| -> u32 {
+        let words = bytes.chunks(2);
+        words
+            .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)))
+            .sum()
+    };
+    let folded = |mut sum: u32| {
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        !(sum as u16)
+    };
+    let pseudo = sum(&frame[26..34]) + 6 + (frame.len() - 34) as u32;
+    [
+        folded(sum(&frame[14..34])),
+        folded(pseudo + sum(&frame[34..])),
+    ]
+}
+
+/// All frames in their order, again and again, each time as another client's.
+#[test]
+fn the_kernel_sends_a_capture_of_ever_other_clients() {
+    for native in [true, false] {
+        let Some(_wire) = wire_for_xdp(1, 1, 1500) else {
+            return;
+        };
+        let (client, server) = (([192, 0, 2, 7], 700), ([192, 0, 2, 1], 2049));
+        let payload: Vec<u8> = (0..1400).map(|at| at as u8).collect();
+        let datagram = frame(3, 60);
+        let frames = [
+            segment(client, server, &payload[..33]),
+            segment(server, client, &payload),
+            datagram.clone(),
+            segment(client, server, b""),
+        ];
+        let far = Interface::named("far").expect("just made");
+        let method = match native {
+            true => Method::AfXdpNative,
+            false => Method::AfPacket,
+        };
+        let mut ports = open_near(method);
+        // Who is no XDP program itself needs one that lets frames through.
+        let passing = (!native).then(|| pass_all(&near()).expect("allowed"));
+        let generator = Generator::new(&far, &frames, 30_000).expect("allowed");
+        let sent = generator.run(Duration::from_millis(30)).expect("sends");
+        drop(passing);
+        let bursts = receive(&mut ports, sent.frames as usize);
+        assert!(sent.frames > 10 * frames.len() as u64, "{sent:?}");
+        // Every 30 us, and what a late start makes up for.
+        assert!(sent.frames <= sent.span_ns / 30_000 + 40, "{sent:?}");
+        let mut bytes = 0;
+        for (at, got) in bursts[0].iter().enumerate() {
+            bytes += got.bytes().len() as u64;
+            let expected = &frames[at % frames.len()];
+            if *expected == datagram {
+                assert_eq!(got.bytes(), datagram);
+                continue;
+            }
+            let pass = at / frames.len();
+            // The client's address is the source of what goes to port 2049.
+            let client_at = if expected[36..38] == 2049_u16.to_be_bytes() {
+                26
+            } else {
+                30
+            };
+            let mut expected = expected.clone();
+            expected[client_at] = expected[client_at].wrapping_add(pass as u8);
+            expected[client_at + 1] += ((192 + pass) >> 8) as u8;
+            let same =
+                |range: std::ops::Range<usize>| got.bytes()[range.clone()] == expected[range];
+            assert_eq!(got.bytes().len(), expected.len(), "frame {at}");
+            assert!(
+                same(0..24) && same(26..50) && same(52..expected.len()),
+                "frame {at}"
+            );
+            assert_eq!(checksums(got.bytes()), [0, 0], "frame {at}");
+        }
+        assert_eq!(bytes, sent.bytes);
+    }
 }

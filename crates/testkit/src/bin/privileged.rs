@@ -34,7 +34,7 @@ fn main() -> anyhow::Result<()> {
                 comment: None,
                 rotation: Rotation::parse(&["packets:1", "files:3"])?,
             };
-            let mut writer = CaptureWriter::create(&pcap, config, 0)?;
+            let mut writer = CaptureWriter::create(&pcap, config, Some(0))?;
             let file = writer.file().context("it was opened")?;
             // Standard output is here to show that it stays whose it is.
             let dropped = drop_privileges(Some(&folder), &[file, std::io::stdout().as_fd()])?;

@@ -13,8 +13,6 @@
 //! * A frame that spans chunks is copied together into a block: frames are contiguous.
 //! * Not here: which method an interface gets (`super`).
 
-mod assembler;
-mod bpf;
 mod chunks;
 mod clock;
 mod port;
@@ -30,10 +28,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
+use super::bpf::{self, Mode};
 use super::{Interface, LiveOptions, see_all_frames};
 use crate::{BLOCK_LEN, Method, Port, PortError};
 
-use bpf::Mode;
 use port::XdpPort;
 use program::Maps;
 use socket::{Sizes, Socket, Step};

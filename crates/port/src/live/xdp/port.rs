@@ -122,6 +122,8 @@ impl XdpPort {
                 reason: attached.reason.clone(),
                 queue: (!is_one).then_some(queue),
                 mtu: interface.mtu,
+                // The program filters nothing.
+                filtered: Some(0),
                 ..LiveFacts::default()
             }),
             ..Facts::default()
@@ -594,6 +596,11 @@ impl Port for XdpPort {
                 attached.interface.name, self.facts.frames
             ));
         }
+    }
+
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.received -= ahead.len() as u64;
+        self.facts.take_back(ahead);
     }
 
     fn shut(&mut self) {

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::assembler::{Assembler, Instruction, Register};
-use super::bpf;
+use crate::live::bpf;
+use crate::live::bpf::assembler::{Assembler, Instruction, Register};
 use crate::live::mapping::Mapping;
 
 /// Bytes before a frame that hold its stamp: nanoseconds of CLOCK_MONOTONIC.
@@ -71,7 +71,8 @@ impl Maps {
 
     /// Loads the program over these maps; the error tells what the verifier says.
     pub(super) fn load(&self) -> Result<OwnedFd, (Errno, String)> {
-        bpf::load_xdp(
+        bpf::load(
+            bpf::Kind::Xdp,
             c"lineside",
             c"MIT OR Apache-2.0",
             &redirect(self.sockets.as_fd(), self.counters.as_fd()),

@@ -8,17 +8,19 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::assembler::Instruction;
+pub(in crate::live) mod assembler;
+
+use assembler::Instruction;
 
 /// Kinds of maps.
-pub(super) const MAP_TYPE_ARRAY: u32 = 2;
-pub(super) const MAP_TYPE_XSKMAP: u32 = 17;
+pub(in crate::live) const MAP_TYPE_ARRAY: u32 = 2;
+pub(in crate::live) const MAP_TYPE_XSKMAP: u32 = 17;
 /// An array that mmap(2) shows.
-pub(super) const MAP_FLAG_MMAPABLE: u32 = 1 << 10;
+pub(in crate::live) const MAP_FLAG_MMAPABLE: u32 = 1 << 10;
 
 /// Where a link puts its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(in crate::live) enum Mode {
     /// Into the driver, before there is a socket buffer.
     Native,
     /// Into the kernel's common receive path: any driver, slower.
@@ -26,7 +28,7 @@ pub(super) enum Mode {
 }
 
 /// Makes a map of `entries_max` entries under keys of four bytes.
-pub(super) fn create_map(
+pub(in crate::live) fn create_map(
     kind: u32,
     value_len: u32,
     entries_max: u32,
@@ -56,7 +58,7 @@ pub(super) fn create_map(
 }
 
 /// Sets entry `key` of a map whose values are descriptors.
-pub(super) fn set_descriptor(
+pub(in crate::live) fn set_descriptor(
     map: BorrowedFd<'_>,
     key: u32,
     value: BorrowedFd<'_>,
@@ -75,7 +77,7 @@ pub(super) fn set_descriptor(
 }
 
 /// Clears entry `key`; that it is clear already is no error.
-pub(super) fn clear(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
+pub(in crate::live) fn clear(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
     let attributes = Element {
         map_fd: map.as_raw_fd() as u32,
         padding: 0,
@@ -90,12 +92,23 @@ pub(super) fn clear(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
     }
 }
 
-/// Loads an XDP program that takes frames of several buffers. On refusal, what the verifier says.
-pub(super) fn load_xdp(
+/// What a program is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::live) enum Kind {
+    /// For frames at a driver, also of several buffers.
+    Xdp,
+    /// For what a socket lets in.
+    SocketFilter,
+}
+
+/// Loads a program. On refusal, what the verifier says.
+pub(in crate::live) fn load(
+    kind: Kind,
     name: &CStr,
     license: &CStr,
     instructions: &[Instruction],
 ) -> Result<OwnedFd, (Errno, String)> {
+    const PROG_TYPE_SOCKET_FILTER: u32 = 1;
     const PROG_TYPE_XDP: u32 = 6;
     const F_XDP_HAS_FRAGS: u32 = 1 << 5;
     #[repr(C)]
@@ -113,12 +126,16 @@ pub(super) fn load_xdp(
         prog_ifindex: u32,
         expected_attach_type: u32,
     }
+    let (prog_type, prog_flags, expected_attach_type) = match kind {
+        Kind::Xdp => (PROG_TYPE_XDP, F_XDP_HAS_FRAGS, ATTACH_XDP),
+        Kind::SocketFilter => (PROG_TYPE_SOCKET_FILTER, 0, 0),
+    };
     let mut prog_name = [0; 16];
     for (to, from) in prog_name[..15].iter_mut().zip(name.to_bytes()) {
         *to = *from;
     }
     let mut attributes = Attributes {
-        prog_type: PROG_TYPE_XDP,
+        prog_type,
         insn_cnt: instructions.len() as u32,
         insns: instructions.as_ptr().expose_provenance() as u64,
         license: license.as_ptr().expose_provenance() as u64,
@@ -126,10 +143,10 @@ pub(super) fn load_xdp(
         log_size: 0,
         log_buf: 0,
         kern_version: 0,
-        prog_flags: F_XDP_HAS_FRAGS,
+        prog_flags,
         prog_name,
         prog_ifindex: 0,
-        expected_attach_type: ATTACH_XDP,
+        expected_attach_type,
     };
     // SAFETY: instructions and license live through the call; the log is not asked for.
     let refused = match unsafe { bpf(PROG_LOAD, &attributes) } {
@@ -156,7 +173,7 @@ pub(super) fn load_xdp(
 }
 
 /// Puts a program on an interface for as long as the link is open.
-pub(super) fn link_xdp(
+pub(in crate::live) fn link_xdp(
     program: BorrowedFd<'_>,
     interface: u32,
     mode: Mode,
@@ -186,8 +203,56 @@ pub(super) fn link_xdp(
     }
 }
 
+/// Runs an XDP program again and again on frames that begin as `frame`, and has the kernel do with each what the
+/// program says (`BPF_F_TEST_XDP_LIVE_FRAMES`), until a signal arrives or 2^32 times.
+pub(in crate::live) fn run_xdp(program: BorrowedFd<'_>, frame: &[u8]) -> Result<(), Errno> {
+    const LIVE_FRAMES: u32 = 1 << 1;
+    #[repr(C)]
+    struct Attributes {
+        prog_fd: u32,
+        retval: u32,
+        data_size_in: u32,
+        data_size_out: u32,
+        data_in: u64,
+        data_out: u64,
+        repeat: u32,
+        duration: u32,
+        ctx_size_in: u32,
+        ctx_size_out: u32,
+        ctx_in: u64,
+        ctx_out: u64,
+        flags: u32,
+        cpu: u32,
+        batch_size: u32,
+        padding: u32,
+    }
+    let mut attributes = Attributes {
+        prog_fd: program.as_raw_fd() as u32,
+        retval: 0,
+        data_size_in: frame.len() as u32,
+        data_size_out: 0,
+        data_in: frame.as_ptr().expose_provenance() as u64,
+        data_out: 0,
+        repeat: u32::MAX,
+        duration: 0,
+        ctx_size_in: 0,
+        ctx_size_out: 0,
+        ctx_in: 0,
+        ctx_out: 0,
+        flags: LIVE_FRAMES,
+        cpu: 0,
+        batch_size: 0,
+        padding: 0,
+    };
+    // SAFETY: `frame` lives through the call, which only reads it; the kernel may write results into the attributes.
+    match unsafe { bpf(PROG_TEST_RUN, &raw mut attributes) } {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Takes the program off at once, also while a process that was just forked holds a copy of the link.
-pub(super) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(in crate::live) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
     #[repr(C)]
     struct Attributes {
         link_fd: u32,
@@ -215,17 +280,11 @@ fn expose<T>(value: &T) -> u64 {
 }
 
 /// # Safety
-/// What `attributes` point to is as `command` wants it, and lives through the call.
-unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> Result<i32, Errno> {
+/// What `attributes` point to is as `command` wants it, and lives through the call; so do the attributes, which may be
+/// written if `command` does that.
+unsafe fn bpf<T>(command: libc::c_long, attributes: *const T) -> Result<i32, Errno> {
     // SAFETY: the kernel reads `size_of::<T>()` bytes at `attributes`; the rest is the caller's duty.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            std::ptr::from_ref(attributes),
-            size_of::<T>(),
-        )
-    };
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if result < 0 {
         let error = std::io::Error::last_os_error();
         return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
@@ -238,6 +297,7 @@ const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const MAP_DELETE_ELEM: libc::c_long = 3;
 const PROG_LOAD: libc::c_long = 5;
+const PROG_TEST_RUN: libc::c_long = 10;
 const LINK_CREATE: libc::c_long = 28;
 const LINK_DETACH: libc::c_long = 34;
 /// `BPF_XDP` of `enum bpf_attach_type`.

@@ -1,0 +1,214 @@
+//! A classic BPF filter as an eBPF program that also counts: the kernel does not say what a packet socket's filter
+//! rejects.
+//!
+//! A is R0, X is R7, and M lies on the stack, as in the kernel's own translation (`bpf_convert_filter`).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::FilterInstruction;
+use super::bpf;
+use super::bpf::assembler::{Assembler, Instruction, Register};
+use super::mapping::Mapping;
+
+/// A filter in the kernel, and the number of frames that it has looked at.
+pub(super) struct CountingFilter {
+    program: OwnedFd,
+    seen: Mapping,
+}
+
+impl CountingFilter {
+    /// The program, loaded. `None` where that is not allowed (it takes CAP_BPF), or where the program does something
+    /// that ours never do.
+    pub(super) fn new(program: &[FilterInstruction]) -> Option<Self> {
+        let kind = bpf::MAP_TYPE_ARRAY;
+        let map = bpf::create_map(kind, 8, 1, bpf::MAP_FLAG_MMAPABLE).ok()?;
+        let seen = Mapping::of(map.as_fd(), 0, 8, ProtFlags::READ, MapFlags::SHARED).ok()?;
+        let instructions = translate(program, map.as_fd())?;
+        let (kind, license) = (bpf::Kind::SocketFilter, c"MIT OR Apache-2.0");
+        let program = bpf::load(kind, c"lineside_filter", license, &instructions).ok()?;
+        Some(Self { program, seen })
+    }
+
+    /// Frames looked at so far, let in or not.
+    pub(super) fn seen(&self) -> u64 {
+        let counter = self.seen.at(0, 8);
+        // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned as a page is, and the program, which
+        // alone writes them, does so atomically.
+        unsafe { AtomicU64::from_ptr(counter.cast().as_ptr()) }.load(Ordering::Relaxed)
+    }
+}
+
+impl AsFd for CountingFilter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
+}
+
+/// `None` for an instruction that is none or not known here.
+fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<Instruction>> {
+    use Register::{R0, R1, R2, R6, R7, R9, R10};
+    // struct __sk_buff of linux/bpf.h; a load of this offset means that field (linux/filter.h).
+    const LEN: i16 = 0;
+    const VLAN_PRESENT: i16 = 20;
+    const MAP_LOOKUP_ELEM: i32 = 1;
+    /// M[0] on the stack; the counter's key is behind M[15].
+    const MEMORY: i16 = -68;
+    const MEMORY_WORDS: u32 = 16;
+
+    let mut program = Assembler::default();
+    let (uncounted, reject) = (program.label(), program.label());
+    program
+        .copy(R6, R1)
+        .load(R1, 0)
+        .store_word(R10, -4, R1)
+        .load_map(R1, seen)
+        .copy(R2, R10)
+        .add(R2, -4)
+        .call(MAP_LOOKUP_ELEM)
+        .jump_equal(R0, 0, uncounted)
+        .load(R1, 1)
+        .atomic_add(R0, R1)
+        .here(uncounted)
+        .load(R0, 0)
+        .load(R7, 0);
+    let labels: Vec<_> = filter.iter().map(|_| program.label()).collect();
+    let mut can_reject = false;
+    for (at, instruction) in filter.iter().enumerate() {
+        let FilterInstruction { operand: k, .. } = *instruction;
+        let code = u8::try_from(instruction.code).ok()?;
+        let target = |distance: u32| {
+            let distance = usize::try_from(distance).ok()?;
+            labels.get((at + 1).checked_add(distance)?).copied()
+        };
+        let memory = (k < MEMORY_WORDS).then(|| MEMORY + 4 * k as i16);
+        program.here(labels[at]);
+        match code {
+            // Loads of the packet: those that reach behind its end reject it.
+            LD_ABS_W if k == super::VLAN_TAG_PRESENT => {
+                program.load_word(R0, R6, VLAN_PRESENT);
+            }
+            LD_ABS_W | LD_ABS_H | LD_ABS_B if k < i32::MAX as u32 => {
+                program.classic(code, R0, R0, k);
+            }
+            LD_IND_W | LD_IND_H | LD_IND_B => {
+                program.classic(code, R0, R7, k);
+            }
+            LDX_MSH if k < i32::MAX as u32 => {
+                program
+                    .copy(R9, R0)
+                    .classic(LD_ABS_B, R0, R0, k)
+                    .and(R0, 15)
+                    .classic(LEFT, R0, R0, 2)
+                    .copy(R7, R0)
+                    .copy(R0, R9);
+            }
+            LD_IMM => {
+                program.classic(MOVE, R0, R0, k);
+            }
+            LDX_IMM => {
+                program.classic(MOVE, R7, R0, k);
+            }
+            LD_LEN => {
+                program.load_word(R0, R6, LEN);
+            }
+            LD_MEM => {
+                program.load_word(R0, R10, memory?);
+            }
+            LDX_MEM => {
+                program.load_word(R7, R10, memory?);
+            }
+            ST => {
+                program.store_word(R10, memory?, R0);
+            }
+            STX => {
+                program.store_word(R10, memory?, R7);
+            }
+            TAX => {
+                program.copy(R7, R0);
+            }
+            TXA => {
+                program.copy(R0, R7);
+            }
+            RET_K => {
+                program.classic(MOVE, R0, R0, k).exit();
+            }
+            RET_A => {
+                program.exit();
+            }
+            NEG => {
+                program.classic(code, R0, R0, 0);
+            }
+            JA => {
+                program.jump_always(target(k)?);
+            }
+            _ if code & CLASS == ALU => {
+                let by_x = code & FROM_X != 0;
+                if by_x && matches!(code & OPERATION, DIVIDE | MODULO) {
+                    // Division by zero rejects.
+                    can_reject = true;
+                    program.classic_jump(EQUAL, R7, R0, 0, reject);
+                }
+                if by_x {
+                    program.classic(code, R0, R7, 0);
+                } else {
+                    program.classic(code, R0, R0, k);
+                }
+            }
+            _ if code & CLASS == JMP => {
+                let (holds, holds_not) = (
+                    target(instruction.jump_true.into())?,
+                    target(instruction.jump_false.into())?,
+                );
+                let (right, value) = match code & FROM_X {
+                    0 => (R0, k),
+                    _ => (R7, 0),
+                };
+                program
+                    .classic_jump(code, R0, right, value, holds)
+                    .jump_always(holds_not);
+            }
+            _ => return None,
+        }
+    }
+    // The verifier takes no instruction that is never reached.
+    if can_reject {
+        program.here(reject).load(R0, 0).exit();
+    }
+    Some(program.finish())
+}
+
+// Codes of classic BPF (linux/bpf_common.h); where eBPF has the same instruction it has the same code.
+const LD_IMM: u8 = 0x00;
+const LDX_IMM: u8 = 0x01;
+const LD_ABS_W: u8 = 0x20;
+const LD_ABS_H: u8 = 0x28;
+const LD_ABS_B: u8 = 0x30;
+const LD_IND_W: u8 = 0x40;
+const LD_IND_H: u8 = 0x48;
+const LD_IND_B: u8 = 0x50;
+const LD_MEM: u8 = 0x60;
+const LDX_MEM: u8 = 0x61;
+const LD_LEN: u8 = 0x80;
+const LDX_MSH: u8 = 0xb1;
+const ST: u8 = 0x02;
+const STX: u8 = 0x03;
+const ALU: u8 = 0x04;
+const JMP: u8 = 0x05;
+const CLASS: u8 = 0x07;
+const OPERATION: u8 = 0xf0;
+const FROM_X: u8 = 0x08;
+const DIVIDE: u8 = 0x30;
+const MODULO: u8 = 0x90;
+const NEG: u8 = 0x84;
+const JA: u8 = 0x05;
+const EQUAL: u8 = 0x15;
+const RET_K: u8 = 0x06;
+const RET_A: u8 = 0x16;
+const TAX: u8 = 0x07;
+const TXA: u8 = 0x87;
+/// Of eBPF alone: a move of 32 bits, and a shift to the left.
+const MOVE: u8 = 0xb4;
+const LEFT: u8 = 0x64;
