@@ -1,4 +1,4 @@
-//! `lineside emulate`: frames of a capture, or between two interfaces, through an emulated link.
+//! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through an emulated link.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,36 +12,50 @@ use lineside_filter::Filter;
 use lineside_frame::Burst;
 use lineside_host::{RunFolder, Signals, SystemClock};
 use lineside_link::{Chance, Order, Settings, Spread, words};
-use lineside_path::{Certificate, Direction, Inside, Sides, Virtual};
+use lineside_path::{Certificate, Direction, Inside, InsideError, Sides, Virtual};
 use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Exit;
 use crate::between::{self, Between};
-use crate::config::ConfigError;
+use crate::commands::Commands;
+use crate::config::{self, ConfigError};
 use crate::summary::verdict_lines;
 
-/// Flags of `emulate`. Words about the link are for both directions, or for one if `out:` or `in:` stands before them.
-#[derive(Debug, Args)]
+/// Flags of `emulate`, and keys of the section `[emulate]`: each flag is one. Words about the link are for both directions, or for
+/// one if `out:` or `in:` stands before them.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Arguments {
     /// Capture files: pcap or pcapng, plain, gzip or zstd; - is standard input. Several are merged by their stamps
     #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
+    inputs: Option<Vec<PathBuf>>,
     /// The same as FILE
     #[arg(short = 'r', long = "read", value_name = "FILE")]
+    #[serde(skip)]
     read: Vec<PathBuf>,
     /// Stand between two interfaces instead, the first one the inside, until Ctrl-C: frames are taken and sent by AF_XDP
     #[arg(long, value_name = "IF1,IF2", value_delimiter = ',')]
-    between: Vec<String>,
-    /// What the loop between interfaces does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep
-    #[arg(long, value_name = "WORD", default_value = "hybrid")]
-    wait: String,
-    /// How frames are taken between interfaces: af_xdp or af_xdp_generic
-    #[arg(long, value_name = "WORD", default_value = "af_xdp")]
-    method: String,
+    between: Option<Vec<String>>,
+    /// Start this command, and behind the link the one that stands after --, each in a network of its own; without root
+    #[arg(long, value_name = "CMD")]
+    server: Option<String>,
+    /// The command at the inside of the link: $LINESIDE_SERVER is the server's address
+    #[arg(last = true, value_name = "CMD")]
+    client: Option<Vec<String>>,
+    /// How long the client waits for something to listen at the server [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    server_wait: Option<String>,
+    /// What the loop does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep [default: hybrid]
+    #[arg(long, value_name = "WORD")]
+    wait: Option<String>,
+    /// How frames are taken between interfaces: af_xdp or af_xdp_generic [default: af_xdp]
+    #[arg(long, value_name = "WORD")]
+    method: Option<String>,
     /// Leave checksums as they are that a sender left to its adapter
-    #[arg(long)]
-    no_checksum_completion: bool,
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    no_checksum_completion: Option<bool>,
     /// End a run between interfaces: duration:SECONDS
     #[arg(short = 'a', long = "autostop", value_name = "COND")]
     autostop: Option<String>,
@@ -52,90 +66,125 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
     /// Replace OUT and RUN if they are there
-    #[arg(long)]
-    force: bool,
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    force: Option<bool>,
     /// Addresses on the first side, such as 10.0.0.0/8: what they send goes out; without it, what goes as the first frame of a pair did
     #[arg(long, value_name = "NET")]
-    inside: Option<Inside>,
+    inside: Option<String>,
     /// How long frames are held: '100us', '100us 10us 25% distribution normal order reorder'
     #[arg(long, value_name = "WORDS")]
-    delay: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    delay: Option<Vec<String>>,
     /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop'
     #[arg(long, value_name = "WORDS")]
-    rate: Vec<String>,
-    /// Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17'
+    #[serde(deserialize_with = "one_or_many")]
+    rate: Option<Vec<String>>,
+    /// Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17', 'segment 3 times 2'
     #[arg(long, value_name = "WORDS")]
-    loss: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    loss: Option<Vec<String>>,
     /// Which come twice: '1%'
     #[arg(long, value_name = "WORDS")]
-    duplicate: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    duplicate: Option<Vec<String>>,
     /// In which a bit is turned: '0.1%'
     #[arg(long, value_name = "WORDS")]
-    corrupt: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    corrupt: Option<Vec<String>>,
     /// Which pass the delay at once, before others: '25% 50%'
     #[arg(long, value_name = "WORDS")]
-    reorder: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    reorder: Option<Vec<String>>,
     /// How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay
     #[arg(long, value_name = "WORDS")]
-    limit: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    limit: Option<Vec<String>>,
     /// Whether the link takes frames: 'up', 'down', 'flap 10s 1s'
     #[arg(long, value_name = "WORDS")]
-    link: Vec<String>,
-    /// The same one draws the same again
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[serde(deserialize_with = "one_or_many")]
+    link: Option<Vec<String>>,
+    /// The same one draws the same again [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Look only at frames that match, as tcpdump's filters do; the others go nowhere
     #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
     /// Stop after N frames (of those that match)
     #[arg(short = 'c', value_name = "N")]
     frames_max: Option<u64>,
-    /// The one memory budget, such as 256MiB; half of it is for frames under way
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
-    memory: usize,
+    /// The one memory budget; half of it is for frames under way [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Take all this from the section [emulate] of a TOML file, or from an earlier run's trace.json, where no flag says otherwise
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
     /// Print the certificate as JSON
     #[arg(long)]
+    #[serde(skip)]
     json: bool,
     /// Print nothing but errors
     #[arg(short, long)]
+    #[serde(skip)]
     quiet: bool,
+}
+
+/// In a file, one text may stand for a list of one.
+fn one_or_many<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "words, or a list of words")]
+    enum Words {
+        One(String),
+        Many(Vec<String>),
+    }
+    let words = Option::<Words>::deserialize(input)?;
+    Ok(words.map(|words| match words {
+        Words::One(words) => vec![words],
+        Words::Many(words) => words,
+    }))
 }
 
 /// Frames that are read at once.
 const READ_MAX: usize = 256;
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let inputs: Vec<_> = arguments
-        .files
-        .iter()
-        .chain(&arguments.read)
-        .cloned()
-        .collect();
+pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
+    let arguments = given.resolved()?;
     let settings = [
         arguments.settings(Direction::Outbound)?,
         arguments.settings(Direction::Inbound)?,
     ];
     let filter = arguments.filter.as_deref().map(Filter::parse).transpose();
     let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
-    let budget = Budget::new(arguments.memory);
-    let path = lineside_path::Path::new(settings, arguments.seed, arguments.memory / 2, &budget);
+    let inside = arguments.inside.as_deref().map(str::parse).transpose();
+    let inside: Option<Inside> =
+        inside.map_err(|error: InsideError| ConfigError::usage(&format!("inside: {error}")))?;
+    let memory = parse_size(arguments.memory.as_deref().unwrap_or_default());
+    let memory = memory.map_err(|error| ConfigError::usage(&format!("memory: {error}")))?;
+    let budget = Budget::new(memory);
+    let seed = arguments.seed.unwrap_or_default();
+    let path = lineside_path::Path::new(settings, seed, memory / 2, &budget);
     let path = path.context("the budget bears its own half")?;
-    if !arguments.between.is_empty() {
-        return arguments.run_between(&inputs, path, &budget);
+    let inputs = arguments.inputs.as_deref().unwrap_or_default();
+    if arguments.server.is_some() || arguments.client.is_some() {
+        return arguments.run_commands(path, &budget);
     }
-    let files = crate::capture::open(&inputs, &budget)?;
+    if arguments.between.is_some() {
+        return arguments.run_between(path, &budget);
+    }
+    let files = crate::capture::open(inputs, &budget)?;
     let out = arguments.write_pcap.as_deref();
-    crate::capture::check_out(out, &inputs, arguments.force, arguments.json)?;
+    let force = arguments.force == Some(true);
+    crate::capture::check_out(out, inputs, force, arguments.json)?;
     let folder = { arguments.output.as_ref() }
-        .map(|output| RunFolder::create(output, arguments.force))
+        .map(|output| RunFolder::create(output, force))
         .transpose()?;
     let signals = Signals::register().context("cannot handle signals")?;
     let clock = SystemClock::default();
     let mut manifest =
-        crate::capture::begin_manifest(&inputs, serde_json::Value::Null, clock.now());
+        crate::capture::begin_manifest(&inputs, arguments.configuration(), clock.now());
 
     let mut run = Run {
-        emulation: Virtual::new(path, Sides::new(arguments.inside)),
+        emulation: Virtual::new(path, Sides::new(inside)),
         out,
         budget: &budget,
         writer: None,
@@ -156,7 +205,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if let Some(folder) = &folder {
         manifest.inputs = crate::capture::inputs(&port);
         manifest.verdict = certificate.verdict.clone();
-        manifest.configuration = arguments.configuration(&inputs, &certificate);
         manifest.certificate = Some(serde_json::to_value(&certificate)?);
         manifest.ended_ns = Some(clock.now());
         folder.replace("trace.json", manifest.to_json().as_bytes())?;
@@ -181,24 +229,96 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Arguments {
-    /// Between two interfaces.
-    fn run_between(
-        &self,
-        files: &[PathBuf],
-        path: lineside_path::Path,
-        budget: &Budget,
-    ) -> anyhow::Result<Exit> {
-        let is_for_captures = !files.is_empty()
+    /// Flags, over the file of `--config`, over the defaults.
+    fn resolved(&self) -> Result<Self, ConfigError> {
+        let mut flags = self.clone();
+        if !self.read.is_empty() {
+            flags
+                .inputs
+                .get_or_insert_default()
+                .extend_from_slice(&self.read);
+        }
+        let below = match &self.config {
+            Some(path) => config::read_section(path, "emulate")?,
+            None => Self::default(),
+        };
+        let defaults = Self {
+            server_wait: Some("5s".to_owned()),
+            wait: Some("hybrid".to_owned()),
+            method: Some("af_xdp".to_owned()),
+            seed: Some(1),
+            memory: Some("256MiB".to_owned()),
+            ..Self::default()
+        };
+        Ok(Self {
+            json: self.json,
+            quiet: self.quiet,
+            ..config::layered(config::layered(flags, &below), &defaults)
+        })
+    }
+
+    /// Fails if flags were given that are for captures only.
+    fn refuse_flags_of_captures(&self, flag: &str) -> Result<(), ConfigError> {
+        let is_for_captures = self.inputs.is_some()
             || self.write_pcap.is_some()
             || self.inside.is_some()
             || self.filter.is_some()
             || self.frames_max.is_some();
         if is_for_captures {
+            return Err(ConfigError::usage(&format!(
+                "{flag}: FILE, --write-pcap, --inside, -f and -c are for captures, and here frames are real ones"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Between two commands.
+    fn run_commands(&self, path: lineside_path::Path, budget: &Budget) -> anyhow::Result<Exit> {
+        self.refuse_flags_of_captures("--server")?;
+        if self.between.is_some() {
             return Err(ConfigError::usage(
-                "--between: FILE, --write-pcap, --inside, -f and -c are for captures, not between interfaces",
+                "either --between two interfaces, or --server and a client, not both in one run",
             )
             .into());
         }
+        let commands = Commands {
+            server: self.server.as_deref().unwrap_or_default(),
+            client: self.client.as_deref().unwrap_or_default(),
+            server_wait: self.server_wait.as_deref().unwrap_or_default(),
+            wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+        };
+        commands.check()?;
+        let signals = Signals::register().context("cannot handle signals")?;
+        let folder = { self.output.as_ref() }
+            .map(|output| RunFolder::create(output, self.force == Some(true)))
+            .transpose()?;
+        let clock = SystemClock::default();
+        let mut manifest =
+            crate::capture::begin_manifest(&self.client, self.configuration(), clock.now());
+        let (ran, exit) = commands.run(path, budget, &signals, self.quiet)?;
+        let mut json = serde_json::to_value(&ran.certificate)?;
+        json["loop"] = serde_json::to_value(&ran.facts)?;
+        if let Some(folder) = &folder {
+            manifest.inputs = ran.inputs;
+            manifest.verdict = ran.certificate.verdict.clone();
+            manifest.certificate = Some(json.clone());
+            manifest.ended_ns = Some(clock.now());
+            folder.replace("trace.json", manifest.to_json().as_bytes())?;
+        }
+        // Standard output is the client's, but for what was asked for.
+        if self.json {
+            crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        } else if !self.quiet {
+            eprint!("{}{}", lines(&ran.certificate), between::lines(&ran.facts));
+        }
+        ran.failure.map_or(Ok(()), Err)?;
+        Ok(exit)
+    }
+
+    /// Between two interfaces.
+    fn run_between(&self, path: lineside_path::Path, budget: &Budget) -> anyhow::Result<Exit> {
+        self.refuse_flags_of_captures("--between")?;
+        let interfaces = self.between.as_deref().unwrap_or_default();
         let duration = self
             .autostop
             .as_deref()
@@ -210,19 +330,19 @@ impl Arguments {
         let duration = duration.map_err(|error| ConfigError::usage(&format!("-a: {error}")))?;
         // Words first: they are wrong with or without rights.
         let between = Between {
-            method: between::method(&self.method)?,
-            wait: between::wait(&self.wait)?,
-            interfaces: Between::interfaces(&self.between)?,
-            completes_checksums: !self.no_checksum_completion,
+            method: between::method(self.method.as_deref().unwrap_or_default())?,
+            wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+            interfaces: Between::interfaces(interfaces)?,
+            completes_checksums: self.no_checksum_completion != Some(true),
             duration: duration.map(std::time::Duration::from_nanos),
         };
         let signals = Signals::register().context("cannot handle signals")?;
         let folder = { self.output.as_ref() }
-            .map(|output| RunFolder::create(output, self.force))
+            .map(|output| RunFolder::create(output, self.force == Some(true)))
             .transpose()?;
         let clock = SystemClock::default();
         let mut manifest =
-            crate::capture::begin_manifest(&self.between, serde_json::Value::Null, clock.now());
+            crate::capture::begin_manifest(&self.between, self.configuration(), clock.now());
         let ran = between.run(path, budget, folder.as_ref(), &signals, self.quiet)?;
         let certificate = ran.certificate;
         let mut json = serde_json::to_value(&certificate)?;
@@ -230,7 +350,6 @@ impl Arguments {
         if let Some(folder) = &folder {
             manifest.inputs = ran.inputs;
             manifest.verdict = certificate.verdict.clone();
-            manifest.configuration = self.configuration(files, &certificate);
             manifest.certificate = Some(json.clone());
             manifest.ended_ns = Some(clock.now());
             folder.replace("trace.json", manifest.to_json().as_bytes())?;
@@ -253,25 +372,26 @@ impl Arguments {
     /// The settings of a direction.
     fn settings(&self, direction: Direction) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
-        if let Some(words) = chosen(&self.delay, direction) {
+        if let Some(words) = chosen(self.delay.as_deref(), direction) {
             settings.delay = refused(words::delay(words, &mut crate::table::load))?;
         }
-        if let Some(words) = chosen(&self.rate, direction) {
+        if let Some(words) = chosen(self.rate.as_deref(), direction) {
             settings.rate = Some(refused(words::rate(words))?);
         }
-        if let Some(words) = chosen(&self.loss, direction) {
+        if let Some(words) = chosen(self.loss.as_deref(), direction) {
             settings.loss = refused(words::loss(words))?;
         }
-        if let Some(words) = chosen(&self.limit, direction) {
+        if let Some(words) = chosen(self.limit.as_deref(), direction) {
             settings.limit = refused(words::limit(words))?;
         }
-        if let Some(words) = chosen(&self.link, direction) {
+        if let Some(words) = chosen(self.link.as_deref(), direction) {
             settings.state = refused(words::state(words))?;
         }
-        let chance = |setting, words: &[String]| match chosen(words, direction) {
-            Some(words) => refused(words::chance(setting, words)),
-            None => Ok(Chance::default()),
-        };
+        let chance =
+            |setting, words: &Option<Vec<String>>| match chosen(words.as_deref(), direction) {
+                Some(words) => refused(words::chance(setting, words)),
+                None => Ok(Chance::default()),
+            };
         settings.duplicate = chance("duplicate", &self.duplicate)?;
         settings.corrupt = chance("corrupt", &self.corrupt)?;
         settings.reorder = chance("reorder", &self.reorder)?;
@@ -286,33 +406,15 @@ impl Arguments {
         Ok(settings)
     }
 
-    /// What was asked for, resolved.
-    fn configuration(&self, inputs: &[PathBuf], certificate: &Certificate) -> serde_json::Value {
-        let words = |name: &str| {
-            certificate
-                .directions
-                .get(name)
-                .map(|report| &report.settings)
-        };
-        serde_json::json!({ "emulate": {
-            "inputs": inputs,
-            "between": self.between,
-            "wait": self.wait,
-            "method": self.method,
-            "write_pcap": self.write_pcap,
-            "output": self.output,
-            "filter": self.filter,
-            "frames_max": self.frames_max,
-            "memory": self.memory,
-            "seed": self.seed,
-            "outbound": words("outbound"),
-            "inbound": words("inbound"),
-        }})
+    /// What was asked for, with its defaults, to be run again.
+    fn configuration(&self) -> serde_json::Value {
+        serde_json::json!({ "emulate": self })
     }
 }
 
 /// The last of these words that are for the direction, without what says so.
-fn chosen(words: &[String], direction: Direction) -> Option<&str> {
+fn chosen(words: Option<&[String]>, direction: Direction) -> Option<&str> {
+    let words = words.unwrap_or_default();
     let prefix = match direction {
         Direction::Outbound => "out:",
         Direction::Inbound => "in:",
@@ -524,7 +626,7 @@ mod tests {
     fn words_are_for_both_directions_or_for_one() {
         let words = |given: &[&str], direction| {
             let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
-            chosen(&given, direction).map(str::to_owned)
+            chosen(Some(&given), direction).map(str::to_owned)
         };
         use Direction::{Inbound, Outbound};
         for (given, outbound, inbound) in [

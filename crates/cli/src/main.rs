@@ -3,6 +3,7 @@
 
 mod between;
 mod capture;
+mod commands;
 mod config;
 mod cores;
 mod emulate;
@@ -56,6 +57,8 @@ enum Exit {
     /// `--strict`, and something is missing.
     Disturbed,
     Signal(u8),
+    /// The status of the program that was run.
+    Program(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -66,6 +69,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Disturbed => 4,
             Exit::Signal(signal) => 128 + signal,
+            Exit::Program(status) => status,
         })
     }
 }

@@ -3,7 +3,9 @@
 mod clock;
 mod interface;
 mod mapping;
+mod netlink;
 mod packet;
+mod tap;
 mod xdp;
 
 use std::io;
@@ -13,6 +15,7 @@ use lineside_account::Budget;
 use lineside_frame::LinkType;
 
 pub use interface::Interface;
+pub use tap::{TapEnd, open_tap};
 
 use crate::{Method, Port, PortError};
 
