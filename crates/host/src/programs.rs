@@ -68,10 +68,15 @@ impl Descendants {
     }
 
     /// Sends all of them TERM, and after `patience` KILL, until none is left. Meanwhile `turn` is called again and again.
-    pub fn end(self, patience: Duration, mut turn: impl FnMut()) {
+    /// Without this they get KILL when this is dropped.
+    pub fn end(self, patience: Duration, turn: impl FnMut()) {
+        Self::signal(Signal::TERM);
+        Self::await_end(patience, turn);
+    }
+
+    fn await_end(patience: Duration, mut turn: impl FnMut()) {
         /// What the kernel does not end at once after KILL hangs in a system call, perhaps for ever.
         const KILLED: Duration = Duration::from_secs(1);
-        Self::signal(Signal::TERM);
         let since = Stopwatch::start();
         let mut looked = Duration::ZERO;
         loop {
@@ -90,5 +95,12 @@ impl Descendants {
                 Self::signal(Signal::KILL);
             }
         }
+    }
+}
+
+impl Drop for Descendants {
+    fn drop(&mut self) {
+        Self::signal(Signal::KILL);
+        Self::await_end(Duration::ZERO, || {});
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Ranks {
 struct Normal {
     edges: Vec<f64>,
     middles: Vec<f64>,
+    /// For each [`STEP`](Self::STEP) from [`LEAST`](Self::LEAST) on, the first edge in it or behind it.
+    guide: Vec<u16>,
 }
 
 impl Ranks {
@@ -93,23 +95,51 @@ impl Ranks {
             }
         };
         self.latest = Some((deviate, now));
-        let entry = normal.edges.partition_point(|&edge| edge <= deviate) as u32;
+        let entry = normal.entry(deviate);
         // The bits that did not choose the deviate spread it over its entry.
         entry << 20 | (fresh & 0xf_ffff)
     }
 }
 
 impl Normal {
+    /// Below all edges, and as far above 0 above all.
+    const LEAST: f64 = -4.0;
+    /// A fraction of a power of two, so that multiplying by it is exact.
+    const STEP: f64 = 1.0 / 256.0;
+
     fn new() -> Self {
         let len = TABLE_LEN as f64;
+        let edges: Vec<f64> = (1..TABLE_LEN)
+            .map(|k| normal_quantile(k as f64 / len))
+            .collect();
+        let steps = (-2.0 * Self::LEAST / Self::STEP) as usize;
+        let guide = (0..=steps).map(|step| {
+            let begin = Self::LEAST + step as f64 * Self::STEP;
+            edges.partition_point(|&edge| edge <= begin) as u16
+        });
         Self {
-            edges: (1..TABLE_LEN)
-                .map(|k| normal_quantile(k as f64 / len))
-                .collect(),
+            guide: guide.collect(),
             middles: (0..TABLE_LEN)
                 .map(|k| normal_quantile((k as f64 + 0.5) / len))
                 .collect(),
+            edges,
         }
+    }
+
+    /// How many edges are no greater.
+    #[inline]
+    fn entry(&self, deviate: f64) -> u32 {
+        let step = ((deviate - Self::LEAST) / Self::STEP).max(0.0) as usize;
+        let mut entry = usize::from(self.guide[step.min(self.guide.len() - 1)]);
+        // The difference is rounded: what lies just below a step may count as in it.
+        while entry > 0 && self.edges[entry - 1] > deviate {
+            entry -= 1;
+        }
+        // Of the edges in one step few have to be looked at: where they are densest, seven.
+        while self.edges.get(entry).is_some_and(|&edge| edge <= deviate) {
+            entry += 1;
+        }
+        entry as u32
     }
 }
 
@@ -422,6 +452,23 @@ mod tests {
                 }
             });
             assert_eq!(drawn, golden);
+        }
+    }
+
+    #[test]
+    fn the_guide_finds_what_a_search_finds() {
+        let normal = Normal::new();
+        let edges = normal
+            .edges
+            .iter()
+            .flat_map(|&edge| [edge.next_down(), edge, edge.next_up()]);
+        let others = (-5000..=5000).map(|k| f64::from(k) / 1000.0);
+        for deviate in edges
+            .chain(others)
+            .chain([-1e300, 1e300, f64::NEG_INFINITY, f64::INFINITY])
+        {
+            let found = normal.edges.partition_point(|&edge| edge <= deviate) as u32;
+            assert_eq!(normal.entry(deviate), found, "{deviate}");
         }
     }
 
