@@ -9,10 +9,10 @@ use lineside_account::{Budget, parse_size};
 use lineside_analyze::{bytes, grouped};
 use lineside_capture::Filtered;
 use lineside_filter::Filter;
-use lineside_frame::Burst;
+use lineside_frame::{Burst, LinkType};
 use lineside_host::{RunFolder, Signals, SystemClock};
-use lineside_link::{Chance, Order, Settings, Spread, words};
-use lineside_path::{Certificate, Direction, Inside, InsideError, Sides, Virtual};
+use lineside_link::{Chance, Order, PathStep, Schedule, Settings, Spread, words};
+use lineside_path::{Certificate, Direction, EXPRESSIONS_MAX, Inside, InsideError, Sides, Virtual};
 use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -24,7 +24,7 @@ use crate::config::{self, ConfigError};
 use crate::summary::verdict_lines;
 
 /// Flags of `emulate`, and keys of the section `[emulate]`: each flag is one. Words about the link are for both directions, or for
-/// one if `out:` or `in:` stands before them.
+/// one if `out:` or `in:` stands before them; with `match EXPR:` behind that, for the frames that match.
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Arguments {
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WORDS")]
     #[serde(deserialize_with = "one_or_many")]
     delay: Option<Vec<String>>,
-    /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop'
+    /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop', 'trace FILE' (mahimahi's)
     #[arg(long, value_name = "WORDS")]
     #[serde(deserialize_with = "one_or_many")]
     rate: Option<Vec<String>>,
@@ -95,6 +95,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WORDS")]
     #[serde(deserialize_with = "one_or_many")]
     reorder: Option<Vec<String>>,
+    /// Delay, loss and rate over time, from a path file, in place of those flags
+    #[arg(long, value_name = "FILE")]
+    #[serde(deserialize_with = "one_or_many")]
+    path: Option<Vec<String>>,
     /// How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay
     #[arg(long, value_name = "WORDS")]
     #[serde(deserialize_with = "one_or_many")]
@@ -144,27 +148,26 @@ fn one_or_many<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>
     }))
 }
 
+/// What words and expressions came to.
+pub(crate) struct Prepared {
+    pub(crate) path: lineside_path::Path,
+    pub(crate) budget: Budget,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) inside: Option<Inside>,
+}
+
 /// Frames that are read at once.
 const READ_MAX: usize = 256;
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let arguments = given.resolved()?;
-    let settings = [
-        arguments.settings(Direction::Outbound)?,
-        arguments.settings(Direction::Inbound)?,
-    ];
-    let filter = arguments.filter.as_deref().map(Filter::parse).transpose();
-    let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
-    let inside = arguments.inside.as_deref().map(str::parse).transpose();
-    let inside: Option<Inside> =
-        inside.map_err(|error: InsideError| ConfigError::usage(&format!("inside: {error}")))?;
-    let memory = parse_size(arguments.memory.as_deref().unwrap_or_default());
-    let memory = memory.map_err(|error| ConfigError::usage(&format!("memory: {error}")))?;
-    let budget = Budget::new(memory);
-    let seed = arguments.seed.unwrap_or_default();
-    let path = lineside_path::Path::new(settings, seed, memory / 2, &budget);
-    let path = path.context("the budget bears its own half")?;
-    let inputs = arguments.inputs.as_deref().unwrap_or_default();
+    let Prepared {
+        path,
+        budget,
+        filter,
+        inside,
+    } = arguments.prepare()?;
+    let inputs = arguments.inputs();
     if arguments.server.is_some() || arguments.client.is_some() {
         return arguments.run_commands(path, &budget);
     }
@@ -229,8 +232,64 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Arguments {
+    /// The path, by all words.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
+        let settings = [
+            self.settings(Direction::Outbound, &[])?,
+            self.settings(Direction::Inbound, &[])?,
+        ];
+        let filter = self.filter.as_deref().map(Filter::parse).transpose();
+        let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
+        let inside = self.inside.as_deref().map(str::parse).transpose();
+        let inside =
+            inside.map_err(|error: InsideError| ConfigError::usage(&format!("inside: {error}")))?;
+        let memory = parse_size(self.memory.as_deref().unwrap_or_default());
+        let memory = memory.map_err(|error| ConfigError::usage(&format!("memory: {error}")))?;
+        let budget = Budget::new(memory);
+        let seed = self.seed.unwrap_or_default();
+        let path = lineside_path::Path::new(settings, seed, memory / 2, &budget);
+        let mut path = path.context("the budget bears its own half")?;
+        for direction in Direction::BOTH {
+            self.tell_apart(direction, &mut path)?;
+        }
+        Ok(Prepared {
+            path,
+            budget,
+            filter,
+            inside,
+        })
+    }
+
+    /// Capture files.
+    pub(crate) fn inputs(&self) -> &[PathBuf] {
+        self.inputs.as_deref().unwrap_or_default()
+    }
+
+    /// `--json`.
+    pub(crate) fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    /// Fails if flags were given that only a run has.
+    pub(crate) fn refuse_flags_of_runs(&self) -> Result<(), ConfigError> {
+        for (flag, is_given) in [
+            ("--between", self.between.is_some()),
+            ("--server", self.server.is_some() || self.client.is_some()),
+            ("--write-pcap", self.write_pcap.is_some()),
+            ("-o", self.output.is_some()),
+            ("-a", self.autostop.is_some()),
+        ] {
+            if is_given {
+                return Err(ConfigError::usage(&format!(
+                    "{flag} is for a run, and this only explains one: lineside emulate"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Flags, over the file of `--config`, over the defaults.
-    fn resolved(&self) -> Result<Self, ConfigError> {
+    pub(crate) fn resolved(&self) -> Result<Self, ConfigError> {
         let mut flags = self.clone();
         if !self.read.is_empty() {
             flags
@@ -369,34 +428,71 @@ impl Arguments {
             .is_some_and(|out| out.as_os_str() == "-")
     }
 
-    /// The settings of a direction.
-    fn settings(&self, direction: Direction) -> Result<Settings, ConfigError> {
+    /// The settings of a direction for frames that match these expressions and no others.
+    fn settings(&self, direction: Direction, matched: &[&str]) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
-        if let Some(words) = chosen(self.delay.as_deref(), direction) {
+        if let Some(words) = find(self.delay.as_deref(), direction, matched)? {
             settings.delay = refused(words::delay(words, &mut crate::table::load))?;
         }
-        if let Some(words) = chosen(self.rate.as_deref(), direction) {
-            settings.rate = Some(refused(words::rate(words))?);
+        if let Some(words) = find(self.rate.as_deref(), direction, matched)? {
+            match words.trim_start().strip_prefix("trace ") {
+                Some(name) => {
+                    let trace = crate::table::read_trace(name.trim());
+                    let trace = trace.map_err(|why| ConfigError::usage(&format!("rate: {why}")))?;
+                    settings.schedule = Some(Schedule::Deliveries(trace));
+                }
+                None => settings.rate = Some(refused(words::rate(words))?),
+            }
         }
-        if let Some(words) = chosen(self.loss.as_deref(), direction) {
+        if let Some(words) = find(self.loss.as_deref(), direction, matched)? {
             settings.loss = refused(words::loss(words))?;
         }
-        if let Some(words) = chosen(self.limit.as_deref(), direction) {
+        if let Some(words) = find(self.limit.as_deref(), direction, matched)? {
             settings.limit = refused(words::limit(words))?;
         }
-        if let Some(words) = chosen(self.link.as_deref(), direction) {
+        if let Some(words) = find(self.link.as_deref(), direction, matched)? {
             settings.state = refused(words::state(words))?;
         }
-        let chance =
-            |setting, words: &Option<Vec<String>>| match chosen(words.as_deref(), direction) {
-                Some(words) => refused(words::chance(setting, words)),
-                None => Ok(Chance::default()),
-            };
+        if let Some(name) = find(self.path.as_deref(), direction, matched)? {
+            let path = crate::table::read_path(name.trim());
+            let path = path.map_err(|why| ConfigError::usage(&format!("path: {why}")))?;
+            let first = path.steps().first();
+            let gives = |column: &dyn Fn(&PathStep) -> bool| first.is_some_and(column);
+            for (flag, is_twice) in [
+                (
+                    "--rate",
+                    self.rate.is_some() && path.has_rate() || settings.schedule.is_some(),
+                ),
+                (
+                    "--delay",
+                    self.delay.is_some() && gives(&|step| step.delay_ns.is_some()),
+                ),
+                (
+                    "--loss",
+                    self.loss.is_some() && gives(&|step| step.loss.is_some()),
+                ),
+            ] {
+                if is_twice {
+                    return Err(ConfigError::usage(&format!(
+                        "path: '{name}' gives what {flag} gives too: leave one of them away"
+                    )));
+                }
+            }
+            settings.schedule = Some(Schedule::Path(path));
+        }
+        let chance = |setting, words: &Option<Vec<String>>| match find(
+            words.as_deref(),
+            direction,
+            matched,
+        )? {
+            Some(words) => refused(words::chance(setting, words)),
+            None => Ok(Chance::default()),
+        };
         settings.duplicate = chance("duplicate", &self.duplicate)?;
         settings.corrupt = chance("corrupt", &self.corrupt)?;
         settings.reorder = chance("reorder", &self.reorder)?;
         if settings.reorder.share > 0.0 {
-            if settings.delay == lineside_link::Delay::default() {
+            if settings.delay == lineside_link::Delay::default() && self.path.is_none() {
                 return Err(ConfigError::usage(
                     "reorder: without a delay there is none to pass: add --delay",
                 ));
@@ -406,28 +502,132 @@ impl Arguments {
         Ok(settings)
     }
 
+    /// Has the path treat frames of a direction by what they match.
+    fn tell_apart(
+        &self,
+        direction: Direction,
+        path: &mut lineside_path::Path,
+    ) -> Result<(), ConfigError> {
+        let mut expressions: Vec<&str> = Vec::new();
+        for words in [
+            &self.delay,
+            &self.loss,
+            &self.duplicate,
+            &self.corrupt,
+            &self.reorder,
+        ] {
+            for words in words.iter().flatten() {
+                let words = Words::read(words)?;
+                let is_here = words.direction.is_none_or(|given| given == direction);
+                if let Some(expression) = words.expression.filter(|_| is_here)
+                    && !expressions.contains(&expression)
+                {
+                    expressions.push(expression);
+                }
+            }
+        }
+        for words in [&self.rate, &self.limit, &self.link, &self.path] {
+            for words in words.iter().flatten() {
+                if Words::read(words)?.expression.is_some() {
+                    return Err(ConfigError::usage(&format!(
+                        "'{words}': match goes with delay, loss, duplicate, corrupt and reorder; the rest is one link's for all frames"
+                    )));
+                }
+            }
+        }
+        if expressions.len() > EXPRESSIONS_MAX {
+            return Err(ConfigError::usage(&format!(
+                "match: more than {EXPRESSIONS_MAX} different expressions for one direction"
+            )));
+        }
+        let parse = |expression: &&str| {
+            let filter = Filter::parse(expression)?;
+            filter.compile(LinkType::ETHERNET.0)?;
+            Ok(filter)
+        };
+        let filters: Result<Vec<_>, lineside_filter::FilterError> =
+            expressions.iter().map(parse).collect();
+        let filters = filters.map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
+        let of_set = |set: usize| {
+            let matched = expressions.iter().enumerate();
+            let matched = matched.filter(|(bit, _)| set >> bit & 1 == 1);
+            let matched: Vec<_> = matched.map(|(_, expression)| *expression).collect();
+            self.settings(direction, &matched)
+        };
+        let settings: Result<Vec<_>, _> = (0..1 << expressions.len()).map(of_set).collect();
+        let settings = settings?;
+        path.tell_apart(direction, filters, |set| settings[set].clone());
+        Ok(())
+    }
+
     /// What was asked for, with its defaults, to be run again.
     fn configuration(&self) -> serde_json::Value {
         serde_json::json!({ "emulate": self })
     }
 }
 
-/// The last of these words that are for the direction, without what says so.
-fn chosen(words: Option<&[String]>, direction: Direction) -> Option<&str> {
-    let words = words.unwrap_or_default();
-    let prefix = match direction {
-        Direction::Outbound => "out:",
-        Direction::Inbound => "in:",
-    };
-    let own = words
-        .iter()
-        .rev()
-        .find_map(|words| words.trim_start().strip_prefix(prefix));
-    let both = |words: &&String| {
-        let words = words.trim_start();
-        !words.starts_with("out:") && !words.starts_with("in:")
-    };
-    own.or_else(|| words.iter().rev().find(both).map(String::as_str))
+/// `[out:|in:] [match EXPR:] WORDS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Words<'a> {
+    direction: Option<Direction>,
+    expression: Option<&'a str>,
+    words: &'a str,
+}
+
+impl<'a> Words<'a> {
+    fn read(text: &'a str) -> Result<Self, ConfigError> {
+        let text = text.trim_start();
+        let prefixes = [("out:", Direction::Outbound), ("in:", Direction::Inbound)];
+        let found = { prefixes.iter() }
+            .find_map(|(prefix, direction)| Some((text.strip_prefix(prefix)?, *direction)));
+        let (text, direction) = match found {
+            Some((text, direction)) => (text.trim_start(), Some(direction)),
+            None => (text, None),
+        };
+        let Some(matching) = text.strip_prefix("match ") else {
+            return Ok(Self {
+                direction,
+                expression: None,
+                words: text,
+            });
+        };
+        // Expressions have colons too, but no blanks behind the last one.
+        let (expression, words) = matching.rsplit_once(": ").ok_or_else(|| {
+            ConfigError::usage(&format!(
+                "'{text}': write 'match EXPR: WORDS', with a blank behind the colon"
+            ))
+        })?;
+        Ok(Self {
+            direction,
+            expression: Some(expression.trim()),
+            words,
+        })
+    }
+}
+
+/// Of what was given, the words for a direction and for frames that match these expressions: those of the first expression that has some, or
+/// else those without one. Words for this direction alone come before those for both, later ones before earlier ones.
+fn find<'a>(
+    given: Option<&'a [String]>,
+    direction: Direction,
+    matched: &[&str],
+) -> Result<Option<&'a str>, ConfigError> {
+    let read: Result<Vec<_>, _> = { given.unwrap_or_default().iter() }
+        .map(|words| Words::read(words))
+        .collect();
+    let read = read?;
+    let expressions = matched.iter().map(|&matched| Some(matched)).chain([None]);
+    for expression in expressions {
+        for wanted in [Some(direction), None] {
+            let mut latest = read.iter().rev();
+            let found =
+                latest.find(|words| words.expression == expression && words.direction == wanted);
+            if let Some(found) = found {
+                return Ok(Some(found.words));
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn refused<T>(read: Result<T, words::WordError>) -> Result<T, ConfigError> {
@@ -571,6 +771,9 @@ fn lines(certificate: &Certificate) -> String {
         if let Some(rate) = &words.rate {
             let _ = writeln!(out, "  rate       {rate}, limit {}", words.limit);
         }
+        if let Some(path) = &words.path {
+            let _ = writeln!(out, "  path       {path}, limit {}", words.limit);
+        }
         spread_line("asked", Some(&report.asked), &mut out);
         spread_line("drawn", report.drawn.as_ref(), &mut out);
         spread_line("realised", report.realised.as_ref(), &mut out);
@@ -587,6 +790,20 @@ fn lines(certificate: &Certificate) -> String {
                     distance.ks, distance.p_value
                 );
             }
+        }
+        for matching in &report.matches {
+            let words = &matching.settings;
+            let _ = writeln!(
+                out,
+                "  match {}: {} frames, {} lost: {}; delay {}",
+                matching.expressions,
+                grouped(matching.entered),
+                grouped(matching.lost),
+                words.loss,
+                words.delay
+            );
+            spread_line("asked", Some(&matching.asked), &mut out);
+            spread_line("realised", matching.realised.as_ref(), &mut out);
         }
         for warning in &report.warnings {
             let _ = writeln!(out, "             {warning}");
@@ -624,9 +841,10 @@ mod tests {
 
     #[test]
     fn words_are_for_both_directions_or_for_one() {
-        let words = |given: &[&str], direction| {
+        let words = |given: &[&str], direction, matched: &[&str]| {
             let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
-            chosen(Some(&given), direction).map(str::to_owned)
+            let found = find(Some(&given), direction, matched).expect("right words");
+            found.map(str::to_owned)
         };
         use Direction::{Inbound, Outbound};
         for (given, outbound, inbound) in [
@@ -634,10 +852,27 @@ mod tests {
             (&["1ms"], Some("1ms"), Some("1ms")),
             (&["1ms", "2ms"], Some("2ms"), Some("2ms")),
             (&["in:5ms", "1ms"], Some("1ms"), Some("5ms")),
-            (&["out: 5ms"], Some(" 5ms"), None),
+            (&["out: 5ms"], Some("5ms"), None),
+            (&["match udp: 5ms", "1ms"], Some("1ms"), Some("1ms")),
         ] {
-            assert_eq!(words(given, Outbound).as_deref(), outbound);
-            assert_eq!(words(given, Inbound).as_deref(), inbound);
+            assert_eq!(words(given, Outbound, &[]).as_deref(), outbound);
+            assert_eq!(words(given, Inbound, &[]).as_deref(), inbound);
         }
+        let given = [
+            "1ms",
+            "in: match udp: 5ms",
+            "match host fe80:: or net ::/0: 7ms",
+            "in: 2ms",
+        ];
+        for (direction, matched, found) in [
+            (Outbound, &["udp"][..], "1ms"),
+            (Inbound, &["udp"], "5ms"),
+            (Inbound, &["tcp"], "2ms"),
+            (Inbound, &["host fe80:: or net ::/0", "udp"], "7ms"),
+            (Outbound, &["udp", "host fe80:: or net ::/0"], "7ms"),
+        ] {
+            assert_eq!(words(&given, direction, matched).as_deref(), Some(found));
+        }
+        assert!(Words::read("match udp:5ms").is_err());
     }
 }

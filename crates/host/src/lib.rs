@@ -1,4 +1,4 @@
-//! What a run asks of the operating system: clocks, signals, privileges, namespaces and programs, facts about the machine,
+//! What a run asks of the operating system: clocks, signals, privileges, namespaces, programs and probes, facts about the machine,
 //! and the run folder.
 //!
 //! Engines never come here; roles and the binary do.
@@ -9,6 +9,7 @@ mod machine;
 mod namespaces;
 mod output;
 mod privileges;
+mod probe;
 mod programs;
 mod signals;
 
@@ -20,5 +21,6 @@ pub use namespaces::{
 };
 pub use output::{PartQueue, PartWriter};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
+pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program};
 pub use signals::Signals;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lineside_time::Nanoseconds;
 
 use crate::format::FormatError;
+use crate::path_file::{PathFile, PathStep};
 
 /// What an instant delivers, in bytes of frames: mahimahi's `PACKET_SIZE`.
 pub const DELIVERY_BYTES: u64 = 1500;
@@ -44,6 +45,64 @@ impl Deliveries {
             name: name.to_owned(),
             at_ms: at_ms.into(),
         })
+    }
+
+    /// The instants at which a path's rate has brought another [`DELIVERY_BYTES`], over its period, or as far as its last line goes.
+    pub fn of_path(path: &PathFile) -> Result<Self, &'static str> {
+        if !path.has_rate() {
+            return Err("it gives no rate, and a trace of deliveries is nothing else");
+        }
+        let duration_ns: u64 = path.spans().map(|(_, span_ns)| span_ns).sum();
+        let (mut at_ms, mut brought, mut begin_ns) = (Vec::new(), 0_u128, 0_u64);
+        const DELIVERY: u128 = DELIVERY_BYTES as u128 * 8 * 1_000_000_000;
+        for (step, span_ns) in path.spans() {
+            let rate = u128::from(step.bits_per_second.unwrap_or(0));
+            let end = brought + rate * u128::from(span_ns);
+            while (at_ms.len() as u128 + 1) * DELIVERY <= end {
+                let missing = (at_ms.len() as u128 + 1) * DELIVERY - brought;
+                let at_ns = u128::from(begin_ns) + missing.div_ceil(rate.max(1));
+                let ms = u32::try_from(at_ns.div_ceil(MS as u128));
+                at_ms.push(ms.map_err(|_| "it lasts longer than a trace's milliseconds count")?);
+                if at_ms.len() == LINES_MAX {
+                    return Err("that would be more than 20 million lines");
+                }
+            }
+            brought = end;
+            begin_ns += span_ns;
+        }
+        // The last line is the period: without a delivery at its end the trace would begin anew too early.
+        let end_ms = u32::try_from(duration_ns.div_ceil(MS as u64)).unwrap_or(u32::MAX);
+        if at_ms.last().is_none_or(|&last| last < end_ms) {
+            at_ms.push(end_ms);
+        }
+        Ok(Self {
+            name: path.name().to_owned(),
+            at_ms: at_ms.into(),
+        })
+    }
+
+    /// The rate that each `step_ns` of the trace comes to, as a path file that begins anew.
+    pub fn path_file(&self, step_ns: u64) -> Result<PathFile, &'static str> {
+        // A step of less than a line's millisecond would say what the trace does not.
+        let step_ms = (step_ns / MS as u64).max(1);
+        if self.period_ms() / step_ms > 1_000_000 {
+            return Err("that would be more than a million lines: give a longer --step");
+        }
+        let steps = (0..self.period_ms().div_ceil(step_ms)).map(|step| {
+            let (begin_ms, end_ms) = (step * step_ms, ((step + 1) * step_ms).min(self.period_ms()));
+            // What comes at the end of a step was brought in it; what comes at 0, in the first one.
+            let before = |ms: u64| self.at_ms.partition_point(|&at| u64::from(at) <= ms) as u64;
+            let first = if step == 0 { 0 } else { before(begin_ms) };
+            let bits = (before(end_ms) - first) * DELIVERY_BYTES * 8;
+            PathStep {
+                at_ns: begin_ms * MS as u64,
+                delay_ns: None,
+                loss: None,
+                bits_per_second: Some((bits * 1000 / (end_ms - begin_ms)).max(u64::from(bits > 0))),
+            }
+        });
+        let period_ns = self.period_ms() * MS as u64;
+        PathFile::new(&self.name, steps.collect(), Some(period_ns))
     }
 
     /// The trace as text.

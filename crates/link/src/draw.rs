@@ -33,6 +33,38 @@ pub(crate) struct Ranks {
     normal: Option<Box<Normal>>,
     /// The normal deviate behind the latest correlated rank, and when it was drawn.
     latest: Option<(f64, Nanoseconds)>,
+    /// Frames often come at the same distance, and changing weights takes longer than all else.
+    weights: Weights,
+}
+
+/// How much of the latest deviate is kept, and what its square leaves to the next one, for a distance in time and a half-life.
+#[derive(Debug, Clone, Copy)]
+struct Weights {
+    gap_ns: Nanoseconds,
+    half_ns: u64,
+    kept: f64,
+    fresh: f64,
+}
+
+impl Weights {
+    fn new(kept: f64) -> Self {
+        Self {
+            gap_ns: 0,
+            // No half-life is 0.
+            half_ns: 0,
+            kept,
+            fresh: (1.0 - kept * kept).sqrt(),
+        }
+    }
+
+    fn after(gap_ns: Nanoseconds, half_ns: u64) -> Self {
+        let kept = exp_minus(gap_ns as f64 / half_ns as f64 * std::f64::consts::LN_2);
+        Self {
+            gap_ns,
+            half_ns,
+            ..Self::new(kept)
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -50,6 +82,7 @@ impl Ranks {
             prbs31: Prbs31::new(1),
             normal: None,
             latest: None,
+            weights: Weights::new(0.0),
         }
     }
 
@@ -75,7 +108,7 @@ impl Ranks {
 
     /// An autoregressive normal process, of which each value's own rank is taken: so ranks are correlated and yet as
     /// even as independent ones. netem blends ranks with the one before, which makes middle ones more frequent.
-    #[cold]
+    #[inline(never)]
     fn next_correlated(&mut self, now: Nanoseconds, correlation: Correlation) -> u32 {
         let fresh = (self.random.bits() >> 32) as u32;
         let normal = self.normal.get_or_insert_with(|| Box::new(Normal::new()));
@@ -83,15 +116,20 @@ impl Ranks {
         let deviate = match self.latest {
             None => independent,
             Some((latest, at)) => {
-                let kept = match correlation {
-                    Correlation::None => 0.0,
-                    Correlation::Share(share) => share,
+                self.weights = match correlation {
+                    Correlation::None => Weights::new(0.0),
+                    Correlation::Share(share) if share == self.weights.kept => self.weights,
+                    Correlation::Share(share) => Weights::new(share),
                     Correlation::HalfLife(half_ns) => {
-                        let gap_ns = now.saturating_sub(at).max(0) as f64;
-                        exp_minus(gap_ns / half_ns as f64 * std::f64::consts::LN_2)
+                        let gap_ns = now.saturating_sub(at).max(0);
+                        if (gap_ns, half_ns) == (self.weights.gap_ns, self.weights.half_ns) {
+                            self.weights
+                        } else {
+                            Weights::after(gap_ns, half_ns)
+                        }
                     }
                 };
-                kept * latest + (1.0 - kept * kept).sqrt() * independent
+                self.weights.kept * latest + self.weights.fresh * independent
             }
         };
         self.latest = Some((deviate, now));

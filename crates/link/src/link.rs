@@ -554,6 +554,11 @@ impl<T: Item> Link<T> {
         self.queue.len()
     }
 
+    /// Bytes of frames that are under way.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
     /// Copies what is held out of the memory of the port that it came from: that one needs it (rule 3).
     pub fn spill(&mut self) {
         for waiting in self.queue.iter_mut() {

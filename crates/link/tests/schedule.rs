@@ -456,3 +456,27 @@ fn what_is_no_path_file_and_no_trace_is_said_with_its_place() {
     assert_eq!(trace.write(), "0\n1\n1\n4\n");
     assert_eq!(trace.bits_per_second(), 12_000_000);
 }
+
+#[test]
+fn traces_and_path_files_become_one_another() {
+    let trace = Deliveries::read("trace", "0\n1\n1\n4\n").expect("right lines");
+    let path = trace.path_file(2_000_000);
+    assert_eq!(
+        path.write(),
+        "time rate\n0ns 18000000bit\n2ms 6000000bit\n4ms repeat\n"
+    );
+    let long = Deliveries::read("trace", "4294967295\n").expect("a right line");
+    assert!(long.path_file(1).is_err());
+    let whole = long.path_file(u64::MAX).expect("one line");
+    assert_eq!(whole.steps()[0].bits_per_second, Some(1));
+    let text = "time rate\n0 12mbit\n3ms 0\n5ms 24mbit\n6ms repeat\n";
+    let path = PathFile::read("path", text).expect("right lines");
+    let trace = Deliveries::of_path(&path).expect("it has a rate");
+    assert_eq!(trace.at_ms(), [1, 2, 3, 6, 6]);
+    // A period that ends without a delivery: the line that says so delivers.
+    let path = PathFile::read("path", "time rate\n0 12mbit\n3ms 0\n5ms repeat\n");
+    let trace = Deliveries::of_path(&path.expect("right lines")).expect("it has a rate");
+    assert_eq!(trace.at_ms(), [1, 2, 3, 5]);
+    let path = PathFile::read("path", "time delay\n0 1ms\n").expect("right lines");
+    assert!(Deliveries::of_path(&path).is_err());
+}
