@@ -20,6 +20,7 @@ use crate::emulate::{self, Prepared};
 
 /// Flags of `explain`: those of `emulate` about the link, and what is to be explained.
 #[derive(Debug, Args)]
+#[group(skip)]
 pub(crate) struct Arguments {
     /// What becomes of this frame of the capture, counted from 1 (of those that match -f)
     #[arg(long, value_name = "N")]

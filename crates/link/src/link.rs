@@ -44,7 +44,7 @@ pub struct Link<T> {
 }
 
 /// Frames that the caller tells apart, and what befalls them: loss, duplication, corruption and delay with its order. State, rate and limit
-/// are the whole link's.
+/// are the whole link's, and kinds with the same loss or the same delay have it together.
 #[derive(Debug)]
 pub struct Kind {
     settings: Settings,
@@ -53,6 +53,10 @@ pub struct Kind {
     streams: Streams,
     /// Order is kept by never being due before this.
     latest_due_ns: Nanoseconds,
+    /// The first kind with the same loss: they are counted and drawn for together.
+    loss_of: u8,
+    /// The first kind with the same delay: theirs are drawn together, and their order is kept together.
+    delay_of: u8,
     entered: u64,
     lost: u64,
 }
@@ -72,6 +76,8 @@ impl Kind {
             },
             settings: Settings::default(),
             latest_due_ns: Nanoseconds::MIN,
+            loss_of: 0,
+            delay_of: 0,
             entered: 0,
             lost: 0,
         };
@@ -122,9 +128,7 @@ impl Kind {
         Spread::of(asked.map(|delay_ns| (delay_ns, 1)).collect())
     }
 
-    /// The delays that were drawn since the delay was last changed; `None` without jitter or frames.
-    /// Uniform jitter is told in 4,096 steps, its mean exactly.
-    pub fn drawn(&self) -> Option<Spread> {
+    fn drawn(&self) -> Option<Spread> {
         let mean_ns = self.sampler.mean_ns()?;
         let mut spread = Spread::of(self.sampler.drawn());
         spread.mean_ns = mean_ns;
@@ -300,7 +304,23 @@ impl<T: Item> Link<T> {
             let stream = stream + 2 * self.kinds.len() as u16;
             self.kinds.push(Kind::new(settings, seed, stream));
         }
+        self.join_kinds();
         self.derive_limit();
+    }
+
+    /// What frames of several kinds have in common is one model of loss, and one delay.
+    fn join_kinds(&mut self) {
+        for at in 1..self.kinds.len() {
+            let settings = &self.kinds[at].settings;
+            let first = |is_same: &dyn Fn(&Settings) -> bool| {
+                let before = self.kinds[..at].iter();
+                let found = { before }.position(|kind| is_same(&kind.settings));
+                found.unwrap_or(at) as u8
+            };
+            let loss_of = first(&|other| other.loss == settings.loss);
+            let delay_of = first(&|other| other.delay == settings.delay);
+            (self.kinds[at].loss_of, self.kinds[at].delay_of) = (loss_of, delay_of);
+        }
     }
 
     /// What befalls frames of each kind.
@@ -363,6 +383,7 @@ impl<T: Item> Link<T> {
             (_, None) => Pace::None,
         };
         self.kinds[0].set(settings);
+        self.join_kinds();
         self.derive_limit();
     }
 
@@ -408,8 +429,10 @@ impl<T: Item> Link<T> {
             self.counters.dropped.down += 1;
             return;
         }
-        let ranks = &mut kind.streams.loss;
-        let is_lost = match &kind.settings.schedule {
+        let model = usize::from(kind.loss_of);
+        let model = &mut self.kinds[model];
+        let ranks = &mut model.streams.loss;
+        let is_lost = match &model.settings.schedule {
             Some(Schedule::Path(path)) if let Some(share) = path.at(since_ns).loss => {
                 let chance = Chance {
                     share,
@@ -417,10 +440,12 @@ impl<T: Item> Link<T> {
                 };
                 chance.happens(now, ranks)
             }
-            _ => kind
-                .loss
-                .loses(&kind.settings.loss, now, since_ns, ranks, &item),
+            _ => {
+                let loss = &model.settings.loss;
+                model.loss.loses(loss, now, since_ns, ranks, &item)
+            }
         };
+        let kind = &mut self.kinds[usize::from(index)];
         if is_lost {
             kind.lost += 1;
             self.counters.dropped.loss += 1;
@@ -445,11 +470,13 @@ impl<T: Item> Link<T> {
             item.flip_bit(kind.streams.corrupt.next(now, Default::default()));
             self.counters.corrupted += 1;
         }
-        let delay_ns = match &settings.schedule {
+        let delay = usize::from(kind.delay_of);
+        let delay = &mut self.kinds[delay];
+        let delay_ns = match &delay.settings.schedule {
             Some(Schedule::Path(path)) if let Some(delay_ns) = path.at(since_ns).delay_ns => {
                 delay_ns as i64
             }
-            _ => kind.sampler.draw(now, &mut kind.streams.delay),
+            _ => delay.sampler.draw(now, &mut delay.streams.delay),
         };
         self.counters.negative_draws += u64::from(delay_ns < 0);
         let len_bytes = item.len_bytes();
@@ -468,20 +495,24 @@ impl<T: Item> Link<T> {
             return;
         }
         let mut due_ns = now.saturating_add(delay_ns.max(0));
-        if settings.reorder.happens(now, &mut kind.streams.reorder) {
+        let kind = &mut self.kinds[usize::from(index)];
+        let reorder = kind.settings.reorder;
+        if reorder.happens(now, &mut kind.streams.reorder) {
             self.counters.hastened += 1;
             due_ns = now;
         }
         let drawn_ns = due_ns.saturating_sub(now);
-        if due_ns < kind.latest_due_ns {
-            if settings.delay.order == Order::Reorder {
+        let order = usize::from(kind.delay_of);
+        let order = &mut self.kinds[order];
+        if due_ns < order.latest_due_ns {
+            if order.settings.delay.order == Order::Reorder {
                 self.counters.overtaking += 1;
             } else {
                 self.counters.held_back += 1;
-                due_ns = kind.latest_due_ns;
+                due_ns = order.latest_due_ns;
             }
         } else {
-            kind.latest_due_ns = due_ns;
+            order.latest_due_ns = due_ns;
         }
         self.held_memory_bytes += memory_bytes;
         self.held_bytes += u64::from(len_bytes);
@@ -581,9 +612,15 @@ impl<T: Item> Link<T> {
         self.kinds[0].asked()
     }
 
-    /// The delays that were drawn: [`Kind::drawn`] of the first kind.
+    /// The delays that were drawn since the delay was last changed, for kind 0 and all with the same delay; `None` without jitter or frames.
+    /// Uniform jitter is told in 4,096 steps, its mean exactly.
     pub fn drawn(&self) -> Option<Spread> {
         self.kinds[0].drawn()
+    }
+
+    /// The same of the delay that a kind has, perhaps together with others.
+    pub fn drawn_for(&self, kind: &Kind) -> Option<Spread> {
+        self.kinds[usize::from(kind.delay_of)].drawn()
     }
 
     /// What a user should know of the settings, a sentence each.

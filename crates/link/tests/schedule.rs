@@ -460,7 +460,7 @@ fn what_is_no_path_file_and_no_trace_is_said_with_its_place() {
 #[test]
 fn traces_and_path_files_become_one_another() {
     let trace = Deliveries::read("trace", "0\n1\n1\n4\n").expect("right lines");
-    let path = trace.path_file(2_000_000);
+    let path = trace.path_file(2_000_000).expect("few lines");
     assert_eq!(
         path.write(),
         "time rate\n0ns 18000000bit\n2ms 6000000bit\n4ms repeat\n"
@@ -479,4 +479,37 @@ fn traces_and_path_files_become_one_another() {
     assert_eq!(trace.at_ms(), [1, 2, 3, 5]);
     let path = PathFile::read("path", "time delay\n0 1ms\n").expect("right lines");
     assert!(Deliveries::of_path(&path).is_err());
+}
+
+#[test]
+fn what_kinds_have_in_common_they_have_together() {
+    let settings = |delay: &str, loss: &str| Settings {
+        delay: words::delay(delay, &mut words::no_files).expect("right words"),
+        loss: words::loss(loss).expect("right words"),
+        ..Settings::default()
+    };
+    let jitter = "5ms 5ms distribution normal";
+    let mut link = Link::new(settings(jitter, "every 3"), 7, 0, 1 << 20);
+    let kinds = vec![settings(jitter, "none"), settings("1ms", "every 3")];
+    link.add_kinds(kinds, 7, 0);
+    let mut out = Vec::new();
+    for number in 0..300_u64 {
+        let kind = (number % 3) as u8;
+        link.push_as(kind, 100_000 * number as i64, packet(number, 100), &mut out);
+    }
+    link.on_timer(i64::MAX, &mut out);
+    // Kinds 0 and 2 are 200 frames for one model of loss; kinds 0 and 1 keep their order.
+    let lost: Vec<_> = link.kinds().iter().map(|kind| kind.lost()).collect();
+    assert_eq!((lost[0] + lost[2], lost[1]), (66, 0));
+    let ordered = out.iter().filter(|departure| departure.kind < 2);
+    assert!(ordered.map(|departure| departure.item.number).is_sorted());
+    assert!(
+        !out.iter()
+            .map(|departure| departure.item.number)
+            .is_sorted()
+    );
+    let drawn = link.drawn().expect("jitter");
+    assert_eq!(drawn.count, 200 - lost[0]);
+    assert_eq!(link.drawn_for(&link.kinds()[1]), Some(drawn));
+    assert_eq!(link.drawn_for(&link.kinds()[2]), None);
 }

@@ -73,7 +73,7 @@ pub struct MatchReport {
     pub lost: u64,
     /// The delays by the settings.
     pub asked: Spread,
-    /// Those drawn; none without jitter.
+    /// Those drawn, together with what has the same delay; none without jitter.
     pub drawn: Option<Spread>,
     /// Of those drawn from those asked.
     pub drawn_distance: Option<Distance>,
@@ -178,8 +178,10 @@ fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
 fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<MatchReport> {
     let kinds = link.kinds().iter().skip(1);
     let parts = kinds.zip(&sent.residence_by_kind).zip(names);
+    // Not every set of expressions has frames that match just these.
+    let parts = parts.filter(|((kind, _), _)| kind.entered() > 0);
     let report = |((kind, residence), name): ((&Kind, &Times), &String)| {
-        let (asked, drawn) = (kind.asked(), kind.drawn());
+        let (asked, drawn) = (kind.asked(), link.drawn_for(kind));
         MatchReport {
             expressions: name.clone(),
             settings: SettingsWords::of(kind.settings(), link.limit()),

@@ -8,6 +8,7 @@ pub(crate) mod file;
 pub(crate) mod filter;
 pub(crate) mod flow;
 pub(crate) mod frame;
+pub(crate) mod link;
 pub(crate) mod nfs;
 pub(crate) mod path;
 pub(crate) mod rpc;
@@ -15,7 +16,7 @@ pub(crate) mod rpc;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 7] = [
+const TARGETS: [(&str, Target); 8] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -23,6 +24,7 @@ const TARGETS: [(&str, Target); 7] = [
     ("rpc", rpc::run),
     ("nfs", nfs::run),
     ("path", path::run),
+    ("link", link::run),
 ];
 
 /// The target of this name.

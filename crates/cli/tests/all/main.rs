@@ -13,6 +13,7 @@ mod input;
 mod lab;
 mod live;
 mod manual;
+mod measured;
 mod python;
 mod report;
 mod rotate;
