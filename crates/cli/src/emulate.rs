@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// The command at the inside of the link: $LINESIDE_SERVER is the server's address
     #[arg(last = true, value_name = "CMD")]
     client: Option<Vec<String>>,
-    /// How long the client waits for something to listen at the server [default: 5s]
+    /// How long the client waits for something to listen at the server, such as 10s [default: 5s]
     #[arg(long, value_name = "TIME")]
     server_wait: Option<String>,
     /// What the loop does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep [default: hybrid]

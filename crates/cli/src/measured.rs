@@ -22,7 +22,7 @@ use crate::config::ConfigError;
 
 /// Where a network was measured.
 #[derive(Debug, Subcommand)]
-pub(crate) enum From {
+pub(crate) enum Source {
     /// Round trips of TCP in capture files: from each segment to its acknowledgement, at the place of the tap
     FromCapture {
         /// Capture files; - is standard input
@@ -111,20 +111,20 @@ const KEPT_MAX: usize = 20_000_000;
 
 impl Measured {
     /// Measures.
-    pub(crate) fn of(from: &From) -> anyhow::Result<Self> {
+    pub(crate) fn of(from: &Source) -> anyhow::Result<Self> {
         let mut measured = match from {
-            From::FromCapture { files, towards } => Self::of_capture(files, *towards)?,
-            From::FromTrace { trace } => Self::of_trace(trace)?,
-            From::FromPing { host, pace } => {
+            Source::FromCapture { files, towards } => Self::of_capture(files, *towards)?,
+            Source::FromTrace { trace } => Self::of_trace(trace)?,
+            Source::FromPing { host, pace } => {
                 let to = resolve(&format!("{host}:0"), host)?;
                 let mut ping = Ping::new(to.ip())?;
                 Self::of_probes(pace, || Ok(ping.round_trip(pace.timeout)?))?
             }
-            From::FromTcp { host, pace } => {
+            Source::FromTcp { host, pace } => {
                 let to = resolve(host, host)?;
                 Self::of_probes(pace, || Ok(connect_round_trip(to, pace.timeout)?))?
             }
-            From::Path { .. } => unreachable!("a path file is not measured here"),
+            Source::Path { .. } => unreachable!("a path file is not measured here"),
         };
         measured.samples.sort_by_key(|sample| sample.at_ns);
         if measured
@@ -135,9 +135,9 @@ impl Measured {
             anyhow::bail!(
                 "no round trip was seen: {}",
                 match from {
-                    From::FromCapture { .. } =>
+                    Source::FromCapture { .. } =>
                         "are there TCP connections in it, in both directions?",
-                    From::FromTrace { .. } => "has it calls with replies?",
+                    Source::FromTrace { .. } => "has it calls with replies?",
                     _ => "nothing answers there",
                 }
             );

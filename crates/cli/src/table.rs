@@ -14,14 +14,14 @@ use lineside_link::{
 use crate::Exit;
 use crate::config::ConfigError;
 use crate::emulate::spread_text;
-use crate::measured::{From, Measured};
+use crate::measured::{Measured, Source};
 
 /// Flags of `table`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    from: Option<From>,
+    from: Option<Source>,
     /// normal, pareto, paretonormal, or a file: netem's (.dist), the original hardware's (.coe), or samples, one a line (12.5us; nanoseconds without a unit)
     #[arg(value_name = "NAME|FILE")]
     source: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Write to standard output in this form, instead of the figures
     #[arg(long, global = true, value_name = "FORM")]
     export: Option<Form>,
-    /// How long a line of an exported path file holds
+    /// How long a line of an exported path file holds, such as 10s
     #[arg(long, global = true, value_name = "TIME", default_value = "1s")]
     step: String,
     /// Print the figures as JSON
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         return Err(ConfigError::usage("step: 0 holds nothing: give a time such as 100ms").into());
     }
     let (name, table, samples) = match (&arguments.from, &arguments.source) {
-        (Some(From::Path { file }), _) => return run_path(arguments, file, step_ns),
+        (Some(Source::Path { file }), _) => return run_path(arguments, file, step_ns),
         (Some(from), _) => {
             let measured = Measured::of(from)?;
             for remark in &measured.remarks {

@@ -111,6 +111,9 @@ fn is_forbidden(output: &Output) -> bool {
 #[test]
 fn an_ordinary_user_has_real_programs_behind_a_link() {
     let ordinary = Ordinary::new();
+    // Something in the background, which nobody waits for.
+    let forgotten = format!("sleep {}", 100_000 + std::process::id());
+    let server = format!("setsid {forgotten} & exec python3 server.py");
     let words = [
         "--delay",
         "15ms",
@@ -121,7 +124,7 @@ fn an_ordinary_user_has_real_programs_behind_a_link() {
         "-o",
         "run",
         "--server",
-        "exec python3 server.py",
+        &server,
         "--",
         "python3",
         "client.py",
@@ -130,6 +133,14 @@ fn an_ordinary_user_has_real_programs_behind_a_link() {
     if is_forbidden(&output) {
         return;
     }
+    let wanted: Vec<_> = forgotten.split(' ').collect();
+    let is_forgotten = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("an entry").path().join("cmdline");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_terminator('\0').eq(wanted.iter().copied())
+    };
+    let processes = std::fs::read_dir("/proc").expect("processes");
+    assert_eq!(processes.map(is_forgotten).filter(|&is| is).count(), 0);
     // The client's status and output are the run's.
     assert_eq!(output.status.code(), Some(7), "{}", talk(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

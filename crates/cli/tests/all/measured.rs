@@ -249,7 +249,7 @@ fn path_files_and_mahimahis_traces_are_looked_at_converted_and_replayed() {
     let figures = json(&["table", "path", &path("link.path"), "--json"]);
     assert_eq!(figures["rate_mean_bps"], 10_000_000.0);
     // Frames of 1,500 bytes, all at once: the n-th leaves with the n-th delivery.
-    datagrams(&path("in.pcap").as_ref(), &[(0, true, 1, 1500); 8]);
+    datagrams(path("in.pcap").as_ref(), &[(0, true, 1, 1500); 8]);
     let left = |flag: &str, words: &str| -> Vec<i64> {
         let out = path("out.pcap");
         let output = run(&[
