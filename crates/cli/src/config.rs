@@ -1,6 +1,6 @@
 //! Flags and the configuration file: defaults < file < flags (rule 11).
 //!
-//! Every flag is short for a key of the section `[capture]`. The resolved configuration stands in
+//! Every flag is short for a key of its verb's section, such as `[capture]`. The resolved configuration stands in
 //! `trace.json` and can be run again with `--config TRACE/trace.json`.
 
 use std::collections::HashMap;
@@ -16,6 +16,7 @@ use lineside_filter::Filter;
 use lineside_port::{Method, Rotation as PcapRotation};
 use lineside_time::{format_duration, parse_duration};
 use lineside_trace::Table;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::live::{METHODS, OVERLOADS};
@@ -121,12 +122,6 @@ pub(crate) struct Section {
     pub(crate) file_facts_max: Option<usize>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct File {
-    #[serde(default)]
-    capture: Section,
-}
-
 /// The default of `memory`: what the trace of any capture may take.
 const MEMORY_DEFAULT: &str = "256MiB";
 /// Live, what was acknowledged so long ago is lost, so that the account of a second tells it. No tap is so late.
@@ -197,43 +192,12 @@ impl Rotation {
 impl Section {
     /// Reads a TOML file, or the configuration of an earlier run from its `trace.json`.
     pub(crate) fn from_file(path: &Path) -> Result<Self, ConfigError> {
-        let at = |why: String| ConfigError(format!("{}: {why}", path.display()));
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| at(format!("cannot read the configuration: {error}")))?;
-        let is_json = path
-            .extension()
-            .is_some_and(|extension| extension == "json");
-        let value: serde_json::Value = if is_json {
-            let manifest: serde_json::Value =
-                serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
-            manifest.get("configuration").cloned().ok_or_else(|| {
-                at("it has no \"configuration\": give a trace.json or a TOML file".to_owned())
-            })?
-        } else {
-            from_toml(&text).map_err(at)?
-        };
-        check_keys(&value, &[], &["capture"]).map_err(at)?;
-        if let Some(section) = value.get("capture") {
-            check_keys(section, &["capture"], &keys()).map_err(at)?;
-        }
-        // Read once more as what it is, since TOML's own errors name line and column.
-        let file: File = if is_json {
-            serde_json::from_value(value).map_err(|error| at(error.to_string()))?
-        } else {
-            from_toml(&text).map_err(at)?
-        };
-        Ok(file.capture)
+        read_section(path, "capture")
     }
 
     /// This section, with what it leaves open taken from `below`.
     pub(crate) fn over(self, below: Self) -> Self {
-        let (mut mine, theirs) = (to_map(&self), to_map(&below));
-        for (key, value) in theirs {
-            if mine.get(&key).is_none_or(serde_json::Value::is_null) {
-                mine.insert(key, value);
-            }
-        }
-        serde_json::from_value(serde_json::Value::Object(mine)).expect("both are sections")
+        layered(self, &below)
     }
 
     /// Every key with its value, to be run again.
@@ -555,19 +519,63 @@ pub(crate) fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> &
     known.max_by(nearer).unwrap_or("none")
 }
 
-fn from_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+/// A verb's section: of a TOML file, or of the configuration in an earlier run's `trace.json`.
+pub(crate) fn read_section<S: Serialize + DeserializeOwned + Default>(
+    path: &Path,
+    name: &'static str,
+) -> Result<S, ConfigError> {
+    let at = |why: String| ConfigError(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| at(format!("cannot read the configuration: {error}")))?;
+    let is_json = path
+        .extension()
+        .is_some_and(|extension| extension == "json");
+    let value: serde_json::Value = if is_json {
+        let manifest: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
+        manifest.get("configuration").cloned().ok_or_else(|| {
+            at("it has no \"configuration\": give a trace.json or a TOML file".to_owned())
+        })?
+    } else {
+        from_toml(&text).map_err(at)?
+    };
+    check_keys(&value, &[], &[name]).map_err(at)?;
+    if let Some(section) = value.get(name) {
+        check_keys(section, &[name], &keys::<S>()).map_err(at)?;
+    }
+    // Read once more as what it is, since TOML's own errors name line and column.
+    let mut sections: HashMap<String, S> = if is_json {
+        serde_json::from_value(value).map_err(|error| at(error.to_string()))?
+    } else {
+        from_toml(&text).map_err(at)?
+    };
+    Ok(sections.remove(name).unwrap_or_default())
+}
+
+/// A section, with what it leaves open taken from the one below.
+pub(crate) fn layered<S: Serialize + DeserializeOwned>(above: S, below: &S) -> S {
+    let (mut mine, theirs) = (to_map(&above), to_map(below));
+    for (key, value) in theirs {
+        if mine.get(&key).is_none_or(serde_json::Value::is_null) {
+            mine.insert(key, value);
+        }
+    }
+    serde_json::from_value(serde_json::Value::Object(mine)).expect("both are sections")
+}
+
+fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error: toml::de::Error| error.to_string().trim_end().to_owned())
 }
 
-fn to_map(section: &Section) -> serde_json::Map<String, serde_json::Value> {
+fn to_map(section: &impl Serialize) -> serde_json::Map<String, serde_json::Value> {
     match serde_json::to_value(section) {
         Ok(serde_json::Value::Object(map)) => map,
         _ => unreachable!("a struct is an object"),
     }
 }
 
-fn keys() -> Vec<String> {
-    to_map(&Section::default())
+fn keys<S: Serialize + Default>() -> Vec<String> {
+    to_map(&S::default())
         .into_iter()
         .map(|(key, _)| key)
         .collect()
@@ -616,14 +624,15 @@ mod tests {
             settings.config.record.record_max_bytes,
             Config::default().record.record_max_bytes
         );
-        let again: File = serde_json::from_value(section.to_json()).expect("the same shape");
-        assert_eq!(again.capture.resolved().expect("valid").0, section);
+        let again: Section =
+            serde_json::from_value(section.to_json()["capture"].clone()).expect("the same shape");
+        assert_eq!(again.resolved().expect("valid").0, section);
     }
 
     #[test]
     fn an_unknown_key_names_its_nearest() {
         let value = serde_json::json!({ "late_windw": "2ms" });
-        let error = check_keys(&value, &["capture"], &keys()).expect_err("unknown");
+        let error = check_keys(&value, &["capture"], &keys::<Section>()).expect_err("unknown");
         assert_eq!(
             error,
             "unknown key capture.late_windw; the nearest known one is late_window"

@@ -1,4 +1,4 @@
-//! `lineside emulate`: frames of a capture, or between two interfaces, through an emulated link.
+//! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through an emulated link.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -9,39 +9,53 @@ use lineside_account::{Budget, parse_size};
 use lineside_analyze::{bytes, grouped};
 use lineside_capture::Filtered;
 use lineside_filter::Filter;
-use lineside_frame::Burst;
+use lineside_frame::{Burst, LinkType};
 use lineside_host::{RunFolder, Signals, SystemClock};
-use lineside_link::{Chance, Order, Settings, Spread, words};
-use lineside_path::{Certificate, Direction, Inside, Sides, Virtual};
+use lineside_link::{Chance, Order, PathStep, Schedule, Settings, Spread, words};
+use lineside_path::{Certificate, Direction, EXPRESSIONS_MAX, Inside, InsideError, Sides, Virtual};
 use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Exit;
 use crate::between::{self, Between};
-use crate::config::ConfigError;
+use crate::commands::Commands;
+use crate::config::{self, ConfigError};
 use crate::summary::verdict_lines;
 
-/// Flags of `emulate`. Words about the link are for both directions, or for one if `out:` or `in:` stands before them.
-#[derive(Debug, Args)]
+/// Flags of `emulate`, and keys of the section `[emulate]`: each flag is one. Words about the link are for both directions, or for
+/// one if `out:` or `in:` stands before them; with `match EXPR:` behind that, for the frames that match.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Arguments {
     /// Capture files: pcap or pcapng, plain, gzip or zstd; - is standard input. Several are merged by their stamps
     #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
+    inputs: Option<Vec<PathBuf>>,
     /// The same as FILE
     #[arg(short = 'r', long = "read", value_name = "FILE")]
+    #[serde(skip)]
     read: Vec<PathBuf>,
     /// Stand between two interfaces instead, the first one the inside, until Ctrl-C: frames are taken and sent by AF_XDP
     #[arg(long, value_name = "IF1,IF2", value_delimiter = ',')]
-    between: Vec<String>,
-    /// What the loop between interfaces does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep
-    #[arg(long, value_name = "WORD", default_value = "hybrid")]
-    wait: String,
-    /// How frames are taken between interfaces: af_xdp or af_xdp_generic
-    #[arg(long, value_name = "WORD", default_value = "af_xdp")]
-    method: String,
+    between: Option<Vec<String>>,
+    /// Start this command, and behind the link the one that stands after --, each in a network of its own; without root
+    #[arg(long, value_name = "CMD")]
+    server: Option<String>,
+    /// The command at the inside of the link: $LINESIDE_SERVER is the server's address
+    #[arg(last = true, value_name = "CMD")]
+    client: Option<Vec<String>>,
+    /// How long the client waits for something to listen at the server, such as 10s [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    server_wait: Option<String>,
+    /// What the loop does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep [default: hybrid]
+    #[arg(long, value_name = "WORD")]
+    wait: Option<String>,
+    /// How frames are taken between interfaces: af_xdp or af_xdp_generic [default: af_xdp]
+    #[arg(long, value_name = "WORD")]
+    method: Option<String>,
     /// Leave checksums as they are that a sender left to its adapter
-    #[arg(long)]
-    no_checksum_completion: bool,
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    no_checksum_completion: Option<bool>,
     /// End a run between interfaces: duration:SECONDS
     #[arg(short = 'a', long = "autostop", value_name = "COND")]
     autostop: Option<String>,
@@ -52,90 +66,128 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
     /// Replace OUT and RUN if they are there
-    #[arg(long)]
-    force: bool,
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    force: Option<bool>,
     /// Addresses on the first side, such as 10.0.0.0/8: what they send goes out; without it, what goes as the first frame of a pair did
     #[arg(long, value_name = "NET")]
-    inside: Option<Inside>,
+    inside: Option<String>,
     /// How long frames are held: '100us', '100us 10us 25% distribution normal order reorder'
     #[arg(long, value_name = "WORDS")]
-    delay: Vec<String>,
-    /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop'
+    #[serde(deserialize_with = "one_or_many")]
+    delay: Option<Vec<String>>,
+    /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop', 'trace FILE' (mahimahi's)
     #[arg(long, value_name = "WORDS")]
-    rate: Vec<String>,
-    /// Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17'
+    #[serde(deserialize_with = "one_or_many")]
+    rate: Option<Vec<String>>,
+    /// Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17', 'segment 3 times 2'
     #[arg(long, value_name = "WORDS")]
-    loss: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    loss: Option<Vec<String>>,
     /// Which come twice: '1%'
     #[arg(long, value_name = "WORDS")]
-    duplicate: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    duplicate: Option<Vec<String>>,
     /// In which a bit is turned: '0.1%'
     #[arg(long, value_name = "WORDS")]
-    corrupt: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    corrupt: Option<Vec<String>>,
     /// Which pass the delay at once, before others: '25% 50%'
     #[arg(long, value_name = "WORDS")]
-    reorder: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    reorder: Option<Vec<String>>,
+    /// Delay, loss and rate over time, from a path file, in place of those flags
+    #[arg(long, value_name = "FILE")]
+    #[serde(deserialize_with = "one_or_many")]
+    path: Option<Vec<String>>,
     /// How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay
     #[arg(long, value_name = "WORDS")]
-    limit: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
+    limit: Option<Vec<String>>,
     /// Whether the link takes frames: 'up', 'down', 'flap 10s 1s'
     #[arg(long, value_name = "WORDS")]
-    link: Vec<String>,
-    /// The same one draws the same again
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[serde(deserialize_with = "one_or_many")]
+    link: Option<Vec<String>>,
+    /// The same one draws the same again [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Look only at frames that match, as tcpdump's filters do; the others go nowhere
     #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
     /// Stop after N frames (of those that match)
     #[arg(short = 'c', value_name = "N")]
     frames_max: Option<u64>,
-    /// The one memory budget, such as 256MiB; half of it is for frames under way
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
-    memory: usize,
+    /// The one memory budget; half of it is for frames under way [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Take all this from the section [emulate] of a TOML file, or from an earlier run's trace.json, where no flag says otherwise
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
     /// Print the certificate as JSON
     #[arg(long)]
+    #[serde(skip)]
     json: bool,
     /// Print nothing but errors
     #[arg(short, long)]
+    #[serde(skip)]
     quiet: bool,
+}
+
+/// In a file, one text may stand for a list of one.
+fn one_or_many<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "words, or a list of words")]
+    enum Words {
+        One(String),
+        Many(Vec<String>),
+    }
+    let words = Option::<Words>::deserialize(input)?;
+    Ok(words.map(|words| match words {
+        Words::One(words) => vec![words],
+        Words::Many(words) => words,
+    }))
+}
+
+/// What words and expressions came to.
+pub(crate) struct Prepared {
+    pub(crate) path: lineside_path::Path,
+    pub(crate) budget: Budget,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) inside: Option<Inside>,
 }
 
 /// Frames that are read at once.
 const READ_MAX: usize = 256;
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let inputs: Vec<_> = arguments
-        .files
-        .iter()
-        .chain(&arguments.read)
-        .cloned()
-        .collect();
-    let settings = [
-        arguments.settings(Direction::Outbound)?,
-        arguments.settings(Direction::Inbound)?,
-    ];
-    let filter = arguments.filter.as_deref().map(Filter::parse).transpose();
-    let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
-    let budget = Budget::new(arguments.memory);
-    let path = lineside_path::Path::new(settings, arguments.seed, arguments.memory / 2, &budget);
-    let path = path.context("the budget bears its own half")?;
-    if !arguments.between.is_empty() {
-        return arguments.run_between(&inputs, path, &budget);
+pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
+    let arguments = given.resolved()?;
+    let Prepared {
+        path,
+        budget,
+        filter,
+        inside,
+    } = arguments.prepare()?;
+    let inputs = arguments.inputs();
+    if arguments.server.is_some() || arguments.client.is_some() {
+        return arguments.run_commands(path, &budget);
     }
-    let files = crate::capture::open(&inputs, &budget)?;
+    if arguments.between.is_some() {
+        return arguments.run_between(path, &budget);
+    }
+    let files = crate::capture::open(inputs, &budget)?;
     let out = arguments.write_pcap.as_deref();
-    crate::capture::check_out(out, &inputs, arguments.force, arguments.json)?;
+    let force = arguments.force == Some(true);
+    crate::capture::check_out(out, inputs, force, arguments.json)?;
     let folder = { arguments.output.as_ref() }
-        .map(|output| RunFolder::create(output, arguments.force))
+        .map(|output| RunFolder::create(output, force))
         .transpose()?;
     let signals = Signals::register().context("cannot handle signals")?;
     let clock = SystemClock::default();
     let mut manifest =
-        crate::capture::begin_manifest(&inputs, serde_json::Value::Null, clock.now());
+        crate::capture::begin_manifest(&inputs, arguments.configuration(), clock.now());
 
     let mut run = Run {
-        emulation: Virtual::new(path, Sides::new(arguments.inside)),
+        emulation: Virtual::new(path, Sides::new(inside)),
         out,
         budget: &budget,
         writer: None,
@@ -156,7 +208,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if let Some(folder) = &folder {
         manifest.inputs = crate::capture::inputs(&port);
         manifest.verdict = certificate.verdict.clone();
-        manifest.configuration = arguments.configuration(&inputs, &certificate);
         manifest.certificate = Some(serde_json::to_value(&certificate)?);
         manifest.ended_ns = Some(clock.now());
         folder.replace("trace.json", manifest.to_json().as_bytes())?;
@@ -181,24 +232,152 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Arguments {
-    /// Between two interfaces.
-    fn run_between(
-        &self,
-        files: &[PathBuf],
-        path: lineside_path::Path,
-        budget: &Budget,
-    ) -> anyhow::Result<Exit> {
-        let is_for_captures = !files.is_empty()
+    /// The path, by all words.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
+        let settings = [
+            self.settings(Direction::Outbound, &[])?,
+            self.settings(Direction::Inbound, &[])?,
+        ];
+        let filter = self.filter.as_deref().map(Filter::parse).transpose();
+        let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
+        let inside = self.inside.as_deref().map(str::parse).transpose();
+        let inside =
+            inside.map_err(|error: InsideError| ConfigError::usage(&format!("inside: {error}")))?;
+        let memory = parse_size(self.memory.as_deref().unwrap_or_default());
+        let memory = memory.map_err(|error| ConfigError::usage(&format!("memory: {error}")))?;
+        let budget = Budget::new(memory);
+        let seed = self.seed.unwrap_or_default();
+        let path = lineside_path::Path::new(settings, seed, memory / 2, &budget);
+        let mut path = path.context("the budget bears its own half")?;
+        for direction in Direction::BOTH {
+            self.tell_apart(direction, &mut path)?;
+        }
+        Ok(Prepared {
+            path,
+            budget,
+            filter,
+            inside,
+        })
+    }
+
+    /// Capture files.
+    pub(crate) fn inputs(&self) -> &[PathBuf] {
+        self.inputs.as_deref().unwrap_or_default()
+    }
+
+    /// `--json`.
+    pub(crate) fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    /// Fails if flags were given that only a run has.
+    pub(crate) fn refuse_flags_of_runs(&self) -> Result<(), ConfigError> {
+        for (flag, is_given) in [
+            ("--between", self.between.is_some()),
+            ("--server", self.server.is_some() || self.client.is_some()),
+            ("--write-pcap", self.write_pcap.is_some()),
+            ("-o", self.output.is_some()),
+            ("-a", self.autostop.is_some()),
+        ] {
+            if is_given {
+                return Err(ConfigError::usage(&format!(
+                    "{flag} is for a run, and this only explains one: lineside emulate"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Flags, over the file of `--config`, over the defaults.
+    pub(crate) fn resolved(&self) -> Result<Self, ConfigError> {
+        let mut flags = self.clone();
+        if !self.read.is_empty() {
+            flags
+                .inputs
+                .get_or_insert_default()
+                .extend_from_slice(&self.read);
+        }
+        let below = match &self.config {
+            Some(path) => config::read_section(path, "emulate")?,
+            None => Self::default(),
+        };
+        let defaults = Self {
+            server_wait: Some("5s".to_owned()),
+            wait: Some("hybrid".to_owned()),
+            method: Some("af_xdp".to_owned()),
+            seed: Some(1),
+            memory: Some("256MiB".to_owned()),
+            ..Self::default()
+        };
+        Ok(Self {
+            json: self.json,
+            quiet: self.quiet,
+            ..config::layered(config::layered(flags, &below), &defaults)
+        })
+    }
+
+    /// Fails if flags were given that are for captures only.
+    fn refuse_flags_of_captures(&self, flag: &str) -> Result<(), ConfigError> {
+        let is_for_captures = self.inputs.is_some()
             || self.write_pcap.is_some()
             || self.inside.is_some()
             || self.filter.is_some()
             || self.frames_max.is_some();
         if is_for_captures {
+            return Err(ConfigError::usage(&format!(
+                "{flag}: FILE, --write-pcap, --inside, -f and -c are for captures, and here frames are real ones"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Between two commands.
+    fn run_commands(&self, path: lineside_path::Path, budget: &Budget) -> anyhow::Result<Exit> {
+        self.refuse_flags_of_captures("--server")?;
+        if self.between.is_some() {
             return Err(ConfigError::usage(
-                "--between: FILE, --write-pcap, --inside, -f and -c are for captures, not between interfaces",
+                "either --between two interfaces, or --server and a client, not both in one run",
             )
             .into());
         }
+        let commands = Commands {
+            server: self.server.as_deref().unwrap_or_default(),
+            client: self.client.as_deref().unwrap_or_default(),
+            server_wait: self.server_wait.as_deref().unwrap_or_default(),
+            wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+        };
+        commands.check()?;
+        let signals = Signals::register().context("cannot handle signals")?;
+        let folder = { self.output.as_ref() }
+            .map(|output| RunFolder::create(output, self.force == Some(true)))
+            .transpose()?;
+        let clock = SystemClock::default();
+        let mut manifest =
+            crate::capture::begin_manifest(&self.client, self.configuration(), clock.now());
+        let (ran, exit) = commands.run(path, budget, &signals, self.quiet)?;
+        let mut json = serde_json::to_value(&ran.certificate)?;
+        json["loop"] = serde_json::to_value(&ran.facts)?;
+        if let Some(folder) = &folder {
+            manifest.inputs = ran.inputs;
+            manifest.verdict = ran.certificate.verdict.clone();
+            manifest.certificate = Some(json.clone());
+            manifest.ended_ns = Some(clock.now());
+            folder.replace("trace.json", manifest.to_json().as_bytes())?;
+        }
+        // Standard output is the client's, but for what was asked for.
+        if self.json {
+            crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        } else if !self.quiet {
+            eprint!("{}{}", lines(&ran.certificate), between::lines(&ran.facts));
+        }
+        ran.failure.map_or(Ok(()), Err)?;
+        Ok(exit)
+    }
+
+    /// Between two interfaces.
+    fn run_between(&self, path: lineside_path::Path, budget: &Budget) -> anyhow::Result<Exit> {
+        self.refuse_flags_of_captures("--between")?;
+        let interfaces = self.between.as_deref().unwrap_or_default();
         let duration = self
             .autostop
             .as_deref()
@@ -210,19 +389,19 @@ impl Arguments {
         let duration = duration.map_err(|error| ConfigError::usage(&format!("-a: {error}")))?;
         // Words first: they are wrong with or without rights.
         let between = Between {
-            method: between::method(&self.method)?,
-            wait: between::wait(&self.wait)?,
-            interfaces: Between::interfaces(&self.between)?,
-            completes_checksums: !self.no_checksum_completion,
+            method: between::method(self.method.as_deref().unwrap_or_default())?,
+            wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+            interfaces: Between::interfaces(interfaces)?,
+            completes_checksums: self.no_checksum_completion != Some(true),
             duration: duration.map(std::time::Duration::from_nanos),
         };
         let signals = Signals::register().context("cannot handle signals")?;
         let folder = { self.output.as_ref() }
-            .map(|output| RunFolder::create(output, self.force))
+            .map(|output| RunFolder::create(output, self.force == Some(true)))
             .transpose()?;
         let clock = SystemClock::default();
         let mut manifest =
-            crate::capture::begin_manifest(&self.between, serde_json::Value::Null, clock.now());
+            crate::capture::begin_manifest(&self.between, self.configuration(), clock.now());
         let ran = between.run(path, budget, folder.as_ref(), &signals, self.quiet)?;
         let certificate = ran.certificate;
         let mut json = serde_json::to_value(&certificate)?;
@@ -230,7 +409,6 @@ impl Arguments {
         if let Some(folder) = &folder {
             manifest.inputs = ran.inputs;
             manifest.verdict = certificate.verdict.clone();
-            manifest.configuration = self.configuration(files, &certificate);
             manifest.certificate = Some(json.clone());
             manifest.ended_ns = Some(clock.now());
             folder.replace("trace.json", manifest.to_json().as_bytes())?;
@@ -250,25 +428,63 @@ impl Arguments {
             .is_some_and(|out| out.as_os_str() == "-")
     }
 
-    /// The settings of a direction.
-    fn settings(&self, direction: Direction) -> Result<Settings, ConfigError> {
+    /// The settings of a direction for frames that match these expressions and no others.
+    fn settings(&self, direction: Direction, matched: &[&str]) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
-        if let Some(words) = chosen(&self.delay, direction) {
+        if let Some(words) = find(self.delay.as_deref(), direction, matched)? {
             settings.delay = refused(words::delay(words, &mut crate::table::load))?;
         }
-        if let Some(words) = chosen(&self.rate, direction) {
-            settings.rate = Some(refused(words::rate(words))?);
+        if let Some(words) = find(self.rate.as_deref(), direction, matched)? {
+            match words.trim_start().strip_prefix("trace ") {
+                Some(name) => {
+                    let trace = crate::table::read_trace(name.trim());
+                    let trace = trace.map_err(|why| ConfigError::usage(&format!("rate: {why}")))?;
+                    settings.schedule = Some(Schedule::Deliveries(trace));
+                }
+                None => settings.rate = Some(refused(words::rate(words))?),
+            }
         }
-        if let Some(words) = chosen(&self.loss, direction) {
+        if let Some(words) = find(self.loss.as_deref(), direction, matched)? {
             settings.loss = refused(words::loss(words))?;
         }
-        if let Some(words) = chosen(&self.limit, direction) {
+        if let Some(words) = find(self.limit.as_deref(), direction, matched)? {
             settings.limit = refused(words::limit(words))?;
         }
-        if let Some(words) = chosen(&self.link, direction) {
+        if let Some(words) = find(self.link.as_deref(), direction, matched)? {
             settings.state = refused(words::state(words))?;
         }
-        let chance = |setting, words: &[String]| match chosen(words, direction) {
+        if let Some(name) = find(self.path.as_deref(), direction, matched)? {
+            let path = crate::table::read_path(name.trim());
+            let path = path.map_err(|why| ConfigError::usage(&format!("path: {why}")))?;
+            let first = path.steps().first();
+            let gives = |column: &dyn Fn(&PathStep) -> bool| first.is_some_and(column);
+            for (flag, is_twice) in [
+                (
+                    "--rate",
+                    self.rate.is_some() && path.has_rate() || settings.schedule.is_some(),
+                ),
+                (
+                    "--delay",
+                    self.delay.is_some() && gives(&|step| step.delay_ns.is_some()),
+                ),
+                (
+                    "--loss",
+                    self.loss.is_some() && gives(&|step| step.loss.is_some()),
+                ),
+            ] {
+                if is_twice {
+                    return Err(ConfigError::usage(&format!(
+                        "path: '{name}' gives what {flag} gives too: leave one of them away"
+                    )));
+                }
+            }
+            settings.schedule = Some(Schedule::Path(path));
+        }
+        let chance = |setting, words: &Option<Vec<String>>| match find(
+            words.as_deref(),
+            direction,
+            matched,
+        )? {
             Some(words) => refused(words::chance(setting, words)),
             None => Ok(Chance::default()),
         };
@@ -276,7 +492,7 @@ impl Arguments {
         settings.corrupt = chance("corrupt", &self.corrupt)?;
         settings.reorder = chance("reorder", &self.reorder)?;
         if settings.reorder.share > 0.0 {
-            if settings.delay == lineside_link::Delay::default() {
+            if settings.delay == lineside_link::Delay::default() && self.path.is_none() {
                 return Err(ConfigError::usage(
                     "reorder: without a delay there is none to pass: add --delay",
                 ));
@@ -286,46 +502,132 @@ impl Arguments {
         Ok(settings)
     }
 
-    /// What was asked for, resolved.
-    fn configuration(&self, inputs: &[PathBuf], certificate: &Certificate) -> serde_json::Value {
-        let words = |name: &str| {
-            certificate
-                .directions
-                .get(name)
-                .map(|report| &report.settings)
+    /// Has the path treat frames of a direction by what they match.
+    fn tell_apart(
+        &self,
+        direction: Direction,
+        path: &mut lineside_path::Path,
+    ) -> Result<(), ConfigError> {
+        let mut expressions: Vec<&str> = Vec::new();
+        for words in [
+            &self.delay,
+            &self.loss,
+            &self.duplicate,
+            &self.corrupt,
+            &self.reorder,
+        ] {
+            for words in words.iter().flatten() {
+                let words = Words::read(words)?;
+                let is_here = words.direction.is_none_or(|given| given == direction);
+                if let Some(expression) = words.expression.filter(|_| is_here)
+                    && !expressions.contains(&expression)
+                {
+                    expressions.push(expression);
+                }
+            }
+        }
+        for words in [&self.rate, &self.limit, &self.link, &self.path] {
+            for words in words.iter().flatten() {
+                if Words::read(words)?.expression.is_some() {
+                    return Err(ConfigError::usage(&format!(
+                        "'{words}': match goes with delay, loss, duplicate, corrupt and reorder; the rest is one link's for all frames"
+                    )));
+                }
+            }
+        }
+        if expressions.len() > EXPRESSIONS_MAX {
+            return Err(ConfigError::usage(&format!(
+                "match: more than {EXPRESSIONS_MAX} different expressions for one direction"
+            )));
+        }
+        let parse = |expression: &&str| {
+            let filter = Filter::parse(expression)?;
+            filter.compile(LinkType::ETHERNET.0)?;
+            Ok(filter)
         };
-        serde_json::json!({ "emulate": {
-            "inputs": inputs,
-            "between": self.between,
-            "wait": self.wait,
-            "method": self.method,
-            "write_pcap": self.write_pcap,
-            "output": self.output,
-            "filter": self.filter,
-            "frames_max": self.frames_max,
-            "memory": self.memory,
-            "seed": self.seed,
-            "outbound": words("outbound"),
-            "inbound": words("inbound"),
-        }})
+        let filters: Result<Vec<_>, lineside_filter::FilterError> =
+            expressions.iter().map(parse).collect();
+        let filters = filters.map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
+        let of_set = |set: usize| {
+            let matched = expressions.iter().enumerate();
+            let matched = matched.filter(|(bit, _)| set >> bit & 1 == 1);
+            let matched: Vec<_> = matched.map(|(_, expression)| *expression).collect();
+            self.settings(direction, &matched)
+        };
+        let settings: Result<Vec<_>, _> = (0..1 << expressions.len()).map(of_set).collect();
+        let settings = settings?;
+        path.tell_apart(direction, filters, |set| settings[set].clone());
+        Ok(())
+    }
+
+    /// What was asked for, with its defaults, to be run again.
+    fn configuration(&self) -> serde_json::Value {
+        serde_json::json!({ "emulate": self })
     }
 }
 
-/// The last of these words that are for the direction, without what says so.
-fn chosen(words: &[String], direction: Direction) -> Option<&str> {
-    let prefix = match direction {
-        Direction::Outbound => "out:",
-        Direction::Inbound => "in:",
-    };
-    let own = words
-        .iter()
-        .rev()
-        .find_map(|words| words.trim_start().strip_prefix(prefix));
-    let both = |words: &&String| {
-        let words = words.trim_start();
-        !words.starts_with("out:") && !words.starts_with("in:")
-    };
-    own.or_else(|| words.iter().rev().find(both).map(String::as_str))
+/// `[out:|in:] [match EXPR:] WORDS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Words<'a> {
+    direction: Option<Direction>,
+    expression: Option<&'a str>,
+    words: &'a str,
+}
+
+impl<'a> Words<'a> {
+    fn read(text: &'a str) -> Result<Self, ConfigError> {
+        let text = text.trim_start();
+        let prefixes = [("out:", Direction::Outbound), ("in:", Direction::Inbound)];
+        let found = { prefixes.iter() }
+            .find_map(|(prefix, direction)| Some((text.strip_prefix(prefix)?, *direction)));
+        let (text, direction) = match found {
+            Some((text, direction)) => (text.trim_start(), Some(direction)),
+            None => (text, None),
+        };
+        let Some(matching) = text.strip_prefix("match ") else {
+            return Ok(Self {
+                direction,
+                expression: None,
+                words: text,
+            });
+        };
+        // Expressions have colons too, but no blanks behind the last one.
+        let (expression, words) = matching.rsplit_once(": ").ok_or_else(|| {
+            ConfigError::usage(&format!(
+                "'{text}': write 'match EXPR: WORDS', with a blank behind the colon"
+            ))
+        })?;
+        Ok(Self {
+            direction,
+            expression: Some(expression.trim()),
+            words,
+        })
+    }
+}
+
+/// Of what was given, the words for a direction and for frames that match these expressions: those of the first expression that has some, or
+/// else those without one. Words for this direction alone come before those for both, later ones before earlier ones.
+fn find<'a>(
+    given: Option<&'a [String]>,
+    direction: Direction,
+    matched: &[&str],
+) -> Result<Option<&'a str>, ConfigError> {
+    let read: Result<Vec<_>, _> = { given.unwrap_or_default().iter() }
+        .map(|words| Words::read(words))
+        .collect();
+    let read = read?;
+    let expressions = matched.iter().map(|&matched| Some(matched)).chain([None]);
+    for expression in expressions {
+        for wanted in [Some(direction), None] {
+            let mut latest = read.iter().rev();
+            let found =
+                latest.find(|words| words.expression == expression && words.direction == wanted);
+            if let Some(found) = found {
+                return Ok(Some(found.words));
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn refused<T>(read: Result<T, words::WordError>) -> Result<T, ConfigError> {
@@ -469,6 +771,9 @@ fn lines(certificate: &Certificate) -> String {
         if let Some(rate) = &words.rate {
             let _ = writeln!(out, "  rate       {rate}, limit {}", words.limit);
         }
+        if let Some(path) = &words.path {
+            let _ = writeln!(out, "  path       {path}, limit {}", words.limit);
+        }
         spread_line("asked", Some(&report.asked), &mut out);
         spread_line("drawn", report.drawn.as_ref(), &mut out);
         spread_line("realised", report.realised.as_ref(), &mut out);
@@ -485,6 +790,20 @@ fn lines(certificate: &Certificate) -> String {
                     distance.ks, distance.p_value
                 );
             }
+        }
+        for matching in &report.matches {
+            let words = &matching.settings;
+            let _ = writeln!(
+                out,
+                "  match {}: {} frames, {} lost: {}; delay {}",
+                matching.expressions,
+                grouped(matching.entered),
+                grouped(matching.lost),
+                words.loss,
+                words.delay
+            );
+            spread_line("asked", Some(&matching.asked), &mut out);
+            spread_line("realised", matching.realised.as_ref(), &mut out);
         }
         for warning in &report.warnings {
             let _ = writeln!(out, "             {warning}");
@@ -522,9 +841,10 @@ mod tests {
 
     #[test]
     fn words_are_for_both_directions_or_for_one() {
-        let words = |given: &[&str], direction| {
+        let words = |given: &[&str], direction, matched: &[&str]| {
             let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
-            chosen(&given, direction).map(str::to_owned)
+            let found = find(Some(&given), direction, matched).expect("right words");
+            found.map(str::to_owned)
         };
         use Direction::{Inbound, Outbound};
         for (given, outbound, inbound) in [
@@ -532,10 +852,27 @@ mod tests {
             (&["1ms"], Some("1ms"), Some("1ms")),
             (&["1ms", "2ms"], Some("2ms"), Some("2ms")),
             (&["in:5ms", "1ms"], Some("1ms"), Some("5ms")),
-            (&["out: 5ms"], Some(" 5ms"), None),
+            (&["out: 5ms"], Some("5ms"), None),
+            (&["match udp: 5ms", "1ms"], Some("1ms"), Some("1ms")),
         ] {
-            assert_eq!(words(given, Outbound).as_deref(), outbound);
-            assert_eq!(words(given, Inbound).as_deref(), inbound);
+            assert_eq!(words(given, Outbound, &[]).as_deref(), outbound);
+            assert_eq!(words(given, Inbound, &[]).as_deref(), inbound);
         }
+        let given = [
+            "1ms",
+            "in: match udp: 5ms",
+            "match host fe80:: or net ::/0: 7ms",
+            "in: 2ms",
+        ];
+        for (direction, matched, found) in [
+            (Outbound, &["udp"][..], "1ms"),
+            (Inbound, &["udp"], "5ms"),
+            (Inbound, &["tcp"], "2ms"),
+            (Inbound, &["host fe80:: or net ::/0", "udp"], "7ms"),
+            (Outbound, &["udp", "host fe80:: or net ::/0"], "7ms"),
+        ] {
+            assert_eq!(words(&given, direction, matched).as_deref(), Some(found));
+        }
+        assert!(Words::read("match udp:5ms").is_err());
     }
 }

@@ -3,12 +3,15 @@
 
 mod between;
 mod capture;
+mod commands;
 mod config;
 mod cores;
 mod emulate;
+mod explain;
 mod info;
 mod live;
 mod manual;
+mod measured;
 mod replay_pcap;
 mod report;
 mod summary;
@@ -38,7 +41,9 @@ enum Verb {
     Slow(report::SlowArguments),
     /// Pass a capture's frames through an emulated link: delay, rate, loss, exact in virtual time
     Emulate(Box<emulate::Arguments>),
-    /// Make, convert and look at tables of delay distributions
+    /// Say where a frame's delay comes from: jitter, order, queue and rate, for settings or for a frame of a capture
+    Explain(Box<explain::Arguments>),
+    /// Make, convert and look at tables of delay distributions and path files; measure networks
     Table(table::Arguments),
     /// Send a capture's frames to an interface, with their own timing or another
     ReplayPcap(replay_pcap::Arguments),
@@ -56,6 +61,8 @@ enum Exit {
     /// `--strict`, and something is missing.
     Disturbed,
     Signal(u8),
+    /// The status of the program that was run.
+    Program(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -66,6 +73,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Disturbed => 4,
             Exit::Signal(signal) => 128 + signal,
+            Exit::Program(status) => status,
         })
     }
 }
@@ -77,6 +85,7 @@ fn main() -> ExitCode {
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Slow(arguments) => report::run_slow(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
+        Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Completions(arguments) => manual::run_completions(&arguments),

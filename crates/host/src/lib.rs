@@ -1,18 +1,26 @@
-//! What a run asks of the operating system: clocks, signals, privileges, facts about the machine, and the run folder.
+//! What a run asks of the operating system: clocks, signals, privileges, namespaces, programs and probes, facts about the machine,
+//! and the run folder.
 //!
-//! Engines never come here; roles and the binary do. Nothing here needs `unsafe` so far.
-#![forbid(unsafe_code)]
+//! Engines never come here; roles and the binary do.
 
 mod clock;
 mod folder;
 mod machine;
+mod namespaces;
 mod output;
 mod privileges;
+mod probe;
+mod programs;
 mod signals;
 
 pub use clock::{Stopwatch, SystemClock};
 pub use folder::{FolderError, RunFolder};
 pub use machine::{MachineFacts, MemoryUse};
+pub use namespaces::{
+    NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights, something_listens,
+};
 pub use output::{PartQueue, PartWriter};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
+pub use probe::{Ping, ProbeError, connect_round_trip};
+pub use programs::{Descendants, Program};
 pub use signals::Signals;

@@ -2,7 +2,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 
 /// The signals of a run: INT and TERM ask it to finish, a second one ends it at once; USR1 asks for
@@ -48,6 +48,13 @@ impl Signals {
     /// Whether counters were asked for since the last answer.
     pub fn take_counters_wanted(&self) -> bool {
         self.counters.swap(false, Ordering::SeqCst)
+    }
+
+    /// A flag that is set whenever a child has ended, which also ends a poll(2).
+    pub fn watch_children(&self) -> io::Result<Arc<AtomicBool>> {
+        let ended = Arc::default();
+        flag::register(SIGCHLD, Arc::clone(&ended))?;
+        Ok(ended)
     }
 
     /// Whether the parts' end was asked for since the last answer.

@@ -33,12 +33,46 @@ pub(crate) struct Ranks {
     normal: Option<Box<Normal>>,
     /// The normal deviate behind the latest correlated rank, and when it was drawn.
     latest: Option<(f64, Nanoseconds)>,
+    /// Frames often come at the same distance, and changing weights takes longer than all else.
+    weights: Weights,
+}
+
+/// How much of the latest deviate is kept, and what its square leaves to the next one, for a distance in time and a half-life.
+#[derive(Debug, Clone, Copy)]
+struct Weights {
+    gap_ns: Nanoseconds,
+    half_ns: u64,
+    kept: f64,
+    fresh: f64,
+}
+
+impl Weights {
+    fn new(kept: f64) -> Self {
+        Self {
+            gap_ns: 0,
+            // No half-life is 0.
+            half_ns: 0,
+            kept,
+            fresh: (1.0 - kept * kept).sqrt(),
+        }
+    }
+
+    fn after(gap_ns: Nanoseconds, half_ns: u64) -> Self {
+        let kept = exp_minus(gap_ns as f64 / half_ns as f64 * std::f64::consts::LN_2);
+        Self {
+            gap_ns,
+            half_ns,
+            ..Self::new(kept)
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
 struct Normal {
     edges: Vec<f64>,
     middles: Vec<f64>,
+    /// For each [`STEP`](Self::STEP) from [`LEAST`](Self::LEAST) on, the first edge in it or behind it.
+    guide: Vec<u16>,
 }
 
 impl Ranks {
@@ -48,6 +82,7 @@ impl Ranks {
             prbs31: Prbs31::new(1),
             normal: None,
             latest: None,
+            weights: Weights::new(0.0),
         }
     }
 
@@ -73,7 +108,7 @@ impl Ranks {
 
     /// An autoregressive normal process, of which each value's own rank is taken: so ranks are correlated and yet as
     /// even as independent ones. netem blends ranks with the one before, which makes middle ones more frequent.
-    #[cold]
+    #[inline(never)]
     fn next_correlated(&mut self, now: Nanoseconds, correlation: Correlation) -> u32 {
         let fresh = (self.random.bits() >> 32) as u32;
         let normal = self.normal.get_or_insert_with(|| Box::new(Normal::new()));
@@ -81,35 +116,68 @@ impl Ranks {
         let deviate = match self.latest {
             None => independent,
             Some((latest, at)) => {
-                let kept = match correlation {
-                    Correlation::None => 0.0,
-                    Correlation::Share(share) => share,
+                self.weights = match correlation {
+                    Correlation::None => Weights::new(0.0),
+                    Correlation::Share(share) if share == self.weights.kept => self.weights,
+                    Correlation::Share(share) => Weights::new(share),
                     Correlation::HalfLife(half_ns) => {
-                        let gap_ns = now.saturating_sub(at).max(0) as f64;
-                        exp_minus(gap_ns / half_ns as f64 * std::f64::consts::LN_2)
+                        let gap_ns = now.saturating_sub(at).max(0);
+                        if (gap_ns, half_ns) == (self.weights.gap_ns, self.weights.half_ns) {
+                            self.weights
+                        } else {
+                            Weights::after(gap_ns, half_ns)
+                        }
                     }
                 };
-                kept * latest + (1.0 - kept * kept).sqrt() * independent
+                self.weights.kept * latest + self.weights.fresh * independent
             }
         };
         self.latest = Some((deviate, now));
-        let entry = normal.edges.partition_point(|&edge| edge <= deviate) as u32;
+        let entry = normal.entry(deviate);
         // The bits that did not choose the deviate spread it over its entry.
         entry << 20 | (fresh & 0xf_ffff)
     }
 }
 
 impl Normal {
+    /// Below all edges, and as far above 0 above all.
+    const LEAST: f64 = -4.0;
+    /// A fraction of a power of two, so that multiplying by it is exact.
+    const STEP: f64 = 1.0 / 256.0;
+
     fn new() -> Self {
         let len = TABLE_LEN as f64;
+        let edges: Vec<f64> = (1..TABLE_LEN)
+            .map(|k| normal_quantile(k as f64 / len))
+            .collect();
+        let steps = (-2.0 * Self::LEAST / Self::STEP) as usize;
+        let guide = (0..=steps).map(|step| {
+            let begin = Self::LEAST + step as f64 * Self::STEP;
+            edges.partition_point(|&edge| edge <= begin) as u16
+        });
         Self {
-            edges: (1..TABLE_LEN)
-                .map(|k| normal_quantile(k as f64 / len))
-                .collect(),
+            guide: guide.collect(),
             middles: (0..TABLE_LEN)
                 .map(|k| normal_quantile((k as f64 + 0.5) / len))
                 .collect(),
+            edges,
         }
+    }
+
+    /// How many edges are no greater.
+    #[inline]
+    fn entry(&self, deviate: f64) -> u32 {
+        let step = ((deviate - Self::LEAST) / Self::STEP).max(0.0) as usize;
+        let mut entry = usize::from(self.guide[step.min(self.guide.len() - 1)]);
+        // The difference is rounded: what lies just below a step may count as in it.
+        while entry > 0 && self.edges[entry - 1] > deviate {
+            entry -= 1;
+        }
+        // Of the edges in one step few have to be looked at: where they are densest, seven.
+        while self.edges.get(entry).is_some_and(|&edge| edge <= deviate) {
+            entry += 1;
+        }
+        entry as u32
     }
 }
 
@@ -422,6 +490,23 @@ mod tests {
                 }
             });
             assert_eq!(drawn, golden);
+        }
+    }
+
+    #[test]
+    fn the_guide_finds_what_a_search_finds() {
+        let normal = Normal::new();
+        let edges = normal
+            .edges
+            .iter()
+            .flat_map(|&edge| [edge.next_down(), edge, edge.next_up()]);
+        let others = (-5000..=5000).map(|k| f64::from(k) / 1000.0);
+        for deviate in edges
+            .chain(others)
+            .chain([-1e300, 1e300, f64::NEG_INFINITY, f64::INFINITY])
+        {
+            let found = normal.edges.partition_point(|&edge| edge <= deviate) as u32;
+            assert_eq!(normal.entry(deviate), found, "{deviate}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Tables as text: netem's `.dist`, the original hardware's `.coe`, and plain samples.
+//! Numbers as text, with their places, and tables: netem's `.dist`, the original hardware's `.coe`, and plain samples.
 
 use std::fmt::Write;
 
@@ -38,6 +38,29 @@ pub enum FormatError {
         low: i64,
         /// The most that it may be.
         high: i64,
+    },
+    /// Milliseconds that run backwards, or too many.
+    #[error(
+        "line {line}, column {column}: milliseconds rise or stay, and 20 million lines are the most"
+    )]
+    OutOfOrder {
+        /// Where.
+        line: usize,
+        /// Where.
+        column: usize,
+    },
+    /// A trace of deliveries that takes no time.
+    #[error("no line is later than 0 ms: a trace lasts as long as its last line says")]
+    NoTime,
+    /// A line of a path file.
+    #[error("line {line}, column {column}: {problem}")]
+    Malformed {
+        /// Where.
+        line: usize,
+        /// Where.
+        column: usize,
+        /// What is wrong, and what would be right.
+        problem: String,
     },
     /// The numbers are not a table.
     #[error(transparent)]
@@ -153,7 +176,12 @@ fn read_numbers(
     Ok(values)
 }
 
-fn not_a_number(line: usize, column: usize, word: &str, hint: &'static str) -> FormatError {
+pub(crate) fn not_a_number(
+    line: usize,
+    column: usize,
+    word: &str,
+    hint: &'static str,
+) -> FormatError {
     FormatError::NotANumber {
         line,
         column,
@@ -163,7 +191,7 @@ fn not_a_number(line: usize, column: usize, word: &str, hint: &'static str) -> F
 }
 
 /// Words with their lines and columns.
-fn words<'a>(
+pub(crate) fn words<'a>(
     text: &'a str,
     lines_before: usize,
     separators: &'a [char],

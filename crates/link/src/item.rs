@@ -1,4 +1,20 @@
+use std::net::IpAddr;
+
 use lineside_frame::Frame;
+use lineside_wire::{Dissected, dissect};
+
+/// A TCP segment, as far as [`Loss::Segment`](crate::Loss) needs to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Addresses and ports of sender and receiver.
+    pub flow: [(IpAddr, u16); 2],
+    /// The sequence number of its first byte, or of the SYN.
+    pub sequence: u32,
+    /// Bytes of its data.
+    pub len: u32,
+    /// It begins a connection.
+    pub is_syn: bool,
+}
 
 /// What goes through a link: a [`Frame`], or in tests less.
 pub trait Item: Sized {
@@ -10,6 +26,8 @@ pub trait Item: Sized {
     fn duplicate(&self) -> Self;
     /// Copies the bytes into memory of its own.
     fn spill(&mut self);
+    /// The TCP segment that it is.
+    fn segment(&self) -> Option<Segment>;
 }
 
 impl Item for Frame {
@@ -33,6 +51,23 @@ impl Item for Frame {
 
     fn spill(&mut self) {
         *self = self.duplicate();
+    }
+
+    fn segment(&self) -> Option<Segment> {
+        let descriptor = self.descriptor();
+        let wire_len = descriptor.wire_len as usize;
+        match dissect(descriptor.link_type.0, self.bytes(), wire_len) {
+            Dissected::Tcp(ip, tcp) => Some(Segment {
+                flow: [
+                    (ip.source, tcp.source_port),
+                    (ip.destination, tcp.destination_port),
+                ],
+                sequence: tcp.sequence,
+                len: tcp.payload_len as u32,
+                is_syn: tcp.flags.opens(),
+            }),
+            _ => None,
+        }
     }
 }
 

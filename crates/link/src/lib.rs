@@ -23,26 +23,31 @@
 //! * Each frame is accounted for once ([`LinkCounters::is_whole`]), also across changes of settings.
 //! * What is held is bounded twice: by the user's [`Limit`], and by memory. What does not fit is
 //!   dropped under that name.
-//! * Not here: sockets, clocks, two directions, the flow that a frame belongs to.
+//! * Frames of several [kinds](Link::add_kinds) may be treated differently; which kind a frame is of, the caller says.
+//! * Not here: sockets, clocks, two directions.
 #![forbid(unsafe_code)]
 
 mod bucket;
+mod deliveries;
 mod draw;
 pub mod format;
 mod item;
 mod link;
 mod loss;
 mod measure;
+mod path_file;
 mod queue;
 mod settings;
 mod table;
 pub mod words;
 
-pub use item::Item;
-pub use link::{Departure, Drops, Link, LinkCounters};
+pub use deliveries::{DELIVERY_BYTES, Deliveries};
+pub use item::{Item, Segment};
+pub use link::{Departure, Drops, Kind, Link, LinkCounters};
 pub use measure::{Distance, Spread, Times};
+pub use path_file::{PathFile, PathStep};
 pub use settings::{
     Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess,
-    Jitter, Limit, Loss, Order, RateLimit, Settings, State,
+    Jitter, Limit, Loss, Order, Place, RateLimit, Schedule, Settings, State,
 };
 pub use table::{DEVIATION, TABLE_LEN, TABLE_LEN_MAX, Table, TableError, Unit};

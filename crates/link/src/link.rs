@@ -3,11 +3,13 @@ use serde::Serialize;
 
 use crate::Item;
 use crate::bucket::Bucket;
+use crate::deliveries::DeliveryPace;
 use crate::draw::{Impairment, Ranks, Sampler};
 use crate::loss::LossState;
 use crate::measure::Spread;
-use crate::queue::DelayQueue;
-use crate::settings::{Draws, Excess, Limit, Order, RateLimit, Settings};
+use crate::path_file::{PathFile, PathPace};
+use crate::queue::{Arrival, DelayQueue};
+use crate::settings::{Chance, Correlation, Draws, Excess, Limit, Order, Schedule, Settings};
 
 /// The longest frame of an Ethernet without jumbo frames, with its [overhead](crate::ETHERNET_OVERHEAD).
 const FRAME_BYTES: u64 = 1538;
@@ -25,17 +27,13 @@ const QUEUE_BYTES_MIN: u64 = 64 * 1024;
 /// the settings give it, which [`Departure::at_ns`] says, however late the caller asks.
 #[derive(Debug)]
 pub struct Link<T> {
-    settings: Settings,
-    sampler: Sampler,
-    bucket: Option<Bucket>,
-    loss: LossState,
+    /// What befalls frames, by their kind; at least the first one, whose settings are also those of the whole link.
+    kinds: Vec<Kind>,
+    pace: Pace,
     queue: DelayQueue<T>,
-    streams: Streams,
     /// When the link began: what repeats in time counts from here.
     origin_ns: Option<Nanoseconds>,
     now_ns: Nanoseconds,
-    /// Order is kept by never being due before this.
-    latest_due_ns: Nanoseconds,
     /// Nothing leaves before the latest change.
     changed_ns: Nanoseconds,
     limit: Limit,
@@ -43,6 +41,149 @@ pub struct Link<T> {
     held_bytes: u64,
     held_memory_bytes: usize,
     counters: LinkCounters,
+}
+
+/// Frames that the caller tells apart, and what befalls them: loss, duplication, corruption and delay with its order. State, rate and limit
+/// are the whole link's, and kinds with the same loss or the same delay have it together.
+#[derive(Debug)]
+pub struct Kind {
+    settings: Settings,
+    sampler: Sampler,
+    loss: LossState,
+    streams: Streams,
+    /// Order is kept by never being due before this.
+    latest_due_ns: Nanoseconds,
+    /// The first kind with the same loss: they are counted and drawn for together.
+    loss_of: u8,
+    /// The first kind with the same delay: theirs are drawn together, and their order is kept together.
+    delay_of: u8,
+    entered: u64,
+    lost: u64,
+}
+
+impl Kind {
+    fn new(settings: Settings, seed: u64, stream: u16) -> Self {
+        let ranks = |impairment| Ranks::new(seed, stream, impairment);
+        let mut kind = Self {
+            sampler: Sampler::new(&settings.delay),
+            loss: LossState::default(),
+            streams: Streams {
+                delay: ranks(Impairment::Delay),
+                loss: ranks(Impairment::Loss),
+                duplicate: ranks(Impairment::Duplicate),
+                corrupt: ranks(Impairment::Corrupt),
+                reorder: ranks(Impairment::Reorder),
+            },
+            settings: Settings::default(),
+            latest_due_ns: Nanoseconds::MIN,
+            loss_of: 0,
+            delay_of: 0,
+            entered: 0,
+            lost: 0,
+        };
+        kind.set(settings);
+        kind
+    }
+
+    fn set(&mut self, settings: Settings) {
+        if settings.delay != self.settings.delay {
+            self.sampler = Sampler::new(&settings.delay);
+            if let Draws::Prbs31 { state } = settings.delay.draws
+                && settings.delay.draws != self.settings.delay.draws
+            {
+                self.streams.delay.begin_prbs31(state);
+            }
+        }
+        self.settings = settings;
+    }
+
+    /// What befalls them.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Frames of this kind that came.
+    pub fn entered(&self) -> u64 {
+        self.entered
+    }
+
+    /// Those of them that the loss model took.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The delays as the settings have them: each entry of the table is as likely as the others; of a path file in milliseconds for which they
+    /// hold.
+    pub fn asked(&self) -> Spread {
+        if let Some(path) = self.path()
+            && path.steps().iter().all(|step| step.delay_ns.is_some())
+        {
+            let spans = path.spans();
+            let steps = spans.filter_map(|(step, span_ns)| {
+                Some((step.delay_ns? as i64, (span_ns / 1_000_000).max(1)))
+            });
+            return Spread::of(steps.collect());
+        }
+        let asked = self.sampler.asked().into_iter();
+        Spread::of(asked.map(|delay_ns| (delay_ns, 1)).collect())
+    }
+
+    fn drawn(&self) -> Option<Spread> {
+        let mean_ns = self.sampler.mean_ns()?;
+        let mut spread = Spread::of(self.sampler.drawn());
+        spread.mean_ns = mean_ns;
+        Some(spread)
+    }
+
+    fn path(&self) -> Option<&PathFile> {
+        match &self.settings.schedule {
+            Some(Schedule::Path(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    fn max_ns(&self) -> i64 {
+        let scheduled = self.path().map_or(0, PathFile::delay_max_ns);
+        self.sampler.max_ns().max(scheduled)
+    }
+}
+
+/// When what is due may leave.
+#[derive(Debug, Clone)]
+enum Pace {
+    /// At once.
+    None,
+    Bucket(Bucket),
+    Path(PathPace),
+    Deliveries(DeliveryPace),
+}
+
+impl Pace {
+    #[inline]
+    fn ready_ns(&self, due: Nanoseconds, len_bytes: u32) -> Nanoseconds {
+        match self {
+            Self::None => due,
+            Self::Bucket(bucket) => bucket.ready_ns(due, len_bytes),
+            Self::Path(path) => path.ready_ns(due, len_bytes),
+            Self::Deliveries(deliveries) => deliveries.ready_ns(due, len_bytes),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, due: Nanoseconds, len_bytes: u32) {
+        match self {
+            Self::None => {}
+            Self::Bucket(bucket) => bucket.take(due, len_bytes),
+            Self::Path(path) => path.take(due, len_bytes),
+            Self::Deliveries(deliveries) => deliveries.take(due, len_bytes),
+        }
+    }
+
+    /// Whether a frame for which it does not suffice is dropped.
+    #[inline]
+    fn drops(&self) -> bool {
+        matches!(self, Self::Bucket(bucket) if bucket.limit().excess == Excess::Drop)
+    }
 }
 
 /// A stream for each impairment.
@@ -62,6 +203,12 @@ pub struct Departure<T> {
     pub at_ns: Nanoseconds,
     /// When it came.
     pub entered_ns: Nanoseconds,
+    /// The delay that it was given.
+    pub delay_ns: Nanoseconds,
+    /// When it had been held long enough: later than that delay if order was to be kept. From then on it waited for the rate.
+    pub due_ns: Nanoseconds,
+    /// Its kind.
+    pub kind: u8,
     /// The frame.
     pub item: T,
 }
@@ -96,6 +243,8 @@ pub struct LinkCounters {
     pub held_max: u64,
     /// The most bytes of frames that were held at once.
     pub held_bytes_max: u64,
+    /// TCP segments of connections beyond the 65,536 of which [`Loss::Segment`](crate::Loss::Segment) knows which one to lose.
+    pub unfollowed: u64,
 }
 
 /// Frames that a link dropped, by reason.
@@ -131,23 +280,12 @@ impl<T: Item> Link<T> {
     /// A link. Its draws depend on `seed` and `stream` alone, a number for each direction. What it
     /// holds takes at most `memory_bytes_max` bytes, for which the caller vouches.
     pub fn new(settings: Settings, seed: u64, stream: u16, memory_bytes_max: usize) -> Self {
-        let ranks = |impairment| Ranks::new(seed, stream, impairment);
         let mut link = Self {
-            sampler: Sampler::new(&settings.delay),
-            bucket: None,
-            loss: LossState::default(),
+            kinds: vec![Kind::new(settings.clone(), seed, stream)],
+            pace: Pace::None,
             queue: DelayQueue::new(),
-            streams: Streams {
-                delay: ranks(Impairment::Delay),
-                loss: ranks(Impairment::Loss),
-                duplicate: ranks(Impairment::Duplicate),
-                corrupt: ranks(Impairment::Corrupt),
-                reorder: ranks(Impairment::Reorder),
-            },
-            settings: Settings::default(),
             origin_ns: None,
             now_ns: Nanoseconds::MIN,
-            latest_due_ns: Nanoseconds::MIN,
             changed_ns: Nanoseconds::MIN,
             limit: Limit::Derived,
             memory_bytes_max,
@@ -159,9 +297,40 @@ impl<T: Item> Link<T> {
         link
     }
 
+    /// Adds kinds 1, 2, ... of frames, 255 at most, to kind 0, which the settings of the link are for. Their draws come from streams
+    /// `stream + 2`, `stream + 4`, ...: those of kind 0 stay as they are.
+    pub fn add_kinds(&mut self, kinds: Vec<Settings>, seed: u64, stream: u16) {
+        for settings in kinds.into_iter().take(255) {
+            let stream = stream + 2 * self.kinds.len() as u16;
+            self.kinds.push(Kind::new(settings, seed, stream));
+        }
+        self.join_kinds();
+        self.derive_limit();
+    }
+
+    /// What frames of several kinds have in common is one model of loss, and one delay.
+    fn join_kinds(&mut self) {
+        for at in 1..self.kinds.len() {
+            let settings = &self.kinds[at].settings;
+            let first = |is_same: &dyn Fn(&Settings) -> bool| {
+                let before = self.kinds[..at].iter();
+                let found = { before }.position(|kind| is_same(&kind.settings));
+                found.unwrap_or(at) as u8
+            };
+            let loss_of = first(&|other| other.loss == settings.loss);
+            let delay_of = first(&|other| other.delay == settings.delay);
+            (self.kinds[at].loss_of, self.kinds[at].delay_of) = (loss_of, delay_of);
+        }
+    }
+
+    /// What befalls frames of each kind.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
     /// What the link was asked to do.
     pub fn settings(&self) -> &Settings {
-        &self.settings
+        &self.kinds[0].settings
     }
 
     /// The limit that holds; a derived one is worked out.
@@ -172,6 +341,15 @@ impl<T: Item> Link<T> {
     /// What repeats in time, bursts of loss and flapping, counts from `at_ns` on; without this, from the first frame on.
     pub fn begin(&mut self, at_ns: Nanoseconds) {
         self.origin_ns = Some(at_ns);
+        self.pace = match (&self.pace, &self.settings().schedule) {
+            (Pace::Path(_), Some(Schedule::Path(path))) => {
+                Pace::Path(PathPace::new(path.clone(), at_ns))
+            }
+            (Pace::Deliveries(_), Some(Schedule::Deliveries(deliveries))) => {
+                Pace::Deliveries(DeliveryPace::new(deliveries.clone(), at_ns))
+            }
+            (other, _) => other.clone(),
+        };
     }
 
     /// Changes the settings at `now`. Frames that are under way keep the instants at which they are due; a new
@@ -183,61 +361,123 @@ impl<T: Item> Link<T> {
     }
 
     fn set(&mut self, settings: Settings) {
-        if settings.delay != self.settings.delay || self.now_ns == Nanoseconds::MIN {
-            self.sampler = Sampler::new(&settings.delay);
-            if let Draws::Prbs31 { state } = settings.delay.draws
-                && settings.delay.draws != self.settings.delay.draws
-            {
-                self.streams.delay.begin_prbs31(state);
-            }
-        }
-        let bucket = settings.rate.map(|rate| match &self.bucket {
-            Some(bucket) if *bucket.limit() == rate => bucket.clone(),
-            Some(bucket) => bucket.changed(rate, self.now_ns),
-            None => Bucket::new(rate, self.now_ns),
-        });
-        self.bucket = bucket;
-        self.limit = match settings.limit {
-            Limit::Derived => derived_limit(settings.rate.as_ref(), self.sampler.max_ns()),
+        let origin_ns = self.origin_ns.unwrap_or(0);
+        self.pace = match (&settings.schedule, settings.rate) {
+            (Some(Schedule::Path(path)), _) if path.has_rate() => match &self.pace {
+                same @ Pace::Path(_) if settings.schedule == self.settings().schedule => {
+                    same.clone()
+                }
+                _ => Pace::Path(PathPace::new(path.clone(), origin_ns)),
+            },
+            (Some(Schedule::Deliveries(deliveries)), _) => match &self.pace {
+                same @ Pace::Deliveries(_) if settings.schedule == self.settings().schedule => {
+                    same.clone()
+                }
+                _ => Pace::Deliveries(DeliveryPace::new(deliveries.clone(), origin_ns)),
+            },
+            (_, Some(rate)) => Pace::Bucket(match &self.pace {
+                Pace::Bucket(bucket) if *bucket.limit() == rate => bucket.clone(),
+                Pace::Bucket(bucket) => bucket.changed(rate, self.now_ns),
+                _ => Bucket::new(rate, self.now_ns),
+            }),
+            (_, None) => Pace::None,
+        };
+        self.kinds[0].set(settings);
+        self.join_kinds();
+        self.derive_limit();
+    }
+
+    fn derive_limit(&mut self) {
+        self.limit = match self.settings().limit {
+            Limit::Derived => derived_limit(self.settings(), self.delay_max_ns()),
             limit => limit,
         };
-        self.settings = settings;
+    }
+
+    /// The largest delay of any kind.
+    fn delay_max_ns(&self) -> i64 {
+        self.kinds.iter().map(Kind::max_ns).max().unwrap_or(0)
     }
 
     /// A frame comes at `at_ns`, which may lie before the time of an earlier call: a stamp is older than the moment at
     /// which it is read. Before it, what is due by then leaves.
     #[inline]
     pub fn push(&mut self, at_ns: Nanoseconds, item: T, out: &mut Vec<Departure<T>>) {
-        self.on_timer(at_ns, out);
+        self.push_as(0, at_ns, item, out);
+    }
+
+    /// The same of a frame of another kind; one that was not added counts as the first.
+    #[inline]
+    pub fn push_as(&mut self, kind: u8, at_ns: Nanoseconds, item: T, out: &mut Vec<Departure<T>>) {
         let now = at_ns;
-        let since_ns = now.saturating_sub(*self.origin_ns.get_or_insert(now));
+        if self.origin_ns.is_none() {
+            self.begin(now);
+        }
+        self.on_timer(at_ns, out);
+        let since_ns = now.saturating_sub(self.origin_ns.unwrap_or(now));
         self.counters.entered += 1;
         self.counters.entered_bytes += u64::from(item.len_bytes());
-        if !self.settings.state.is_up(since_ns) {
+        let index = if usize::from(kind) < self.kinds.len() {
+            kind
+        } else {
+            0
+        };
+        let is_up = self.settings().state.is_up(since_ns);
+        let kind = &mut self.kinds[usize::from(index)];
+        kind.entered += 1;
+        if !is_up {
             self.counters.dropped.down += 1;
             return;
         }
-        let streams = &mut self.streams;
-        let loss = &self.settings.loss;
-        if self.loss.loses(loss, now, since_ns, &mut streams.loss) {
+        let model = usize::from(kind.loss_of);
+        let model = &mut self.kinds[model];
+        let ranks = &mut model.streams.loss;
+        let is_lost = match &model.settings.schedule {
+            Some(Schedule::Path(path)) if let Some(share) = path.at(since_ns).loss => {
+                let chance = Chance {
+                    share,
+                    correlation: Correlation::None,
+                };
+                chance.happens(now, ranks)
+            }
+            _ => {
+                let loss = &model.settings.loss;
+                model.loss.loses(loss, now, since_ns, ranks, &item)
+            }
+        };
+        let kind = &mut self.kinds[usize::from(index)];
+        if is_lost {
+            kind.lost += 1;
             self.counters.dropped.loss += 1;
             return;
         }
-        if self.settings.duplicate.happens(now, &mut streams.duplicate) {
+        if kind
+            .settings
+            .duplicate
+            .happens(now, &mut kind.streams.duplicate)
+        {
             self.counters.duplicated += 1;
-            self.enqueue(now, item.duplicate());
+            self.enqueue(index, now, since_ns, item.duplicate());
         }
-        self.enqueue(now, item);
+        self.enqueue(index, now, since_ns, item);
     }
 
     #[inline]
-    fn enqueue(&mut self, now: Nanoseconds, mut item: T) {
-        let settings = &self.settings;
-        if settings.corrupt.happens(now, &mut self.streams.corrupt) {
-            item.flip_bit(self.streams.corrupt.next(now, Default::default()));
+    fn enqueue(&mut self, index: u8, now: Nanoseconds, since_ns: Nanoseconds, mut item: T) {
+        let kind = &mut self.kinds[usize::from(index)];
+        let settings = &kind.settings;
+        if settings.corrupt.happens(now, &mut kind.streams.corrupt) {
+            item.flip_bit(kind.streams.corrupt.next(now, Default::default()));
             self.counters.corrupted += 1;
         }
-        let delay_ns = self.sampler.draw(now, &mut self.streams.delay);
+        let delay = usize::from(kind.delay_of);
+        let delay = &mut self.kinds[delay];
+        let delay_ns = match &delay.settings.schedule {
+            Some(Schedule::Path(path)) if let Some(delay_ns) = path.at(since_ns).delay_ns => {
+                delay_ns as i64
+            }
+            _ => delay.sampler.draw(now, &mut delay.streams.delay),
+        };
         self.counters.negative_draws += u64::from(delay_ns < 0);
         let len_bytes = item.len_bytes();
         let is_full = match self.limit {
@@ -255,23 +495,35 @@ impl<T: Item> Link<T> {
             return;
         }
         let mut due_ns = now.saturating_add(delay_ns.max(0));
-        if settings.reorder.happens(now, &mut self.streams.reorder) {
+        let kind = &mut self.kinds[usize::from(index)];
+        let reorder = kind.settings.reorder;
+        if reorder.happens(now, &mut kind.streams.reorder) {
             self.counters.hastened += 1;
             due_ns = now;
         }
-        if due_ns < self.latest_due_ns {
-            if settings.delay.order == Order::Reorder {
+        let drawn_ns = due_ns.saturating_sub(now);
+        let order = usize::from(kind.delay_of);
+        let order = &mut self.kinds[order];
+        if due_ns < order.latest_due_ns {
+            if order.settings.delay.order == Order::Reorder {
                 self.counters.overtaking += 1;
             } else {
                 self.counters.held_back += 1;
-                due_ns = self.latest_due_ns;
+                due_ns = order.latest_due_ns;
             }
         } else {
-            self.latest_due_ns = due_ns;
+            order.latest_due_ns = due_ns;
         }
         self.held_memory_bytes += memory_bytes;
         self.held_bytes += u64::from(len_bytes);
-        self.queue.push(due_ns, now, len_bytes, item);
+        self.queue.push(Arrival {
+            due_ns,
+            entered_ns: now,
+            delay_ns: drawn_ns,
+            len_bytes,
+            kind: index,
+            item,
+        });
         let counters = &mut self.counters;
         counters.held_max = counters.held_max.max(self.queue.len() as u64);
         counters.held_bytes_max = counters.held_bytes_max.max(self.held_bytes);
@@ -287,19 +539,13 @@ impl<T: Item> Link<T> {
     pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Vec<Departure<T>>) {
         self.now_ns = self.now_ns.max(now);
         while let Some((due_ns, len_bytes)) = self.queue.front() {
-            let mut at_ns = due_ns.max(self.changed_ns);
-            let mut is_dropped = false;
-            if let Some(bucket) = &self.bucket {
-                let ready_ns = bucket.ready_ns(at_ns, len_bytes);
-                is_dropped = bucket.limit().excess == Excess::Drop && ready_ns > at_ns;
-                if !is_dropped {
-                    at_ns = ready_ns;
-                }
-            }
+            let due_ns = due_ns.max(self.changed_ns);
+            let ready_ns = self.pace.ready_ns(due_ns, len_bytes);
+            let is_dropped = self.pace.drops() && ready_ns > due_ns;
+            let at_ns = if is_dropped { due_ns } else { ready_ns };
             if at_ns > self.now_ns {
                 return;
             }
-            let due_ns = due_ns.max(self.changed_ns);
             let Some(waiting) = self.queue.pop() else {
                 return;
             };
@@ -309,14 +555,15 @@ impl<T: Item> Link<T> {
                 self.counters.dropped.rate += 1;
                 continue;
             }
-            if let Some(bucket) = &mut self.bucket {
-                bucket.take(due_ns, len_bytes);
-            }
+            self.pace.take(due_ns, len_bytes);
             self.counters.released += 1;
             self.counters.released_bytes += u64::from(len_bytes);
             out.push(Departure {
                 at_ns,
                 entered_ns: waiting.entered_ns,
+                delay_ns: waiting.delay_ns,
+                due_ns,
+                kind: waiting.kind,
                 item: waiting.item,
             });
         }
@@ -326,17 +573,21 @@ impl<T: Item> Link<T> {
     pub fn next_deadline(&self) -> Option<Nanoseconds> {
         let (due_ns, len_bytes) = self.queue.front()?;
         let due_ns = due_ns.max(self.changed_ns);
-        Some(match &self.bucket {
-            Some(bucket) if bucket.limit().excess == Excess::Wait => {
-                bucket.ready_ns(due_ns, len_bytes)
-            }
-            _ => due_ns,
+        Some(if self.pace.drops() {
+            due_ns
+        } else {
+            self.pace.ready_ns(due_ns, len_bytes)
         })
     }
 
     /// Frames that are under way.
     pub fn held(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Bytes of frames that are under way.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
     }
 
     /// Copies what is held out of the memory of the port that it came from: that one needs it (rule 3).
@@ -349,46 +600,42 @@ impl<T: Item> Link<T> {
     }
 
     /// What was counted.
-    pub fn counters(&self) -> &LinkCounters {
-        &self.counters
+    pub fn counters(&self) -> LinkCounters {
+        LinkCounters {
+            unfollowed: self.kinds.iter().map(|kind| kind.loss.unfollowed).sum(),
+            ..self.counters
+        }
     }
 
-    /// The delays as the settings have them: each entry of the table is as likely as the others.
+    /// The delays as the settings have them: [`Kind::asked`] of the first kind.
     pub fn asked(&self) -> Spread {
-        Spread::of(
-            self.sampler
-                .asked()
-                .into_iter()
-                .map(|delay_ns| (delay_ns, 1))
-                .collect(),
-        )
+        self.kinds[0].asked()
     }
 
-    /// The delays that were drawn since the delay was last changed; `None` without jitter or frames.
+    /// The delays that were drawn since the delay was last changed, for kind 0 and all with the same delay; `None` without jitter or frames.
     /// Uniform jitter is told in 4,096 steps, its mean exactly.
     pub fn drawn(&self) -> Option<Spread> {
-        let mean_ns = self.sampler.mean_ns()?;
-        let mut spread = Spread::of(self.sampler.drawn());
-        spread.mean_ns = mean_ns;
-        Some(spread)
+        self.kinds[0].drawn()
+    }
+
+    /// The same of the delay that a kind has, perhaps together with others.
+    pub fn drawn_for(&self, kind: &Kind) -> Option<Spread> {
+        self.kinds[usize::from(kind.delay_of)].drawn()
     }
 
     /// What a user should know of the settings, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let max_ns = self.sampler.max_ns().max(0) as u64;
-        let negative = self.sampler.negative_share();
-        if negative > 0.0 {
+        let max_ns = self.delay_max_ns().max(0) as u64;
+        let shares = self.kinds.iter().map(|kind| kind.sampler.negative_share());
+        for negative in shares.filter(|&share| share > 0.0) {
             warnings.push(format!(
                 "{:.1} % of the draws lie below 0, as the jitter is larger than the delay: those frames leave at once",
                 negative * 100.0
             ));
         }
         let frames_a_second = |frames: u64| frames as f64 * 1e9 / max_ns.max(1) as f64;
-        let product = self
-            .settings
-            .rate
-            .map(|rate| product_bytes(rate.bits_per_second, max_ns));
+        let product = mean_rate(self.settings()).map(|(rate, _)| product_bytes(rate, max_ns));
         match (self.limit, product) {
             (Limit::Frames(most), Some(product)) if most.saturating_mul(FRAME_BYTES) < product => {
                 warnings.push(format!(
@@ -433,16 +680,25 @@ fn product_bytes(bits_per_second: u64, delay_ns: u64) -> u64 {
     u64::try_from(bits / 8).unwrap_or(u64::MAX)
 }
 
-fn derived_limit(rate: Option<&RateLimit>, delay_max_ns: i64) -> Limit {
-    let Some(rate) = rate else {
+/// The rate in the mean of the time, and the burst.
+fn mean_rate(settings: &Settings) -> Option<(u64, u64)> {
+    let scheduled = match &settings.schedule {
+        Some(Schedule::Path(path)) => path.bits_per_second(),
+        Some(Schedule::Deliveries(deliveries)) => Some(deliveries.bits_per_second()),
+        None => None,
+    };
+    let constant = settings
+        .rate
+        .map(|rate| (rate.bits_per_second, rate.burst_bytes));
+    scheduled.map(|rate| (rate, 0)).or(constant)
+}
+
+fn derived_limit(settings: &Settings, delay_max_ns: i64) -> Limit {
+    let Some((bits_per_second, burst_bytes)) = mean_rate(settings) else {
         return Limit::Derived;
     };
-    let under_way = product_bytes(rate.bits_per_second, delay_max_ns.max(0) as u64);
+    let under_way = product_bytes(bits_per_second, delay_max_ns.max(0) as u64);
     // One bandwidth-delay product of the way there and back, as routers were long built.
     let queue = under_way.saturating_mul(2).max(QUEUE_BYTES_MIN);
-    Limit::Bytes(
-        under_way
-            .saturating_add(queue)
-            .saturating_add(rate.burst_bytes),
-    )
+    Limit::Bytes(under_way.saturating_add(queue).saturating_add(burst_bytes))
 }

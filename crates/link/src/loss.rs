@@ -1,9 +1,17 @@
 //! Which frames are lost, and other things that happen to a share of them.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
+
 use lineside_time::Nanoseconds;
 
+use crate::Item;
 use crate::draw::Ranks;
-use crate::settings::{Chance, Correlation, Loss};
+use crate::item::Segment;
+use crate::settings::{Chance, Correlation, Loss, Place};
+
+/// Connections of which is remembered which segment to lose: some 8 MB.
+const FLOWS_MAX: usize = 65_536;
 
 /// Of 2^32 ranks as many as the share comes to.
 fn below(share: f64) -> u64 {
@@ -23,6 +31,23 @@ impl Chance {
 pub(crate) struct LossState {
     is_bad: bool,
     frames: u64,
+    flows: HashMap<[(IpAddr, u16); 2], Flow>,
+    /// Segments of connections beyond [`FLOWS_MAX`].
+    pub(crate) unfollowed: u64,
+}
+
+/// One direction of a connection.
+#[derive(Debug)]
+struct Flow {
+    /// The sequence number of its first byte.
+    first: u32,
+    /// Behind the last byte that was seen.
+    next: u32,
+    /// Segments with data that was not seen before.
+    segments: u64,
+    /// Where the segment to be lost begins, or the byte lies.
+    target: Option<u32>,
+    lost: u64,
 }
 
 impl LossState {
@@ -34,6 +59,7 @@ impl LossState {
         now: Nanoseconds,
         since_ns: Nanoseconds,
         ranks: &mut Ranks,
+        item: &impl Item,
     ) -> bool {
         self.frames += 1;
         match loss {
@@ -64,12 +90,73 @@ impl LossState {
             }
             &Loss::Every(number) => self.frames.is_multiple_of(number.max(1)),
             Loss::Frames(numbers) => numbers.binary_search(&self.frames).is_ok(),
+            &Loss::Segment { place, times } => match item.segment() {
+                Some(segment) => self.loses_segment(place, times, &segment),
+                None => false,
+            },
         }
+    }
+
+    fn loses_segment(&mut self, place: Place, times: u64, segment: &Segment) -> bool {
+        let &Segment {
+            flow,
+            sequence,
+            len,
+            is_syn,
+        } = segment;
+        if !self.flows.contains_key(&flow) && self.flows.len() >= FLOWS_MAX {
+            self.unfollowed += 1;
+            return false;
+        }
+        let begin = |first| Flow {
+            first,
+            next: first,
+            segments: 0,
+            target: None,
+            lost: 0,
+        };
+        if is_syn {
+            // RFC 9293, 3.4: the SYN takes the first sequence number. Ports may be used again.
+            let first = sequence.wrapping_add(1);
+            if self
+                .flows
+                .get(&flow)
+                .is_none_or(|known| known.first != first)
+            {
+                self.flows.insert(flow, begin(first));
+            }
+            return false;
+        }
+        if len == 0 {
+            return false;
+        }
+        let flow = self.flows.entry(flow).or_insert_with(|| begin(sequence));
+        let holds = |target: u32| target.wrapping_sub(sequence) < len;
+        let end = sequence.wrapping_add(len);
+        // Half of the numbers lie ahead of any one.
+        if (end.wrapping_sub(flow.next) as i32) > 0 {
+            flow.next = end;
+            flow.segments += 1;
+            match place {
+                Place::Segment(number) if number == flow.segments => flow.target = Some(sequence),
+                Place::Byte(offset) if flow.target.is_none() => {
+                    // Beyond 4 GiB the numbers come again: this finds the first one.
+                    let target = flow.first.wrapping_add(offset);
+                    flow.target = holds(target).then_some(target);
+                }
+                _ => {}
+            }
+        }
+        let loses = flow.target.is_some_and(holds) && flow.lost < times;
+        flow.lost += u64::from(loses);
+        loses
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lineside_frame::{Descriptor, Frame};
+
     use super::*;
     use crate::draw::Impairment;
 
@@ -77,7 +164,15 @@ mod tests {
         let mut ranks = Ranks::new(1, 0, Impairment::Loss);
         let mut state = LossState::default();
         (1..=count)
-            .filter(|&k| state.loses(loss, k, k, &mut ranks))
+            .filter(|&k| {
+                state.loses(
+                    loss,
+                    k,
+                    k,
+                    &mut ranks,
+                    &Frame::copied(b"", Descriptor::default()),
+                )
+            })
             .collect()
     }
 

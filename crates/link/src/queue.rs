@@ -27,9 +27,22 @@ pub(crate) struct DelayQueue<T> {
 pub(crate) struct Waiting<T> {
     pub(crate) due_ns: Nanoseconds,
     pub(crate) entered_ns: Nanoseconds,
+    /// What was drawn, before order was kept.
+    pub(crate) delay_ns: Nanoseconds,
     arrival: u64,
     pub(crate) len_bytes: u32,
+    pub(crate) kind: u8,
     pub(crate) is_spilled: bool,
+    pub(crate) item: T,
+}
+
+/// A frame that begins to wait.
+pub(crate) struct Arrival<T> {
+    pub(crate) due_ns: Nanoseconds,
+    pub(crate) entered_ns: Nanoseconds,
+    pub(crate) delay_ns: Nanoseconds,
+    pub(crate) len_bytes: u32,
+    pub(crate) kind: u8,
     pub(crate) item: T,
 }
 
@@ -56,22 +69,19 @@ impl<T> DelayQueue<T> {
     }
 
     #[inline]
-    pub(crate) fn push(
-        &mut self,
-        due_ns: Nanoseconds,
-        entered_ns: Nanoseconds,
-        len_bytes: u32,
-        item: T,
-    ) {
+    pub(crate) fn push(&mut self, frame: Arrival<T>) {
         let arrival = self.arrivals;
         self.arrivals += 1;
+        let due_ns = frame.due_ns;
         let waiting = Waiting {
             due_ns,
-            entered_ns,
+            entered_ns: frame.entered_ns,
+            delay_ns: frame.delay_ns,
             arrival,
-            len_bytes,
+            len_bytes: frame.len_bytes,
+            kind: frame.kind,
             is_spilled: false,
-            item,
+            item: frame.item,
         };
         if self.ring.back().is_none_or(|last| last.due_ns <= due_ns) {
             self.ring.push_back(waiting);
@@ -153,7 +163,14 @@ mod tests {
                 assert_eq!(found, expected);
             } else {
                 let due_ns = random.below(300) as i64 - 150;
-                queue.push(due_ns, 0, 60, number);
+                queue.push(Arrival {
+                    due_ns,
+                    entered_ns: 0,
+                    delay_ns: 0,
+                    len_bytes: 60,
+                    kind: 0,
+                    item: number,
+                });
                 model.push((due_ns, number));
             }
             assert_eq!(queue.len(), model.len());

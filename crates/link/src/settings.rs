@@ -2,6 +2,8 @@
 
 use lineside_time::Nanoseconds;
 
+use crate::deliveries::Deliveries;
+use crate::path_file::PathFile;
 use crate::table::Table;
 
 /// No delay is longer: a day. Longer ones are cut.
@@ -26,6 +28,17 @@ pub struct Settings {
     pub rate: Option<RateLimit>,
     /// How much is held.
     pub limit: Limit,
+    /// What changes in time, in place of what of the above it gives.
+    pub schedule: Option<Schedule>,
+}
+
+/// What changes in time, from the link's beginning on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Schedule {
+    /// Delay, loss and rate as they were measured.
+    Path(PathFile),
+    /// Instants at which so many bytes leave, in place of a rate.
+    Deliveries(Deliveries),
 }
 
 /// Whether a link takes frames. Those that it holds leave in any case.
@@ -97,6 +110,22 @@ pub enum Loss {
     Every(u64),
     /// The frames with these numbers, from 1, rising.
     Frames(Vec<u64>),
+    /// One TCP segment of each connection's direction, and whatever carries its first byte again.
+    Segment {
+        /// Which one.
+        place: Place,
+        /// How many times, at least 1.
+        times: u64,
+    },
+}
+
+/// Which segment of a connection's direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// That with this number, from 1, of those that carry data not seen before.
+    Segment(u64),
+    /// That in which the byte with this offset comes first, from 0; where the beginning was not seen, from what was seen first.
+    Byte(u32),
 }
 
 /// How long frames are held.

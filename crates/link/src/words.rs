@@ -3,7 +3,7 @@
 //! | setting | words |
 //! |---|---|
 //! | [`delay`] | `TIME [JITTER [CORRELATION]] [distribution uniform\|normal\|pareto\|paretonormal\|FILE] [one-sided] [order fifo\|reorder\|correlated TIME] [prbs31 [STATE]] [shift BITS [cycle TIME]] [times FACTOR]` |
-//! | [`loss`] | `[random] SHARE [CORRELATION]` · `gemodel P [R [1-H [1-K]]]` · `burst TIME every TIME` · `every N` · `frames N,N,...` · `none` |
+//! | [`loss`] | `[random] SHARE [CORRELATION]` · `gemodel P [R [1-H [1-K]]]` · `burst TIME every TIME` · `every N` · `frames N,N,...` · `segment N [times K]` · `byte OFFSET [times K]` · `none` |
 //! | [`chance`] | `SHARE [CORRELATION]` |
 //! | [`rate`] | `RATE [burst SIZE] [overhead none\|ethernet\|BYTES] [drop]` |
 //! | [`state`] | `up` · `down` · `flap UP-TIME DOWN-TIME` |
@@ -15,7 +15,7 @@ use lineside_time::{Rate, format_duration, parse_duration, parse_rate};
 
 use crate::settings::{
     Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess,
-    Jitter, Limit, Loss, Order, RateLimit, State,
+    Jitter, Limit, Loss, Order, Place, RateLimit, State,
 };
 use crate::table::{Table, Unit};
 
@@ -55,7 +55,9 @@ const DELAY_WORDS: [&str; 7] = [
     "times",
 ];
 const ORDERS: [&str; 3] = ["fifo", "reorder", "correlated"];
-const LOSS_WORDS: [&str; 6] = ["random", "gemodel", "burst", "every", "frames", "none"];
+const LOSS_WORDS: [&str; 8] = [
+    "random", "gemodel", "burst", "every", "frames", "segment", "byte", "none",
+];
 const RATE_WORDS: [&str; 3] = ["burst", "overhead", "drop"];
 const STATE_WORDS: [&str; 3] = ["up", "down", "flap"];
 
@@ -297,6 +299,16 @@ pub fn loss(text: &str) -> Result<Loss, WordError> {
         }
         "every" => Loss::Every(words.number(1, u64::MAX)?),
         "frames" => Loss::Frames(words.numbers()?),
+        "segment" => {
+            let place = Place::Segment(words.number(1, u64::MAX)?);
+            let times = words.times()?;
+            Loss::Segment { place, times }
+        }
+        "byte" => {
+            let place = Place::Byte(words.number(0, u32::MAX.into())? as u32);
+            let times = words.times()?;
+            Loss::Segment { place, times }
+        }
         _ => return Err(words.unknown(column, word, &LOSS_WORDS)),
     };
     words.end()?;
@@ -572,6 +584,15 @@ impl<'a> Words<'a> {
         })
     }
 
+    /// `times K`, or once.
+    fn times(&mut self) -> Result<u64, WordError> {
+        if self.peek().is_none() {
+            return Ok(1);
+        }
+        self.expect("times")?;
+        self.number(1, u64::MAX)
+    }
+
     fn factor(&mut self) -> Result<f64, WordError> {
         self.parsed("a factor", |word| {
             let factor = word.parse::<f64>().ok();
@@ -645,7 +666,7 @@ impl<'a> Words<'a> {
 }
 
 /// A share in percent, as few digits as say it.
-struct Percent(f64);
+pub(crate) struct Percent(pub(crate) f64);
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -699,6 +720,10 @@ impl fmt::Display for Loss {
                 let numbers: Vec<_> = numbers.iter().map(u64::to_string).collect();
                 write!(f, "frames {}", numbers.join(","))
             }
+            Self::Segment { place, times } => match place {
+                Place::Segment(number) => write!(f, "segment {number} times {times}"),
+                Place::Byte(offset) => write!(f, "byte {offset} times {times}"),
+            },
         }
     }
 }
@@ -887,6 +912,8 @@ mod tests {
             ("burst 50ms every 10s", "burst 50ms every 10s"),
             ("every 100", "every 100"),
             ("frames 17,3", "frames 3,17"),
+            ("segment 3", "segment 3 times 1"),
+            ("byte 0 times 2", "byte 0 times 2"),
             ("none", "none"),
         ] {
             let read = loss(text).expect(text);
@@ -999,6 +1026,11 @@ mod tests {
             (
                 "loss frames 1,x",
                 "column 8: '1,x' is not numbers of frames",
+            ),
+            ("loss segment 0", "column 9: '0' is not a number from 1 on"),
+            (
+                "loss segment 3 time 2",
+                "column 11: 'time' is unknown here; the nearest known word is times",
             ),
             ("rate 0", "column 1: '0' is not a rate of 1 or more"),
             ("rate 1kpps", "column 1: '1kpps' counts frames"),

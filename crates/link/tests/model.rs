@@ -1,8 +1,8 @@
 //! The engine against a model that is simple enough to be seen to be right, and the promises that hold whatever the settings.
 
 use lineside_link::{
-    Chance, Correlation, Delay, Departure, Excess, Item, Jitter, Limit, Link, Loss, Order,
-    RateLimit, Settings, State, Table, Unit, format, words,
+    Chance, Correlation, Delay, Deliveries, Departure, Excess, Item, Jitter, Limit, Link, Loss,
+    Order, PathFile, RateLimit, Schedule, Segment, Settings, State, Table, Unit, format, words,
 };
 use lineside_time::Random;
 use proptest::prelude::*;
@@ -30,6 +30,10 @@ impl Item for Numbered {
     }
 
     fn spill(&mut self) {}
+
+    fn segment(&self) -> Option<Segment> {
+        None
+    }
 }
 
 const MEMORY: usize = 64 << 20;
@@ -275,6 +279,8 @@ proptest! {
             link.warnings();
             let _ = format::read(text).map(|table| table.standardised());
             let _ = format::read_samples(text, 1e3);
+            let _ = Deliveries::read("trace", text);
+            let _ = PathFile::read("path", text);
         }
     }
 }
@@ -323,6 +329,10 @@ fn a_day_of_changing_settings_leaks_no_frame() {
             Correlation::None
         },
     };
+    let path =
+        "time delay loss rate\n0 50ms 1% 100kbit\n10s 200ms 5% 1mbit\n20s 0 0% 0\n25s repeat\n";
+    let path = PathFile::read("path", path).expect("right lines");
+    let deliveries = Deliveries::read("trace", "3\n3\n500\n700\n").expect("right lines");
     let settings = |random: &mut Random| Settings {
         state: match random.below(8) {
             0 => State::Down,
@@ -388,6 +398,11 @@ fn a_day_of_changing_settings_leaks_no_frame() {
             0 => Limit::Frames(1 + random.below(60)),
             1 => Limit::Bytes(2000 + random.below(100_000)),
             _ => Limit::Derived,
+        },
+        schedule: match random.below(6) {
+            0 => Some(Schedule::Path(path.clone())),
+            1 => Some(Schedule::Deliveries(deliveries.clone())),
+            _ => None,
         },
     };
     let mut link = Link::new(settings(&mut random), 9, 1, 40_000);

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use lineside_frame::Frame;
-use lineside_link::{Distance, Jitter, Limit, Link, LinkCounters, Order, Spread};
+use lineside_link::{
+    Distance, Jitter, Kind, Limit, Link, LinkCounters, Order, Schedule, Settings, Spread, Times,
+};
 use lineside_trace::{State, Verdict};
 use serde::Serialize;
 
@@ -53,6 +55,30 @@ pub struct DirectionReport {
     pub rate_times_delay_bytes_max: u64,
     /// What a user should know, a sentence each.
     pub warnings: Vec<String>,
+    /// Frames that are treated differently by what they match; what is said of delays above is of the others then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<MatchReport>,
+}
+
+/// Frames of one direction that match an expression, or several.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MatchReport {
+    /// The expressions.
+    pub expressions: String,
+    /// What befalls them, in words.
+    pub settings: SettingsWords,
+    /// Frames that came.
+    pub entered: u64,
+    /// Those of them that were lost.
+    pub lost: u64,
+    /// The delays by the settings.
+    pub asked: Spread,
+    /// Those drawn, together with what has the same delay; none without jitter.
+    pub drawn: Option<Spread>,
+    /// Of those drawn from those asked.
+    pub drawn_distance: Option<Distance>,
+    /// From coming to leaving.
+    pub realised: Option<Spread>,
 }
 
 /// All settings of a direction as words.
@@ -74,11 +100,19 @@ pub struct SettingsWords {
     pub rate: Option<String>,
     /// `--limit`, worked out; `memory`: no other bound.
     pub limit: String,
+    /// `--path`, if there is one: in place of what of the above it gives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 impl SettingsWords {
-    fn of(link: &Link<Frame>) -> Self {
-        let settings = link.settings();
+    fn of(settings: &Settings, limit: Limit) -> Self {
+        let (mut rate, mut path) = (settings.rate.map(|rate| rate.to_string()), None);
+        match &settings.schedule {
+            Some(Schedule::Path(file)) => path = Some(file.name().to_owned()),
+            Some(Schedule::Deliveries(trace)) => rate = Some(format!("trace {}", trace.name())),
+            None => {}
+        }
         Self {
             link: settings.state.to_string(),
             loss: settings.loss.to_string(),
@@ -86,8 +120,9 @@ impl SettingsWords {
             corrupt: settings.corrupt.to_string(),
             reorder: settings.reorder.to_string(),
             delay: settings.delay.to_string(),
-            rate: settings.rate.map(|rate| rate.to_string()),
-            limit: link.limit().to_string(),
+            rate,
+            limit: limit.to_string(),
+            path,
         }
     }
 }
@@ -98,7 +133,14 @@ impl Path {
         let reports = Direction::BOTH.map(|direction| {
             (
                 direction.name(),
-                report(self.link(direction), self.sent(direction)),
+                DirectionReport {
+                    matches: matches(
+                        self.link(direction),
+                        self.sent(direction),
+                        self.kind_names(direction),
+                    ),
+                    ..report(self.link(direction), self.sent(direction))
+                },
             )
         });
         Certificate {
@@ -116,8 +158,8 @@ fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
     let mut warnings = link.warnings();
     warnings.extend(held_back(link, &asked, sent));
     DirectionReport {
-        settings: SettingsWords::of(link),
-        counters: *link.counters(),
+        settings: SettingsWords::of(link.settings(), link.limit()),
+        counters: link.counters(),
         limit_asked: link.settings().limit,
         held: link.held() as u64,
         drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
@@ -129,7 +171,29 @@ fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
         lateness_max_ns: sent.lateness_max_ns,
         rate_times_delay_bytes_max: link.product_bytes_max(),
         warnings,
+        matches: Vec::new(),
     }
+}
+
+fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<MatchReport> {
+    let kinds = link.kinds().iter().skip(1);
+    let parts = kinds.zip(&sent.residence_by_kind).zip(names);
+    // Not every set of expressions has frames that match just these.
+    let parts = parts.filter(|((kind, _), _)| kind.entered() > 0);
+    let report = |((kind, residence), name): ((&Kind, &Times), &String)| {
+        let (asked, drawn) = (kind.asked(), link.drawn_for(kind));
+        MatchReport {
+            expressions: name.clone(),
+            settings: SettingsWords::of(kind.settings(), link.limit()),
+            entered: kind.entered(),
+            lost: kind.lost(),
+            drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
+            asked,
+            drawn,
+            realised: residence.spread(),
+        }
+    };
+    parts.map(report).collect()
 }
 
 /// Keeping the order makes another distribution of the one asked for, if frames come closer than their delays differ.

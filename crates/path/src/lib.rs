@@ -15,12 +15,14 @@
 
 mod bump;
 mod certificate;
+mod kinds;
 mod path;
 mod sides;
 mod virtually;
 
 pub use bump::{Bump, BumpFacts, Wait};
-pub use certificate::{Certificate, DirectionReport, SettingsWords};
+pub use certificate::{Certificate, DirectionReport, MatchReport, SettingsWords};
+pub use kinds::EXPRESSIONS_MAX;
 pub use path::{Departures, Direction, LATE_NS, Leaving, Path};
 pub use sides::{Inside, InsideError, Sides};
 pub use virtually::Virtual;

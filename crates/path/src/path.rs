@@ -1,7 +1,10 @@
 use lineside_account::{Budget, Lease};
+use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Departure, Link, Settings, Times};
 use lineside_time::Nanoseconds;
+
+use crate::kinds::Kinds;
 
 /// Which way a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub struct Leaving {
     pub entered_ns: Nanoseconds,
     /// When it is to leave.
     pub at_ns: Nanoseconds,
+    /// Its kind: see [`Path::tell_apart`].
+    pub kind: u8,
 }
 
 impl From<&Departure<Frame>> for Leaving {
@@ -42,6 +47,7 @@ impl From<&Departure<Frame>> for Leaving {
         Self {
             entered_ns: departure.entered_ns,
             at_ns: departure.at_ns,
+            kind: departure.kind,
         }
     }
 }
@@ -53,6 +59,7 @@ pub const LATE_NS: [i64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 #[derive(Debug)]
 pub struct Path {
     links: [Link<Frame>; 2],
+    kinds: [Kinds; 2],
     seed: u64,
     sent: [Sent; 2],
     _lease: Lease,
@@ -62,6 +69,8 @@ pub struct Path {
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) residence: Times,
+    /// The same of kinds 1, 2, ...
+    pub(crate) residence_by_kind: Vec<Times>,
     /// By [`LATE_NS`].
     pub(crate) late: [u64; 4],
     pub(crate) lateness_max_ns: i64,
@@ -83,10 +92,28 @@ impl Path {
                 Link::new(outbound, seed, Direction::Outbound as u16, memory_bytes / 2),
                 Link::new(inbound, seed, Direction::Inbound as u16, memory_bytes / 2),
             ],
+            kinds: Default::default(),
             seed,
             sent: Default::default(),
             _lease: lease,
         })
+    }
+
+    /// Treats frames of a direction differently by what they match: `settings` says what befalls those that match a set of the filters, a bit
+    /// each, at most [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX). What befalls those that match none, and state, rate and limit of all, stay
+    /// as they are. To be called before the first frame, once.
+    pub fn tell_apart(
+        &mut self,
+        direction: Direction,
+        filters: Vec<Filter>,
+        settings: impl Fn(usize) -> Settings,
+    ) {
+        let (kinds, others) = Kinds::new(filters, settings);
+        let sent = &mut self.sent[direction as usize];
+        sent.residence_by_kind
+            .resize_with(others.len(), Times::default);
+        self.links[direction as usize].add_kinds(others, self.seed, direction as u16);
+        self.kinds[direction as usize] = kinds;
     }
 
     /// What repeats in time counts from `now` on; without this, from each direction's first frame on.
@@ -107,9 +134,11 @@ impl Path {
             &mut self.links[direction as usize],
             &mut out[direction as usize],
         );
+        let kinds = &mut self.kinds[direction as usize];
         for frame in burst.drain(..) {
             let at_ns = frame.descriptor().stamp_ns.unwrap_or(now).min(now);
-            link.push(at_ns, frame, out);
+            let kind = kinds.kind(&frame);
+            link.push_as(kind, at_ns, frame, out);
         }
         link.on_timer(now, out);
     }
@@ -141,8 +170,12 @@ impl Path {
     #[inline]
     pub fn on_sent(&mut self, direction: Direction, departure: &Leaving, sent_ns: Nanoseconds) {
         let sent = &mut self.sent[direction as usize];
-        sent.residence
-            .record(sent_ns.saturating_sub(departure.entered_ns));
+        let residence_ns = sent_ns.saturating_sub(departure.entered_ns);
+        let other = usize::from(departure.kind).checked_sub(1);
+        match other.and_then(|other| sent.residence_by_kind.get_mut(other)) {
+            Some(residence) => residence.record(residence_ns),
+            None => sent.residence.record(residence_ns),
+        }
         let late_ns = sent_ns.saturating_sub(departure.at_ns);
         if late_ns > LATE_NS[0] {
             for (count, bound) in sent.late.iter_mut().zip(LATE_NS) {
@@ -160,6 +193,11 @@ impl Path {
     /// The link of a direction.
     pub fn link(&self, direction: Direction) -> &Link<Frame> {
         &self.links[direction as usize]
+    }
+
+    /// What the frames of kinds 1, 2, ... of a direction match.
+    pub(crate) fn kind_names(&self, direction: Direction) -> &[String] {
+        self.kinds[direction as usize].names()
     }
 
     /// The seed of all draws.

@@ -220,6 +220,15 @@ pub enum PortError {
         /// What that means, and the way out.
         remedy: String,
     },
+    /// There are no TAP devices.
+    #[error(
+        "cannot open /dev/net/tun, of which TAP devices are made: {cause}; 'modprobe tun' brings it, a container needs it from outside \
+         (--device /dev/net/tun)"
+    )]
+    Tap {
+        /// What the operating system says.
+        cause: io::Error,
+    },
     /// A frame does not fit.
     #[error(
         "'{name}' carries network packets of at most {mtu} bytes, frame {number} has {len} in all: \

@@ -171,6 +171,8 @@ pub enum Method {
     AfXdpNative,
     /// AF_XDP behind the driver, on any interface: the host does not get them.
     AfXdpGeneric,
+    /// The other end of a TAP device: what the host sends there, and nobody else's.
+    Tap,
 }
 
 impl std::fmt::Display for Method {
@@ -179,6 +181,7 @@ impl std::fmt::Display for Method {
             Self::AfPacket => "AF_PACKET",
             Self::AfXdpNative => "AF_XDP native",
             Self::AfXdpGeneric => "AF_XDP generic",
+            Self::Tap => "TAP",
         })
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod file;
 pub(crate) mod filter;
 pub(crate) mod flow;
 pub(crate) mod frame;
+pub(crate) mod link;
 pub(crate) mod nfs;
 pub(crate) mod path;
 pub(crate) mod rpc;
@@ -25,6 +26,7 @@ const TARGETS: [(&str, Target); 8] = [
     ("nfs", nfs::run),
     ("side", side::run),
     ("path", path::run),
+    ("link", link::run),
 ];
 
 /// The target of this name.

@@ -160,7 +160,7 @@ fn a_seed_gives_the_same_file_again_and_a_certificate() {
     assert_eq!(certificate["clock"], "virtual");
     assert_eq!(certificate["verdict"]["state"], "complete");
     assert_eq!(
-        manifest.configuration["emulate"]["outbound"]["delay"],
+        certificate["directions"]["outbound"]["settings"]["delay"],
         "1ms 200us distribution pareto order fifo"
     );
     let mut left = 0;

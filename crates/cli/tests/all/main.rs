@@ -4,6 +4,7 @@
 //! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
 
 mod between;
+mod commands;
 mod cores;
 mod emulate;
 mod filter;
@@ -12,6 +13,7 @@ mod input;
 mod lab;
 mod live;
 mod manual;
+mod measured;
 mod python;
 mod report;
 mod rotate;

@@ -4,16 +4,25 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 9] = [
+const VERBS: [&str; 10] = [
     "capture",
     "info",
     "report",
     "slow",
     "replay-pcap",
     "emulate",
+    "explain",
     "table",
     "completions",
     "man",
+];
+/// Where `table` measures.
+const SOURCES: [&str; 5] = [
+    "from-capture",
+    "from-trace",
+    "from-ping",
+    "from-tcp",
+    "path",
 ];
 
 fn printed(command: &mut Command) -> String {
@@ -68,8 +77,8 @@ fn the_man_pages_are_set_without_warnings() {
     let folder = tempfile::tempdir().expect("a folder");
     let pages = folder.path().join("man1");
     assert_eq!(printed(lineside().arg("man").arg(&pages)), "");
-    let names = VERBS.map(|verb| format!("lineside-{verb}.1"));
-    let mut all = names.to_vec();
+    let mut all = VERBS.map(|verb| format!("lineside-{verb}.1")).to_vec();
+    all.extend(SOURCES.map(|source| format!("lineside-table-{source}.1")));
     all.push("lineside.1".to_owned());
     assert_eq!(std::fs::read_dir(&pages).expect("there").count(), all.len());
     let main = std::fs::read_to_string(pages.join("lineside.1")).expect("there");

@@ -1,20 +1,16 @@
 //! What there is to listen at: the kernel's links and addresses (rtnetlink(7)).
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::IpAddr;
 
 use lineside_frame::LinkType;
-use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, Stats64, XdpAttached,
 };
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
+use super::netlink::Netlink;
 use crate::PortError;
 
 /// A network interface, as it was when it was looked up.
@@ -56,21 +52,22 @@ impl Interface {
     /// All interfaces of this network namespace, in the kernel's order.
     pub fn all() -> Result<Vec<Self>, PortError> {
         let read = || {
+            let netlink = Netlink::open()?;
             let mut links = Vec::new();
             let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
-            dump(request, |message| {
+            netlink.dump(request, |message| {
                 if let RouteNetlinkMessage::NewLink(link) = message {
                     links.push(link);
                 }
             })?;
             let mut addresses = Vec::new();
             let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-            dump(request, |message| {
+            netlink.dump(request, |message| {
                 if let RouteNetlinkMessage::NewAddress(address) = message {
                     addresses.push(address);
                 }
             })?;
-            Ok((links, addresses))
+            std::io::Result::Ok((links, addresses))
         };
         let (links, addresses) = read().map_err(|cause| PortError::Interfaces { cause })?;
         let mut interfaces: BTreeMap<u32, Self> = BTreeMap::new();
@@ -196,38 +193,5 @@ fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
-    }
-}
-
-/// Bytes of an answer: the kernel's own messages are at most 32 KiB.
-const ANSWER_LEN: usize = 64 * 1024;
-
-/// Asks for a list, and gives each message of the answer to `take`.
-fn dump(request: RouteNetlinkMessage, mut take: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    let mut message = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(request));
-    message.header.flags = NLM_F_DUMP | NLM_F_REQUEST;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
-    let mut answer = vec![0; ANSWER_LEN];
-    loop {
-        let len = socket.recv(&mut &mut answer[..], 0)?;
-        let mut left = &answer[..len];
-        while !left.is_empty() {
-            let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(left)
-                .map_err(io::Error::other)?;
-            let taken = (message.header.length as usize).next_multiple_of(4);
-            match message.payload {
-                NetlinkPayload::Done(_) => return Ok(()),
-                NetlinkPayload::Error(error) => return Err(error.to_io()),
-                NetlinkPayload::InnerMessage(message) => take(message),
-                _ => {}
-            }
-            left = left.get(taken..).unwrap_or_default();
-        }
     }
 }

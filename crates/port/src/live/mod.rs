@@ -6,7 +6,9 @@ mod filter;
 mod generator;
 mod interface;
 mod mapping;
+mod netlink;
 mod packet;
+mod tap;
 mod xdp;
 
 use std::io;
@@ -17,6 +19,7 @@ use lineside_frame::LinkType;
 
 pub use generator::{Departures, Generator, GeneratorError, pass_all};
 pub use interface::Interface;
+pub use tap::{TapEnd, open_tap};
 
 use crate::{Method, Port, PortError};
 

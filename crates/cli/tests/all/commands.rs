@@ -1,0 +1,320 @@
+//! `lineside emulate --server CMD -- CMD`: real programs behind an emulated link, as an ordinary user.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::support::{lineside, manifest, talk};
+
+/// Answers datagrams, and to each connection sends a million bytes, then how often its kernel sent something again.
+const SERVER: &str = r#"
+import os, select, socket
+address = os.environ["LINESIDE_SERVER"]
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind((address, 7))
+listener = socket.create_server((address, 80))
+while True:
+    ready, _, _ = select.select([datagrams, listener], [], [])
+    if datagrams in ready:
+        data, client = datagrams.recvfrom(100)
+        datagrams.sendto(data, client)
+    if listener in ready:
+        stream, _ = listener.accept()
+        stream.sendall(bytes(range(250)) * 4000)
+        names, values = [line.split() for line in open("/proc/thread-self/net/snmp") if line.startswith("Tcp:")]
+        stream.sendall(b"again " + values[names.index("RetransSegs")].encode())
+        stream.close()
+"#;
+
+/// Prints the least time of ten datagrams there and back in microseconds, and what the server said.
+const CLIENT: &str = r#"
+import os, socket, sys, time
+address = os.environ["LINESIDE_SERVER"]
+asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asking.settimeout(1)
+least = 1e9
+for number in range(10):
+    began = time.monotonic()
+    asking.sendto(b"x", (address, 7))
+    try:
+        asking.recv(100)
+        least = min(least, time.monotonic() - began)
+    except TimeoutError:
+        pass
+data = b""
+with socket.create_connection((address, 80)) as stream:
+    while part := stream.recv(65536):
+        data += part
+assert data[:1000000] == bytes(range(250)) * 4000
+print("user", os.getuid(), "least", int(least * 1e6), data[1000000:].decode())
+sys.exit(7)
+"#;
+
+/// The command as a user without rights runs it, and a folder that such a user may use.
+struct Ordinary {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl Ordinary {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(folder.path(), open()).expect("ours");
+        let program = folder.path().join("lineside");
+        std::fs::copy(lineside().get_program(), &program).expect("a copy");
+        for (name, text) in [("server.py", SERVER), ("client.py", CLIENT)] {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        }
+        Self { folder, program }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = if rustix::process::geteuid().is_root() {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+            command.arg(&self.program);
+            command
+        } else {
+            Command::new(&self.program)
+        };
+        command.arg("emulate").current_dir(self.path());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command().args(arguments).output().expect("it runs")
+    }
+}
+
+/// Whether this machine forbids what is tested, which is said.
+fn is_forbidden(output: &Output) -> bool {
+    let text = talk(output);
+    let is_forbidden = ["user namespace", "network namespace", "/dev/net/tun"]
+        .iter()
+        .any(|what| {
+            text.contains(&format!("lineside: cannot make a {what}"))
+                || text.contains("cannot open /dev/net/tun")
+        });
+    if is_forbidden {
+        println!("SKIP: no namespaces: {text}");
+    }
+    is_forbidden
+}
+
+#[test]
+fn an_ordinary_user_has_real_programs_behind_a_link() {
+    let ordinary = Ordinary::new();
+    // Something in the background, which nobody waits for.
+    let forgotten = format!("sleep {}", 100_000 + std::process::id());
+    let server = format!("setsid {forgotten} & exec python3 server.py");
+    let words = [
+        "--delay",
+        "15ms",
+        "--loss",
+        "in: 2%",
+        "--seed",
+        "4",
+        "-o",
+        "run",
+        "--server",
+        &server,
+        "--",
+        "python3",
+        "client.py",
+    ];
+    let output = ordinary.run(&words);
+    if is_forbidden(&output) {
+        return;
+    }
+    let wanted: Vec<_> = forgotten.split(' ').collect();
+    let is_forgotten = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("an entry").path().join("cmdline");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_terminator('\0').eq(wanted.iter().copied())
+    };
+    let processes = std::fs::read_dir("/proc").expect("processes");
+    assert_eq!(processes.map(is_forgotten).filter(|&is| is).count(), 0);
+    // The client's status and output are the run's.
+    assert_eq!(output.status.code(), Some(7), "{}", talk(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words: Vec<_> = text.split_whitespace().collect();
+    let number = |at: usize| words[at].parse::<u64>().expect("a number");
+    assert_eq!(
+        (words[0], words[2], words[4]),
+        ("user", "least", "again"),
+        "{text}"
+    );
+    assert_ne!(number(1), 0, "it stays an ordinary user");
+    assert!((30_000..90_000).contains(&number(3)), "{text}");
+    assert!(number(5) > 0, "what is lost is sent again: {text}");
+
+    let run = manifest(&ordinary.path().join("run"));
+    let certificate = run.certificate.expect("it is there");
+    let inbound = &certificate["directions"]["inbound"];
+    let count = |name: &str| inbound["counters"][name].as_u64().expect("a number");
+    let lost = inbound["counters"]["dropped"]["loss"]
+        .as_u64()
+        .expect("a number");
+    assert!(lost > 0 && count("entered") > 690, "{inbound:#}");
+    assert_eq!(
+        count("entered"),
+        count("released") + lost + inbound["held"].as_u64().expect("a number")
+    );
+    assert_eq!(
+        certificate["directions"]["outbound"]["counters"]["dropped"]["loss"],
+        0
+    );
+    let ends: Vec<_> = run.inputs.iter().map(|input| input.name.as_str()).collect();
+    assert_eq!(ends, ["client", "server"]);
+
+    // Again as it was, but for what flags say otherwise.
+    let again = [
+        "--config",
+        "run/trace.json",
+        "-o",
+        "again",
+        "--loss",
+        "0%",
+        "--",
+        "true",
+    ];
+    let output = ordinary.run(&again);
+    assert!(output.status.success(), "{}", talk(&output));
+    let again = manifest(&ordinary.path().join("again"))
+        .certificate
+        .expect("it is there");
+    let settings = &again["directions"]["inbound"]["settings"];
+    assert_eq!(settings["delay"], "15ms order fifo");
+    assert_eq!(settings["loss"], "random 0%");
+    assert_eq!(again["seed"], 4);
+}
+
+#[test]
+fn what_two_commands_cannot_be_is_said() {
+    let ordinary = Ordinary::new();
+    for (words, code, says) in [
+        (&["--server", "x"][..], 2, "the client's command is missing"),
+        (&["--", "true"], 2, "the server's command is missing"),
+        (
+            &["--server", "x", "in.pcap", "--", "true"],
+            2,
+            "are for captures",
+        ),
+        (
+            &["--server", "x", "--between", "a,b", "--", "true"],
+            2,
+            "not both in one run",
+        ),
+        (
+            &["--server", "x", "--server-wait", "1 parsec", "--", "true"],
+            2,
+            "server-wait: ",
+        ),
+        (
+            &["--server", "exit 3", "--", "true"],
+            1,
+            "the server ended before the client began: exit status: 3",
+        ),
+        (
+            &[
+                "--server",
+                "sleep 60",
+                "--server-wait",
+                "0",
+                "--",
+                "./nowhere",
+            ],
+            1,
+            "cannot start the client './nowhere'",
+        ),
+    ] {
+        let output = ordinary.run(words);
+        if is_forbidden(&output) {
+            return;
+        }
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{words:?}: {}",
+            talk(&output)
+        );
+        assert!(talk(&output).contains(says), "{words:?}: {}", talk(&output));
+    }
+}
+
+#[test]
+fn the_setting_that_forbids_namespaces_is_named() {
+    let ordinary = Ordinary::new();
+    // A user namespace has such a setting of its own, for those below it.
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99
+        exec setpriv --bounding-set -all --inh-caps -all ./lineside emulate --server true -- true";
+    let mut command = Command::new("unshare");
+    command
+        .args(["-Ur", "sh", "-c", script])
+        .current_dir(ordinary.path());
+    let output = command.output().expect("it runs");
+    let text = talk(&output);
+    if output.status.code() == Some(99) || text.contains("unshare:") {
+        println!("SKIP: no user namespace to forbid one in: {text}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("cannot make a user namespace: user.max_user_namespaces is 0: 'sudo sysctl user.max_user_namespaces="),
+        "{text}"
+    );
+}
+
+#[test]
+fn each_flag_is_a_key_and_unknown_keys_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("link.toml");
+    let run = |text: &str, flags: &[&str]| {
+        std::fs::write(&config, text).expect("written");
+        let mut command = lineside();
+        command
+            .arg("emulate")
+            .arg("--config")
+            .arg(&config)
+            .args(flags);
+        command.arg("--json").arg(crate::support::example());
+        command.output().expect("it runs")
+    };
+    let text =
+        "[emulate]\ndelay = [\"1ms\", \"in: 2ms\"]\nloss = \"1%\"\nseed = 9\nfilter = \"tcp\"\n";
+    let output = run(text, &["--delay", "3ms"]);
+    assert!(output.status.success(), "{}", talk(&output));
+    let certificate: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let words = |direction: &str, name: &str| {
+        certificate["directions"][direction]["settings"][name].clone()
+    };
+    // A flag replaces its key, all of it.
+    assert_eq!(words("outbound", "delay"), "3ms order fifo");
+    assert_eq!(words("inbound", "delay"), "3ms order fifo");
+    assert_eq!(words("inbound", "loss"), "random 1%");
+    assert_eq!(certificate["seed"], 9);
+    for (text, says) in [
+        (
+            "[emulate]\ndely = \"1ms\"\n",
+            "unknown key emulate.dely; the nearest known one is delay",
+        ),
+        (
+            "[emulat]\n",
+            "unknown key emulat; the nearest known one is emulate",
+        ),
+        ("[emulate]\nseed = \"x\"\n", "line 2, column 8"),
+        ("[emulate]\ndelay = 5\n", "words, or a list of words"),
+        ("[emulate]\nmemory = \"12 apples\"\n", "memory: "),
+    ] {
+        let output = run(text, &[]);
+        assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+        assert!(talk(&output).contains(says), "{text}: {}", talk(&output));
+    }
+}

@@ -1,0 +1,106 @@
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::process::{
+    Pid, Signal, kill_process, set_child_subreaper, set_parent_process_death_signal,
+};
+
+use crate::clock::Stopwatch;
+
+/// A program that this process started, and that dies with it.
+#[derive(Debug)]
+pub struct Program(Child);
+
+impl Program {
+    /// Starts it. `in_background`: the terminal's signals do not reach it.
+    pub fn start(command: &mut Command, in_background: bool) -> io::Result<Self> {
+        if in_background {
+            command.process_group(0);
+        }
+        // SAFETY: one system call, between fork and exec, that touches no memory.
+        // JUSTIFICATION: it has to be made by the child itself, and `Command` has no word for it.
+        unsafe {
+            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+        }
+        command.spawn().map(Self)
+    }
+
+    /// Its status, if it has ended.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    /// Sends it TERM; if it has ended, nothing happens.
+    pub fn terminate(&self) {
+        if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+/// All that this process started, and what that started and left behind.
+#[derive(Debug)]
+pub struct Descendants(());
+
+impl Descendants {
+    /// From now on, a process whose parent ends becomes this process's own child. Call it before starting any.
+    pub fn adopt() -> io::Result<Self> {
+        // Any process but 0 says yes: the kernel looks at nothing else.
+        set_child_subreaper(Pid::from_raw(1))?;
+        Ok(Self(()))
+    }
+
+    /// Those that live.
+    fn all() -> Vec<Pid> {
+        // A kernel without CONFIG_PROC_CHILDREN does not tell: then the programs started last die with this process.
+        let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        let ids = children.split_whitespace().filter_map(|id| id.parse().ok());
+        ids.filter_map(Pid::from_raw).collect()
+    }
+
+    fn signal(signal: Signal) {
+        for pid in Self::all() {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Sends all of them TERM, and after `patience` KILL, until none is left. Meanwhile `turn` is called again and again.
+    /// Without this they get KILL when this is dropped.
+    pub fn end(self, patience: Duration, turn: impl FnMut()) {
+        Self::signal(Signal::TERM);
+        Self::await_end(patience, turn);
+    }
+
+    fn await_end(patience: Duration, mut turn: impl FnMut()) {
+        /// What the kernel does not end at once after KILL hangs in a system call, perhaps for ever.
+        const KILLED: Duration = Duration::from_secs(1);
+        let since = Stopwatch::start();
+        let mut looked = Duration::ZERO;
+        loop {
+            turn();
+            let elapsed = since.elapsed();
+            if elapsed - looked < Duration::from_millis(1) {
+                continue;
+            }
+            looked = elapsed;
+            // Those that have ended are gone only when asked for.
+            while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+            if Self::all().is_empty() || elapsed > patience + KILLED {
+                return;
+            }
+            if elapsed > patience {
+                Self::signal(Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Drop for Descendants {
+    fn drop(&mut self) {
+        Self::signal(Signal::KILL);
+        Self::await_end(Duration::ZERO, || {});
+    }
+}
