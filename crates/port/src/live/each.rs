@@ -4,6 +4,7 @@
 //! Frames are copied out into blocks, and their slots go back at once: the kernel fills slots in turn, so one frame that is held
 //! for long would stop it, and poll(2) takes a slot that was read and not given back for one that has come.
 
+use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,8 +12,6 @@ use lineside_account::{Budget, Lease};
 use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Pool};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
-
-use std::os::fd::BorrowedFd;
 
 use super::mapping::Mapping;
 use super::set_option;
