@@ -30,15 +30,18 @@ pub(crate) struct Arguments {
     /// The same as FILE
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     read: Vec<PathBuf>,
-    /// Stand between two interfaces instead, the first one the inside, until Ctrl-C: frames are taken and sent by AF_XDP
+    /// Stand between two interfaces instead, the first one the inside, until Ctrl-C
     #[arg(long, value_name = "IF1,IF2", value_delimiter = ',')]
     between: Vec<String>,
     /// What the loop between interfaces does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep
     #[arg(long, value_name = "WORD", default_value = "hybrid")]
     wait: String,
-    /// How frames are taken between interfaces: af_xdp or af_xdp_generic
-    #[arg(long, value_name = "WORD", default_value = "af_xdp")]
+    /// How frames are taken and sent between interfaces: auto, af_xdp, af_xdp_generic or af_packet
+    #[arg(long, value_name = "WORD", default_value = "auto")]
     method: String,
+    /// Write what leaves as a trace into RUN, as capture would beside it: what it cannot keep up with is counted, and no frame waits for it
+    #[arg(long, requires = "output")]
+    tap: bool,
     /// Leave checksums as they are that a sender left to its adapter
     #[arg(long)]
     no_checksum_completion: bool,
@@ -152,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         .err();
     let written = run.writer.take().map_or(Ok(()), CaptureWriter::finish);
 
-    let certificate = run.emulation.path().certificate("virtual");
+    let certificate = run.emulation.path().certificate(lineside_path::VIRTUAL);
     if let Some(folder) = &folder {
         manifest.inputs = crate::capture::inputs(&port);
         manifest.verdict = certificate.verdict.clone();
@@ -208,11 +211,13 @@ impl Arguments {
             .map(|text| lineside_time::parse_duration(&text))
             .transpose();
         let duration = duration.map_err(|error| ConfigError::usage(&format!("-a: {error}")))?;
+        let method = between::method(&self.method)?;
         // Words first: they are wrong with or without rights.
         let between = Between {
-            method: between::method(&self.method)?,
+            method,
             wait: between::wait(&self.wait)?,
-            interfaces: Between::interfaces(&self.between)?,
+            interfaces: Between::interfaces(&self.between, method)?,
+            is_tapped: self.tap,
             completes_checksums: !self.no_checksum_completion,
             duration: duration.map(std::time::Duration::from_nanos),
         };
@@ -223,10 +228,31 @@ impl Arguments {
         let clock = SystemClock::default();
         let mut manifest =
             crate::capture::begin_manifest(&self.between, serde_json::Value::Null, clock.now());
-        let ran = between.run(path, budget, folder.as_ref(), &signals, self.quiet)?;
+        if let Some(folder) = &folder {
+            folder.replace("trace.json", manifest.to_json().as_bytes())?;
+        }
+        let ran = between.run(
+            path,
+            budget,
+            folder.as_ref(),
+            &manifest.trace_id,
+            &signals,
+            self.quiet,
+        )?;
+        for warning in ran.inputs.iter().flat_map(|input| &input.warnings) {
+            eprintln!("lineside: warning: {warning}");
+        }
         let certificate = ran.certificate;
         let mut json = serde_json::to_value(&certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
+        json["machine"] = serde_json::to_value(&manifest.machine)?;
+        let (tapped, tap_failure) = match ran.tapped {
+            Some(Err(error)) => (None, Some(error)),
+            tapped => (tapped.and_then(Result::ok), None),
+        };
+        if let Some(seen) = &tapped {
+            crate::capture::note_rows(&mut manifest, seen);
+        }
         if let Some(folder) = &folder {
             manifest.inputs = ran.inputs;
             manifest.verdict = certificate.verdict.clone();
@@ -240,7 +266,7 @@ impl Arguments {
         } else if !self.quiet {
             crate::report::print(&(lines(&certificate) + &between::lines(&ran.facts)))?;
         }
-        ran.failure.map_or(Ok(()), Err)?;
+        ran.failure.or(tap_failure).map_or(Ok(()), Err)?;
         Ok(ran.signal.map_or(Exit::Done, Exit::Signal))
     }
 
@@ -299,6 +325,7 @@ impl Arguments {
             "between": self.between,
             "wait": self.wait,
             "method": self.method,
+            "tap": self.tap,
             "write_pcap": self.write_pcap,
             "output": self.output,
             "filter": self.filter,
