@@ -100,6 +100,8 @@ pub struct EmulatedTimes {
 pub struct EmulationLoop {
     /// What a frame takes at least, as it was found at the start.
     pub calibration: Option<EmulationFloor>,
+    /// What a frame took that nothing delayed.
+    pub floor_ns: Option<i64>,
     /// Releases began so much before their instant.
     pub lead_ns: i64,
     /// Stalls of the machine of more than 100 us.
@@ -176,9 +178,13 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
 
 fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {
     let mut facts = Vec::new();
-    if let Some(floor) = &polling.calibration {
-        let note = format!("found by {}", floor.method);
-        facts.push(fact("floor", signed(floor.floor_ns), note));
+    if let Some(floor_ns) = polling.floor_ns {
+        let note = "what a frame took that nothing delayed".to_owned();
+        facts.push(fact("floor", signed(floor_ns), note));
+    }
+    if let Some(found) = &polling.calibration {
+        let note = format!("found by {}", found.method);
+        facts.push(fact("at the start", signed(found.floor_ns), note));
     }
     facts.push(fact(
         "lead",

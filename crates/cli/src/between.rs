@@ -240,7 +240,7 @@ fn floor_lines(bump: &Bump) -> Vec<String> {
         return Vec::new();
     };
     let mut lines = vec![format!(
-        "a frame takes {:.1} us at least (99 %: {:.1} us), found by {}",
+        "a frame takes {:.1} us at least (99 %: {:.1} us) once the loop has seen it, found by {}",
         us(calibration.floor_ns),
         us(calibration.turn.p99_ns + calibration.send.p99_ns),
         calibration.method
@@ -289,6 +289,12 @@ pub(crate) fn lines(facts: &BumpFacts) -> String {
         facts.stalls,
         us(facts.stall_max_ns)
     );
+    if let Some(floor_ns) = facts.floor_ns {
+        out += &format!(
+            "             {:.1} us is what a frame takes that nothing delays\n",
+            us(floor_ns)
+        );
+    }
     for (count, what) in [
         (facts.refusals, "times a port took no frame that was due"),
         (

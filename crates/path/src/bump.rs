@@ -102,6 +102,8 @@ pub struct Calibration {
 pub struct BumpFacts {
     /// What was found out at the start.
     pub calibration: Option<Calibration>,
+    /// What a frame took from its arrival to its being handed over if nothing delayed it: the medians of `pickup` and `hand_over`.
+    pub floor_ns: Option<i64>,
     /// Releases begin so much before their instant that half of the frames are handed over before it, as the kernel's stamps
     /// say: the running median.
     pub lead_ns: i64,
@@ -189,15 +191,25 @@ impl Bump {
         Some(facts.first()?.live.as_ref()?.method)
     }
 
+    /// What a frame takes from its arrival to its being handed over if nothing delays it: as the first hundred were seen to take, or before
+    /// that as the calibration found; `None` without one.
+    pub fn floor_ns(&self) -> Option<i64> {
+        const ENOUGH: u64 = 100;
+        let seen = self.pickup.spread().zip(self.hand_over.spread());
+        let seen = seen.filter(|(pickup, _)| pickup.count >= ENOUGH);
+        let seen = seen.map(|(pickup, hand_over)| pickup.p50_ns + hand_over.p50_ns);
+        seen.or_else(|| Some(self.calibration.as_ref()?.floor_ns))
+    }
+
     /// Says so if the delay that was asked for in a direction is shorter than what a frame takes anyway.
     pub fn below_floor(&self, direction: Direction) -> Option<String> {
-        let floor_ns = self.calibration.as_ref()?.floor_ns;
+        let floor_ns = self.floor_ns()?;
         let link = self.path.link(direction);
         let asked_ns = link.asked().min_ns;
         let is_asked = link.settings().delay != Delay::default();
         (is_asked && asked_ns < floor_ns).then(|| {
             format!(
-                "delays of {:.1} us were asked for and are below the floor: a frame takes {:.1} us at least, and longer where the loop sleeps",
+                "delays of {:.1} us were asked for and are below the floor: without any, a frame takes {:.1} us",
                 asked_ns as f64 / 1e3,
                 floor_ns as f64 / 1e3,
             )
@@ -237,6 +249,7 @@ impl Bump {
     pub fn facts(&self) -> BumpFacts {
         BumpFacts {
             calibration: self.calibration.clone(),
+            floor_ns: self.floor_ns(),
             lead_ns: self.lead_ns,
             pickup: self.pickup.spread(),
             tap: self.tap.as_ref().map(Tap::facts),
