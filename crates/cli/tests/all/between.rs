@@ -376,3 +376,36 @@ fn two_ends_that_are_none_are_named() {
         assert!(talk(&output).contains(says), "{words:?}: {}", talk(&output));
     }
 }
+
+#[test]
+fn where_xdp_is_refused_packet_sockets_do_and_it_says_why() {
+    let apart = ["--user", "--map-root-user", "--net"];
+    let may = std::process::Command::new("unshare")
+        .args(apart)
+        .arg("true")
+        .output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        println!("SKIP: no user namespace may be made here");
+        return;
+    }
+    let script =
+        "ip link add m0 type veth peer name c0 && ip link add m1 type veth peer name s0 || exit 9
+        for end in m0 c0 m1 s0; do ip link set $end up; done
+        exec \"$1\" emulate --between m0,m1 --delay 1us --wait sleep -a duration:0.2";
+    let output = std::process::Command::new("unshare")
+        .args(apart)
+        .args(["sh", "-c", script, "sh"])
+        .arg(lineside().get_program())
+        .output()
+        .expect("unshare runs");
+    let said = talk(&output);
+    assert!(output.status.success(), "{said}");
+    for end in ["m0", "m1"] {
+        let why = format!("listening at {end} by AF_PACKET: AF_XDP cannot be had: ");
+        assert!(said.contains(&why), "{said}");
+    }
+    assert!(
+        said.contains("outbound: delays of 1.0 us were asked for and are below the floor"),
+        "{said}"
+    );
+}
