@@ -14,6 +14,7 @@
 
 mod aggregate;
 mod columns;
+mod emulation;
 mod filter;
 pub mod html;
 mod interval;
@@ -27,6 +28,9 @@ pub mod terminal;
 mod trace;
 mod usage;
 
+pub use emulation::{
+    EmulatedCounters, EmulatedDirection, EmulatedTimes, Emulation, EmulationFloor, EmulationLoop,
+};
 pub use filter::{Filter, Moment, MomentError};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use model::*;

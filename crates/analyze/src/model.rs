@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use lineside_trace::{InputFacts, State};
 use serde::Serialize;
 
+use crate::emulation::Emulation;
+
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "1.1";
+pub const REPORT_VERSION: &str = "1.2";
 
 /// The whole report.
 #[derive(Debug, Clone, Serialize)]
@@ -22,6 +24,8 @@ pub struct Report {
     pub parameters: Parameters,
     /// The trace it is about.
     pub trace: TraceFacts,
+    /// What the emulated link did that the frames passed, if `emulate` wrote this.
+    pub emulation: Option<Emulation>,
     /// What the capture did not see. About the whole trace, whatever the filter.
     pub missing: Missing,
     /// How much of the traffic became operations. About the whole trace, whatever the filter.

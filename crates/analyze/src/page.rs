@@ -184,10 +184,14 @@ pub(crate) fn page(report: &Report) -> Page {
         errors(report),
         again(&report.operations),
     ];
+    let emulated = report.emulation.as_ref().map(crate::emulation::sections);
+    // Without a tap, the link is all that there is to tell of.
+    let is_alone = emulated.is_some() && report.understood.is_none();
+    let sections = sections.into_iter().flatten().filter(|_| !is_alone);
     Page {
         title: format!("Report on {}", report.parameters.asked.trace),
         about: about(report),
-        sections: sections.into_iter().flatten().collect(),
+        sections: emulated.into_iter().flatten().chain(sections).collect(),
         footer: footer(report),
     }
 }

@@ -91,6 +91,10 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
             thresholds: THRESHOLDS,
         },
         trace: trace.manifest.as_ref().map(facts).unwrap_or_default(),
+        emulation: trace
+            .manifest
+            .as_ref()
+            .and_then(crate::emulation::emulation),
         missing: missing(&trace, losses),
         understood,
         totals,

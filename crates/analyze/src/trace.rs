@@ -113,14 +113,21 @@ impl Trace {
                 None
             }
         };
-        if !tables {
-            return Err(not("it has no table operations"));
-        }
-        Ok(Self {
+        let trace = Self {
             path: path.to_owned(),
             manifest,
             warnings,
-        })
+        };
+        if !tables && !trace.is_certificate() {
+            return Err(not("it has no table operations"));
+        }
+        Ok(trace)
+    }
+
+    /// Whether it holds no tables, but the certificate of a run.
+    fn is_certificate(&self) -> bool {
+        { self.manifest.iter() }
+            .any(|manifest| manifest.certificate.is_some() && manifest.tables.is_empty())
     }
 
     /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts and that are not
@@ -132,6 +139,8 @@ impl Trace {
                 .filter_map(|entry| Some(entry.ok()?.path()))
                 .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
                 .collect(),
+            // A run of `emulate` without a tap has no tables.
+            Err(_) if self.is_certificate() => return Vec::new(),
             Err(error) => {
                 self.warn(format!("{}: cannot be read: {error}", folder.display()));
                 return Vec::new();

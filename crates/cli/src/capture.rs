@@ -553,6 +553,11 @@ impl Watch<'_> {
 
 fn note(manifest: &mut Manifest, port: &Input, seen: &Seen) {
     note_inputs(manifest, port, &seen.spans);
+    note_rows(manifest, seen);
+}
+
+/// What was counted, and what the tables hold.
+pub(crate) fn note_rows(manifest: &mut Manifest, seen: &Seen) {
     note_counters(manifest, &seen.counters);
     let tables = seen.summaries.iter();
     manifest.tables = tables
@@ -694,7 +699,7 @@ pub(crate) enum Stop {
 }
 
 /// Parts go to the thread that writes them.
-struct Output(PartWriter);
+pub(crate) struct Output(pub(crate) PartWriter);
 
 impl PartSink for Output {
     type Error = FolderError;
@@ -717,7 +722,7 @@ pub(crate) fn bound_encoder<P: PartSink>(encoder: &mut TraceEncoder<P>, lease: &
     }
 }
 
-fn tables(section: &Section) -> Vec<Table> {
+pub(crate) fn tables(section: &Section) -> Vec<Table> {
     let on = |switch: Option<bool>| switch == Some(true);
     let wanted = |table: &Table| match table {
         Table::Checksums => on(section.checksums),

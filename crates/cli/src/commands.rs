@@ -163,6 +163,7 @@ impl Commands<'_> {
             inputs,
             signal,
             failure,
+            tapped: None,
         };
         let exit = match (signal, status) {
             (Some(signal), _) => Exit::Signal(signal),

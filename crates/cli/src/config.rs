@@ -408,7 +408,7 @@ impl Section {
         }))
     }
 
-    fn defaults() -> Self {
+    pub(crate) fn defaults() -> Self {
         let config = Config::default();
         let time = |ns: i64| Some(format_duration(ns as u64));
         let size = |bytes: usize| Some(format!("{}KiB", bytes >> 10));

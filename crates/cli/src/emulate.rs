@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     #[serde(skip)]
     read: Vec<PathBuf>,
-    /// Stand between two interfaces instead, the first one the inside, until Ctrl-C: frames are taken and sent by AF_XDP
+    /// Stand between two interfaces instead, the first one the inside, until Ctrl-C
     #[arg(long, value_name = "IF1,IF2", value_delimiter = ',')]
     between: Option<Vec<String>>,
     /// Start this command, and behind the link the one that stands after --, each in a network of its own; without root
@@ -50,9 +50,12 @@ pub(crate) struct Arguments {
     /// What the loop does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep [default: hybrid]
     #[arg(long, value_name = "WORD")]
     wait: Option<String>,
-    /// How frames are taken between interfaces: af_xdp or af_xdp_generic [default: af_xdp]
+    /// How frames are taken and sent between interfaces: auto, af_xdp, af_xdp_generic or af_packet [default: auto]
     #[arg(long, value_name = "WORD")]
     method: Option<String>,
+    /// Write what leaves as a trace into RUN, as capture would beside it: what it cannot keep up with is counted, and no frame waits for it
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    tap: Option<bool>,
     /// Leave checksums as they are that a sender left to its adapter
     #[arg(long, num_args = 0, default_missing_value = "true")]
     no_checksum_completion: Option<bool>,
@@ -204,7 +207,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .err();
     let written = run.writer.take().map_or(Ok(()), CaptureWriter::finish);
 
-    let certificate = run.emulation.path().certificate("virtual");
+    let certificate = run.emulation.path().certificate(lineside_path::VIRTUAL);
     if let Some(folder) = &folder {
         manifest.inputs = crate::capture::inputs(&port);
         manifest.verdict = certificate.verdict.clone();
@@ -304,7 +307,7 @@ impl Arguments {
         let defaults = Self {
             server_wait: Some("5s".to_owned()),
             wait: Some("hybrid".to_owned()),
-            method: Some("af_xdp".to_owned()),
+            method: Some("auto".to_owned()),
             seed: Some(1),
             memory: Some("256MiB".to_owned()),
             ..Self::default()
@@ -387,11 +390,13 @@ impl Arguments {
             .map(|text| lineside_time::parse_duration(&text))
             .transpose();
         let duration = duration.map_err(|error| ConfigError::usage(&format!("-a: {error}")))?;
+        let method = between::method(self.method.as_deref().unwrap_or_default())?;
         // Words first: they are wrong with or without rights.
         let between = Between {
-            method: between::method(self.method.as_deref().unwrap_or_default())?,
+            method,
             wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
-            interfaces: Between::interfaces(interfaces)?,
+            interfaces: Between::interfaces(interfaces, method)?,
+            is_tapped: self.tap == Some(true),
             completes_checksums: self.no_checksum_completion != Some(true),
             duration: duration.map(std::time::Duration::from_nanos),
         };
@@ -402,10 +407,31 @@ impl Arguments {
         let clock = SystemClock::default();
         let mut manifest =
             crate::capture::begin_manifest(&self.between, self.configuration(), clock.now());
-        let ran = between.run(path, budget, folder.as_ref(), &signals, self.quiet)?;
+        if let Some(folder) = &folder {
+            folder.replace("trace.json", manifest.to_json().as_bytes())?;
+        }
+        let ran = between.run(
+            path,
+            budget,
+            folder.as_ref(),
+            &manifest.trace_id,
+            &signals,
+            self.quiet,
+        )?;
+        for warning in ran.inputs.iter().flat_map(|input| &input.warnings) {
+            eprintln!("lineside: warning: {warning}");
+        }
         let certificate = ran.certificate;
         let mut json = serde_json::to_value(&certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
+        json["machine"] = serde_json::to_value(&manifest.machine)?;
+        let (tapped, tap_failure) = match ran.tapped {
+            Some(Err(error)) => (None, Some(error)),
+            tapped => (tapped.and_then(Result::ok), None),
+        };
+        if let Some(seen) = &tapped {
+            crate::capture::note_rows(&mut manifest, seen);
+        }
         if let Some(folder) = &folder {
             manifest.inputs = ran.inputs;
             manifest.verdict = certificate.verdict.clone();
@@ -418,7 +444,7 @@ impl Arguments {
         } else if !self.quiet {
             crate::report::print(&(lines(&certificate) + &between::lines(&ran.facts)))?;
         }
-        ran.failure.map_or(Ok(()), Err)?;
+        ran.failure.or(tap_failure).map_or(Ok(()), Err)?;
         Ok(ran.signal.map_or(Exit::Done, Exit::Signal))
     }
 

@@ -16,6 +16,7 @@ mod replay_pcap;
 mod report;
 mod summary;
 mod table;
+mod tap;
 
 use std::process::ExitCode;
 

@@ -47,6 +47,9 @@ pub struct DirectionReport {
     pub realised: Option<Spread>,
     /// Of those realised from those asked.
     pub realised_distance: Option<Distance>,
+    /// From the instant that the link in virtual time gives a frame that came when it did, to the one at which it left.
+    /// `None` in virtual time, where there is none.
+    pub difference: Option<Spread>,
     /// Frames that left later than they should have, by the bound.
     pub late: BTreeMap<String, u64>,
     /// The latest.
@@ -139,7 +142,7 @@ impl Path {
                         self.sent(direction),
                         self.kind_names(direction),
                     ),
-                    ..report(self.link(direction), self.sent(direction))
+                    ..report(self.link(direction), self.sent(direction), clock == VIRTUAL)
                 },
             )
         });
@@ -152,7 +155,10 @@ impl Path {
     }
 }
 
-fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
+/// The clock of captured frames, as [`Certificate::clock`] says.
+pub const VIRTUAL: &str = "virtual";
+
+fn report(link: &Link<Frame>, sent: &Sent, is_virtual: bool) -> DirectionReport {
     let (asked, drawn) = (link.asked(), link.drawn());
     let bounds = LATE_NS.map(|bound_ns| format!("over_{}us", bound_ns / 1000));
     let mut warnings = link.warnings();
@@ -167,6 +173,7 @@ fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
         asked,
         drawn,
         realised: sent.residence.spread(),
+        difference: { sent.difference.spread() }.filter(|_| !is_virtual),
         late: bounds.into_iter().zip(sent.late).collect(),
         lateness_max_ns: sent.lateness_max_ns,
         rate_times_delay_bytes_max: link.product_bytes_max(),

@@ -10,6 +10,7 @@
 //! * [`Virtual`] drives it by the stamps of captured frames, exact to the nanosecond; which side a frame comes from
 //!   is told by [`Sides`].
 //! * [`Bump`] puts it between two ports, in a polling loop that keeps its instants.
+//! * A [`Tap`] gives copies of what leaves to a capture in another thread.
 //! * A [`Certificate`] says what was asked, drawn and realised, and whether the result holds.
 #![forbid(unsafe_code)]
 
@@ -18,11 +19,13 @@ mod certificate;
 mod kinds;
 mod path;
 mod sides;
+mod tap;
 mod virtually;
 
-pub use bump::{Bump, BumpFacts, Wait};
-pub use certificate::{Certificate, DirectionReport, MatchReport, SettingsWords};
+pub use bump::{Bump, BumpFacts, Calibration, Wait};
+pub use certificate::{Certificate, DirectionReport, MatchReport, SettingsWords, VIRTUAL};
 pub use kinds::EXPRESSIONS_MAX;
 pub use path::{Departures, Direction, LATE_NS, Leaving, Path};
 pub use sides::{Inside, InsideError, Sides};
+pub use tap::{Tap, TapFacts, TapPort, tap};
 pub use virtually::Virtual;

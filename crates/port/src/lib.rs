@@ -60,6 +60,17 @@ pub trait Port: Send {
     /// Takes back the slots of frames that have left since the last call; returns how many.
     fn reclaim(&mut self) -> usize;
 
+    /// Has the kernel stamp the first frame of the next [`transmit`](Self::transmit) as it hands it to the driver; false if it cannot, or
+    /// one that was asked for before has yet to come.
+    fn stamp_next(&mut self) -> bool {
+        false
+    }
+
+    /// The stamp that was asked for, told once: nanoseconds since the Unix epoch, or `None` if the kernel gave none after all.
+    fn handed_over(&mut self) -> Option<Option<i64>> {
+        None
+    }
+
     /// What is known of each input or output behind this port, in their order.
     fn facts(&self) -> Vec<&Facts>;
 

@@ -386,3 +386,58 @@ fn a_table_is_made_of_samples_and_drawn_from() {
         table(&["pareto"])
     );
 }
+
+#[test]
+fn a_report_draws_the_certificate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = folder.path().join("run");
+    let words = [
+        "-q",
+        "--delay",
+        "5ms 1ms distribution normal",
+        "--loss",
+        "10%",
+    ];
+    let output = lineside()
+        .arg("emulate")
+        .arg(example())
+        .args(words)
+        .arg("-o")
+        .arg(&run)
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let report = |options: &[&str]| {
+        let output = lineside().arg("report").arg(&run).args(options).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        assert!(output.stderr.is_empty(), "{}", talk(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = report(&[]);
+    for said in [
+        "Emulated link, outbound",
+        "5ms 1ms",
+        "by loss",
+        "realised",
+        "seed",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(!text.contains("Workload"), "there is no trace: {text}");
+    let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
+    let certificate = manifest(&run).certificate.expect("it is there");
+    let outbound = &json["emulation"]["directions"]["outbound"];
+    let asked = &certificate["directions"]["outbound"];
+    assert_eq!(
+        outbound["counters"]["released"],
+        asked["counters"]["released"]
+    );
+    assert_eq!(outbound["realised"]["p99_ns"], asked["realised"]["p99_ns"]);
+    assert_eq!(
+        outbound["difference"],
+        serde_json::Value::Null,
+        "virtual time is exact"
+    );
+    assert!(report(&["--html", "-"]).contains("Emulated link, inbound"));
+}

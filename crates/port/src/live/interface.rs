@@ -22,6 +22,8 @@ pub struct Interface {
     pub index: u32,
     /// What kind of device it is, such as `veth` or `bridge`; `None` for hardware.
     pub kind: Option<String>,
+    /// Its own hardware address, if that is one of Ethernet's.
+    pub hardware_address: Option<[u8; 6]>,
     /// How its frames begin; `None` if nobody here knows.
     pub link_type: Option<LinkType>,
     /// It leads back to this host.
@@ -158,6 +160,7 @@ impl Interface {
         for attribute in link.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => interface.name = name,
+                LinkAttribute::Address(bytes) => interface.hardware_address = bytes.try_into().ok(),
                 LinkAttribute::Mtu(mtu) => interface.mtu = mtu,
                 LinkAttribute::CarrierDownCount(count) => interface.link_losses = count,
                 LinkAttribute::Controller(index) => master = Some(index),

@@ -2,6 +2,8 @@
 
 mod bpf;
 mod clock;
+mod each;
+mod ethtool;
 mod filter;
 mod generator;
 mod interface;
@@ -74,6 +76,27 @@ pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn 
             options,
             &format!("AF_XDP cannot be had: {error}"),
         ),
+        opened => opened,
+    }
+}
+
+/// Opens an interface to receive and send each frame at once: a port for each of its sockets, the first of which sends. Unless told
+/// otherwise by AF_XDP, and where that cannot be had by AF_PACKET, by which the host gets the frames too.
+pub fn open_each(
+    interface: &Interface,
+    options: &LiveOptions,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    must_be_up(interface)?;
+    let packet = |reason: &str| Ok(vec![packet::open_each(interface, options, reason)?]);
+    let reason = match options.method {
+        Some(_) => "asked for",
+        None => "the host gets no frame besides",
+    };
+    if options.method == Some(Method::AfPacket) {
+        return packet(reason);
+    }
+    match xdp::open(interface, options, reason) {
+        Err(error) if options.method.is_none() => packet(&format!("AF_XDP cannot be had: {error}")),
         opened => opened,
     }
 }

@@ -1,7 +1,7 @@
 //! Packet sockets with a ring of blocks that the kernel fills (TPACKET_V3).
 //!
 //! The kernel hands a block over when it is full or [`RETIRE_MS`] old. Its frames are used where they
-//! lie; it goes back to the kernel when all of them are dropped.
+//! lie; it goes back to the kernel when all of them are dropped. Who cannot wait for a block has [slots](EachRing) instead.
 
 use std::io;
 use std::mem::size_of;
@@ -15,6 +15,7 @@ use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Slots};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::clock::{ClockWatch, wall_ns};
+use super::each::{EachError, EachRing};
 use super::filter::CountingFilter;
 use super::mapping::Mapping;
 use super::{FilterInstruction, Interface, LiveOptions, see_all_frames, set_option};
@@ -56,6 +57,45 @@ pub(super) fn open(
     Ok(ports)
 }
 
+/// Opens a port that takes each frame at once, and sends.
+pub(super) fn open_each(
+    interface: &Interface,
+    options: &LiveOptions,
+    reason: &str,
+) -> Result<Box<dyn Port>, PortError> {
+    let mut port = PacketPort::new(interface, reason)?;
+    let frame_len = interface.mtu as usize + HEADER_LEN_MAX;
+    let ring = EachRing::new(
+        port.socket.as_fd(),
+        frame_len,
+        &options.budget,
+        options.bytes_max,
+    );
+    port.each = Some(ring.map_err(|error| match error {
+        EachError::Memory(needed_bytes) => PortError::Memory {
+            name: interface.name.clone(),
+            needed_bytes,
+        },
+        EachError::Kernel(cause) => PacketPort::failure(interface, "make a packet ring for", cause),
+    })?);
+    // What this host sends here would pass the path as if it had come. Old kernels do not know this, and the ring sees to it.
+    let _ = port.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
+    let _ = port.set(libc::PACKET_QDISC_BYPASS, &1_i32);
+    let reported = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    port.stamps_sent = set_option(
+        port.socket.as_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_TIMESTAMPING,
+        &reported,
+    )
+    .is_ok();
+    port.listen(options, 1)?;
+    Ok(Box::new(port))
+}
+
+/// An Ethernet header with two VLAN tags.
+const HEADER_LEN_MAX: usize = 22;
+
 pub(super) fn open_to_send(interface: &Interface) -> Result<Box<dyn Port>, PortError> {
     let port = PacketPort::new(interface, "frames are sent")?;
     port.bind(0)?;
@@ -69,14 +109,33 @@ struct PacketPort {
     interface: Interface,
     link_type: LinkType,
     ring: Option<Ring>,
+    /// Instead of it.
+    each: Option<EachRing>,
     facts: Facts,
     /// Counts what it rejects; `None` without a filter, or where only a classic one may be had.
     filter: Option<CountingFilter>,
     clock: ClockWatch,
+    /// The kernel stamps frames that are sent, if asked.
+    stamps_sent: bool,
+    stamping: Stamping,
+    /// Calls that sent since a frame was stamped.
+    unstamped: u32,
+    /// When faults were looked for.
+    looked_ns: i64,
     /// When no more frames were let in, by the wall clock.
     shut_ns: Option<i64>,
     ended: bool,
     is_down: bool,
+}
+
+/// How far it has come with the stamp of a frame that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamping {
+    Idle,
+    /// The next frame is to have one.
+    Asked,
+    /// One was sent: the stamp is on its way to the socket's queue of errors.
+    Sending,
 }
 
 /// The blocks that the kernel fills in turn.
@@ -150,9 +209,14 @@ impl PacketPort {
             interface: interface.clone(),
             link_type,
             ring: None,
+            each: None,
             facts,
             filter: None,
             clock: ClockWatch::new(),
+            stamps_sent: false,
+            stamping: Stamping::Idle,
+            unstamped: STAMP_EVERY,
+            looked_ns: 0,
             shut_ns: None,
             ended: false,
             is_down: false,
@@ -309,8 +373,84 @@ impl PacketPort {
     }
 }
 
+impl PacketPort {
+    fn receive_each(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        let Some(each) = &mut self.each else {
+            return Ok(Received::End);
+        };
+        if self.ended {
+            return Ok(Received::End);
+        }
+        let before = burst.len();
+        let has_room = each.take(burst, before + max, self.link_type, &mut self.facts);
+        if burst.len() > before || max == 0 {
+            self.is_down = false;
+            return Ok(Received::Frames(burst.len() - before));
+        }
+        if !has_room {
+            return Ok(Received::PoolEmpty);
+        }
+        let now_ns = wall_ns();
+        if self
+            .shut_ns
+            .is_some_and(|shut_ns| now_ns > shut_ns + SHUT_NS)
+        {
+            self.ended = true;
+            self.account();
+            return Ok(Received::End);
+        }
+        if (now_ns - self.looked_ns).abs() > LOOK_NS {
+            self.looked_ns = now_ns;
+            self.look_at_fault().inspect_err(|_| self.ended = true)?;
+        }
+        Ok(Received::Idle { until_ns: now_ns })
+    }
+
+    /// The stamp of the frame that was sent with a request for one.
+    fn stamp_sent(&mut self) -> Option<i64> {
+        /// For `struct scm_timestamping`, and what else the kernel tells of the frame.
+        const CONTROL_LEN: usize = 256;
+        let mut control = [0_u64; CONTROL_LEN / 8];
+        // SAFETY: all zeros is a value of this structure: no buffers, no address.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL_LEN;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: the kernel writes at most `msg_controllen` bytes to `control`, and no others.
+        let len = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, flags) };
+        if len < 0 {
+            return None;
+        }
+        // SAFETY: the kernel left whole control messages in `control`, whose length it set.
+        let mut part = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+        while !part.is_null() {
+            // SAFETY: `part` is one of them; its data is as long as its kind says, three timespecs here, of which the first is
+            // the software's stamp; it may lie unaligned.
+            unsafe {
+                let kind = ((*part).cmsg_level, (*part).cmsg_type);
+                if kind == (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) {
+                    let stamp: libc::timespec = ptr::read_unaligned(libc::CMSG_DATA(part).cast());
+                    return Some(stamp.tv_sec * 1_000_000_000 + stamp.tv_nsec);
+                }
+                part = libc::CMSG_NXTHDR(&raw const message, part);
+            }
+        }
+        None
+    }
+}
+
+/// One call in so many has a frame stamped: a stamp costs two system calls.
+const STAMP_EVERY: u32 = 16;
+/// A frame that was on its way to the ring when it was shut is there after this time.
+const SHUT_NS: i64 = 2_000_000;
+/// A port that is asked again and again does not look for faults each time.
+const LOOK_NS: i64 = 1_000_000;
+
 impl Port for PacketPort {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        if self.each.is_some() {
+            return self.receive_each(burst, max);
+        }
         let Some(ring) = &mut self.ring else {
             return Err(PortError::TransmitsOnly {
                 name: self.facts.name.clone(),
@@ -371,6 +511,24 @@ impl Port for PacketPort {
         self.ring.as_mut().map_or(0, Ring::give_back)
     }
 
+    fn stamp_next(&mut self) -> bool {
+        let is_wanted = self.stamps_sent && self.unstamped >= STAMP_EVERY;
+        if is_wanted && self.stamping == Stamping::Idle {
+            self.stamping = Stamping::Asked;
+        }
+        self.stamping == Stamping::Asked
+    }
+
+    fn handed_over(&mut self) -> Option<Option<i64>> {
+        if self.stamping != Stamping::Sending {
+            return None;
+        }
+        let stamp_ns = self.stamp_sent()?;
+        self.stamping = Stamping::Idle;
+        self.unstamped = 0;
+        Some(Some(stamp_ns))
+    }
+
     fn facts(&self) -> Vec<&Facts> {
         vec![&self.facts]
     }
@@ -380,7 +538,10 @@ impl Port for PacketPort {
     }
 
     fn backlog(&self) -> f32 {
-        self.ring.as_ref().map_or(0.0, Ring::backlog)
+        match &self.each {
+            Some(each) => each.backlog(),
+            None => self.ring.as_ref().map_or(0.0, Ring::backlog),
+        }
     }
 
     fn account(&mut self) {
@@ -438,6 +599,22 @@ impl PacketPort {
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
         }
+        // A control message with a request for a stamp: a header and 32 bits.
+        let mut control = [0_u64; 4];
+        if self.stamping == Stamping::Asked {
+            let first = &mut messages[0].msg_hdr;
+            first.msg_control = control.as_mut_ptr().cast();
+            // SAFETY: the message fits `control`, which is aligned as its header is.
+            unsafe {
+                first.msg_controllen = libc::CMSG_SPACE(4) as usize;
+                let part = libc::CMSG_FIRSTHDR(first);
+                (*part).cmsg_level = libc::SOL_SOCKET;
+                (*part).cmsg_type = libc::SO_TIMESTAMPING;
+                (*part).cmsg_len = libc::CMSG_LEN(4) as usize;
+                let wish = libc::SOF_TIMESTAMPING_TX_SOFTWARE;
+                ptr::write_unaligned(libc::CMSG_DATA(part).cast(), wish);
+            }
+        }
         // SAFETY: each message has one part, which is a frame's bytes; the kernel only reads them.
         let sent = unsafe {
             libc::sendmmsg(
@@ -448,11 +625,18 @@ impl PacketPort {
             )
         };
         if sent >= 0 {
+            self.unstamped = self.unstamped.saturating_add(1);
+            if self.stamping == Stamping::Asked && sent > 0 {
+                self.stamping = Stamping::Sending;
+            }
             return Ok(sent as usize);
         }
         let cause = io::Error::last_os_error();
         match cause.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(0),
+            Some(libc::ENETDOWN) => Err(PortError::InterfaceDown {
+                name: self.facts.name.clone(),
+            }),
             Some(libc::EMSGSIZE) => Err(PortError::TooLong {
                 name: self.facts.name.clone(),
                 mtu: self.interface.mtu,

@@ -325,6 +325,34 @@ fn frames_are_sent_as_they_are() {
     }
 }
 
+#[test]
+fn the_kernel_says_when_it_handed_a_frame_over() {
+    for method in METHODS {
+        let Some(wire) = wire_for_xdp(1, 1, 1500) else {
+            return;
+        };
+        let mut ports = open_near(method);
+        let port = &mut ports[0];
+        for number in 1..=3 {
+            assert!(port.stamp_next(), "kernels since 6.8 do");
+            assert_eq!(port.handed_over(), None, "not before it is sent");
+            let began_ns = wall_ns();
+            let mut burst = vec![copied(&frame(number, 60)), copied(&frame(number, 60))];
+            assert_eq!(port.transmit(&mut burst).expect("transmits"), 2);
+            port.reclaim();
+            let stamp_ns = port.handed_over().expect("sent").expect("stamped");
+            let ended_ns = wall_ns();
+            assert!(
+                (began_ns..ended_ns).contains(&stamp_ns),
+                "{began_ns} {stamp_ns} {ended_ns}"
+            );
+            assert_eq!(port.handed_over(), None, "once");
+            assert_eq!(wire.receive(), Some(frame(number, 60)), "as it was");
+            assert!(wire.receive().is_some());
+        }
+    }
+}
+
 fn copied(bytes: &[u8]) -> Frame {
     Frame::copied(
         bytes,

@@ -18,7 +18,7 @@ use lineside_frame::{Descriptor, Frame, Slots};
 
 use super::program::STAMP_LEN;
 use super::rings::{Part, Producer};
-use super::umem::{ChunkSize, HEADROOM};
+use super::umem::{ChunkSize, HEADROOM, answered_stamp, request_stamp};
 
 /// The chunks of a port.
 pub(super) struct Chunks {
@@ -120,6 +120,18 @@ impl Chunks {
         self.sending += 1;
         self.bytes_mut(index)[HEADROOM..][..part.len()].copy_from_slice(part);
         Some((self.size.offset(self.first + index as usize) + HEADROOM) as u64)
+    }
+
+    /// Asks when the part at `offset`, which [`send`](Self::send) gave, is handed to the driver.
+    pub(super) fn request_stamp(&mut self, offset: u64) {
+        let (chunk, start) = self.size.locate(offset as usize);
+        request_stamp(self.bytes_mut((chunk - self.first) as u32), start);
+    }
+
+    /// The answer, nanoseconds of CLOCK_TAI, once the part was sent and before its chunk is used again.
+    pub(super) fn answered_stamp(&mut self, offset: u64) -> Option<u64> {
+        let (chunk, start) = self.size.locate(offset as usize);
+        answered_stamp(self.bytes_mut((chunk - self.first) as u32), start)
     }
 
     /// The part at `offset` of the UMEM was sent; `false` if none of ours was being sent there.

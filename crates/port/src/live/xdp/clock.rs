@@ -22,6 +22,23 @@ pub(super) fn wall_offset_ns() -> i64 {
     narrowest.expect("five samples").1
 }
 
+/// What CLOCK_TAI is ahead of the wall clock, in nanoseconds: whole seconds.
+pub(super) fn tai_offset_ns() -> i64 {
+    const SECOND_NS: i64 = 1_000_000_000;
+    let mut tai = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one whole timespec.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_TAI, &raw mut tai) };
+    if result < 0 {
+        return 0;
+    }
+    let wall_ns = nanoseconds(clock_gettime(ClockId::Realtime));
+    let ahead_ns = tai.tv_sec * SECOND_NS + tai.tv_nsec - wall_ns;
+    (ahead_ns + SECOND_NS / 2).div_euclid(SECOND_NS) * SECOND_NS
+}
+
 fn nanoseconds(time: Timespec) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }

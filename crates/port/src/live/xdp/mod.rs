@@ -21,7 +21,7 @@ mod rings;
 mod socket;
 mod umem;
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,6 +29,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::bpf::{self, Mode};
+use super::ethtool::queues_in_use;
 use super::{Interface, LiveOptions, see_all_frames};
 use crate::{BLOCK_LEN, Method, Port, PortError};
 
@@ -275,51 +276,6 @@ fn native_refusal(errno: Errno) -> &'static str {
         }
         Errno::NOMEM => "the kernel has no memory for it",
         _ => "the driver does not say why",
-    }
-}
-
-/// Receive queues that the driver uses; the kernel's list of interfaces tells only how many it made room for.
-fn queues_in_use(interface: &Interface) -> u32 {
-    /// `struct ethtool_channels` of linux/ethtool.h.
-    #[derive(Default)]
-    #[repr(C)]
-    struct Channels {
-        command: u32,
-        max: [u32; 4],
-        receive: u32,
-        transmit: u32,
-        other: u32,
-        combined: u32,
-    }
-    const GET_CHANNELS: u32 = 0x3c;
-    let mut channels = Channels {
-        command: GET_CHANNELS,
-        ..Channels::default()
-    };
-    // SAFETY: all zeros is a value of this structure.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays zero: a name is shorter than its field.
-    let room = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name[..room]
-        .iter_mut()
-        .zip(interface.name.bytes())
-    {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    let asked = rustix::net::socket_with(
-        AddressFamily::INET,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .is_ok_and(|socket| {
-        // SAFETY: the request names an interface, and points to channels, which the kernel fills; both live.
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) == 0 }
-    });
-    match channels.receive + channels.combined {
-        in_use @ 1.. if asked => in_use.min(interface.receive_queues.max(1)),
-        _ => interface.receive_queues.max(1),
     }
 }
 

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 
 use super::Attached;
 use super::chunks::Chunks;
-use super::clock::{monotonic_ns, wall_offset_ns};
+use super::clock::{monotonic_ns, tai_offset_ns, wall_offset_ns};
 use super::program::Arrivals;
-use super::rings::{CONTINUED, Part};
+use super::rings::{CONTINUED, METADATA, Part};
 use super::socket::Socket;
 use super::umem::{Umem, take_stamp};
 use crate::live::clock::ClockWatch;
@@ -52,7 +52,9 @@ pub(super) struct XdpPort {
     arrivals: Arrivals,
     /// Frames of the UMEM that are being sent from where they lie, by chunk.
     lent: Vec<Option<FrameRef>>,
+    stamping: Stamping,
     wall_offset_ns: i64,
+    tai_offset_ns: i64,
     clock: ClockWatch,
     link_type: LinkType,
     facts: Facts,
@@ -69,9 +71,23 @@ pub(super) struct XdpPort {
     has_asked: bool,
     /// As of the last account.
     link_losses: u32,
+    /// The interface was down when the kernel was to send.
+    is_down: bool,
     /// When no more frames were let in, by CLOCK_MONOTONIC.
     shut_ns: Option<i64>,
     ended: bool,
+}
+
+/// How far it has come with the stamp of a frame that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamping {
+    Idle,
+    /// The next frame is to have one.
+    Asked,
+    /// The frame at this offset of the UMEM is to be stamped.
+    Sending(u64),
+    /// By the wall clock; `None` if the kernel gave none.
+    Sent(Option<i64>),
 }
 
 /// Blocks in which frames of several parts are put together.
@@ -142,7 +158,9 @@ impl XdpPort {
             },
             arrivals,
             lent: vec![None; umem.chunks()],
+            stamping: Stamping::Idle,
             wall_offset_ns: wall_offset_ns(),
+            tai_offset_ns: tai_offset_ns(),
             clock: ClockWatch::new(),
             link_type,
             facts,
@@ -153,6 +171,7 @@ impl XdpPort {
             until_ns: i64::MIN,
             has_asked: false,
             link_losses: interface.link_losses,
+            is_down: false,
             shut_ns: None,
             ended: false,
             attached,
@@ -413,10 +432,16 @@ impl XdpPort {
         }
         for (at, bytes) in bytes.chunks(part_len_max).enumerate() {
             let offset = self.chunks.send(bytes).expect("counted");
+            let mut options = if at + 1 < count { CONTINUED } else { 0 };
+            if count == 1 && self.stamping == Stamping::Asked {
+                self.chunks.request_stamp(offset);
+                self.stamping = Stamping::Sending(offset);
+                options |= METADATA;
+            }
             self.socket.transmit.push(Part {
                 offset,
                 len: bytes.len() as u32,
-                options: if at + 1 < count { CONTINUED } else { 0 },
+                options,
             });
         }
         Ok(true)
@@ -433,6 +458,11 @@ impl XdpPort {
         let ready = self.socket.completion.ready(u32::MAX);
         for at in 0..ready {
             let offset = self.socket.completion.peek(at);
+            if self.stamping == Stamping::Sending(offset) {
+                let tai_ns = self.chunks.answered_stamp(offset);
+                let wall_ns = tai_ns.map(|tai_ns| tai_ns as i64 - self.tai_offset_ns);
+                self.stamping = Stamping::Sent(wall_ns);
+            }
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
             let lent = self.lent.get_mut(self.umem.chunk.locate(offset).0);
             if lent.is_some_and(|lent| lent.take().is_some()) || self.chunks.sent(offset) {
@@ -448,7 +478,9 @@ impl XdpPort {
     fn kick(&mut self) -> Result<(), PortError> {
         let mut pending = self.socket.transmit.pending();
         while pending > 0 {
-            self.socket.kick().map_err(|errno| match errno {
+            let kicked = self.socket.kick();
+            self.is_down = kicked == Err(Errno::NETDOWN);
+            kicked.map_err(|errno| match errno {
                 Errno::NETDOWN => PortError::InterfaceDown {
                     name: self.attached.interface.name.clone(),
                 },
@@ -513,6 +545,10 @@ impl Port for XdpPort {
 
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
         self.complete()?;
+        if self.is_down {
+            // While it is, nothing is put into the ring: it would leave when it is up again.
+            self.kick()?;
+        }
         let mut count = 0;
         let mut refused = None;
         for frame in burst.iter() {
@@ -550,6 +586,21 @@ impl Port for XdpPort {
         sent + dropped
     }
 
+    fn stamp_next(&mut self) -> bool {
+        if self.socket.stamps_sent && self.stamping == Stamping::Idle {
+            self.stamping = Stamping::Asked;
+        }
+        self.stamping == Stamping::Asked
+    }
+
+    fn handed_over(&mut self) -> Option<Option<i64>> {
+        let Stamping::Sent(stamp_ns) = self.stamping else {
+            return None;
+        };
+        self.stamping = Stamping::Idle;
+        Some(stamp_ns)
+    }
+
     fn facts(&self) -> Vec<&Facts> {
         vec![&self.facts]
     }
@@ -569,6 +620,7 @@ impl Port for XdpPort {
         let was_set = self.clock.was_set();
         if was_set {
             self.wall_offset_ns = wall_offset_ns();
+            self.tai_offset_ns = tai_offset_ns();
         }
         let unread = arrived.saturating_sub(self.received + lost);
         let now = self.attached.interface.again().ok().flatten();

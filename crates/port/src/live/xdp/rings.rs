@@ -26,12 +26,15 @@ pub(super) struct Part {
     pub(super) offset: u64,
     /// Bytes.
     pub(super) len: u32,
-    /// [`CONTINUED`] or 0.
+    /// Of [`CONTINUED`] and [`METADATA`].
     pub(super) options: u32,
 }
 
 /// The next part belongs to the same frame (`XDP_PKT_CONTD`).
 pub(super) const CONTINUED: u32 = 1;
+
+/// Before the frame to send lies what is asked of the kernel (`XDP_TX_METADATA`).
+pub(super) const METADATA: u32 = 2;
 
 /// What a ring may hold.
 ///

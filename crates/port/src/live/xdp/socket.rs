@@ -14,7 +14,7 @@ use rustix::net::xdp::{
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
 use super::rings::{Consumer, Part, Producer};
-use super::umem::Umem;
+use super::umem::{REQUEST_LEN, Umem};
 use crate::live::mapping::Mapping;
 
 /// Entries of the rings.
@@ -44,6 +44,8 @@ pub(super) struct Socket {
     pub(super) receive: Consumer<Part>,
     pub(super) transmit: Producer<Part>,
     pub(super) completion: Consumer<u64>,
+    /// The kernel says when it handed a frame to the driver, if it is asked to.
+    pub(super) stamps_sent: bool,
 }
 
 impl Socket {
@@ -64,18 +66,10 @@ impl Socket {
             None,
         )
         .map_err(at(Step::Open))?;
-        if first.is_none() {
-            let registration = XdpUmemReg {
-                addr: umem.start().expose_provenance().get() as u64,
-                len: umem.len() as u64,
-                chunk_size: umem.chunk.len() as u32,
-                headroom: 0,
-                flags: XdpUmemRegFlags::empty(),
-                tx_metadata_len: 0,
-            };
-            sockopt::set_xdp_umem_reg(&descriptor, registration)
-                .map_err(at(Step::RegisterMemory))?;
-        }
+        let stamps_sent = match first {
+            Some(first) => first.stamps_sent,
+            None => register(&descriptor, umem).map_err(at(Step::RegisterMemory))?,
+        };
         let (fill, receive, transmit, completion) =
             rings(&descriptor, sizes).map_err(at(Step::MakeRings))?;
         // Frames sent for each system call: 32 if the kernel is older than 6.17 and does not know this.
@@ -95,6 +89,7 @@ impl Socket {
             receive,
             transmit,
             completion,
+            stamps_sent,
         })
     }
 
@@ -125,6 +120,28 @@ impl Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+/// Registers the memory; whether frames to send may have requests before them.
+fn register(descriptor: &OwnedFd, umem: &Umem) -> Result<bool, Errno> {
+    let mut registration = XdpUmemReg {
+        addr: umem.start().expose_provenance().get() as u64,
+        len: umem.len() as u64,
+        chunk_size: umem.chunk.len() as u32,
+        headroom: 0,
+        flags: XdpUmemRegFlags::from_bits_retain(libc::XDP_UMEM_TX_METADATA_LEN),
+        tx_metadata_len: REQUEST_LEN as u32,
+    };
+    match sockopt::set_xdp_umem_reg(descriptor, registration) {
+        // Kernels before 6.8 know no requests.
+        Err(Errno::INVAL) => {
+            registration.flags = XdpUmemRegFlags::empty();
+            registration.tx_metadata_len = 0;
+            sockopt::set_xdp_umem_reg(descriptor, registration)?;
+            Ok(false)
+        }
+        registered => registered.map(|()| true),
     }
 }
 

@@ -4,6 +4,8 @@
 //!  chunk:  0 ......... 248 ..... 256 ........... 2048 or 4096
 //!          the kernel's | stamp  | frame, or a part of one
 //! ```
+//!
+//! Before a frame to send there may be a [request](request_stamp) to the kernel in place of the stamp.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -134,6 +136,26 @@ impl Umem {
             .checked_sub(self.start().addr().get())?;
         (offset < self.len()).then_some(offset)
     }
+}
+
+/// Bytes before a frame to send that hold a request to the kernel, and its answer: `struct xsk_tx_metadata` of linux/if_xdp.h.
+pub(super) const REQUEST_LEN: usize = 24;
+
+/// `XDP_TXMD_FLAGS_TIMESTAMP`.
+const REQUEST_STAMP: u64 = 1;
+
+/// Asks for the time at which the frame at `start` of a chunk is handed to the driver. It goes with the frame.
+pub(super) fn request_stamp(chunk: &mut [u8], start: usize) {
+    let request = &mut chunk[start - REQUEST_LEN..start];
+    request.fill(0);
+    request[..8].copy_from_slice(&REQUEST_STAMP.to_ne_bytes());
+}
+
+/// The answer to [`request_stamp`], nanoseconds of CLOCK_TAI, once the frame was sent; `None` if there is none.
+pub(super) fn answered_stamp(chunk: &[u8], start: usize) -> Option<u64> {
+    let answer = &chunk[start - REQUEST_LEN + 8..][..8];
+    let stamp_ns = u64::from_ne_bytes(answer.try_into().expect("eight bytes"));
+    (stamp_ns != 0).then_some(stamp_ns)
 }
 
 /// Takes the stamp before the frame at `start` of a chunk: nanoseconds of CLOCK_MONOTONIC. It is zeroed, so

@@ -1,0 +1,337 @@
+//! An emulated link, as the certificate in `trace.json` says.
+
+use std::collections::BTreeMap;
+
+use lineside_trace::{Manifest, State};
+use serde::{Deserialize, Serialize};
+
+use crate::numbers::{bytes, grouped, time};
+use crate::page::{Block, Cell, Column, Fact, Kind, Section, Table, Verdict};
+
+/// What an emulated link was asked, what it drew and what it did.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Emulation {
+    /// The seed of all draws.
+    pub seed: u64,
+    /// `virtual`: instants are exact; else the clock that they were kept by.
+    pub clock: String,
+    /// Whether the emulation holds.
+    pub verdict: Option<State>,
+    /// Why.
+    pub reasons: Vec<String>,
+    /// By name.
+    pub directions: BTreeMap<String, EmulatedDirection>,
+    /// What the polling loop saw of itself.
+    #[serde(rename = "loop")]
+    pub polling: Option<EmulationLoop>,
+}
+
+/// One direction of an emulated link.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulatedDirection {
+    /// What was asked, in the words of the flags.
+    pub settings: BTreeMap<String, Option<String>>,
+    /// Frames and bytes.
+    pub counters: EmulatedCounters,
+    /// The delays by the settings.
+    pub asked: Option<EmulatedTimes>,
+    /// Those drawn; none without jitter.
+    pub drawn: Option<EmulatedTimes>,
+    /// From coming to leaving.
+    pub realised: Option<EmulatedTimes>,
+    /// From the instant of the link in virtual time to the one at which the frame left.
+    pub difference: Option<EmulatedTimes>,
+    /// Frames that left late, by the bound.
+    pub late: BTreeMap<String, u64>,
+    /// The largest product of rate and delay that memory bears, in bytes.
+    pub rate_times_delay_bytes_max: u64,
+    /// What a user should know.
+    pub warnings: Vec<String>,
+}
+
+/// What was counted of a direction.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulatedCounters {
+    /// Frames that came.
+    pub entered: u64,
+    /// Their bytes.
+    pub entered_bytes: u64,
+    /// Frames that left.
+    pub released: u64,
+    /// Their bytes.
+    pub released_bytes: u64,
+    /// Frames that never did, by reason.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// A distribution of times.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulatedTimes {
+    /// Of how many values.
+    pub count: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The standard deviation.
+    pub deviation_ns: f64,
+    /// 1 % are no more.
+    pub p01_ns: i64,
+    /// Half are no more.
+    pub p50_ns: i64,
+    /// 99 % are no more.
+    pub p99_ns: i64,
+    /// 99.9 % are no more.
+    pub p999_ns: i64,
+    /// The greatest.
+    pub max_ns: i64,
+}
+
+/// What the polling loop saw of itself.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulationLoop {
+    /// What a frame takes at least, as it was found at the start.
+    pub calibration: Option<EmulationFloor>,
+    /// What a frame took that nothing delayed.
+    pub floor_ns: Option<i64>,
+    /// Releases began so much before their instant.
+    pub lead_ns: i64,
+    /// Stalls of the machine of more than 100 us.
+    pub stalls: u64,
+    /// Those of more than 1 ms.
+    pub stalls_over_1ms: u64,
+    /// The longest.
+    pub stall_max_ns: i64,
+    /// All of them together.
+    pub stalled_ns: i64,
+    /// What went to the tap, and what did not.
+    pub tap: Option<BTreeMap<String, u64>>,
+}
+
+/// What a frame takes at least.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulationFloor {
+    /// How it was found.
+    pub method: String,
+    /// The time.
+    pub floor_ns: i64,
+}
+
+/// The certificate of a run, if it has one.
+pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
+    let certificate = manifest.certificate.as_ref()?;
+    let mut emulation = Emulation {
+        verdict: Some(manifest.verdict.state),
+        reasons: manifest.verdict.reasons.clone(),
+        ..Emulation::default()
+    };
+    // What is of another form is left out: the rest may be read all the same.
+    let part = |name: &str| certificate.get(name).cloned().unwrap_or_default();
+    emulation.seed = part("seed").as_u64().unwrap_or_default();
+    emulation.clock = part("clock").as_str().unwrap_or_default().to_owned();
+    emulation.directions = serde_json::from_value(part("directions")).unwrap_or_default();
+    emulation.polling = serde_json::from_value(part("loop")).unwrap_or_default();
+    Some(emulation)
+}
+
+/// The certificate in words.
+pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
+    let state = emulation
+        .verdict
+        .and_then(|state| serde_json::to_value(state).ok());
+    let state = state.as_ref().and_then(serde_json::Value::as_str);
+    let state = state.unwrap_or("not known").to_owned();
+    let mut blocks = vec![Block::Verdict(Verdict {
+        complete: state == "complete",
+        state,
+        reasons: { emulation.reasons.iter() }
+            .map(|reason| ("because", reason.clone()))
+            .collect(),
+    })];
+    let mut facts = vec![
+        fact("seed", emulation.seed.to_string(), String::new()),
+        fact("clock", emulation.clock.clone(), String::new()),
+    ];
+    if let Some(polling) = &emulation.polling {
+        facts.extend(loop_facts(polling));
+    }
+    blocks.push(Block::Facts(facts));
+    let mut sections = vec![Section {
+        heading: "Emulated link".to_owned(),
+        note: String::new(),
+        blocks,
+    }];
+    let directions = emulation.directions.iter();
+    sections.extend(directions.map(|(name, direction)| direction_section(name, direction)));
+    sections
+}
+
+fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let Some(floor_ns) = polling.floor_ns {
+        let note = "what a frame took that nothing delayed".to_owned();
+        facts.push(fact("floor", signed(floor_ns), note));
+    }
+    if let Some(found) = &polling.calibration {
+        let note = format!("found by {}", found.method);
+        facts.push(fact("at the start", signed(found.floor_ns), note));
+    }
+    facts.push(fact(
+        "lead",
+        signed(polling.lead_ns),
+        "releases begin so much before their instant".to_owned(),
+    ));
+    facts.push(fact(
+        "stalls",
+        grouped(polling.stalls),
+        format!(
+            "of the machine, of more than 100 us; {} of more than 1 ms, {} the longest, {} together",
+            grouped(polling.stalls_over_1ms),
+            signed(polling.stall_max_ns),
+            signed(polling.stalled_ns)
+        ),
+    ));
+    if let Some(tap) = &polling.tap {
+        let count = |name: &str| tap.get(name).copied().unwrap_or_default();
+        let dropped = count("dropped_queue") + count("dropped_memory");
+        let note = format!("{} could not be kept", grouped(dropped));
+        facts.push(fact("tapped frames", grouped(count("tapped")), note));
+    }
+    facts
+}
+
+fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
+    let counters = &direction.counters;
+    let frames = |count, len| format!("{} frames, {}", grouped(count), bytes(len));
+    let mut facts = Vec::new();
+    for (setting, words) in &direction.settings {
+        let words = words.as_deref().unwrap_or("none");
+        if !["none", "up", "0%"].contains(&words) {
+            facts.push(fact(label(setting), words.to_owned(), String::new()));
+        }
+    }
+    let came = frames(counters.entered, counters.entered_bytes);
+    facts.push(fact("came", came, String::new()));
+    let left = frames(counters.released, counters.released_bytes);
+    facts.push(fact("left", left, String::new()));
+    let list = |counts: &BTreeMap<String, u64>| {
+        let some = counts.iter().filter(|(_, count)| **count > 0);
+        some.map(|(name, count)| format!("{} {name}", grouped(*count)))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    for (label, counts) in [("dropped", &direction.dropped()), ("late", &direction.late)] {
+        let counts = list(counts);
+        if !counts.is_empty() {
+            facts.push(fact(label, counts, String::new()));
+        }
+    }
+    facts.push(fact(
+        "memory bears",
+        bytes(direction.rate_times_delay_bytes_max),
+        "of rate x delay".to_owned(),
+    ));
+    let head = |head, kind| Column {
+        head,
+        kind,
+        wide: false,
+    };
+    let names = [
+        "mean",
+        "deviation",
+        "1 %",
+        "median",
+        "99 %",
+        "99.9 %",
+        "most",
+    ];
+    let mut columns = vec![head("", Kind::Name)];
+    columns.extend(names.map(|name| head(name, Kind::Number)));
+    let rows: Vec<Vec<Cell>> = [
+        ("asked", &direction.asked),
+        ("drawn", &direction.drawn),
+        ("realised", &direction.realised),
+        ("live - virtual", &direction.difference),
+    ]
+    .into_iter()
+    .filter_map(|(name, times)| {
+        let times = times.as_ref()?;
+        let cells = [
+            times.mean_ns as i64,
+            times.deviation_ns as i64,
+            times.p01_ns,
+            times.p50_ns,
+            times.p99_ns,
+            times.p999_ns,
+            times.max_ns,
+        ];
+        let mut row = vec![Cell::Text(name.to_owned())];
+        row.extend(cells.map(|ns| Cell::Text(signed(ns))));
+        Some(row)
+    })
+    .collect();
+    let mut blocks = vec![Block::Facts(facts)];
+    if !rows.is_empty() {
+        blocks.push(Block::Table(Table {
+            caption: "delays".to_owned(),
+            columns,
+            rows_narrow: rows.len(),
+            rows,
+            rest: match direction.difference {
+                Some(_) => "live - virtual: how much later a frame left than the same link in virtual time says".to_owned(),
+                None => String::new(),
+            },
+        }));
+    }
+    let warnings = direction.warnings.iter();
+    blocks.extend(warnings.map(|warning| Block::Text(warning.clone())));
+    Section {
+        heading: format!("Emulated link, {name}"),
+        note: String::new(),
+        blocks,
+    }
+}
+
+impl EmulatedDirection {
+    fn dropped(&self) -> BTreeMap<String, u64> {
+        let named = self.counters.dropped.iter();
+        named
+            .map(|(reason, count)| (format!("by {reason}"), *count))
+            .collect()
+    }
+}
+
+fn fact(label: &'static str, value: String, note: String) -> Fact {
+    Fact { label, value, note }
+}
+
+/// The names of settings are ours.
+fn label(setting: &str) -> &'static str {
+    const NAMES: [&str; 8] = [
+        "delay",
+        "rate",
+        "loss",
+        "duplicate",
+        "corrupt",
+        "reorder",
+        "limit",
+        "link",
+    ];
+    let known = NAMES.iter().find(|name| **name == setting);
+    known.copied().unwrap_or("other")
+}
+
+fn signed(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{}", time(ns.unsigned_abs()))
+}

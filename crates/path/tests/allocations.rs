@@ -1,0 +1,149 @@
+//! After its start the polling loop allocates nothing (rule 4).
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::VecDeque;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use lineside_account::Budget;
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_link::{Settings, words};
+use lineside_path::{Bump, Path, Wait};
+use lineside_port::{Facts, Port, PortError, Received};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+// JUSTIFICATION: only a global allocator sees every allocation.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Frames that go round: what is sent at one end may come again.
+type Ring = Arc<Mutex<VecDeque<Frame>>>;
+
+struct End {
+    comes: Ring,
+    goes: Ring,
+    /// Never readable: who waits for it sleeps.
+    silent: UdpSocket,
+}
+
+impl Port for End {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        let mut comes = self.comes.lock().expect("one thread");
+        let count = max.min(comes.len()).min(7);
+        for mut frame in comes.drain(..count) {
+            frame.descriptor_mut().stamp_ns = None;
+            burst.push(frame);
+        }
+        Ok(match count {
+            0 => Received::Idle { until_ns: 0 },
+            count => Received::Frames(count),
+        })
+    }
+
+    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+        let count = burst.len();
+        self.goes
+            .lock()
+            .expect("one thread")
+            .extend(burst.drain(..));
+        Ok(count)
+    }
+
+    fn reclaim(&mut self) -> usize {
+        0
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        Vec::new()
+    }
+
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+        descriptors.push(self.silent.as_fd());
+    }
+}
+
+#[test]
+fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
+    let settings = || Settings {
+        delay: words::delay("100us 20us distribution normal", &mut words::no_files)
+            .expect("a delay"),
+        rate: Some(words::rate("1gbit").expect("a rate")),
+        ..Settings::default()
+    };
+    let budget = Budget::new(32 << 20);
+    let path = Path::new([settings(), settings()], 7, 8 << 20, &budget).expect("it fits");
+    let [near, far] = [(); 2].map(|()| Ring::default());
+    let end = |comes: &Ring, goes: &Ring| {
+        let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let (comes, goes) = (Arc::clone(comes), Arc::clone(goes));
+        let end = End {
+            comes,
+            goes,
+            silent,
+        };
+        vec![Box::new(end) as Box<dyn Port>]
+    };
+    // What leaves by one end comes from the other: it goes round and round.
+    let sides = [end(&near, &far), end(&far, &near)];
+    let mut bump = Bump::new(path, sides, Wait::Sleep, true);
+    let (tap, mut port) = lineside_path::tap([0, 1], 4 << 20, &budget).expect("it fits");
+    bump.set_tap(Some(tap));
+    let descriptor = Descriptor {
+        link_type: LinkType::ETHERNET,
+        wire_len: 200,
+        ..Descriptor::default()
+    };
+    for _ in 0..20 {
+        let frame = Frame::copied(&[7; 200], descriptor);
+        near.lock().expect("one thread").push_back(frame);
+    }
+    let mut now = 1_000_000;
+    let mut burst = Burst::with_capacity(4096);
+    let mut turn = |turns: usize| {
+        for _ in 0..turns {
+            bump.turn(&mut || {
+                now += 300;
+                now
+            })
+            .expect("ports that work");
+            port.receive(&mut burst, 4096).expect("a tap never fails");
+            burst.clear();
+        }
+        bump.facts().tap.expect("there is one").tapped
+    };
+    let before = turn(1500);
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed);
+    let after = turn(1500);
+    // The facts of the loop are made of histograms: only asking for them allocates.
+    let asked = ALLOCATIONS.load(Ordering::Relaxed);
+    turn(0);
+    let asking = ALLOCATIONS.load(Ordering::Relaxed) - asked;
+    let allocated = asked - allocations - asking;
+    assert!(after > before + 50, "{before} {after}");
+    assert_eq!(allocated, 0, "of {} frames", after - before);
+}

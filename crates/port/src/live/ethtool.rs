@@ -1,0 +1,73 @@
+//! What a driver is set to (linux/ethtool.h).
+
+use std::os::fd::AsRawFd;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::Interface;
+
+/// Receive queues that the driver uses; the kernel's list of interfaces tells only how many it made room for.
+pub(super) fn queues_in_use(interface: &Interface) -> u32 {
+    /// `struct ethtool_channels`.
+    #[derive(Default)]
+    #[repr(C)]
+    struct Channels {
+        command: u32,
+        max: [u32; 4],
+        receive: u32,
+        transmit: u32,
+        other: u32,
+        combined: u32,
+    }
+    const GET_CHANNELS: u32 = 0x3c;
+    let mut channels = Channels {
+        command: GET_CHANNELS,
+        ..Channels::default()
+    };
+    let asked = ask(&interface.name, &mut channels);
+    match channels.receive + channels.combined {
+        in_use @ 1.. if asked => in_use.min(interface.receive_queues.max(1)),
+        _ => interface.receive_queues.max(1),
+    }
+}
+
+impl Interface {
+    /// Whether frames of a stream are joined before the kernel's network stack gets them (generic receive offload), and so
+    /// before packet sockets and generic XDP do.
+    pub fn joins_frames(&self) -> bool {
+        /// `struct ethtool_value`.
+        #[repr(C)]
+        struct Value {
+            command: u32,
+            data: u32,
+        }
+        const GET_GRO: u32 = 0x2b;
+        let mut value = Value {
+            command: GET_GRO,
+            data: 0,
+        };
+        ask(&self.name, &mut value) && value.data != 0
+    }
+}
+
+/// Has the driver of an interface fill `what`, which begins with the command; whether it did.
+fn ask<T>(name: &str, what: &mut T) -> bool {
+    // SAFETY: all zeros is a value of this structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero: a name is shorter than its field.
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(what).cast();
+    let socket = rustix::net::socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    socket.is_ok_and(|socket| {
+        // SAFETY: the request names an interface, and points to what the kernel fills by its command; both live.
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) == 0 }
+    })
+}
