@@ -17,6 +17,7 @@ mod config;
 mod cores;
 mod details;
 mod filtered;
+mod layers;
 mod operations;
 mod pipeline;
 mod recorded;

@@ -26,6 +26,7 @@ use crate::blocks::Blocks;
 use crate::config::Config;
 use crate::cores::Sums;
 use crate::details;
+use crate::layers;
 
 /// Rows are numbered by frame and by place within it, in so many bits (`trace-format.md`).
 const PLACE_BITS: u32 = 18;
@@ -748,10 +749,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             .saturating_add(from_server.rtt_sum_ns);
         row.rtt_ns = sum.checked_div(samples).map(u64::cast_signed);
         row.resynchronised = resynchronised;
-        for (place, id) in facts.tags().ids().iter().enumerate() {
-            let separator = if place > 0 { "," } else { "" };
-            row.vlan_ids.append(format!("{separator}{id}").as_bytes());
-        }
+        layers::note(facts.layers(), row);
         row.program = program;
         self.sink.connection(row);
     }

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod duplicates;
 mod engine;
 mod fragments;
 mod stream;

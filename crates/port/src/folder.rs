@@ -87,12 +87,7 @@ impl FolderFile {
         // What is wrong with the file comes again when it is read.
         let _ = reader.receive(&mut burst, 1);
         let first = burst.first().and_then(|frame| frame.descriptor().stamp_ns);
-        let facts = reader
-            .facts()
-            .into_iter()
-            .cloned()
-            .next()
-            .unwrap_or_default();
+        let facts = reader.own_facts().clone();
         Ok(Self {
             path: path.to_owned(),
             pool: pool.clone(),
