@@ -54,10 +54,13 @@ registry! {
     FramesFragment = "frames.outcome.fragment", Outcome, "frames with an IP fragment that the flow engine took";
     FramesFiltered = "frames.outcome.filtered", Outcome, "frames that the filter (-f) took away";
     FramesNotIp = "frames.outcome.not_ip", Outcome, "frames that carry neither IPv4 nor IPv6";
-    FramesOtherProtocol = "frames.outcome.other_protocol", Outcome, "IP packets that are neither TCP nor UDP";
+    FramesOtherProtocol = "frames.outcome.other_protocol", Outcome, "IP packets that are neither TCP nor UDP nor a tunnel";
+    FramesTooDeep = "frames.outcome.too_deep", Outcome, "frames with more than 8 tags or tunnels around a packet";
+    FramesDuplicate = "frames.outcome.duplicate", Outcome, "frames with a packet that another frame had just brought: mirrored twice (--duplicate-window)";
     FramesUnknownLink = "frames.outcome.unknown_link_type", Outcome, "frames of a link type that is not known";
     MalformedLink = "frames.outcome.malformed.link", Outcome, "frames too short for their link header";
     MalformedIp = "frames.outcome.malformed.ip", Outcome, "packets whose IP header contradicts itself or is cut";
+    MalformedTunnel = "frames.outcome.malformed.tunnel", Outcome, "packets whose tunnel header contradicts itself or is cut";
     MalformedTcp = "frames.outcome.malformed.tcp", Outcome, "segments whose TCP header contradicts itself or is cut";
     MalformedUdp = "frames.outcome.malformed.udp", Outcome, "datagrams whose UDP header contradicts itself or is cut";
     MalformedFragment = "frames.outcome.malformed.fragment", Outcome, "fragments that reach beyond 65,535 bytes or overlap";
@@ -69,7 +72,10 @@ registry! {
     FragmentsHeld = "fragments.received", Plain, "IP fragments received";
     DatagramsWhole = "fragments.datagrams_whole", Plain, "packets put together from fragments";
     DatagramsIncomplete = "fragments.datagrams_incomplete", Plain, "fragmented packets of which some fragment never came";
+    DatagramsDuplicate = "fragments.datagrams_duplicate", Plain, "packets in a tunnel, put together from fragments, that had just come before";
     FragmentsLimit = "limits.fragments", Limit, "fragmented packets given up because too many bytes of fragments were held";
+
+    DuplicatesLimit = "limits.duplicates", Limit, "packets forgotten within --duplicate-window, because too many came or memory was short";
 
     Connections = "connections.seen", Plain, "connections seen: TCP connections, UDP pairs of addresses and ports";
     ConnectionsReused = "connections.reused", Plain, "connections that began on the four-tuple of an earlier one";

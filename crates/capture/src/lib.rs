@@ -18,6 +18,7 @@ mod cores;
 mod details;
 mod details4;
 mod filtered;
+mod layers;
 mod operations;
 mod pipeline;
 mod recorded;

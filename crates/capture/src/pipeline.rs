@@ -1,5 +1,5 @@
 use lineside_account::{Budget, Counter, Counters};
-use lineside_flow::{Engine, Whole};
+use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, Frame, FrameRef};
 use lineside_port::{Port, PortError, Received};
 use lineside_time::{Clock, VirtualClock};
@@ -190,13 +190,17 @@ impl<S: RecordSink> Flows<S> {
             .on_frame(now, frame, &dissected, operations, counters);
         counters.count(taken.outcome);
         if self.wants_packets {
-            self.packet_row(frame, &dissected, taken.connection);
+            self.packet_row(frame, &dissected, taken);
         }
     }
 
     /// The row of a fragment that was taken elsewhere.
-    pub(crate) fn on_fragment(&mut self, frame: &FrameRef) {
-        self.packet_row(frame, &dissect(frame), None);
+    pub(crate) fn on_fragment(&mut self, frame: &FrameRef, outcome: Counter) {
+        let taken = Taken {
+            outcome,
+            connection: None,
+        };
+        self.packet_row(frame, &dissect(frame), taken);
     }
 
     /// Takes a packet that was put together from fragments elsewhere.
@@ -222,8 +226,8 @@ impl<S: RecordSink> Flows<S> {
         self.operations.spill(&mut self.counters);
     }
 
-    /// The row of a frame of `connection`, the flow engine's slot.
-    fn packet_row(&mut self, frame: &FrameRef, dissected: &Dissected, connection: Option<usize>) {
+    /// The row of a frame that the flow engine took.
+    fn packet_row(&mut self, frame: &FrameRef, dissected: &Dissected, taken: Taken) {
         let descriptor = frame.descriptor();
         let row = &mut self.packet;
         row.clear();
@@ -266,6 +270,8 @@ impl<S: RecordSink> Flows<S> {
             }
             _ => {}
         }
+        row.duplicate = taken.outcome == Counter::FramesDuplicate;
+        let connection = taken.connection;
         let facts = connection.and_then(|slot| self.flow.connection(slot));
         row.connection_id = facts.map(connection_id);
         self.operations.sink_mut().packet(&self.packet);

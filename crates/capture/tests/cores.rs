@@ -13,6 +13,7 @@ use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::{CaptureReader, Facts, PoolConfig, Port, PortError, Received};
 use lineside_testkit::capture;
 use lineside_testkit::mangle::{Harm, mangle};
+use lineside_testkit::wrap::{self, Wrap};
 use lineside_trace::{CollectedRows, OperationRow, RecordSink};
 use lineside_wire::Dissected;
 use lineside_wire::build::FrameBuilder;
@@ -270,6 +271,12 @@ fn rows_of_harmed_and_fragmented_captures_are_the_same_too() {
             mangle(whole, &harm(2, 0.0, 0.1, 0.02)).frames,
         ),
         ("fragments", pieces.clone()),
+        ("mirrored twice in fragments of tunnels", {
+            let mirrored = wrap::mirror(&pieces, 30_000);
+            let wrapped = wrap::wrap_all(&mirrored, Wrap::Vxlan);
+            let parts = wrapped.iter().flat_map(|frame| wrap::fragment(frame, 400));
+            parts.collect()
+        }),
         (
             "harmed fragments",
             mangle(&pieces, &harm(3, 0.02, 0.1, 0.02)).frames,

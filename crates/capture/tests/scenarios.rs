@@ -565,13 +565,12 @@ fn repeated_calls_and_replies_are_told_apart() {
             b"",
         )
     };
-    let builders = [
-        FrameBuilder::new(CLIENT, SERVER),
-        FrameBuilder::new(SERVER, CLIENT),
-    ];
-    let frame = |direction: usize, xid: u32| {
+    let frame = |number: u32, direction: usize, xid: u32| {
+        let (from, to) = [(CLIENT, SERVER), (SERVER, CLIENT)][direction];
         let ports = [(700, SERVER_PORT), (SERVER_PORT, 700)][direction];
-        builders[direction].udp(ports.0, ports.1, &null(xid)[direction])
+        // Every packet that is sent has a number of its own: the same one again would be a mirror's copy.
+        let builder = FrameBuilder::new(from, to).with_identification(number);
+        builder.udp(ports.0, ports.1, &null(xid)[direction])
     };
     // Each line: what passes the tap, and what its one row or rows say: retransmissions, copies of
     // the reply, repeat.
@@ -586,9 +585,9 @@ fn repeated_calls_and_replies_are_told_apart() {
         (&[call, reply, call, reply], &[(0, 0, false), (0, 0, true)]),
     ];
     for (passes, expected) in cases {
-        let frames: Sent = (0..)
-            .zip(passes.iter().map(|&direction| frame(direction, 77)))
-            .collect();
+        let passes_in_turn = (0..).zip(passes);
+        let frames = passes_in_turn.map(|(at, &direction)| (at, frame(at as u32, direction, 77)));
+        let frames: Sent = frames.collect();
         let rows = run(&merge(&[frames])).0.operations;
         let mut told: Vec<_> = rows
             .iter()

@@ -15,7 +15,8 @@ use lineside_host::{
     FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
 };
 use lineside_port::{
-    CaptureReader, CaptureWriter, Facts, Merge, PoolConfig, Port, PortError, Rotation, WriterConfig,
+    CaptureReader, CaptureWriter, Facts, Followed, Merge, PoolConfig, Port, PortError, Rotation,
+    WriterConfig,
 };
 use lineside_time::Clock;
 use lineside_trace::{
@@ -25,7 +26,7 @@ use lineside_trace::{
 use twox_hash::XxHash3_64;
 
 use crate::Exit;
-use crate::config::{ConfigError, Section, Settings};
+use crate::config::{ConfigError, Follow, Section, Settings};
 use crate::cores;
 use crate::live::{self, Account, Relief};
 use crate::summary::{RowTally, Tally, Tallying, seconds, verdict_lines};
@@ -81,12 +82,18 @@ pub(crate) struct Arguments {
     /// Stop after N frames (of those that match)
     #[arg(short = 'c', value_name = "N")]
     frames_max: Option<u64>,
+    /// Go on when a file grows, or a folder gets its next file, until a signal or -a duration:SECONDS ends the run
+    #[arg(long)]
+    follow: bool,
     /// The one memory budget, such as 256MiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
     /// A hole is given up when it was acknowledged and then this time and 32 segments passed, such as 2ms
     #[arg(long, value_name = "TIME")]
     late_window: Option<String>,
+    /// A packet that comes again within this time was mirrored twice, such as 1ms; 0 looks for none
+    #[arg(long, value_name = "TIME")]
+    duplicate_window: Option<String>,
     /// Where a part of a table ends at the latest: a size from 1MiB to 64MiB, a time from 1s on, or one of each (16MiB,60s)
     #[arg(long, value_name = "SIZE|TIME", value_delimiter = ',')]
     rotate: Vec<String>,
@@ -143,9 +150,11 @@ impl Arguments {
             force: self.force.then_some(true),
             filter: self.filter.clone(),
             frames_max: self.frames_max,
+            follow: self.follow.then_some(true),
             memory: self.memory.clone(),
             rotate: (!self.rotate.is_empty()).then(|| self.rotate.clone()),
             late_window: self.late_window.clone(),
+            duplicate_window: self.duplicate_window.clone(),
             details: self.no_details.then_some(false),
             checksums: self.no_checksums.then_some(false),
             packets: self.packets.then_some(true),
@@ -188,7 +197,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let budget = Budget::new(settings.memory_bytes);
     let inputs = match &settings.live {
         Some(live) => live::open(live, settings.filter.as_ref(), &budget)?,
-        None => open(section.inputs.as_deref().unwrap_or_default(), &budget)?,
+        None => {
+            let inputs = section.inputs.as_deref().unwrap_or_default();
+            open_as(inputs, settings.follow.is_some(), &budget)?
+        }
     };
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().context("cannot handle signals")?;
@@ -246,6 +258,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             duration: live.duration,
             shut: None,
         }),
+        follow: settings.follow,
         clock: &clock,
         budget: &budget,
         manifest: &mut manifest,
@@ -269,7 +282,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     run.errors.extend(port.finish().err());
     watch.progress.finish_and_clear();
     let (stop, tally) = (watch.stop, run.tally.finish());
-    let is_live = watch.live.is_some();
+    // Such a run ends when its user says so.
+    let is_endless = watch.live.is_some() || settings.follow.is_some();
     if let Some(live) = &watch.live {
         live.note(watch.manifest);
     }
@@ -277,7 +291,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     note(&mut manifest, &port, &seen);
     manifest.runtime = run.runtime;
     let (counters, errors) = (seen.counters, run.errors);
-    manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop, is_live);
+    manifest.verdict = verdict(&port.facts(), &counters, &errors, &stop, is_endless);
     manifest.ended_ns = Some(clock.now());
     let complete = match &folder {
         Some(folder) => format!(
@@ -422,6 +436,8 @@ pub(crate) struct Watch<'a> {
     /// Data goes without checksums.
     pub(crate) is_relieved: bool,
     live: Option<Live>,
+    /// Files that grow are read.
+    follow: Option<Follow>,
     clock: &'a SystemClock,
     budget: &'a Budget,
     manifest: &'a mut Manifest,
@@ -476,6 +492,12 @@ impl Watch<'_> {
             }
         } else if let Some(signal) = self.signals.stop() {
             return self.stop(Stop::Signal(signal));
+        } else if let Some(Follow {
+            duration: Some(duration),
+        }) = self.follow
+            && self.stopwatch.elapsed() >= duration
+        {
+            return Step::Stop;
         }
         if self.signals.take_counters_wanted() {
             if let Some(live) = &self.live {
@@ -649,46 +671,94 @@ fn record(port: &mut Input, frames_max: u64, watch: &mut Watch<'_>) -> Ran {
 
 /// Opens the inputs as one port.
 pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> anyhow::Result<Merge> {
-    read(open_files(inputs)?, budget)
+    open_as(inputs, false, budget)
 }
 
-/// Opens the inputs, each with its name, and reads nothing yet.
-pub(crate) fn open_files(inputs: &[PathBuf]) -> anyhow::Result<Vec<(String, File)>> {
-    if inputs.is_empty() {
-        return Err(ConfigError::usage(
-            "nothing to capture: name a FILE, - for standard input, or an interface with -i",
-        )
-        .into());
-    }
-    if inputs
+/// The same; if it `follows`, the one file, or the last one of the one folder, is still growing.
+fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> anyhow::Result<Merge> {
+    check_inputs(inputs)?;
+    // Where one file of a folder follows another, both are open for a moment.
+    let open_max = inputs
         .iter()
-        .filter(|input| input.as_os_str() == "-")
-        .count()
-        > 1
-    {
-        return Err(ConfigError::usage("standard input (-) can be read only once").into());
+        .map(|input| 1 + usize::from(input.is_dir()))
+        .sum();
+    let pool = pool(budget, open_max);
+    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
+    for path in inputs {
+        if !path.is_dir() {
+            ports.push(match follows {
+                true => Box::new(Followed::file(path, &pool)),
+                false => Box::new(CaptureReader::open(path, &pool)?),
+            });
+            continue;
+        }
+        let (mut files, left_out) = lineside_port::list(path, &pool)?;
+        for why in left_out {
+            eprintln!("lineside: warning: left out: {why}");
+        }
+        let followed = match files.pop() {
+            Some(last) if follows => Some(Followed::folder(path, last.path(), &pool)?),
+            last => {
+                files.extend(last);
+                None
+            }
+        };
+        ports.extend(
+            files
+                .into_iter()
+                .map(|file| Box::new(file) as Box<dyn Port>),
+        );
+        ports.extend(followed.map(|followed| Box::new(followed) as Box<dyn Port>));
     }
-    let inputs_max = usize::from(u16::MAX);
-    if inputs.len() > inputs_max {
-        return Err(ConfigError::usage("more than 65,535 inputs: merge some of them first").into());
+    if ports.len() > usize::from(u16::MAX) {
+        return Err(ConfigError::usage("more than 65,535 files: merge some of them first").into());
     }
+    Ok(Merge::new(ports))
+}
+
+/// Opens files, each with its name, and reads nothing yet.
+pub(crate) fn open_files(inputs: &[PathBuf]) -> anyhow::Result<Vec<(String, File)>> {
+    check_inputs(inputs)?;
     let open = |path: &PathBuf| Ok((path.display().to_string(), CaptureReader::open_file(path)?));
     inputs.iter().map(open).collect()
 }
 
 /// Reads open files as one port.
 pub(crate) fn read(files: Vec<(String, File)>, budget: &Budget) -> anyhow::Result<Merge> {
-    // A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for rows.
-    let bytes_max = budget.limit_bytes() / 4 / files.len();
-    let pool = PoolConfig {
-        budget: budget.clone(),
-        bytes_max,
-    };
+    let pool = pool(budget, files.len());
     let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(files.len());
     for (name, file) in files {
         ports.push(Box::new(CaptureReader::of_file(file, &name, &pool)?));
     }
     Ok(Merge::new(ports))
+}
+
+/// A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for rows.
+fn pool(budget: &Budget, files: usize) -> PoolConfig {
+    PoolConfig {
+        budget: budget.clone(),
+        bytes_max: budget.limit_bytes() / 4 / files,
+    }
+}
+
+fn check_inputs(inputs: &[PathBuf]) -> Result<(), ConfigError> {
+    if inputs.is_empty() {
+        return Err(ConfigError::usage(
+            "nothing to capture: name a FILE, - for standard input, or an interface with -i",
+        ));
+    }
+    let is_standard = |input: &&PathBuf| input.as_os_str() == "-";
+    if inputs.iter().filter(is_standard).count() > 1 {
+        return Err(ConfigError::usage(
+            "standard input (-) can be read only once",
+        ));
+    }
+    if inputs.len() > usize::from(u16::MAX) {
+        return Err(ConfigError::usage(
+            "more than 65,535 inputs: merge some of them first",
+        ));
+    }
+    Ok(())
 }
 
 /// Why a run ended.
@@ -844,7 +914,7 @@ fn verdict(
     counters: &Counters,
     errors: &[PortError],
     stop: &Stop,
-    is_live: bool,
+    is_endless: bool,
 ) -> Verdict {
     let mut verdict = Verdict {
         state: State::Complete,
@@ -909,8 +979,7 @@ fn verdict(
     }
     match stop {
         Stop::End => {}
-        // A live run ends when its user says so.
-        Stop::Signal(_) if is_live => {}
+        Stop::Signal(_) if is_endless => {}
         Stop::Signal(signal) => incomplete(format!(
             "ended by signal {signal} before the end of the input"
         )),

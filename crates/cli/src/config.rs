@@ -56,7 +56,7 @@ pub(crate) struct Section {
     pub(crate) promiscuous: Option<bool>,
     /// What goes first when a live run falls behind: a word of [`OVERLOADS`].
     pub(crate) overload: Option<String>,
-    /// A live run ends after this time.
+    /// A live run, or one that follows a file, ends after this time.
     pub(crate) duration: Option<String>,
     /// The folder of the trace.
     pub(crate) output: Option<PathBuf>,
@@ -70,6 +70,8 @@ pub(crate) struct Section {
     pub(crate) filter: Option<String>,
     /// Frames to read at most.
     pub(crate) frames_max: Option<u64>,
+    /// Go on where a file ends that is still written.
+    pub(crate) follow: Option<bool>,
     /// The one memory budget.
     pub(crate) memory: Option<String>,
     /// Where parts end: a size, a time, or one of each.
@@ -92,6 +94,8 @@ pub(crate) struct Section {
     pub(crate) late_window: Option<String>,
     /// ... and after so many further segments of its connection.
     pub(crate) late_segments: Option<u64>,
+    /// A packet that comes again within this time was mirrored twice; 0 looks for none.
+    pub(crate) duplicate_window: Option<String>,
     /// Bytes that one direction of a connection may hold out of order.
     pub(crate) flow_held_max: Option<String>,
     /// Connections at once.
@@ -259,6 +263,7 @@ impl Section {
                 idle_timeout_ns: time("idle_timeout", &section.idle_timeout)?,
                 fragment_timeout_ns: time("fragment_timeout", &section.fragment_timeout)?,
                 fragments_held_max_bytes: size("fragments_held_max", &section.fragments_held_max)?,
+                duplicate_window_ns: time("duplicate_window", &section.duplicate_window)?,
                 interval_ns,
             },
             record: lineside_capture::RecordConfig {
@@ -279,6 +284,7 @@ impl Section {
             config,
             filter,
             live,
+            follow: section.follow(duration_ns)?,
             record: section.record()?,
             memory_bytes,
             rotation,
@@ -308,8 +314,10 @@ impl Section {
         let interfaces = self.interfaces.clone().unwrap_or_default();
         if interfaces.is_empty() {
             return match duration_ns {
-                Some(_) => error("duration: only a live run lasts: name an interface with -i"),
-                None => Ok(None),
+                Some(_) if self.follow != Some(true) => error(
+                    "duration: only a live run lasts: name an interface with -i, or follow a file with --follow",
+                ),
+                _ => Ok(None),
             };
         }
         if self
@@ -343,6 +351,21 @@ impl Section {
             method: *method,
             sockets,
             promiscuous: self.promiscuous != Some(false),
+            duration: duration_ns.map(|ns| Duration::from_nanos(ns as u64)),
+        }))
+    }
+
+    /// How a file that grows is read; `None` if it is read as it is.
+    fn follow(&self, duration_ns: Option<i64>) -> Result<Option<Follow>, ConfigError> {
+        if self.follow != Some(true) {
+            return Ok(None);
+        }
+        let inputs = self.inputs.as_deref().unwrap_or_default();
+        if inputs.len() != 1 || inputs[0].as_os_str() == "-" {
+            let what = "follow: name the one file that grows, or the one folder";
+            return Err(ConfigError::usage(what));
+        }
+        Ok(Some(Follow {
             duration: duration_ns.map(|ns| Duration::from_nanos(ns as u64)),
         }))
     }
@@ -428,6 +451,7 @@ impl Section {
             scheduler: Some(Scheduler::WORDS[0].to_owned()),
             placement: Some(Vec::new()),
             late_window: time(config.flow.late_window_ns),
+            duplicate_window: time(config.flow.duplicate_window_ns),
             late_segments: Some(config.flow.late_segments),
             flow_held_max: size(config.flow.flow_held_max_bytes),
             connections_max: Some(config.flow.connections_max),
@@ -453,12 +477,20 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) filter: Option<Filter>,
     pub(crate) live: Option<LiveSettings>,
+    /// `None` if files are read as they are.
+    pub(crate) follow: Option<Follow>,
     pub(crate) record: Option<(PathBuf, PcapRotation)>,
     pub(crate) memory_bytes: usize,
     pub(crate) rotation: Rotation,
     pub(crate) frames_max: u64,
     /// `None` on one core.
     pub(crate) cores: Option<CoreSettings>,
+}
+
+/// A run that goes on where a file ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Follow {
+    pub(crate) duration: Option<Duration>,
 }
 
 /// A live run.

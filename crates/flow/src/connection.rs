@@ -2,9 +2,10 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lineside_account::Lease;
-use lineside_frame::{Descriptor, Range};
-use lineside_wire::Tags;
+use lineside_frame::{Descriptor, FrameRef, Range};
+use lineside_wire::Layers;
 
+use crate::fragments::Whole;
 use crate::stream::Stream;
 
 /// One end of a connection.
@@ -125,7 +126,7 @@ pub struct FlowCounts {
 pub struct Connection {
     pub(crate) key: Key,
     pub(crate) first: Descriptor,
-    pub(crate) tags: Tags,
+    pub(crate) layers: Layers,
     pub(crate) initiator: Option<usize>,
     pub(crate) streams: [Stream; 2],
     /// Segments of both directions so far: the clock that lateness is counted by.
@@ -137,6 +138,8 @@ pub struct Connection {
     pub(crate) strays: Vec<Stray>,
     /// Directions that ended, by FIN or RST.
     pub(crate) ended: [bool; 2],
+    /// Until then each segment may be a mirror's copy, also an expected one.
+    pub(crate) watched_until_ns: i64,
 }
 
 /// A segment kept because it may belong to the next incarnation of its four-tuple.
@@ -150,12 +153,53 @@ pub(crate) struct Stray {
     pub(crate) _lease: Lease,
 }
 
+/// Where a packet came from.
+pub(crate) enum Origin<'a> {
+    Frame(&'a FrameRef),
+    Whole(&'a Whole),
+    Known(&'a Descriptor, &'a Layers),
+}
+
+impl Origin<'_> {
+    /// Of its frame, of fragments that of the first one.
+    #[inline]
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        match self {
+            Self::Frame(frame) => frame.descriptor(),
+            Self::Whole(whole) => whole.descriptor(),
+            Self::Known(descriptor, _) => descriptor,
+        }
+    }
+
+    /// What is at hand of its packet.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Frame(frame) => frame.bytes(),
+            Self::Whole(whole) => whole.first_bytes(),
+            Self::Known(..) => &[],
+        }
+    }
+
+    #[cold]
+    pub(crate) fn layers(&self) -> Layers {
+        match self {
+            Self::Frame(frame) => {
+                let descriptor = frame.descriptor();
+                let (link_type, wire_len) = (descriptor.link_type.0, descriptor.wire_len as usize);
+                lineside_wire::layers(link_type, frame.bytes(), wire_len)
+            }
+            Self::Whole(whole) => whole.layers(),
+            Self::Known(_, layers) => **layers,
+        }
+    }
+}
+
 impl Connection {
-    pub(crate) fn new(key: Key, first: Descriptor, tags: Tags, now: i64) -> Self {
+    pub(crate) fn new(key: Key, origin: &Origin<'_>, now: i64) -> Self {
         Self {
             key,
-            first,
-            tags,
+            first: *origin.descriptor(),
+            layers: origin.layers(),
             initiator: None,
             streams: [Stream::default(), Stream::default()],
             segments: 0,
@@ -164,6 +208,7 @@ impl Connection {
             counts: Default::default(),
             strays: Vec::new(),
             ended: [false; 2],
+            watched_until_ns: now,
         }
     }
 
@@ -182,9 +227,9 @@ impl Connection {
         &self.first
     }
 
-    /// The VLAN tags of that frame.
-    pub fn tags(&self) -> &Tags {
-        &self.tags
+    /// The VLAN tags and the tunnels of that frame.
+    pub fn layers(&self) -> &Layers {
+        &self.layers
     }
 
     /// The direction of the end that opened it, if its handshake was seen.

@@ -3,12 +3,11 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
-use lineside_wire::{
-    Dissected, Fragment, HeaderChecksum, Ip, Tags, TcpFlags, TcpHeader, UdpHeader,
-};
+use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, TcpFlags, TcpHeader, UdpHeader};
 
-use crate::connection::{Connection, Endpoint, FlowCounts, Key, Stray, Transport};
-use crate::fragments::{Fragments, Whole};
+use crate::connection::{Connection, Endpoint, FlowCounts, Key, Origin, Stray, Transport};
+use crate::duplicates::Duplicates;
+use crate::fragments::{Fragments, Whole, count_whole};
 use crate::stream::{Held, Moment, Segment, State};
 
 /// Bounds and windows of the engine.
@@ -31,6 +30,8 @@ pub struct Config {
     pub fragment_timeout_ns: i64,
     /// Bytes of fragments held at once.
     pub fragments_held_max_bytes: usize,
+    /// A packet that comes again within this time was mirrored twice and is left out. 0: none is.
+    pub duplicate_window_ns: i64,
     /// Length of the intervals of [`StreamSink::on_interval`].
     pub interval_ns: i64,
 }
@@ -50,6 +51,9 @@ impl Default for Config {
             idle_timeout_ns: 3_600_000_000_000,
             fragment_timeout_ns: 30_000_000_000,
             fragments_held_max_bytes: 8 << 20,
+            // Within a rack copies are microseconds apart, and no sender retransmits within a millisecond: Linux's
+            // least timeout is 200 ms, its tail loss probe 2 ms.
+            duplicate_window_ns: 1_000_000,
             interval_ns: 60_000_000_000,
         }
     }
@@ -120,6 +124,11 @@ const ENDED_TIMEOUT_NS: i64 = 60_000_000_000;
 /// Slots examined for idle connections per burst.
 const SWEEP: usize = 64;
 
+const DUPLICATE: Taken = Taken {
+    outcome: Counter::FramesDuplicate,
+    connection: None,
+};
+
 /// Connections that are found without a look at the table: those of a handful of clients.
 const RECENT: usize = 16;
 
@@ -140,6 +149,7 @@ pub struct Engine {
     free: Vec<usize>,
     hand: usize,
     fragments: Fragments,
+    duplicates: Duplicates,
     /// Slots of connections that may hold ranges, each once, and whether a slot is among them.
     holders: Vec<usize>,
     listed: Vec<bool>,
@@ -160,6 +170,7 @@ impl Engine {
             free: Vec::new(),
             hand: 0,
             fragments: Fragments::new(&config, budget),
+            duplicates: Duplicates::new(config.duplicate_window_ns, budget),
             holders: Vec::new(),
             listed: Vec::new(),
             looked_ns: i64::MIN,
@@ -193,13 +204,16 @@ impl Engine {
             Dissected::Tcp(ip, tcp) => {
                 count_checksums(ip, tcp.checksum_offloaded, counters);
                 let payload = Chunk::of_frame(frame, tcp.payload.min(bytes.len()), tcp.kept);
-                if let Some(slot) = self.on_expected(ip, tcp, payload, sink, counters) {
-                    return taken(Counter::FramesTcp, Some(slot));
+                if let Some(taken) = self.on_expected(ip, tcp, frame, payload, sink, counters) {
+                    return taken;
                 }
-                let slot = self.on_tcp(ip, tcp, frame.descriptor(), &[payload], sink, counters);
-                taken(Counter::FramesTcp, slot)
+                self.on_tcp(ip, tcp, &Origin::Frame(frame), &[payload], sink, counters)
             }
             Dissected::Udp(ip, udp) => {
+                let (origin, len) = (Origin::Frame(frame), udp.payload_len);
+                if (self.duplicates).has_packet(self.now, &origin, ip, len, counters) {
+                    return DUPLICATE;
+                }
                 count_checksums(ip, udp.checksum_offloaded, counters);
                 let payload = Chunk::of_frame(frame, udp.payload.min(bytes.len()), udp.kept);
                 let cut = Chunk::hole(
@@ -213,7 +227,7 @@ impl Engine {
                 } else {
                     &chunks[..]
                 };
-                let slot = self.on_udp(ip, udp, frame.descriptor(), chunks, sink, counters);
+                let slot = self.on_udp(ip, udp, &origin, chunks, sink, counters);
                 taken(Counter::FramesUdp, slot)
             }
             Dissected::Fragment(ip, fragment) => {
@@ -221,9 +235,11 @@ impl Engine {
             }
             Dissected::NotIp => plain(Counter::FramesNotIp),
             Dissected::OtherProtocol => plain(Counter::FramesOtherProtocol),
+            Dissected::TooDeep => plain(Counter::FramesTooDeep),
             Dissected::UnknownLink => plain(Counter::FramesUnknownLink),
             Dissected::MalformedLink => plain(Counter::MalformedLink),
             Dissected::MalformedIp => plain(Counter::MalformedIp),
+            Dissected::MalformedTunnel => plain(Counter::MalformedTunnel),
             Dissected::MalformedTcp => plain(Counter::MalformedTcp),
             Dissected::MalformedUdp => plain(Counter::MalformedUdp),
         }
@@ -300,7 +316,9 @@ impl Engine {
 
     /// The input has ended: delivers all that waits, with holes where nothing came, and closes all.
     pub fn finish<S: StreamSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        self.give_up_fragments(i64::MAX, sink, counters);
+        while let Some(whole) = self.fragments.overdue(self.now, true, counters) {
+            self.on_whole(self.now, &whole, sink, counters);
+        }
         self.close_from(0, usize::MAX, sink, counters);
     }
 
@@ -317,6 +335,7 @@ impl Engine {
         for slot in slot..end {
             self.close(slot, sink, counters);
         }
+        self.duplicates.clear();
         (end < self.slots.len()).then_some(end)
     }
 
@@ -331,7 +350,7 @@ impl Engine {
         if self.fragments.is_empty() {
             return;
         }
-        while let Some(whole) = self.fragments.overdue(now) {
+        while let Some(whole) = self.fragments.overdue(now, false, counters) {
             self.on_whole(self.now, &whole, sink, counters);
         }
     }
@@ -347,7 +366,7 @@ impl Engine {
         let outcome = self
             .fragments
             .on_fragment(self.now, ip, fragment, frame, counters);
-        while let Some(whole) = self.fragments.done() {
+        while let Some(whole) = self.fragments.done(self.now, counters) {
             self.on_whole(self.now, &whole, sink, counters);
         }
         Taken {
@@ -366,60 +385,45 @@ impl Engine {
         counters: &mut Counters,
     ) {
         self.now = self.now.max(now);
-        counters.count(if whole.complete {
-            Counter::DatagramsWhole
-        } else {
-            Counter::DatagramsIncomplete
-        });
-        let (Some(dissected), Some(first)) = (whole.dissected(), whole.ranges.first()) else {
+        count_whole(whole, counters);
+        let Some(dissected) = whole.dissected() else {
             return;
         };
-        // Where the last fragment never came, UDP's own length tells how much is missing.
-        let missing = whole.total() - whole.held_len();
-        let rest = Chunk::hole(missing, Cause::NotSeen, &first.descriptor);
-        // What lies behind a transport header, as far as that says that it is payload.
-        let chunks = |mut skip: usize, mut len: usize| -> Vec<Chunk<'_>> {
-            let mut chunks = Vec::with_capacity(whole.ranges.len() + 1);
-            for chunk in whole.ranges.iter().map(Range::chunk).chain([rest]) {
-                let skipped = skip.min(chunk.len());
-                let taken = len.min(chunk.len() - skipped);
-                (skip, len) = (skip - skipped, len - taken);
-                if taken > 0 {
-                    chunks.push(chunk.part(skipped, taken));
-                }
-            }
-            chunks
-        };
-        match dissected {
+        let origin = Origin::Whole(whole);
+        let is_duplicate = match dissected {
             Dissected::Tcp(ip, tcp) => {
-                self.on_tcp(
-                    &ip,
-                    &tcp,
-                    &first.descriptor,
-                    &chunks(tcp.payload, tcp.payload_len),
-                    sink,
-                    counters,
-                );
+                let chunks = whole.chunks(tcp.payload, tcp.payload_len);
+                let taken = self.on_tcp(&ip, &tcp, &origin, &chunks, sink, counters);
+                taken.outcome == Counter::FramesDuplicate
+            }
+            // Of one that is in no tunnel in the whole, the fragments themselves would have been the duplicates.
+            Dissected::Udp(ip, udp)
+                if ip.tunnels > whole.ip.tunnels
+                    && (self.duplicates).has_packet(
+                        self.now,
+                        &origin,
+                        &ip,
+                        udp.payload_len,
+                        counters,
+                    ) =>
+            {
+                true
             }
             Dissected::Udp(ip, udp) => {
-                self.on_udp(
-                    &ip,
-                    &udp,
-                    &first.descriptor,
-                    &chunks(udp.payload, udp.payload_len),
-                    sink,
-                    counters,
-                );
+                let chunks = whole.chunks(udp.payload, udp.payload_len);
+                self.on_udp(&ip, &udp, &origin, &chunks, sink, counters);
+                false
             }
-            _ => {}
-        }
+            _ => false,
+        };
+        counters.add(Counter::DatagramsDuplicate, is_duplicate.into());
     }
 
     fn on_udp<S: StreamSink>(
         &mut self,
         ip: &Ip,
         udp: &UdpHeader,
-        descriptor: &Descriptor,
+        origin: &Origin<'_>,
         chunks: &[Chunk<'_>],
         sink: &mut S,
         counters: &mut Counters,
@@ -433,12 +437,18 @@ impl Engine {
             port: udp.destination_port,
         };
         let (key, direction) = Key::new(Transport::Udp, source, destination);
-        let slot = self.slot(key, descriptor, &ip.tags, sink, counters)?;
+        let slot = self.slot(key, origin, sink, counters)?;
         let connection = self.slots[slot]
             .as_mut()
             .expect("`slot` answers slots in use");
         connection.segments += 1;
-        roll_interval(connection, slot, descriptor, self.config.interval_ns, sink);
+        roll_interval(
+            connection,
+            slot,
+            origin.descriptor(),
+            self.config.interval_ns,
+            sink,
+        );
         let counts = &mut connection.counts[direction];
         counts.packets += 1;
         counts.bytes += udp.payload_len as u64;
@@ -453,10 +463,11 @@ impl Engine {
         &mut self,
         ip: &Ip,
         tcp: &TcpHeader,
+        frame: &FrameRef,
         payload: Chunk<'_>,
         sink: &mut S,
         counters: &mut Counters,
-    ) -> Option<usize> {
+    ) -> Option<Taken> {
         let recent = self.recent[recent_place(tcp)].as_ref()?;
         let [one, other] = &recent.ends;
         let is =
@@ -487,6 +498,12 @@ impl Engine {
         if !is_next || stamp_ns >= interval_end || is_idle(&self.config, self.now, connection) {
             return None;
         }
+        if self.now <= connection.watched_until_ns
+            && (self.duplicates).has_segment(self.now, &Origin::Frame(frame), ip, tcp, counters)
+        {
+            connection.watched_until_ns = i64::MAX;
+            return Some(DUPLICATE);
+        }
         connection.last_ns = self.now;
         connection.segments += 1;
         let moment = Moment {
@@ -508,7 +525,7 @@ impl Engine {
             counters.add(Counter::StreamDelivered, len);
             sink.on_stream(slot, direction, after_syn, payload, counters);
         }
-        Some(slot)
+        Some(taken(Counter::FramesTcp, Some(slot)))
     }
 
     /// `payload` is what was kept of the segment, in order; a packet put together from fragments has
@@ -518,11 +535,11 @@ impl Engine {
         &mut self,
         ip: &Ip,
         tcp: &TcpHeader,
-        descriptor: &Descriptor,
+        origin: &Origin<'_>,
         payload: &[Chunk<'_>],
         sink: &mut S,
         counters: &mut Counters,
-    ) -> Option<usize> {
+    ) -> Taken {
         let source = Endpoint {
             address: ip.source,
             port: tcp.source_port,
@@ -532,11 +549,22 @@ impl Engine {
             port: tcp.destination_port,
         };
         let (key, direction) = Key::new(Transport::Tcp, source, destination);
-        let mut slot = self.slot(key, descriptor, &ip.tags, sink, counters)?;
+        let Some(mut slot) = self.slot(key, origin, sink, counters) else {
+            return taken(Counter::FramesTcp, None);
+        };
         self.recent[recent_place(tcp)] = Some(Recent {
             ends: key.ends(),
             slot,
         });
+        let connection = self.slots[slot]
+            .as_deref_mut()
+            .expect("`slot` answers slots in use");
+        if self.now <= connection.watched_until_ns
+            && (self.duplicates).has_segment(self.now, origin, ip, tcp, counters)
+        {
+            connection.watched_until_ns = i64::MAX;
+            return DUPLICATE;
+        }
         let syn = tcp.flags.opens();
         let ack = tcp.flags.contains(TcpFlags::ACK);
         if syn
@@ -544,13 +572,22 @@ impl Engine {
                 .as_ref()
                 .is_some_and(|connection| begins_anew(connection, direction, tcp))
         {
-            slot = self.renew(slot, key, descriptor, &ip.tags, sink, counters)?;
+            match self.renew(slot, key, origin, sink, counters) {
+                Some(renewed) => slot = renewed,
+                None => return taken(Counter::FramesTcp, None),
+            }
         }
         let connection = self.slots[slot]
             .as_mut()
             .expect("`slot` answers slots in use");
         connection.segments += 1;
-        roll_interval(connection, slot, descriptor, self.config.interval_ns, sink);
+        roll_interval(
+            connection,
+            slot,
+            origin.descriptor(),
+            self.config.interval_ns,
+            sink,
+        );
         let counts = &mut connection.counts[direction];
         counts.packets += 1;
         counts.bytes += tcp.payload_len as u64;
@@ -584,20 +621,20 @@ impl Engine {
             segment.kept = kept;
             segment.payload_len = if is_last { len + left } else { len };
             let kept_part = chunk.part(0, kept.min(chunk.len()));
-            let taken = self.on_segment(slot, direction, segment, kept_part, sink, counters);
-            let Some(same_or_next) = taken else {
+            let went_on = self.on_segment(slot, direction, segment, kept_part, sink, counters);
+            let Some(same_or_next) = went_on else {
                 let rest = if is_last { 0 } else { left };
                 counters.add(Counter::StreamDiscarded, rest as u64);
-                return None;
+                return taken(Counter::FramesTcp, None);
             };
             slot = same_or_next;
             segment.sequence = segment.sequence.wrapping_add(segment.payload_len as u32);
         }
-        if syn {
-            self.replay_strays(slot, sink, counters)
-        } else {
-            Some(slot)
-        }
+        let slot = match syn {
+            true => self.replay_strays(slot, sink, counters),
+            false => Some(slot),
+        };
+        taken(Counter::FramesTcp, slot)
     }
 
     /// Returns the slot: another one if the segment showed that a new incarnation has begun.
@@ -659,6 +696,11 @@ impl Engine {
             {
                 // The way of nearly all segments: nothing is held, nothing is copied.
                 let seen = ((stream.next - start) as usize).min(segment.payload_len);
+                if seen == segment.payload_len {
+                    // A retransmission, or the mirror has just begun to copy: what comes next tells.
+                    let until_ns = now.saturating_add(self.config.duplicate_window_ns);
+                    connection.watched_until_ns = connection.watched_until_ns.max(until_ns);
+                }
                 duplicate(stream, counts, counters, start, start + seen as i64);
                 let fresh = chunk.from(seen.min(chunk.len()));
                 let cut = segment.payload_len - seen.max(segment.kept).min(segment.payload_len);
@@ -1003,13 +1045,14 @@ impl Engine {
             range,
             _lease: lease,
         });
-        let (key, tags) = (connection.key, connection.tags);
+        let (key, layers) = (connection.key, connection.layers);
         self.note_holder(slot);
         if !follows {
             return Some(slot);
         }
         // Two in sequence are no accident: the four-tuple was used again, and the tap missed the SYN.
-        let slot = self.renew(slot, key, chunk.descriptor(), &tags, sink, counters)?;
+        let origin = Origin::Known(chunk.descriptor(), &layers);
+        let slot = self.renew(slot, key, &origin, sink, counters)?;
         self.replay_strays(slot, sink, counters)
     }
 
@@ -1046,8 +1089,7 @@ impl Engine {
     fn slot<S: StreamSink>(
         &mut self,
         key: Key,
-        descriptor: &Descriptor,
-        tags: &Tags,
+        origin: &Origin<'_>,
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
@@ -1067,7 +1109,8 @@ impl Engine {
             return None;
         }
         counters.count(Counter::Connections);
-        let connection = Box::new(Connection::new(key, *descriptor, *tags, self.now));
+        let mut connection = Box::new(Connection::new(key, origin, self.now));
+        connection.watched_until_ns = self.now.saturating_add(self.config.duplicate_window_ns);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.listed.push(false);
@@ -1084,8 +1127,7 @@ impl Engine {
         &mut self,
         slot: usize,
         key: Key,
-        descriptor: &Descriptor,
-        tags: &Tags,
+        origin: &Origin<'_>,
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
@@ -1097,7 +1139,9 @@ impl Engine {
             .map(|stray| stray.range.descriptor)
             .min_by_key(|first| first.ordinal);
         self.close(slot, sink, counters);
-        let Some(slot) = self.slot(key, &first.unwrap_or(*descriptor), tags, sink, counters) else {
+        let first = first.unwrap_or_else(|| *origin.descriptor());
+        let origin = Origin::Known(&first, &origin.layers());
+        let Some(slot) = self.slot(key, &origin, sink, counters) else {
             let bytes: usize = strays.iter().map(|stray| stray.segment.payload_len).sum();
             counters.add(Counter::StreamDiscarded, bytes as u64);
             return None;

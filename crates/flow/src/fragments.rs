@@ -5,9 +5,11 @@ use std::net::IpAddr;
 
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
-use lineside_frame::{Cause, Chunk, FrameRef, Range};
-use lineside_wire::{Dissected, Fragment, Ip};
+use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
+use lineside_wire::{Dissected, Fragment, Ip, Layers};
 
+use crate::connection::Origin;
+use crate::duplicates::Duplicates;
 use crate::engine::{Config, count_checksums};
 
 /// An IP packet's payload cannot be longer (RFC 791 3.1).
@@ -27,6 +29,8 @@ struct Key {
 
 struct Entry {
     ip: Ip,
+    /// Around the fragment that came first.
+    layers: Layers,
     parts: Vec<(usize, Range)>,
     /// Length of the whole payload, once the last fragment came.
     total: Option<usize>,
@@ -38,7 +42,9 @@ struct Entry {
 /// The payload of a fragmented packet, in order, with holes for what never came.
 #[derive(Debug)]
 pub struct Whole {
+    /// Of a fragment.
     pub(crate) ip: Ip,
+    layers: Layers,
     pub(crate) ranges: Vec<Range>,
     pub(crate) complete: bool,
 }
@@ -59,6 +65,40 @@ impl Whole {
         ))
     }
 
+    /// What is at hand of it without a copy.
+    pub(crate) fn first_bytes(&self) -> &[u8] {
+        self.ranges.first().map_or(&[], Range::bytes)
+    }
+
+    /// Of the first fragment's frame. Nothing is put together from no fragments.
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        let first = self.ranges.first();
+        &first.expect("a fragment is not empty").descriptor
+    }
+
+    /// Tags and tunnels, of the fragments and of what is in them.
+    pub fn layers(&self) -> Layers {
+        let (ip, first) = (&self.ip, self.first_bytes());
+        lineside_wire::layers_assembled(&self.layers, ip, ip.protocol, first, self.total())
+    }
+
+    /// What lies at `skip..skip + len`, holes included.
+    pub(crate) fn chunks(&self, mut skip: usize, mut len: usize) -> Vec<Chunk<'_>> {
+        let mut chunks = Vec::with_capacity(self.ranges.len() + 1);
+        // Where the last fragment never came, UDP's own length tells how much is missing.
+        let missing = self.total() - self.held_len();
+        let rest = Chunk::hole(missing, Cause::NotSeen, self.descriptor());
+        for chunk in self.ranges.iter().map(Range::chunk).chain([rest]) {
+            let skipped = skip.min(chunk.len());
+            let taken = len.min(chunk.len() - skipped);
+            (skip, len) = (skip - skipped, len - taken);
+            if taken > 0 {
+                chunks.push(chunk.part(skipped, taken));
+            }
+        }
+        chunks
+    }
+
     /// Bytes from the first to the last that came, holes included.
     pub fn held_len(&self) -> usize {
         self.ranges.iter().map(Range::len).sum()
@@ -71,7 +111,7 @@ impl Whole {
 
     /// Bytes of a UDP datagram by its own header (RFC 768); 0 if it is none, or not seen that far.
     fn udp_len(&self) -> usize {
-        let header = self.ranges.first().map_or(&[][..], Range::bytes);
+        let header = self.first_bytes();
         match (self.ip.protocol, header.get(4..6)) {
             (lineside_wire::PROTOCOL_UDP, Some(len)) => {
                 usize::from(u16::from_be_bytes([len[0], len[1]]))
@@ -89,6 +129,7 @@ pub struct Fragments {
     held_max_bytes: usize,
     held_bytes: usize,
     budget: Budget,
+    duplicates: Duplicates,
     entries: HashMap<Key, Entry>,
     /// Entries in the order they began; a serial tells whether an entry is still the same.
     order: VecDeque<(Key, u64)>,
@@ -104,6 +145,7 @@ impl Fragments {
             held_max_bytes: config.fragments_held_max_bytes,
             held_bytes: 0,
             budget: budget.clone(),
+            duplicates: Duplicates::new(config.duplicate_window_ns, budget),
             entries: HashMap::new(),
             order: VecDeque::new(),
             serial: 0,
@@ -127,6 +169,31 @@ impl Fragments {
         frame: &FrameRef,
         counters: &mut Counters,
     ) -> Counter {
+        let origin = Origin::Frame(frame);
+        if (self.duplicates).has_packet(now, &origin, ip, ip.payload_len, counters) {
+            return Counter::FramesDuplicate;
+        }
+        let descriptor = frame.descriptor();
+        let kept = ip
+            .payload_len
+            .min(frame.bytes().len().saturating_sub(ip.payload));
+        let chunks = [
+            Chunk::of_frame(frame, ip.payload.min(frame.bytes().len()), kept),
+            Chunk::hole(ip.payload_len - kept, Cause::SnapLength, descriptor),
+        ];
+        self.take(now, ip, fragment, &chunks, &origin, counters)
+    }
+
+    /// Takes a fragment that lies in `chunks`.
+    fn take(
+        &mut self,
+        now: i64,
+        ip: &Ip,
+        fragment: &Fragment,
+        chunks: &[Chunk<'_>],
+        origin: &Origin<'_>,
+        counters: &mut Counters,
+    ) -> Counter {
         counters.count(Counter::FragmentsHeld);
         count_checksums(ip, false, counters);
         let end = fragment.offset + ip.payload_len;
@@ -144,18 +211,8 @@ impl Fragments {
             protocol: fragment.protocol,
             identification: fragment.identification,
         };
-        let kept = ip
-            .payload_len
-            .min(frame.bytes().len().saturating_sub(ip.payload));
-        let range = Chunk::of_frame(frame, ip.payload.min(frame.bytes().len()), kept).hold();
-        let cut = Range::hole(
-            ip.payload_len - kept,
-            Cause::SnapLength,
-            *frame.descriptor(),
-        );
-
         if let Some(entry) = self.entries.get(&key) {
-            match overlap(entry, fragment, end, &range) {
+            match overlap(entry, fragment, end, chunks) {
                 Overlap::None => {}
                 Overlap::Same => return Counter::FramesFragment,
                 // The identification came round again: another packet has begun.
@@ -182,6 +239,7 @@ impl Fragments {
             };
             Entry {
                 ip,
+                layers: origin.layers(),
                 parts: Vec::new(),
                 total: None,
                 since_ns: now,
@@ -189,19 +247,18 @@ impl Fragments {
                 bytes: 0,
             }
         });
-        let cost = range.len() + ENTRY_BYTES;
+        let cost = ENTRY_BYTES + chunks.iter().map(Chunk::len).sum::<usize>();
         if !fragment.more {
             entry.total = Some(end);
         }
         let at = entry
             .parts
             .partition_point(|&(offset, _)| offset < fragment.offset);
-        let cut_at = fragment.offset + kept;
-        let parts = [(fragment.offset, range), (cut_at, cut)];
-        entry.parts.splice(
-            at..at,
-            parts.into_iter().filter(|(_, range)| !range.is_empty()),
-        );
+        let mut offset = fragment.offset;
+        for (place, chunk) in chunks.iter().filter(|chunk| !chunk.is_empty()).enumerate() {
+            entry.parts.insert(at + place, (offset, chunk.hold()));
+            offset += chunk.len();
+        }
         entry.bytes += cost;
         self.held_bytes += cost;
         let present: usize = entry.parts.iter().map(|(_, range)| range.len()).sum();
@@ -231,19 +288,40 @@ impl Fragments {
         Counter::FramesFragment
     }
 
-    /// A packet that is ready to be delivered.
-    pub fn done(&mut self) -> Option<Whole> {
-        self.done.pop_front()
+    /// A packet that is ready to be delivered. One that is in a tunnel and a fragment of another itself waits for the
+    /// rest of that.
+    pub fn done(&mut self, now: i64, counters: &mut Counters) -> Option<Whole> {
+        loop {
+            let whole = self.done.pop_front()?;
+            let Some(Dissected::Fragment(ip, fragment)) = whole.dissected() else {
+                return Some(whole);
+            };
+            count_whole(&whole, counters);
+            let chunks = whole.chunks(ip.payload, ip.payload_len);
+            self.take(
+                now,
+                &ip,
+                &fragment,
+                &chunks,
+                &Origin::Whole(&whole),
+                counters,
+            );
+        }
     }
 
-    /// A packet that is ready, or that waited for too long. At [`i64::MAX`], the end, any.
-    pub fn overdue(&mut self, now: i64) -> Option<Whole> {
-        while self.done.is_empty()
-            && let Some(&(key, serial)) = self.order.front()
-        {
+    /// A packet that is ready, or that waited for too long; at the end, any.
+    pub fn overdue(&mut self, now: i64, at_end: bool, counters: &mut Counters) -> Option<Whole> {
+        if at_end {
+            self.duplicates.clear();
+        }
+        loop {
+            if let Some(whole) = self.done(now, counters) {
+                return Some(whole);
+            }
+            let &(key, serial) = self.order.front()?;
             match self.entries.get(&key) {
                 Some(entry) if entry.serial == serial => {
-                    if now.saturating_sub(entry.since_ns) <= self.timeout_ns && now != i64::MAX {
+                    if now.saturating_sub(entry.since_ns) <= self.timeout_ns && !at_end {
                         return None;
                     }
                     self.complete(&key);
@@ -252,7 +330,6 @@ impl Fragments {
             }
             self.order.pop_front();
         }
-        self.done.pop_front()
     }
 
     /// Copies everything held out of its blocks; returns how many ranges that were.
@@ -286,6 +363,7 @@ impl Fragments {
         }
         self.done.push_back(Whole {
             ip: entry.ip,
+            layers: entry.layers,
             ranges,
             complete,
         });
@@ -298,7 +376,7 @@ enum Overlap {
     Different,
 }
 
-fn overlap(entry: &Entry, fragment: &Fragment, end: usize, range: &Range) -> Overlap {
+fn overlap(entry: &Entry, fragment: &Fragment, end: usize, chunks: &[Chunk<'_>]) -> Overlap {
     if entry
         .total
         .is_some_and(|total| end > total || (!fragment.more && end != total))
@@ -308,22 +386,33 @@ fn overlap(entry: &Entry, fragment: &Fragment, end: usize, range: &Range) -> Ove
     let mut touching = entry
         .parts
         .iter()
-        .filter(|(offset, part)| *offset < end && offset + part.len() > fragment.offset);
-    match touching.next() {
-        None if !fragment.more
-            && entry
-                .parts
-                .last()
-                .is_some_and(|(offset, part)| offset + part.len() > end) =>
-        {
-            Overlap::Different
-        }
-        None => Overlap::None,
-        Some((offset, part)) if *offset == fragment.offset && part.bytes() == range.bytes() => {
-            Overlap::Same
-        }
-        Some(_) => Overlap::Different,
+        .filter(|(offset, part)| *offset < end && offset + part.len() > fragment.offset)
+        .peekable();
+    if touching.peek().is_none() {
+        let beyond = |(offset, part): &(usize, Range)| offset + part.len() > end;
+        return match entry.parts.last() {
+            Some(last) if !fragment.more && beyond(last) => Overlap::Different,
+            _ => Overlap::None,
+        };
     }
+    let mut at = fragment.offset;
+    let is_same = |((offset, part), chunk): (&(usize, Range), &Chunk<'_>)| {
+        let is_there = *offset == at;
+        at += chunk.len();
+        is_there && part.bytes() == chunk.bytes()
+    };
+    match touching.zip(chunks).all(is_same) {
+        true => Overlap::Same,
+        false => Overlap::Different,
+    }
+}
+
+pub(crate) fn count_whole(whole: &Whole, counters: &mut Counters) {
+    counters.count(if whole.complete {
+        Counter::DatagramsWhole
+    } else {
+        Counter::DatagramsIncomplete
+    });
 }
 
 #[cfg(test)]
@@ -353,7 +442,7 @@ mod tests {
                 };
                 fragments.on_fragment(0, &ip, &fragment, &frame, &mut Counters::new());
             }
-            fragments.done().is_some()
+            fragments.done(0, &mut Counters::new()).is_some()
         };
         assert!(!see(0, false));
         assert!((1..5000).all(|identification| see(identification, true)));

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod duplicates;
 mod engine;
 mod fragments;
 mod round_trips;

@@ -21,6 +21,18 @@ pub enum PortError {
         /// The folder.
         name: String,
     },
+    /// It is a folder in which nothing can be read.
+    #[error("no file in '{name}' is a capture: name a folder with pcap or pcapng files")]
+    NoCaptures {
+        /// The folder.
+        name: String,
+    },
+    /// A file that grows is read as it is.
+    #[error("'{name}' is compressed, and cannot be followed while it grows: leave out --follow")]
+    NotFollowed {
+        /// The file.
+        name: String,
+    },
     /// There is nothing in it.
     #[error("'{name}' is empty: not even a capture file's header is there")]
     Empty {

@@ -18,13 +18,20 @@ pub(crate) fn foreign(name: &str, bytes: &[u8]) -> PortError {
 }
 
 /// What files begin with, and what they are.
-const BEGINNINGS: [(&[u8], &str); 14] = [
+const BEGINNINGS: [(&[u8], &str); 15] = [
     (
         b"snoop\0\0\0",
         "a snoop file: convert it with 'editcap -F nsecpcap'",
     ),
-    (b"\xfd7zXZ\0", "xz: unpack it with 'xz -d'"),
-    (b"\x04\x22\x4d\x18", "lz4: unpack it with 'lz4 -d'"),
+    (
+        b"\xfd7zXZ\0",
+        "xz within compressed data: unpack the outer one",
+    ),
+    (
+        b"\x04\x22\x4d\x18",
+        "lz4 within compressed data: unpack the outer one",
+    ),
+    (b"\x5d\0\0", "lzma: unpack it with 'xz -d'"),
     (b"BZh", "bzip2: unpack it with 'bzip2 -d'"),
     (b"\x1f\x9d", "compress: unpack it with 'gzip -d'"),
     (b"PK\x03\x04", "a zip archive: unpack it with 'unzip'"),

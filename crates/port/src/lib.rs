@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  file, pipe ─read(2)─► block of a pool ─cut─► Burst          CaptureReader, one for each input
-//!       └─► thread: gzip, zstd ─►┘                  ├─► Merge ─► Burst, by stamps, with ordinals
+//!       └─► thread: gzip, zstd … ─►┘                ├─► Merge ─► Burst, by stamps, with ordinals
 //!  interface ─► packet ring, UMEM ─cut─► Burst ─────┘           live: a port for each queue
 //!                    Burst ─encode─► chunk ─► thread ─► file   CaptureWriter
 //! ```
@@ -15,6 +15,7 @@
 
 mod encode;
 mod error;
+mod folder;
 mod foreign;
 pub mod live;
 mod merge;
@@ -31,6 +32,7 @@ use std::os::fd::BorrowedFd;
 use lineside_frame::{Burst, LinkType};
 
 pub use error::{Place, PortError};
+pub use folder::{FolderFile, Followed, list};
 pub use merge::Merge;
 pub use reader::{CaptureReader, PoolConfig};
 pub use rotation::{Rotation, RotationError};
@@ -87,6 +89,12 @@ pub trait Port: Send {
     /// Brings [`facts`](Self::facts) up to date with what the kernel counts.
     fn account(&mut self) {}
 
+    /// The stamp of the first frame of a port that was not asked for any yet, if that is known: until others have come as
+    /// far, it need not be asked.
+    fn begins_ns(&self) -> Option<i64> {
+        None
+    }
+
     /// Lets no further frame into a live port. What has arrived can still be received; then comes the end.
     fn shut(&mut self) {}
 
@@ -123,7 +131,7 @@ pub struct Facts {
     pub name: String,
     /// Such as `pcap, big-endian, nanoseconds` or `pcapng`.
     pub format: String,
-    /// `gzip` or `zstd`.
+    /// `gzip`, `zstd`, `xz` or `lz4`.
     pub compression: Option<&'static str>,
     /// Link types that the file announced, each once; the first 64 of them.
     pub link_types: Vec<LinkType>,

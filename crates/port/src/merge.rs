@@ -17,6 +17,8 @@ const QUEUE_LEN_MAX: usize = 64;
 /// A live input that has nothing does not stop the others: their frames go out up to the time until which it
 /// is known to be quiet. When none has anything, `receive` waits until one wakes, at most a tenth of a second.
 ///
+/// A file of a folder is opened when the others have come as far as its first frame.
+///
 /// Each frame gets its [`input`](lineside_frame::Descriptor::input) and its
 /// [`ordinal`](lineside_frame::Descriptor::ordinal). If an input fails, what the
 /// others hold comes at the calls after the error.
@@ -42,6 +44,8 @@ struct Input {
     ended: bool,
     /// A live input without a next frame: those to come have arrived after this.
     quiet_until_ns: Option<i64>,
+    /// It need not be asked before: see [`Port::begins_ns`].
+    begins_ns: Option<i64>,
 }
 
 impl Merge {
@@ -50,6 +54,7 @@ impl Merge {
         let inputs = ports
             .into_iter()
             .map(|port| Input {
+                begins_ns: port.begins_ns(),
                 port,
                 queue: Burst::new(),
                 ended: false,
@@ -63,7 +68,7 @@ impl Merge {
     /// has none for another reason, says which.
     fn refill(&mut self, max: usize) -> Result<Option<Received>, PortError> {
         for input in &mut self.inputs {
-            if input.ended || !input.queue.is_empty() {
+            if !input.wants_frames() {
                 continue;
             }
             let received = input.port.receive(&mut input.queue, max);
@@ -102,7 +107,7 @@ impl Merge {
 
     /// Waits until an input without a next frame wakes.
     fn wait(&mut self) -> Result<Received, PortError> {
-        let waiting = |input: &&Input| !input.ended && input.queue.is_empty();
+        let waiting = |input: &&Input| input.wants_frames();
         let idle: Vec<_> = self.inputs.iter().filter(waiting).collect();
         let until_ns = self.inputs.iter().filter_map(Input::time_ns).min();
         let is_holding = self.inputs.iter().any(|input| !input.queue.is_empty());
@@ -148,7 +153,11 @@ impl Input {
     /// Nothing earlier comes from here; `None` if nothing comes at all.
     fn time_ns(&self) -> Option<i64> {
         let quiet = || self.quiet_until_ns.filter(|_| !self.ended);
-        self.next_stamp_ns().or_else(quiet)
+        self.next_stamp_ns().or(self.begins_ns).or_else(quiet)
+    }
+
+    fn wants_frames(&self) -> bool {
+        !self.ended && self.queue.is_empty() && self.begins_ns.is_none()
     }
 }
 
@@ -179,12 +188,7 @@ impl Port for Merge {
         let mut count = 0;
         while count < max {
             // What is merged goes out before an input is asked that might wait.
-            if count > 0
-                && self
-                    .inputs
-                    .iter()
-                    .any(|input| !input.ended && input.queue.is_empty())
-            {
+            if count > 0 && self.inputs.iter().any(Input::wants_frames) {
                 break;
             }
             if let Some(waiting) = self.refill(QUEUE_LEN_MAX)? {
@@ -198,6 +202,9 @@ impl Port for Merge {
                 });
             };
             if self.inputs[index].queue.is_empty() {
+                if self.inputs[index].begins_ns.take().is_some() {
+                    continue;
+                }
                 return self.wait();
             }
             let input = &mut self.inputs[index];
@@ -211,7 +218,8 @@ impl Port for Merge {
                 };
                 self.ordinal += 1;
                 let descriptor = frame.descriptor_mut();
-                descriptor.input = index as u16;
+                // A port of several files counts those itself, and is the last one.
+                descriptor.input += index as u16;
                 descriptor.ordinal = self.ordinal;
                 burst.push(frame);
                 count += 1;

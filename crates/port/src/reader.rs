@@ -25,7 +25,7 @@ pub struct PoolConfig {
     pub bytes_max: usize,
 }
 
-/// Reads frames from a pcap or pcapng file, plain or compressed with gzip or zstd.
+/// Reads frames from a pcap or pcapng file, plain or compressed with gzip, zstd, xz or lz4.
 ///
 /// It reads what there is into a block of its pool and cuts frames off it; when a record does not
 /// fit into the rest of the block, what has come of it moves to the next one.
@@ -41,6 +41,7 @@ pub struct CaptureReader {
     offset: u64,
     skip_left: usize,
     ended: bool,
+    is_following: bool,
     facts: Facts,
 }
 
@@ -146,6 +147,7 @@ impl CaptureReader {
             offset: 0,
             skip_left: 0,
             ended: false,
+            is_following: false,
             facts: Facts {
                 name: name.to_owned(),
                 ..Facts::default()
@@ -158,6 +160,19 @@ impl CaptureReader {
         }
         reader.on_header()?;
         Ok(reader)
+    }
+
+    /// While it is set, the end of the file is none: the port is idle there, until more has been written.
+    pub(crate) fn set_following(&mut self, is_following: bool) {
+        self.is_following = is_following;
+    }
+
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.compression.is_some()
+    }
+
+    pub(crate) fn own_facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Makes as many bytes ready as a file header has, or all there are.
@@ -373,6 +388,9 @@ impl Port for CaptureReader {
             };
             match self.fill(need).inspect_err(|_| self.ended = true)? {
                 Filled::Some => {}
+                Filled::End if self.is_following => {
+                    return Ok(Received::Idle { until_ns: i64::MIN });
+                }
                 Filled::End => self.on_end(),
                 Filled::PoolEmpty => return Ok(Received::PoolEmpty),
                 Filled::Interrupted => return Ok(Received::Interrupted),

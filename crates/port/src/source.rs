@@ -1,7 +1,7 @@
 //! The bytes of a capture: counted, and decompressed in a thread of their own.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 use lineside_account::{Budget, Lease};
+use lz4_flex::frame::FrameDecoder;
+use lzma_rust2::XzReader;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::PortError;
@@ -56,6 +58,14 @@ pub(crate) enum Compression {
         /// Two to this power is how far back the first frame refers.
         window_log: u32,
     },
+    Xz {
+        /// Bytes that the first block refers back.
+        dictionary_len: usize,
+    },
+    Lz4 {
+        /// The most bytes of a block of the first frame.
+        block_len: usize,
+    },
 }
 
 impl Compression {
@@ -66,6 +76,14 @@ impl Compression {
             [0x28, 0xb5, 0x2f, 0xfd, ref header @ ..] => Some(Self::Zstd {
                 window_log: window_log(header).unwrap_or(WINDOW_LOG_USUAL),
             }),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz {
+                dictionary_len: dictionary_len(bytes).unwrap_or(DICTIONARY_LEN_USUAL),
+            }),
+            [0x04, 0x22, 0x4d, 0x18, _, sizes, ..] => Some(Self::Lz4 {
+                block_len: lz4_block_len(sizes),
+            }),
+            // The format before frames: blocks of 8 MiB.
+            [0x02, 0x21, 0x4c, 0x18, ..] => Some(Self::Lz4 { block_len: 8 << 20 }),
             // A skippable frame, as pzstd writes before each of its frames.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd {
                 window_log: WINDOW_LOG_USUAL,
@@ -78,6 +96,8 @@ impl Compression {
         match self {
             Self::Gzip => "gzip",
             Self::Zstd { .. } => "zstd",
+            Self::Xz { .. } => "xz",
+            Self::Lz4 { .. } => "lz4",
         }
     }
 
@@ -86,6 +106,8 @@ impl Compression {
         match self {
             Self::Gzip => "gzip -t",
             Self::Zstd { .. } => "zstd -t",
+            Self::Xz { .. } => "xz -t",
+            Self::Lz4 { .. } => "lz4 -t",
         }
     }
 
@@ -93,8 +115,51 @@ impl Compression {
         match self {
             Self::Gzip => 32 * 1024,
             Self::Zstd { window_log } => 1 << window_log,
+            Self::Xz { dictionary_len } => dictionary_len + XZ_STATE_LEN,
+            // One compressed, two of a frame whose blocks refer to each other, and how far those do.
+            Self::Lz4 { block_len } => 3 * block_len + 64 * 1024,
         }
     }
+}
+
+/// The dictionary of `xz -6`, its default: room for later streams of a file too.
+const DICTIONARY_LEN_USUAL: usize = 8 << 20;
+/// That of `xz -9`.
+const DICTIONARY_LEN_MAX: usize = 64 << 20;
+/// What a decoder holds besides.
+const XZ_STATE_LEN: usize = 256 * 1024;
+
+/// From an .xz file's first block: <https://tukaani.org/xz/xz-file-format.txt>, 3.1 and 5.3.1.
+fn dictionary_len(bytes: &[u8]) -> Option<usize> {
+    let (&flags, mut rest) = bytes.get(13..)?.split_first()?;
+    // A number of 7 bits a byte, the last byte below 128.
+    let number = |rest: &mut &[u8]| {
+        let len = rest.iter().take(9).position(|byte| byte & 0x80 == 0)? + 1;
+        let (number, behind) = rest.split_at(len);
+        *rest = behind;
+        let bits = number.iter().rev();
+        Some(bits.fold(0_u64, |bits, byte| bits << 7 | u64::from(byte & 0x7f)))
+    };
+    let sizes = u32::from(flags & 0x40 != 0) + u32::from(flags & 0x80 != 0);
+    for _ in 0..sizes {
+        number(&mut rest)?;
+    }
+    for _ in 0..=flags & 3 {
+        let (filter, len) = (number(&mut rest)?, number(&mut rest)?);
+        let properties = rest.get(..usize::try_from(len).ok()?)?;
+        if let (0x21, &[bits]) = (filter, properties) {
+            let len = (2 | usize::from(bits & 1)) << (bits.min(40) / 2 + 11);
+            return Some(len.clamp(DICTIONARY_LEN_USUAL, DICTIONARY_LEN_MAX));
+        }
+        rest = &rest[properties.len()..];
+    }
+    None
+}
+
+/// From the byte BD of an LZ4 frame: <https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>.
+fn lz4_block_len(sizes: u8) -> usize {
+    // 64 KiB, 256 KiB, 1 MiB, 4 MiB; what else stands there the decoder refuses.
+    1 << (2 * (sizes >> 4 & 7).clamp(4, 7) + 8)
 }
 
 /// The window of zstd's highest ordinary level (19): room for later frames of a file too.
@@ -208,10 +273,7 @@ impl Read for Decompressed {
     }
 }
 
-fn decoder(
-    source: impl io::BufRead + Send + 'static,
-    compression: Compression,
-) -> io::Result<Source> {
+fn decoder(source: impl BufRead + Send + 'static, compression: Compression) -> io::Result<Source> {
     Ok(match compression {
         Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
         Compression::Zstd { window_log } => {
@@ -219,7 +281,26 @@ fn decoder(
             decoder.window_log_max(window_log)?;
             Box::new(decoder)
         }
+        Compression::Xz { .. } => {
+            let limit_kib = u32::try_from(compression.window_len() / 1024).unwrap_or(u32::MAX);
+            Box::new(XzReader::new_mem_limit(source, true, limit_kib))
+        }
+        Compression::Lz4 { .. } => Box::new(Lz4Frames(FrameDecoder::new(source))),
     })
+}
+
+/// LZ4 frames one behind the other: a decoder ends with each.
+struct Lz4Frames<R: BufRead>(FrameDecoder<R>);
+
+impl<R: BufRead> Read for Lz4Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let len = self.0.read(buffer)?;
+            if len > 0 || buffer.is_empty() || self.0.get_mut().fill_buf()?.is_empty() {
+                return Ok(len);
+            }
+        }
+    }
 }
 
 /// Sends chunks until the end, which is an empty one, an error, or nobody listening.

@@ -301,9 +301,9 @@ mod tests {
     fn an_unanswered_call_does_not_keep_the_answered_ones_behind_it() {
         let mut pairs: Pairs<u32, ()> = Pairs::new();
         pairs.outstanding(0, 0, 0);
-        for xid in 1..10_000 {
-            pairs.outstanding(xid, xid, 1);
-            pairs.answered(xid, xid, 5);
+        for key in 1..10_000 {
+            pairs.outstanding(key, 7, 1);
+            pairs.answered(key, 7, 5);
             pairs.evict_answered(16);
         }
         assert!(pairs.len() <= 18 && pairs.waiting.len() <= 2 * 18 + WAITING_SLACK + 1);

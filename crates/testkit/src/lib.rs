@@ -8,3 +8,4 @@ pub mod drive;
 pub mod mangle;
 pub mod oracle;
 pub mod tshark;
+pub mod wrap;

@@ -432,10 +432,11 @@ tables! {
         rtt_min_ns: Option<i64>, Dictionary, "shortest round trip at the tap: from a segment, of either side, to the acknowledgement that covers it" null "none was measured in the interval";
         rtt_ns: Option<i64>, Dictionary, "mean round trip at the tap in the interval" null "none was measured in the interval";
         resynchronised: i64, Dictionary, "times that the place of the next RPC record was lost and found again";
-        vlan_ids: Text, Dictionary, "VLAN ids of the first frame, the outer one first, with commas between" null "no VLAN tag";
-        encapsulation: Text, Dictionary, "tunnels around the packets, the outer one first, with commas between" null "no tunnel";
-        outer_source_address: Address, Dictionary, "source of the outermost tunnel, first frame" null "no tunnel";
-        outer_destination_address: Address, Dictionary, "destination of the outermost tunnel, first frame" null "no tunnel";
+        vlan_ids: Text, Dictionary, "VLAN ids of the first frame, those in its tunnels too, the outer one first, with commas between" null "no VLAN tag";
+        encapsulation: Text, Dictionary, "tunnels around the packets, first frame, the outer one first, with commas between: `ipip`, `gre`, `erspan1`, `erspan2`, `erspan3`, `vxlan`, `vxlan-gpe`, `geneve`, `mpls` (each label)" null "no tunnel";
+        tunnel_ids: Text, Dictionary, "the number that each of them carries, with commas between: GRE's key, ERSPAN's session, the network identifier of VXLAN and GENEVE, MPLS's label; nothing where there is none" null "no tunnel carries a number";
+        outer_source_address: Address, Dictionary, "source of the outermost tunnel with addresses, first frame" null "no tunnel, or only MPLS";
+        outer_destination_address: Address, Dictionary, "destination of the outermost tunnel with addresses, first frame" null "no tunnel, or only MPLS";
         program: Word, Dictionary, "the RPC program seen first, as in `operations`" null "no RPC was seen";
         tls_seen: bool, Dictionary, "TLS records were seen: what they hold was not read";
     }
@@ -483,7 +484,8 @@ tables! {
         tcp_flags: Option<i32>, Dictionary, "TCP flags, bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128";
         tcp_window: Option<i32>, Dictionary, "TCP window as on the wire, not scaled";
         payload_bytes: Option<i64>, Dictionary, "bytes of TCP or UDP payload on the wire";
-        connection_id: Option<i64>, Dictionary, "the connection, as in `connections`" null "not part of a connection";
+        connection_id: Option<i64>, Dictionary, "the connection, as in `connections`" null "not part of a connection, or a duplicate";
+        duplicate: bool, Dictionary, "another frame had just brought the same packet: it was mirrored twice";
     }
 }
 

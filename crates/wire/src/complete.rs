@@ -1,11 +1,11 @@
-use crate::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP, checksum, dissect};
+use crate::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP, checksum, dissect_outermost};
 
 /// Finishes the TCP or UDP checksum of a whole frame, if its sender left that to its adapter; says whether it did.
 ///
 /// A frame that a host gave to a virtual link never passed an adapter, and its checksum is wrong as soon as
 /// anybody but that link's other end looks at it. See [`TcpHeader::checksum_offloaded`](crate::TcpHeader).
 pub fn complete_checksum(link_type: u16, bytes: &mut [u8]) -> bool {
-    let (ip, protocol, field, len) = match dissect(link_type, bytes, bytes.len()) {
+    let (ip, protocol, field, len) = match dissect_outermost(link_type, bytes, bytes.len()) {
         Dissected::Tcp(ip, tcp) if tcp.checksum_offloaded => (ip, PROTOCOL_TCP, 16, ip.payload_len),
         Dissected::Udp(ip, udp) if udp.checksum_offloaded => {
             (ip, PROTOCOL_UDP, 6, udp.payload_len + 8)

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::checksum;
-use crate::link::{self, Network, Tags, array};
+use crate::link::{self, Network, array};
 use crate::transport::{self, TcpHeader, UdpHeader};
-use crate::{PROTOCOL_TCP, PROTOCOL_UDP};
+use crate::tunnel::is_tunnel_port;
+use crate::{Layers, PROTOCOL_TCP, PROTOCOL_UDP, checksum};
 
 /// What a frame is. A malformed one is data, not an error: the caller counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,16 +16,20 @@ pub enum Dissected {
     Udp(Ip, UdpHeader),
     /// A part of an IP packet.
     Fragment(Ip, Fragment),
-    /// Neither IPv4 nor IPv6, or behind more than [`Tags::MAX`] tags.
+    /// Neither IPv4 nor IPv6.
     NotIp,
-    /// IP, but neither TCP nor UDP.
+    /// IP, but neither TCP nor UDP nor a tunnel that is known.
     OtherProtocol,
+    /// Behind more than [`Layers::MAX`] tags or tunnels.
+    TooDeep,
     /// The link type is not known.
     UnknownLink,
     /// Too short for its link header.
     MalformedLink,
     /// The IP header, or an extension header, contradicts itself or is cut.
     MalformedIp,
+    /// The header of a tunnel contradicts itself or is cut.
+    MalformedTunnel,
     /// The TCP header contradicts itself, or its first 20 bytes are cut.
     MalformedTcp,
     /// The UDP header contradicts itself or is cut.
@@ -43,6 +47,10 @@ pub struct Ip {
     pub protocol: u8,
     /// Time to live or hop limit.
     pub hop_count: u8,
+    /// What tells the sender's packets apart (RFC 6864); 0 in IPv6, which has that in fragments only.
+    pub identification: u16,
+    /// Offset in the bytes of the IP header; 0 of a packet that was put together from fragments.
+    pub header: usize,
     /// Offset in the bytes of the payload, behind all extension headers.
     pub payload: usize,
     /// Bytes of the payload on the wire, by the IP header; Ethernet's padding is not among them.
@@ -50,8 +58,8 @@ pub struct Ip {
     pub payload_len: usize,
     /// How many bytes of the payload a snap length left.
     pub kept: usize,
-    /// VLAN identifiers.
-    pub tags: Tags,
+    /// Tunnels around the packet, as far as they are in these bytes: see [`layers`].
+    pub tunnels: u8,
     /// What the header's checksum is worth.
     pub checksum: HeaderChecksum,
 }
@@ -116,10 +124,12 @@ pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
         destination: address(IP + 16),
         protocol: PROTOCOL_TCP,
         hop_count: head[IP + 8],
+        identification: word(IP + 4),
+        header: IP,
         payload: TCP,
         payload_len: total_len - 20,
         kept: kept.len(),
-        tags: Tags::default(),
+        tunnels: 0,
         checksum: HeaderChecksum::Right,
     };
     match transport::tcp(&ip, kept) {
@@ -130,30 +140,21 @@ pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
 
 /// Dissects whatever it is, layer by layer.
 fn dissect_any(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
-    let (network, offset, tags) = match link::network(link_type, bytes) {
-        Ok(found) => found,
-        Err(why) => return why,
-    };
-    let is_ipv4 = match network {
-        Network::Ipv4 => true,
-        Network::Ipv6 => false,
-        Network::ByVersion => match bytes.first() {
-            Some(first) if first >> 4 == 4 => true,
-            Some(first) if first >> 4 == 6 => false,
-            _ => return Dissected::MalformedIp,
-        },
-    };
-    let packet = Packet {
-        bytes,
-        offset,
-        wire_end: wire_len.max(bytes.len()),
-        tags,
-    };
-    if is_ipv4 {
-        packet.ipv4()
-    } else {
-        packet.ipv6()
-    }
+    Walk::new(bytes, wire_len, Layers::default()).frame(link_type)
+}
+
+/// Dissects the outermost packet of a frame: a tunnel is [`OtherProtocol`](Dissected::OtherProtocol), or a datagram.
+pub fn dissect_outermost(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
+    let mut walk = Walk::new(bytes, wire_len, Layers::default());
+    walk.follows = false;
+    walk.frame(link_type)
+}
+
+/// The tags and tunnels around what [`dissect`] finds in the same frame.
+pub fn layers(link_type: u16, bytes: &[u8], wire_len: usize) -> Layers {
+    let mut walk = Walk::new(bytes, wire_len, Layers::default());
+    walk.frame(link_type);
+    walk.layers
 }
 
 /// Who sent a packet and whom it is for: of IP of any protocol, and of ARP for IPv4 in Ethernet. `None`: neither,
@@ -164,12 +165,13 @@ pub fn addresses(link_type: u16, bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
         let (sender, target) = (*array::<4>(bytes, 28)?, *array::<4>(bytes, 38)?);
         return Some((sender.into(), target.into()));
     }
-    let (network, offset, _) = link::network(link_type, bytes).ok()?;
+    let (network, offset) = link::network(link_type, bytes, &mut Layers::default()).ok()?;
     let version = bytes.get(offset)? >> 4;
     let is_ipv4 = match network {
         Network::Ipv4 => true,
         Network::Ipv6 => false,
         Network::ByVersion => version == 4,
+        Network::Mpls => return None,
     };
     if is_ipv4 {
         let (source, destination) = (
@@ -191,29 +193,86 @@ pub fn addresses(link_type: u16, bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
 /// holds at least the headers (the first fragment's payload is enough), `wire_len` is the length of
 /// the whole payload. Offsets and lengths of the result refer to these two.
 pub fn dissect_assembled(ip: &Ip, protocol: u8, bytes: &[u8], wire_len: usize) -> Dissected {
-    let end = wire_len.max(bytes.len());
-    let mut ip = Ip { protocol, ..*ip };
-    behind_ip(&mut ip, bytes, 0, end)
+    let mut walk = Walk::new(bytes, wire_len, Layers::default());
+    walk.assembled(ip, protocol)
 }
 
-struct Packet<'a> {
-    bytes: &'a [u8],
-    /// Where the IP header begins.
-    offset: usize,
-    /// Where the frame ended on the wire.
-    wire_end: usize,
-    tags: Tags,
+/// The tags and tunnels around what [`dissect_assembled`] finds in the same payload; `around` are those of a fragment.
+pub fn layers_assembled(
+    around: &Layers,
+    ip: &Ip,
+    protocol: u8,
+    bytes: &[u8],
+    wire_len: usize,
+) -> Layers {
+    let mut walk = Walk::new(bytes, wire_len, *around);
+    walk.assembled(ip, protocol);
+    walk.layers
 }
 
-impl Packet<'_> {
+/// On the way from the first byte of a frame to its innermost packet.
+pub(crate) struct Walk<'a> {
+    /// What was kept of the frame, as far as what is looked at may reach.
+    pub(crate) bytes: &'a [u8],
+    /// Where that ended on the wire.
+    pub(crate) end: usize,
+    pub(crate) layers: Layers,
+    /// Whether to look into tunnels.
+    follows: bool,
+}
+
+impl<'a> Walk<'a> {
+    #[inline]
+    fn new(bytes: &'a [u8], wire_len: usize, layers: Layers) -> Self {
+        Self {
+            bytes,
+            end: wire_len.max(bytes.len()),
+            layers,
+            follows: true,
+        }
+    }
+
+    #[inline]
+    fn frame(&mut self, link_type: u16) -> Dissected {
+        match link::network(link_type, self.bytes, &mut self.layers) {
+            Ok((network, offset)) => self.packet(network, offset),
+            Err(why) => why.into(),
+        }
+    }
+
+    /// The payload of a packet that was put together from fragments.
+    fn assembled(&mut self, ip: &Ip, protocol: u8) -> Dissected {
+        let ip = Ip {
+            protocol,
+            header: 0,
+            ..*ip
+        };
+        self.behind_ip(ip, 0, self.end)
+    }
+
+    #[inline]
+    pub(crate) fn packet(&mut self, network: Network, offset: usize) -> Dissected {
+        match network {
+            Network::Ipv4 => self.ipv4(offset),
+            Network::Ipv6 => self.ipv6(offset),
+            Network::ByVersion => match self.bytes.get(offset) {
+                Some(first) if first >> 4 == 4 => self.ipv4(offset),
+                Some(first) if first >> 4 == 6 => self.ipv6(offset),
+                _ => Dissected::MalformedIp,
+            },
+            Network::Mpls if self.follows => self.mpls(None, offset),
+            Network::Mpls => Dissected::NotIp,
+        }
+    }
+
     /// RFC 791, 3.1.
     #[inline]
-    fn ipv4(&self) -> Dissected {
-        let Some(header) = array::<20>(self.bytes, self.offset) else {
+    fn ipv4(&mut self, offset: usize) -> Dissected {
+        let Some(header) = array::<20>(self.bytes, offset) else {
             return Dissected::MalformedIp;
         };
         let header_len = usize::from(header[0] & 0x0f) * 4;
-        let on_wire = self.wire_end - self.offset;
+        let on_wire = self.end - offset;
         let total_len = match usize::from(u16::from_be_bytes([header[2], header[3]])) {
             // A frame that waits for segmentation by the network card may be longer than 16 bits say.
             0 => on_wire,
@@ -222,19 +281,21 @@ impl Packet<'_> {
         if header[0] >> 4 != 4 || header_len < 20 || header_len > total_len.min(on_wire) {
             return Dissected::MalformedIp;
         }
-        let mut ip = Ip {
+        let ip = Ip {
             source: Ipv4Addr::new(header[12], header[13], header[14], header[15]).into(),
             destination: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(),
             protocol: header[9],
             hop_count: header[8],
+            identification: u16::from_be_bytes([header[4], header[5]]),
+            header: offset,
             payload: 0,
             payload_len: 0,
             kept: 0,
-            tags: self.tags,
-            checksum: self.ipv4_checksum(header_len),
+            tunnels: self.tunnels(),
+            checksum: ipv4_checksum(self.bytes, offset, header_len),
         };
-        let start = self.offset + header_len;
-        let end = self.offset + total_len.min(on_wire);
+        let start = offset + header_len;
+        let end = offset + total_len.min(on_wire);
 
         let position = u16::from_be_bytes([header[6], header[7]]);
         let fragment = Fragment {
@@ -247,117 +308,140 @@ impl Packet<'_> {
             return fragment_of(ip, fragment, self.bytes, start, end)
                 .unwrap_or(Dissected::MalformedIp);
         }
-        behind_ip(&mut ip, self.bytes, start, end)
-    }
-
-    #[inline]
-    fn ipv4_checksum(&self, header_len: usize) -> HeaderChecksum {
-        if let Some(header) = array::<20>(self.bytes, self.offset)
-            && header_len == 20
-            && checksum::sum(header) == 0xffff
-        {
-            return HeaderChecksum::Right;
-        }
-        match self.bytes.get(self.offset..self.offset + header_len) {
-            None => HeaderChecksum::Unknown,
-            Some(header) if checksum::sum(header) == 0xffff => HeaderChecksum::Right,
-            Some(header) if header[10..12] == [0, 0] => HeaderChecksum::Offloaded,
-            Some(_) => HeaderChecksum::Wrong,
-        }
+        self.behind_ip(ip, start, end)
     }
 
     /// RFC 8200, 3.
-    fn ipv6(&self) -> Dissected {
-        let Some(header) = array::<40>(self.bytes, self.offset) else {
+    fn ipv6(&mut self, offset: usize) -> Dissected {
+        let Some(header) = array::<40>(self.bytes, offset) else {
             return Dissected::MalformedIp;
         };
         let (source, destination) = header[8..].as_chunks::<16>().0.split_at(1);
         if header[0] >> 4 != 6 {
             return Dissected::MalformedIp;
         }
-        let start = self.offset + 40;
+        let start = offset + 40;
         let end = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
             // A jumbogram (RFC 2675), or a frame that waits for segmentation.
-            0 => self.wire_end,
-            len => self.wire_end.min(start + len),
+            0 => self.end,
+            len => self.end.min(start + len),
         };
-        let mut ip = Ip {
+        let ip = Ip {
             source: Ipv6Addr::from(source[0]).into(),
             destination: Ipv6Addr::from(destination[0]).into(),
             protocol: header[6],
             hop_count: header[7],
+            identification: 0,
+            header: offset,
             payload: 0,
             payload_len: 0,
             kept: 0,
-            tags: self.tags,
+            tunnels: self.tunnels(),
             checksum: HeaderChecksum::NoneInIpv6,
         };
-        behind_ip(&mut ip, self.bytes, start, end)
+        self.behind_ip(ip, start, end)
     }
-}
 
-/// Extension headers and the transport header; `start..end` is the payload on the wire.
-#[inline]
-fn behind_ip(ip: &mut Ip, bytes: &[u8], start: usize, end: usize) -> Dissected {
-    match ip.protocol {
-        PROTOCOL_TCP | PROTOCOL_UDP => transport(ip, bytes, start, end),
-        _ => behind_extensions(ip, bytes, start, end).unwrap_or(Dissected::MalformedIp),
+    fn tunnels(&self) -> u8 {
+        self.layers.tunnels().len() as u8
     }
-}
 
-#[inline]
-fn transport(ip: &mut Ip, bytes: &[u8], start: usize, end: usize) -> Dissected {
-    ip.set_payload(bytes, start, end);
-    let payload = &bytes[ip.payload..][..ip.kept];
-    if ip.protocol == PROTOCOL_TCP {
-        match transport::tcp(ip, payload) {
-            Some(tcp) => Dissected::Tcp(*ip, tcp),
-            None => Dissected::MalformedTcp,
-        }
-    } else {
-        match transport::udp(ip, payload) {
-            Some(udp) => Dissected::Udp(*ip, udp),
-            None => Dissected::MalformedUdp,
+    /// Extension headers and the transport header; `start..end` is the payload on the wire.
+    #[inline]
+    fn behind_ip(&mut self, mut ip: Ip, start: usize, end: usize) -> Dissected {
+        match ip.protocol {
+            PROTOCOL_TCP => tcp(ip, self.bytes, start, end),
+            PROTOCOL_UDP => self.udp(ip, start, end),
+            _ => self
+                .behind_extensions(&mut ip, start, end)
+                .unwrap_or(Dissected::MalformedIp),
         }
     }
-}
 
-/// `None` if malformed.
-fn behind_extensions(ip: &mut Ip, bytes: &[u8], mut start: usize, end: usize) -> Option<Dissected> {
-    let is_ipv6 = ip.source.is_ipv6();
-    loop {
-        let len = match ip.protocol {
-            PROTOCOL_TCP | PROTOCOL_UDP => break,
-            // RFC 4302, 2.2: in words of 4 bytes, minus 2. The only one that IPv4 has too.
-            51 => (usize::from(array::<8>(bytes, start)?[1]) + 2) * 4,
-            // Hop-by-hop options, routing, destination options: RFC 8200, 4.3, 4.4, 4.6.
-            0 | 43 | 60 if is_ipv6 => (usize::from(array::<8>(bytes, start)?[1]) + 1) * 8,
-            44 if is_ipv6 => {
-                let header: &[u8; 8] = array(bytes, start)?;
-                let position = u16::from_be_bytes([header[2], header[3]]);
-                let fragment = Fragment {
-                    identification: u32::from_be_bytes([
-                        header[4], header[5], header[6], header[7],
-                    ]),
-                    offset: usize::from(position & !7),
-                    more: position & 1 != 0,
-                    protocol: header[0],
-                };
-                // One that is both first and last is a whole packet: RFC 6946.
-                if fragment.more || fragment.offset != 0 {
-                    return fragment_of(*ip, fragment, bytes, start + 8, end);
-                }
-                8
-            }
-            _ => return Some(Dissected::OtherProtocol),
+    #[inline]
+    fn udp(&mut self, mut ip: Ip, start: usize, end: usize) -> Dissected {
+        ip.set_payload(self.bytes, start, end);
+        let Some(udp) = transport::udp(&ip, &self.bytes[ip.payload..][..ip.kept]) else {
+            return Dissected::MalformedUdp;
         };
-        ip.protocol = bytes[start];
-        start += len;
-        if start > end {
-            return None;
+        if self.follows
+            && is_tunnel_port(udp.destination_port)
+            && let Some(inside) = self.in_udp(&ip, &udp)
+        {
+            return inside;
+        }
+        Dissected::Udp(ip, udp)
+    }
+
+    /// `None` if malformed.
+    fn behind_extensions(
+        &mut self,
+        ip: &mut Ip,
+        mut start: usize,
+        end: usize,
+    ) -> Option<Dissected> {
+        let bytes = self.bytes;
+        let is_ipv6 = ip.source.is_ipv6();
+        loop {
+            let len = match ip.protocol {
+                PROTOCOL_TCP => return Some(tcp(*ip, bytes, start, end)),
+                PROTOCOL_UDP => return Some(self.udp(*ip, start, end)),
+                // RFC 4302, 2.2: in words of 4 bytes, minus 2. The only one that IPv4 has too.
+                51 => (usize::from(array::<8>(bytes, start)?[1]) + 2) * 4,
+                // Hop-by-hop options, routing, destination options: RFC 8200, 4.3, 4.4, 4.6.
+                0 | 43 | 60 if is_ipv6 => (usize::from(array::<8>(bytes, start)?[1]) + 1) * 8,
+                44 if is_ipv6 => {
+                    let header: &[u8; 8] = array(bytes, start)?;
+                    let position = u16::from_be_bytes([header[2], header[3]]);
+                    let fragment = Fragment {
+                        identification: u32::from_be_bytes([
+                            header[4], header[5], header[6], header[7],
+                        ]),
+                        offset: usize::from(position & !7),
+                        more: position & 1 != 0,
+                        protocol: header[0],
+                    };
+                    // One that is both first and last is a whole packet: RFC 6946.
+                    if fragment.more || fragment.offset != 0 {
+                        return fragment_of(*ip, fragment, bytes, start + 8, end);
+                    }
+                    8
+                }
+                protocol if self.follows => return Some(self.in_ip(ip, protocol, start, end)),
+                _ => return Some(Dissected::OtherProtocol),
+            };
+            ip.protocol = bytes[start];
+            start += len;
+            if start > end {
+                return None;
+            }
         }
     }
-    Some(transport(ip, bytes, start, end))
+}
+
+#[inline]
+pub(crate) fn ipv4_checksum(bytes: &[u8], offset: usize, header_len: usize) -> HeaderChecksum {
+    if let Some(header) = array::<20>(bytes, offset)
+        && header_len == 20
+        && checksum::sum(header) == 0xffff
+    {
+        return HeaderChecksum::Right;
+    }
+    match bytes.get(offset..offset + header_len) {
+        None => HeaderChecksum::Unknown,
+        Some(header) if checksum::sum(header) == 0xffff => HeaderChecksum::Right,
+        Some(header) if header[10..12] == [0, 0] => HeaderChecksum::Offloaded,
+        Some(_) => HeaderChecksum::Wrong,
+    }
+}
+
+#[inline]
+fn tcp(mut ip: Ip, bytes: &[u8], start: usize, end: usize) -> Dissected {
+    ip.set_payload(bytes, start, end);
+    match transport::tcp(&ip, &bytes[ip.payload..][..ip.kept]) {
+        Some(tcp) => Dissected::Tcp(ip, tcp),
+        None => Dissected::MalformedTcp,
+    }
 }
 
 /// `None` if malformed.

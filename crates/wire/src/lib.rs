@@ -14,7 +14,8 @@
 //!   more than the frame had there.
 //! * Of all checksums only the IPv4 header's is verified: captures at the sender's end hold
 //!   unfinished ones ("offloaded"), and the flow engine would not throw a segment away anyway.
-//! * Not here: reassembly of fragments and streams (`lineside-flow`), tunnels.
+//! * A packet in tunnels is dissected down to the innermost packet that can be read; [`layers`] tells what lies around it.
+//! * Not here: reassembly of fragments and streams (`lineside-flow`).
 //! * What runs for each frame is `#[inline]`: measured with 54-byte TCP frames, 30 ns a frame instead
 //!   of 47, since the result is large and is otherwise copied from function to function.
 //!
@@ -25,13 +26,19 @@ pub mod build;
 pub mod checksum;
 mod complete;
 mod dissect;
+mod layers;
 mod link;
 mod transport;
+mod tunnel;
 
 pub use complete::complete_checksum;
-pub use dissect::{Dissected, Fragment, HeaderChecksum, Ip, addresses, dissect, dissect_assembled};
-pub use link::Tags;
+pub use dissect::{
+    Dissected, Fragment, HeaderChecksum, Ip, addresses, dissect, dissect_assembled,
+    dissect_outermost, layers, layers_assembled,
+};
+pub use layers::{Layers, Tunnel, TunnelKind};
 pub use transport::{TcpFlags, TcpHeader, UdpHeader};
+pub use tunnel::is_tunnel_port;
 
 /// IP protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;

@@ -22,6 +22,8 @@ pub struct TcpHeader {
     pub flags: TcpFlags,
     /// The window as sent, without its scale.
     pub window: u16,
+    /// The checksum as sent, right or not.
+    pub checksum: u16,
     /// Bytes of the header, options included.
     pub header_len: usize,
     /// Offset of the payload in the bytes of the frame.
@@ -116,6 +118,7 @@ pub(crate) fn tcp(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
         return None;
     }
     let payload_len = ip.payload_len.checked_sub(header_len)?;
+    let checksum = u16::from_be_bytes([header[16], header[17]]);
     let payload = header_len.min(kept.len());
     Some(TcpHeader {
         source_port: u16::from_be_bytes([header[0], header[1]]),
@@ -124,16 +127,12 @@ pub(crate) fn tcp(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
         acknowledgement: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
         flags: TcpFlags(header[13]),
         window: u16::from_be_bytes([header[14], header[15]]),
+        checksum,
         header_len,
         payload: ip.payload + payload,
         payload_len,
         kept: kept.len() - payload,
-        checksum_offloaded: is_offloaded(
-            ip,
-            PROTOCOL_TCP,
-            ip.payload_len,
-            u16::from_be_bytes([header[16], header[17]]),
-        ),
+        checksum_offloaded: is_offloaded(ip, PROTOCOL_TCP, ip.payload_len, checksum),
     })
 }
 

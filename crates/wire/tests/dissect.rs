@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::{
     Dissected, HeaderChecksum, Ip, PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, addresses, checksum,
-    dissect, dissect_assembled,
+    dissect, dissect_assembled, layers,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -227,15 +227,17 @@ fn an_unfinished_checksum_is_told() {
 }
 
 #[test]
-fn five_tags_are_too_many() {
-    let four = (0..4).fold(ipv4(), |builder, id| builder.with_tag(0x8100, id));
-    let frame = four.udp(1, 2, b"");
-    let Dissected::Udp(ip, _) = dissect(1, &frame, frame.len()) else {
-        panic!("a datagram");
-    };
-    assert_eq!(ip.tags.ids(), [0, 1, 2, 3]);
-    let frame = four.with_tag(0x9100, 5).udp(1, 2, b"");
-    assert_eq!(dissect(1, &frame, frame.len()), Dissected::NotIp);
+fn nine_tags_are_too_many() {
+    let eight = (0..8).fold(ipv4(), |builder, id| builder.with_tag(0x8100, id));
+    let frame = eight.udp(1, 2, b"");
+    assert!(matches!(
+        dissect(1, &frame, frame.len()),
+        Dissected::Udp(..)
+    ));
+    let found = layers(1, &frame, frame.len());
+    assert_eq!(found.tags(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    let frame = eight.with_tag(0x9100, 5).udp(1, 2, b"");
+    assert_eq!(dissect(1, &frame, frame.len()), Dissected::TooDeep);
 }
 
 /// The last word of a header cut off leaves its length known and nothing kept.
@@ -260,6 +262,9 @@ proptest! {
     fn what_is_built_is_read(packet in any_packet()) {
         let frame = packet.frame();
         packet.check(dissect(packet.link_type, &frame, frame.len()), frame.len())?;
+        let ids: Vec<u16> = packet.tags.iter().map(|&(_, id)| id).collect();
+        let found = layers(packet.link_type, &frame, frame.len());
+        prop_assert_eq!((found.tags(), found.tunnels().len(), found.outer()), (&ids[..], 0, None));
     }
 
     #[test]
@@ -562,8 +567,6 @@ impl Packet {
             (self.address(0), self.address(1))
         );
         prop_assert_eq!(ip.hop_count, self.hop_count);
-        let ids: Vec<u16> = self.tags.iter().map(|&(_, id)| id).collect();
-        prop_assert_eq!(ip.tags.ids(), ids);
         let checksum = if self.is_ipv4 {
             HeaderChecksum::Right
         } else {

@@ -6,9 +6,7 @@ use std::net::Ipv4Addr;
 use lineside_account::{Budget, Counter, Counters, Kind};
 use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Cause, Chunk, Descriptor, Frame};
-use lineside_wire::{
-    Dissected, Fragment, HeaderChecksum, Ip, PROTOCOL_TCP, Tags, TcpFlags, TcpHeader,
-};
+use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, PROTOCOL_TCP, TcpFlags, TcpHeader};
 
 use super::Bytes;
 
@@ -72,6 +70,7 @@ pub(crate) fn run(data: &[u8]) {
             acknowledgement,
             flags: TcpFlags(flags),
             window: 1000,
+            checksum: 0,
             header_len: HEADER_LEN,
             payload: HEADER_LEN,
             payload_len: len,
@@ -160,7 +159,9 @@ impl Streams {
             payload: 0,
             payload_len: HEADER_LEN + tcp.payload_len,
             kept: bytes.len(),
-            tags: Tags::default(),
+            header: 0,
+            tunnels: 0,
+            identification: self.sequences.len() as u16,
             checksum: HeaderChecksum::Right,
         };
         if !in_fragments {

@@ -3,7 +3,7 @@
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Chunk, Descriptor, Frame, LinkType};
-use lineside_wire::{Dissected, dissect};
+use lineside_wire::{Dissected, dissect, layers};
 
 use super::Bytes;
 
@@ -41,6 +41,7 @@ pub(crate) fn run(data: &[u8]) {
         let frame = Frame::copied(kept, descriptor).share();
         let dissected = dissect(link_type, kept, descriptor.wire_len as usize);
         check(&dissected, kept.len(), descriptor.wire_len as usize);
+        check_layers(link_type, kept, descriptor.wire_len as usize, &dissected);
         counters.count(Counter::FramesReceived);
         let taken = engine.on_frame(now, &frame, &dissected, &mut sink, &mut counters);
         counters.count(taken.outcome);
@@ -55,6 +56,17 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(counters.broken_identity(), None);
     assert_eq!(counters.value(Counter::StreamHeld), 0);
     assert_eq!(budget.used_bytes(), 0);
+}
+
+/// What lies around a packet is told alike by both ways to ask.
+fn check_layers(link_type: u16, kept: &[u8], wire_len: usize, dissected: &Dissected) {
+    let found = layers(link_type, kept, wire_len);
+    assert!(found.link().is_none_or(|link| link < kept.len()));
+    if let Dissected::Tcp(ip, _) | Dissected::Udp(ip, _) | Dissected::Fragment(ip, _) = dissected {
+        assert_eq!(usize::from(ip.tunnels), found.tunnels().len());
+        assert!(ip.header < kept.len() && ip.header <= ip.payload);
+        assert!(found.outer().is_none() || ip.tunnels > 0);
+    }
 }
 
 /// Nothing that was found lies outside the frame.

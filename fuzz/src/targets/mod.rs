@@ -17,7 +17,7 @@ pub(crate) mod side;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 8] = [
+const TARGETS: [(&str, Target); 9] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),

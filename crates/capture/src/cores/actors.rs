@@ -43,7 +43,7 @@ impl Actor for PipelineActor {
                     self.flows.operations.deferred().frame = None;
                     self.flows.on_whole(*now, whole);
                 }
-                Item::Fragment(frame) => self.flows.on_fragment(frame),
+                Item::Fragment(frame, outcome) => self.flows.on_fragment(frame, *outcome),
                 Item::Loss(row) => self.flows.operations.sink_mut().loss(row),
             }
         }

@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::Sender;
 
-use lineside_account::{Budget, Counters, Lease};
+use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_actor::Address;
 use lineside_flow::Whole;
 use lineside_frame::{FrameRef, Range};
@@ -68,8 +68,8 @@ pub(crate) enum Item {
     Frame(i64, FrameRef),
     /// A packet put together from fragments.
     Whole(i64, Box<Whole>),
-    /// A fragment, for its row in `packets` only.
-    Fragment(FrameRef),
+    /// A fragment with its outcome, for its row in `packets` only.
+    Fragment(FrameRef, Counter),
     /// Frames that a port dropped.
     Loss(Box<LossRow>),
 }

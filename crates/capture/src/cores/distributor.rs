@@ -101,7 +101,7 @@ impl Distributor {
 
     fn deal_overdue(&mut self, now: i64) -> Result<(), Ended> {
         if !self.fragments.is_empty() {
-            while let Some(whole) = self.fragments.overdue(now) {
+            while let Some(whole) = self.fragments.overdue(now, false, &mut self.counters) {
                 self.deal_whole(now, whole)?;
             }
         }
@@ -123,13 +123,13 @@ impl Distributor {
                 .fragments
                 .on_fragment(now, ip, fragment, &frame, counters);
             counters.count(outcome);
-            while let Some(whole) = self.fragments.done() {
+            while let Some(whole) = self.fragments.done(now, &mut self.counters) {
                 self.deal_whole(now, whole)?;
             }
             if !self.wants_packets {
                 return Ok(());
             }
-            return self.deal(0, len, Item::Fragment(frame));
+            return self.deal(0, len, Item::Fragment(frame, outcome));
         }
         self.deal(
             share(ends(&dissected), pipelines),
@@ -244,7 +244,7 @@ impl Distributor {
         self.ending = true;
         self.flush()?;
         let now = self.arrivals.now();
-        while let Some(whole) = self.fragments.overdue(i64::MAX) {
+        while let Some(whole) = self.fragments.overdue(now, true, &mut self.counters) {
             self.deal_whole(now, whole)?;
         }
         self.flush()?;
@@ -331,7 +331,7 @@ fn usual_ends(frame: &FrameRef) -> Option<Ends> {
         && word(20) & 0x3fff == 0;
     let ports = match header[23] {
         PROTOCOL_TCP => [word(34), word(36)],
-        PROTOCOL_UDP => [0; 2],
+        PROTOCOL_UDP if !lineside_wire::is_tunnel_port(word(36)) => [0; 2],
         _ => return None,
     };
     is_usual.then(|| [end(address(26), ports[0]), end(address(30), ports[1])])

@@ -26,7 +26,7 @@ use twox_hash::XxHash3_64;
 use crate::blocks::Blocks;
 use crate::config::Config;
 use crate::cores::Sums;
-use crate::{details, services};
+use crate::{details, layers, services};
 
 mod compound;
 mod files;
@@ -798,10 +798,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             .saturating_add(from_server.rtt_sum_ns);
         row.rtt_ns = sum.checked_div(samples).map(u64::cast_signed);
         row.resynchronised = resynchronised;
-        for (place, id) in facts.tags().ids().iter().enumerate() {
-            let separator = if place > 0 { "," } else { "" };
-            row.vlan_ids.append(format!("{separator}{id}").as_bytes());
-        }
+        layers::note(facts.layers(), row);
         row.program = program;
         row.tls_seen = tls_seen;
         self.sink.connection(row);

@@ -384,3 +384,132 @@ fn a_run_from_a_configuration_says_what_it_found() {
         assert!(said.contains(line), "{line}: {said}");
     }
 }
+
+/// The example's frames in files of a folder, as tcpdump turns them: `part`, `part1` ... `part11`.
+fn rotated(folder: &Path) -> Vec<Vec<u8>> {
+    let frames = capture::read(&example()).expect("the example");
+    let len = frames.len().div_ceil(12);
+    let parts: Vec<Vec<u8>> = frames.chunks(len).map(capture::write).collect();
+    for (at, part) in parts.iter().enumerate() {
+        let name = match at {
+            0 => "part".to_owned(),
+            at => format!("part{at}"),
+        };
+        std::fs::write(folder.join(name), part).expect("written");
+    }
+    parts
+}
+
+/// Rows without what depends on the file in which a frame is.
+fn rows_of(trace: &Trace) -> Vec<String> {
+    let rows = trace.operations.iter();
+    let row = |row: &crate::support::Record| {
+        let integers = [
+            "operation_id",
+            "call_end_ns",
+            "reply_end_ns",
+            "xid",
+            "file_id",
+        ];
+        format!("{:?}", integers.map(|name| row.integer(name)))
+    };
+    let mut rows: Vec<String> = rows.map(row).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn a_folder_of_rotated_files_is_one_capture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let parts = rotated(folder.path());
+    let expected = Trace::of(&example(), &[]);
+
+    std::fs::write(folder.path().join("notes"), b"what this is about\n").expect("written");
+    std::fs::create_dir(folder.path().join("older")).expect("a folder");
+    let out = tempfile::tempdir().expect("a folder");
+    let output = run(folder.path(), &out.path().join("trace"), &["-q"]);
+    let said = talk(&output);
+    assert!(output.status.success(), "{said}");
+    for left_out in ["notes' is neither", "older' is a folder"] {
+        assert!(said.contains(left_out), "{said}");
+    }
+    let trace = Trace::read(&out.path().join("trace"), out);
+    assert_eq!(trace.manifest.verdict.state, State::Complete);
+    let names = trace.manifest.inputs.iter().map(|input| {
+        let name = Path::new(&input.name).file_name();
+        name.unwrap_or_default().to_string_lossy().into_owned()
+    });
+    let names: Vec<_> = names.collect();
+    let in_order = (0..parts.len()).map(|at| match at {
+        0 => "part".to_owned(),
+        at => format!("part{at}"),
+    });
+    assert_eq!(names, in_order.collect::<Vec<_>>());
+    assert_eq!(rows_of(&trace), rows_of(&expected));
+}
+
+#[test]
+fn a_folder_that_grows_is_followed_from_file_to_file() {
+    let source = tempfile::tempdir().expect("a folder");
+    let parts = rotated(source.path());
+    let expected = Trace::of(source.path(), &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = tempfile::tempdir().expect("a folder");
+    let write = |at: usize, bytes: &[u8]| {
+        let path = folder.path().join(format!("grows{at}"));
+        let mut file = std::fs::OpenOptions::new();
+        let file = file.create(true).append(true).open(path);
+        file.expect("opened").write_all(bytes).expect("written");
+    };
+    // The first file is there, cut within a record.
+    write(0, &parts[0][..parts[0].len() - 7]);
+    let mut child = lineside()
+        .arg("capture")
+        .arg(folder.path())
+        .args(["--follow", "-q", "-o"])
+        .arg(out.path().join("trace"))
+        .spawn()
+        .expect("lineside runs");
+    let trace_json = out.path().join("trace/trace.json");
+    wait_until("the run begins", || trace_json.exists());
+    write(0, &parts[0][parts[0].len() - 7..]);
+    for (at, part) in parts.iter().enumerate().skip(1) {
+        let (front, back) = part.split_at(part.len() / 2);
+        write(at, front);
+        write(at, back);
+    }
+    let frames = capture::read(&example()).expect("the example").len() as u64;
+    wait_until("all is read", || {
+        let inputs = manifest(&out.path().join("trace")).inputs;
+        inputs.iter().map(|input| input.frames).sum::<u64>() == frames
+    });
+    interrupt(&child);
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    let trace = Trace::read(&out.path().join("trace"), out);
+    assert_eq!(trace.manifest.verdict.state, State::Complete);
+    assert_eq!(rows_of(&trace), rows_of(&expected));
+}
+
+fn interrupt(child: &std::process::Child) {
+    let pid = child.id().to_string();
+    let status = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+#[test]
+fn only_one_input_is_followed() {
+    for (arguments, what) in [
+        (&["a", "b", "--follow"][..], "name the one file that grows"),
+        (&["-", "--follow"], "name the one file that grows"),
+        (&["a", "-a", "duration:1"], "only a live run lasts"),
+    ] {
+        let output = lineside()
+            .args(["capture", "-o", "never"])
+            .args(arguments)
+            .output()
+            .expect("lineside runs");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(talk(&output).contains(what), "{}", talk(&output));
+    }
+}

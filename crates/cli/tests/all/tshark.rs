@@ -5,14 +5,16 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use lineside_account::Counter;
 use lineside_nfs::{mount, side, v3};
 use lineside_testkit::capture;
 use lineside_testkit::oracle::Oracle;
 use lineside_testkit::tshark::{self, Dissected};
+use lineside_testkit::wrap::{self, Wrap};
 use lineside_trace::Text;
 use twox_hash::XxHash3_64;
 
-use crate::support::{Record, Trace, example, shared_traces};
+use crate::support::{Record, Trace, counters, example, shared_traces};
 
 /// Captures in which tshark does not see everything, and why. There, what it sees must still be in the
 /// trace and equal; of our own captures, what it does not see is compared with the oracle.
@@ -73,6 +75,33 @@ fn rows_equal_what_tshark_dissects() {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// tshark knows the tunnels too, from the same numbers.
+#[test]
+fn tshark_sees_the_same_messages_in_tunnels() {
+    if !tshark::available() {
+        println!("SKIP: rows of tunnels are not compared with tshark: there is none");
+        return;
+    }
+    let mut frames = capture::read(&example()).expect("the example");
+    // tshark takes its time.
+    frames.truncate(600);
+    let folder = tempfile::tempdir().expect("a folder");
+    // A pseudowire without control word, whose address begins with 0, tshark takes for one with.
+    let known = |how: &Wrap| *how != Wrap::MplsEthernet;
+    for how in Wrap::ALL.into_iter().filter(known) {
+        let path = folder.path().join(format!("{}.pcap", how.name()));
+        std::fs::write(&path, capture::write(&wrap::wrap_all(&frames, how))).expect("written");
+        let trace = Trace::of(&path, &[]);
+        let messages = tshark::dissect(&path, true).unwrap_or_else(|error| panic!("{error}"));
+        let calls = messages.iter().filter(|message| message.call).count() as u64;
+        let counter = |counter: Counter| counters(&trace.manifest).value(counter);
+        let seen = [Counter::RpcCalls, Counter::CallsRetransmitted].map(counter);
+        assert_eq!(seen.iter().sum::<u64>(), calls, "calls, {how:?}");
+        let replies = messages.len() as u64 - calls;
+        assert_eq!(counter(Counter::Replies), replies, "replies, {how:?}");
+    }
 }
 
 fn captures_in(folder: &Path) -> Vec<PathBuf> {

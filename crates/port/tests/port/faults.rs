@@ -10,7 +10,7 @@ use lineside_port::{BLOCK_LEN, CaptureReader, PoolConfig, Port, PortError, Recei
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::formats::{gzip, zstd};
+use crate::formats::{gzip, lz4, xz, zstd};
 use crate::support::{pcap_of, pcapng_of, pool, read, writer};
 
 const LENS: [usize; 5] = [20, 0, 33, 60, 1];
@@ -66,7 +66,8 @@ fn a_cut_capture_gives_every_frame_before_the_cut() {
 #[test]
 fn a_cut_compressed_capture_gives_what_was_whole() {
     let frames = read(&pcap_of(&LENS)).clean();
-    for whole in [gzip(&pcap_of(&LENS)), zstd(&pcap_of(&LENS))] {
+    let pcap = &pcap_of(&LENS);
+    for whole in [gzip(pcap), zstd(pcap), xz(pcap), lz4(pcap)] {
         let mut counts = Vec::new();
         for cut in 0..=whole.len() {
             let outcome = read(&whole[..cut]);
@@ -80,6 +81,8 @@ fn a_cut_compressed_capture_gives_what_was_whole() {
                         PortError::Empty { .. }
                             | PortError::HeaderCut { .. }
                             | PortError::Foreign { .. }
+                            // Within the first bytes of a later stream of xz.
+                            | PortError::Decompress { tool: "xz -t", .. }
                     )
                 ),
                 "{:?}",
@@ -160,8 +163,7 @@ fn what_is_no_capture_is_named() -> io::Result<()> {
             "begins with 66 72 61 6d 65 2c 74 69, like text",
         ),
         (b"snoop\0\0\0\0\0\0\x02\0\0\0\x04", "a snoop file"),
-        (b"\xfd7zXZ\0\0\x04", "xz -d"),
-        (b"\x04\x22\x4d\x18\0\0\0\0\0", "lz4 -d"),
+        (b"\x5d\0\0\x80\0\xff\xff\xff", "xz -d"),
         (
             b"\0\0\0\0\0\0\0\x50\x02\x00\x00\x40\0\0\0\x40",
             "an ERF file",
@@ -286,7 +288,7 @@ proptest! {
     fn changed_captures_never_panic(
         lens in vec(0_usize..100, 0..8),
         is_pcapng in any::<bool>(),
-        wrap in 0_u8..3,
+        wrap in 0_usize..5,
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -300,7 +302,7 @@ proptest! {
         if wrap == 0 {
             change(&mut bytes);
         } else {
-            bytes = if wrap == 1 { gzip(&bytes) } else { zstd(&bytes) };
+            bytes = [gzip, zstd, xz, lz4][wrap - 1](&bytes);
             change(&mut bytes);
         }
         bytes.truncate(cut.index(bytes.len() * 4));

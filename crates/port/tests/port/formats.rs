@@ -5,10 +5,13 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lineside_port::{BLOCK_LEN, CaptureReader, Port};
+use lz4_flex::frame::FrameEncoder;
+use lzma_rust2::{XzOptions, XzWriter};
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 use proptest::collection::vec;
@@ -86,7 +89,7 @@ fn check(capture: &Capture) -> Result<(), TestCaseError> {
     }
     let drip = read_from(Box::new(Dripping::new(bytes)), 1);
     prop_assert_eq!(&drip.clean(), &capture.frames);
-    for compressed in [gzip(bytes), zstd(bytes)] {
+    for compressed in [gzip(bytes), zstd(bytes), xz(bytes), lz4(bytes)] {
         let outcome = read(&compressed);
         prop_assert_eq!(outcome.facts.bytes, compressed.len() as u64);
         prop_assert!(outcome.facts.compression.is_some());
@@ -351,7 +354,7 @@ fn records_that_straddle_blocks_are_whole() {
                 frame.bytes.len() == len && frame.bytes.iter().all(|&byte| byte == index as u8)
             );
         }
-        for compressed in [gzip(&bytes), zstd(&bytes)] {
+        for compressed in [gzip(&bytes), zstd(&bytes), xz(&bytes), lz4(&bytes)] {
             assert_eq!(read(&compressed).clean(), frames);
         }
     }
@@ -458,6 +461,61 @@ pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
         compressed.extend(zstd::encode_all(part, 1).expect("compresses"));
     }
     compressed
+}
+
+/// In two streams.
+pub(crate) fn xz(bytes: &[u8]) -> Vec<u8> {
+    let (front, back) = bytes.split_at(bytes.len() / 2);
+    let mut compressed = Vec::new();
+    for part in [front, back] {
+        let options = XzOptions::with_preset(1);
+        let mut writer = XzWriter::new(&mut compressed, options).expect("a writer");
+        writer.write_all(part).expect("compresses");
+        writer.finish().expect("compresses");
+    }
+    compressed
+}
+
+/// In two frames.
+pub(crate) fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let (front, back) = bytes.split_at(bytes.len() / 3);
+    let mut compressed = Vec::new();
+    for part in [front, back] {
+        let mut encoder = FrameEncoder::new(&mut compressed);
+        encoder.write_all(part).expect("compresses");
+        encoder.finish().expect("compresses");
+    }
+    compressed
+}
+
+#[test]
+fn what_xz_and_lz4_write_is_read() {
+    let bytes = pcapng_of(&[10, 1000, 100_000]);
+    let frames = read(&bytes).clean();
+    for (tool, arguments) in [
+        ("xz", &["-6e"][..]),
+        ("xz", &["-T2", "--block-size=50KiB", "-C", "sha256"]),
+        ("lz4", &["-B4D", "--content-size"]),
+        ("lz4", &["-l"]),
+    ] {
+        let mut child = match Command::new(tool)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+        {
+            Ok(child) => child,
+            Err(error) => {
+                println!("SKIP: what {tool} writes is not read: {error}");
+                continue;
+            }
+        };
+        let mut input = child.stdin.take().expect("a pipe");
+        input.write_all(&bytes).expect("it reads");
+        drop(input);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(read(&output.stdout).clean(), frames, "{tool} {arguments:?}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `mangle IN OUT`: what an imperfect tap would have recorded of the same traffic, by seed.
+//! `mangle IN OUT`: what an imperfect tap, or a switch that mirrors, would have recorded of the same traffic.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -7,8 +7,9 @@ use anyhow::Context;
 use clap::Parser;
 use lineside_testkit::capture;
 use lineside_testkit::mangle::{Harm, mangle};
+use lineside_testkit::wrap::{self, Wrap};
 
-/// Harms a capture: losses, late frames, duplicates, a snap length, a late start
+/// Changes a capture: tunnels, mirrored copies, and then losses, late frames, duplicates, a snap length, a late start
 #[derive(Parser)]
 struct Arguments {
     /// pcap or pcapng, plain or zstd
@@ -39,6 +40,20 @@ struct Arguments {
     /// Frames missing at the beginning
     #[arg(long, default_value_t = 0)]
     late_start: usize,
+    /// A tunnel around each frame; once more for one around that: vlans, gre, erspan2, vxlan, geneve, mpls, ...
+    #[arg(long, value_name = "HOW", value_parser = parse_wrap)]
+    wrap: Vec<Wrap>,
+    /// IPv4 packets that are longer in fragments of so many bytes, a multiple of 8
+    #[arg(long, value_name = "BYTES")]
+    fragment: Option<usize>,
+    /// Each frame again so many microseconds later, behind a router
+    #[arg(long, value_name = "US")]
+    mirror: Option<i64>,
+}
+
+fn parse_wrap(name: &str) -> Result<Wrap, String> {
+    let found = Wrap::ALL.into_iter().find(|wrap| wrap.name() == name);
+    found.ok_or_else(|| format!("one of {}", Wrap::ALL.map(Wrap::name).join(", ")))
 }
 
 fn main() -> anyhow::Result<()> {
@@ -54,7 +69,17 @@ fn main() -> anyhow::Result<()> {
         snap: arguments.snap.unwrap_or(usize::MAX),
         ..Harm::default()
     };
-    let whole = capture::read(&arguments.input)?;
+    let mut whole = capture::read(&arguments.input)?;
+    if let Some(delay_us) = arguments.mirror {
+        whole = wrap::mirror(&whole, delay_us * 1000);
+    }
+    for &how in &arguments.wrap {
+        whole = wrap::wrap_all(&whole, how);
+    }
+    if let Some(payload_max) = arguments.fragment {
+        let fragments = |frame| wrap::fragment(frame, payload_max.max(8) & !7);
+        whole = whole.iter().flat_map(fragments).collect();
+    }
     let harmed = mangle(&whole, &harm);
     std::fs::write(&arguments.output, capture::write(&harmed.frames))
         .with_context(|| format!("cannot write {}", arguments.output.display()))?;

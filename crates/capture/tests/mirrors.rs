@@ -1,0 +1,228 @@
+//! What a switch mirrors: in tunnels, in fragments, twice. The rows are those of the plain capture.
+//!
+//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
+
+use std::path::{Path, PathBuf};
+
+use lineside_account::{Budget, Counter, Counters};
+use lineside_capture::{Config, Pipeline};
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_testkit::capture;
+use lineside_testkit::wrap::{self, Wrap};
+use lineside_trace::{CollectedRows, ConnectionRow, Text};
+
+/// Frames of a capture that are compared: more would only take longer.
+const FRAMES_MAX: usize = 2500;
+
+fn run_as(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
+    let budget = Budget::new(256 << 20);
+    let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
+    for (index, frame) in frames.iter().enumerate() {
+        let number = index as u64 + 1;
+        let descriptor = Descriptor {
+            stamp_ns: frame.stamp_ns,
+            wire_len: frame.wire_len,
+            link_type: LinkType(frame.link_type),
+            number,
+            ordinal: number,
+            ..Descriptor::default()
+        };
+        let mut burst = Burst::new();
+        burst.push(Frame::copied(&frame.bytes, descriptor));
+        pipeline.on_burst(&mut burst);
+    }
+    let (rows, counters) = pipeline.finish();
+    assert_eq!(counters.broken_identity(), None);
+    assert_eq!(budget.used_bytes(), 0);
+    (rows, counters)
+}
+
+fn run(frames: &[capture::Frame]) -> (CollectedRows, Counters) {
+    run_as(frames, Config::default())
+}
+
+/// Ids and frame numbers as 0: they depend on how many frames there are.
+fn plain(rows: &CollectedRows) -> CollectedRows {
+    let mut rows = CollectedRows {
+        operations: rows.operations.clone(),
+        nfs: rows.nfs.clone(),
+        checksums: rows.checksums.clone(),
+        connections: rows.connections.clone(),
+        files: rows.files.clone(),
+        losses: rows.losses.clone(),
+        ..CollectedRows::default()
+    };
+    for row in &mut rows.operations {
+        (row.operation_id, row.rpc_id, row.connection_id) = (0, 0, 0);
+        row.call_frame = row.call_frame.map(|_| 0);
+        row.reply_frame = row.reply_frame.map(|_| 0);
+    }
+    // Which of several connections is told of first is no part of the result.
+    rows.operations
+        .sort_by_key(|row| (row.call_time_ns, row.reply_time_ns, row.xid));
+    rows.nfs.iter_mut().for_each(|row| row.operation_id = 0);
+    rows.checksums
+        .iter_mut()
+        .for_each(|row| row.operation_id = 0);
+    rows.files.iter_mut().for_each(|row| row.operation_id = 0);
+    rows.losses
+        .iter_mut()
+        .for_each(|row| row.connection_id = None);
+    for row in &mut rows.connections {
+        row.connection_id = 0;
+        for text in [
+            &mut row.vlan_ids,
+            &mut row.encapsulation,
+            &mut row.tunnel_ids,
+        ] {
+            *text = Text::default();
+        }
+        (row.outer_source_address, row.outer_destination_address) = (None, None);
+    }
+    rows
+}
+
+/// Operations and their data.
+fn assert_same(what: &str, wrapped: &CollectedRows, whole: &CollectedRows) {
+    let (wrapped, whole) = (plain(wrapped), plain(whole));
+    assert_eq!(wrapped.operations.len(), whole.operations.len(), "{what}");
+    for (mine, theirs) in wrapped.operations.iter().zip(&whole.operations) {
+        assert_eq!(mine, theirs, "{what}");
+    }
+    // Not `assert_eq`, which would print all rows.
+    let counts = |rows: &CollectedRows| [rows.nfs.len(), rows.files.len(), rows.losses.len()];
+    assert_eq!(counts(&wrapped), counts(&whole), "{what}");
+    let blocks = |rows: &CollectedRows| {
+        let mut blocks: Vec<_> = rows
+            .checksums
+            .iter()
+            .map(|row| (row.block, row.checksum))
+            .collect();
+        blocks.sort_unstable();
+        blocks
+    };
+    assert!(blocks(&wrapped) == blocks(&whole), "{what}: checksums");
+}
+
+/// The captures at hand, the example first: name and frames.
+fn captures() -> Vec<(String, Vec<capture::Frame>)> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for part in ["own", "public"] {
+        match std::fs::read_dir(repository.join("../shared/traces").join(part)) {
+            Ok(entries) => paths.extend(entries.map(|entry| entry.expect("an entry").path())),
+            Err(_) => println!("SKIP: only the example is mirrored: no ../shared/traces/{part}"),
+        }
+    }
+    paths.sort();
+    paths.insert(0, repository.join("examples/nfs-mix.pcapng.zst"));
+    let read = |path: &PathBuf| {
+        let mut frames = capture::read(path).ok()?;
+        frames.truncate(FRAMES_MAX);
+        Some((path.display().to_string(), frames))
+    };
+    paths.iter().filter_map(read).collect()
+}
+
+fn text(text: &Text) -> String {
+    String::from_utf8_lossy(text.bytes().unwrap_or_default()).into_owned()
+}
+
+fn is_untagged(row: &ConnectionRow) -> bool {
+    row.vlan_ids.bytes().is_none()
+}
+
+#[test]
+fn a_capture_in_tunnels_gives_the_rows_of_the_plain_one() {
+    let mut operations = 0;
+    for (at, (name, frames)) in captures().iter().enumerate() {
+        // Behind a tag there is more than IP, which some tunnels do not carry: then the frame stays as it is.
+        let (rows, counters) = run(frames);
+        operations += rows.operations.len();
+        for (which, how) in Wrap::ALL.into_iter().enumerate() {
+            // Every tunnel around the example, and three of them around each other capture.
+            if at > 0 && (which + at) % 5 > 0 {
+                continue;
+            }
+            let what = format!("{name} in {how:?}");
+            let wrapped = wrap::wrap_all(frames, how);
+            let (mine, mine_counters) = run(&wrapped);
+            assert_same(&what, &mine, &rows);
+            let connections = [&mine, &rows].map(|rows| plain(rows).connections);
+            assert_eq!(connections[0], connections[1], "{what}");
+            for outcome in [
+                Counter::FramesTcp,
+                Counter::FramesUdp,
+                Counter::FramesFragment,
+            ] {
+                assert_eq!(
+                    mine_counters.value(outcome),
+                    counters.value(outcome),
+                    "{what}"
+                );
+            }
+            for (row, bare) in mine.connections.iter().zip(&rows.connections) {
+                if is_untagged(bare) {
+                    let said = [&row.encapsulation, &row.tunnel_ids, &row.vlan_ids].map(text);
+                    assert_eq!(said, how.expected(), "{what}");
+                }
+            }
+        }
+    }
+    assert!(operations > 500, "{operations}");
+}
+
+/// Both the tunnel's packets and those inside, which their sender had to fragment, are put together.
+#[test]
+fn fragments_of_tunnels_are_put_together_first() {
+    let mut fragments = 0;
+    for (name, frames) in captures() {
+        // Without their rest, fragments of a packet wait for it where the packet itself does not.
+        if frames
+            .iter()
+            .any(|frame| frame.wire_len as usize > frame.bytes.len())
+        {
+            continue;
+        }
+        let (rows, _) = run(&frames);
+        let wrapped = wrap::wrap_all(&frames, Wrap::Vxlan);
+        let parts = wrapped.iter().flat_map(|frame| wrap::fragment(frame, 504));
+        let parts: Vec<_> = parts.collect();
+        let (mine, counters) = run(&parts);
+        assert_same(&name, &mine, &rows);
+        fragments += counters.value(Counter::FramesFragment);
+    }
+    assert!(fragments > 1000, "{fragments}");
+}
+
+#[test]
+fn a_capture_mirrored_twice_gives_the_rows_of_one_copy() {
+    let mut duplicates = 0;
+    for (name, frames) in captures() {
+        let (rows, counters) = run(&frames);
+        if counters.value(Counter::FramesDuplicate) > 0 {
+            // Copies are there already, and a copy of a copy may come too late after the first.
+            continue;
+        }
+        let taken = |counters: &Counters| {
+            let outcomes = [
+                Counter::FramesTcp,
+                Counter::FramesUdp,
+                Counter::FramesFragment,
+            ];
+            outcomes.map(|outcome| counters.value(outcome))
+        };
+        for how in [None, Some(Wrap::ErspanII)] {
+            let what = format!("{name}, {how:?}");
+            let mut mirrored = wrap::mirror(&frames, 20_000);
+            if let Some(how) = how {
+                mirrored = wrap::wrap_all(&mirrored, how);
+            }
+            let (mine, mine_counters) = run(&mirrored);
+            assert_eq!(mine.operations.len(), rows.operations.len(), "{what}");
+            assert_eq!(taken(&mine_counters), taken(&counters), "{what}");
+            duplicates += mine_counters.value(Counter::FramesDuplicate);
+        }
+    }
+    assert!(duplicates > 1000, "{duplicates}");
+}

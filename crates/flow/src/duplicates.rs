@@ -1,0 +1,225 @@
+//! Packets that a mirror shows twice: both ports of a span, before and after a router, two taps of one path.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use lineside_account::{Budget, Counter, Counters, Lease};
+use lineside_wire::{Ip, TcpHeader};
+
+use crate::connection::Origin;
+
+/// Packets remembered: in the usual millisecond, those of 16 million a second. A power of two.
+const SEEN: usize = 1 << 14;
+const MASK: usize = SEEN - 1;
+/// Bytes that tell packets apart that are not TCP: the headers of IP and UDP, and an XID or a few bytes of a fragment.
+const PREFIX: usize = 64;
+
+/// Recognises a packet that came a moment ago.
+///
+/// Two segments of TCP are the same if ports, sequence numbers, identification and checksum are: that one covers the
+/// addresses and all bytes, timestamps among them, so that a sender's own retransmission differs. Other packets are if their
+/// first 64 bytes are, but for hop count and header checksum. One without payload must also differ in its input, tags, link
+/// addresses, hop count or tunnel, since genuine duplicate acknowledgements are alike (RFC 5681, 2).
+///
+/// To remember each segment of a plain capture would cost 2 % of it (`docs/decisions/0016`). So the engine remembers those
+/// of a connection's first moment, and all of a connection in which one came again.
+///
+/// The last packets lie in a ring, each linked to the one before it in its bucket; nothing is ever taken out.
+pub(crate) struct Duplicates {
+    window_ns: i64,
+    budget: Budget,
+    table: Option<Table>,
+}
+
+struct Table {
+    /// Signature; the time until which it counts; whom it was seen by, above the slot of the one before.
+    ring: Box<[[u64; 3]; SEEN]>,
+    heads: Box<[u32; SEEN]>,
+    next: usize,
+    _lease: Lease,
+}
+
+impl Duplicates {
+    /// Packets are the same within `window_ns`; 0 recognises none.
+    pub(crate) fn new(window_ns: i64, budget: &Budget) -> Self {
+        Self {
+            window_ns,
+            budget: budget.clone(),
+            table: None,
+        }
+    }
+
+    /// Whether a segment came before; if not, it is remembered.
+    #[inline]
+    pub(crate) fn has_segment(
+        &mut self,
+        now: i64,
+        origin: &Origin<'_>,
+        ip: &Ip,
+        tcp: &TcpHeader,
+        counters: &mut Counters,
+    ) -> bool {
+        if self.window_ns == 0 {
+            return false;
+        }
+        let seen_by = match tcp.payload_len {
+            0 => seen_by(origin, ip),
+            _ => 0,
+        };
+        self.find(now, signature_of(ip, tcp), seen_by, counters)
+    }
+
+    /// The same of any other packet.
+    pub(crate) fn has_packet(
+        &mut self,
+        now: i64,
+        origin: &Origin<'_>,
+        ip: &Ip,
+        payload_len: usize,
+        counters: &mut Counters,
+    ) -> bool {
+        if self.window_ns == 0 {
+            return false;
+        }
+        let packet = origin.bytes().get(ip.header..ip.payload + ip.kept);
+        let seen_by = match payload_len {
+            0 => seen_by(origin, ip),
+            _ => 0,
+        };
+        self.find(now, signature(packet.unwrap_or(&[])), seen_by, counters)
+    }
+
+    /// Forgets all packets, at the end.
+    pub(crate) fn clear(&mut self) {
+        self.table = None;
+    }
+
+    /// `seen_by` is 0 if it does not matter.
+    #[inline]
+    fn find(&mut self, now: i64, signature: u64, seen_by: u32, counters: &mut Counters) -> bool {
+        let Some(table) = &mut self.table else {
+            return self.begin(now, signature, seen_by, counters);
+        };
+        let now_at = order(now);
+        let head = &mut table.heads[(signature >> (64 - SEEN.trailing_zeros())) as usize & MASK];
+        let (mut slot, mut age) = (*head, 0);
+        loop {
+            // A slot that was used again is younger than the one that leads to it.
+            let slot_age = table.next.wrapping_sub(slot as usize) & MASK;
+            let [seen, until, link] = table.ring[slot as usize & MASK];
+            if slot_age <= age || until < now_at {
+                break;
+            }
+            if seen == signature && (seen_by == 0 || (link >> 32) as u32 != seen_by) {
+                return true;
+            }
+            (slot, age) = (link as u32, slot_age);
+        }
+        let place = &mut table.ring[table.next & MASK];
+        if place[1] >= now_at {
+            counters.count(Counter::DuplicatesLimit);
+        }
+        let until = order(now.saturating_add(self.window_ns));
+        *place = [
+            signature,
+            until,
+            u64::from(seen_by) << 32 | u64::from(*head),
+        ];
+        *head = table.next as u32;
+        table.next = (table.next + 1) & MASK;
+        false
+    }
+
+    /// Memory is taken when the first packet comes; without it, nothing is recognised.
+    #[cold]
+    fn begin(&mut self, now: i64, signature: u64, seen_by: u32, counters: &mut Counters) -> bool {
+        let Some(lease) = self.budget.lease(SEEN * size_of::<([u64; 3], u32)>()) else {
+            counters.count(Counter::DuplicatesLimit);
+            self.window_ns = 0;
+            return false;
+        };
+        self.table = Some(Table {
+            ring: boxed(vec![[0; 3]; SEEN]),
+            heads: boxed(vec![0; SEEN]),
+            next: 0,
+            _lease: lease,
+        });
+        self.find(now, signature, seen_by, counters)
+    }
+}
+
+fn boxed<T>(items: Vec<T>) -> Box<[T; SEEN]> {
+    let items = items.into_boxed_slice().try_into();
+    items.unwrap_or_else(|_| unreachable!("there are so many"))
+}
+
+/// In this order 0 is before all times.
+#[inline]
+fn order(time_ns: i64) -> u64 {
+    time_ns as u64 ^ 1 << 63
+}
+
+/// A number of what tells a segment from others.
+#[inline]
+fn signature_of(ip: &Ip, tcp: &TcpHeader) -> u64 {
+    let ports = u64::from(tcp.source_port) << 48 | u64::from(tcp.destination_port) << 32;
+    fold(
+        u64::from(tcp.sequence) << 32 | u64::from(tcp.acknowledgement),
+        ports | u64::from(ip.identification) << 16 | u64::from(tcp.checksum),
+    )
+}
+
+/// A number of a packet's first bytes, without its hop count and header checksum.
+#[inline]
+fn signature(packet: &[u8]) -> u64 {
+    let mut short = [0; PREFIX];
+    let prefix = packet.first_chunk::<PREFIX>().unwrap_or_else(|| {
+        let len = packet.len().min(PREFIX);
+        short[..len].copy_from_slice(&packet[..len]);
+        &short
+    });
+    let words = prefix.as_chunks::<8>().0;
+    let word = |at: usize| u64::from_le_bytes(words[at]);
+    // Hop count and checksum are the bytes 8, 10 and 11 of IPv4, the hop limit is byte 7 of IPv6.
+    let (first, second) = match prefix[0] >> 4 {
+        4 => (u64::MAX, !0xffff_00ff),
+        _ => (u64::MAX >> 8, u64::MAX),
+    };
+    fold(word(0) & first, word(1) & second)
+        ^ fold(word(2), word(3)).rotate_left(17)
+        ^ fold(word(4), word(5)).rotate_left(31)
+        ^ fold(word(6), word(7)).rotate_left(47)
+}
+
+/// Two words multiplied, both halves of the product: what wyhash mixes with (Wang Yi 2019).
+#[inline]
+fn fold(one: u64, other: u64) -> u64 {
+    let product =
+        u128::from(one ^ 0x9e37_79b9_7f4a_7c15) * u128::from(other ^ 0xd1b5_4a32_d192_ed03);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// Who saw a packet: never 0.
+fn seen_by(origin: &Origin<'_>, ip: &Ip) -> u32 {
+    let descriptor = origin.descriptor();
+    if ip.tunnels > 0 {
+        return seen_in_tunnel(origin, ip);
+    }
+    let tap = u64::from(descriptor.input) << 8 | u64::from(ip.hop_count);
+    let link = origin.bytes().get(..ip.header).unwrap_or(&[]);
+    let (words, rest) = link.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]);
+    let hash = words.fold(tap, |hash, word| fold(hash, u64::from_le_bytes(*word)));
+    (hash >> 32) as u32 | 1
+}
+
+/// Outer packets have numbers of their own: only what is the same for all packets of a tunnel counts.
+#[cold]
+fn seen_in_tunnel(origin: &Origin<'_>, ip: &Ip) -> u32 {
+    let layers = origin.layers();
+    let link = layers.link().and_then(|at| origin.bytes().get(at..at + 12));
+    let mut hasher = DefaultHasher::new();
+    (origin.descriptor().input, ip.hop_count, layers, link).hash(&mut hasher);
+    (hasher.finish() >> 32) as u32 | 1
+}

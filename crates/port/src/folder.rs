@@ -1,0 +1,315 @@
+//! Capture files that are parts of one capture: rotated by tcpdump (`-C`, `-G`, `-W`) or dumpcap (`-b`), or still growing.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use lineside_frame::Burst;
+
+use crate::{CaptureReader, Facts, PoolConfig, Port, PortError, Received};
+
+/// A file of a folder, opened when its turn comes and closed at its end.
+pub struct FolderFile {
+    path: PathBuf,
+    pool: PoolConfig,
+    first_ns: i64,
+    reader: Option<CaptureReader>,
+    ended: bool,
+    /// As of when it was listed, then as of its end.
+    facts: Facts,
+}
+
+/// The capture files of a folder, by the stamps of their first frames, of equal ones by their names, in which 10 comes behind
+/// 9. What is no capture file, or none yet, is left out, and told with the reason.
+pub fn list(folder: &Path, pool: &PoolConfig) -> Result<(Vec<FolderFile>, Vec<String>), PortError> {
+    let (mut files, mut left_out) = (Vec::new(), Vec::new());
+    for path in paths(folder)? {
+        match FolderFile::look(&path, pool) {
+            Ok(file) => files.push(file),
+            Err(
+                error @ (PortError::Foreign { .. }
+                | PortError::HeaderCut { .. }
+                | PortError::Empty { .. }
+                | PortError::Folder { .. }),
+            ) => left_out.push(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    files.sort_by_cached_key(|file| (file.first_ns, natural(file.path.as_os_str())));
+    if files.is_empty() {
+        return Err(PortError::NoCaptures {
+            name: folder.display().to_string(),
+        });
+    }
+    Ok((files, left_out))
+}
+
+fn paths(folder: &Path) -> Result<Vec<PathBuf>, PortError> {
+    let entries = std::fs::read_dir(folder);
+    let paths = entries.and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let mut paths: Vec<PathBuf> = paths.map_err(|cause| PortError::Open {
+        name: folder.display().to_string(),
+        cause,
+    })?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// A name in which numbers compare as numbers: text, number, text, number and so on.
+fn natural(name: &OsStr) -> Vec<(Vec<u8>, u128)> {
+    let mut parts: Vec<(Vec<u8>, u128)> = vec![Default::default()];
+    let mut is_number = false;
+    for &byte in name.as_encoded_bytes() {
+        if is_number && !byte.is_ascii_digit() {
+            parts.push(Default::default());
+        }
+        is_number = byte.is_ascii_digit();
+        let Some((text, number)) = parts.last_mut() else {
+            continue;
+        };
+        match is_number {
+            true => {
+                *number = number
+                    .saturating_mul(10)
+                    .saturating_add((byte - b'0').into())
+            }
+            false => text.push(byte),
+        }
+    }
+    parts
+}
+
+impl FolderFile {
+    /// Reads the first frame.
+    fn look(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
+        let mut reader = CaptureReader::open(path, pool)?;
+        let mut burst = Burst::new();
+        // What is wrong with the file comes again when it is read.
+        let _ = reader.receive(&mut burst, 1);
+        let first = burst.first().and_then(|frame| frame.descriptor().stamp_ns);
+        let facts = reader.own_facts().clone();
+        Ok(Self {
+            path: path.to_owned(),
+            pool: pool.clone(),
+            first_ns: first.unwrap_or(i64::MIN),
+            reader: None,
+            ended: false,
+            facts: Facts {
+                frames: 0,
+                bytes: 0,
+                warnings: Vec::new(),
+                ..facts
+            },
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Port for FolderFile {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        if self.ended {
+            return Ok(Received::End);
+        }
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            None => self
+                .reader
+                .insert(CaptureReader::open(&self.path, &self.pool)?),
+        };
+        let received = reader.receive(burst, max);
+        if !matches!(received, Ok(Received::End) | Err(_)) {
+            return received;
+        }
+        self.ended = true;
+        self.facts.clone_from(reader.own_facts());
+        self.reader = None;
+        received
+    }
+
+    fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
+        Err(PortError::ReceivesOnly {
+            name: self.facts.name.clone(),
+        })
+    }
+
+    fn reclaim(&mut self) -> usize {
+        0
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        let reader = self.reader.as_ref();
+        vec![reader.map_or(&self.facts, CaptureReader::own_facts)]
+    }
+
+    fn begins_ns(&self) -> Option<i64> {
+        (self.reader.is_none() && !self.ended).then_some(self.first_ns)
+    }
+}
+
+/// A file that is still written. At its end it is quiet until more comes; in a folder, until a file with a frame appears that
+/// was not there: then it has ended, and that one is next.
+pub struct Followed {
+    path: PathBuf,
+    pool: PoolConfig,
+    reader: Option<CaptureReader>,
+    /// Of files that have ended.
+    facts: Vec<Facts>,
+    /// Of a file that is not there yet, or does not hold a file header yet.
+    awaited: Facts,
+    /// The folder, and what was in it.
+    folder: Option<(PathBuf, BTreeSet<PathBuf>)>,
+    next: Option<PathBuf>,
+    /// The latest stamp: other files may go on up to it.
+    last_ns: i64,
+}
+
+impl Followed {
+    /// Follows the file at `path`.
+    pub fn file(path: &Path, pool: &PoolConfig) -> Self {
+        Self {
+            path: path.to_owned(),
+            pool: pool.clone(),
+            reader: None,
+            facts: Vec::new(),
+            awaited: Facts {
+                name: path.display().to_string(),
+                ..Facts::default()
+            },
+            folder: None,
+            next: None,
+            last_ns: i64::MIN,
+        }
+    }
+
+    /// Follows `folder` from the file on that is the last one now, `path`.
+    pub fn folder(folder: &Path, path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
+        let known = paths(folder)?.into_iter().collect();
+        Ok(Self {
+            folder: Some((folder.to_owned(), known)),
+            ..Self::file(path, pool)
+        })
+    }
+
+    /// Opens the file, if it holds as much as a file header.
+    fn open(&mut self) -> Result<bool, PortError> {
+        match CaptureReader::open(&self.path, &self.pool) {
+            Ok(mut reader) => {
+                if reader.is_compressed() {
+                    let name = self.path.display().to_string();
+                    return Err(PortError::NotFollowed { name });
+                }
+                reader.set_following(true);
+                self.reader = Some(reader);
+                Ok(true)
+            }
+            Err(PortError::Empty { .. } | PortError::HeaderCut { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A file that was not there before, with a frame in it; of several the earliest.
+    fn appeared(&mut self) -> Result<Option<PathBuf>, PortError> {
+        let Some((folder, known)) = &mut self.folder else {
+            return Ok(None);
+        };
+        let mut files = Vec::new();
+        for path in paths(folder)?
+            .into_iter()
+            .filter(|path| !known.contains(path))
+        {
+            // What is no capture file yet may become one.
+            if let Ok(file) = FolderFile::look(&path, &self.pool)
+                && file.first_ns > i64::MIN
+            {
+                files.push((file.first_ns, natural(path.as_os_str()), path));
+            }
+        }
+        let first = files.into_iter().min().map(|(_, _, path)| path);
+        known.extend(first.clone());
+        Ok(first)
+    }
+}
+
+impl Port for Followed {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        loop {
+            let quiet = Ok(Received::Idle {
+                until_ns: self.last_ns,
+            });
+            if self.reader.is_none() && !self.open()? {
+                return quiet;
+            }
+            let Some(reader) = &mut self.reader else {
+                return quiet;
+            };
+            let before = burst.len();
+            let received = reader.receive(burst, max);
+            for frame in &mut burst[before..] {
+                frame.descriptor_mut().input = self.facts.len() as u16;
+                self.last_ns = self
+                    .last_ns
+                    .max(frame.descriptor().stamp_ns.unwrap_or(i64::MIN));
+            }
+            match (received?, self.next.take()) {
+                (Received::Idle { .. }, None) => match self.appeared()? {
+                    // Its writer has gone on: what it has written since the last look is its end.
+                    Some(next) => {
+                        self.next = Some(next);
+                        if let Some(reader) = &mut self.reader {
+                            reader.set_following(false);
+                        }
+                    }
+                    None => return quiet,
+                },
+                (Received::End, Some(next)) => {
+                    let ended = self.reader.take();
+                    self.facts
+                        .extend(ended.map(|reader| reader.own_facts().clone()));
+                    self.awaited.name = next.display().to_string();
+                    self.path = next;
+                }
+                (received, next) => {
+                    self.next = next;
+                    return Ok(received);
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
+        Err(PortError::ReceivesOnly {
+            name: self.awaited.name.clone(),
+        })
+    }
+
+    fn reclaim(&mut self) -> usize {
+        0
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        let last = self
+            .reader
+            .as_ref()
+            .map_or(&self.awaited, CaptureReader::own_facts);
+        self.facts.iter().chain([last]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_compare_as_numbers() {
+        let mut names = ["cap10", "cap", "cap9.pcap", "cap2", "cap1", "cap02x"];
+        names.sort_by_key(|name| natural(OsStr::new(name)));
+        assert_eq!(
+            names,
+            ["cap", "cap1", "cap2", "cap02x", "cap9.pcap", "cap10"]
+        );
+    }
+}

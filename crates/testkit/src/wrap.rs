@@ -1,0 +1,392 @@
+//! Captures as a switch would have mirrored them: in tunnels, in fragments, and twice.
+//!
+//! Headers are written by hand, byte by byte after their documents, so that nothing is shared with what reads them.
+
+use crate::capture::Frame;
+
+/// A way to wrap the frames of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrap {
+    /// Five VLAN tags, of all kinds.
+    Vlans,
+    /// IP in IPv4: RFC 2003, RFC 4213.
+    IpInIpv4,
+    /// IP in IPv6: RFC 2473.
+    IpInIpv6,
+    /// IP in GRE without options, in IPv4: RFC 2784.
+    Gre,
+    /// IP in GRE with checksum, key and sequence number, in IPv6: RFC 2890.
+    GreOptions,
+    /// Ethernet in GRE with a key.
+    GreBridged,
+    /// ERSPAN type I.
+    ErspanI,
+    /// ERSPAN type II.
+    ErspanII,
+    /// ERSPAN type III with the platform's subheader.
+    ErspanIII,
+    /// RFC 7348.
+    Vxlan,
+    /// IP in VXLAN-GPE.
+    VxlanGpe,
+    /// Ethernet in GENEVE with two options, in IPv6: RFC 8926.
+    Geneve,
+    /// IP below two labels: RFC 3032.
+    Mpls,
+    /// Ethernet below one label, with a control word: RFC 4448.
+    MplsControlWord,
+    /// Ethernet below one label, without.
+    MplsEthernet,
+    /// VXLAN in ERSPAN II behind a VLAN tag: an overlay, mirrored.
+    Nested,
+}
+
+impl Wrap {
+    /// Every way.
+    pub const ALL: [Self; 16] = [
+        Self::Vlans,
+        Self::IpInIpv4,
+        Self::IpInIpv6,
+        Self::Gre,
+        Self::GreOptions,
+        Self::GreBridged,
+        Self::ErspanI,
+        Self::ErspanII,
+        Self::ErspanIII,
+        Self::Vxlan,
+        Self::VxlanGpe,
+        Self::Geneve,
+        Self::Mpls,
+        Self::MplsControlWord,
+        Self::MplsEthernet,
+        Self::Nested,
+    ];
+
+    /// Its name on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vlans => "vlans",
+            Self::IpInIpv4 => "ip-in-ipv4",
+            Self::IpInIpv6 => "ip-in-ipv6",
+            Self::Gre => "gre",
+            Self::GreOptions => "gre-options",
+            Self::GreBridged => "gre-bridged",
+            Self::ErspanI => "erspan1",
+            Self::ErspanII => "erspan2",
+            Self::ErspanIII => "erspan3",
+            Self::Vxlan => "vxlan",
+            Self::VxlanGpe => "vxlan-gpe",
+            Self::Geneve => "geneve",
+            Self::Mpls => "mpls",
+            Self::MplsControlWord => "mpls-control-word",
+            Self::MplsEthernet => "mpls-ethernet",
+            Self::Nested => "nested",
+        }
+    }
+
+    /// What `connections` says of it: `encapsulation`, `tunnel_ids`, and the VLAN ids added; "" is null there.
+    pub fn expected(self) -> [&'static str; 3] {
+        match self {
+            Self::Vlans => ["", "", "1,2,3,4,5"],
+            Self::IpInIpv4 | Self::IpInIpv6 => ["ipip", "", ""],
+            Self::Gre => ["gre", "", ""],
+            Self::GreOptions => ["gre", "3735928559", ""],
+            Self::GreBridged => ["gre", "7", ""],
+            Self::ErspanI => ["erspan1", "", ""],
+            Self::ErspanII => ["erspan2", "1001", "42"],
+            Self::ErspanIII => ["erspan3", "513", ""],
+            Self::Vxlan => ["vxlan", "5001", ""],
+            Self::VxlanGpe => ["vxlan-gpe", "5002", ""],
+            Self::Geneve => ["geneve", "16777215", ""],
+            Self::Mpls => ["mpls,mpls", "16,1048575", ""],
+            Self::MplsControlWord | Self::MplsEthernet => ["mpls", "100", ""],
+            Self::Nested => ["erspan2,vxlan", "1001,5001", "9,42"],
+        }
+    }
+}
+
+/// A frame in a tunnel. A frame that the tunnel cannot carry (it carries IP, and this is none) stays as it is, but for its
+/// link header, which becomes Ethernet's. `number` tells the outer packets of a sender apart.
+pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
+    let Some(ethernet) = ethernet(frame) else {
+        return frame.clone();
+    };
+    let (ether_type, packet) = (ether_type(&ethernet), part(&ethernet, 14));
+    let protocol = match ether_type {
+        0x0800 => 4,
+        0x86dd => 41,
+        _ => 0,
+    };
+    let ip_only = matches!(
+        how,
+        Wrap::IpInIpv4
+            | Wrap::IpInIpv6
+            | Wrap::Gre
+            | Wrap::GreOptions
+            | Wrap::VxlanGpe
+            | Wrap::Mpls
+    );
+    if ip_only && protocol == 0 {
+        return ethernet;
+    }
+    let [high, low] = ether_type.to_be_bytes();
+    match how {
+        Wrap::Vlans => {
+            let mut front = ethernet.bytes[..12].to_vec();
+            for (kind, id) in [
+                (0x88a8, 1),
+                (0x9100, 2),
+                (0x8100, 3),
+                (0x8100, 4),
+                (0x8100, 5),
+            ] {
+                front.extend(u16::to_be_bytes(kind));
+                front.extend(u16::to_be_bytes(id));
+            }
+            behind(&front, &part(&ethernet, 12))
+        }
+        Wrap::IpInIpv4 => in_ipv4(number, protocol, packet),
+        Wrap::IpInIpv6 => in_ipv6(protocol, packet),
+        Wrap::Gre => in_ipv4(number, 47, behind(&[0, 0, high, low], &packet)),
+        Wrap::GreOptions => {
+            let options = [0, 0, 0, 0, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 9];
+            let header = [&[0xb0, 0, high, low][..], &options].concat();
+            in_ipv6(47, behind(&header, &packet))
+        }
+        Wrap::GreBridged => {
+            let header = [0x20, 0, 0x65, 0x58, 0, 0, 0, 7];
+            in_ipv4(number, 47, behind(&header, &ethernet))
+        }
+        Wrap::ErspanI => in_ipv4(number, 47, behind(&[0, 0, 0x88, 0xbe], &ethernet)),
+        Wrap::ErspanII => {
+            // Version 1, VLAN 42, taken off an 802.1Q frame, session 1001, index 5.
+            let header = [0x10, 42, 0x13, 0xe9, 0, 0, 0, 5];
+            let gre = [0x10, 0, 0x88, 0xbe, 0, 0, 0, 1];
+            in_ipv4(number, 47, behind(&[gre, header].concat(), &ethernet))
+        }
+        Wrap::ErspanIII => {
+            // Version 2, session 513, time stamp, no group, Ethernet, with a subheader.
+            let header = [0x20, 0, 2, 1, 1, 2, 3, 4, 0, 0, 0, 1];
+            let gre = [0x10, 0, 0x22, 0xeb, 0, 0, 0, 1];
+            in_ipv4(
+                number,
+                47,
+                behind(&[&gre[..], &header, &[0; 8]].concat(), &ethernet),
+            )
+        }
+        Wrap::Vxlan => vxlan(&ethernet, number),
+        Wrap::VxlanGpe => {
+            let next = if protocol == 4 { 1 } else { 2 };
+            let header = [0x0c, 0, 0, next, 0, 0x13, 0x8a, 0];
+            in_ipv4(number, 17, in_udp(4790, behind(&header, &packet)))
+        }
+        Wrap::Geneve => {
+            // 5 words of options, one of them critical; Ethernet; the greatest identifier.
+            let header = [5, 0x40, 0x65, 0x58, 0xff, 0xff, 0xff, 0];
+            let options = [
+                1, 2, 0x80, 2, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 1, 9, 9, 9, 9,
+            ];
+            let inside = behind(&[&header[..], &options].concat(), &ethernet);
+            in_ipv6(17, in_udp(6081, inside))
+        }
+        Wrap::Mpls => in_ethernet(
+            0x8847,
+            behind(&[0, 1, 0, 64, 0xff, 0xff, 0xf1, 64], &packet),
+        ),
+        Wrap::MplsControlWord => {
+            in_ethernet(0x8847, behind(&[0, 6, 0x41, 64, 0, 0, 0, 0], &ethernet))
+        }
+        Wrap::MplsEthernet => in_ethernet(0x8847, behind(&[0, 6, 0x41, 64], &ethernet)),
+        Wrap::Nested => {
+            let mirrored = wrap(&vxlan(&ethernet, number), Wrap::ErspanII, number);
+            let front = [&mirrored.bytes[..12], &[0x81, 0, 0, 9]].concat();
+            behind(&front, &part(&mirrored, 12))
+        }
+    }
+}
+
+/// All frames of a capture in tunnels.
+pub fn wrap_all(frames: &[Frame], how: Wrap) -> Vec<Frame> {
+    let numbered = frames.iter().zip((0..=u16::MAX).cycle());
+    numbered
+        .map(|(frame, number)| wrap(frame, how, number))
+        .collect()
+}
+
+/// An IPv4 frame on Ethernet in fragments of at most `payload_max` bytes, a multiple of 8; any other, or a cut one, alone.
+pub fn fragment(frame: &Frame, payload_max: usize) -> Vec<Frame> {
+    let bytes = &frame.bytes;
+    let total = match bytes.get(..34) {
+        Some(head) if head[12..15] == [8, 0, 0x45] && frame.link_type == 1 => {
+            usize::from(u16::from_be_bytes([head[16], head[17]]))
+        }
+        _ => 0,
+    };
+    if total <= 20 + payload_max || bytes.len() < 14 + total {
+        return vec![frame.clone()];
+    }
+    let payload = &bytes[34..14 + total];
+    let parts = payload.chunks(payload_max).enumerate();
+    let parts = parts.map(|(index, part)| {
+        let mut bytes = bytes[..34].to_vec();
+        bytes[16..18].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
+        let more = (index + 1) * payload_max < payload.len();
+        let position = (index * payload_max / 8) as u16 | u16::from(more) << 13;
+        bytes[20..22].copy_from_slice(&position.to_be_bytes());
+        finish_ipv4(&mut bytes[14..]);
+        bytes.extend(part);
+        Frame {
+            wire_len: bytes.len() as u32,
+            bytes,
+            ..frame.clone()
+        }
+    });
+    parts.collect()
+}
+
+/// Every frame twice, as a tap on both sides of a router sees it: the second time `delay_ns` later, between other
+/// link addresses, one hop further. In the order of their stamps.
+pub fn mirror(frames: &[Frame], delay_ns: i64) -> Vec<Frame> {
+    let mut both: Vec<Frame> = frames.to_vec();
+    both.extend(frames.iter().map(|frame| {
+        let mut copy = frame.clone();
+        copy.stamp_ns = copy.stamp_ns.map(|stamp| stamp + delay_ns);
+        route(&mut copy);
+        copy
+    }));
+    both.sort_by_key(|frame| frame.stamp_ns);
+    both
+}
+
+/// What a router does to a packet.
+fn route(frame: &mut Frame) {
+    let (address, header) = match frame.link_type {
+        1 => (6, 14),
+        113 => (6, 16),
+        276 => (12, 20),
+        0 | 108 => (0, 4),
+        12 | 14 | 101 | 228 | 229 => (0, 0),
+        _ => return,
+    };
+    if address > 0
+        && let Some(address) = frame.bytes.get_mut(address..address + 6)
+    {
+        address.copy_from_slice(&[2, 0, 0, 0, 0, 0x77]);
+    }
+    match frame.bytes.get_mut(header..) {
+        Some(packet) if packet.len() >= 20 && packet[0] == 0x45 => {
+            packet[8] = packet[8].wrapping_sub(1);
+            finish_ipv4(packet);
+        }
+        Some(packet) if packet.len() >= 40 && packet[0] >> 4 == 6 => {
+            packet[7] = packet[7].wrapping_sub(1);
+        }
+        _ => {}
+    }
+}
+
+fn vxlan(ethernet: &Frame, number: u16) -> Frame {
+    let header = [8, 0, 0, 0, 0, 0x13, 0x89, 0];
+    in_ipv4(number, 17, in_udp(4789, behind(&header, ethernet)))
+}
+
+/// The frame with Ethernet's link header, if its own is known.
+fn ethernet(frame: &Frame) -> Option<Frame> {
+    let type_at = |at: usize| Some(frame.bytes.get(at..at + 2)?.to_vec());
+    let by_version = |at: usize| match frame.bytes.get(at)? >> 4 {
+        4 => Some(vec![0x08, 0x00]),
+        6 => Some(vec![0x86, 0xdd]),
+        _ => None,
+    };
+    let (ether_type, start) = match frame.link_type {
+        1 => {
+            type_at(12)?;
+            return Some(frame.clone());
+        }
+        113 => (type_at(14)?, 16),
+        276 => (type_at(0)?, 20),
+        0 | 108 => (by_version(4)?, 4),
+        12 | 14 | 101 | 228 | 229 => (by_version(0)?, 0),
+        _ => return None,
+    };
+    let front = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &ether_type].concat();
+    Some(Frame {
+        link_type: 1,
+        ..behind(&front, &part(frame, start))
+    })
+}
+
+fn ether_type(ethernet: &Frame) -> u16 {
+    u16::from_be_bytes([ethernet.bytes[12], ethernet.bytes[13]])
+}
+
+/// The frame without its first bytes.
+fn part(frame: &Frame, start: usize) -> Frame {
+    Frame {
+        bytes: frame.bytes[start.min(frame.bytes.len())..].to_vec(),
+        wire_len: frame.wire_len.saturating_sub(start as u32),
+        ..frame.clone()
+    }
+}
+
+/// The frame behind some bytes more.
+fn behind(front: &[u8], frame: &Frame) -> Frame {
+    Frame {
+        bytes: [front, &frame.bytes].concat(),
+        wire_len: front.len() as u32 + frame.wire_len,
+        ..frame.clone()
+    }
+}
+
+fn in_ethernet(ether_type: u16, inside: Frame) -> Frame {
+    let front = [
+        &[0x02, 0, 0, 0, 0, 0x42, 0x02, 0, 0, 0, 0, 0x41][..],
+        &ether_type.to_be_bytes(),
+    ]
+    .concat();
+    behind(&front, &inside)
+}
+
+fn in_ipv4(number: u16, protocol: u8, inside: Frame) -> Frame {
+    let total = u16::try_from(20 + inside.wire_len).unwrap_or(0);
+    let [high, low] = total.to_be_bytes();
+    let [id_high, id_low] = number.to_be_bytes();
+    let mut header = vec![
+        0x45, 0, high, low, id_high, id_low, 0, 0, 63, protocol, 0, 0,
+    ];
+    header.extend([203, 0, 113, 1, 203, 0, 113, 2]);
+    finish_ipv4(&mut header);
+    in_ethernet(0x0800, behind(&header, &inside))
+}
+
+fn in_ipv6(protocol: u8, inside: Frame) -> Frame {
+    let [high, low] = u16::try_from(inside.wire_len).unwrap_or(0).to_be_bytes();
+    let mut header = vec![0x60, 0, 0, 0, high, low, protocol, 63];
+    for host in [1, 2] {
+        header.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+    }
+    in_ethernet(0x86dd, behind(&header, &inside))
+}
+
+/// Without a checksum, as tunnels send.
+fn in_udp(port: u16, inside: Frame) -> Frame {
+    let [high, low] = u16::try_from(8 + inside.wire_len)
+        .unwrap_or(0)
+        .to_be_bytes();
+    let [port_high, port_low] = port.to_be_bytes();
+    let header = [0xc0, 1, port_high, port_low, high, low, 0, 0];
+    behind(&header, &inside)
+}
+
+/// Puts the checksum of an IPv4 header of 20 bytes in its place: RFC 1071.
+fn finish_ipv4(packet: &mut [u8]) {
+    packet[10..12].fill(0);
+    let words = packet[..20].chunks(2);
+    let mut sum: u32 = words
+        .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    packet[10..12].copy_from_slice(&(!sum as u16).to_be_bytes());
+}
