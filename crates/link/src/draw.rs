@@ -1,5 +1,7 @@
 //! Where random numbers come from, and how they become delays.
 
+use std::sync::OnceLock;
+
 use lineside_time::{Nanoseconds, Random};
 
 use crate::settings::{Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, Jitter};
@@ -29,8 +31,6 @@ fn stream_seed(seed: u64, stream: u16, impairment: Impairment) -> u64 {
 pub(crate) struct Ranks {
     random: Random,
     prbs31: Prbs31,
-    /// The quantiles of the normal distribution at `k / 4096`, and at the middles between; made when first needed.
-    normal: Option<Box<Normal>>,
     /// The normal deviate behind the latest correlated rank, and when it was drawn.
     latest: Option<(f64, Nanoseconds)>,
     /// Frames often come at the same distance, and changing weights takes longer than all else.
@@ -67,8 +67,9 @@ impl Weights {
     }
 }
 
-#[derive(Debug, Clone)]
-struct Normal {
+/// The quantiles of the normal distribution at `k / 4096`, and at the middles between.
+#[derive(Debug)]
+pub(crate) struct Normal {
     edges: Vec<f64>,
     middles: Vec<f64>,
     /// For each [`STEP`](Self::STEP) from [`LEAST`](Self::LEAST) on, the first edge in it or behind it.
@@ -80,7 +81,6 @@ impl Ranks {
         Self {
             random: Random::new(stream_seed(seed, stream, impairment)),
             prbs31: Prbs31::new(1),
-            normal: None,
             latest: None,
             weights: Weights::new(0.0),
         }
@@ -111,7 +111,7 @@ impl Ranks {
     #[inline(never)]
     fn next_correlated(&mut self, now: Nanoseconds, correlation: Correlation) -> u32 {
         let fresh = (self.random.bits() >> 32) as u32;
-        let normal = self.normal.get_or_insert_with(|| Box::new(Normal::new()));
+        let normal = Normal::get();
         let independent = normal.middles[fresh as usize >> 20];
         let deviate = match self.latest {
             None => independent,
@@ -144,6 +144,13 @@ impl Normal {
     const LEAST: f64 = -4.0;
     /// A fraction of a power of two, so that multiplying by it is exact.
     const STEP: f64 = 1.0 / 256.0;
+
+    /// The one of this process: making it takes a tenth of a second, so that whoever will need it asks for it before frames come.
+    #[inline]
+    pub(crate) fn get() -> &'static Self {
+        static NORMAL: OnceLock<Normal> = OnceLock::new();
+        NORMAL.get_or_init(Self::new)
+    }
 
     fn new() -> Self {
         let len = TABLE_LEN as f64;

@@ -4,12 +4,12 @@ use serde::Serialize;
 use crate::Item;
 use crate::bucket::Bucket;
 use crate::deliveries::DeliveryPace;
-use crate::draw::{Impairment, Ranks, Sampler};
+use crate::draw::{Impairment, Normal, Ranks, Sampler};
 use crate::loss::LossState;
 use crate::measure::Spread;
 use crate::path_file::{PathFile, PathPace};
 use crate::queue::{Arrival, DelayQueue};
-use crate::settings::{Chance, Correlation, Draws, Excess, Limit, Order, Schedule, Settings};
+use crate::settings::{Chance, Correlation, Draws, Excess, Limit, Loss, Order, Schedule, Settings};
 
 /// The longest frame of an Ethernet without jumbo frames, with its [overhead](crate::ETHERNET_OVERHEAD).
 const FRAME_BYTES: u64 = 1538;
@@ -93,6 +93,18 @@ impl Kind {
             {
                 self.streams.delay.begin_prbs31(state);
             }
+        }
+        let chances = [settings.duplicate, settings.corrupt, settings.reorder];
+        let loss = match settings.loss {
+            Loss::Random(chance) => chance.correlation,
+            _ => Correlation::None,
+        };
+        let correlations = chances.map(|chance| chance.correlation);
+        let mut correlations = correlations
+            .into_iter()
+            .chain([loss, settings.delay.correlation()]);
+        if correlations.any(|correlation| correlation != Correlation::None) {
+            Normal::get();
         }
         self.settings = settings;
     }

@@ -114,7 +114,10 @@ fn holds(path: &PathFile, since: u64) -> (PathStep, u64) {
     loop {
         let steps = path.steps();
         for (k, step) in steps.iter().enumerate() {
-            let next = steps.get(k + 1).map(|next| next.at_ns).or(path.period_ns());
+            let next = steps
+                .get(k + 1)
+                .map(|next| next.at_ns)
+                .or_else(|| path.period_ns());
             let until = next.map_or(u64::MAX, |next| at + next);
             if since < until {
                 return (*step, until);
