@@ -4,6 +4,7 @@
 //! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
 
 mod between;
+mod compounds;
 mod cores;
 mod emulate;
 mod filter;
