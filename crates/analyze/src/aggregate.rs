@@ -22,8 +22,9 @@ const WORDS_MAX: usize = 4_096;
 pub(crate) const STEPS_MAX: u64 = 240;
 
 /// The columns that are read, in this order.
-pub(crate) const COLUMNS: [&str; 27] = [
+pub(crate) const COLUMNS: [&str; 28] = [
     "operation_id",
+    "rpc_id",
     "call_time_ns",
     "call_end_ns",
     "reply_time_ns",
@@ -56,6 +57,7 @@ pub(crate) const COLUMNS: [&str; 27] = [
 pub(crate) struct Batch<'a> {
     pub(crate) rows: usize,
     pub(crate) operation_id: Integers<'a>,
+    pub(crate) rpc_id: Integers<'a>,
     pub(crate) call_time_ns: Integers<'a>,
     pub(crate) call_end_ns: Integers<'a>,
     pub(crate) reply_time_ns: Integers<'a>,
@@ -103,6 +105,7 @@ impl<'a> Batch<'a> {
         Ok(Self {
             rows: arrays.first().map_or(0, |array| array.len()),
             operation_id: column!(Integers),
+            rpc_id: column!(Integers),
             call_time_ns: column!(Integers),
             call_end_ns: column!(Integers),
             reply_time_ns: column!(Integers),

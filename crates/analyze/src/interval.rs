@@ -49,7 +49,7 @@ pub struct Interval {
 pub struct Iostat {
     /// Operations.
     pub operations: u64,
-    /// RPC messages, calls and replies.
+    /// RPC messages, calls and replies. READ and WRITE of NFSv4 count all of their compound.
     pub rpc_bytes: u64,
     /// Times that a call came again.
     pub retransmissions: u64,
@@ -82,12 +82,16 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         })
         .collect();
     let mut lexica = Lexica::new();
+    let mut compound = Compound::default();
     trace.batches(Table::Operations, &COLUMNS, |arrays| {
         let batch = Batch::of(arrays, &mut lexica)?;
         lexica.note_operations(&batch);
         let [nfs, read, write] = ["nfs", "READ", "WRITE"].map(|text| lexica.words.find(text));
         let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
+        let mut next = 0;
         for row in rows {
+            (next..=row).for_each(|row| compound.pass(&batch, row));
+            next = row + 1;
             let Some(time) = batch.time(row) else {
                 continue;
             };
@@ -101,16 +105,18 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
             let failed = lexica
                 .failure(batch.status.get(row), batch.rpc_status.get(row))
                 .is_some();
-            interval.all.add(&batch, row, failed);
+            let own = rpc_bytes(&batch, row);
+            interval.all.add(&batch, row, own, failed);
             if nfs == Some(batch.program.get(row)) {
                 let operation = Some(batch.operation.get(row));
                 if operation == read {
-                    interval.read.add(&batch, row, failed);
+                    interval.read.add(&batch, row, compound.bytes, failed);
                 } else if operation == write {
-                    interval.write.add(&batch, row, failed);
+                    interval.write.add(&batch, row, compound.bytes, failed);
                 }
             }
         }
+        (next..batch.rows).for_each(|row| compound.pass(&batch, row));
         Ok(())
     });
     chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
@@ -123,12 +129,34 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
     })
 }
 
+/// The bytes of the RPC whose rows pass: they stand in its first row, and its other rows follow that one.
+#[derive(Default)]
+struct Compound {
+    rpc_id: Option<i64>,
+    bytes: u64,
+}
+
+impl Compound {
+    fn pass(&mut self, batch: &Batch<'_>, row: usize) {
+        let rpc_id = batch.rpc_id.get(row);
+        if batch.operation_id.get(row) == rpc_id || self.rpc_id != rpc_id {
+            (self.rpc_id, self.bytes) = (rpc_id, rpc_bytes(batch, row));
+        }
+    }
+}
+
+fn rpc_bytes(batch: &Batch<'_>, row: usize) -> u64 {
+    count(batch.call_bytes.get(row)) + count(batch.reply_bytes.get(row))
+}
+
+fn count(number: Option<i64>) -> u64 {
+    number.map_or(0, |number| u64::try_from(number).unwrap_or(0))
+}
+
 impl Iostat {
-    fn add(&mut self, batch: &Batch<'_>, row: usize, failed: bool) {
-        let count =
-            |number: Option<i64>| number.map_or(0, |number| u64::try_from(number).unwrap_or(0));
+    fn add(&mut self, batch: &Batch<'_>, row: usize, rpc_bytes: u64, failed: bool) {
         self.operations += 1;
-        self.rpc_bytes += count(batch.call_bytes.get(row)) + count(batch.reply_bytes.get(row));
+        self.rpc_bytes += rpc_bytes;
         self.retransmissions += count(batch.retransmissions.get(row).map(i64::from));
         self.failed += u64::from(failed);
         if let (Some(call), Some(reply)) =

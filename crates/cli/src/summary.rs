@@ -96,9 +96,11 @@ impl Tally {
             by_calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
             let mut lead = program.as_str();
             for (operation, count) in by_calls {
+                // NFSv4 has names of up to 20 letters, most with few calls.
+                let width = 24_usize.saturating_sub(operation.len().max(14));
                 let _ = write!(
                     out,
-                    "  {lead:<11}{operation:<14}{:>11}",
+                    "  {lead:<11}{operation:<14} {:>width$}",
                     grouped(count.calls)
                 );
                 if count.errors > 0 {

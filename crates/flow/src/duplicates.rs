@@ -20,7 +20,7 @@ const PREFIX: usize = 64;
 /// first 64 bytes are, but for hop count and header checksum. One without payload must also differ in its input, tags, link
 /// addresses, hop count or tunnel, since genuine duplicate acknowledgements are alike (RFC 5681, 2).
 ///
-/// To remember each segment of a plain capture would cost 2 % of it (`docs/decisions/0016`). So the engine remembers those
+/// To remember each segment of a plain capture would cost 2 % of it (`docs/decisions/0017`). So the engine remembers those
 /// of a connection's first moment, and all of a connection in which one came again.
 ///
 /// The last packets lie in a ring, each linked to the one before it in its bucket; nothing is ever taken out.

@@ -54,10 +54,16 @@ pub struct Dissected {
     pub count: Option<u64>,
     /// Path of a MOUNT call.
     pub path: Option<Vec<u8>>,
-    /// Numbers of the operations of an NFSv4 compound, of a callback's too.
-    pub operations: Vec<u32>,
-    /// In a compound's reply its own status, then that of each operation; others that results hold stand between.
-    pub statuses: Vec<u32>,
+    /// The operations of an NFSv4 compound, of a callback's too.
+    pub operations: Vec<DissectedOperation>,
+    /// What a compound's reply says of all of it.
+    pub compound_status: Option<u32>,
+    /// A compound's tag and minor version.
+    pub tag: Option<Vec<u8>>,
+    /// See `tag`.
+    pub minor_version: Option<u32>,
+    /// The user of AUTH_SYS.
+    pub user_id: Option<u32>,
     /// Of NFSv2 and the programs beside NFS: every field, in the order of the message.
     pub fields: Vec<Field>,
 }
@@ -80,6 +86,33 @@ impl Field {
     pub fn number(&self) -> Option<u64> {
         number(&self.show)
     }
+}
+
+/// An operation of an NFSv4 compound, in its call or its reply.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DissectedOperation {
+    /// Its number.
+    pub number: u32,
+    /// Of a reply: its status.
+    pub status: Option<u32>,
+    /// File handles, those within attributes and listings too.
+    pub handles: Vec<Vec<u8>>,
+    /// Names of directory entries and extended attributes.
+    pub names: Vec<Vec<u8>>,
+    /// Entries of a listing with their handles.
+    pub entries: Vec<(Vec<u8>, Vec<u8>)>,
+    /// State ids without their sequences.
+    pub stateids: Vec<Vec<u8>>,
+    /// The session's slot.
+    pub slot: Option<u64>,
+    /// Sequence ids, those of owners and of slots.
+    pub sequences: Vec<u64>,
+    /// The first offset4.
+    pub offset: Option<u64>,
+    /// The first count4.
+    pub count: Option<u64>,
+    /// File data of READ and WRITE.
+    pub data: Option<Vec<u8>>,
 }
 
 impl Dissected {
@@ -187,7 +220,10 @@ fn parse(mut input: impl BufRead) -> io::Result<Vec<Dissected>> {
     } > 0
     {
         let text = String::from_utf8_lossy(&line);
+        let indented = text.len();
         let text = text.trim_start();
+        // A token of GSS-API stands within the message.
+        let is_nested = indented - text.len() > 2;
         if let Some(proto) = text.strip_prefix("<proto ") {
             let name = attribute(proto, "name").unwrap_or_default();
             match name {
@@ -207,6 +243,7 @@ fn parse(mut input: impl BufRead) -> io::Result<Vec<Dissected>> {
                     in_message = true;
                 }
                 "nfs" | "mount" | "nlm" | "klm" | "stat" | "portmap" | "rquota" | "nfsacl" => {}
+                _ if is_nested && !name.starts_with("_ws.") => {}
                 "_ws.malformed" | "_ws.short" if in_message => {
                     messages.last_mut().expect("in a message").malformed = true;
                 }
@@ -278,8 +315,49 @@ impl Dissected {
             "nfs.offset3" => self.offset = self.offset.or_else(number),
             "nfs.count3" => self.count = self.count.or_else(number),
             "mount.path" => self.path = Some(bytes()),
-            "nfs.opcode" | "nfs.cb.operation" => self.operations.extend(word()),
-            "nfs.nfsstat4" => self.statuses.extend(word()),
+            "nfs.tag" => self.tag = Some(bytes()),
+            "nfs.minorversion" => self.minor_version = self.minor_version.or_else(word),
+            "rpc.auth.uid" => self.user_id = self.user_id.or_else(word),
+            "nfs.nfsstat4" if self.operations.is_empty() => self.compound_status = word(),
+            "nfs.opcode" | "nfs.cb.operation" => {
+                self.operations
+                    .extend(word().map(|number| DissectedOperation {
+                        number,
+                        ..DissectedOperation::default()
+                    }));
+            }
+            _ => {}
+        }
+        // tshark nests what an operation has in its number.
+        if let Some(operation) = self.operations.last_mut() {
+            operation.learn(name, field);
+        }
+    }
+}
+
+impl DissectedOperation {
+    fn learn(&mut self, name: &str, field: &str) {
+        let number = || number(attribute(field, "show")?);
+        let bytes = || hex(attribute(field, "value").unwrap_or_default());
+        match name {
+            // Others may follow, within attributes.
+            "nfs.nfsstat4" => {
+                self.status = self.status.or_else(|| number().map(|number| number as u32));
+            }
+            "nfs.fhandle" => {
+                self.handles.push(bytes());
+                let name = self.names.last().cloned();
+                self.entries.extend(name.map(|name| (name, bytes())));
+            }
+            "nfs.pathname.component" | "nfs.xattr.key" | "nfs.entry_name" => {
+                self.names.push(bytes())
+            }
+            "nfs.stateid.other" => self.stateids.push(bytes()),
+            "nfs.slotid" => self.slot = self.slot.or_else(number),
+            "nfs.seqid" => self.sequences.extend(number()),
+            "nfs.offset4" => self.offset = self.offset.or_else(number),
+            "nfs.count4" => self.count = self.count.or_else(number),
+            "nfs.data" => self.data = Some(bytes()),
             _ => {}
         }
     }

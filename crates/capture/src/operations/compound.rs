@@ -323,7 +323,7 @@ impl<S: RecordSink> Side<'_, S> {
             _ => (None, None, None),
         };
         let Some(moved) = moved.filter(|_| cursor.fault().is_none()) else {
-            row.reply_incomplete = true;
+            (row.transferred, row.reply_incomplete) = (None, true);
             return Step::Stop;
         };
         let so_far = row.transferred.unwrap_or(0);
@@ -403,10 +403,20 @@ impl<S: RecordSink> Side<'_, S> {
         let Compound { index, last, .. } = place.compound;
         let mut note = place.first;
         if index >= OPERATIONS_MAX {
-            counters.count(Counter::CompoundLimit);
+            // Once: not by the reply, if the call has met the limit too.
+            let is_call = self.passing().is_some_and(|passing| passing.is_call);
+            if is_call || self.all.operations[last as usize].row.call_incomplete {
+                counters.count(Counter::CompoundLimit);
+            }
             return None;
         }
-        if index > 0 {
+        let known = self.all.operations[last as usize].next;
+        if index > 0
+            && let Some(known) = known
+        {
+            // The reply overtook the call.
+            note = known;
+        } else if index > 0 {
             note = self.all.open_operation(self.slot, counters)?;
             // Making room may have cost this very compound its slots.
             if self.passing().and_then(|passing| passing.operation) != Some(place.first) {

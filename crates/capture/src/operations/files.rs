@@ -46,6 +46,8 @@ enum Effect {
     Puts,
     /// It makes another the current one, found or created in the one before.
     Makes,
+    /// It does so or not: too little of its call was seen.
+    MayMake,
     Saves,
     Restores,
     /// It is about the current one, and leaves none.
@@ -59,6 +61,9 @@ fn effect(operation: &Operation) -> Effect {
     match op {
         Op::PutFh | Op::PutPubFh | Op::PutRootFh => Effect::Puts,
         Op::Lookup | Op::LookupP | Op::Create | Op::OpenAttr => Effect::Makes,
+        Op::Open if operation.row.name.is_null() && operation.row.call_incomplete => {
+            Effect::MayMake
+        }
         // Without a name the file is the current one already (RFC 8881 section 18.16.3).
         Op::Open if operation.row.name.is_null() => Effect::Uses,
         Op::Open => Effect::Makes,
@@ -104,7 +109,9 @@ impl Files {
             let row = &mut operation.row;
             match effect {
                 Effect::Nothing => {}
-                Effect::Uses | Effect::Tells | Effect::Consumes => row.file_id = before,
+                Effect::Uses | Effect::Tells | Effect::Consumes | Effect::MayMake => {
+                    row.file_id = before;
+                }
                 Effect::UsesBoth => (row.file_id, row.file2_id) = (self.id(self.saved), before),
                 Effect::Puts | Effect::Saves | Effect::Restores => row.file_id = after,
                 Effect::Makes => (row.file_id, row.result_file_id) = (before, after),
@@ -162,7 +169,7 @@ impl Files {
 
     fn step(&mut self, effect: Effect) {
         match effect {
-            Effect::Puts | Effect::Makes => {
+            Effect::Puts | Effect::Makes | Effect::MayMake => {
                 self.current = Some(self.met);
                 self.met += 1;
                 if self.met > self.objects.len() {

@@ -5,6 +5,7 @@
 
 mod between;
 mod commands;
+mod compounds;
 mod cores;
 mod emulate;
 mod filter;

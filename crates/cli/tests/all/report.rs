@@ -347,6 +347,23 @@ fn intervals_add_up() {
 }
 
 #[test]
+fn intervals_give_reads_and_writes_the_bytes_of_their_compounds() {
+    let Some(captures) = shared_traces() else {
+        println!("SKIP: intervals of NFSv4: no ../shared/traces");
+        return;
+    };
+    let folder = traced(&captures.join("own/mix-v40.pcap.zst"));
+    let series = json(&folder, &["--interval", "60"]);
+    let bytes = |what: &str| series["intervals"][0][what]["rpc_bytes"].as_u64();
+    let report = json(&folder, &[]);
+    let moved = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64);
+    let (read, written, all) = (bytes("read"), bytes("write"), bytes("all"));
+    assert!(read > moved("/totals/read_bytes"), "{read:?}, {report}");
+    assert!(written > moved("/totals/written_bytes"), "{written:?}");
+    assert!(all > read.zip(written).map(|(read, written)| read + written));
+}
+
+#[test]
 fn slow_operations_are_those_that_took_long() {
     let folder = traced(&example());
     let rows = records(

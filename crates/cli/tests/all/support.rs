@@ -41,6 +41,7 @@ pub(crate) struct Trace {
     pub(crate) operations: Vec<Record>,
     pub(crate) checksums: Vec<Record>,
     pub(crate) nfs: Vec<Record>,
+    pub(crate) files: Vec<Record>,
     pub(crate) manifest: Manifest,
     _folder: TempDir,
 }
@@ -75,6 +76,7 @@ impl Trace {
             operations: records(out, tables::OperationRow::TABLE),
             checksums: records(out, tables::ChecksumRow::TABLE),
             nfs: records(out, tables::NfsRow::TABLE),
+            files: records(out, tables::FileRow::TABLE),
             manifest: manifest(out),
             _folder: folder,
         }

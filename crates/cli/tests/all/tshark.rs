@@ -14,6 +14,7 @@ use lineside_testkit::wrap::{self, Wrap};
 use lineside_trace::Text;
 use twox_hash::XxHash3_64;
 
+use crate::compounds;
 use crate::support::{Record, Trace, counters, example, shared_traces};
 
 /// Captures in which tshark does not see everything, and why. There, what it sees must still be in the
@@ -115,7 +116,7 @@ fn captures_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A connection and a transaction on it: client, server, their ports, transport, xid.
-type Key = (String, i64, String, i64, bool, i64);
+pub(crate) type Key = (String, i64, String, i64, bool, i64);
 
 fn compare(path: &Path, name: &str) -> Vec<String> {
     let frames = capture::read(path).ok();
@@ -139,6 +140,7 @@ fn compare(path: &Path, name: &str) -> Vec<String> {
     let mut differences = Vec::new();
     let misses = TSHARK_MISSES.iter().any(|(missed, _)| *missed == name);
     Comparison::new(&trace, &messages, cut).run(cut || misses, &mut differences);
+    compounds::compare(&trace, &messages, cut || misses, &mut differences);
     if !cut {
         compare_others(&trace, &messages, &mut differences);
     }
@@ -501,7 +503,7 @@ impl Check<'_> {
     }
 }
 
-fn key_of_row(row: &Record) -> Key {
+pub(crate) fn key_of_row(row: &Record) -> Key {
     let text = |column| row.text(column).unwrap_or_default().to_owned();
     let integer = |column| row.integer(column).unwrap_or(-1);
     (
@@ -514,7 +516,7 @@ fn key_of_row(row: &Record) -> Key {
     )
 }
 
-fn key_of_message(message: &Dissected) -> Option<Key> {
+pub(crate) fn key_of_message(message: &Dissected) -> Option<Key> {
     let (client, server) = if message.call {
         (message.source?, message.destination?)
     } else {
@@ -566,7 +568,7 @@ pub(crate) fn file_id(server: IpAddr, handle: &[u8]) -> i64 {
     XxHash3_64::oneshot(&bytes) as i64
 }
 
-fn escaped(bytes: &[u8]) -> String {
+pub(crate) fn escaped(bytes: &[u8]) -> String {
     Text::from(bytes).escaped().unwrap_or_default()
 }
 
