@@ -19,6 +19,8 @@ const INTERVAL_NS: i64 = 16 * SPACING_NS;
 
 fn config() -> Config {
     Config {
+        // The simulated senders do not number their packets, so that a retransmission is like a copy.
+        duplicate_window_ns: 0,
         late_segments: LATE_SEGMENTS as u64,
         late_window_ns: SPACING_NS,
         interval_ns: INTERVAL_NS,
