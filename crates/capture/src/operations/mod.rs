@@ -1100,6 +1100,14 @@ impl<S: RecordSink> Side<'_, S> {
         let service = carries.and_then(|gss| gss.service);
         let kind = match service {
             Some(GssService::PRIVACY) => Kind::Opaque,
+            // Cut off before it says whether arguments and results are wrapped.
+            None if call
+                .credential
+                .flavor
+                .is_none_or(|flavor| flavor == Flavor::GSS) =>
+            {
+                Kind::Opaque
+            }
             _ => Kind::of(program, version, procedure),
         };
         let is_wrapped = service == Some(GssService::INTEGRITY);
@@ -1669,6 +1677,8 @@ fn credential(call: &CallHeader<'_>, last: &mut Caller, row: &mut OperationRow) 
         Some(GssService::NONE) => Word::Known("gss_none"),
         Some(GssService::INTEGRITY) => Word::Known("gss_integrity"),
         Some(GssService::PRIVACY) => Word::Known("gss_privacy"),
+        // Cut off before it says which.
+        None if flavor == Flavor::GSS => Word::None,
         _ => details::word(flavor.name(), flavor.0),
     };
     if flavor == Flavor::SYS {
