@@ -91,7 +91,7 @@ pub(crate) struct Arguments {
     /// A hole is given up when it was acknowledged and then this time and 32 segments passed, such as 2ms
     #[arg(long, value_name = "TIME")]
     late_window: Option<String>,
-    /// A packet that comes again within this time was mirrored twice, such as 1ms; 0 looks for none
+    /// A packet that comes again within this time was mirrored twice, such as 2ms; 0 looks for none
     #[arg(long, value_name = "TIME")]
     duplicate_window: Option<String>,
     /// Where a part of a table ends at the latest: a size from 1MiB to 64MiB, a time from 1s on, or one of each (16MiB,60s)

@@ -380,6 +380,12 @@ impl Arguments {
     /// Between two interfaces.
     fn run_between(&self, path: lineside_path::Path, budget: &Budget) -> anyhow::Result<Exit> {
         self.refuse_flags_of_captures("--between")?;
+        if self.tap == Some(true) && self.output.is_none() {
+            return Err(ConfigError::usage(
+                "--tap writes a trace into the run folder: name that with --output RUN",
+            )
+            .into());
+        }
         let interfaces = self.between.as_deref().unwrap_or_default();
         let duration = self
             .autostop

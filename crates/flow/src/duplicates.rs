@@ -18,7 +18,8 @@ const PREFIX: usize = 64;
 /// Two segments of TCP are the same if ports, sequence numbers, identification and checksum are: that one covers the
 /// addresses and all bytes, timestamps among them, so that a sender's own retransmission differs. Other packets are if their
 /// first 64 bytes are, but for hop count and header checksum. One without payload must also differ in its input, tags, link
-/// addresses, hop count or tunnel, since genuine duplicate acknowledgements are alike (RFC 5681, 2).
+/// addresses, hop count or tunnel, since genuine duplicate acknowledgements are alike (RFC 5681, 2); and so must a datagram
+/// without an identification.
 ///
 /// To remember each segment of a plain capture would cost 2 % of it (`docs/decisions/0017`). So the engine remembers those
 /// of a connection's first moment, and all of a connection in which one came again.
@@ -81,9 +82,11 @@ impl Duplicates {
             return false;
         }
         let packet = origin.bytes().get(ip.header..ip.payload + ip.kept);
-        let seen_by = match payload_len {
-            0 => seen_by(origin, ip),
-            _ => 0,
+        // Without an identification, as in IPv6, what a sender repeats is alike too.
+        let seen_by = if payload_len == 0 || ip.identification == 0 {
+            seen_by(origin, ip)
+        } else {
+            0
         };
         self.find(now, signature(packet.unwrap_or(&[])), seen_by, counters)
     }

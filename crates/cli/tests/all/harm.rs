@@ -174,7 +174,8 @@ impl Whole {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("harmed.pcap");
         std::fs::write(&file, capture::write(&mangled.frames)).expect("the harmed capture");
-        let trace = Trace::of(&file, &[]);
+        // A packet that the tap gave twice counts as one sent twice here, not as one mirrored.
+        let trace = Trace::of(&file, &["--duplicate-window", "0"]);
         let what = format!(
             "{} {kind} seed {}",
             self.path.file_name().unwrap_or_default().display(),
