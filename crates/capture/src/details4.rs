@@ -15,10 +15,8 @@ pub(crate) fn of_call(call: &v4::Call<'_>, row: &mut NfsRow, counters: &mut Coun
     set_bytes(&mut row.session, call.session().as_ref());
     row.client_id = call.client_id().map(u64::cast_signed);
     row.source_offset = call.source_offset().map(u64::cast_signed);
-    if let Some(owner) = call.owner() {
-        if let Some(owner) = &owner.owner {
-            set_blob(&mut row.owner, owner);
-        }
+    if let Some(owner) = call.owner().and_then(|owner| owner.owner.as_ref()) {
+        set_blob(&mut row.owner, owner);
     }
     if let Some(attributes) = call.attributes() {
         set_attributes(attributes, row, counters);

@@ -122,7 +122,7 @@ pub(crate) struct Arguments {
     /// The one memory budget; half of it is for frames under way [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// Take all this from the section [emulate] of a TOML file, or from an earlier run's trace.json, where no flag says otherwise
+    /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json, where no flag says otherwise
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     config: Option<PathBuf>,

@@ -841,9 +841,14 @@ fn ask<S: MessageSink>(
         [alone] => sink.on_head(message, &[alone.piece()], done, counters),
         _ => sink.on_head(message, &pieces(chunks, 0), done, counters),
     };
-    serve(want, message, chunks, done, sink, counters)
+    match want {
+        Want::End => Asked::Rest,
+        Want::More(need) if !done => Asked::More { from: 0, need },
+        want => serve(want, message, chunks, done, sink, counters),
+    }
 }
 
+#[inline(never)]
 fn serve<S: MessageSink>(
     mut want: Want,
     message: &Message,

@@ -68,25 +68,47 @@ enum Step {
 }
 
 impl<S: RecordSink> Side<'_, S> {
-    /// The first words of a compound's call: what its first row says of all of it.
-    pub(super) fn begin_compound(&mut self, note: Note, header: &v4::CallHeader<'_>) {
+    /// A compound's call, from its first words on: what the first row says of all of it.
+    #[inline(never)]
+    pub(super) fn begin_compound(
+        &mut self,
+        message: &Message,
+        note: Note,
+        mut cursor: Cursor<'_>,
+        done: bool,
+        counters: &mut Counters,
+    ) -> Want {
         let operation = &mut self.all.operations[note as usize];
+        let header = call_header(operation.kind, &mut cursor);
+        operation.row.call_incomplete = cursor.fault().is_some();
         operation.has_details = true;
         let details = &mut operation.details;
         details.minor_version = header.minor_version.map(i64::from);
         set_text(&mut details.tag, header.tag.as_deref());
         details.compound_operations = header.operation_count.map(i64::from);
         self.pass_compound(note, header.operation_count);
+        self.read_compound(message, cursor, done, counters)
     }
 
-    /// The first words of its reply.
-    pub(super) fn answer_compound(&mut self, note: Note, header: &v4::ReplyHeader<'_>) {
+    /// Its reply.
+    #[inline(never)]
+    pub(super) fn answer_compound(
+        &mut self,
+        message: &Message,
+        note: Note,
+        mut cursor: Cursor<'_>,
+        done: bool,
+        counters: &mut Counters,
+    ) -> Want {
+        let header = v4::ReplyHeader::decode(&mut cursor);
         let operation = &mut self.all.operations[note as usize];
+        operation.row.reply_incomplete = cursor.fault().is_some();
         operation.details.compound_status = header
             .status
             .map_or(Word::None, |status| word(status.name(), status.0));
         operation.results = header.operation_count;
         self.pass_compound(note, header.operation_count);
+        self.read_compound(message, cursor, done, counters)
     }
 
     fn pass_compound(&mut self, note: Note, count: Option<u32>) {
@@ -577,6 +599,29 @@ impl<S: RecordSink> Operations<S> {
             next = self.operations[note as usize].next.take();
             self.clear(note);
         }
+    }
+}
+
+/// How long a message must be for the first words of its compound, if they have not all come.
+#[inline(never)]
+pub(super) fn header_needs(
+    kind: Kind,
+    is_call: bool,
+    mut cursor: Cursor<'_>,
+    done: bool,
+) -> Option<usize> {
+    if is_call {
+        call_header(kind, &mut cursor);
+    } else {
+        v4::ReplyHeader::decode(&mut cursor);
+    }
+    (cursor.fault() == Some(Fault::End) && !done).then(|| cursor.needed())
+}
+
+fn call_header<'a>(kind: Kind, cursor: &mut Cursor<'a>) -> v4::CallHeader<'a> {
+    match kind {
+        Kind::Callback => callback::CallHeader::decode(cursor).into(),
+        _ => v4::CallHeader::decode(cursor),
     }
 }
 

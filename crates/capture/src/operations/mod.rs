@@ -1119,11 +1119,6 @@ impl<S: RecordSink> Side<'_, S> {
         if !done && kind != Kind::Opaque && !in_parts {
             return Want::Whole;
         }
-        let header = match kind {
-            Kind::Compound => v4::CallHeader::decode(&mut cursor),
-            Kind::Callback => v4::callback::CallHeader::decode(&mut cursor).into(),
-            _ => v4::CallHeader::default(),
-        };
         // Decoded to where it stays: it is large, and a move costs as much as most of its fields.
         let arguments = match kind {
             Kind::Nfs3(procedure) => v3::Call::decode(procedure, &mut cursor),
@@ -1131,6 +1126,9 @@ impl<S: RecordSink> Side<'_, S> {
         };
         if in_parts && cursor.fault() == Some(Fault::End) && !done {
             return Want::More(cursor.needed());
+        }
+        if is_compound && let Some(need) = compound::header_needs(kind, true, cursor, done) {
+            return Want::More(need);
         }
         if call.credential.flavor == Some(Flavor::TLS) {
             self.all.talk(self.slot).asked_tls = true;
@@ -1153,9 +1151,7 @@ impl<S: RecordSink> Side<'_, S> {
             .last_caller;
         credential(call, caller, row);
         if is_compound {
-            row.call_incomplete = cursor.fault().is_some();
-            self.begin_compound(note, &header);
-            return self.read_compound(message, cursor, done, counters);
+            return self.begin_compound(message, note, cursor, done, counters);
         }
         let mut want = Want::End;
         let mut handle = None;
@@ -1443,13 +1439,11 @@ impl<S: RecordSink> Side<'_, S> {
             Kind::Nfs3(procedure) if success => v3::Reply::decode(procedure, &mut cursor),
             _ => v3::Reply::Null(()),
         };
-        let header = if is_compound {
-            v4::ReplyHeader::decode(&mut cursor)
-        } else {
-            v4::ReplyHeader::default()
-        };
         if in_parts && success && cursor.fault() == Some(Fault::End) && !done {
             return Want::More(cursor.needed());
+        }
+        if is_compound && let Some(need) = compound::header_needs(kind, false, cursor, done) {
+            return Want::More(need);
         }
         let results = &results;
         self.pass(Some(note), false, xid);
@@ -1460,9 +1454,7 @@ impl<S: RecordSink> Side<'_, S> {
         row.reply_time_ns = message.first.stamp_ns;
         row.rpc_status = rpc_status(reply);
         if is_compound {
-            row.reply_incomplete = cursor.fault().is_some();
-            self.answer_compound(note, &header);
-            return self.read_compound(message, cursor, done, counters);
+            return self.answer_compound(message, note, cursor, done, counters);
         }
         let mut named = None;
         match kind {

@@ -175,7 +175,7 @@ impl Whole {
         let file = folder.path().join("harmed.pcap");
         std::fs::write(&file, capture::write(&mangled.frames)).expect("the harmed capture");
         // A packet that the tap gave twice counts as one sent twice here, not as one mirrored.
-        let trace = Trace::of(&file, &["--duplicate-window", "0"]);
+        let trace = Trace::of(&file, &["--duplicate-window", "0s"]);
         let what = format!(
             "{} {kind} seed {}",
             self.path.file_name().unwrap_or_default().display(),

@@ -64,6 +64,7 @@ macro_rules! programs {
                 }
                 // A list that was cut has more entries than were seen.
                 summary.entries.take_if(|_| cursor.fault().is_some());
+                summary.flavors.take_if(|_| cursor.fault().is_some());
                 summary
             }
         }
