@@ -61,7 +61,8 @@ pub(crate) fn run(data: &[u8]) {
 /// What lies around a packet is told alike by both ways to ask.
 fn check_layers(link_type: u16, kept: &[u8], wire_len: usize, dissected: &Dissected) {
     let found = layers(link_type, kept, wire_len);
-    assert!(found.link().is_none_or(|link| link < kept.len()));
+    // A tunnel may be cut where the frame inside it begins.
+    assert!(found.link().is_none_or(|link| link <= kept.len()));
     if let Dissected::Tcp(ip, _) | Dissected::Udp(ip, _) | Dissected::Fragment(ip, _) = dissected {
         assert_eq!(usize::from(ip.tunnels), found.tunnels().len());
         assert!(ip.header < kept.len() && ip.header <= ip.payload);
