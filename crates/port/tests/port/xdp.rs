@@ -562,7 +562,8 @@ fn the_kernel_sends_a_capture_of_ever_other_clients() {
         let sent = generator.run(Duration::from_millis(30)).expect("sends");
         drop(passing);
         let bursts = receive(&mut ports, sent.frames as usize);
-        assert!(sent.frames > 10 * frames.len() as u64, "{sent:?}");
+        // As many as the machine had time for, but several passes.
+        assert!(sent.frames > 4 * frames.len() as u64, "{sent:?}");
         // Every 30 us, and what a late start makes up for.
         assert!(sent.frames <= sent.span_ns / 30_000 + 40, "{sent:?}");
         let mut bytes = 0;
