@@ -3,6 +3,7 @@
 use arrow_array::ArrayRef;
 use hashbrown::HashMap;
 use hdrhistogram::Histogram;
+use lineside_trace::is_success;
 use lineside_trace::read::ReadError;
 
 use crate::columns::{Flags, Integers, Lexicon, Shorts, Word, Words};
@@ -202,11 +203,8 @@ impl Lexica {
             self.states.resize(at + 1, None);
         }
         let words = &self.words;
-        let failed = *self.states[at].get_or_insert_with(|| {
-            let text = words.text(word);
-            // The protocols' statuses of success end in `_OK`; RPC's is SUCCESS.
-            word != Lexicon::NONE && text != "SUCCESS" && !text.ends_with("_OK")
-        });
+        let failed = *self.states[at]
+            .get_or_insert_with(|| word != Lexicon::NONE && !is_success(words.text(word)));
         failed.then_some(word)
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use lineside_analyze::{bytes, grouped};
 use lineside_trace::{
     ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, RecordSink, Table, Verdict,
-    Word,
+    Word, is_success,
 };
 use serde::Serialize;
 
@@ -285,9 +285,9 @@ impl RecordSink for Nowhere {
 /// Whether a status says that the operation failed.
 pub(crate) fn failed(status: &str, rpc_status: &str) -> bool {
     if status.is_empty() {
-        !rpc_status.is_empty() && rpc_status != "SUCCESS"
+        !rpc_status.is_empty() && !is_success(rpc_status)
     } else {
-        !status.ends_with("_OK")
+        !is_success(status)
     }
 }
 

@@ -44,8 +44,54 @@ pub use tables::{
 /// The version of the tables: a new column raises the second number, a changed one the first.
 pub const SCHEMA_VERSION: &str = "1.0";
 
+/// Whether a word of the columns `status` or `rpc_status` says that all went well. Most protocols' ends in `_OK`; NLM and
+/// KLM grant, NSM has a name of its own, and so has RPC.
+pub fn is_success(status: &str) -> bool {
+    matches!(status, "SUCCESS" | "STAT_SUCC")
+        || status.ends_with("_OK")
+        || status.ends_with("_GRANTED")
+}
+
 /// How `checksums.checksum` is computed: XXH3, 64 bits, seed 0, over blocks of [`BLOCK_BYTES`].
 pub const CHECKSUM: &str = "xxh3-64/seed0/512";
 
 /// Bytes of file data under one checksum.
 pub const BLOCK_BYTES: u32 = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::is_success;
+
+    #[test]
+    fn each_protocols_success_is_known() {
+        for status in [
+            "SUCCESS",
+            "NFS_OK",
+            "NFS3_OK",
+            "NFS4_OK",
+            "MNT_OK",
+            "MNT3_OK",
+            "Q_OK",
+            "STAT_SUCC",
+            "LCK_GRANTED",
+            "NLM4_GRANTED",
+            "KLM_GRANTED",
+        ] {
+            assert!(is_success(status), "{status}");
+        }
+        for status in [
+            "PROG_UNAVAIL",
+            "NFS3ERR_NOENT",
+            "STAT_FAIL",
+            "Q_EPERM",
+            "NLM4_DENIED",
+            "LCK_BLOCKED",
+            "KLM_DENIED",
+            "MNT3ERR_ACCES",
+            "10044",
+            "",
+        ] {
+            assert!(!is_success(status), "{status}");
+        }
+    }
+}

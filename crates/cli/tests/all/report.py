@@ -13,7 +13,8 @@ duckdb.sql(f"create view losses as from '{trace}/losses/*.parquet'")
 # What `failed` means: the protocol's status, or RPC's where there is none, is not success.
 duckdb.sql("""
     create view judged as select *, coalesce(status, rpc_status) as outcome,
-        outcome is not null and outcome <> 'SUCCESS' and not ends_with(outcome, '_OK') as failed,
+        outcome is not null and outcome <> 'SUCCESS' and not ends_with(outcome, '_OK')
+            and not ends_with(outcome, '_GRANTED') and outcome <> 'STAT_SUCC' as failed,
         program = 'nfs' and operation = 'READ' as is_read,
         program = 'nfs' and operation = 'WRITE' as is_write,
         coalesce(call_time_ns, reply_time_ns) as time_ns
