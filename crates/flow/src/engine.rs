@@ -134,6 +134,7 @@ const RECENT: usize = 16;
 
 /// A connection over TCP: its ends, the lesser one first, and its slot.
 struct Recent {
+    key: Key,
     ends: [Endpoint; 2],
     slot: usize,
 }
@@ -437,7 +438,7 @@ impl Engine {
             port: udp.destination_port,
         };
         let (key, direction) = Key::new(Transport::Udp, source, destination);
-        let slot = self.slot(key, origin, sink, counters)?;
+        let slot = self.slot(key, None, origin, sink, counters)?;
         let connection = self.slots[slot]
             .as_mut()
             .expect("`slot` answers slots in use");
@@ -549,13 +550,17 @@ impl Engine {
             port: tcp.destination_port,
         };
         let (key, direction) = Key::new(Transport::Tcp, source, destination);
-        let Some(mut slot) = self.slot(key, origin, sink, counters) else {
+        let place = recent_place(tcp);
+        let recent = self.recent[place].as_ref();
+        let known = recent.filter(|recent| recent.key == key);
+        let known = known.map(|recent| recent.slot);
+        let Some(mut slot) = self.slot(key, known, origin, sink, counters) else {
             return taken(Counter::FramesTcp, None);
         };
-        self.recent[recent_place(tcp)] = Some(Recent {
-            ends: key.ends(),
-            slot,
-        });
+        if known != Some(slot) {
+            let ends = key.ends();
+            self.recent[place] = Some(Recent { key, ends, slot });
+        }
         let connection = self.slots[slot]
             .as_deref_mut()
             .expect("`slot` answers slots in use");
@@ -783,7 +788,7 @@ impl Engine {
         let mut at = start + before as i64;
         let (held_before, parts_before) = (stream.held_bytes, stream.held.len());
         for part in parts.iter().filter(|part| !part.is_empty()) {
-            let (repeated, conflicts) = stream.hold(at, &part.hold(), moment, needs);
+            let (repeated, conflicts) = stream.hold(at, part.hold(), moment, needs);
             counters.add(Counter::StreamDuplicate, repeated as u64);
             counts.retransmitted_bytes += repeated as u64;
             counters.add(Counter::OverlapConflicts, conflicts as u64);
@@ -812,16 +817,22 @@ impl Engine {
             let mut advance = |direction, forced| {
                 self.advance_one(slot, direction, flush, forced, sink, counters)
             };
-            let progressed = [advance(0, false), advance(1, false)];
+            let steps = [advance(0, false), advance(1, false)];
+            if steps.contains(&Step::Progressed) {
+                continue;
+            }
             // A direction that waits for the other in vain goes on only when the other cannot.
-            if progressed == [false, false] && !advance(0, true) && !advance(1, true) {
+            let mut forced = |direction| {
+                steps[direction] == Step::Waits && advance(direction, true) == Step::Progressed
+            };
+            if !forced(0) && !forced(1) {
                 return;
             }
         }
     }
 
-    /// Delivers what can be delivered in one direction; true if there was something. `forced`: only
-    /// the next part, although the other direction should come first, if it has waited long enough.
+    /// Delivers what can be delivered in one direction. `forced`: only the next part, although the other direction should
+    /// come first, if it has waited long enough.
     fn advance_one<S: StreamSink>(
         &mut self,
         slot: usize,
@@ -830,14 +841,14 @@ impl Engine {
         forced: bool,
         sink: &mut S,
         counters: &mut Counters,
-    ) -> bool {
+    ) -> Step {
         let Config {
             late_segments,
             late_window_ns,
             quiet_window_ns,
             ..
         } = self.config;
-        let mut progressed = false;
+        let mut step = Step::Blocked;
         loop {
             let now = self.now;
             let connection = self.slots[slot].as_mut().expect("a slot in use");
@@ -854,7 +865,7 @@ impl Engine {
                 (two, one)
             };
             let Some(front) = stream.held.front() else {
-                return progressed;
+                return step;
             };
             let (start, arrived, needs) = (front.start, front.arrived, front.needs);
             let descriptor = front.range.descriptor;
@@ -864,7 +875,7 @@ impl Engine {
                 // The first segments of a stream that was joined may be out of order like any others.
                 if !flush && !overdue(stream.begun) {
                     if !full {
-                        return progressed;
+                        return step;
                     }
                     counters.count(Counter::HeldLimit);
                 }
@@ -876,7 +887,7 @@ impl Engine {
                     Some(moment) if overdue(moment.later(arrived)) => Cause::NotSeen,
                     _ if flush => Cause::NotSeen,
                     _ if full => Cause::GivenUp,
-                    _ => return progressed,
+                    _ => return step,
                 };
                 if cause == Cause::GivenUp && stream.undrawn_bytes > 0 {
                     counters.count(Counter::HeldLimit);
@@ -888,7 +899,7 @@ impl Engine {
                 counters.add(Counter::StreamBytes, len as u64);
                 let hole = Chunk::hole(len as usize, cause, &descriptor);
                 self.deliver_hole(slot, direction, offset, hole, sink, counters);
-                progressed = true;
+                step = Step::Progressed;
                 continue;
             }
             let waits_for = needs.filter(|&needs| !other.has_delivered(needs));
@@ -896,7 +907,7 @@ impl Engine {
                 counters.count(Counter::HeldLimit);
             } else if let Some(needs) = waits_for {
                 if !forced || !(flush || overdue(arrived)) {
-                    return progressed;
+                    return step.max(Step::Waits);
                 }
                 // What the other direction misses is acknowledged and overdue by now.
                 let needs = other.acknowledged_offset(needs);
@@ -908,7 +919,7 @@ impl Engine {
                     sink,
                     counters,
                 ) {
-                    return true;
+                    return Step::Progressed;
                 }
             }
             let connection = self.slots[slot].as_mut().expect("a slot in use");
@@ -935,9 +946,9 @@ impl Engine {
                 }
                 Some(_) => self.deliver_hole(slot, direction, held.start, chunk, sink, counters),
             }
-            progressed = true;
+            step = Step::Progressed;
             if forced {
-                return progressed;
+                return step;
             }
         }
     }
@@ -1085,15 +1096,17 @@ impl Engine {
         }
     }
 
-    /// The slot of a connection, a new one if there is none or it has been idle for too long.
+    /// The slot of a connection, a new one if there is none or it has been idle for too long. `known`: the slot that
+    /// it has, from a look at the recent ones.
     fn slot<S: StreamSink>(
         &mut self,
         key: Key,
+        known: Option<usize>,
         origin: &Origin<'_>,
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
-        if let Some(&slot) = self.table.get(&key) {
+        if let Some(slot) = known.or_else(|| self.table.get(&key).copied()) {
             let (config, now) = (&self.config, self.now);
             let connection = self.slots[slot]
                 .as_mut()
@@ -1141,7 +1154,7 @@ impl Engine {
         self.close(slot, sink, counters);
         let first = first.unwrap_or_else(|| *origin.descriptor());
         let origin = Origin::Known(&first, &origin.layers());
-        let Some(slot) = self.slot(key, &origin, sink, counters) else {
+        let Some(slot) = self.slot(key, None, &origin, sink, counters) else {
             let bytes: usize = strays.iter().map(|stray| stray.segment.payload_len).sum();
             counters.add(Counter::StreamDiscarded, bytes as u64);
             return None;
@@ -1178,6 +1191,17 @@ impl Engine {
         self.free.push(slot);
         self.budget.give_back(CONNECTION_BYTES);
     }
+}
+
+/// What came of a try to go on with a direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// Nothing is held, or a hole that may still be filled is in the way.
+    Blocked,
+    /// The other direction is to come first.
+    Waits,
+    /// Something was delivered.
+    Progressed,
 }
 
 /// What a connection costs here and in a table of the same size above: two streams, a key, a slot.

@@ -80,6 +80,8 @@ pub(crate) struct Stream {
     pub(crate) confirmed: Option<i64>,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
+    /// The latest answer of [`acknowledged`](Self::acknowledged).
+    covered: Option<(i64, Moment)>,
     /// The last holes, to tell bytes that came too late from retransmissions.
     lost: [(i64, i64); 4],
     lost_next: usize,
@@ -169,8 +171,14 @@ impl Stream {
         }
     }
 
-    /// When `offset` was first acknowledged.
+    /// When `offset`, which is ahead of `next`, was first acknowledged. Asked again for the same one at each segment
+    /// that comes behind a hole, so the answer is kept.
     pub(crate) fn acknowledged(&mut self, offset: i64) -> Option<Moment> {
+        match self.covered {
+            Some((asked, moment)) if asked == offset => return Some(moment),
+            _ if self.acked.is_none_or(|acked| acked < offset) => return None,
+            _ => {}
+        }
         while self
             .acks
             .front()
@@ -179,7 +187,9 @@ impl Stream {
             self.acks.pop_front();
         }
         let at = self.acks.partition_point(|&(covered, _)| covered < offset);
-        self.acks.get(at).map(|&(_, moment)| moment)
+        let &(_, moment) = self.acks.get(at)?;
+        self.covered = Some((offset, moment));
+        Some(moment)
     }
 
     /// Inserts into the held segments, which stay sorted and disjoint: bytes that are held already
@@ -187,10 +197,21 @@ impl Stream {
     pub(crate) fn hold(
         &mut self,
         start: i64,
-        range: &Range,
+        range: Range,
         arrived: Moment,
         needs: Option<u32>,
     ) -> (usize, usize) {
+        if self.held.back().is_none_or(|last| last.end() <= start) {
+            // Most come in order behind a hole.
+            self.held_bytes += range.len();
+            self.held.push_back(Held {
+                start,
+                range,
+                arrived,
+                needs,
+            });
+            return (0, 0);
+        }
         let (mut duplicate, mut conflicts) = (0, 0);
         let end = start + range.len() as i64;
         let mut at = self.held.partition_point(|held| held.end() <= start);
@@ -254,7 +275,7 @@ mod tests {
     fn the_first_copy_wins_and_conflicts_are_counted() {
         let mut stream = Stream::default();
         let hold = |stream: &mut Stream, start, bytes: &[u8]| {
-            stream.hold(start, &range(bytes), Moment::default(), None)
+            stream.hold(start, range(bytes), Moment::default(), None)
         };
         assert_eq!(hold(&mut stream, 10, b"kl"), (0, 0));
         assert_eq!(hold(&mut stream, 14, b"op"), (0, 0));
