@@ -71,6 +71,7 @@ pub(crate) trait Columns: Default {
 pub(crate) struct Delta;
 pub(crate) struct Dictionary;
 pub(crate) struct Plain;
+pub(crate) struct Runs;
 
 /// A cell that has a column in encoding `E`.
 pub(crate) trait Encode<E>: Cell {
@@ -433,37 +434,44 @@ impl Values for Deltas {
     }
 }
 
-/// 64-bit integers as they are, without statistics.
+/// 64-bit integers as they are. `RUNS`: the same one comes many times in a row, so that zstd's usual level is as quick as
+/// the fast one and finds more, and the least and the greatest are worth knowing.
 #[derive(Default)]
-pub(crate) struct Plains {
-    values: Vec<u64>,
+pub(crate) struct Plains<const RUNS: bool> {
+    values: Vec<i64>,
+    range: Range,
 }
 
-impl Plains {
+impl<const RUNS: bool> Plains<RUNS> {
     #[inline]
     fn push(&mut self, value: i64) {
-        push_to_page(&mut self.values, value.cast_unsigned());
+        push_to_page(&mut self.values, value);
     }
 }
 
-impl Values for Plains {
-    const FAST: bool = true;
+impl<const RUNS: bool> Values for Plains<RUNS> {
+    const FAST: bool = !RUNS;
 
     fn bytes(&self) -> usize {
         self.values.len() * size_of::<i64>()
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
-        put_words(&self.values, out);
+        put_words(self.values.iter().map(|value| value.cast_unsigned()), out);
+        if RUNS {
+            self.range.extend(&self.values);
+        }
         self.values.clear();
         PageEncoding::PLAIN
     }
 
-    fn statistics(&self, _nulls: u64) -> Option<Statistics> {
-        None
+    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+        RUNS.then(|| self.range.statistics::<8>(nulls))
     }
 
-    fn clear(&mut self) {}
+    fn clear(&mut self) {
+        self.range = Range::default();
+    }
 }
 
 impl Column<Deltas, false> {
@@ -473,10 +481,10 @@ impl Column<Deltas, false> {
     }
 }
 
-impl Column<Plains, false> {
-    /// Adds the bits of values to a column without nulls.
-    pub(crate) fn extend(&mut self, values: &[u64]) {
-        self.values.values.extend_from_slice(values);
+impl<const RUNS: bool> Column<Plains<RUNS>, false> {
+    /// Adds values to a column without nulls.
+    pub(crate) fn extend(&mut self, values: impl Iterator<Item = i64>) {
+        self.values.values.extend(values);
     }
 }
 
@@ -485,6 +493,15 @@ impl Column<Plains, false> {
 fn has_room(entries: usize, bytes: usize) -> bool {
     let page = Codes::RUNS_MAX + ROWS_MAX;
     entries + page <= Codes::MAX && bytes < DICTIONARY_BYTES_MAX
+}
+
+/// Entries from which on a dictionary has to pay.
+const PAYS_FROM: usize = 2048;
+
+/// Whether most values are the first of their kind. Then a dictionary takes more than the values as they are, and each
+/// of them a search in memory that is not near.
+fn is_vain(entries: usize, codes: &Codes) -> bool {
+    entries >= PAYS_FROM && entries > codes.runs_in_all() / 2
 }
 
 /// Rows between two looks at the pages, which have a bit each in a word. At [`Text::BYTES_MAX`], each escaped to four
@@ -594,7 +611,9 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
 
     #[inline]
     fn is_full(&self) -> bool {
-        self.codes.runs() >= Codes::RUNS_MAX || self.plain.len() * WIDTH >= PAGE_BYTES
+        self.codes.runs() >= Codes::RUNS_MAX
+            || self.plain.len() * WIDTH >= PAGE_BYTES
+            || !self.is_plain && is_vain(self.entries.len(), &self.codes)
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
@@ -604,9 +623,11 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
             self.plain.clear();
             return PageEncoding::PLAIN;
         }
+        self.is_plain = is_vain(self.entries.len(), &self.codes)
+            || !has_room(self.entries.len(), self.dictionary_bytes());
         self.codes.put(self.entries.len(), out);
-        if !has_room(self.entries.len(), self.dictionary_bytes()) {
-            (self.is_plain, self.latest) = (true, None);
+        if self.is_plain {
+            self.latest = None;
         }
         PageEncoding::RLE_DICTIONARY
     }
@@ -851,7 +872,9 @@ impl Values for Texts {
 
     #[inline]
     fn is_full(&self) -> bool {
-        self.codes.runs() >= Codes::RUNS_MAX || self.new_bytes() >= PAGE_BYTES
+        self.codes.runs() >= Codes::RUNS_MAX
+            || self.new_bytes() >= PAGE_BYTES
+            || !self.is_plain && is_vain(self.starts.len(), &self.codes)
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
@@ -859,9 +882,10 @@ impl Values for Texts {
             out.append(&mut self.plain);
             return PageEncoding::PLAIN;
         }
+        self.is_plain = is_vain(self.starts.len(), &self.codes)
+            || !has_room(self.starts.len(), self.entries.len());
         self.codes.put(self.starts.len(), out);
         self.entries_before = self.entries.len();
-        self.is_plain = !has_room(self.starts.len(), self.entries.len());
         if self.is_plain {
             self.addresses.clear();
             (self.latest, self.latest_address) = (None, None);
@@ -924,8 +948,9 @@ encode! {
     Option<i64>, Delta, Deltas, true: |value, column, bit| if let Some(value) = *value {
         column.place(bit).push(value);
     };
-    i64, Plain, Plains, false: |value, column, bit| column.place(bit).push(*value);
-    Option<i64>, Plain, Plains, true: |value, column, bit| if let Some(value) = *value {
+    i64, Runs, Plains<true>, false: |value, column, bit| column.place(bit).push(*value);
+    i64, Plain, Plains<false>, false: |value, column, bit| column.place(bit).push(*value);
+    Option<i64>, Plain, Plains<false>, true: |value, column, bit| if let Some(value) = *value {
         column.place(bit).push(value);
     };
     i64, Dictionary, Numbers<8>, false: |value, column, bit| column.place(bit).push(*value);

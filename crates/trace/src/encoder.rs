@@ -441,7 +441,8 @@ impl TableEncoder<ChecksumColumns> {
                 .operation_id
                 .extend(std::iter::repeat_n(operation_id, count));
             self.columns.block.extend(blocks);
-            self.columns.checksum.extend(run);
+            let values = run.iter().map(|sum| sum.cast_signed());
+            self.columns.checksum.extend(values);
             self.columns.advance(count);
             block = block.wrapping_add(count as i64);
             sums = rest;
@@ -673,22 +674,24 @@ mod tests {
         let part = parts.iter().find(|part| part.rows == 3).expect("the sums");
         let reader = SerializedFileReader::new(Bytes::from(part.bytes.clone())).expect("a part");
         let group = reader.metadata().row_group(0);
-        for (column, encoding) in group.columns().iter().zip([
-            ParquetEncoding::DELTA_BINARY_PACKED,
-            ParquetEncoding::DELTA_BINARY_PACKED,
-            ParquetEncoding::PLAIN,
-        ]) {
+        for (column, encoding, has_range) in [
+            (0, ParquetEncoding::PLAIN, true),
+            (1, ParquetEncoding::DELTA_BINARY_PACKED, true),
+            (2, ParquetEncoding::PLAIN, false),
+        ] {
+            let column = group.column(column);
             let encodings: Vec<_> = column.encodings().collect();
             assert!(encodings.contains(&encoding), "{encodings:?}");
             assert!(column.dictionary_page_offset().is_none());
+            assert_eq!(column.statistics().is_some(), has_range);
         }
-        assert!(group.column(2).statistics().is_none());
     }
 
-    /// Pages of every encoding that follow one another, dictionaries that outgrow their room, runs and their ends.
+    /// Pages of every encoding that follow one another, dictionaries that outgrow their room or are in vain, runs and
+    /// their ends.
     #[test]
     fn long_columns_come_back() {
-        const ROWS: i64 = 100_000;
+        const ROWS: i64 = 160_000;
         let mut random = Random::new(5);
         let mut config = small(ROWS as usize);
         config.tables = vec![Table::Operations];
@@ -710,6 +713,8 @@ mod tests {
                 client_port: Some(random.below(500) as i32),
                 server_port: Some(-1 - random.below(40_000) as i32),
                 status: Word::Number(random.below(70_000) as i64),
+                // One in three is new.
+                reply_bytes: Some(if index % 3 == 0 { index } else { index % 3 }),
                 reply_missing: index % 3 == 0 || index > 70_000,
                 retransmissions: i32::from(index == 99_999),
                 ..OperationRow::default()
@@ -751,7 +756,20 @@ mod tests {
             let place = columns.clone().position(|column| column.name == name);
             group.column(place.expect("a column")).encodings().collect()
         };
-        assert!(encodings("offset").contains(&ParquetEncoding::PLAIN));
+        for name in ["offset", "reply_bytes", "status", "name"] {
+            assert!(encodings(name).contains(&ParquetEncoding::PLAIN), "{name}");
+        }
+        let dictionary_bytes = |name: &str| {
+            let columns = Table::Operations.columns().iter();
+            let place = columns.clone().position(|column| column.name == name);
+            let chunk = group.column(place.expect("a column"));
+            chunk.data_page_offset() - chunk.dictionary_page_offset().expect("it has one")
+        };
+        let (vain, full) = (dictionary_bytes("offset"), dictionary_bytes("reply_bytes"));
+        assert!(
+            vain < full / 10,
+            "a vain dictionary is given up early: {vain}, {full}"
+        );
         assert!(!encodings("count").contains(&ParquetEncoding::DELTA_BINARY_PACKED));
         let plain = group.column(0).compression() == Compression::UNCOMPRESSED;
         assert!(!plain, "ids are compressed");

@@ -22,11 +22,11 @@ fn put_zigzag(value: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends numbers of 64 bits as they are.
-pub(crate) fn put_words(words: &[u64], out: &mut Vec<u8>) {
+pub(crate) fn put_words(words: impl ExactSizeIterator<Item = u64>, out: &mut Vec<u8>) {
     let start = out.len();
-    out.resize(start + size_of_val(words), 0);
-    for (bytes, word) in out[start..].chunks_exact_mut(8).zip(words) {
-        bytes.copy_from_slice(&word.to_le_bytes());
+    out.resize(start + words.len() * size_of::<u64>(), 0);
+    for (bytes, word) in out[start..].as_chunks_mut().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
     }
 }
 
@@ -140,6 +140,8 @@ impl<'a> Packed<'a> {
 pub(crate) struct Codes {
     /// A code in the lower half, and in the upper one how often it comes besides once.
     runs: Vec<u32>,
+    /// Runs of the part's earlier pages.
+    runs_before: usize,
     /// The run that goes on.
     code: u32,
     count: u32,
@@ -188,14 +190,20 @@ impl Codes {
         self.runs.len()
     }
 
+    /// Runs of the part that have ended.
+    pub(crate) fn runs_in_all(&self) -> usize {
+        self.runs_before + self.runs.len()
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self.runs.as_slice())
     }
 
-    /// Forgets which code was the latest.
+    /// Forgets what belongs to the part.
     pub(crate) fn clear(&mut self) {
         self.runs.clear();
+        self.runs_before = 0;
         (self.code, self.count) = (0, 0);
     }
 
@@ -216,6 +224,7 @@ impl Codes {
                 next = put_groups(width, (code, count), &mut runs, out);
             }
         }
+        self.runs_before += self.runs.len();
         self.runs.clear();
     }
 }
@@ -317,7 +326,7 @@ impl Bits {
             out.len() + self.lead * size_of::<u64>(),
             self.lead_word as u8,
         );
-        put_words(&self.words, out);
+        put_words(self.words.iter().copied(), out);
         out.truncate(end);
         self.clear();
     }
@@ -353,7 +362,7 @@ pub(crate) fn put_levels(levels: &mut Bits, out: &mut Vec<u8>) -> usize {
             let groups = left.min(packed * Bits::WORD).div_ceil(8);
             put_varint((groups as u64) << 1 | 1, out);
             let end = out.len() + groups;
-            put_words(&words[..packed], out);
+            put_words(words[..packed].iter().copied(), out);
             out.truncate(end);
             packed
         };

@@ -17,6 +17,8 @@ pub enum Encoding {
     /// As they are, and without statistics: random numbers, and times that repeat at a distance, which zstd
     /// finds in fewer bytes than a dictionary takes.
     Plain,
+    /// As they are: numbers that come many times in a row, which zstd finds quicker than differences are packed.
+    Runs,
 }
 
 /// What there is to know of a column.
@@ -140,7 +142,7 @@ macro_rules! tables {
 
             use crate::cell::{Address, Blob, Label, Text, Word};
             use crate::columns::{
-                Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Zstd,
+                Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Runs, Zstd,
             };
 
             $(
@@ -281,7 +283,7 @@ tables! {
 
     /// A 512-byte block, at a file offset that is a multiple of 512, of READ or WRITE data that was seen whole.
     Checksums "checksums" ChecksumRow ChecksumColumns null "" {
-        operation_id: i64, Delta, "the operation that moved the block";
+        operation_id: i64, Runs, "the operation that moved the block";
         block: i64, Delta, "offset in the file / 512";
         checksum: i64, Plain, "XXH3 of the block, 64 bits, seed 0: the bits of an unsigned number";
     }
