@@ -1,10 +1,59 @@
-//! What only NFSv3 has: its fields as columns of the table `nfs`.
+//! What an operation has beyond the table `operations`; NFSv3's fields as columns of the table `nfs`.
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::View;
 use lineside_nfs::{v3, v4};
 use lineside_rpc::xdr::{Optional, Outcome};
-use lineside_trace::{Blob, NfsRow, Text, Word};
+use lineside_trace::{Blob, Nfs4Row, NfsRow, RecordSink, ServiceRow, Table, Text, Word};
+
+/// Rows of an operation in the tables that belong to one protocol each. One whose flag is not set is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Details {
+    pub(crate) nfs: NfsRow,
+    pub(crate) nfs4: Nfs4Row,
+    pub(crate) service: ServiceRow,
+    pub(crate) has_nfs: bool,
+    pub(crate) has_nfs4: bool,
+    pub(crate) has_service: bool,
+}
+
+impl Details {
+    /// Whether a sink wants any of them.
+    pub(crate) fn wanted(sink: &impl RecordSink) -> bool {
+        [Table::Nfs, Table::Nfs4, Table::Services]
+            .iter()
+            .any(|&table| sink.wants(table))
+    }
+
+    /// Gives the rows that say something to `sink`, as those of an operation.
+    pub(crate) fn write(&mut self, operation_id: i64, sink: &mut impl RecordSink) {
+        if self.has_nfs {
+            self.nfs.operation_id = operation_id;
+            sink.nfs(&self.nfs);
+        }
+        if self.has_nfs4 {
+            self.nfs4.operation_id = operation_id;
+            sink.nfs4(&self.nfs4);
+        }
+        if self.has_service {
+            self.service.operation_id = operation_id;
+            sink.service(&self.service);
+        }
+    }
+
+    /// Says nothing any more; memory of texts is kept.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.has_nfs) {
+            self.nfs.clear();
+        }
+        if std::mem::take(&mut self.has_nfs4) {
+            self.nfs4.clear();
+        }
+        if std::mem::take(&mut self.has_service) {
+            self.service.clear();
+        }
+    }
+}
 
 /// A constant by its name, or by its number if the protocol knows no name for it.
 pub(crate) fn word(name: Option<&'static str>, number: u32) -> Word {

@@ -1,178 +1,198 @@
-//! What only NFSv4 has: its fields as columns of the table `nfs`.
+//! NFSv4: its fields as columns of the tables `nfs`, which has what other versions have too, and `nfs4`.
 
 use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
 use lineside_nfs::v4::layouts::LayoutBody;
 use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
-use lineside_trace::{Blob, NfsRow, OperationRow, Word};
+use lineside_trace::{Blob, OperationRow, Word};
 
-use crate::details::{bits, set_blob, set_text, word};
+use crate::details::{Details, bits, set_blob, set_text, word};
 
-/// Fills in the arguments of an operation; false if there is nothing to say.
-pub(crate) fn of_call(call: &v4::Call<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
+/// Fills in the arguments of an operation.
+pub(crate) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut Counters) {
     use v4::Call;
-    set_stateid(call.stateid(), &mut row.stateid, &mut row.stateid_sequence);
-    set_bytes(&mut row.session, call.session().as_ref());
-    row.client_id = call.client_id().map(u64::cast_signed);
-    row.source_offset = call.source_offset().map(u64::cast_signed);
-    if let Some(owner) = call.owner().and_then(|owner| owner.owner.as_ref()) {
-        set_blob(&mut row.owner, owner);
-    }
     if let Some(attributes) = call.attributes() {
-        set_attributes(attributes, row, counters);
+        set_attributes(attributes, details, counters);
     }
-    match call {
-        Call::Access(args) => row.access_requested = args.access.map(i64::from),
-        Call::Write(args) => row.stable_how = args.stable.map_or(Word::None, stable_how),
+    let (nfs, nfs4) = (&mut details.nfs, &mut details.nfs4);
+    let mut any4 = set_stateid(
+        call.stateid(),
+        &mut nfs4.stateid,
+        &mut nfs4.stateid_sequence,
+    );
+    any4 |= set_bytes(&mut nfs4.session, call.session().as_ref());
+    any4 |= put(&mut nfs4.client_id, call.client_id().map(u64::cast_signed));
+    any4 |= put(
+        &mut nfs4.source_offset,
+        call.source_offset().map(u64::cast_signed),
+    );
+    if let Some(owner) = call.owner().and_then(|owner| owner.owner.as_ref()) {
+        set_blob(&mut nfs4.owner, owner);
+        any4 = true;
+    }
+    let (in_nfs, in_nfs4) = match call {
+        Call::Access(args) => {
+            nfs.access_requested = args.access.map(i64::from);
+            (true, false)
+        }
+        Call::Write(args) => {
+            nfs.stable_how = args.stable.map_or(Word::None, stable_how);
+            (true, false)
+        }
         Call::Create(args) => {
-            row.node_type = args.object.file_type().map_or(Word::None, file_type);
+            nfs.node_type = args.object.file_type().map_or(Word::None, file_type);
             match &args.object {
                 v4::CreateType::Block(Some(device)) | v4::CreateType::Character(Some(device)) => {
-                    row.device_major = Some(i64::from(device.major));
-                    row.device_minor = Some(i64::from(device.minor));
+                    nfs.device_major = Some(i64::from(device.major));
+                    nfs.device_minor = Some(i64::from(device.minor));
                 }
                 v4::CreateType::Symlink(target) => {
-                    set_text(&mut row.symlink_target, target.as_deref());
+                    set_text(&mut nfs.symlink_target, target.as_deref());
                 }
                 _ => {}
             }
+            (true, false)
         }
         Call::Open(args) => {
-            row.share_access = args.access.map(i64::from);
-            row.share_deny = args.deny.map(i64::from);
-            row.claim = args.claim.claim_type().map_or(Word::None, Word::Known);
-            row.create_mode = args.how.create_mode().map_or(Word::None, Word::Known);
+            nfs4.share_access = args.access.map(i64::from);
+            nfs4.share_deny = args.deny.map(i64::from);
+            nfs4.claim = args.claim.claim_type().map_or(Word::None, Word::Known);
+            let mode = args.how.create_mode();
+            nfs.create_mode = mode.map_or(Word::None, Word::Known);
             if let v4::OpenHow::Create(v4::CreateHow::Exclusive(verifier)) = &args.how {
-                row.create_verifier = verifier.map(bits);
+                nfs.create_verifier = verifier.map(bits);
             }
+            (mode.is_some(), true)
         }
         Call::OpenDowngrade(args) => {
-            row.share_access = args.access.map(i64::from);
-            row.share_deny = args.deny.map(i64::from);
+            nfs4.share_access = args.access.map(i64::from);
+            nfs4.share_deny = args.deny.map(i64::from);
+            (false, true)
         }
-        Call::Lock(args) => row.lock_type = args.lock_type.map_or(Word::None, lock_type),
-        Call::LockT(args) => row.lock_type = args.lock_type.map_or(Word::None, lock_type),
-        Call::LockU(args) => row.lock_type = args.lock_type.map_or(Word::None, lock_type),
+        Call::Lock(args) => {
+            nfs4.lock_type = args.lock_type.map_or(Word::None, lock_type);
+            (false, true)
+        }
+        Call::LockT(args) => {
+            nfs4.lock_type = args.lock_type.map_or(Word::None, lock_type);
+            (false, true)
+        }
+        Call::LockU(args) => {
+            nfs4.lock_type = args.lock_type.map_or(Word::None, lock_type);
+            (false, true)
+        }
         Call::ReadDir(args) => {
-            row.cookie = args.cookie.map(u64::cast_signed);
-            row.cookie_verifier = args.cookie_verifier.map(bits);
-            row.directory_bytes = args.directory_count.map(i64::from);
-            row.bytes_max = args.count_max.map(i64::from);
+            nfs.cookie = args.cookie.map(u64::cast_signed);
+            nfs.cookie_verifier = args.cookie_verifier.map(bits);
+            nfs.directory_bytes = args.directory_count.map(i64::from);
+            nfs.bytes_max = args.count_max.map(i64::from);
+            (true, false)
         }
         Call::Sequence(args) => {
-            row.slot = args.slot.map(i64::from);
-            row.slot_sequence = args.sequence.map(i64::from);
-            row.highest_slot = args.highest_slot.map(i64::from);
+            nfs4.slot = args.slot.map(i64::from);
+            nfs4.slot_sequence = args.sequence.map(i64::from);
+            nfs4.highest_slot = args.highest_slot.map(i64::from);
+            (false, true)
         }
         Call::LayoutGet(args) => {
-            row.layout_type = args.layout_type.map_or(Word::None, layout_type);
-            row.layout_mode = args.io_mode.map_or(Word::None, layout_mode);
+            nfs4.layout_type = args.layout_type.map_or(Word::None, layout_type);
+            nfs4.layout_mode = args.io_mode.map_or(Word::None, layout_mode);
+            (false, true)
         }
         Call::LayoutReturn(args) => {
-            row.layout_type = args.layout_type.map_or(Word::None, layout_type);
-            row.layout_mode = args.io_mode.map_or(Word::None, layout_mode);
+            nfs4.layout_type = args.layout_type.map_or(Word::None, layout_type);
+            nfs4.layout_mode = args.io_mode.map_or(Word::None, layout_mode);
+            (false, true)
         }
         Call::GetDeviceInfo(args) => {
-            set_bytes(&mut row.device, args.device.as_ref());
-            row.layout_type = args.layout_type.map_or(Word::None, layout_type);
+            set_bytes(&mut nfs4.device, args.device.as_ref());
+            nfs4.layout_type = args.layout_type.map_or(Word::None, layout_type);
+            (false, true)
         }
         Call::Seek(args) => {
-            row.content = args
-                .what
-                .map_or(Word::None, |what| word(what.name(), what.0))
+            let content = args.what;
+            nfs4.content = content.map_or(Word::None, |what| word(what.name(), what.0));
+            (false, true)
         }
-        // Of these the table has nothing, but for what all operations may have.
-        _ => {
-            return !(row.stateid.is_null()
-                && row.session.is_null()
-                && row.owner.is_null()
-                && row.client_id.is_none()
-                && row.source_offset.is_none()
-                && call.attributes().is_none());
-        }
-    }
-    true
+        _ => (false, false),
+    };
+    details.has_nfs |= in_nfs;
+    details.has_nfs4 |= any4 || in_nfs4;
 }
 
-/// Fills in the results of an operation, in the row of what all protocols have too; false if the table `nfs` has nothing of them.
+/// Fills in the results of an operation, in the row of what all protocols have too.
 pub(crate) fn of_reply(
     reply: &v4::Reply<'_>,
     common: &mut OperationRow,
-    row: &mut NfsRow,
+    details: &mut Details,
     counters: &mut Counters,
-) -> bool {
+) {
     use v4::Reply;
-    let mut any = false;
     common.transferred = reply.transferred().map(u64::cast_signed);
-    if let Some(stateid) = reply.stateid() {
-        let (id, sequence) = (&mut row.reply_stateid, &mut row.reply_stateid_sequence);
-        set_stateid(Some(stateid), id, sequence);
-        any = true;
-    }
-    if let Some(session) = reply.session() {
-        set_bytes(&mut row.session, Some(&session));
-        any = true;
-    }
-    if let Some(id) = reply.client_id() {
-        row.client_id = Some(id.cast_signed());
-        any = true;
-    }
-    if let Some(change) = reply.change_info() {
-        row.directory_change_before = Some(change.before.cast_signed());
-        row.directory_change = Some(change.after.cast_signed());
-        row.directory_change_atomic = Some(change.atomic);
-        any = true;
-    }
-    if let Some((committed, verifier)) = reply.committed() {
-        row.committed = committed.map_or(Word::None, stable_how);
-        row.write_verifier = verifier.map(bits);
-        any = true;
-    }
-    if let Some(eof) = reply.eof() {
-        row.eof = Some(eof);
-        any = true;
-    }
     if let Some(attributes) = reply.attributes() {
-        object(attributes, common, row, counters);
+        object(attributes, common, details, counters);
+    }
+    let (nfs, nfs4) = (&mut details.nfs, &mut details.nfs4);
+    let (id, sequence) = (&mut nfs4.reply_stateid, &mut nfs4.reply_stateid_sequence);
+    let mut any4 = set_stateid(reply.stateid(), id, sequence);
+    any4 |= set_bytes(&mut nfs4.session, reply.session().as_ref());
+    any4 |= put(&mut nfs4.client_id, reply.client_id().map(u64::cast_signed));
+    if let Some(change) = reply.change_info() {
+        nfs4.directory_change_before = Some(change.before.cast_signed());
+        nfs4.directory_change = Some(change.after.cast_signed());
+        nfs4.directory_change_atomic = Some(change.atomic);
+        any4 = true;
+    }
+    let mut any = put(&mut nfs.eof, reply.eof());
+    if let Some((committed, verifier)) = reply.committed() {
+        nfs.committed = committed.map_or(Word::None, stable_how);
+        nfs.write_verifier = verifier.map(bits);
         any = true;
     }
     if let Some(delegation) = reply.delegation() {
-        row.delegation = delegation
+        nfs4.delegation = delegation
             .delegation_type()
             .map_or(Word::None, |kind| word(kind.name(), kind.0));
         let other = delegation.stateid().map(|stateid| stateid.other);
-        set_bytes(&mut row.delegation_stateid, other.as_ref());
-        any = true;
+        set_bytes(&mut nfs4.delegation_stateid, other.as_ref());
+        any4 = true;
     }
     match reply {
         Reply::Access(outcome) => {
-            row.access_granted = outcome.ok().and_then(|ok| ok.access).map(i64::from)
+            let granted = outcome.ok().and_then(|ok| ok.access);
+            any |= put(&mut nfs.access_granted, granted.map(i64::from));
         }
         Reply::Open(outcome) => {
-            row.open_flags = outcome.ok().and_then(|ok| ok.flags).map(i64::from)
+            let flags = outcome.ok().and_then(|ok| ok.flags);
+            any4 |= put(&mut nfs4.open_flags, flags.map(i64::from));
         }
-        Reply::ReadLink(outcome) => set_text(
-            &mut row.symlink_target,
-            outcome.ok().and_then(|ok| ok.target).as_deref(),
-        ),
+        Reply::ReadLink(outcome) => {
+            let target = outcome.ok().and_then(|ok| ok.target);
+            set_text(&mut nfs.symlink_target, target.as_deref());
+            any |= target.is_some();
+        }
         Reply::ReadDir(outcome) => {
             if let Some(ok) = outcome.ok() {
-                row.reply_cookie_verifier = ok.cookie_verifier.map(bits);
+                nfs.reply_cookie_verifier = ok.cookie_verifier.map(bits);
                 // A list that was cut has more entries than were seen.
-                row.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
+                nfs.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
+                any = true;
             }
         }
         Reply::Sequence(outcome) => {
-            row.reply_flags = outcome.ok().and_then(|ok| ok.status_flags).map(i64::from)
+            let flags = outcome.ok().and_then(|ok| ok.status_flags);
+            any4 |= put(&mut nfs4.reply_flags, flags.map(i64::from));
         }
         Reply::ExchangeId(outcome) => {
-            row.reply_flags = outcome.ok().and_then(|ok| ok.flags).map(i64::from)
+            let flags = outcome.ok().and_then(|ok| ok.flags);
+            any4 |= put(&mut nfs4.reply_flags, flags.map(i64::from));
         }
         Reply::CreateSession(outcome) => {
-            row.reply_flags = outcome.ok().and_then(|ok| ok.flags).map(i64::from)
+            let flags = outcome.ok().and_then(|ok| ok.flags);
+            any4 |= put(&mut nfs4.reply_flags, flags.map(i64::from));
         }
         Reply::LayoutGet(v4::LayoutGetResult::Ok(ok)) => {
-            row.entries = Some(ok.layouts.iter().count() as i64);
+            nfs4.layouts = Some(ok.layouts.iter().count() as i64);
             if let Some(layout) = ok.layouts.first() {
                 let device = match layout.content() {
                     Some(LayoutBody::Files(file)) => file.device,
@@ -183,15 +203,18 @@ pub(crate) fn of_reply(
                     }
                     None => None,
                 };
-                set_bytes(&mut row.device, device.as_ref());
+                set_bytes(&mut nfs4.device, device.as_ref());
             }
+            any4 = true;
         }
         Reply::Seek(outcome) => {
-            row.reply_offset = outcome.ok().and_then(|ok| ok.offset).map(u64::cast_signed)
+            let offset = outcome.ok().and_then(|ok| ok.offset);
+            any4 |= put(&mut nfs4.reply_offset, offset.map(u64::cast_signed));
         }
-        _ => return any,
+        _ => {}
     }
-    true
+    details.has_nfs |= any;
+    details.has_nfs4 |= any4;
 }
 
 /// Whether `count` means bytes of a file, and not room for a listing.
@@ -203,54 +226,67 @@ pub(crate) fn moves_data(call: &v4::Call<'_>) -> bool {
 pub(crate) fn object(
     list: &AttributeList<'_>,
     common: &mut OperationRow,
-    row: &mut NfsRow,
+    details: &mut Details,
     counters: &mut Counters,
 ) {
     let values = list.values();
     common.file_size = values.size.map(u64::cast_signed);
     common.file_type = values.file_type.map_or(Word::None, file_type);
-    row.change = values.change.map(u64::cast_signed);
-    row.mode = values.mode.map(i64::from);
-    row.links = values.link_count.map(i64::from);
+
+    let row = &mut details.nfs4;
+    let mut any = put(&mut row.change, values.change.map(u64::cast_signed));
     set_text(&mut row.owner_name, values.owner.as_deref());
     set_text(&mut row.owner_group_name, values.group.as_deref());
-    row.acl_entries = values.acl.count().map(i64::from);
-    row.used_bytes = values.used.map(u64::cast_signed);
+    any |= values.owner.is_some() || values.group.is_some();
+    any |= put(&mut row.acl_entries, values.acl.count().map(i64::from));
+    details.has_nfs4 |= any;
+
+    let row = &mut details.nfs;
+    let mut any = put(&mut row.mode, values.mode.map(i64::from));
+    any |= put(&mut row.links, values.link_count.map(i64::from));
+    any |= put(&mut row.used_bytes, values.used.map(u64::cast_signed));
     // Zero for all but devices.
     if matches!(
         values.file_type,
         Some(v4::FileType::BLOCK | v4::FileType::CHARACTER)
     ) {
-        row.rdev_major = values.device.map(|device| i64::from(device.major));
-        row.rdev_minor = values.device.map(|device| i64::from(device.minor));
+        let device = values.device;
+        any |= put(
+            &mut row.rdev_major,
+            device.map(|device| i64::from(device.major)),
+        );
+        row.rdev_minor = device.map(|device| i64::from(device.minor));
     }
-    row.filesystem_id = values.fsid.map(|fsid| fsid.major.cast_signed());
-    row.fileid = values.fileid.map(u64::cast_signed);
-    row.atime_ns = time(values.atime, counters);
-    row.mtime_ns = time(values.mtime, counters);
-    row.ctime_ns = time(values.ctime, counters);
-    row.total_bytes = values.bytes_total.map(u64::cast_signed);
-    row.free_bytes = values.bytes_free.map(u64::cast_signed);
-    row.available_bytes = values.bytes_available.map(u64::cast_signed);
-    row.total_files = values.files_total.map(u64::cast_signed);
-    row.free_files = values.files_free.map(u64::cast_signed);
-    row.available_files = values.files_available.map(u64::cast_signed);
-    row.read_max = values.read_max.map(u64::cast_signed);
-    row.write_max = values.write_max.map(u64::cast_signed);
-    row.file_size_max = values.file_size_max.map(u64::cast_signed);
-    row.links_max = values.links_max.map(i64::from);
-    row.name_max = values.name_max.map(i64::from);
-    row.no_truncation = values.no_truncation;
-    row.chown_restricted = values.chown_restricted;
-    row.case_insensitive = values.case_insensitive;
-    row.case_preserving = values.case_preserving;
-    row.time_delta_ns = time(values.time_delta, counters);
+    let fsid = values.fsid.map(|fsid| fsid.major.cast_signed());
+    any |= put(&mut row.filesystem_id, fsid);
+    any |= put(&mut row.fileid, values.fileid.map(u64::cast_signed));
+    any |= put(&mut row.atime_ns, time(values.atime, counters));
+    any |= put(&mut row.mtime_ns, time(values.mtime, counters));
+    any |= put(&mut row.ctime_ns, time(values.ctime, counters));
+    let signed = |value: Option<u64>| value.map(u64::cast_signed);
+    any |= put(&mut row.total_bytes, signed(values.bytes_total));
+    any |= put(&mut row.free_bytes, signed(values.bytes_free));
+    any |= put(&mut row.available_bytes, signed(values.bytes_available));
+    any |= put(&mut row.total_files, signed(values.files_total));
+    any |= put(&mut row.free_files, signed(values.files_free));
+    any |= put(&mut row.available_files, signed(values.files_available));
+    any |= put(&mut row.read_max, signed(values.read_max));
+    any |= put(&mut row.write_max, signed(values.write_max));
+    any |= put(&mut row.file_size_max, signed(values.file_size_max));
+    any |= put(&mut row.links_max, values.links_max.map(i64::from));
+    any |= put(&mut row.name_max, values.name_max.map(i64::from));
+    any |= put(&mut row.no_truncation, values.no_truncation);
+    any |= put(&mut row.chown_restricted, values.chown_restricted);
+    any |= put(&mut row.case_insensitive, values.case_insensitive);
+    any |= put(&mut row.case_preserving, values.case_preserving);
+    any |= put(&mut row.time_delta_ns, time(values.time_delta, counters));
+    details.has_nfs |= any;
 }
 
-fn set_attributes(list: &AttributeList<'_>, row: &mut NfsRow, counters: &mut Counters) {
-    let values = list.values();
-    row.set_mode = values.mode.map(i64::from);
-    row.set_size = values.size.map(u64::cast_signed);
+fn set_attributes(list: &AttributeList<'_>, details: &mut Details, counters: &mut Counters) {
+    let (values, row) = (list.values(), &mut details.nfs);
+    let mut any = put(&mut row.set_mode, values.mode.map(i64::from));
+    any |= put(&mut row.set_size, values.size.map(u64::cast_signed));
     let how = |set: &v4::attributes::SetTime| match set {
         v4::attributes::SetTime::Unread => Word::None,
         v4::attributes::SetTime::ClientTime(_) => Word::Known("SET_TO_CLIENT_TIME4"),
@@ -258,24 +294,27 @@ fn set_attributes(list: &AttributeList<'_>, row: &mut NfsRow, counters: &mut Cou
     };
     row.set_atime_how = how(&values.set_atime);
     row.set_mtime_how = how(&values.set_mtime);
+    any |= row.set_atime_how != Word::None || row.set_mtime_how != Word::None;
     if let v4::attributes::SetTime::ClientTime(to) = values.set_atime {
         row.set_atime_ns = time(to, counters);
     }
     if let v4::attributes::SetTime::ClientTime(to) = values.set_mtime {
         row.set_mtime_ns = time(to, counters);
     }
+    details.has_nfs |= any;
 }
 
-/// Fills in the arguments of a callback; false if there is nothing to say.
-pub(crate) fn of_callback(call: &callback::Call<'_>, row: &mut NfsRow) -> bool {
-    set_stateid(call.stateid(), &mut row.stateid, &mut row.stateid_sequence);
-    set_bytes(&mut row.session, call.session().as_ref());
+/// Fills in the arguments of a callback.
+pub(crate) fn of_callback(call: &callback::Call<'_>, details: &mut Details) {
+    let row = &mut details.nfs4;
+    let mut any = set_stateid(call.stateid(), &mut row.stateid, &mut row.stateid_sequence);
+    any |= set_bytes(&mut row.session, call.session().as_ref());
     if let callback::Call::Sequence(args) = call {
         row.slot = args.slot.map(i64::from);
         row.slot_sequence = args.sequence.map(i64::from);
         row.highest_slot = args.highest_slot.map(i64::from);
     }
-    !(row.stateid.is_null() && row.session.is_null())
+    details.has_nfs4 |= any;
 }
 
 /// The word of the column `file_type`: that of NFSv3, which has the same numbers, and what came with NFSv4.
@@ -287,15 +326,25 @@ pub(crate) fn file_type(kind: v4::FileType) -> Word {
     }
 }
 
-fn set_stateid(from: Option<StateId>, other: &mut Blob, sequence: &mut Option<i64>) {
-    set_bytes(other, from.map(|stateid| stateid.other).as_ref());
-    *sequence = from.map(|stateid| i64::from(stateid.sequence));
+/// Fills in a cell; false if there is nothing to say.
+fn put<T>(cell: &mut Option<T>, value: Option<T>) -> bool {
+    let is_some = value.is_some();
+    if is_some {
+        *cell = value;
+    }
+    is_some
 }
 
-fn set_bytes<const N: usize>(blob: &mut Blob, bytes: Option<&[u8; N]>) {
+fn set_stateid(from: Option<StateId>, other: &mut Blob, sequence: &mut Option<i64>) -> bool {
+    put(sequence, from.map(|stateid| i64::from(stateid.sequence)));
+    set_bytes(other, from.map(|stateid| stateid.other).as_ref())
+}
+
+fn set_bytes<const N: usize>(blob: &mut Blob, bytes: Option<&[u8; N]>) -> bool {
     if let Some(bytes) = bytes {
         blob.set(bytes);
     }
+    bytes.is_some()
 }
 
 fn stable_how(how: v4::StableHow) -> Word {

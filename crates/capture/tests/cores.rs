@@ -83,6 +83,8 @@ fn memory(frames: &[capture::Frame]) -> Memory<'_> {
 fn sorted(mut rows: CollectedRows) -> CollectedRows {
     rows.operations.sort_by_key(|row| row.operation_id);
     rows.nfs.sort_by_key(|row| row.operation_id);
+    rows.nfs4.sort_by_key(|row| row.operation_id);
+    rows.services.sort_by_key(|row| row.operation_id);
     rows.checksums.sort_by_key(|row| row.operation_id);
     rows.connections.sort_by_key(|row| row.connection_id);
     rows.files.sort_by_key(|row| row.operation_id);
@@ -183,6 +185,8 @@ fn compare(what: &str, frames: &[capture::Frame], config: Config, seed: u64) -> 
         // Not `assert_eq`, which would print all rows.
         assert!(mine.operations == rows.operations, "{what}: operations");
         assert!(mine.nfs == rows.nfs, "{what}: nfs");
+        assert!(mine.nfs4 == rows.nfs4, "{what}: nfs4");
+        assert!(mine.services == rows.services, "{what}: services");
         assert!(mine.checksums == rows.checksums, "{what}: checksums");
         assert_eq!(mine.connections, rows.connections, "{what}");
         assert!(mine.files == rows.files, "{what}: files");

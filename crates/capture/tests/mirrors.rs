@@ -46,6 +46,8 @@ fn plain(rows: &CollectedRows) -> CollectedRows {
     let mut rows = CollectedRows {
         operations: rows.operations.clone(),
         nfs: rows.nfs.clone(),
+        nfs4: rows.nfs4.clone(),
+        services: rows.services.clone(),
         checksums: rows.checksums.clone(),
         connections: rows.connections.clone(),
         files: rows.files.clone(),
@@ -61,6 +63,10 @@ fn plain(rows: &CollectedRows) -> CollectedRows {
     rows.operations
         .sort_by_key(|row| (row.call_time_ns, row.reply_time_ns, row.xid));
     rows.nfs.iter_mut().for_each(|row| row.operation_id = 0);
+    rows.nfs4.iter_mut().for_each(|row| row.operation_id = 0);
+    rows.services
+        .iter_mut()
+        .for_each(|row| row.operation_id = 0);
     rows.checksums
         .iter_mut()
         .for_each(|row| row.operation_id = 0);
@@ -90,7 +96,10 @@ fn assert_same(what: &str, wrapped: &CollectedRows, whole: &CollectedRows) {
         assert_eq!(mine, theirs, "{what}");
     }
     // Not `assert_eq`, which would print all rows.
-    let counts = |rows: &CollectedRows| [rows.nfs.len(), rows.files.len(), rows.losses.len()];
+    assert!(wrapped.nfs == whole.nfs, "{what}: nfs");
+    assert!(wrapped.nfs4 == whole.nfs4, "{what}: nfs4");
+    assert!(wrapped.services == whole.services, "{what}: services");
+    let counts = |rows: &CollectedRows| [rows.files.len(), rows.losses.len()];
     assert_eq!(counts(&wrapped), counts(&whole), "{what}");
     let blocks = |rows: &CollectedRows| {
         let mut blocks: Vec<_> = rows

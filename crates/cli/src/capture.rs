@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     /// Where a part of a table ends at the latest: a size from 1MiB to 64MiB, a time from 1s on, or one of each (16MiB,60s)
     #[arg(long, value_name = "SIZE|TIME", value_delimiter = ',')]
     rotate: Vec<String>,
-    /// Leave out the table nfs
+    /// Leave out the tables nfs, nfs4 and services
     #[arg(long)]
     no_details: bool,
     /// Leave out the table checksums
@@ -796,7 +796,7 @@ pub(crate) fn tables(section: &Section) -> Vec<Table> {
     let on = |switch: Option<bool>| switch == Some(true);
     let wanted = |table: &Table| match table {
         Table::Checksums => on(section.checksums),
-        Table::Nfs => on(section.details),
+        Table::Nfs | Table::Nfs4 | Table::Services => on(section.details),
         Table::Packets => on(section.packets),
         _ => true,
     };

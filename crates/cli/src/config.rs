@@ -78,7 +78,7 @@ pub(crate) struct Section {
     pub(crate) rotate: Option<Vec<String>>,
     /// Checksums of 512-byte blocks: table `checksums`.
     pub(crate) checksums: Option<bool>,
-    /// Fields that only NFS has: table `nfs`.
+    /// Fields that belong to one protocol: tables `nfs`, `nfs4`, `services`.
     pub(crate) details: Option<bool>,
     /// A row a frame: table `packets`.
     pub(crate) packets: Option<bool>,
@@ -140,7 +140,10 @@ const ROTATE_SIZE_MAX: usize = 64 << 20;
 
 /// The encoders of a capture on several cores, and their tables.
 pub(crate) const ENCODERS: [(&str, &[Table]); 3] = [
-    ("encoder-operations", &[Table::Operations, Table::Nfs]),
+    (
+        "encoder-operations",
+        &[Table::Operations, Table::Nfs, Table::Nfs4, Table::Services],
+    ),
     ("encoder-checksums", &[Table::Checksums]),
     (
         "encoder-rest",

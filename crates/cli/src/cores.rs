@@ -9,9 +9,9 @@ use lineside_analyze::grouped;
 use lineside_capture::{Cores, Done};
 use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
 use lineside_trace::{
-    ActorFacts, ConnectionRow, EncoderConfig, FileRow, LossRow, NfsRow, OperationRow, PacketRow,
-    Part, PartSink, RecordSink, Runtime, SchedulerFacts, Summaries, Table, TableSummary,
-    TraceEncoder,
+    ActorFacts, ConnectionRow, EncoderConfig, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow,
+    PacketRow, Part, PartSink, RecordSink, Runtime, SchedulerFacts, ServiceRow, Summaries, Table,
+    TableSummary, TraceEncoder,
 };
 
 use crate::capture::{Input, Ran, Seen, Stop, Watch, bound_encoder};
@@ -104,6 +104,14 @@ impl RecordSink for Encoder {
 
     fn nfs(&mut self, row: &NfsRow) {
         self.rows.nfs(row);
+    }
+
+    fn nfs4(&mut self, row: &Nfs4Row) {
+        self.rows.nfs4(row);
+    }
+
+    fn service(&mut self, row: &ServiceRow) {
+        self.rows.service(row);
     }
 
     fn connection(&mut self, row: &ConnectionRow) {

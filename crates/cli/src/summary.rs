@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use lineside_analyze::{bytes, grouped};
 use lineside_trace::{
-    ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, RecordSink, Table, Verdict,
-    Word, is_success,
+    ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, RecordSink,
+    ServiceRow, Table, Verdict, Word, is_success,
 };
 use serde::Serialize;
 
@@ -252,6 +252,14 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
 
     fn nfs(&mut self, row: &NfsRow) {
         self.next.nfs(row);
+    }
+
+    fn nfs4(&mut self, row: &Nfs4Row) {
+        self.next.nfs4(row);
+    }
+
+    fn service(&mut self, row: &ServiceRow) {
+        self.next.service(row);
     }
 
     fn connection(&mut self, row: &ConnectionRow) {

@@ -17,7 +17,8 @@ use crate::manifest::TableSummary;
 use crate::sink::RecordSink;
 use crate::tables::{
     ChecksumColumns, ConnectionColumns, ConnectionRow, FileColumns, FileRow, LossColumns, LossRow,
-    NfsColumns, NfsRow, OperationColumns, OperationRow, PacketColumns, PacketRow, Row, Table,
+    Nfs4Columns, Nfs4Row, NfsColumns, NfsRow, OperationColumns, OperationRow, PacketColumns,
+    PacketRow, Row, ServiceColumns, ServiceRow, Table,
 };
 
 /// What to encode, and into how large parts.
@@ -123,6 +124,8 @@ struct Encoders {
     operations: Option<TableEncoder<OperationColumns>>,
     checksums: Option<TableEncoder<ChecksumColumns>>,
     nfs: Option<TableEncoder<NfsColumns>>,
+    nfs4: Option<TableEncoder<Nfs4Columns>>,
+    services: Option<TableEncoder<ServiceColumns>>,
     connections: Option<TableEncoder<ConnectionColumns>>,
     files: Option<TableEncoder<FileColumns>>,
     losses: Option<TableEncoder<LossColumns>>,
@@ -139,6 +142,12 @@ macro_rules! each_table {
             $body
         }
         if let Some($table) = $tables.nfs.$as() {
+            $body
+        }
+        if let Some($table) = $tables.nfs4.$as() {
+            $body
+        }
+        if let Some($table) = $tables.services.$as() {
             $body
         }
         if let Some($table) = $tables.connections.$as() {
@@ -163,6 +172,8 @@ impl<P: PartSink> TraceEncoder<P> {
             operations: TableEncoder::new(config),
             checksums: TableEncoder::new(config),
             nfs: TableEncoder::new(config),
+            nfs4: TableEncoder::new(config),
+            services: TableEncoder::new(config),
             connections: TableEncoder::new(config),
             files: TableEncoder::new(config),
             losses: TableEncoder::new(config),
@@ -249,6 +260,14 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
 
     fn nfs(&mut self, row: &NfsRow) {
         push!(self, nfs, row);
+    }
+
+    fn nfs4(&mut self, row: &Nfs4Row) {
+        push!(self, nfs4, row);
+    }
+
+    fn service(&mut self, row: &ServiceRow) {
+        push!(self, services, row);
     }
 
     fn connection(&mut self, row: &ConnectionRow) {
@@ -574,12 +593,16 @@ mod tests {
             let mut encoder = encoder(&small(part_rows_max));
             let operations: Vec<OperationRow> = rows(&mut random);
             let nfs: Vec<NfsRow> = rows(&mut random);
+            let nfs4: Vec<Nfs4Row> = rows(&mut random);
+            let services: Vec<ServiceRow> = rows(&mut random);
             let connections: Vec<ConnectionRow> = rows(&mut random);
             let files: Vec<FileRow> = rows(&mut random);
             let losses: Vec<LossRow> = rows(&mut random);
             let packets: Vec<PacketRow> = rows(&mut random);
             operations.iter().for_each(|row| encoder.operation(row));
             nfs.iter().for_each(|row| encoder.nfs(row));
+            nfs4.iter().for_each(|row| encoder.nfs4(row));
+            services.iter().for_each(|row| encoder.service(row));
             connections.iter().for_each(|row| encoder.connection(row));
             files.iter().for_each(|row| encoder.file(row));
             losses.iter().for_each(|row| encoder.loss(row));
@@ -599,6 +622,8 @@ mod tests {
             }
             prop_assert_eq!(values(&parts, Table::Operations), expected(&operations));
             prop_assert_eq!(values(&parts, Table::Nfs), expected(&nfs));
+            prop_assert_eq!(values(&parts, Table::Nfs4), expected(&nfs4));
+            prop_assert_eq!(values(&parts, Table::Services), expected(&services));
             prop_assert_eq!(values(&parts, Table::Connections), expected(&connections));
             prop_assert_eq!(values(&parts, Table::Files), expected(&files));
             prop_assert_eq!(values(&parts, Table::Losses), expected(&losses));
@@ -620,7 +645,10 @@ mod tests {
             assert_eq!(part.file_name(), "part-000000.parquet");
             let reader = open_part(part);
             assert_eq!(reader.row_count(), 0);
-            assert_eq!(reader.metadata("lineside.schema_version"), Some("1.0"));
+            assert_eq!(
+                reader.metadata("lineside.schema_version"),
+                Some(crate::SCHEMA_VERSION)
+            );
             assert_eq!(reader.metadata("lineside.trace_id"), Some("t-2"));
             let checksum = Some("xxh3-64/seed0/512");
             assert_eq!(reader.metadata("lineside.checksum"), checksum);
@@ -806,7 +834,7 @@ mod tests {
         }
         assert!(!encoder.wants(Table::Operations));
         let error = encoder.error().expect("kept").to_string();
-        assert_eq!(error, "disk full at call 8");
+        assert_eq!(error, format!("disk full at call {}", Table::ALL.len() + 1));
         assert!(encoder.finish().is_err());
     }
 
@@ -965,6 +993,8 @@ mod tests {
             });
             encoder.checksums(index, 7, &[random.bits()]);
             encoder.nfs(&NfsRow::sample(&mut random));
+            encoder.nfs4(&Nfs4Row::sample(&mut random));
+            encoder.service(&ServiceRow::sample(&mut random));
             encoder.connection(&ConnectionRow::sample(&mut random));
             encoder.file(&FileRow::sample(&mut random));
             encoder.loss(&LossRow::sample(&mut random));

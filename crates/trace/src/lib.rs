@@ -37,12 +37,12 @@ pub use manifest::{
 };
 pub use sink::{CollectedRows, RecordSink};
 pub use tables::{
-    ChecksumRow, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow, NfsRow, OperationRow,
-    PacketRow, Row, Table,
+    ChecksumRow, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow, Nfs4Row, NfsRow,
+    OperationRow, PacketRow, Row, ServiceRow, Table,
 };
 
 /// The version of the tables: a new column raises the second number, a changed one the first.
-pub const SCHEMA_VERSION: &str = "1.0";
+pub const SCHEMA_VERSION: &str = "2.0";
 
 /// Whether a word of the columns `status` or `rpc_status` says that all went well. Most protocols' ends in `_OK`; NLM and
 /// KLM grant, NSM has a name of its own, and so has RPC.

@@ -1,5 +1,6 @@
 use crate::tables::{
-    ChecksumRow, ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, Table,
+    ChecksumRow, ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow,
+    ServiceRow, Table,
 };
 
 /// Where rows go: an encoder, an analysis, a test.
@@ -27,8 +28,18 @@ pub trait RecordSink {
         let _ = (operation_id, first_block, sums);
     }
 
-    /// What only NFS has.
+    /// What NFS of any version has.
     fn nfs(&mut self, row: &NfsRow) {
+        let _ = row;
+    }
+
+    /// What only NFSv4 has.
+    fn nfs4(&mut self, row: &Nfs4Row) {
+        let _ = row;
+    }
+
+    /// What the programs beside NFS have.
+    fn service(&mut self, row: &ServiceRow) {
         let _ = row;
     }
 
@@ -74,6 +85,14 @@ impl<S: RecordSink + ?Sized> RecordSink for &mut S {
         (**self).nfs(row);
     }
 
+    fn nfs4(&mut self, row: &Nfs4Row) {
+        (**self).nfs4(row);
+    }
+
+    fn service(&mut self, row: &ServiceRow) {
+        (**self).service(row);
+    }
+
     fn connection(&mut self, row: &ConnectionRow) {
         (**self).connection(row);
     }
@@ -100,6 +119,10 @@ pub struct CollectedRows {
     pub checksums: Vec<ChecksumRow>,
     /// Rows of `nfs`.
     pub nfs: Vec<NfsRow>,
+    /// Rows of `nfs4`.
+    pub nfs4: Vec<Nfs4Row>,
+    /// Rows of `services`.
+    pub services: Vec<ServiceRow>,
     /// Rows of `connections`.
     pub connections: Vec<ConnectionRow>,
     /// Rows of `files`.
@@ -126,6 +149,14 @@ impl RecordSink for CollectedRows {
 
     fn nfs(&mut self, row: &NfsRow) {
         self.nfs.push(row.clone());
+    }
+
+    fn nfs4(&mut self, row: &Nfs4Row) {
+        self.nfs4.push(row.clone());
+    }
+
+    fn service(&mut self, row: &ServiceRow) {
+        self.services.push(row.clone());
     }
 
     fn connection(&mut self, row: &ConnectionRow) {

@@ -288,7 +288,7 @@ tables! {
         checksum: i64, Plain, "XXH3 of the block, 64 bits, seed 0: the bits of an unsigned number";
     }
 
-    /// What only NFS has: a row for each operation that has any of it.
+    /// What NFS of any version has, and what NFSACL says of attributes and access: a row for each operation that has any of it.
     Nfs "nfs" NfsRow NfsColumns null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         stable_how: Word, Dictionary, "WRITE: what was asked: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
@@ -368,22 +368,21 @@ tables! {
         chown_restricted: Option<bool>, Dictionary, "PATHCONF: only a privileged user may change owner or group";
         case_insensitive: Option<bool>, Dictionary, "PATHCONF: names differ not by case alone";
         case_preserving: Option<bool>, Dictionary, "PATHCONF: the case of names is kept";
-        auth_flavors: Text, Dictionary, "MNT: the authentication flavors that the server accepts, with commas between";
-        target_program: Option<i64>, Dictionary, "portmap, rpcbind: the program asked for; NSM: the one to call back";
-        target_version: Option<i64>, Dictionary, "portmap, rpcbind: its version";
-        target_protocol: Option<i64>, Dictionary, "portmap: its transport: 6 TCP, 17 UDP";
-        target_port: Option<i64>, Dictionary, "portmap: its port, 0 for none: a label, never a hint what to read";
-        target_address: Text, Dictionary, "rpcbind: its universal address";
+    }
+
+    /// What only NFSv4 has: a row for each operation that has any of it.
+    Nfs4 "nfs4" Nfs4Row Nfs4Columns null "not in this operation, or not seen" {
+        operation_id: i64, Delta, "the operation";
         minor_version: Option<i64>, Dictionary, "COMPOUND, first row: minor version of NFSv4";
         tag: Text, Dictionary, "COMPOUND, first row: the tag that the client gave it";
         compound_operations: Option<i64>, Dictionary, "COMPOUND, first row: operations that the call says it has";
         compound_status: Word, Dictionary, "COMPOUND, first row: status of the whole";
-        session: Blob, Dictionary, "SEQUENCE and others of NFSv4.1: session id, 16 bytes";
+        session: Blob, Dictionary, "SEQUENCE and others: session id, 16 bytes";
         slot: Option<i64>, Dictionary, "SEQUENCE: slot in the session";
         slot_sequence: Option<i64>, Delta, "SEQUENCE: sequence id of the slot; BIND_CONN_TO_SESSION, CREATE_SESSION have none";
         highest_slot: Option<i64>, Dictionary, "SEQUENCE: highest slot in use by the client";
         client_id: Option<i64>, Dictionary, "client id that the operation names or gives, its bits";
-        owner: Blob, Dictionary, "OPEN, LOCK, NLM: who opens or locks, as the client names it";
+        owner: Blob, Dictionary, "OPEN, LOCK: who opens or locks, as the client names it";
         stateid: Blob, Dictionary, "state id in the arguments, without its sequence: 12 bytes";
         stateid_sequence: Option<i64>, Dictionary, "its sequence";
         reply_stateid: Blob, Dictionary, "state id in the results, without its sequence: 12 bytes";
@@ -394,9 +393,10 @@ tables! {
         open_flags: Option<i64>, Dictionary, "OPEN: flags of the result (RFC 8881, 18.16.2)";
         delegation: Word, Dictionary, "OPEN: `OPEN_DELEGATE_NONE`, `OPEN_DELEGATE_READ`, `OPEN_DELEGATE_WRITE`, ...";
         delegation_stateid: Blob, Dictionary, "OPEN: state id of the delegation, without its sequence: 12 bytes";
-        lock_type: Word, Dictionary, "LOCK, LOCKT, LOCKU of NFSv4: `READ_LT`, `WRITE_LT`, `READW_LT`, `WRITEW_LT`; NLM, KLM: `shared`, `exclusive`";
+        lock_type: Word, Dictionary, "LOCK, LOCKT, LOCKU: `READ_LT`, `WRITE_LT`, `READW_LT`, `WRITEW_LT`";
         layout_type: Word, Dictionary, "pNFS: `LAYOUT4_NFSV4_1_FILES`, `LAYOUT4_FLEX_FILES`, ...";
         layout_mode: Word, Dictionary, "pNFS: `LAYOUTIOMODE4_READ`, `LAYOUTIOMODE4_RW`, `LAYOUTIOMODE4_ANY`";
+        layouts: Option<i64>, Dictionary, "LAYOUTGET: layouts in the reply";
         device: Blob, Dictionary, "pNFS: device id, of LAYOUTGET that of the first layout: 16 bytes";
         content: Word, Dictionary, "SEEK: what is looked for: `NFS4_CONTENT_DATA`, `NFS4_CONTENT_HOLE`";
         source_offset: Option<i64>, Dictionary, "COPY, CLONE: first byte in the source, which is `file_id`";
@@ -405,10 +405,24 @@ tables! {
         change: Option<i64>, Dictionary, "object afterwards: change attribute, its bits";
         owner_name: Text, Dictionary, "object afterwards: owner, as NFSv4 names it";
         owner_group_name: Text, Dictionary, "object afterwards: group of the owner, as NFSv4 names it";
-        acl_entries: Option<i64>, Dictionary, "object afterwards, NFSACL: entries of its access control list";
+        acl_entries: Option<i64>, Dictionary, "object afterwards: entries of its access control list";
         directory_change_before: Option<i64>, Dictionary, "directory before the operation: change attribute, its bits";
         directory_change: Option<i64>, Dictionary, "directory afterwards: change attribute, its bits";
         directory_change_atomic: Option<bool>, Dictionary, "nothing else changed the directory between the two";
+    }
+
+    /// What the programs beside NFS have (MOUNT, portmap, rpcbind, NLM, KLM, NSM, RQUOTA, NFSACL): a row for each call that has any of it.
+    Services "services" ServiceRow ServiceColumns null "not in this call, or not seen" {
+        operation_id: i64, Delta, "the call, as in `operations`";
+        auth_flavors: Text, Dictionary, "MNT: the authentication flavors that the server accepts, with commas between";
+        target_program: Option<i64>, Dictionary, "portmap, rpcbind: the program asked for; NSM: the one to call back";
+        target_version: Option<i64>, Dictionary, "portmap, rpcbind: its version";
+        target_protocol: Option<i64>, Dictionary, "portmap: its transport: 6 TCP, 17 UDP";
+        target_port: Option<i64>, Dictionary, "portmap: its port, 0 for none: a label, never a hint what to read";
+        target_address: Text, Dictionary, "rpcbind: its universal address";
+        lock_type: Word, Dictionary, "NLM, KLM: `shared`, `exclusive`";
+        owner: Blob, Dictionary, "NLM: who locks, as the client names it";
+        acl_entries: Option<i64>, Dictionary, "NFSACL: entries of the access control list";
     }
 
     /// A connection in one interval (60 s by default, at multiples of that since 1970). A long connection has many rows: sum by `connection_id`.

@@ -7,7 +7,8 @@ use lineside_account::{Budget, Counter, Counters, Kind};
 use lineside_capture::{Config, Pipeline, Step, run as drive};
 use lineside_port::{CaptureReader, Merge, PoolConfig, Port};
 use lineside_trace::{
-    ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, RecordSink,
+    ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, RecordSink,
+    ServiceRow, Table,
 };
 use twox_hash::XxHash3_64;
 
@@ -192,7 +193,7 @@ fn pcap(mut frames: Bytes<'_>, choice: u8) -> Vec<u8> {
 struct Rows {
     hash: u64,
     operations: Vec<i64>,
-    details: Vec<i64>,
+    details: Vec<(Table, i64)>,
     blocks: Vec<(i64, i64)>,
     text: String,
 }
@@ -217,8 +218,12 @@ impl Rows {
         if let Some(id) = twice(&self.operations) {
             return Some(format!("the operation {id} has two rows"));
         }
-        if let Some(id) = twice(&self.details) {
-            return Some(format!("the operation {id} has two rows in nfs"));
+        if let Some(pair) = self.details.windows(2).find(|pair| pair[0] == pair[1]) {
+            let (table, id) = pair[0];
+            return Some(format!(
+                "the operation {id} has two rows in {}",
+                table.name()
+            ));
         }
         if let Some(pair) = self.blocks.windows(2).find(|pair| pair[0] == pair[1]) {
             return Some(format!("the block {:?} has two checksums", pair[0]));
@@ -227,6 +232,7 @@ impl Rows {
         let mut others = self
             .details
             .iter()
+            .map(|(_, id)| id)
             .chain(self.blocks.iter().map(|(id, _)| id));
         let orphan = others.find(|id| !known(id))?;
         Some(format!("the operation {orphan} has details but no row"))
@@ -247,7 +253,17 @@ impl RecordSink for Rows {
     }
 
     fn nfs(&mut self, row: &NfsRow) {
-        self.details.push(row.operation_id);
+        self.details.push((Table::Nfs, row.operation_id));
+        self.hash(row);
+    }
+
+    fn nfs4(&mut self, row: &Nfs4Row) {
+        self.details.push((Table::Nfs4, row.operation_id));
+        self.hash(row);
+    }
+
+    fn service(&mut self, row: &ServiceRow) {
+        self.details.push((Table::Services, row.operation_id));
         self.hash(row);
     }
 

@@ -8,7 +8,8 @@ use lineside_actor::Address;
 use lineside_flow::Whole;
 use lineside_frame::{FrameRef, Range};
 use lineside_trace::{
-    ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, PacketRow, RecordSink, Table,
+    ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, RecordSink,
+    ServiceRow, Table,
 };
 
 use crate::blocks::{BLOCK_BYTES, Run, sum_blocks};
@@ -115,6 +116,8 @@ impl<R: Clone> Reused<R> {
 pub(crate) struct Rows {
     operations: Reused<OperationRow>,
     nfs: Reused<NfsRow>,
+    nfs4: Reused<Nfs4Row>,
+    services: Reused<ServiceRow>,
     connections: Reused<ConnectionRow>,
     files: Reused<FileRow>,
     losses: Reused<LossRow>,
@@ -128,6 +131,8 @@ impl Rows {
     fn clear(&mut self) {
         self.operations.clear(ROWS_KEPT_MAX);
         self.nfs.clear(ROWS_KEPT_MAX);
+        self.nfs4.clear(ROWS_KEPT_MAX);
+        self.services.clear(ROWS_KEPT_MAX);
         self.connections.clear(ROWS_KEPT_MAX);
         self.files.clear(ROWS_KEPT_MAX);
         self.losses.clear(ROWS_KEPT_MAX);
@@ -141,6 +146,12 @@ impl Rows {
         }
         if sink.wants(Table::Nfs) {
             self.nfs.iter().for_each(|row| sink.nfs(row));
+        }
+        if sink.wants(Table::Nfs4) {
+            self.nfs4.iter().for_each(|row| sink.nfs4(row));
+        }
+        if sink.wants(Table::Services) {
+            self.services.iter().for_each(|row| sink.service(row));
         }
         if sink.wants(Table::Checksums) {
             sums.replay(sink);
@@ -177,6 +188,14 @@ impl RecordSink for Gather {
 
     fn nfs(&mut self, row: &NfsRow) {
         self.rows.nfs.push(row);
+    }
+
+    fn nfs4(&mut self, row: &Nfs4Row) {
+        self.rows.nfs4.push(row);
+    }
+
+    fn service(&mut self, row: &ServiceRow) {
+        self.rows.services.push(row);
     }
 
     fn connection(&mut self, row: &ConnectionRow) {

@@ -81,8 +81,8 @@ impl<S: RecordSink> Side<'_, S> {
         let operation = &mut self.all.operations[note as usize];
         let header = call_header(operation.kind, &mut cursor);
         operation.row.call_incomplete = cursor.fault().is_some();
-        operation.has_details = true;
-        let details = &mut operation.details;
+        operation.details.has_nfs4 = true;
+        let details = &mut operation.details.nfs4;
         details.minor_version = header.minor_version.map(i64::from);
         set_text(&mut details.tag, header.tag.as_deref());
         details.compound_operations = header.operation_count.map(i64::from);
@@ -103,7 +103,7 @@ impl<S: RecordSink> Side<'_, S> {
         let header = v4::ReplyHeader::decode(&mut cursor);
         let operation = &mut self.all.operations[note as usize];
         operation.row.reply_incomplete = cursor.fault().is_some();
-        operation.details.compound_status = header
+        operation.details.nfs4.compound_status = header
             .status
             .map_or(Word::None, |status| word(status.name(), status.0));
         operation.results = header.operation_count;
@@ -210,7 +210,7 @@ impl<S: RecordSink> Side<'_, S> {
         if details4::moves_data(&call) {
             row.count = call.count().map(u64::cast_signed);
         }
-        operation.has_details |= details4::of_call(&call, details, counters);
+        details4::of_call(&call, details, counters);
         if let Some(handle) = call.handle() {
             let file = file_id_of(server, &handle);
             row.file_id = Some(file);
@@ -248,7 +248,7 @@ impl<S: RecordSink> Side<'_, S> {
         row.offset = call.offset().map(u64::cast_signed);
         row.count = call.count().map(u64::cast_signed);
         row.file_id = call.handle().map(|handle| file_id_of(owner, &handle));
-        operation.has_details |= details4::of_callback(&call, details);
+        details4::of_callback(&call, details);
         match cursor.fault() {
             Some(_) => Step::Stop,
             None => Step::Next,
@@ -273,7 +273,7 @@ impl<S: RecordSink> Side<'_, S> {
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.status = status(reply.status());
         row.reply_incomplete = cursor.fault().is_some();
-        operation.has_details |= details4::of_reply(&reply, row, details, counters);
+        details4::of_reply(&reply, row, details, counters);
         if let Some(handle) = reply.handle() {
             row.file_id = Some(file_id_of(server, &handle));
             self.keep_handle(note, &handle, true);
@@ -318,7 +318,6 @@ impl<S: RecordSink> Side<'_, S> {
         row.reply_incomplete = cursor.fault().is_some();
         if let Some(attributes) = reply.attributes() {
             details4::object(attributes, row, &mut operation.details, counters);
-            operation.has_details = true;
         }
         match cursor.fault() {
             Some(_) => Step::Stop,
@@ -392,7 +391,7 @@ impl<S: RecordSink> Side<'_, S> {
             return None;
         };
         let first = &self.all.operations[place.first as usize];
-        let (is_read, told) = (first.op.is_some(), first.details.compound_operations);
+        let (is_read, told) = (first.op.is_some(), first.details.nfs4.compound_operations);
         let asked = if index > 0 {
             self.all.operations[last as usize].next
         } else {
@@ -552,9 +551,8 @@ impl<S: RecordSink> Operations<S> {
                 row.reply_incomplete |= !row.not_executed && row.status == Word::None;
             }
             self.sink.operation(row);
-            if operation.has_details && self.wants_details {
-                operation.details.operation_id = row.operation_id;
-                self.sink.nfs(&operation.details);
+            if self.wants_details {
+                operation.details.write(row.operation_id, &mut self.sink);
             }
             next = operation.next;
         }

@@ -18,14 +18,13 @@ use lineside_rpc::message::{
 use lineside_rpc::pairs::{self, Expired, OnCall, OnReply, Pairs};
 use lineside_rpc::record::{self, Message, MessageSink, Records, Want};
 use lineside_rpc::xdr::Xdr;
-use lineside_trace::{
-    ConnectionRow, FileRow, LossRow, NfsRow, OperationRow, RecordSink, Table, Word,
-};
+use lineside_trace::{ConnectionRow, FileRow, LossRow, OperationRow, RecordSink, Table, Word};
 use twox_hash::XxHash3_64;
 
 use crate::blocks::Blocks;
 use crate::config::Config;
 use crate::cores::Sums;
+use crate::details::Details;
 use crate::{details, layers, services};
 
 mod compound;
@@ -73,11 +72,10 @@ pub(crate) fn connection_id(facts: &Connection) -> i64 {
 #[derive(Debug, Default)]
 struct Operation {
     row: OperationRow,
-    details: NfsRow,
+    details: Details,
     kind: Kind,
     call_done: bool,
     reply_done: bool,
-    has_details: bool,
     /// The handle in the call, if its file has not been reported yet; of NFSv4 also in the reply.
     handle: Option<HandleBytes>,
     /// Of NFSv4: the operation's number, the slot of the next one in its compound and, in the first, how many
@@ -293,7 +291,7 @@ impl<S: RecordSink> Operations<S> {
             config,
             budget: budget.clone(),
             wants_files: sink.wants(Table::Files),
-            wants_details: sink.wants(Table::Nfs),
+            wants_details: Details::wanted(&sink),
             sink,
             talks: Vec::new(),
             operations: Vec::new(),
@@ -530,9 +528,8 @@ impl<S: RecordSink> Operations<S> {
         let operation = &mut self.operations[note as usize];
         let row = &operation.row;
         self.sink.operation(row);
-        if operation.has_details && self.wants_details {
-            operation.details.operation_id = row.operation_id;
-            self.sink.nfs(&operation.details);
+        if self.wants_details {
+            operation.details.write(row.operation_id, &mut self.sink);
         }
         if let Some(handle) = operation.handle.take()
             && let (Some(file_id), Some(server)) = (row.file_id, row.server_address)
@@ -557,9 +554,7 @@ impl<S: RecordSink> Operations<S> {
     fn clear(&mut self, note: Note) {
         let operation = &mut self.operations[note as usize];
         operation.row.clear();
-        if std::mem::take(&mut operation.has_details) {
-            operation.details.clear();
-        }
+        operation.details.clear();
         (operation.kind, operation.call_done, operation.reply_done) = (Kind::Opaque, false, false);
         (operation.handle, operation.op, operation.results) = (None, None, None);
         self.free.push(note);
@@ -1170,8 +1165,8 @@ impl<S: RecordSink> Side<'_, S> {
                     .count()
                     .filter(|_| details::moves_data(arguments))
                     .map(i64::from);
-                operation.has_details |=
-                    details::of_call(arguments, &mut operation.details, counters);
+                let details = &mut operation.details;
+                details.has_nfs |= details::of_call(arguments, &mut details.nfs, counters);
                 if let v3::Call::Write(write) = arguments
                     && let Some(len) = write.data_len
                 {
@@ -1187,7 +1182,7 @@ impl<S: RecordSink> Side<'_, S> {
                 row.file_id = handle.map(|handle| file_id_of(server, &handle));
                 row.file2_id = told.file2.map(|handle| file_id_of(server, &handle));
                 let details = &mut operation.details;
-                operation.has_details |= services::of_call(&told, row, details, counters);
+                services::of_call(&told, row, details, counters);
                 if let Some(len) = told.data_len {
                     want = all_from(&cursor);
                     let sums_from = all.sums_from(told.offset, len, counters);
@@ -1471,8 +1466,8 @@ impl<S: RecordSink> Side<'_, S> {
                     row.result_file_id = Some(file_id_of(server, &object));
                     named = Some(object.view());
                 }
-                operation.has_details |=
-                    details::of_reply(results, &mut operation.details, counters);
+                let details = &mut operation.details;
+                details.has_nfs |= details::of_reply(results, &mut details.nfs, counters);
                 if let v3::Reply::Read(outcome) = results
                     && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
                 {
@@ -1490,7 +1485,7 @@ impl<S: RecordSink> Side<'_, S> {
                     named = Some(object);
                 }
                 let details = &mut operation.details;
-                operation.has_details |= services::of_reply(&told, row, details, counters);
+                services::of_reply(&told, row, details, counters);
                 if let Some(len) = told.data_len {
                     want = all_from(&cursor);
                     let offset = row.offset.map(i64::cast_unsigned);

@@ -23,7 +23,7 @@ pub(crate) fn compare(
     differences: &mut Vec<String>,
 ) {
     let before = differences.len();
-    let details: Details<'_> = { trace.nfs.iter() }
+    let details: Details<'_> = { trace.nfs4.iter() }
         .map(|row| (row.integer("operation_id").expect("never null"), row))
         .collect();
     let compounds = compounds(trace, &details, differences);
@@ -103,7 +103,7 @@ pub(crate) fn compare(
 /// Compounds by the id of their RPC, their rows in order.
 type Compounds<'a> = BTreeMap<i64, Vec<&'a Record>>;
 
-/// Rows of the table `nfs` by operation.
+/// Rows of the table `nfs4` by operation.
 type Details<'a> = BTreeMap<i64, &'a Record>;
 
 /// The rows of all compounds; what they must have in common is checked.

@@ -124,7 +124,7 @@ struct Whole {
     blocks: Vec<Block>,
     rows: BTreeMap<Key, Vec<Record>>,
     /// Of each operation what only NFS has, and its checksums.
-    details: BTreeMap<i64, Record>,
+    details: Details,
     checksums: BTreeSet<(Key, i64, i64)>,
 }
 
@@ -271,7 +271,7 @@ impl Whole {
     fn judge_precision(
         &self,
         rows: &BTreeMap<Key, Vec<&Record>>,
-        details: &BTreeMap<i64, Record>,
+        details: &Details,
         twice: bool,
         problems: &mut Vec<String>,
     ) {
@@ -295,28 +295,26 @@ impl Whole {
     }
 
     /// The first field that both rows have with different values.
-    fn contradiction(
-        &self,
-        mine: &Record,
-        theirs: &Record,
-        details: &BTreeMap<i64, Record>,
-    ) -> Option<String> {
-        let detail = |details: &BTreeMap<i64, Record>, row: &Record| {
-            row.integer("operation_id")
-                .and_then(|id| details.get(&id).cloned())
-        };
+    fn contradiction(&self, mine: &Record, theirs: &Record, details: &Details) -> Option<String> {
+        fn of<'a>(details: &'a Details, row: &Record) -> &'a [Record] {
+            let id = row.integer("operation_id");
+            id.and_then(|id| details.get(&id))
+                .map_or(&[], Vec::as_slice)
+        }
         // Where no operation of a compound survived, its row has the procedure's name.
         let is_unread =
             mine.integer("compound_index").is_none() && theirs.integer("compound_index").is_some();
         let ignored = |column: &str| is_circumstance(column) || is_unread && column == "operation";
         mine.contradiction(theirs, ignored).or_else(|| {
-            match (detail(details, mine), detail(&self.details, theirs)) {
-                (Some(mine), Some(theirs)) => {
-                    mine.contradiction(&theirs, |column| column == "operation_id")
+            let whole = of(&self.details, theirs);
+            of(details, mine).iter().find_map(|mine| {
+                match whole.iter().find(|theirs| theirs.table == mine.table) {
+                    Some(theirs) => mine.contradiction(theirs, |column| column == "operation_id"),
+                    None => Some(format!(
+                        "details where the unharmed trace has none: {mine:?}"
+                    )),
                 }
-                (Some(_), None) => Some("details where the unharmed trace has none".to_owned()),
-                (None, _) => None,
-            }
+            })
         })
     }
 
@@ -433,14 +431,16 @@ fn assign(
     place(0, these, those, &mut vec![false; those.len()], fits)
 }
 
-fn by_operation(trace: &Trace) -> BTreeMap<i64, Record> {
-    let pair = |row: &Record| {
-        (
-            row.integer("operation_id").expect("never null"),
-            row.clone(),
-        )
-    };
-    trace.nfs.iter().map(pair).collect()
+/// What belongs to an operation, in any of the tables that belong to some protocols alone.
+type Details = BTreeMap<i64, Vec<Record>>;
+
+fn by_operation(trace: &Trace) -> Details {
+    let mut details = Details::new();
+    for row in trace.details() {
+        let id = row.integer("operation_id").expect("never null");
+        details.entry(id).or_default().push(row.clone());
+    }
+    details
 }
 
 /// Each checksum with the transaction that moved the block.

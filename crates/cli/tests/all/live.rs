@@ -84,7 +84,7 @@ const STAMPS: [&str; 4] = [
 /// order in which frames of different cores were seen. With their stamps apart.
 fn essence(trace: &Trace) -> BTreeMap<String, Vec<Option<i64>>> {
     let mut rest: BTreeMap<i64, String> = BTreeMap::new();
-    for row in trace.nfs.iter().chain(&trace.checksums) {
+    for row in trace.details().chain(&trace.checksums) {
         let id = row.integer("operation_id").expect("never null");
         let text = rest.entry(id).or_default();
         text.push_str(&row.text_without(|column| column == "operation_id"));
@@ -138,7 +138,7 @@ fn assert_same_rows(live: &Trace, file: &Trace, what: &str) {
     let rows = |trace: &Trace| {
         let rows = trace.operations.iter();
         let mut rows: Vec<_> = rows.map(|row| row.text_without(is_of_the_tap)).collect();
-        rows.extend(trace.nfs.iter().map(|row| format!("{row:?}")));
+        rows.extend(trace.details().map(|row| format!("{row:?}")));
         rows.extend(trace.checksums.iter().map(|row| format!("{row:?}")));
         rows.sort();
         rows
@@ -675,7 +675,7 @@ fn an_overload_may_cost_checksums_and_no_operation() {
             rows
         };
         assert_eq!(operations(&live), operations(&file));
-        assert_eq!(sorted(&live.nfs), sorted(&file.nfs));
+        assert_eq!(sorted(live.details()), sorted(file.details()));
         let all = sorted(&file.checksums);
         let left = sorted(&live.checksums);
         assert!(left.len() < all.len(), "{}", left.len());

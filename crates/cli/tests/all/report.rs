@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use lineside_analyze::{Report, Series, SlowOperation};
 use lineside_testkit::capture;
+use lineside_trace::SCHEMA_VERSION;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -505,17 +506,17 @@ fn a_newer_schema_is_refused_and_a_newer_column_is_not() {
     let text = fs::read_to_string(&path).expect("trace.json");
     let version = |version: &str| {
         text.replace(
-            "\"schema_version\": \"1.0\"",
+            &format!("\"schema_version\": \"{SCHEMA_VERSION}\""),
             &format!("\"schema_version\": \"{version}\""),
         )
     };
-    fs::write(&path, version("1.7")).expect("written");
-    assert_eq!(json(&folder, &[])["trace"]["schema_version"], "1.7");
-    fs::write(&path, version("2.0")).expect("written");
+    fs::write(&path, version("2.7")).expect("written");
+    assert_eq!(json(&folder, &[])["trace"]["schema_version"], "2.7");
+    fs::write(&path, version("3.0")).expect("written");
     let output = run(&folder, &["report", "trace"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        talk(&output).contains("schema 2.0 is newer than"),
+        talk(&output).contains("schema 3.0 is newer than"),
         "{}",
         talk(&output)
     );

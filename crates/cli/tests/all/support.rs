@@ -40,7 +40,10 @@ pub(crate) fn talk(output: &Output) -> String {
 pub(crate) struct Trace {
     pub(crate) operations: Vec<Record>,
     pub(crate) checksums: Vec<Record>,
+    /// Of the tables that belong to some protocols alone.
     pub(crate) nfs: Vec<Record>,
+    pub(crate) nfs4: Vec<Record>,
+    pub(crate) services: Vec<Record>,
     pub(crate) files: Vec<Record>,
     pub(crate) manifest: Manifest,
     _folder: TempDir,
@@ -76,10 +79,17 @@ impl Trace {
             operations: records(out, tables::OperationRow::TABLE),
             checksums: records(out, tables::ChecksumRow::TABLE),
             nfs: records(out, tables::NfsRow::TABLE),
+            nfs4: records(out, tables::Nfs4Row::TABLE),
+            services: records(out, tables::ServiceRow::TABLE),
             files: records(out, tables::FileRow::TABLE),
             manifest: manifest(out),
             _folder: folder,
         }
+    }
+
+    /// The rows of all tables that belong to some protocols alone.
+    pub(crate) fn details(&self) -> impl Iterator<Item = &Record> {
+        self.nfs.iter().chain(&self.nfs4).chain(&self.services)
     }
 
     /// The rows of NFSv3 and MOUNT version 3.
@@ -158,8 +168,8 @@ pub(crate) fn parts_with_rows(out: &Path, table: Table) -> usize {
 }
 
 /// Rows in an order that does not depend on their parts.
-pub(crate) fn sorted(rows: &[Record]) -> Vec<String> {
-    let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+pub(crate) fn sorted<'a>(rows: impl IntoIterator<Item = &'a Record>) -> Vec<String> {
+    let mut rows: Vec<String> = rows.into_iter().map(|row| format!("{row:?}")).collect();
     rows.sort();
     rows
 }
@@ -179,7 +189,7 @@ pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 /// A row of a table, its values by name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Record {
-    table: Table,
+    pub(crate) table: Table,
     values: Vec<Value>,
 }
 
