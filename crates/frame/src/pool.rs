@@ -416,6 +416,48 @@ impl FrameRef {
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
+
+    /// `len` of its bytes from `offset`.
+    pub(crate) fn part(&self, offset: usize, len: usize) -> Part {
+        let whole = Part {
+            block: Arc::clone(&self.block),
+            start: self.start,
+            len: self.len,
+        };
+        whole.within(offset, len)
+    }
+}
+
+/// A counted, read-only reference to some of a frame's bytes, without what the port said of the frame: many are held at
+/// once, and moved.
+#[derive(Clone)]
+pub(crate) struct Part {
+    block: Arc<Block>,
+    start: u32,
+    len: u32,
+}
+
+impl Part {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: it comes of a `FrameRef`, which may read these bytes.
+        unsafe { self.block.part(self.start as usize, self.len as usize) }
+    }
+
+    /// `len` of its bytes from `offset`.
+    pub(crate) fn within(mut self, offset: usize, len: usize) -> Self {
+        assert!(
+            offset + len <= self.len as usize,
+            "a part lies within its frame"
+        );
+        (self.start, self.len) = (self.start + offset as u32, len as u32);
+        self
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Part of {} bytes", self.len)
+    }
 }
 
 impl fmt::Debug for FrameRef {

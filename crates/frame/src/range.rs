@@ -1,5 +1,5 @@
 use crate::cursor::Piece;
-use crate::pool::{Descriptor, FrameRef};
+use crate::pool::{Descriptor, FrameRef, Part};
 
 /// Why bytes of a stream or a datagram are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub struct Range {
 
 #[derive(Debug, Clone)]
 enum Bytes {
-    Bound { frame: FrameRef, offset: u32 },
+    Bound(Part),
     Spilled(Box<[u8]>),
     Hole(Cause),
 }
@@ -35,15 +35,8 @@ enum Bytes {
 impl Range {
     /// `len` bytes from `offset` of `frame`, bound.
     pub fn bound(frame: &FrameRef, offset: usize, len: usize) -> Self {
-        assert!(
-            offset + len <= frame.bytes().len(),
-            "a range lies within its frame"
-        );
         Self {
-            bytes: Bytes::Bound {
-                frame: frame.clone(),
-                offset: offset as u32,
-            },
+            bytes: Bytes::Bound(frame.part(offset, len)),
             len: len as u32,
             offset_in_frame: offset as u32,
             descriptor: *frame.descriptor(),
@@ -81,9 +74,7 @@ impl Range {
     /// The bytes; empty for a hole.
     pub fn bytes(&self) -> &[u8] {
         match &self.bytes {
-            Bytes::Bound { frame, offset } => {
-                &frame.bytes()[*offset as usize..][..self.len as usize]
-            }
+            Bytes::Bound(part) => part.bytes(),
             Bytes::Spilled(bytes) => bytes,
             Bytes::Hole(_) => &[],
         }
@@ -93,13 +84,7 @@ impl Range {
     pub fn part(&self, offset: usize, len: usize) -> Self {
         assert!(offset + len <= self.len(), "a part lies within its range");
         let bytes = match &self.bytes {
-            Bytes::Bound {
-                frame,
-                offset: start,
-            } => Bytes::Bound {
-                frame: frame.clone(),
-                offset: start + offset as u32,
-            },
+            Bytes::Bound(whole) => Bytes::Bound(whole.clone().within(offset, len)),
             Bytes::Spilled(bytes) => Bytes::Spilled(bytes[offset..offset + len].into()),
             Bytes::Hole(cause) => Bytes::Hole(*cause),
         };
@@ -127,7 +112,7 @@ impl Range {
 
     /// Copies bound bytes into memory of its own; returns how many were copied.
     pub fn spill(&mut self) -> usize {
-        if let Bytes::Bound { .. } = self.bytes {
+        if let Bytes::Bound(_) = self.bytes {
             self.bytes = Bytes::Spilled(self.bytes().into());
             return self.len();
         }
