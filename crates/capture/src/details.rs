@@ -42,6 +42,7 @@ impl Details {
     }
 
     /// Says nothing any more; memory of texts is kept.
+    #[inline]
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.has_nfs) {
             self.nfs.clear();

@@ -134,13 +134,20 @@ pub(crate) struct Tallying<S> {
     pub(crate) next: S,
 }
 
+/// What there is of one kind, and a status of it that says no failure.
+#[derive(Debug, Default)]
+struct Counted {
+    fine: &'static str,
+    count: Count,
+}
+
 /// Program, version and operation.
 type Kind = (Word, Option<i32>, Word);
 
 /// A tally by the words of rows, which cost no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct RowTally {
-    counts: Vec<(Kind, Count)>,
+    counts: Vec<(Kind, Counted)>,
     /// Where a kind was found last, by its operation.
     found: Vec<usize>,
     rest: Tally,
@@ -178,17 +185,23 @@ impl RowTally {
             let known = self.counts.iter().position(|(known, _)| is_same(known));
             *found = known.unwrap_or_else(|| {
                 let kind = (row.program, row.version, row.operation);
-                self.counts.push((kind, Count::default()));
+                self.counts.push((kind, Counted::default()));
                 self.counts.len() - 1
             });
         }
-        let failed = failed(name(&row.status), name(&row.rpc_status));
-        self.counts[*found].1.add(failed, row.transferred);
+        let Counted { fine, count } = &mut self.counts[*found].1;
+        let status = name(&row.status);
+        let is_fine = std::ptr::eq(*fine, status) && !status.is_empty();
+        let failed = !is_fine && failed(status, name(&row.rpc_status));
+        if !failed {
+            *fine = status;
+        }
+        count.add(failed, row.transferred);
     }
 
     pub(crate) fn finish(&self) -> Tally {
         let mut tally = self.rest.clone();
-        for ((program, version, operation), count) in &self.counts {
+        for ((program, version, operation), Counted { count, .. }) in &self.counts {
             tally
                 .count(&text(program), version.map(i64::from), &text(operation))
                 .merge(count);

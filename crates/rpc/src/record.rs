@@ -467,10 +467,14 @@ impl Records {
             len,
             ..Message::begin(chunk)
         };
-        if let Asked::Refused = ask(&message, &[part], true, sink, counters) {
+        let head = [part.piece()];
+        let want = sink.on_head(&message, &head, true, counters);
+        if want != Want::End
+            && let Asked::Refused = serve(want, &message, &[part], true, sink, counters)
+        {
             return None;
         }
-        self.last_xid = Cursor::new(&[part.piece()]).u32().or(self.last_xid);
+        self.last_xid = Cursor::new(&head).u32().or(self.last_xid);
         sink.on_end(&message, counters);
         counters.add(Counter::RpcBytes, end as u64);
         Some(end)
@@ -803,7 +807,11 @@ pub fn on_datagram<S: MessageSink>(
             0
         };
     }
-    if !is_message(&pieces(chunks, 0)) {
+    let is_message = match chunks {
+        [alone] => is_message(&[alone.piece()]),
+        _ => is_message(&pieces(chunks, 0)),
+    };
+    if !is_message {
         return false;
     }
     if let Asked::Refused = ask(&message, chunks, true, sink, counters) {
@@ -837,11 +845,7 @@ fn ask<S: MessageSink>(
     sink: &mut S,
     counters: &mut Counters,
 ) -> Asked {
-    let want = match chunks {
-        [alone] => sink.on_head(message, &[alone.piece()], done, counters),
-        _ => sink.on_head(message, &pieces(chunks, 0), done, counters),
-    };
-    match want {
+    match on_head(message, chunks, 0, done, sink, counters) {
         Want::End => Asked::Rest,
         Want::More(need) if !done => Asked::More { from: 0, need },
         want => serve(want, message, chunks, done, sink, counters),
@@ -882,7 +886,26 @@ fn serve<S: MessageSink>(
                 at += from + len as usize;
             }
         }
-        want = sink.on_head(message, &pieces(chunks, at), done, counters);
+        want = on_head(message, chunks, at, done, sink, counters);
+    }
+}
+
+/// Asks the sink of what lies behind the first `skip` bytes.
+#[inline]
+fn on_head<S: MessageSink>(
+    message: &Message,
+    chunks: &[Chunk<'_>],
+    skip: usize,
+    done: bool,
+    sink: &mut S,
+    counters: &mut Counters,
+) -> Want {
+    match chunks {
+        // Most messages are one piece.
+        [alone] if skip < alone.len() => {
+            sink.on_head(message, &[alone.from(skip).piece()], done, counters)
+        }
+        _ => sink.on_head(message, &pieces(chunks, skip), done, counters),
     }
 }
 

@@ -23,7 +23,8 @@ use lineside_rpc::xdr::{Xdr, padding};
 use lineside_trace::{OperationRow, RecordSink, Word};
 
 use super::{
-    Fact, HandleBytes, Kind, Note, Operations, Passing, Side, bare_key, file_id, file_id_of,
+    Fact, HandleBytes, Kind, Note, Operations, Passing, Side, bare_key, end_data, file_id,
+    file_id_of,
 };
 use crate::details::{set_text, word};
 use crate::details4;
@@ -130,7 +131,14 @@ impl<S: RecordSink> Side<'_, S> {
         done: bool,
         counters: &mut Counters,
     ) -> Want {
-        self.end_data(counters);
+        let Operations {
+            talks, operations, ..
+        } = &mut *self.all;
+        let talk = talks[self.slot].as_mut().expect("a slot in use");
+        if let Some(passing) = &mut talk.passing[self.direction] {
+            let blocks = talk.blocks[self.direction].as_deref();
+            end_data(passing, blocks, operations, counters);
+        }
         loop {
             let Some((first, is_call, compound)) = self
                 .passing()

@@ -10,7 +10,8 @@ use hashbrown::HashSet;
 use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport};
 use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Fault, Piece, Range, View};
-use lineside_nfs::{side, v3, v4};
+use lineside_nfs::side::{self, Summary};
+use lineside_nfs::{v3, v4};
 use lineside_rpc::message::{
     AcceptStatus, Body, CallHeader, Flavor, GssProcedure, GssService, Header, ReplyHeader,
     program_name,
@@ -120,6 +121,17 @@ impl Kind {
             _ => {
                 side::Procedure::find(program, version, procedure).map_or(Self::Opaque, Self::Side)
             }
+        }
+    }
+
+    /// The name of a procedure of this kind.
+    fn word(self, program: u32, version: u32, procedure: u32) -> Word {
+        match self {
+            Self::Nfs3(procedure) => Word::Known(procedure.name()),
+            Self::Side(procedure) => Word::Known(procedure.name()),
+            Self::Compound => Word::Known("COMPOUND"),
+            Self::Callback => Word::Known("CB_COMPOUND"),
+            Self::Opaque => details::procedure_word(program, version, procedure),
         }
     }
 }
@@ -959,12 +971,15 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
     }
 
     fn on_end(&mut self, message: &Message, counters: &mut Counters) {
-        self.end_data(counters);
         let all = &mut *self.all;
-        let talk = all.talk(self.slot);
-        let Some(passing) = talk.passing[self.direction].take() else {
+        let talk = all.talks[self.slot].as_mut().expect("a slot in use");
+        let Some(mut passing) = talk.passing[self.direction].take() else {
             return;
         };
+        if passing.data_of.is_some() {
+            let blocks = talk.blocks[self.direction].as_deref();
+            end_data(&mut passing, blocks, &mut all.operations, counters);
+        }
         let Some(note) = passing.operation else {
             return;
         };
@@ -1032,31 +1047,6 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
 }
 
 impl<S: RecordSink> Side<'_, S> {
-    /// The data that passed is over.
-    fn end_data(&mut self, counters: &mut Counters) {
-        let talk = self.all.talks[self.slot].as_mut();
-        let talk = talk.expect("the flow engine opens a slot before it uses it");
-        let Some(passing) = &mut talk.passing[self.direction] else {
-            return;
-        };
-        let Some(note) = passing.data_of.take() else {
-            return;
-        };
-        let is_missing = std::mem::take(&mut passing.data_missing);
-        let left = std::mem::take(&mut passing.data_left);
-        if std::mem::take(&mut passing.has_sums)
-            && let Some(blocks) = &talk.blocks[self.direction]
-        {
-            let (summed, incomplete) = blocks.counts();
-            counters.add(Counter::Blocks, summed);
-            counters.add(Counter::BlocksIncomplete, incomplete);
-        }
-        // Its rows may be out, for want of room.
-        if passing.operation.is_some() {
-            self.all.operations[note as usize].row.data_incomplete |= is_missing || left > 0;
-        }
-    }
-
     fn pass(&mut self, operation: Option<Note>, is_call: bool, xid: u32) {
         let direction = self.direction;
         self.all.talk(self.slot).passing[direction] = Some(Passing {
@@ -1093,6 +1083,7 @@ impl<S: RecordSink> Side<'_, S> {
         let gss = call.credential.gss();
         let carries = gss.filter(|gss| gss.procedure == Some(GssProcedure::DATA));
         let service = carries.and_then(|gss| gss.service);
+        let called = Kind::of(program, version, procedure);
         let kind = match service {
             Some(GssService::PRIVACY) => Kind::Opaque,
             // Cut off before it says whether arguments and results are wrapped.
@@ -1103,7 +1094,7 @@ impl<S: RecordSink> Side<'_, S> {
             {
                 Kind::Opaque
             }
-            _ => Kind::of(program, version, procedure),
+            _ => called,
         };
         let is_wrapped = service == Some(GssService::INTEGRITY);
         if is_wrapped {
@@ -1139,7 +1130,7 @@ impl<S: RecordSink> Side<'_, S> {
         (operation.kind, operation.procedure) = (kind, procedure);
         operation.is_wrapped = is_wrapped;
         let row = &mut operation.row;
-        row.operation = procedure_of(program, version, procedure);
+        row.operation = called.word(program, version, procedure);
         let caller = &mut all.talks[self.slot]
             .as_mut()
             .expect("a slot in use")
@@ -1177,7 +1168,8 @@ impl<S: RecordSink> Side<'_, S> {
                 }
             }
             Kind::Side(procedure) => {
-                let told = procedure.call(&mut cursor);
+                let mut told = Summary::default();
+                procedure.call(&mut cursor, &mut told);
                 handle = told.file;
                 row.file_id = handle.map(|handle| file_id_of(server, &handle));
                 row.file2_id = told.file2.map(|handle| file_id_of(server, &handle));
@@ -1479,7 +1471,8 @@ impl<S: RecordSink> Side<'_, S> {
                 }
             }
             Kind::Side(procedure) if success => {
-                let told = procedure.reply(&mut cursor);
+                let mut told = Summary::default();
+                procedure.reply(&mut cursor, &mut told);
                 if let Some(object) = told.object {
                     row.result_file_id = Some(file_id_of(server, &object));
                     named = Some(object);
@@ -1606,6 +1599,31 @@ impl<S: RecordSink> Side<'_, S> {
     }
 }
 
+/// The data that passed is over.
+fn end_data(
+    passing: &mut Passing,
+    blocks: Option<&Blocks>,
+    operations: &mut [Operation],
+    counters: &mut Counters,
+) {
+    let Some(note) = passing.data_of.take() else {
+        return;
+    };
+    let is_missing = std::mem::take(&mut passing.data_missing);
+    let left = std::mem::take(&mut passing.data_left);
+    if std::mem::take(&mut passing.has_sums)
+        && let Some(blocks) = blocks
+    {
+        let (summed, incomplete) = blocks.counts();
+        counters.add(Counter::Blocks, summed);
+        counters.add(Counter::BlocksIncomplete, incomplete);
+    }
+    // Its rows may be out, for want of room.
+    if passing.operation.is_some() {
+        operations[note as usize].row.data_incomplete |= is_missing || left > 0;
+    }
+}
+
 /// What rpc_gss_integ_data has before the arguments or results (RFC 2203 section 5.3.2.2): its length, and the
 /// sequence number. Its checksum, behind them, is passed over.
 fn unwrap(cursor: &mut Cursor<'_>) {
@@ -1644,16 +1662,6 @@ fn begin_row(
     row.server_port = Some(i32::from(server.port));
     row.transport = Some(transport.name());
     row.xid = Some(i64::from(xid));
-}
-
-fn procedure_of(program: u32, version: u32, procedure: u32) -> Word {
-    match Kind::of(program, version, procedure) {
-        Kind::Nfs3(procedure) => Word::Known(procedure.name()),
-        Kind::Side(procedure) => Word::Known(procedure.name()),
-        Kind::Compound => Word::Known("COMPOUND"),
-        Kind::Callback => Word::Known("CB_COMPOUND"),
-        Kind::Opaque => details::procedure_word(program, version, procedure),
-    }
 }
 
 fn credential(call: &CallHeader<'_>, last: &mut Caller, row: &mut OperationRow) {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  Procedure::find(100021, 4, 2) ─► NLM's LOCK
-//!     .call(&mut cursor)    cursor behind the RPC header ─► Summary of the arguments, as far as seen
-//!     .reply(&mut cursor)                                ─► Summary of the results, as far as seen
+//!     .call(&mut cursor, &mut summary)     cursor behind the RPC header ─► Summary of the arguments, as far as seen
+//!     .reply(&mut cursor, &mut summary)                                 ─► Summary of the results, as far as seen
 //! ```
 //!
 //! Each program has a module with its types, field by field; a [`Summary`] is what of them fits one row.
@@ -43,29 +43,25 @@ macro_rules! programs {
                 }
             }
 
-            /// Reads the arguments that follow the header of a call.
-            pub fn call<'a>(self, cursor: &mut Cursor<'a>) -> Summary<'a> {
-                let mut summary = Summary::default();
+            /// Reads the arguments that follow the header of a call into an empty summary.
+            pub fn call<'a>(self, cursor: &mut Cursor<'a>, summary: &mut Summary<'a>) {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($module)::+::Call::decode(procedure, cursor).tell(&mut summary);
+                        $($module)::+::Call::decode(procedure, cursor).tell(summary);
                     })*
                 }
-                summary
             }
 
-            /// Reads the results that follow the header of an accepted reply.
-            pub fn reply<'a>(self, cursor: &mut Cursor<'a>) -> Summary<'a> {
-                let mut summary = Summary::default();
+            /// Reads the results that follow the header of an accepted reply into an empty summary.
+            pub fn reply<'a>(self, cursor: &mut Cursor<'a>, summary: &mut Summary<'a>) {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($module)::+::Reply::decode(procedure, cursor).tell(&mut summary);
+                        $($module)::+::Reply::decode(procedure, cursor).tell(summary);
                     })*
                 }
                 // A list that was cut has more entries than were seen.
                 summary.entries.take_if(|_| cursor.fault().is_some());
                 summary.flavors.take_if(|_| cursor.fault().is_some());
-                summary
             }
         }
     };

@@ -121,10 +121,11 @@ proptest! {
 fn check_summary(procedure: Procedure, is_call: bool, made: &Made, len: usize) {
     let pieces = [Piece::bytes(&made.bytes[..len])];
     let mut cursor = Cursor::new(&pieces);
-    let summary = match is_call {
-        true => procedure.call(&mut cursor),
-        false => procedure.reply(&mut cursor),
-    };
+    let mut summary = Summary::default();
+    match is_call {
+        true => procedure.call(&mut cursor, &mut summary),
+        false => procedure.reply(&mut cursor, &mut summary),
+    }
     let said = said(&summary);
     if len == made.bytes.len() {
         assert_eq!((cursor.fault(), cursor.remaining()), (None, 0));
@@ -196,7 +197,8 @@ fn a_status_has_the_name_of_its_version() {
         let procedure = Procedure::find(program, version, number).expect("described");
         let status_bytes = status.to_be_bytes();
         let pieces = [Piece::bytes(before), Piece::bytes(&status_bytes)];
-        let summary = procedure.reply(&mut Cursor::new(&pieces));
+        let mut summary = Summary::default();
+        procedure.reply(&mut Cursor::new(&pieces), &mut summary);
         let found = summary.status.expect("seen");
         assert_eq!((found.number, found.name), (status, name), "{procedure:?}");
     }
@@ -214,7 +216,8 @@ fn attributes_of_version_2_that_are_not_set() {
         .flat_map(|word: &u32| word.to_be_bytes())
         .collect();
     let pieces = [Piece::bytes(&[7; 32]), Piece::bytes(&words)];
-    let summary = procedure.call(&mut Cursor::new(&pieces));
+    let mut summary = Summary::default();
+    procedure.call(&mut Cursor::new(&pieces), &mut summary);
     let expected = v3::SetAttributes {
         mode: Optional::Present(Some(0o644)),
         uid: Optional::Absent,
@@ -244,10 +247,9 @@ fn file_types_of_version_2() {
             .flat_map(|word: &u32| word.to_be_bytes())
             .collect();
         let pieces = [Piece::bytes(&words)];
-        let attributes = procedure
-            .reply(&mut Cursor::new(&pieces))
-            .attributes
-            .expect("seen");
+        let mut summary = Summary::default();
+        procedure.reply(&mut Cursor::new(&pieces), &mut summary);
+        let attributes = summary.attributes.expect("seen");
         assert_eq!(
             (attributes.file_type, attributes.mode),
             (Some(expected), Some(0o644))

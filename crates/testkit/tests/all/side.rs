@@ -153,11 +153,12 @@ fn compare(path: &Path, compared: &mut HashMap<(Procedure, bool), usize>) -> Vec
         let bytes = bytes_of(&oracle, message);
         let pieces = [Piece::bytes(&bytes)];
         let mut cursor = Cursor::new(&pieces);
-        let summary = match Header::decode(&mut cursor).body {
-            Body::Call(_) => procedure.call(&mut cursor),
-            Body::Reply(reply) if reply.is_success() => procedure.reply(&mut cursor),
+        let mut summary = Summary::default();
+        match Header::decode(&mut cursor).body {
+            Body::Call(_) => procedure.call(&mut cursor, &mut summary),
+            Body::Reply(reply) if reply.is_success() => procedure.reply(&mut cursor, &mut summary),
             _ => continue,
-        };
+        }
         let data = summary.data_len.unwrap_or(0) as usize;
         if cursor.fault().is_some() || cursor.remaining() != data + padding(data) {
             odd.push((frame, Odd::Faulty));
@@ -548,7 +549,9 @@ fn rpcbind_answers_what_it_was_asked() {
             Header::decode(&mut cursor);
             cursor
         });
-        let (asked, answered) = (procedure.call(&mut call), procedure.reply(&mut result));
+        let (mut asked, mut answered) = (Summary::default(), Summary::default());
+        procedure.call(&mut call, &mut asked);
+        procedure.reply(&mut result, &mut answered);
         let text = |view: Option<View<'_>>| String::from_utf8(view.expect("there").to_vec());
         match number {
             rpcbind::Procedure::GetTime => {
