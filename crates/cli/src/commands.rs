@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +17,7 @@ use lineside_time::Clock;
 use crate::Exit;
 use crate::between::Ran;
 use crate::config::ConfigError;
+use crate::control::{Changes, Controlled, make_next, while_controlled};
 
 /// What `--server` needs beside the path.
 pub(crate) struct Commands<'a> {
@@ -78,6 +79,7 @@ impl Commands<'_> {
         &self,
         mut path: Path,
         budget: &Budget,
+        controlled: Option<Controlled>,
         signals: &Signals,
         quiet: bool,
     ) -> anyhow::Result<(Ran, Exit)> {
@@ -114,39 +116,14 @@ impl Commands<'_> {
         path.begin(clock.now());
         let sides = [vec![client_port], vec![server_port]];
         let mut bump = Bump::new(path, sides, self.wait, false);
-        let mut now = || clock.now();
-        let (stopwatch, mut ticked) = (Stopwatch::start(), Duration::ZERO);
-        let (mut signal, mut failure, mut status) = (None, None, None);
-        let mut server_runs = true;
-        while status.is_none() {
-            if let Err(error) = bump.turn(&mut now) {
-                failure = Some(error.into());
-                break;
-            }
-            if has_ended.swap(false, Ordering::SeqCst) {
-                status = client.ended()?;
-                if server_runs && let Some(status) = server.ended()? {
-                    server_runs = false;
-                    eprintln!("lineside: warning: the server ended before the client: {status}");
-                }
-            }
-            if signal.is_none() {
-                signal = signals.stop();
-                if signal.is_some() {
-                    // From a terminal it came to the client too; from elsewhere it did not.
-                    client.terminate();
-                }
-            }
-            let elapsed = stopwatch.elapsed();
-            if elapsed - ticked >= TICK {
-                ticked = elapsed;
-                bump.ports_mut().for_each(|port| port.account());
-            }
-        }
+        let (signal, mut failure, status) = while_controlled(controlled, |changes| {
+            let programs = [&mut client, &mut server];
+            turn(&mut bump, &clock, signals, changes, programs, &has_ended)
+        })?;
         // What the server still sends goes its way.
         all.end(PATIENCE, || {
             if failure.is_none()
-                && let Err(error) = bump.turn(&mut now)
+                && let Err(error) = bump.turn(&mut || clock.now())
             {
                 failure = Some(error.into());
             }
@@ -216,6 +193,48 @@ impl Commands<'_> {
         }
         Ok(())
     }
+}
+
+/// Turns the loop until the client has ended: the signal that came, the failure that ended it, and the client's status.
+fn turn(
+    bump: &mut Bump,
+    clock: &SystemClock,
+    signals: &Signals,
+    changes: &Changes,
+    [client, server]: [&mut Program; 2],
+    has_ended: &AtomicBool,
+) -> anyhow::Result<(Option<u8>, Option<anyhow::Error>, Option<ExitStatus>)> {
+    let mut now = || clock.now();
+    let (stopwatch, mut ticked) = (Stopwatch::start(), Duration::ZERO);
+    let (mut signal, mut failure, mut status) = (None, None, None);
+    let mut server_runs = true;
+    while status.is_none() {
+        if let Err(error) = bump.turn(&mut now) {
+            failure = Some(error.into());
+            break;
+        }
+        if has_ended.swap(false, Ordering::SeqCst) {
+            status = client.ended()?;
+            if server_runs && let Some(status) = server.ended()? {
+                server_runs = false;
+                eprintln!("lineside: warning: the server ended before the client: {status}");
+            }
+        }
+        if signal.is_none() {
+            signal = signals.stop();
+            if signal.is_some() {
+                // From a terminal it came to the client too; from elsewhere it did not.
+                client.terminate();
+            }
+        }
+        make_next(changes, bump, clock);
+        let elapsed = stopwatch.elapsed();
+        if elapsed - ticked >= TICK {
+            ticked = elapsed;
+            bump.ports_mut().for_each(|port| port.account());
+        }
+    }
+    Ok((signal, failure, status))
 }
 
 /// Both ends' addresses, for commands to name.

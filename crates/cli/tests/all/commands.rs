@@ -53,13 +53,13 @@ sys.exit(7)
 "#;
 
 /// The command as a user without rights runs it, and a folder that such a user may use.
-struct Ordinary {
+pub(crate) struct Ordinary {
     folder: TempDir,
     program: PathBuf,
 }
 
 impl Ordinary {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let open = || PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open()).expect("ours");
@@ -71,7 +71,7 @@ impl Ordinary {
         Self { folder, program }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
@@ -88,13 +88,13 @@ impl Ordinary {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command().args(arguments).output().expect("it runs")
     }
 }
 
 /// Whether this machine forbids what is tested, which is said.
-fn is_forbidden(output: &Output) -> bool {
+pub(crate) fn is_forbidden(output: &Output) -> bool {
     let text = talk(output);
     let is_forbidden = ["user namespace", "network namespace", "/dev/net/tun"]
         .iter()
