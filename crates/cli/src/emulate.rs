@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// How long the client waits for something to listen at the server, such as 10s [default: 5s]
     #[arg(long, value_name = "TIME")]
     server_wait: Option<String>,
+    /// Let both commands reach what this host can, the client through the link: with root, or by pasta; $LINESIDE_OUTSIDE is this host
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    outside: Option<bool>,
     /// What the loop does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep [default: hybrid]
     #[arg(long, value_name = "WORD")]
     wait: Option<String>,
@@ -301,6 +304,7 @@ impl Arguments {
             client: self.client.as_deref().unwrap_or_default(),
             server_wait: self.server_wait.as_deref().unwrap_or_default(),
             wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+            is_outside_open: self.outside == Some(true),
         };
         commands.check()?;
         let signals = Signals::register().context("cannot handle signals")?;

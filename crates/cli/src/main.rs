@@ -14,6 +14,7 @@ mod link_words;
 mod live;
 mod manual;
 mod measured;
+mod outside;
 mod replay_pcap;
 mod report;
 mod summary;

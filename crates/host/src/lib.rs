@@ -19,7 +19,8 @@ pub use control::{Control, Request, ask};
 pub use folder::{FolderError, RunFolder};
 pub use machine::{MachineFacts, MemoryUse};
 pub use namespaces::{
-    NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights, something_listens,
+    NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights,
+    may_make_network_namespaces, something_listens,
 };
 pub use output::{PartQueue, PartWriter};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
