@@ -23,6 +23,8 @@ pub struct Emulation {
     pub reasons: Vec<String>,
     /// By name.
     pub directions: BTreeMap<String, EmulatedDirection>,
+    /// What was changed while it ran, in order.
+    pub changes: Vec<EmulationChange>,
     /// What the polling loop saw of itself.
     #[serde(rename = "loop")]
     pub polling: Option<EmulationLoop>,
@@ -51,6 +53,29 @@ pub struct EmulatedDirection {
     pub rate_times_delay_bytes_max: u64,
     /// What a user should know.
     pub warnings: Vec<String>,
+}
+
+/// A change of a direction's settings, and what became of the frames that came before it, since the change before.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulationChange {
+    /// When, from the beginning of the run.
+    pub after_ns: Option<i64>,
+    /// Which direction.
+    pub direction: String,
+    /// What held until then, in the words of the flags.
+    pub before: BTreeMap<String, Option<String>>,
+    /// What holds from then on.
+    pub after: BTreeMap<String, Option<String>>,
+    /// Frames that came before.
+    pub entered: u64,
+    /// Frames that were dropped before, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// The delays by the settings.
+    pub asked: Option<EmulatedTimes>,
+    /// From coming to leaving.
+    pub realised: Option<EmulatedTimes>,
 }
 
 /// What was counted of a direction.
@@ -140,6 +165,7 @@ pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
     emulation.seed = part("seed").as_u64().unwrap_or_default();
     emulation.clock = part("clock").as_str().unwrap_or_default().to_owned();
     emulation.directions = serde_json::from_value(part("directions")).unwrap_or_default();
+    emulation.changes = serde_json::from_value(part("changes")).unwrap_or_default();
     emulation.polling = serde_json::from_value(part("loop")).unwrap_or_default();
     Some(emulation)
 }
@@ -173,7 +199,75 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
     }];
     let directions = emulation.directions.iter();
     sections.extend(directions.map(|(name, direction)| direction_section(name, direction)));
+    if !emulation.changes.is_empty() {
+        sections.push(changes_section(&emulation.changes));
+    }
     sections
+}
+
+/// What was changed, and what frames had until then.
+fn changes_section(changes: &[EmulationChange]) -> Section {
+    let column = |head, kind| Column {
+        head,
+        kind,
+        wide: false,
+    };
+    let columns = vec![
+        column("after", Kind::Number),
+        column("direction", Kind::Name),
+        column("frames", Kind::Number),
+        column("dropped", Kind::Number),
+        column("mean", Kind::Number),
+        column("99 %", Kind::Number),
+    ];
+    let row = |change: &EmulationChange| {
+        let realised = |of: fn(&EmulatedTimes) -> i64| {
+            let realised = change.realised.as_ref();
+            realised.map_or_else(|| "none".to_owned(), |times| signed(of(times)))
+        };
+        let cells = [
+            change.after_ns.map(signed).unwrap_or_default(),
+            change.direction.clone(),
+            grouped(change.entered),
+            grouped(change.dropped.values().sum()),
+            realised(|times| times.mean_ns as i64),
+            realised(|times| times.p99_ns),
+        ];
+        cells.map(Cell::Text).into()
+    };
+    let rows: Vec<Vec<Cell>> = changes.iter().map(row).collect();
+    let mut blocks = vec![Block::Table(Table {
+        caption: "changes, and the delays until then".to_owned(),
+        columns,
+        rows_narrow: rows.len(),
+        rows,
+        rest: "delays of a direction above are those since its latest change".to_owned(),
+    })];
+    let words = |change: &EmulationChange| {
+        let after = change.after_ns.map(signed).unwrap_or_default();
+        Block::Text(format!("{after} {}: {}", change.direction, change.words()))
+    };
+    blocks.extend(changes.iter().map(words));
+    Section {
+        heading: "Emulated link, changes".to_owned(),
+        note: String::new(),
+        blocks,
+    }
+}
+
+impl EmulationChange {
+    /// Which settings are others from then on, and what they were.
+    fn words(&self) -> String {
+        let word = |words: &BTreeMap<String, Option<String>>, name: &str| {
+            let word = words.get(name).cloned().flatten();
+            word.unwrap_or_else(|| "none".to_owned())
+        };
+        let changed = self.after.keys().filter_map(|name| {
+            let (before, after) = (word(&self.before, name), word(&self.after, name));
+            (before != after).then(|| format!("{name} {after} (before: {before})"))
+        });
+        changed.collect::<Vec<_>>().join(", ")
+    }
 }
 
 fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {

@@ -14,6 +14,7 @@ use lineside_trace::State;
 
 use crate::capture::Seen;
 use crate::config::ConfigError;
+use crate::control::{Changes, Controlled, make_next, while_controlled};
 
 /// What `--between` needs beside the path.
 pub(crate) struct Between {
@@ -25,6 +26,8 @@ pub(crate) struct Between {
     /// What leaves is captured into the run's folder.
     pub(crate) is_tapped: bool,
     pub(crate) duration: Option<Duration>,
+    /// Says nothing but errors.
+    pub(crate) is_quiet: bool,
 }
 
 /// What a run between interfaces came to.
@@ -78,10 +81,10 @@ impl Between {
         &self,
         mut path: Path,
         budget: &Budget,
+        controlled: Option<Controlled>,
         folder: Option<&RunFolder>,
         trace_id: &str,
         signals: &Signals,
-        quiet: bool,
     ) -> anyhow::Result<Ran> {
         let open = |interface: &Interface| -> anyhow::Result<Vec<Box<dyn Port>>> {
             let options = LiveOptions {
@@ -111,7 +114,7 @@ impl Between {
             }
             None => None,
         };
-        if !quiet {
+        if !self.is_quiet {
             let facts: Vec<_> = bump.ports().flat_map(Port::facts).collect();
             eprint!("{}", crate::live::listening_lines(&facts));
             for warning in self.host_warnings(&bump) {
@@ -121,14 +124,16 @@ impl Between {
         let addresses = { &self.interfaces }.each_ref();
         let addresses = addresses.map(|interface| interface.hardware_address);
         bump.calibrate(addresses, &mut || clock.now())?;
-        for line in floor_lines(&bump).into_iter().filter(|_| !quiet) {
+        for line in floor_lines(&bump).into_iter().filter(|_| !self.is_quiet) {
             eprintln!("lineside: {line}");
         }
         let mut ran = std::thread::scope(|scope| {
             let capture = tapped.map(|(port, folder)| {
                 scope.spawn(move || crate::tap::run(port, folder, trace_id, budget))
             });
-            let mut ran = self.turn(&mut bump, &clock, signals);
+            let mut ran = while_controlled(controlled, |changes| {
+                self.turn(&mut bump, &clock, signals, changes)
+            });
             ran.facts = bump.facts();
             // The capture ends when it has taken what is in the queue.
             bump.set_tap(None);
@@ -174,7 +179,13 @@ impl Between {
     }
 
     /// Turns the loop until the end.
-    fn turn(&self, bump: &mut Bump, clock: &SystemClock, signals: &Signals) -> Ran {
+    fn turn(
+        &self,
+        bump: &mut Bump,
+        clock: &SystemClock,
+        signals: &Signals,
+        changes: &Changes,
+    ) -> Ran {
         let stopwatch = Stopwatch::start();
         let (mut ticked, mut shut) = (Duration::ZERO, None);
         let (mut signal, mut failure) = (None, None);
@@ -184,6 +195,7 @@ impl Between {
                 failure = Some(error.into());
                 break;
             }
+            make_next(changes, bump, clock);
             let elapsed = stopwatch.elapsed();
             if let Some(shut) = shut {
                 if bump.held() == 0 || elapsed - shut > DRAIN {

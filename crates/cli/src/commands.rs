@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -11,12 +11,15 @@ use lineside_host::{
     Descendants, NetNamespace, Program, Signals, Stopwatch, SystemClock, something_listens,
 };
 use lineside_path::{Bump, Path, Wait};
+use lineside_port::live::outside::route_all_by;
 use lineside_port::live::{TapEnd, open_tap};
 use lineside_time::Clock;
 
 use crate::Exit;
 use crate::between::Ran;
 use crate::config::ConfigError;
+use crate::control::{Changes, Controlled, make_next, while_controlled};
+use crate::outside::{Outside, Way};
 
 /// What `--server` needs beside the path.
 pub(crate) struct Commands<'a> {
@@ -26,6 +29,8 @@ pub(crate) struct Commands<'a> {
     /// How long the client waits for something to listen.
     pub(crate) server_wait: &'a str,
     pub(crate) wait: Wait,
+    /// Whether both may reach what this process could.
+    pub(crate) is_outside_open: bool,
 }
 
 /// The two ends of the link: in networks of their own, so nobody else has these addresses there.
@@ -78,9 +83,11 @@ impl Commands<'_> {
         &self,
         mut path: Path,
         budget: &Budget,
+        controlled: Option<Controlled>,
         signals: &Signals,
         quiet: bool,
     ) -> anyhow::Result<(Ran, Exit)> {
+        let way = { self.is_outside_open }.then(Way::find).transpose()?;
         let in_own_namespace = lineside_host::enter_user_namespace()?;
         let open = |here, there| {
             open_tap(
@@ -94,18 +101,23 @@ impl Commands<'_> {
         };
         let server_net = NetNamespace::new()?;
         let server_port = open(&SERVER, &CLIENT)?;
+        let outside = way.map(|way| way.open(&server_net, CLIENT.v4));
+        let mut outside = outside.transpose()?;
         let client_net = NetNamespace::new()?;
         let client_port = open(&CLIENT, &SERVER)?;
+        if outside.is_some() {
+            route_all_by(SERVER.v4).context("cannot show the client the way outside")?;
+        }
         if in_own_namespace {
             lineside_host::hand_down_network_rights().context("cannot hand down rights")?;
         }
         let has_ended = signals.watch_children().context("cannot handle signals")?;
         let all = Descendants::adopt().context("cannot adopt processes")?;
         server_net.enter()?;
-        let mut server = self.start_server()?;
+        let mut server = self.start_server(outside.as_ref())?;
         self.wait_for(&mut server, signals, quiet)?;
         client_net.enter()?;
-        let mut client = self.start_client()?;
+        let mut client = self.start_client(outside.as_ref())?;
         if in_own_namespace {
             lineside_host::drop_privileges(None, &[])?;
         }
@@ -114,39 +126,22 @@ impl Commands<'_> {
         path.begin(clock.now());
         let sides = [vec![client_port], vec![server_port]];
         let mut bump = Bump::new(path, sides, self.wait, false);
-        let mut now = || clock.now();
-        let (stopwatch, mut ticked) = (Stopwatch::start(), Duration::ZERO);
-        let (mut signal, mut failure, mut status) = (None, None, None);
-        let mut server_runs = true;
-        while status.is_none() {
-            if let Err(error) = bump.turn(&mut now) {
-                failure = Some(error.into());
-                break;
-            }
-            if has_ended.swap(false, Ordering::SeqCst) {
-                status = client.ended()?;
-                if server_runs && let Some(status) = server.ended()? {
-                    server_runs = false;
-                    eprintln!("lineside: warning: the server ended before the client: {status}");
-                }
-            }
-            if signal.is_none() {
-                signal = signals.stop();
-                if signal.is_some() {
-                    // From a terminal it came to the client too; from elsewhere it did not.
-                    client.terminate();
-                }
-            }
-            let elapsed = stopwatch.elapsed();
-            if elapsed - ticked >= TICK {
-                ticked = elapsed;
-                bump.ports_mut().for_each(|port| port.account());
-            }
-        }
+        let (signal, mut failure, status) = while_controlled(controlled, |changes| {
+            let programs = [&mut client, &mut server];
+            turn(
+                &mut bump,
+                &clock,
+                signals,
+                changes,
+                programs,
+                outside.as_mut(),
+                &has_ended,
+            )
+        })?;
         // What the server still sends goes its way.
         all.end(PATIENCE, || {
             if failure.is_none()
-                && let Err(error) = bump.turn(&mut now)
+                && let Err(error) = bump.turn(&mut || clock.now())
             {
                 failure = Some(error.into());
             }
@@ -173,20 +168,20 @@ impl Commands<'_> {
         Ok((ran, exit))
     }
 
-    fn start_server(&self) -> anyhow::Result<Program> {
+    fn start_server(&self, outside: Option<&Outside>) -> anyhow::Result<Program> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(self.server).stdin(Stdio::null());
         // Standard output is the client's.
         command.stdout(std::io::stderr());
-        addresses(&mut command);
+        addresses(&mut command, outside);
         Program::start(&mut command, true).context("cannot start the server's shell")
     }
 
-    fn start_client(&self) -> anyhow::Result<Program> {
+    fn start_client(&self, outside: Option<&Outside>) -> anyhow::Result<Program> {
         let (program, arguments) = self.client.split_first().context("checked before")?;
         let mut command = Command::new(program);
         command.args(arguments);
-        addresses(&mut command);
+        addresses(&mut command, outside);
         Program::start(&mut command, false)
             .with_context(|| format!("cannot start the client '{program}'"))
     }
@@ -218,8 +213,57 @@ impl Commands<'_> {
     }
 }
 
+/// Turns the loop until the client has ended: the signal that came, the failure that ended it, and the client's status.
+fn turn(
+    bump: &mut Bump,
+    clock: &SystemClock,
+    signals: &Signals,
+    changes: &Changes,
+    [client, server]: [&mut Program; 2],
+    mut outside: Option<&mut Outside>,
+    has_ended: &AtomicBool,
+) -> anyhow::Result<(Option<u8>, Option<anyhow::Error>, Option<ExitStatus>)> {
+    let mut now = || clock.now();
+    let (stopwatch, mut ticked) = (Stopwatch::start(), Duration::ZERO);
+    let (mut signal, mut failure, mut status) = (None, None, None);
+    let mut server_runs = true;
+    while status.is_none() {
+        if let Err(error) = bump.turn(&mut now) {
+            failure = Some(error.into());
+            break;
+        }
+        if has_ended.swap(false, Ordering::SeqCst) {
+            if let Some(outside) = &mut outside {
+                outside.look();
+            }
+            status = client.ended()?;
+            if server_runs && let Some(status) = server.ended()? {
+                server_runs = false;
+                eprintln!("lineside: warning: the server ended before the client: {status}");
+            }
+        }
+        if signal.is_none() {
+            signal = signals.stop();
+            if signal.is_some() {
+                // From a terminal it came to the client too; from elsewhere it did not.
+                client.terminate();
+            }
+        }
+        make_next(changes, bump, clock);
+        let elapsed = stopwatch.elapsed();
+        if elapsed - ticked >= TICK {
+            ticked = elapsed;
+            bump.ports_mut().for_each(|port| port.account());
+        }
+    }
+    Ok((signal, failure, status))
+}
+
 /// Both ends' addresses, for commands to name.
-fn addresses(command: &mut Command) {
+fn addresses(command: &mut Command, outside: Option<&Outside>) {
+    if let Some(outside) = outside {
+        command.env("LINESIDE_OUTSIDE", outside.host.to_string());
+    }
     command
         .env("LINESIDE_SERVER", SERVER.v4.to_string())
         .env("LINESIDE_CLIENT", CLIENT.v4.to_string())

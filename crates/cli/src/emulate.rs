@@ -9,22 +9,23 @@ use lineside_account::{Budget, parse_size};
 use lineside_analyze::{bytes, grouped};
 use lineside_capture::Filtered;
 use lineside_filter::Filter;
-use lineside_frame::{Burst, LinkType};
+use lineside_frame::Burst;
 use lineside_host::{RunFolder, Signals, SystemClock};
-use lineside_link::{Chance, Order, PathStep, Schedule, Settings, Spread, words};
-use lineside_path::{Certificate, Direction, EXPRESSIONS_MAX, Inside, InsideError, Sides, Virtual};
+use lineside_link::Spread;
+use lineside_path::{Certificate, Direction, Inside, InsideError, Sides, Virtual};
 use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::Exit;
 use crate::between::{self, Between};
 use crate::commands::Commands;
 use crate::config::{self, ConfigError};
+use crate::control::Controlled;
+use crate::link_words::{Asked, LinkWords};
 use crate::summary::verdict_lines;
 
-/// Flags of `emulate`, and keys of the section `[emulate]`: each flag is one. Words about the link are for both directions, or for
-/// one if `out:` or `in:` stands before them; with `match EXPR:` behind that, for the frames that match.
+/// Flags of `emulate`, and keys of the section `[emulate]`: each flag is one.
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Arguments {
@@ -47,6 +48,9 @@ pub(crate) struct Arguments {
     /// How long the client waits for something to listen at the server, such as 10s [default: 5s]
     #[arg(long, value_name = "TIME")]
     server_wait: Option<String>,
+    /// Let both commands reach what this host can, the client through the link: with root, or by pasta; $LINESIDE_OUTSIDE is this host
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    outside: Option<bool>,
     /// What the loop does while nothing is due: spin (a core of its own), hybrid (sleeps, and spins before a frame is due) or sleep [default: hybrid]
     #[arg(long, value_name = "WORD")]
     wait: Option<String>,
@@ -74,42 +78,9 @@ pub(crate) struct Arguments {
     /// Addresses on the first side, such as 10.0.0.0/8: what they send goes out; without it, what goes as the first frame of a pair did
     #[arg(long, value_name = "NET")]
     inside: Option<String>,
-    /// How long frames are held: '100us', '100us 10us 25% distribution normal order reorder'
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    delay: Option<Vec<String>>,
-    /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop', 'trace FILE' (mahimahi's)
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    rate: Option<Vec<String>>,
-    /// Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17', 'segment 3 times 2'
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    loss: Option<Vec<String>>,
-    /// Which come twice: '1%'
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    duplicate: Option<Vec<String>>,
-    /// In which a bit is turned: '0.1%'
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    corrupt: Option<Vec<String>>,
-    /// Which pass the delay at once, before others: '25% 50%'
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    reorder: Option<Vec<String>>,
-    /// Delay, loss and rate over time, from a path file, in place of those flags
-    #[arg(long, value_name = "FILE")]
-    #[serde(deserialize_with = "one_or_many")]
-    path: Option<Vec<String>>,
-    /// How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    limit: Option<Vec<String>>,
-    /// Whether the link takes frames: 'up', 'down', 'flap 10s 1s'
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    link: Option<Vec<String>>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    link: LinkWords,
     /// The same one draws the same again [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -136,24 +107,10 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-/// In a file, one text may stand for a list of one.
-fn one_or_many<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "words, or a list of words")]
-    enum Words {
-        One(String),
-        Many(Vec<String>),
-    }
-    let words = Option::<Words>::deserialize(input)?;
-    Ok(words.map(|words| match words {
-        Words::One(words) => vec![words],
-        Words::Many(words) => words,
-    }))
-}
-
 /// What words and expressions came to.
 pub(crate) struct Prepared {
     pub(crate) path: lineside_path::Path,
+    pub(crate) asked: Asked,
     pub(crate) budget: Budget,
     pub(crate) filter: Option<Filter>,
     pub(crate) inside: Option<Inside>,
@@ -166,16 +123,17 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let arguments = given.resolved()?;
     let Prepared {
         path,
+        asked,
         budget,
         filter,
         inside,
     } = arguments.prepare()?;
     let inputs = arguments.inputs();
     if arguments.server.is_some() || arguments.client.is_some() {
-        return arguments.run_commands(path, &budget);
+        return arguments.run_commands(path, asked, &budget);
     }
     if arguments.between.is_some() {
-        return arguments.run_between(path, &budget);
+        return arguments.run_between(path, asked, &budget);
     }
     let files = crate::capture::open(inputs, &budget)?;
     let out = arguments.write_pcap.as_deref();
@@ -237,10 +195,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
 impl Arguments {
     /// The path, by all words.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let settings = [
-            self.settings(Direction::Outbound, &[])?,
-            self.settings(Direction::Inbound, &[])?,
-        ];
+        let asked = Asked::read(&self.link)?;
         let filter = self.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
         let inside = self.inside.as_deref().map(str::parse).transpose();
@@ -249,14 +204,10 @@ impl Arguments {
         let memory = parse_size(self.memory.as_deref().unwrap_or_default());
         let memory = memory.map_err(|error| ConfigError::usage(&format!("memory: {error}")))?;
         let budget = Budget::new(memory);
-        let seed = self.seed.unwrap_or_default();
-        let path = lineside_path::Path::new(settings, seed, memory / 2, &budget);
-        let mut path = path.context("the budget bears its own half")?;
-        for direction in Direction::BOTH {
-            self.tell_apart(direction, &mut path)?;
-        }
+        let path = asked.path(self.seed.unwrap_or_default(), &budget)?;
         Ok(Prepared {
             path,
+            asked,
             budget,
             filter,
             inside,
@@ -335,7 +286,12 @@ impl Arguments {
     }
 
     /// Between two commands.
-    fn run_commands(&self, path: lineside_path::Path, budget: &Budget) -> anyhow::Result<Exit> {
+    fn run_commands(
+        &self,
+        path: lineside_path::Path,
+        asked: Asked,
+        budget: &Budget,
+    ) -> anyhow::Result<Exit> {
         self.refuse_flags_of_captures("--server")?;
         if self.between.is_some() {
             return Err(ConfigError::usage(
@@ -348,6 +304,7 @@ impl Arguments {
             client: self.client.as_deref().unwrap_or_default(),
             server_wait: self.server_wait.as_deref().unwrap_or_default(),
             wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+            is_outside_open: self.outside == Some(true),
         };
         commands.check()?;
         let signals = Signals::register().context("cannot handle signals")?;
@@ -357,7 +314,14 @@ impl Arguments {
         let clock = SystemClock::default();
         let mut manifest =
             crate::capture::begin_manifest(&self.client, self.configuration(), clock.now());
-        let (ran, exit) = commands.run(path, budget, &signals, self.quiet)?;
+        let controlled = match &folder {
+            Some(folder) => {
+                folder.replace("trace.json", manifest.to_json().as_bytes())?;
+                Controlled::listen(folder, asked)
+            }
+            None => None,
+        };
+        let (ran, exit) = commands.run(path, budget, controlled, &signals, self.quiet)?;
         let mut json = serde_json::to_value(&ran.certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
         if let Some(folder) = &folder {
@@ -378,7 +342,12 @@ impl Arguments {
     }
 
     /// Between two interfaces.
-    fn run_between(&self, path: lineside_path::Path, budget: &Budget) -> anyhow::Result<Exit> {
+    fn run_between(
+        &self,
+        path: lineside_path::Path,
+        asked: Asked,
+        budget: &Budget,
+    ) -> anyhow::Result<Exit> {
         self.refuse_flags_of_captures("--between")?;
         if self.tap == Some(true) && self.output.is_none() {
             return Err(ConfigError::usage(
@@ -405,6 +374,7 @@ impl Arguments {
             is_tapped: self.tap == Some(true),
             completes_checksums: self.no_checksum_completion != Some(true),
             duration: duration.map(std::time::Duration::from_nanos),
+            is_quiet: self.quiet,
         };
         let signals = Signals::register().context("cannot handle signals")?;
         let folder = { self.output.as_ref() }
@@ -413,16 +383,20 @@ impl Arguments {
         let clock = SystemClock::default();
         let mut manifest =
             crate::capture::begin_manifest(&self.between, self.configuration(), clock.now());
-        if let Some(folder) = &folder {
-            folder.replace("trace.json", manifest.to_json().as_bytes())?;
-        }
+        let controlled = match &folder {
+            Some(folder) => {
+                folder.replace("trace.json", manifest.to_json().as_bytes())?;
+                Controlled::listen(folder, asked)
+            }
+            None => None,
+        };
         let ran = between.run(
             path,
             budget,
+            controlled,
             folder.as_ref(),
             &manifest.trace_id,
             &signals,
-            self.quiet,
         )?;
         for warning in ran.inputs.iter().flat_map(|input| &input.warnings) {
             eprintln!("lineside: warning: {warning}");
@@ -460,210 +434,10 @@ impl Arguments {
             .is_some_and(|out| out.as_os_str() == "-")
     }
 
-    /// The settings of a direction for frames that match these expressions and no others.
-    fn settings(&self, direction: Direction, matched: &[&str]) -> Result<Settings, ConfigError> {
-        let mut settings = Settings::default();
-        if let Some(words) = find(self.delay.as_deref(), direction, matched)? {
-            settings.delay = refused(words::delay(words, &mut crate::table::load))?;
-        }
-        if let Some(words) = find(self.rate.as_deref(), direction, matched)? {
-            match words.trim_start().strip_prefix("trace ") {
-                Some(name) => {
-                    let trace = crate::table::read_trace(name.trim());
-                    let trace = trace.map_err(|why| ConfigError::usage(&format!("rate: {why}")))?;
-                    settings.schedule = Some(Schedule::Deliveries(trace));
-                }
-                None => settings.rate = Some(refused(words::rate(words))?),
-            }
-        }
-        if let Some(words) = find(self.loss.as_deref(), direction, matched)? {
-            settings.loss = refused(words::loss(words))?;
-        }
-        if let Some(words) = find(self.limit.as_deref(), direction, matched)? {
-            settings.limit = refused(words::limit(words))?;
-        }
-        if let Some(words) = find(self.link.as_deref(), direction, matched)? {
-            settings.state = refused(words::state(words))?;
-        }
-        if let Some(name) = find(self.path.as_deref(), direction, matched)? {
-            let path = crate::table::read_path(name.trim());
-            let path = path.map_err(|why| ConfigError::usage(&format!("path: {why}")))?;
-            let first = path.steps().first();
-            let gives = |column: &dyn Fn(&PathStep) -> bool| first.is_some_and(column);
-            for (flag, is_twice) in [
-                (
-                    "--rate",
-                    self.rate.is_some() && path.has_rate() || settings.schedule.is_some(),
-                ),
-                (
-                    "--delay",
-                    self.delay.is_some() && gives(&|step| step.delay_ns.is_some()),
-                ),
-                (
-                    "--loss",
-                    self.loss.is_some() && gives(&|step| step.loss.is_some()),
-                ),
-            ] {
-                if is_twice {
-                    return Err(ConfigError::usage(&format!(
-                        "path: '{name}' gives what {flag} gives too: leave one of them away"
-                    )));
-                }
-            }
-            settings.schedule = Some(Schedule::Path(path));
-        }
-        let chance = |setting, words: &Option<Vec<String>>| match find(
-            words.as_deref(),
-            direction,
-            matched,
-        )? {
-            Some(words) => refused(words::chance(setting, words)),
-            None => Ok(Chance::default()),
-        };
-        settings.duplicate = chance("duplicate", &self.duplicate)?;
-        settings.corrupt = chance("corrupt", &self.corrupt)?;
-        settings.reorder = chance("reorder", &self.reorder)?;
-        if settings.reorder.share > 0.0 {
-            if settings.delay == lineside_link::Delay::default() && self.path.is_none() {
-                return Err(ConfigError::usage(
-                    "reorder: without a delay there is none to pass: add --delay",
-                ));
-            }
-            settings.delay.order = Order::Reorder;
-        }
-        Ok(settings)
-    }
-
-    /// Has the path treat frames of a direction by what they match.
-    fn tell_apart(
-        &self,
-        direction: Direction,
-        path: &mut lineside_path::Path,
-    ) -> Result<(), ConfigError> {
-        let mut expressions: Vec<&str> = Vec::new();
-        for words in [
-            &self.delay,
-            &self.loss,
-            &self.duplicate,
-            &self.corrupt,
-            &self.reorder,
-        ] {
-            for words in words.iter().flatten() {
-                let words = Words::read(words)?;
-                let is_here = words.direction.is_none_or(|given| given == direction);
-                if let Some(expression) = words.expression.filter(|_| is_here)
-                    && !expressions.contains(&expression)
-                {
-                    expressions.push(expression);
-                }
-            }
-        }
-        for words in [&self.rate, &self.limit, &self.link, &self.path] {
-            for words in words.iter().flatten() {
-                if Words::read(words)?.expression.is_some() {
-                    return Err(ConfigError::usage(&format!(
-                        "'{words}': match goes with delay, loss, duplicate, corrupt and reorder; the rest is one link's for all frames"
-                    )));
-                }
-            }
-        }
-        if expressions.len() > EXPRESSIONS_MAX {
-            return Err(ConfigError::usage(&format!(
-                "match: more than {EXPRESSIONS_MAX} different expressions for one direction"
-            )));
-        }
-        let parse = |expression: &&str| {
-            let filter = Filter::parse(expression)?;
-            filter.compile(LinkType::ETHERNET.0)?;
-            Ok(filter)
-        };
-        let filters: Result<Vec<_>, lineside_filter::FilterError> =
-            expressions.iter().map(parse).collect();
-        let filters = filters.map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
-        let of_set = |set: usize| {
-            let matched = expressions.iter().enumerate();
-            let matched = matched.filter(|(bit, _)| set >> bit & 1 == 1);
-            let matched: Vec<_> = matched.map(|(_, expression)| *expression).collect();
-            self.settings(direction, &matched)
-        };
-        let settings: Result<Vec<_>, _> = (0..1 << expressions.len()).map(of_set).collect();
-        let settings = settings?;
-        path.tell_apart(direction, filters, |set| settings[set].clone());
-        Ok(())
-    }
-
     /// What was asked for, with its defaults, to be run again.
     fn configuration(&self) -> serde_json::Value {
         serde_json::json!({ "emulate": self })
     }
-}
-
-/// `[out:|in:] [match EXPR:] WORDS`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Words<'a> {
-    direction: Option<Direction>,
-    expression: Option<&'a str>,
-    words: &'a str,
-}
-
-impl<'a> Words<'a> {
-    fn read(text: &'a str) -> Result<Self, ConfigError> {
-        let text = text.trim_start();
-        let prefixes = [("out:", Direction::Outbound), ("in:", Direction::Inbound)];
-        let found = { prefixes.iter() }
-            .find_map(|(prefix, direction)| Some((text.strip_prefix(prefix)?, *direction)));
-        let (text, direction) = match found {
-            Some((text, direction)) => (text.trim_start(), Some(direction)),
-            None => (text, None),
-        };
-        let Some(matching) = text.strip_prefix("match ") else {
-            return Ok(Self {
-                direction,
-                expression: None,
-                words: text,
-            });
-        };
-        // Expressions have colons too, but no blanks behind the last one.
-        let (expression, words) = matching.rsplit_once(": ").ok_or_else(|| {
-            ConfigError::usage(&format!(
-                "'{text}': write 'match EXPR: WORDS', with a blank behind the colon"
-            ))
-        })?;
-        Ok(Self {
-            direction,
-            expression: Some(expression.trim()),
-            words,
-        })
-    }
-}
-
-/// Of what was given, the words for a direction and for frames that match these expressions: those of the first expression that has some, or
-/// else those without one. Words for this direction alone come before those for both, later ones before earlier ones.
-fn find<'a>(
-    given: Option<&'a [String]>,
-    direction: Direction,
-    matched: &[&str],
-) -> Result<Option<&'a str>, ConfigError> {
-    let read: Result<Vec<_>, _> = { given.unwrap_or_default().iter() }
-        .map(|words| Words::read(words))
-        .collect();
-    let read = read?;
-    let expressions = matched.iter().map(|&matched| Some(matched)).chain([None]);
-    for expression in expressions {
-        for wanted in [Some(direction), None] {
-            let mut latest = read.iter().rev();
-            let found =
-                latest.find(|words| words.expression == expression && words.direction == wanted);
-            if let Some(found) = found {
-                return Ok(Some(found.words));
-            }
-        }
-    }
-    Ok(None)
-}
-
-fn refused<T>(read: Result<T, words::WordError>) -> Result<T, ConfigError> {
-    read.map_err(|error| ConfigError::usage(&error.to_string()))
 }
 
 struct Run<'a> {
@@ -806,15 +580,16 @@ fn lines(certificate: &Certificate) -> String {
         if let Some(path) = &words.path {
             let _ = writeln!(out, "  path       {path}, limit {}", words.limit);
         }
-        spread_line("asked", Some(&report.asked), &mut out);
-        spread_line("drawn", report.drawn.as_ref(), &mut out);
-        spread_line("realised", report.realised.as_ref(), &mut out);
+        let delays = &report.delays;
+        spread_line("asked", Some(&delays.asked), &mut out);
+        spread_line("drawn", delays.drawn.as_ref(), &mut out);
+        spread_line("realised", delays.realised.as_ref(), &mut out);
         let distances = [
-            ("drawn", report.drawn_distance),
-            ("realised", report.realised_distance),
+            ("drawn", delays.drawn_distance),
+            ("realised", delays.realised_distance),
         ];
         // Without jitter a distance says no more than the means do.
-        for (what, distance) in distances.into_iter().filter(|_| report.drawn.is_some()) {
+        for (what, distance) in distances.into_iter().filter(|_| delays.drawn.is_some()) {
             if let Some(distance) = distance {
                 let _ = writeln!(
                     out,
@@ -839,6 +614,22 @@ fn lines(certificate: &Certificate) -> String {
         }
         for warning in &report.warnings {
             let _ = writeln!(out, "             {warning}");
+        }
+        for change in certificate
+            .changes
+            .iter()
+            .filter(|each| each.direction == name)
+        {
+            let _ = writeln!(
+                out,
+                "  until {} after the start, {} frames had come, {} were dropped; delay {}",
+                lineside_time::format_duration(change.after_ns.unwrap_or_default().max(0) as u64),
+                grouped(change.entered),
+                grouped(change.dropped.total()),
+                change.before.delay
+            );
+            spread_line("asked", Some(&change.delays.asked), &mut out);
+            spread_line("realised", change.delays.realised.as_ref(), &mut out);
         }
     }
     let _ = writeln!(out, "seed         {}", certificate.seed);
@@ -865,46 +656,4 @@ pub(crate) fn spread_text(spread: &Spread) -> String {
         us(spread.p999_ns),
         us(spread.max_ns)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_for_both_directions_or_for_one() {
-        let words = |given: &[&str], direction, matched: &[&str]| {
-            let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
-            let found = find(Some(&given), direction, matched).expect("right words");
-            found.map(str::to_owned)
-        };
-        use Direction::{Inbound, Outbound};
-        for (given, outbound, inbound) in [
-            (&[][..], None, None),
-            (&["1ms"], Some("1ms"), Some("1ms")),
-            (&["1ms", "2ms"], Some("2ms"), Some("2ms")),
-            (&["in:5ms", "1ms"], Some("1ms"), Some("5ms")),
-            (&["out: 5ms"], Some("5ms"), None),
-            (&["match udp: 5ms", "1ms"], Some("1ms"), Some("1ms")),
-        ] {
-            assert_eq!(words(given, Outbound, &[]).as_deref(), outbound);
-            assert_eq!(words(given, Inbound, &[]).as_deref(), inbound);
-        }
-        let given = [
-            "1ms",
-            "in: match udp: 5ms",
-            "match host fe80:: or net ::/0: 7ms",
-            "in: 2ms",
-        ];
-        for (direction, matched, found) in [
-            (Outbound, &["udp"][..], "1ms"),
-            (Inbound, &["udp"], "5ms"),
-            (Inbound, &["tcp"], "2ms"),
-            (Inbound, &["host fe80:: or net ::/0", "udp"], "7ms"),
-            (Outbound, &["udp", "host fe80:: or net ::/0"], "7ms"),
-        ] {
-            assert_eq!(words(&given, direction, matched).as_deref(), Some(found));
-        }
-        assert!(Words::read("match udp:5ms").is_err());
-    }
 }

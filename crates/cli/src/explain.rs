@@ -260,6 +260,7 @@ fn of_frame(inputs: &[PathBuf], prepared: Prepared, number: u64) -> anyhow::Resu
         budget,
         filter,
         inside,
+        ..
     } = prepared;
     let files = crate::capture::open(inputs, &budget)?;
     let mut port = Filtered::new(files, filter);

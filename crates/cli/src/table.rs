@@ -148,15 +148,15 @@ fn of_source(source: &str, entries: usize) -> anyhow::Result<(Table, Option<Vec<
         "paretonormal" => return Ok((Table::pareto_normal(), None)),
         _ => {}
     }
-    Ok(
-        match read(Path::new(source)).map_err(|why| ConfigError::usage(&why))? {
-            Content::Table(table) => (table, None),
-            Content::Samples(samples) => (
-                Table::from_samples(samples.clone(), entries)?,
-                Some(samples),
-            ),
-        },
-    )
+    let text = read_text(Path::new(source));
+    let content = text.and_then(|text| content(source, &text));
+    Ok(match content.map_err(|why| ConfigError::usage(&why))? {
+        Content::Table(table) => (table, None),
+        Content::Samples(samples) => (
+            Table::from_samples(samples.clone(), entries)?,
+            Some(samples),
+        ),
+    })
 }
 
 /// `table path FILE`: figures of a path file or of a trace of mahimahi's, or one as the other.
@@ -260,8 +260,8 @@ enum Content {
 }
 
 /// A table for `--delay '… distribution FILE'`: samples become one of 4,096 entries.
-pub(crate) fn load(name: &str) -> Result<Table, String> {
-    match read(Path::new(name))? {
+pub(crate) fn load(name: &str, text: &str) -> Result<Table, String> {
+    match content(name, text)? {
         Content::Table(table) => Ok(table),
         Content::Samples(samples) => {
             Table::from_samples(samples, 4096).map_err(|error| format!("{name}: {error}"))
@@ -270,18 +270,17 @@ pub(crate) fn load(name: &str) -> Result<Table, String> {
 }
 
 /// A path file for `--path`.
-pub(crate) fn read_path(name: &str) -> Result<PathFile, String> {
-    let text = read_text(Path::new(name))?;
-    PathFile::read(name, &text).map_err(|error| format!("{name}: {error}"))
+pub(crate) fn path(name: &str, text: &str) -> Result<PathFile, String> {
+    PathFile::read(name, text).map_err(|error| format!("{name}: {error}"))
 }
 
 /// A trace of mahimahi's for `--rate 'trace FILE'`.
-pub(crate) fn read_trace(name: &str) -> Result<Deliveries, String> {
-    let text = read_text(Path::new(name))?;
-    Deliveries::read(name, &text).map_err(|error| format!("{name}: {error}"))
+pub(crate) fn deliveries(name: &str, text: &str) -> Result<Deliveries, String> {
+    Deliveries::read(name, text).map_err(|error| format!("{name}: {error}"))
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
+/// The text of a file that words name.
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let name = path.display();
     let mut text = String::new();
     let opened =
@@ -293,16 +292,11 @@ fn read_text(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn read(path: &Path) -> Result<Content, String> {
-    let name = path.display();
-    let text = read_text(path)?;
-    let is_dist = path
-        .extension()
-        .is_some_and(|extension| extension == "dist");
-    let content = if is_dist || format::is_coe(&text) {
-        format::read(&text).map(Content::Table)
+fn content(name: &str, text: &str) -> Result<Content, String> {
+    let content = if name.ends_with(".dist") || format::is_coe(text) {
+        format::read(text).map(Content::Table)
     } else {
-        format::read_samples(&text, 1.0).map(Content::Samples)
+        format::read_samples(text, 1.0).map(Content::Samples)
     };
     content.map_err(|error| format!("{name}: {error}"))
 }

@@ -1,5 +1,6 @@
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -70,6 +71,8 @@ pub struct RunFolder {
 }
 
 const MANIFEST: &str = "trace.json";
+/// The socket of [`Control`](crate::Control).
+pub(crate) const CONTROL: &str = "control";
 
 /// Bytes of a write(2). Most kernels do not interrupt one: all 10 MiB of a part at once kept who reads a ring on the
 /// same core waiting for 7 ms, as long as a third of the ring lasts.
@@ -100,6 +103,10 @@ impl RunFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.folder
     }
 
     /// Writes a file of the folder as a whole, in place of an older one. Once this returns, it outlives a
@@ -191,7 +198,12 @@ fn remove_trace(path: &Path) -> Result<(), FolderError> {
     };
     let (mut files, mut folders, mut traced) = (Vec::new(), Vec::new(), false);
     for (entry, name, is_folder) in entries(path)? {
-        if !is_folder && (name == MANIFEST || name == temporary_name(MANIFEST)) {
+        let is_control = || {
+            let facts = entry.symlink_metadata();
+            name == CONTROL && facts.is_ok_and(|facts| facts.file_type().is_socket())
+        };
+        let is_manifest = name == MANIFEST || name == temporary_name(MANIFEST);
+        if !is_folder && (is_manifest || is_control()) {
             traced |= name == MANIFEST;
             files.push(entry);
         } else if is_folder {

@@ -1,9 +1,10 @@
 //! What a run asks of the operating system: clocks, signals, privileges, namespaces, programs and probes, facts about the machine,
-//! and the run folder.
+//! and the run folder with its control socket.
 //!
 //! Engines never come here; roles and the binary do.
 
 mod clock;
+mod control;
 mod folder;
 mod machine;
 mod namespaces;
@@ -14,10 +15,12 @@ mod programs;
 mod signals;
 
 pub use clock::{Stopwatch, SystemClock};
+pub use control::{Control, Request, ask};
 pub use folder::{FolderError, RunFolder};
 pub use machine::{MachineFacts, MemoryUse};
 pub use namespaces::{
-    NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights, something_listens,
+    NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights,
+    may_make_network_namespaces, something_listens,
 };
 pub use output::{PartQueue, PartWriter};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};

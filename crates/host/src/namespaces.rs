@@ -1,6 +1,6 @@
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -76,8 +76,7 @@ fn reason(error: Errno, setting: &dyn Fn(&str) -> Option<String>, is_filtered: b
 /// To be called before there is a second thread.
 pub fn enter_user_namespace() -> Result<bool, NamespaceError> {
     let failed = |error| NamespaceError::new("make a user namespace", error);
-    let held = capabilities(None).map_err(failed)?.effective;
-    if held.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN) {
+    if may_make_network_namespaces() {
         return Ok(false);
     }
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
@@ -94,6 +93,12 @@ pub fn enter_user_namespace() -> Result<bool, NamespaceError> {
     write("/proc/self/setgroups", "deny".to_owned())?;
     write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     Ok(true)
+}
+
+/// Whether this process has the rights that [`NetNamespace::new`] needs already, as root has.
+pub fn may_make_network_namespaces() -> bool {
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    capabilities(None).is_ok_and(|held| held.effective.contains(needed))
 }
 
 /// Has programs that are started from now on open raw sockets and low ports, in this user namespace: they would lose these rights otherwise,
@@ -119,6 +124,12 @@ impl NetNamespace {
         let failed = |error| NamespaceError::new("make a network namespace", error);
         // SAFETY: no table of descriptors is unshared.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(failed)?;
+        Self::current()
+    }
+
+    /// That of the calling thread.
+    pub fn current() -> Result<Self, NamespaceError> {
+        let failed = |error| NamespaceError::new("open a network namespace", error);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty());
         file.map(Self).map_err(failed)
@@ -128,6 +139,12 @@ impl NetNamespace {
     pub fn enter(&self) -> Result<(), NamespaceError> {
         move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|error| NamespaceError::new("enter a network namespace", error))
+    }
+}
+
+impl AsFd for NetNamespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

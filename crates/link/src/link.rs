@@ -9,7 +9,9 @@ use crate::loss::LossState;
 use crate::measure::Spread;
 use crate::path_file::{PathFile, PathPace};
 use crate::queue::{Arrival, DelayQueue};
-use crate::settings::{Chance, Correlation, Draws, Excess, Limit, Loss, Order, Schedule, Settings};
+use crate::settings::{
+    Chance, Correlation, Delay, Draws, Excess, Limit, Loss, Order, Schedule, Settings,
+};
 
 /// The longest frame of an Ethernet without jumbo frames, with its [overhead](crate::ETHERNET_OVERHEAD).
 const FRAME_BYTES: u64 = 1538;
@@ -36,6 +38,7 @@ pub struct Link<T> {
     now_ns: Nanoseconds,
     /// Nothing leaves before the latest change.
     changed_ns: Nanoseconds,
+    changes: u16,
     limit: Limit,
     memory_bytes_max: usize,
     held_bytes: u64,
@@ -65,7 +68,7 @@ impl Kind {
     fn new(settings: Settings, seed: u64, stream: u16) -> Self {
         let ranks = |impairment| Ranks::new(seed, stream, impairment);
         let mut kind = Self {
-            sampler: Sampler::new(&settings.delay),
+            sampler: Sampler::new(&Delay::default()),
             loss: LossState::default(),
             streams: Streams {
                 delay: ranks(Impairment::Delay),
@@ -86,13 +89,14 @@ impl Kind {
     }
 
     fn set(&mut self, settings: Settings) {
-        if settings.delay != self.settings.delay {
-            self.sampler = Sampler::new(&settings.delay);
-            if let Draws::Prbs31 { state } = settings.delay.draws
-                && settings.delay.draws != self.settings.delay.draws
-            {
-                self.streams.delay.begin_prbs31(state);
-            }
+        self.sampler = Sampler::new(&settings.delay);
+        if let Draws::Prbs31 { state } = settings.delay.draws
+            && settings.delay.draws != self.settings.delay.draws
+        {
+            self.streams.delay.begin_prbs31(state);
+        }
+        if settings.loss != self.settings.loss {
+            self.loss.begin();
         }
         let chances = [settings.duplicate, settings.corrupt, settings.reorder];
         let loss = match settings.loss {
@@ -221,6 +225,8 @@ pub struct Departure<T> {
     pub due_ns: Nanoseconds,
     /// Its kind.
     pub kind: u8,
+    /// [`Link::changes`] when it came.
+    pub changes: u16,
     /// The frame.
     pub item: T,
 }
@@ -279,6 +285,17 @@ impl Drops {
     pub fn total(&self) -> u64 {
         self.loss + self.down + self.limit + self.rate + self.memory
     }
+
+    /// What came to them since they were `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            loss: self.loss - earlier.loss,
+            down: self.down - earlier.down,
+            limit: self.limit - earlier.limit,
+            rate: self.rate - earlier.rate,
+            memory: self.memory - earlier.memory,
+        }
+    }
 }
 
 impl LinkCounters {
@@ -299,6 +316,7 @@ impl<T: Item> Link<T> {
             origin_ns: None,
             now_ns: Nanoseconds::MIN,
             changed_ns: Nanoseconds::MIN,
+            changes: 0,
             limit: Limit::Derived,
             memory_bytes_max,
             held_bytes: 0,
@@ -306,6 +324,7 @@ impl<T: Item> Link<T> {
             counters: LinkCounters::default(),
         };
         link.set(settings);
+        link.derive_limit();
         link
     }
 
@@ -331,6 +350,10 @@ impl<T: Item> Link<T> {
             };
             let loss_of = first(&|other| other.loss == settings.loss);
             let delay_of = first(&|other| other.delay == settings.delay);
+            // After a change it may be together with others than before: what is under way is not overtaken.
+            let latest_ns = self.kinds[usize::from(self.kinds[at].delay_of)].latest_due_ns;
+            let order = &mut self.kinds[usize::from(delay_of)];
+            order.latest_due_ns = order.latest_due_ns.max(latest_ns);
             (self.kinds[at].loss_of, self.kinds[at].delay_of) = (loss_of, delay_of);
         }
     }
@@ -343,6 +366,11 @@ impl<T: Item> Link<T> {
     /// What the link was asked to do.
     pub fn settings(&self) -> &Settings {
         &self.kinds[0].settings
+    }
+
+    /// How often the settings have been changed, modulo 2^16.
+    pub fn changes(&self) -> u16 {
+        self.changes
     }
 
     /// The limit that holds; a derived one is worked out.
@@ -364,12 +392,27 @@ impl<T: Item> Link<T> {
         };
     }
 
-    /// Changes the settings at `now`. Frames that are under way keep the instants at which they are due; a new
-    /// rate holds for them too. Streams of draws go on.
-    pub fn change(&mut self, now: Nanoseconds, settings: Settings, out: &mut Vec<Departure<T>>) {
+    /// Changes the settings at `now`, of kinds 0, 1, ... as far as they are given. Frames that are under way keep the instants at which
+    /// they are due; a new rate holds for them too. Streams of draws go on, what was drawn counts from here on, and a new model of loss
+    /// counts frames from here on.
+    pub fn change(
+        &mut self,
+        now: Nanoseconds,
+        settings: impl IntoIterator<Item = Settings>,
+        out: &mut Vec<Departure<T>>,
+    ) {
         self.on_timer(now, out);
         self.changed_ns = self.now_ns;
-        self.set(settings);
+        self.changes = self.changes.wrapping_add(1);
+        let mut settings = settings.into_iter();
+        if let Some(whole) = settings.next() {
+            self.set(whole);
+        }
+        for (kind, settings) in self.kinds.iter_mut().skip(1).zip(settings) {
+            kind.set(settings);
+        }
+        self.join_kinds();
+        self.derive_limit();
     }
 
     fn set(&mut self, settings: Settings) {
@@ -395,8 +438,6 @@ impl<T: Item> Link<T> {
             (_, None) => Pace::None,
         };
         self.kinds[0].set(settings);
-        self.join_kinds();
-        self.derive_limit();
     }
 
     fn derive_limit(&mut self) {
@@ -534,6 +575,7 @@ impl<T: Item> Link<T> {
             delay_ns: drawn_ns,
             len_bytes,
             kind: index,
+            changes: self.changes,
             item,
         });
         let counters = &mut self.counters;
@@ -576,6 +618,7 @@ impl<T: Item> Link<T> {
                 delay_ns: waiting.delay_ns,
                 due_ns,
                 kind: waiting.kind,
+                changes: waiting.changes,
                 item: waiting.item,
             });
         }
@@ -624,7 +667,7 @@ impl<T: Item> Link<T> {
         self.kinds[0].asked()
     }
 
-    /// The delays that were drawn since the delay was last changed, for kind 0 and all with the same delay; `None` without jitter or frames.
+    /// The delays that were drawn since the latest change, for kind 0 and all with the same delay; `None` without jitter or frames.
     /// Uniform jitter is told in 4,096 steps, its mean exactly.
     pub fn drawn(&self) -> Option<Spread> {
         self.kinds[0].drawn()

@@ -51,6 +51,14 @@ struct Flow {
 }
 
 impl LossState {
+    /// Forgets the frames before, but not what it counted.
+    pub(crate) fn begin(&mut self) {
+        *self = Self {
+            unfollowed: self.unfollowed,
+            ..Self::default()
+        };
+    }
+
     /// Whether the next frame is lost; `since_ns` from the link's beginning.
     #[inline]
     pub(crate) fn loses(

@@ -75,12 +75,17 @@ impl Spread {
         }
     }
 
+    /// Keeps the figures alone: a distance from or to this is `None` from now on.
+    pub fn forget_values(&mut self) {
+        self.steps = Vec::new();
+    }
+
     /// The Kolmogorov-Smirnov distance from `asked`, and how likely one so large is if the values are
     /// independent draws of that: the limiting distribution with Stephens' correction (JRSS B 32, 1970).
     /// A distribution in steps makes large ones less likely than that, so the p-value is at least as large as it says.
     /// `None` without values.
     pub fn distance(&self, asked: &Self) -> Option<Distance> {
-        if self.count == 0 || asked.count == 0 {
+        if self.steps.is_empty() || asked.steps.is_empty() {
             return None;
         }
         let (mut here, mut there) = (self.steps.iter().peekable(), asked.steps.iter().peekable());
@@ -160,6 +165,9 @@ impl Default for Times {
 }
 
 impl Times {
+    /// What one takes: of each power of two 1,024 steps, and a first one of 2,048.
+    pub const MEMORY_BYTES: usize = 38 * 1024 * 8;
+
     /// One more; what lies below 0 counts as 0.
     #[inline]
     pub fn record(&mut self, time_ns: Nanoseconds) {
@@ -263,6 +271,7 @@ mod tests {
         );
         let mut times = Times::default();
         assert_eq!(times.spread(), None);
+        assert!(times.histogram.distinct_values() * 8 <= Times::MEMORY_BYTES);
         for value in 0..1000 {
             times.record(1_000_000 + 777 * value);
         }

@@ -32,6 +32,7 @@ pub(crate) struct Waiting<T> {
     arrival: u64,
     pub(crate) len_bytes: u32,
     pub(crate) kind: u8,
+    pub(crate) changes: u16,
     pub(crate) is_spilled: bool,
     pub(crate) item: T,
 }
@@ -43,6 +44,7 @@ pub(crate) struct Arrival<T> {
     pub(crate) delay_ns: Nanoseconds,
     pub(crate) len_bytes: u32,
     pub(crate) kind: u8,
+    pub(crate) changes: u16,
     pub(crate) item: T,
 }
 
@@ -80,6 +82,7 @@ impl<T> DelayQueue<T> {
             arrival,
             len_bytes: frame.len_bytes,
             kind: frame.kind,
+            changes: frame.changes,
             is_spilled: false,
             item: frame.item,
         };
@@ -169,6 +172,7 @@ mod tests {
                     delay_ns: 0,
                     len_bytes: 60,
                     kind: 0,
+                    changes: 0,
                     item: number,
                 });
                 model.push((due_ns, number));

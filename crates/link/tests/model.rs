@@ -411,7 +411,7 @@ fn a_day_of_changing_settings_leaks_no_frame() {
     while now < DAY_NS {
         now += random.below(400_000_000) as i64;
         if random.chance(0.002) {
-            link.change(now, settings(&mut random), &mut out);
+            link.change(now, [settings(&mut random)], &mut out);
             changes += 1;
         }
         let len = 60 + random.below(1455) as u32;
@@ -476,20 +476,20 @@ fn order_is_kept_across_changes() {
         is_copy: false,
     };
     link.push(0, frame(0), &mut out);
-    link.change(100, delay("10us"), &mut out);
+    link.change(100, [delay("10us")], &mut out);
     link.push(200, frame(1), &mut out);
     link.change(
         300,
-        Settings {
+        [Settings {
             rate: Some(words::rate("8mbit").expect("a rate")),
             ..delay("10us")
-        },
+        }],
         &mut out,
     );
     assert_eq!(link.next_deadline(), Some(1_100_000));
     link.on_timer(1_150_000, &mut out);
     // Without the rate the second one would have left long since: it does now.
-    link.change(1_150_000, delay("10us"), &mut out);
+    link.change(1_150_000, [delay("10us")], &mut out);
     link.on_timer(2_000_000, &mut out);
     let found: Vec<_> = out
         .iter()

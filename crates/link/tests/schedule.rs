@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use lineside_frame::{Descriptor, Frame};
 use lineside_link::{
     Deliveries, Departure, Item, Limit, Link, Loss, PathFile, PathStep, Place, Schedule, Segment,
     Settings, words,
@@ -496,4 +497,29 @@ fn what_kinds_have_in_common_they_have_together() {
     assert_eq!(drawn.count, 200 - lost[0]);
     assert_eq!(link.drawn_for(&link.kinds()[1]), Some(drawn));
     assert_eq!(link.drawn_for(&link.kinds()[2]), None);
+}
+
+#[test]
+fn frames_that_a_change_brings_together_do_not_overtake() {
+    let delay = |text: &str| Settings {
+        delay: words::delay(text, &mut words::no_files).expect("right words"),
+        ..Settings::default()
+    };
+    const MS: i64 = 1_000_000;
+    let frame = || Frame::copied(b"x", Descriptor::default());
+    let mut link = Link::new(delay("1ms"), 7, 0, 1 << 20);
+    link.add_kinds(vec![delay("20ms")], 7, 0);
+    let mut out = Vec::new();
+    link.push_as(1, 0, frame(), &mut out);
+    link.change(MS, [delay("2ms"), delay("2ms")], &mut out);
+    link.push_as(1, MS, frame(), &mut out);
+    link.change(2 * MS, [delay("3ms"), delay("1ms")], &mut out);
+    link.push_as(1, 3 * MS, frame(), &mut out);
+    link.push_as(0, 30 * MS, frame(), &mut out);
+    link.on_timer(40 * MS, &mut out);
+    let left: Vec<_> = out
+        .iter()
+        .map(|left| (left.changes, left.at_ns / MS))
+        .collect();
+    assert_eq!(left, [(0, 20), (1, 20), (2, 20), (2, 33)]);
 }

@@ -5,13 +5,13 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_link::{Delay, Spread, Times};
+use lineside_link::{Delay, Settings, Spread, Times};
 use lineside_port::{Method, Port, PortError, Received};
 use lineside_time::Nanoseconds;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
-use crate::{Certificate, Departures, Direction, Leaving, Path, Tap, TapFacts};
+use crate::{Certificate, Departures, Direction, Leaving, NoMemory, Path, Tap, TapFacts};
 
 /// What the loop does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -175,9 +175,13 @@ impl Bump {
         &self.path
     }
 
-    /// The path, to change its settings.
-    pub fn path_mut(&mut self) -> &mut Path {
-        &mut self.path
+    /// Changes settings at `now`, as [`Path::change`] has it.
+    pub fn change(
+        &mut self,
+        now: Nanoseconds,
+        settings: [Option<&[Settings]>; 2],
+    ) -> Result<(), NoMemory> {
+        self.path.change(now, settings, &mut self.out)
     }
 
     /// How many ports the side has from which the frames of a direction come.
@@ -585,7 +589,7 @@ fn len_max(side: &[Box<dyn Port>]) -> usize {
 mod tests {
     use lineside_account::Budget;
     use lineside_frame::{Descriptor, Frame};
-    use lineside_link::{Settings, words};
+    use lineside_link::words;
     use lineside_port::Facts;
 
     use super::*;

@@ -5,8 +5,9 @@ use lineside_link::{
     Distance, Jitter, Kind, Limit, Link, LinkCounters, Order, Schedule, Settings, Spread, Times,
 };
 use lineside_trace::{State, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::ChangeReport;
 use crate::path::{Direction, LATE_NS, Path, Sent};
 
 /// Frames held back above this share are worth a sentence: the realised distribution is then another than that asked for.
@@ -23,9 +24,12 @@ pub struct Certificate {
     pub verdict: Verdict,
     /// By [`Direction::name`].
     pub directions: BTreeMap<&'static str, DirectionReport>,
+    /// What was changed while it ran, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ChangeReport>,
 }
 
-/// One direction.
+/// One direction: settings and delays since its latest change, all else of the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DirectionReport {
     /// What was asked, in words that ask for the same again.
@@ -37,6 +41,21 @@ pub struct DirectionReport {
     limit_asked: Limit,
     /// Frames that are under way.
     pub held: u64,
+    /// Of frames that came since the latest change, but for those of `matches`.
+    #[serde(flatten)]
+    pub delays: Delays,
+    /// The largest product of rate and delay that memory bears, in bytes of frames of 1,514.
+    pub rate_times_delay_bytes_max: u64,
+    /// What a user should know, a sentence each.
+    pub warnings: Vec<String>,
+    /// Frames that are treated differently by what they match.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<MatchReport>,
+}
+
+/// The delays of frames, asked, drawn and realised.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Delays {
     /// The delays by the settings.
     pub asked: Spread,
     /// Those drawn; none without jitter.
@@ -54,13 +73,6 @@ pub struct DirectionReport {
     pub late: BTreeMap<String, u64>,
     /// The latest.
     pub lateness_max_ns: i64,
-    /// The largest product of rate and delay that memory bears, in bytes of frames of 1,514.
-    pub rate_times_delay_bytes_max: u64,
-    /// What a user should know, a sentence each.
-    pub warnings: Vec<String>,
-    /// Frames that are treated differently by what they match; what is said of delays above is of the others then.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub matches: Vec<MatchReport>,
 }
 
 /// Frames of one direction that match an expression, or several.
@@ -85,7 +97,7 @@ pub struct MatchReport {
 }
 
 /// All settings of a direction as words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingsWords {
     /// `--link`
     pub link: String,
@@ -104,12 +116,12 @@ pub struct SettingsWords {
     /// `--limit`, worked out; `memory`: no other bound.
     pub limit: String,
     /// `--path`, if there is one: in place of what of the above it gives.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
 impl SettingsWords {
-    fn of(settings: &Settings, limit: Limit) -> Self {
+    pub(crate) fn of(settings: &Settings, limit: Limit) -> Self {
         let (mut rate, mut path) = (settings.rate.map(|rate| rate.to_string()), None);
         match &settings.schedule {
             Some(Schedule::Path(file)) => path = Some(file.name().to_owned()),
@@ -128,29 +140,71 @@ impl SettingsWords {
             path,
         }
     }
+
+    /// Bytes of the words.
+    pub(crate) fn len_bytes(&self) -> usize {
+        let always = [
+            &self.link,
+            &self.loss,
+            &self.duplicate,
+            &self.corrupt,
+            &self.reorder,
+            &self.delay,
+            &self.limit,
+        ];
+        let perhaps = [&self.rate, &self.path].into_iter().flatten();
+        always.into_iter().chain(perhaps).map(String::len).sum()
+    }
+}
+
+impl Delays {
+    /// Those asked and drawn, of the frames of a link that match nothing.
+    pub(crate) fn drawn(link: &Link<Frame>) -> Self {
+        let (asked, drawn) = (link.asked(), link.drawn());
+        Self {
+            drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
+            asked,
+            drawn,
+            ..Self::default()
+        }
+    }
+
+    /// What became of them is what this says.
+    pub(crate) fn realise(&mut self, sent: &Sent) {
+        let bounds = LATE_NS.map(|bound_ns| format!("over_{}us", bound_ns / 1000));
+        self.realised = sent.residence.spread();
+        self.realised_distance = sent.residence.distance(&self.asked);
+        self.difference = sent.difference.spread();
+        self.late = bounds.into_iter().zip(sent.late).collect();
+        self.lateness_max_ns = sent.lateness_max_ns;
+    }
+
+    fn over_1ms(&self) -> u64 {
+        self.late.get("over_1000us").copied().unwrap_or(0)
+    }
 }
 
 impl Path {
     /// What became of it so far; `clock` as [`Certificate::clock`] says.
     pub fn certificate(&self, clock: &'static str) -> Certificate {
+        let changes = self.changes();
         let reports = Direction::BOTH.map(|direction| {
-            (
-                direction.name(),
-                DirectionReport {
-                    matches: matches(
-                        self.link(direction),
-                        self.sent(direction),
-                        self.kind_names(direction),
-                    ),
-                    ..report(self.link(direction), self.sent(direction), clock == VIRTUAL)
-                },
-            )
+            let (link, sent) = (self.link(direction), self.sent(direction));
+            let mut report = DirectionReport {
+                matches: matches(link, sent, self.kind_names(direction)),
+                ..report(link, sent)
+            };
+            if clock == VIRTUAL {
+                report.delays.difference = None;
+            }
+            (direction.name(), report)
         });
         Certificate {
             seed: self.seed(),
             clock,
-            verdict: verdict(&reports),
+            verdict: verdict(&reports, &changes),
             directions: reports.into(),
+            changes,
         }
     }
 }
@@ -158,31 +212,24 @@ impl Path {
 /// The clock of captured frames, as [`Certificate::clock`] says.
 pub const VIRTUAL: &str = "virtual";
 
-fn report(link: &Link<Frame>, sent: &Sent, is_virtual: bool) -> DirectionReport {
-    let (asked, drawn) = (link.asked(), link.drawn());
-    let bounds = LATE_NS.map(|bound_ns| format!("over_{}us", bound_ns / 1000));
+fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
+    let mut delays = Delays::drawn(link);
+    delays.realise(sent);
     let mut warnings = link.warnings();
-    warnings.extend(held_back(link, &asked, sent));
+    warnings.extend(held_back(link, &delays));
     DirectionReport {
         settings: SettingsWords::of(link.settings(), link.limit()),
         counters: link.counters(),
         limit_asked: link.settings().limit,
         held: link.held() as u64,
-        drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
-        realised_distance: sent.residence.distance(&asked),
-        asked,
-        drawn,
-        realised: sent.residence.spread(),
-        difference: { sent.difference.spread() }.filter(|_| !is_virtual),
-        late: bounds.into_iter().zip(sent.late).collect(),
-        lateness_max_ns: sent.lateness_max_ns,
+        delays,
         rate_times_delay_bytes_max: link.product_bytes_max(),
         warnings,
         matches: Vec::new(),
     }
 }
 
-fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<MatchReport> {
+pub(crate) fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<MatchReport> {
     let kinds = link.kinds().iter().skip(1);
     let parts = kinds.zip(&sent.residence_by_kind).zip(names);
     // Not every set of expressions has frames that match just these.
@@ -205,10 +252,10 @@ fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<MatchReport
 
 /// Keeping the order makes another distribution of the one asked for, if frames come closer than their delays differ.
 /// With a rate, what that adds cannot be told from what order does.
-fn held_back(link: &Link<Frame>, asked: &Spread, sent: &Sent) -> Option<String> {
+fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);
-    let realised = sent.residence.spread()?;
+    let (asked, realised) = (&delays.asked, delays.realised.as_ref()?);
     let settings = link.settings();
     let is_jitter = settings.delay.jitter != Jitter::None && settings.delay.order != Order::Reorder;
     let is_alone = settings.rate.is_none();
@@ -224,20 +271,27 @@ fn held_back(link: &Link<Frame>, asked: &Spread, sent: &Sent) -> Option<String> 
     })
 }
 
-fn verdict(reports: &[(&'static str, DirectionReport)]) -> Verdict {
+fn verdict(reports: &[(&'static str, DirectionReport)], changes: &[ChangeReport]) -> Verdict {
     let mut verdict = Verdict {
         state: State::Complete,
         ..Verdict::default()
     };
     for (name, report) in reports {
         let dropped = report.counters.dropped;
+        let changes = || changes.iter().filter(|change| change.direction == *name);
+        let before: u64 = changes().map(|change| change.dropped.limit).sum();
         // A limit that was asked for is part of the link, and so is what it drops; one that was worked out is not, nor is memory.
-        if let (Limit::Derived, 1..) = (report.limit_asked, dropped.limit) {
-            verdict.state = State::Limited;
-            verdict.reasons.push(format!(
-                "{name}: {} frames found a queue of {} full, which was worked out from rate and delay: give the link's own with --limit",
-                dropped.limit, report.settings.limit
-            ));
+        let since = (&report.settings, report.limit_asked, dropped.limit - before);
+        let before =
+            changes().map(|change| (&change.before, change.limit_asked, change.dropped.limit));
+        for (settings, asked, dropped) in before.chain([since]) {
+            if let (Limit::Derived, 1..) = (asked, dropped) {
+                verdict.state = State::Limited;
+                verdict.reasons.push(format!(
+                    "{name}: {dropped} frames found a queue of {} full, which was worked out from rate and delay: give the link's own with --limit",
+                    settings.limit
+                ));
+            }
         }
         if dropped.memory > 0 {
             verdict.state = State::Limited;
@@ -246,7 +300,10 @@ fn verdict(reports: &[(&'static str, DirectionReport)]) -> Verdict {
                 dropped.memory
             ));
         }
-        let over_1ms = report.late.get("over_1000us").copied().unwrap_or(0);
+        let delays = changes()
+            .map(|change| &change.delays)
+            .chain([&report.delays]);
+        let over_1ms: u64 = delays.map(Delays::over_1ms).sum();
         if over_1ms > 0 {
             verdict.state = State::Disturbed;
             verdict.reasons.push(format!(

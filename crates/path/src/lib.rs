@@ -16,6 +16,7 @@
 
 mod bump;
 mod certificate;
+mod changes;
 mod kinds;
 mod path;
 mod sides;
@@ -23,9 +24,10 @@ mod tap;
 mod virtually;
 
 pub use bump::{Bump, BumpFacts, Calibration, Wait};
-pub use certificate::{Certificate, DirectionReport, MatchReport, SettingsWords, VIRTUAL};
+pub use certificate::{Certificate, Delays, DirectionReport, MatchReport, SettingsWords, VIRTUAL};
+pub use changes::ChangeReport;
 pub use kinds::EXPRESSIONS_MAX;
-pub use path::{Departures, Direction, LATE_NS, Leaving, Path};
+pub use path::{Departures, Direction, LATE_NS, Leaving, NoMemory, Path};
 pub use sides::{Inside, InsideError, Sides};
 pub use tap::{Tap, TapFacts, TapPort, tap};
 pub use virtually::Virtual;

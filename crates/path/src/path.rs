@@ -1,10 +1,12 @@
 use lineside_account::{Budget, Lease};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Departure, Link, Settings, Spread, Times};
+use lineside_link::{Departure, Link, LinkCounters, Settings, Spread, Times};
 use lineside_time::Nanoseconds;
 
+use crate::changes::{self, Change};
 use crate::kinds::Kinds;
+use crate::{ChangeReport, SettingsWords};
 
 /// Which way a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct Leaving {
     pub at_ns: Nanoseconds,
     /// Its kind: see [`Path::tell_apart`].
     pub kind: u8,
+    /// As [`Departure::changes`] has it.
+    pub changes: u16,
 }
 
 impl From<&Departure<Frame>> for Leaving {
@@ -48,6 +52,7 @@ impl From<&Departure<Frame>> for Leaving {
             entered_ns: departure.entered_ns,
             at_ns: departure.at_ns,
             kind: departure.kind,
+            changes: departure.changes,
         }
     }
 }
@@ -61,9 +66,19 @@ pub struct Path {
     links: [Link<Frame>; 2],
     kinds: [Kinds; 2],
     seed: u64,
+    began_ns: Option<Nanoseconds>,
     sent: [Sent; 2],
+    /// Of the frames that came before the latest change, if there was one.
+    sent_before: [Option<Sent>; 2],
+    changes: Vec<Change>,
+    budget: Budget,
     _lease: Lease,
 }
+
+/// There is no memory left for the account of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no memory is left for the account of one more change: give more with --memory")]
+pub struct NoMemory;
 
 /// Frames that left, as the caller says.
 #[derive(Debug, Default)]
@@ -75,6 +90,38 @@ pub(crate) struct Sent {
     /// By [`LATE_NS`].
     pub(crate) late: [u64; 4],
     pub(crate) lateness_max_ns: i64,
+}
+
+impl Sent {
+    fn new(kinds: usize) -> Self {
+        let mut sent = Self::default();
+        sent.residence_by_kind
+            .resize_with(kinds - 1, Times::default);
+        sent
+    }
+
+    /// What it takes.
+    fn memory_bytes(kinds: usize) -> usize {
+        (kinds + 1) * Times::MEMORY_BYTES
+    }
+
+    #[inline]
+    fn record(&mut self, departure: &Leaving, sent_ns: Nanoseconds) {
+        let residence_ns = sent_ns.saturating_sub(departure.entered_ns);
+        let other = usize::from(departure.kind).checked_sub(1);
+        match other.and_then(|other| self.residence_by_kind.get_mut(other)) {
+            Some(residence) => residence.record(residence_ns),
+            None => self.residence.record(residence_ns),
+        }
+        let late_ns = sent_ns.saturating_sub(departure.at_ns);
+        self.difference.record(late_ns);
+        if late_ns > LATE_NS[0] {
+            for (count, bound) in self.late.iter_mut().zip(LATE_NS) {
+                *count += u64::from(late_ns > bound);
+            }
+        }
+        self.lateness_max_ns = self.lateness_max_ns.max(late_ns);
+    }
 }
 
 /// Times of which some lie before 0: to 0.1 us, those of a tenth of a millisecond and more to 0.1 %.
@@ -126,7 +173,11 @@ impl Path {
             ],
             kinds: Default::default(),
             seed,
+            began_ns: None,
             sent: Default::default(),
+            sent_before: Default::default(),
+            changes: Vec::new(),
+            budget: budget.clone(),
             _lease: lease,
         })
     }
@@ -140,16 +191,16 @@ impl Path {
         filters: Vec<Filter>,
         settings: impl Fn(usize) -> Settings,
     ) {
-        let (kinds, others) = Kinds::new(filters, settings);
-        let sent = &mut self.sent[direction as usize];
-        sent.residence_by_kind
-            .resize_with(others.len(), Times::default);
+        let kinds = Kinds::new(filters);
+        let others = (1..kinds.count()).map(settings).collect();
+        self.sent[direction as usize] = Sent::new(kinds.count());
         self.links[direction as usize].add_kinds(others, self.seed, direction as u16);
         self.kinds[direction as usize] = kinds;
     }
 
     /// What repeats in time counts from `now` on; without this, from each direction's first frame on.
     pub fn begin(&mut self, now: Nanoseconds) {
+        self.began_ns = Some(now);
         self.links.iter_mut().for_each(|link| link.begin(now));
     }
 
@@ -187,35 +238,104 @@ impl Path {
         self.links.iter().filter_map(Link::next_deadline).min()
     }
 
-    /// Changes a direction's settings; frames that are under way stay.
+    /// Changes settings at `now`, by [`Direction`]: for frames that match none of the expressions, and for those that match each set of them,
+    /// as [`tell_apart`](Self::tell_apart) has it. Frames that are under way stay. The certificate tells the time before apart, whose
+    /// account is drawn on the budget; if that does not bear it, nothing changes.
     pub fn change(
         &mut self,
         now: Nanoseconds,
+        settings: [Option<&[Settings]>; 2],
+        out: &mut Departures,
+    ) -> Result<(), NoMemory> {
+        let mut leases = [None, None];
+        for direction in Direction::BOTH {
+            if let Some(settings) = settings[direction as usize] {
+                leases[direction as usize] = Some(self.lease(direction, settings)?);
+            }
+        }
+        for (direction, lease) in Direction::BOTH.into_iter().zip(leases) {
+            if let (Some(settings), Some(lease)) = (settings[direction as usize], lease) {
+                self.change_direction(now, direction, settings, lease, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn lease(&self, direction: Direction, settings: &[Settings]) -> Result<Lease, NoMemory> {
+        let index = direction as usize;
+        let kinds = self.kinds[index].count();
+        assert_eq!(settings.len(), kinds, "each kind has settings");
+        let mut bytes = changes::memory_bytes(&self.links[index], settings);
+        if self.sent_before[index].is_none() {
+            bytes += Sent::memory_bytes(kinds) + changes::OPEN_BYTES;
+        }
+        self.budget.lease(bytes).ok_or(NoMemory)
+    }
+
+    fn change_direction(
+        &mut self,
+        now: Nanoseconds,
         direction: Direction,
-        settings: Settings,
+        settings: &[Settings],
+        lease: Lease,
         out: &mut Departures,
     ) {
-        self.links[direction as usize].change(now, settings, &mut out[direction as usize]);
+        let index = direction as usize;
+        // What is due by now leaves under the old settings.
+        self.links[index].on_timer(now, &mut out[index]);
+        let sent = Sent::new(settings.len());
+        let sent = std::mem::replace(&mut self.sent[index], sent);
+        let before = self.sent_before[index].replace(sent);
+        let mut earlier = self.changes.iter_mut().rev();
+        let latest = earlier.find(|change| change.direction == direction);
+        let counters = match (latest, before) {
+            (Some(latest), Some(before)) => {
+                latest.close(&before);
+                latest.counters
+            }
+            _ => LinkCounters::default(),
+        };
+        let (link, names) = (&mut self.links[index], self.kinds[index].names());
+        let sent = self.sent_before[index].get_or_insert_default();
+        let mut change = Change::of(now, link, sent, names, direction, &counters, lease);
+        link.change(now, settings.iter().cloned(), &mut out[index]);
+        change.report.after_ns = self.began_ns.map(|began_ns| now - began_ns);
+        change.report.after = SettingsWords::of(link.settings(), link.limit());
+        self.changes.push(change);
+    }
+
+    /// The changes so far.
+    pub fn changes(&self) -> Vec<ChangeReport> {
+        let report = |(at, change): (usize, &Change)| {
+            let mut report = change.report.clone();
+            let is_latest =
+                { self.changes[at + 1..].iter() }.all(|later| later.direction != change.direction);
+            if let Some(sent) = &self.sent_before[change.direction as usize]
+                && is_latest
+            {
+                report.delays.realise(sent);
+            }
+            report
+        };
+        self.changes.iter().enumerate().map(report).collect()
+    }
+
+    /// What holds in a direction, in words.
+    pub fn settings_words(&self, direction: Direction) -> SettingsWords {
+        let link = self.link(direction);
+        SettingsWords::of(link.settings(), link.limit())
     }
 
     /// A departure was sent at `sent_ns`, by the clock of `now`: its residence and lateness go into the certificate.
     #[inline]
     pub fn on_sent(&mut self, direction: Direction, departure: &Leaving, sent_ns: Nanoseconds) {
-        let sent = &mut self.sent[direction as usize];
-        let residence_ns = sent_ns.saturating_sub(departure.entered_ns);
-        let other = usize::from(departure.kind).checked_sub(1);
-        match other.and_then(|other| sent.residence_by_kind.get_mut(other)) {
-            Some(residence) => residence.record(residence_ns),
-            None => sent.residence.record(residence_ns),
-        }
-        let late_ns = sent_ns.saturating_sub(departure.at_ns);
-        sent.difference.record(late_ns);
-        if late_ns > LATE_NS[0] {
-            for (count, bound) in sent.late.iter_mut().zip(LATE_NS) {
-                *count += u64::from(late_ns > bound);
-            }
-        }
-        sent.lateness_max_ns = sent.lateness_max_ns.max(late_ns);
+        let index = direction as usize;
+        let came_before = departure.changes != self.links[index].changes();
+        let sent = match &mut self.sent_before[index] {
+            Some(before) if came_before => before,
+            _ => &mut self.sent[index],
+        };
+        sent.record(departure, sent_ns);
     }
 
     /// Copies frames that are under way out of the memory of the port that they came from (rule 3).

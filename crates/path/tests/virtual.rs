@@ -132,18 +132,25 @@ fn what_leaves_is_what_each_link_lets_through() {
         assert_eq!(certificate.verdict.state, State::Complete);
         for report in certificate.directions.values() {
             assert!(report.counters.is_whole(0) && report.held == 0);
-            assert!(report.late.values().all(|&count| count == 0));
-            let distance = report.drawn_distance.expect("draws");
+            assert!(report.delays.late.values().all(|&count| count == 0));
+            let distance = report.delays.drawn_distance.expect("draws");
             assert!(distance.p_value > 0.01, "{distance:?}");
             assert_eq!(
-                report.realised.as_ref().map(|realised| realised.count),
+                report
+                    .delays
+                    .realised
+                    .as_ref()
+                    .map(|realised| realised.count),
                 Some(report.counters.released)
             );
         }
         // What order and rate made of the delays is told apart from what was drawn.
         let outbound = &certificate.directions["outbound"];
-        let [drawn, realised] = [outbound.drawn_distance, outbound.realised_distance]
-            .map(|distance| distance.expect("frames").ks);
+        let [drawn, realised] = [
+            outbound.delays.drawn_distance,
+            outbound.delays.realised_distance,
+        ]
+        .map(|distance| distance.expect("frames").ks);
         assert!(realised > 2.0 * drawn, "{drawn} {realised}");
     }
 }
@@ -228,6 +235,7 @@ fn late_frames_are_counted_by_their_bounds() {
         );
         let certificate = path.certificate("live");
         let late: Vec<_> = certificate.directions["outbound"]
+            .delays
             .late
             .iter()
             .map(|(name, &count)| (name.as_str(), count))
@@ -351,4 +359,97 @@ fn both_directions_together_hold_what_was_drawn() {
         .iter()
         .sum();
     assert!((900_000..1 << 20).contains(&held), "{held}");
+}
+
+#[test]
+fn what_was_before_a_change_and_what_came_after_are_told_apart() {
+    const MS: i64 = 1_000_000;
+    let filters = || vec![lineside_filter::Filter::parse("udp port 9").expect("an expression")];
+    let budget = Budget::new(MEMORY);
+    let start = [settings("10ms", None, "every 4"), Settings::default()];
+    let mut path = Path::new(start, 1, MEMORY / 2, &budget).expect("memory");
+    path.tell_apart(Direction::Outbound, filters(), |_| {
+        settings("10ms", None, "every 4")
+    });
+    path.begin(0);
+    let mut out = Default::default();
+    let frame_at = |path: &mut Path, at_ns, out: &mut _| {
+        let frame = capture(1).pop().expect("a frame").2;
+        let mut frame = Frame::copied(frame.bytes(), *frame.descriptor());
+        frame.descriptor_mut().stamp_ns = Some(at_ns);
+        path.on_burst(at_ns, Direction::Outbound, &mut vec![frame], out);
+    };
+    for number in 0..20 {
+        frame_at(&mut path, number * MS, &mut out);
+    }
+    let after = [
+        settings("40ms", None, "none"),
+        settings("1ms", None, "none"),
+    ];
+    path.change(19 * MS, [Some(&after), None], &mut out)
+        .expect("memory");
+    for number in 20..30 {
+        frame_at(&mut path, number * MS, &mut out);
+    }
+    path.on_timer(i64::MAX, &mut out);
+    for departure in &out[0] {
+        path.on_sent(Direction::Outbound, &departure.into(), departure.at_ns);
+    }
+    // The delay of a frame is that of the moment at which it came; every fourth was lost until then.
+    let delays: Vec<_> = { out[0].iter() }
+        .map(|departure| {
+            (
+                departure.entered_ns / MS,
+                (departure.at_ns - departure.entered_ns) / MS,
+            )
+        })
+        .collect();
+    let before = (0..20)
+        .filter(|number| number % 4 != 3)
+        .map(|number| (number, 10));
+    let expected: Vec<_> = before.chain((20..30).map(|number| (number, 40))).collect();
+    assert_eq!(delays, expected);
+
+    let check = |path: &Path, changes: usize| {
+        let certificate = path.certificate("live");
+        assert_eq!(certificate.changes.len(), changes);
+        let change = &certificate.changes[0];
+        assert_eq!(change.direction, "outbound");
+        assert_eq!((change.at_ns, change.after_ns), (19 * MS, Some(19 * MS)));
+        assert_eq!(
+            (change.before.delay.as_str(), change.after.delay.as_str()),
+            ("10ms order fifo", "40ms order fifo")
+        );
+        assert_eq!((change.entered, change.dropped.loss), (20, 5));
+        let realised = change.delays.realised.as_ref().expect("frames");
+        assert_eq!((realised.count, realised.max_ns), (15, 10 * MS));
+        assert!(change.delays.realised_distance.expect("frames").ks < 1e-9);
+        certificate
+    };
+    let certificate = check(&path, 1);
+    let report = &certificate.directions["outbound"];
+    assert!(report.counters.is_whole(0) && report.counters.entered == 30);
+    let realised = report.delays.realised.as_ref().expect("frames");
+    assert_eq!((realised.count, realised.min_ns), (10, 40 * MS));
+
+    // One more closes the account of the first one. When there is no memory left for it, nothing changes.
+    let used = budget.used_bytes();
+    path.change(80 * MS, [Some(&after), None], &mut out)
+        .expect("memory");
+    assert!(budget.used_bytes() > used);
+    let certificate = check(&path, 2);
+    assert_eq!(
+        (
+            certificate.changes[1].entered,
+            certificate.changes[1].dropped.loss
+        ),
+        (10, 0)
+    );
+    let rest = budget
+        .lease(MEMORY - budget.used_bytes())
+        .expect("it is left");
+    path.change(90 * MS, [Some(&after), None], &mut out)
+        .expect_err("no memory");
+    assert_eq!(path.changes().len(), 2);
+    drop(rest);
 }

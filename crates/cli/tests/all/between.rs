@@ -17,14 +17,14 @@ use crate::support::{lineside, manifest, talk, wait_until};
 use crate::wire::{Namespace, Running, need_wire, open_folder, run};
 
 /// A client and a server, each with a veth pair to a host between them.
-struct Hosts {
-    client: Namespace,
-    between: Namespace,
+pub(crate) struct Hosts {
+    pub(crate) client: Namespace,
+    pub(crate) between: Namespace,
     server: Namespace,
 }
 
 impl Hosts {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Tests run beside each other.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -104,7 +104,7 @@ fn transfer(hosts: &Hosts, len: usize) {
 }
 
 /// `lineside emulate` with these words in `namespace`; it listens at `last` when this returns.
-fn emulate(namespace: &Namespace, words: &[&str], last: &str) -> Running {
+pub(crate) fn emulate(namespace: &Namespace, words: &[&str], last: &str) -> Running {
     let folder = open_folder();
     let run = folder.path().join("run");
     let mut command = namespace.command(lineside().get_program());

@@ -1,12 +1,15 @@
 //! `lineside emulate --server CMD -- CMD`: real programs behind an emulated link, as an ordinary user.
 
+use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::support::{lineside, manifest, talk};
+use crate::support::{lineside, manifest, talk, wait_until};
+use crate::wire::{Namespace, need_wire};
 
 /// Answers datagrams, and to each connection sends a million bytes, then how often its kernel sent something again.
 const SERVER: &str = r#"
@@ -53,13 +56,13 @@ sys.exit(7)
 "#;
 
 /// The command as a user without rights runs it, and a folder that such a user may use.
-struct Ordinary {
+pub(crate) struct Ordinary {
     folder: TempDir,
     program: PathBuf,
 }
 
 impl Ordinary {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let open = || PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open()).expect("ours");
@@ -71,7 +74,7 @@ impl Ordinary {
         Self { folder, program }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
@@ -88,13 +91,13 @@ impl Ordinary {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command().args(arguments).output().expect("it runs")
     }
 }
 
 /// Whether this machine forbids what is tested, which is said.
-fn is_forbidden(output: &Output) -> bool {
+pub(crate) fn is_forbidden(output: &Output) -> bool {
     let text = talk(output);
     let is_forbidden = ["user namespace", "network namespace", "/dev/net/tun"]
         .iter()
@@ -317,4 +320,134 @@ fn each_flag_is_a_key_and_unknown_keys_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
         assert!(talk(&output).contains(says), "{text}: {}", talk(&output));
     }
+}
+
+/// Reaches the host on which it runs, and perhaps what is beyond; prints how long each took in microseconds, and what was said there.
+const REACHES: &str = r#"
+import os, socket, sys, time
+for address in [os.environ["LINESIDE_OUTSIDE"], *sys.argv[2:]]:
+    began = time.monotonic()
+    with socket.create_connection((address, int(sys.argv[1])), timeout=5) as stream:
+        took = time.monotonic() - began
+        print(int(took * 1e6), stream.recv(100).decode())
+"#;
+
+/// Says hello to each that connects, and from where it came, until it is dropped.
+fn greeter(listener: TcpListener) -> u16 {
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let from = stream.peer_addr().expect("connected").ip();
+            let _ = { &stream }.write_all(format!("hello {from}").as_bytes());
+        }
+    });
+    port
+}
+
+/// What [`REACHES`] printed: all late by the link's delay.
+fn greetings(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{}", talk(output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let greeting = |line: &str| {
+        let (took, said) = line.split_once(' ').expect("two words");
+        let took: u64 = took.parse().expect("a number");
+        assert!((20_000..900_000).contains(&took), "{text}");
+        said.to_owned()
+    };
+    text.lines().map(greeting).collect()
+}
+
+#[test]
+fn by_pasta_an_ordinary_user_reaches_what_is_outside_through_the_link() {
+    let has_pasta = Command::new("pasta").arg("--version").output().is_ok();
+    let ordinary = Ordinary::new();
+    std::fs::write(ordinary.path().join("reaches.py"), REACHES).expect("written");
+    let port = greeter(TcpListener::bind("127.0.0.1:0").expect("a free port")).to_string();
+    let words = [
+        "--delay",
+        "out: 20ms",
+        "--server",
+        "sleep 60",
+        "--server-wait",
+        "0",
+    ];
+    let client = ["--", "python3", "reaches.py", &port];
+    if !rustix::process::geteuid().is_root() {
+        let mut command = ordinary.command();
+        let command = command.args(words).arg("--outside").args(client);
+        let output = command.env("PATH", "/nowhere").output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+        assert!(talk(&output).contains("needs 'pasta'"), "{}", talk(&output));
+    }
+    if !has_pasta {
+        println!("SKIP: pasta is missing");
+        return;
+    }
+    let output = ordinary.run(&[&words[..], &["--outside"], &client].concat());
+    if is_forbidden(&output) {
+        return;
+    }
+    if talk(&output).contains("pasta ended") {
+        println!("SKIP: pasta finds no network here: {}", talk(&output));
+        return;
+    }
+    // The host's loopback is where pasta shows it.
+    assert_eq!(greetings(&output), ["hello 127.0.0.1"]);
+    // Unasked, there is no way out.
+    let output = ordinary.run(&[&words[..], &["--", "ip", "route", "show", "default"]].concat());
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "",
+        "{}",
+        talk(&output)
+    );
+}
+
+#[test]
+fn root_reaches_what_is_outside_and_leaves_nothing_there() {
+    need_wire!();
+    let [caller, beyond] = ["out", "far"].map(Namespace::new);
+    caller.ip(&format!(
+        "link add o0 type veth peer name f0 netns {}",
+        beyond.name()
+    ));
+    for (host, device, address) in [(&caller, "o0", "192.0.2.1"), (&beyond, "f0", "192.0.2.2")] {
+        host.ip(&format!("addr add {address}/24 dev {device}"));
+        host.ip(&format!("link set {device} up"));
+    }
+    caller.enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("root's"));
+    let listen = |port: u16| move || TcpListener::bind(("0.0.0.0", port)).expect("free");
+    let port = greeter(caller.enter(listen(7070)));
+    greeter(beyond.enter(listen(port)));
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("reaches.py"), REACHES).expect("written");
+    let emulate = |client: &[&str]| {
+        let mut command = caller.command(lineside().get_program());
+        command.arg("emulate").current_dir(folder.path());
+        command.args([
+            "--outside",
+            "--delay",
+            "out: 20ms",
+            "--server",
+            "exec sleep 60",
+        ]);
+        command.args(["--server-wait", "0", "--"]).args(client);
+        command
+    };
+    let output = emulate(&["python3", "reaches.py", "7070", "192.0.2.2"]).output();
+    // Who is beyond knows no way back but to the host: it masquerades.
+    let greetings = greetings(&output.expect("it runs"));
+    assert!(greetings[0].starts_with("hello 198.18."), "{greetings:?}");
+    assert_eq!(greetings[1], "hello 192.0.2.1");
+
+    let is_there = || {
+        let links = caller.command("ip").args(["-br", "link"]).output();
+        String::from_utf8_lossy(&links.expect("ip runs").stdout).contains("lineside")
+    };
+    wait_until("the device is gone", || !is_there());
+    let mut killed = emulate(&["sleep", "60"]).spawn().expect("it runs");
+    wait_until("it is open", is_there);
+    killed.kill().expect("ours");
+    killed.wait().expect("ours");
+    wait_until("the device is gone", || !is_there());
 }

@@ -6,6 +6,7 @@
 mod between;
 mod commands;
 mod compounds;
+mod control;
 mod cores;
 mod emulate;
 mod filter;

@@ -4,13 +4,14 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 11] = [
     "capture",
     "info",
     "report",
     "slow",
     "replay-pcap",
     "emulate",
+    "ctl",
     "explain",
     "table",
     "completions",

@@ -9,6 +9,7 @@ mod generator;
 mod interface;
 mod mapping;
 mod netlink;
+pub mod outside;
 mod packet;
 mod tap;
 mod xdp;

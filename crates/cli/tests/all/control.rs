@@ -1,0 +1,220 @@
+//! `lineside ctl`: an emulated link that is changed while frames are under way.
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use crate::between::{Hosts, emulate};
+use crate::commands::{Ordinary, is_forbidden};
+use crate::support::{lineside, manifest, talk, wait_until};
+use crate::wire::need_wire;
+
+fn ctl(run: &Path, words: &[&str]) -> Output {
+    let mut command = lineside();
+    command.arg("ctl").arg(run).args(words);
+    command.output().expect("it runs")
+}
+
+/// What `ctl --json` printed.
+fn done(run: &Path, words: &[&str]) -> Value {
+    let output = ctl(run, &[words, &["--json"]].concat());
+    assert!(output.status.success(), "{words:?}: {}", talk(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_ping_shows_each_change_and_loses_nothing() {
+    need_wire!("ping");
+    let hosts = Hosts::new();
+    let words = [
+        "--between",
+        "m0,m1",
+        "--delay",
+        "out: 10ms",
+        "--wait",
+        "sleep",
+    ];
+    let running = emulate(&hosts.between, &words, "m1");
+    let run = running.out.clone();
+    let times = running.folder.path().join("times");
+    let mut ping = hosts
+        .client
+        .command("ping")
+        .args(["-D", "-n", "-i", "0.01", "-c", "150", "192.0.2.2"])
+        .stdout(Stdio::from(std::fs::File::create(&times).expect("new")))
+        .spawn()
+        .expect("it runs");
+    let answers = || {
+        let text = std::fs::read_to_string(&times).expect("text");
+        let whole = text.lines().filter(|line| line.ends_with(" ms"));
+        let time = |line: &str| {
+            line.split("time=")
+                .nth(1)?
+                .strip_suffix(" ms")?
+                .parse()
+                .ok()
+        };
+        whole.filter_map(time).collect::<Vec<f64>>()
+    };
+    wait_until("it is answered", || answers().len() > 40);
+
+    // What is wrong changes nothing, and says what is wrong.
+    for (words, says) in [
+        (&["--delay", "40 parsecs"][..], "is not a time"),
+        (&["--delay", "20ms", "--loss", "200%"], "loss '200%'"),
+        (
+            &["--reorder", "5%", "--delay", "0"],
+            "reorder: without a delay",
+        ),
+        (&["--rate", "0"], "rate '0'"),
+        (
+            &["--delay", "match udp: 1ms"],
+            "match udp: the expressions are those that the run was begun with: none",
+        ),
+        (&["--path", "nowhere.path"], "nowhere.path: cannot read it"),
+    ] {
+        let output = ctl(&run, words);
+        assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+        assert!(talk(&output).contains(says), "{words:?}: {}", talk(&output));
+    }
+    let held = done(&run, &[]);
+    assert_eq!(held["before"], held["after"]);
+    assert_eq!(held["after"]["outbound"]["delay"], "10ms order fifo");
+    assert_eq!(held["at_ns"], Value::Null);
+
+    let changed = done(&run, &["--delay", "out: 40ms"]);
+    assert_eq!(changed["after"]["outbound"]["delay"], "40ms order fifo");
+    assert_eq!(changed["after"]["inbound"], changed["before"]["inbound"]);
+    assert!(ping.wait().expect("our child").success());
+    let answers = answers();
+    assert_eq!(answers.len(), 150, "none is lost");
+    assert!(
+        answers[..30].iter().all(|&ms| (10.0..25.0).contains(&ms)),
+        "{answers:?}"
+    );
+    assert!(
+        answers[120..].iter().all(|&ms| (40.0..55.0).contains(&ms)),
+        "{answers:?}"
+    );
+
+    let ended = running.interrupt();
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+    let certificate = manifest(&ended.out).certificate.expect("it is there");
+    let [change] = certificate["changes"]
+        .as_array()
+        .expect("a list")
+        .as_slice()
+    else {
+        panic!("one change: {certificate:#}");
+    };
+    assert_eq!(change["at_ns"], changed["at_ns"]);
+    assert_eq!(change["direction"], "outbound");
+    assert_eq!(change["before"], changed["before"]["outbound"]);
+    assert_eq!(change["after"], changed["after"]["outbound"]);
+    // Told apart: those before, and those since.
+    let outbound = &certificate["directions"]["outbound"];
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let (before, since) = (&change["realised"], &outbound["realised"]);
+    assert_eq!(change["asked"]["mean_ns"], 10e6);
+    assert_eq!(outbound["asked"]["mean_ns"], 40e6);
+    assert!(number(&before["max_ns"]) < 30_000_000, "{change:#}");
+    assert!(number(&since["min_ns"]) > 39_900_000, "{outbound:#}");
+    assert_eq!(
+        number(&before["count"]) + number(&since["count"]),
+        number(&outbound["counters"]["released"])
+    );
+    assert!(certificate["directions"]["inbound"]["realised"]["count"].as_u64() > Some(140));
+
+    assert!(!ended.out.join("control").exists(), "nothing is left");
+    let output = ctl(&ended.out, &["--delay", "1ms"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        talk(&output).contains("the run has ended"),
+        "{}",
+        talk(&output)
+    );
+    let output = lineside().arg("report").arg(&ended.out).output();
+    let report = String::from_utf8_lossy(&output.expect("it runs").stdout).into_owned();
+    assert!(
+        report.contains("40ms order fifo") && report.contains("10ms order fifo"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_killed_run_is_no_run() {
+    need_wire!();
+    let hosts = Hosts::new();
+    let words = ["--between", "m0,m1", "--wait", "sleep"];
+    let running = emulate(&hosts.between, &words, "m1");
+    running.signal("KILL");
+    let ended = running.end();
+    let output = ctl(&ended.out, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = talk(&output);
+    assert!(said.contains("was ended before it could finish"), "{said}");
+    for nothing in [ended.folder.path(), &ended.out.join("nowhere")] {
+        let output = ctl(nothing, &[]);
+        assert!(talk(&output).contains("no run folder"), "{}", talk(&output));
+    }
+}
+
+#[test]
+fn a_client_changes_its_own_link_by_files_too() {
+    let ordinary = Ordinary::new();
+    let plain = |name: &str, text: &str| {
+        std::fs::write(ordinary.path().join(name), text).expect("written");
+    };
+    plain("old.txt", "1ms\n3ms\n");
+    // The link keeps what it has read.
+    let client = "rm old.txt; printf '4ms\\n6ms\\n' > new.txt
+        ./lineside ctl run --rate 'in: 50mbit' -q || exit 3
+        ./lineside ctl run --delay 'in: 0 distribution new.txt' --rate none --loss 'in: every 9' || exit 4
+        ./lineside ctl run | grep -v none";
+    let output = ordinary.run(&[
+        "--delay",
+        "0 distribution old.txt",
+        "--rate",
+        "100mbit",
+        "-o",
+        "run",
+        "--server",
+        "sleep 60",
+        "--server-wait",
+        "0",
+        "--",
+        "sh",
+        "-c",
+        client,
+    ]);
+    if is_forbidden(&output) {
+        return;
+    }
+    assert!(output.status.success(), "{}", talk(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_said = |line: &[&str]| {
+        said.lines()
+            .any(|said| said.split_whitespace().eq(line.iter().copied()))
+    };
+    assert!(
+        said.contains("distribution new.txt") && said.contains("before: 50mbit"),
+        "{said}"
+    );
+    assert!(is_said(&["inbound", "loss", "every", "9"]), "{said}");
+    let run = manifest(&ordinary.path().join("run"));
+    let certificate = run.certificate.expect("it is there");
+    let changes = certificate["changes"].as_array().expect("a list");
+    let directions: Vec<_> = changes.iter().map(|change| &change["direction"]).collect();
+    assert_eq!(directions, ["inbound", "outbound", "inbound"]);
+    let settings = &certificate["directions"]["outbound"]["settings"];
+    assert_eq!(settings["rate"], Value::Null);
+    assert!(
+        settings["delay"]
+            .as_str()
+            .expect("words")
+            .contains("old.txt")
+    );
+    let after = changes[0]["after_ns"].as_i64().expect("a number");
+    assert!(after > 0 && after < 60_000_000_000, "{changes:?}");
+}
