@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, recv, sendto,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, ipproto, recv, sendto,
     socket_with,
 };
 
@@ -19,7 +20,7 @@ use crate::clock::Stopwatch;
 pub enum ProbeError {
     /// Ordinary users may not ping here.
     #[error(
-        "no right to send ICMP echoes: 'sudo sysctl net.ipv4.ping_group_range=\"0 2147483647\"' gives it to all users until the next start, or probe a TCP port instead"
+        "no right to send ICMP echoes: 'sudo sysctl net.ipv4.ping_group_range=\"0 2147483647\"' gives it to all users until the next start, CAP_NET_RAW (as root has it) to this one; or probe a TCP port instead"
     )]
     Ping,
     /// The operating system refused.
@@ -32,35 +33,85 @@ pub enum ProbeError {
     },
 }
 
-/// Sends ICMP echoes, one at a time (icmp(7), `SOCK_DGRAM`).
+/// Sends ICMP echoes, one at a time, by a socket that all users may have (icmp(7), `SOCK_DGRAM`) or, where they may not, a raw one (raw(7)).
 #[derive(Debug)]
 pub struct Ping {
     socket: std::os::fd::OwnedFd,
     to: IpAddr,
     sequence: u16,
+    /// Of a raw socket, which gets the answers to all: tells ours apart.
+    identifier: Option<u16>,
 }
 
 impl Ping {
     /// Opens the socket.
     pub fn new(to: IpAddr) -> Result<Self, ProbeError> {
+        Self::of_all_users(to).or_else(|error| match error {
+            ProbeError::Ping => Self::raw(to),
+            error => Err(error),
+        })
+    }
+
+    fn of_all_users(to: IpAddr) -> Result<Self, ProbeError> {
+        Ok(Self {
+            socket: Self::open(to, SocketType::DGRAM)?,
+            to,
+            sequence: 0,
+            identifier: None,
+        })
+    }
+
+    fn raw(to: IpAddr) -> Result<Self, ProbeError> {
+        let socket = Self::open(to, SocketType::RAW)?;
+        // From others nothing is taken.
+        connect(&socket, &SocketAddr::new(to, 0)).map_err(|error| ProbeError::Io {
+            to,
+            cause: error.into(),
+        })?;
+        // No two sockets of a process have the same number.
+        let identifier = std::process::id().wrapping_add(socket.as_raw_fd().unsigned_abs());
+        Ok(Self {
+            socket,
+            to,
+            sequence: 0,
+            identifier: Some(identifier as u16),
+        })
+    }
+
+    fn open(to: IpAddr, kind: SocketType) -> Result<std::os::fd::OwnedFd, ProbeError> {
         let (family, protocol) = match to {
             IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP),
             IpAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6),
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::DGRAM, flags, Some(protocol));
-        let socket = socket.map_err(|error| match error {
+        let socket = socket_with(family, kind, flags, Some(protocol));
+        socket.map_err(|error| match error {
             Errno::ACCESS | Errno::PERM | Errno::PROTONOSUPPORT => ProbeError::Ping,
             error => ProbeError::Io {
                 to,
                 cause: error.into(),
             },
-        })?;
-        Ok(Self {
-            socket,
-            to,
-            sequence: 0,
         })
+    }
+
+    /// Whether these bytes are the answer to the latest echo.
+    fn is_answer(&self, bytes: &[u8]) -> bool {
+        let message = match (self.identifier, self.to) {
+            // A raw IPv4 socket gives the IP header too, whose length is in its first byte (RFC 791).
+            (Some(_), IpAddr::V4(_)) => {
+                let first = bytes.first().copied().unwrap_or(0);
+                bytes
+                    .get(usize::from(first & 0xf) * 4..)
+                    .unwrap_or_default()
+            }
+            _ => bytes,
+        };
+        let kind = if self.to.is_ipv4() { 0 } else { 129 };
+        let has = |at: usize, value: u16| message.get(at..at + 2) == Some(&value.to_be_bytes());
+        // The kernel hands over answers to a datagram socket's own echoes only; earlier ones may be late.
+        message.first() == Some(&kind)
+            && self.identifier.is_none_or(|identifier| has(4, identifier))
+            && has(6, self.sequence)
     }
 
     /// One echo: how long its answer took, or `None` if none came within `patience`.
@@ -70,19 +121,22 @@ impl Ping {
             cause: error.into(),
         };
         self.sequence = self.sequence.wrapping_add(1);
-        // RFC 792 and 4443: type, code; checksum and identifier are the kernel's; sequence number; as many bytes as ping(8) sends.
+        // RFC 792 and 4443: type, code, checksum, identifier, sequence number; as many bytes as ping(8) sends. The kernel enters identifier and
+        // checksum, but for raw IPv4.
         let kind = if self.to.is_ipv4() { 8 } else { 128 };
         let mut echo = [0x5a; 64];
         echo[..8].copy_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
+        echo[4..6].copy_from_slice(&self.identifier.unwrap_or(0).to_be_bytes());
         echo[6..8].copy_from_slice(&self.sequence.to_be_bytes());
+        let sum = checksum(&echo);
+        echo[2..4].copy_from_slice(&sum.to_be_bytes());
         let to = SocketAddr::new(self.to, 0);
         let watch = Stopwatch::start();
         sendto(&self.socket, &echo, SendFlags::empty(), &to).map_err(failed)?;
         loop {
-            let mut answer = [0; 128];
+            let mut answer = [0; 256];
             match recv(&self.socket, &mut answer, RecvFlags::empty()) {
-                // The kernel hands over answers to this socket's echoes only; earlier ones may be late.
-                Ok((_, len)) if len >= 8 && answer[6..8] == self.sequence.to_be_bytes() => {
+                Ok((_, len)) if self.is_answer(&answer[..len.min(answer.len())]) => {
                     return Ok(Some(watch.elapsed()));
                 }
                 Ok(_) | Err(Errno::INTR) => continue,
@@ -107,6 +161,16 @@ impl Ping {
             }
         }
     }
+}
+
+/// RFC 1071, of an even number of bytes.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes
+        .chunks_exact(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16).wrapping_add((sum >> 16) as u16)
 }
 
 /// Connects to a port and leaves again: how long the SYN's answer took, also if it was a refusal, or `None` if none came within `patience`.
@@ -150,15 +214,24 @@ mod tests {
                 .is_some(),
             "refused is answered"
         );
-        match Ping::new([127, 0, 0, 1].into()) {
-            Ok(mut ping) => {
+        for this in [
+            IpAddr::from([127, 0, 0, 1]),
+            std::net::Ipv6Addr::LOCALHOST.into(),
+        ] {
+            let mut opened = 0;
+            for ping in [Ping::of_all_users(this), Ping::raw(this), Ping::new(this)] {
+                // No right to this kind, or a kernel without IPv6.
+                let Ok(mut ping) = ping else { continue };
+                opened += 1;
                 for _ in 0..3 {
                     let took = ping.round_trip(second).expect("a probe");
                     assert!(took.is_some_and(|took| took < second), "{took:?}");
                 }
             }
-            Err(ProbeError::Ping) => println!("SKIP: no right to ping"),
-            Err(error) => panic!("{error}"),
+            if this.is_ipv4() && opened == 0 {
+                assert!(!rustix::process::geteuid().is_root());
+                println!("SKIP: no right to ping");
+            }
         }
     }
 }
