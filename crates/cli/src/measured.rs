@@ -149,7 +149,7 @@ impl Measured {
         let budget = Budget::new(256 << 20);
         let mut port = crate::capture::open(files, &budget)?;
         let (mut trips, mut measured, mut burst) =
-            (RoundTrips::default(), Self::default(), Burst::new());
+            (RoundTrips::new(&budget), Self::default(), Burst::new());
         let mut sides = lineside_path::Sides::new(None);
         let mut left_out = 0_u64;
         loop {

@@ -1,21 +1,29 @@
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
+use lineside_account::{Budget, Lease};
 use lineside_time::Nanoseconds;
 use lineside_wire::{Dissected, TcpFlags, dissect};
 
-/// Connections that are followed at once: some 12 MB. What more come are not.
+/// Connections that are followed at once. What more come are not.
 const CONNECTIONS_MAX: usize = 65_536;
+/// What one takes at most: just after the table was laid out anew it is filled to 7/16, and until then the old one is there too.
+const CONNECTION_BYTES: usize = 4 * size_of::<([(IpAddr, u16); 2], Connection)>();
+/// Drawn at once.
+const CONNECTIONS_MORE: usize = 1024;
 
 /// Times from a TCP segment that passes the tap to the first acknowledgement that covers it: the way from the tap to its receiver and back,
 /// with the time that the receiver takes.
 ///
 /// One segment of a direction at a time is followed, as Jacobson's estimator does (SIGCOMM '88), and none whose bytes have been seen before
 /// (Karn's rule). A receiver may hold an acknowledgement back; that of a SYN it does not.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RoundTrips {
     /// By the client's end and the server's.
     connections: HashMap<[(IpAddr, u16); 2], Connection>,
+    /// For so many.
+    connections_max: usize,
+    lease: Lease,
     unfollowed: u64,
 }
 
@@ -52,6 +60,29 @@ struct Direction {
 }
 
 impl RoundTrips {
+    /// Nothing has been seen. What is held is drawn on `budget`; connections that it does not bear are not followed.
+    pub fn new(budget: &Budget) -> Self {
+        Self {
+            connections: HashMap::new(),
+            connections_max: 0,
+            lease: budget.lease(0).expect("nothing always fits"),
+            unfollowed: 0,
+        }
+    }
+
+    /// Whether one more connection may be followed.
+    fn has_room(&mut self) -> bool {
+        if self.connections.len() < self.connections_max {
+            return true;
+        }
+        let more = self.connections_max + CONNECTIONS_MORE;
+        let has_room = more <= CONNECTIONS_MAX && self.lease.resize(more * CONNECTION_BYTES);
+        if has_room {
+            self.connections_max = more;
+        }
+        has_room
+    }
+
     /// A frame that passed at `at_ns`; the round trip that ends with it, if one does.
     pub fn on_frame(
         &mut self,
@@ -69,7 +100,7 @@ impl RoundTrips {
         let is_answer = tcp.flags.contains(TcpFlags::ACK);
         let from_server = self.connections.contains_key(&[there, here]);
         let is_new = !from_server && !self.connections.contains_key(&[here, there]);
-        if is_new && self.connections.len() >= CONNECTIONS_MAX {
+        if is_new && !self.has_room() {
             self.unfollowed += 1;
             return None;
         }
@@ -122,7 +153,7 @@ impl RoundTrips {
         })
     }
 
-    /// Segments of connections beyond those that are followed at once.
+    /// Segments of connections beyond the 65,536, or those that the budget bears, that are followed at once.
     pub fn unfollowed(&self) -> u64 {
         self.unfollowed
     }
@@ -169,7 +200,7 @@ mod tests {
 
     #[test]
     fn acknowledgements_end_what_they_cover_and_nothing_sent_again() {
-        let mut trips = RoundTrips::default();
+        let mut trips = RoundTrips::new(&Budget::new(1 << 20));
         let client = u32::MAX - 50;
         let sent = [
             // Time, from the server, sequence number, acknowledged, SYN, bytes; how long what it ends took.
@@ -296,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_capture_that_begins_later_still_tells_who_called() {
-        let mut trips = RoundTrips::default();
+        let mut trips = RoundTrips::new(&Budget::new(1 << 20));
         let bytes = frame(true, 500, Some(9), true, 0);
         assert_eq!(trips.on_frame(0, 1, &bytes, bytes.len()), None);
         let bytes = frame(false, 9, Some(501), false, 0);
@@ -308,5 +339,24 @@ mod tests {
             (0, 40, Towards::Client)
         );
         assert_eq!(trips.on_frame(50, 1, b"no frame", 8), None);
+    }
+    #[test]
+    fn connections_that_the_budget_does_not_bear_are_not_followed() {
+        let budget = Budget::new(CONNECTIONS_MORE * CONNECTION_BYTES);
+        let mut trips = RoundTrips::new(&budget);
+        for number in 0..2 * CONNECTIONS_MORE as u32 {
+            let fields = TcpFields {
+                source_port: 1000 + number as u16,
+                destination_port: 80,
+                flags: TcpFlags::SYN,
+                ..TcpFields::default()
+            };
+            let ends = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+            let bytes = FrameBuilder::new(ends[0], ends[1]).tcp(&fields, &[]);
+            trips.on_frame(0, 1, &bytes, bytes.len());
+        }
+        assert_eq!(trips.unfollowed(), CONNECTIONS_MORE as u64);
+        assert_eq!(budget.used_bytes(), budget.limit_bytes());
+        assert!(trips.connections.allocation_size() <= budget.used_bytes());
     }
 }

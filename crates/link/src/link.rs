@@ -43,6 +43,8 @@ pub struct Link<T> {
     memory_bytes_max: usize,
     held_bytes: u64,
     held_memory_bytes: usize,
+    /// What models of loss remember.
+    loss_memory_bytes: usize,
     counters: LinkCounters,
 }
 
@@ -261,7 +263,8 @@ pub struct LinkCounters {
     pub held_max: u64,
     /// The most bytes of frames that were held at once.
     pub held_bytes_max: u64,
-    /// TCP segments of connections beyond the 65,536 of which [`Loss::Segment`](crate::Loss::Segment) knows which one to lose.
+    /// TCP segments of connections beyond the 65,536, or those that memory bears, of which [`Loss::Segment`](crate::Loss::Segment) knows which
+    /// one to lose.
     pub unfollowed: u64,
 }
 
@@ -306,8 +309,8 @@ impl LinkCounters {
 }
 
 impl<T: Item> Link<T> {
-    /// A link. Its draws depend on `seed` and `stream` alone, a number for each direction. What it
-    /// holds takes at most `memory_bytes_max` bytes, for which the caller vouches.
+    /// A link. Its draws depend on `seed` and `stream` alone, a number for each direction. What it holds, frames and what it remembers of
+    /// connections, takes at most `memory_bytes_max` bytes, for which the caller vouches.
     pub fn new(settings: Settings, seed: u64, stream: u16, memory_bytes_max: usize) -> Self {
         let mut link = Self {
             kinds: vec![Kind::new(settings.clone(), seed, stream)],
@@ -321,6 +324,7 @@ impl<T: Item> Link<T> {
             memory_bytes_max,
             held_bytes: 0,
             held_memory_bytes: 0,
+            loss_memory_bytes: 0,
             counters: LinkCounters::default(),
         };
         link.set(settings);
@@ -411,6 +415,8 @@ impl<T: Item> Link<T> {
         for (kind, settings) in self.kinds.iter_mut().skip(1).zip(settings) {
             kind.set(settings);
         }
+        let models = self.kinds.iter().map(|kind| kind.loss.memory_bytes());
+        self.loss_memory_bytes = models.sum();
         self.join_kinds();
         self.derive_limit();
     }
@@ -494,8 +500,16 @@ impl<T: Item> Link<T> {
                 chance.happens(now, ranks)
             }
             _ => {
+                // The other half is for frames in any case.
+                let room_bytes = (self.memory_bytes_max / 2)
+                    .min(self.memory_bytes_max - self.held_memory_bytes)
+                    .saturating_sub(self.loss_memory_bytes);
                 let loss = &model.settings.loss;
-                model.loss.loses(loss, now, since_ns, ranks, &item)
+                let before_bytes = model.loss.memory_bytes();
+                let loses =
+                    { &mut model.loss }.loses(room_bytes, loss, now, since_ns, ranks, &item);
+                self.loss_memory_bytes += model.loss.memory_bytes() - before_bytes;
+                loses
             }
         };
         let kind = &mut self.kinds[usize::from(index)];
@@ -543,7 +557,8 @@ impl<T: Item> Link<T> {
             return;
         }
         let memory_bytes = Self::memory_bytes(len_bytes);
-        if self.held_memory_bytes + memory_bytes > self.memory_bytes_max {
+        let taken_bytes = self.held_memory_bytes + self.loss_memory_bytes;
+        if taken_bytes + memory_bytes > self.memory_bytes_max {
             self.counters.dropped.memory += 1;
             return;
         }
@@ -687,6 +702,12 @@ impl<T: Item> Link<T> {
             warnings.push(format!(
                 "{:.1} % of the draws lie below 0, as the jitter is larger than the delay: those frames leave at once",
                 negative * 100.0
+            ));
+        }
+        let unfollowed = self.counters().unfollowed;
+        if unfollowed > 0 {
+            warnings.push(format!(
+                "{unfollowed} TCP segments were of more connections than memory bears, or than 65,536: none of them was lost"
             ));
         }
         let frames_a_second = |frames: u64| frames as f64 * 1e9 / max_ns.max(1) as f64;

@@ -10,8 +10,10 @@ use crate::draw::Ranks;
 use crate::item::Segment;
 use crate::settings::{Chance, Correlation, Loss, Place};
 
-/// Connections of which is remembered which segment to lose: some 8 MB.
+/// Directions of connections of which is remembered which segment to lose.
 const FLOWS_MAX: usize = 65_536;
+/// What one takes at most: just after the table was laid out anew it is filled to 7/16, and until then the old one is there too.
+const FLOW_BYTES: usize = 4 * size_of::<([(IpAddr, u16); 2], Flow)>();
 
 /// Of 2^32 ranks as many as the share comes to.
 fn below(share: f64) -> u64 {
@@ -32,7 +34,7 @@ pub(crate) struct LossState {
     is_bad: bool,
     frames: u64,
     flows: HashMap<[(IpAddr, u16); 2], Flow>,
-    /// Segments of connections beyond [`FLOWS_MAX`].
+    /// Segments of connections beyond [`FLOWS_MAX`], or for which there was no memory.
     pub(crate) unfollowed: u64,
 }
 
@@ -59,10 +61,16 @@ impl LossState {
         };
     }
 
-    /// Whether the next frame is lost; `since_ns` from the link's beginning.
+    /// What it holds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.flows.len() * FLOW_BYTES
+    }
+
+    /// Whether the next frame is lost; `since_ns` from the link's beginning. It may hold `room_bytes` more.
     #[inline]
     pub(crate) fn loses(
         &mut self,
+        room_bytes: usize,
         loss: &Loss,
         now: Nanoseconds,
         since_ns: Nanoseconds,
@@ -99,20 +107,27 @@ impl LossState {
             &Loss::Every(number) => self.frames.is_multiple_of(number.max(1)),
             Loss::Frames(numbers) => numbers.binary_search(&self.frames).is_ok(),
             &Loss::Segment { place, times } => match item.segment() {
-                Some(segment) => self.loses_segment(place, times, &segment),
+                Some(segment) => self.loses_segment(room_bytes, place, times, &segment),
                 None => false,
             },
         }
     }
 
-    fn loses_segment(&mut self, place: Place, times: u64, segment: &Segment) -> bool {
+    fn loses_segment(
+        &mut self,
+        room_bytes: usize,
+        place: Place,
+        times: u64,
+        segment: &Segment,
+    ) -> bool {
         let &Segment {
             flow,
             sequence,
             len,
             is_syn,
         } = segment;
-        if !self.flows.contains_key(&flow) && self.flows.len() >= FLOWS_MAX {
+        let has_room = self.flows.len() < FLOWS_MAX && room_bytes >= FLOW_BYTES;
+        if !has_room && !self.flows.contains_key(&flow) {
             self.unfollowed += 1;
             return false;
         }
@@ -174,6 +189,7 @@ mod tests {
         (1..=count)
             .filter(|&k| {
                 state.loses(
+                    0,
                     loss,
                     k,
                     k,

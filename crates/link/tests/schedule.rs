@@ -250,6 +250,52 @@ proptest! {
 }
 
 #[test]
+fn connections_are_followed_as_far_as_memory_bears_them() {
+    let settings = Settings {
+        loss: words::loss("segment 1").expect("right words"),
+        ..Settings::default()
+    };
+    let mut link = Link::new(settings.clone(), 1, 0, 1 << 16);
+    let mut out = Vec::new();
+    let mut pass = |link: &mut Link<Packet>, port| {
+        let flow = [(IpAddr::from([1; 16]), port), (IpAddr::from([2; 16]), 2)];
+        let segment = Some(Segment {
+            flow,
+            sequence: 1,
+            len: 10,
+            is_syn: false,
+        });
+        link.push(
+            0,
+            Packet {
+                number: 0,
+                len: 60,
+                segment,
+            },
+            &mut out,
+        );
+        link.on_timer(0, &mut out);
+    };
+    for port in 0..1000 {
+        pass(&mut link, port);
+    }
+    let (lost, unfollowed) = (link.counters().dropped.loss, link.counters().unfollowed);
+    assert!((50..150).contains(&lost), "{lost}");
+    assert_eq!(lost + unfollowed, 1000);
+    assert!(
+        link.warnings()
+            .concat()
+            .contains("more connections than memory bears")
+    );
+    // Frames have what is left; another model of loss forgets, and there is room again.
+    assert_eq!(link.counters().dropped.memory, 0);
+    link.change(1, [Settings::default()], &mut Vec::new());
+    link.change(2, [settings], &mut Vec::new());
+    pass(&mut link, 0);
+    assert_eq!(link.counters().dropped.loss, lost + 1);
+}
+
+#[test]
 fn a_byte_is_lost_whatever_segment_carries_it() {
     let flow = [(IpAddr::from([1; 16]), 1), (IpAddr::from([2; 16]), 2)];
     let settings = Settings {
