@@ -155,7 +155,8 @@ impl Asked {
         for direction in Direction::BOTH {
             let filters = filters(&self.expressions[direction as usize])?;
             let settings = &self.settings[direction as usize];
-            path.tell_apart(direction, filters, |set| settings[set].clone());
+            path.tell_apart(direction, filters, |set| settings[set].clone())
+                .map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
         }
         Ok(path)
     }

@@ -72,12 +72,13 @@ pub struct Path {
     sent_before: [Option<Sent>; 2],
     changes: Vec<Change>,
     budget: Budget,
-    _lease: Lease,
+    /// For frames under way, and for the accounts of frames that are told apart.
+    leases: Vec<Lease>,
 }
 
-/// There is no memory left for the account of a change.
+/// There is no memory left for the account of a change, or of frames told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no memory is left for the account of one more change: give more with --memory")]
+#[error("no memory is left to account for it: give more with --memory")]
 pub struct NoMemory;
 
 /// Frames that left, as the caller says.
@@ -178,24 +179,28 @@ impl Path {
             sent_before: Default::default(),
             changes: Vec::new(),
             budget: budget.clone(),
-            _lease: lease,
+            leases: vec![lease],
         })
     }
 
     /// Treats frames of a direction differently by what they match: `settings` says what befalls those that match a set of the filters, a bit
     /// each, at most [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX). What befalls those that match none, and state, rate and limit of all, stay
-    /// as they are. To be called before the first frame, once.
+    /// as they are. To be called before the first frame, once. The account of each set is drawn on the budget.
     pub fn tell_apart(
         &mut self,
         direction: Direction,
         filters: Vec<Filter>,
         settings: impl Fn(usize) -> Settings,
-    ) {
+    ) -> Result<(), NoMemory> {
         let kinds = Kinds::new(filters);
+        let bytes = Sent::memory_bytes(kinds.count() - 1);
+        let lease = { kinds.count() > 1 }.then(|| self.budget.lease(bytes).ok_or(NoMemory));
+        self.leases.extend(lease.transpose()?);
         let others = (1..kinds.count()).map(settings).collect();
         self.sent[direction as usize] = Sent::new(kinds.count());
         self.links[direction as usize].add_kinds(others, self.seed, direction as u16);
         self.kinds[direction as usize] = kinds;
+        Ok(())
     }
 
     /// What repeats in time counts from `now` on; without this, from each direction's first frame on.

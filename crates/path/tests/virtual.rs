@@ -370,7 +370,8 @@ fn what_was_before_a_change_and_what_came_after_are_told_apart() {
     let mut path = Path::new(start, 1, MEMORY / 2, &budget).expect("memory");
     path.tell_apart(Direction::Outbound, filters(), |_| {
         settings("10ms", None, "every 4")
-    });
+    })
+    .expect("memory");
     path.begin(0);
     let mut out = Default::default();
     let frame_at = |path: &mut Path, at_ns, out: &mut _| {
