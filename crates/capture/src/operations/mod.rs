@@ -1174,7 +1174,7 @@ impl<S: RecordSink> Side<'_, S> {
                 row.file_id = handle.map(|handle| file_id_of(server, &handle));
                 row.file2_id = told.file2.map(|handle| file_id_of(server, &handle));
                 let details = &mut operation.details;
-                services::of_call(&told, row, details, counters);
+                services::of_call(procedure, &told, row, details, counters);
                 if let Some(len) = told.data_len {
                     want = all_from(&cursor);
                     let sums_from = all.sums_from(told.offset, len, counters);
@@ -1478,7 +1478,7 @@ impl<S: RecordSink> Side<'_, S> {
                     named = Some(object);
                 }
                 let details = &mut operation.details;
-                services::of_reply(&told, row, details, counters);
+                services::of_reply(procedure, &told, row, details, counters);
                 if let Some(len) = told.data_len {
                     want = all_from(&cursor);
                     let offset = row.offset.map(i64::cast_unsigned);
