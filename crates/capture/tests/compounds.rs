@@ -165,6 +165,31 @@ fn a_count_is_not_believed() {
 }
 
 #[test]
+fn an_xid_that_comes_again_is_the_same_call_only_if_it_says_the_same() {
+    let asked = |handle| call(7, 2, &[put_fh(handle), words(&[GETFH])]);
+    let answer = reply(7, 1, &[words(&[PUTFH, 70])]);
+    let expected = [("the same", 1, 1), ("another", 2, 0)];
+    for ((what, calls, again), second) in expected.into_iter().zip([asked(1), asked(2)]) {
+        // In one segment, and cut where the first operation is.
+        for cut in [0, 60] {
+            let mut wire = Wire::new();
+            wire.send(0, &asked(1));
+            let second = record(&second);
+            wire.segments(0, &second[..cut]);
+            wire.segments(0, &second[cut..]);
+            wire.send(1, &answer);
+            let (rows, counters) = wire.run(Config::default());
+            assert_eq!(counters.value(Counter::RpcCalls), calls, "{what}");
+            assert_eq!(counters.value(Counter::CallsRetransmitted), again, "{what}");
+            assert_eq!(rows.operations.len() as u64, 2 * calls, "{what}");
+            let first = &rows.operations[0];
+            assert_eq!(first.reply_missing, calls == 2, "{what}");
+            assert_eq!(first.retransmissions as u64, again, "{what}");
+        }
+    }
+}
+
+#[test]
 fn no_more_than_1024_operations_are_recorded() {
     const COUNT: usize = 100_000;
     let operations = vec![words(&[PUTROOTFH]); COUNT];

@@ -182,6 +182,58 @@ fn a_capture_in_tunnels_gives_the_rows_of_the_plain_one() {
 }
 
 /// Both the tunnel's packets and those inside, which their sender had to fragment, are put together.
+/// Two virtual networks in which the same hosts, by their addresses and ports, say the same a moment later.
+#[test]
+fn networks_with_the_same_addresses_are_told_apart() {
+    let (_, frames) = &captures()[0];
+    let one = wrap::wrap_all(frames, Wrap::Vxlan);
+    let mut other = wrap::wrap_all(frames, Wrap::Geneve);
+    for frame in &mut other {
+        frame.stamp_ns = frame.stamp_ns.map(|stamp| stamp + 5_000_000);
+    }
+    let mut both = [one.as_slice(), &other].concat();
+    both.sort_by_key(|frame| frame.stamp_ns);
+    let (rows, counters) = run(&both);
+    assert_eq!(counters.broken_identity(), None);
+    assert_eq!(counters.value(Counter::FramesDuplicate), 0);
+    let mut apart = plain(&run(&one).0);
+    let second = plain(&run(&other).0);
+    apart.operations.extend(second.operations);
+    apart.checksums.extend(second.checksums);
+    apart.connections.extend(second.connections);
+    let (rows, apart) = (plain(&rows), plain(&apart));
+    assert_eq!(rows.operations.len(), 2 * run(frames).0.operations.len());
+    assert!(rows.operations == apart.operations, "operations");
+    let blocks = |rows: &CollectedRows| {
+        let mut blocks: Vec<_> = { rows.checksums.iter() }
+            .map(|row| (row.block, row.checksum))
+            .collect();
+        blocks.sort_unstable();
+        blocks
+    };
+    assert!(blocks(&rows) == blocks(&apart), "checksums");
+    assert_eq!(rows.connections.len(), apart.connections.len());
+}
+
+/// A host at the end of a tunnel shows what it sends before it is wrapped and what it receives while it still is.
+#[test]
+fn a_packet_outside_its_tunnel_is_of_the_same_connection() {
+    let (_, frames) = &captures()[0];
+    let wrapped = wrap::wrap_all(frames, Wrap::Vxlan);
+    let is_from_client = |frame: &capture::Frame| {
+        let source = frame.bytes.get(26..30).unwrap_or(&[]);
+        source.last().is_some_and(|last| last % 2 == 0)
+    };
+    let mixed: Vec<_> = { frames.iter().zip(&wrapped) }
+        .map(|(frame, wrapped)| match is_from_client(frame) {
+            true => frame.clone(),
+            false => wrapped.clone(),
+        })
+        .collect();
+    let (rows, whole) = (plain(&run(&mixed).0), plain(&run(frames).0));
+    assert!(rows.operations == whole.operations, "operations");
+}
+
 #[test]
 fn fragments_of_tunnels_are_put_together_first() {
     let mut fragments = 0;

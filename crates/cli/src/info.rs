@@ -1,4 +1,4 @@
-//! `lineside info`: what is in a capture file or a trace, in a few lines.
+//! `lineside info`: what is in capture files or a trace, in a few lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,8 +19,8 @@ use crate::summary::{Nowhere, RowTally, Tally, Tallying, failed, verdict_lines};
 /// Flags of `info`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// A capture file (- is standard input) or the folder of a trace
-    #[arg(value_name = "FILE|TRACE")]
+    /// A capture file (- is standard input), a folder of them, or the folder of a trace
+    #[arg(value_name = "FILE|FOLDER|TRACE")]
     path: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -28,7 +28,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    if arguments.path.is_dir() {
+    // Without trace.json it may be a folder of captures, or an unfinished trace.
+    let path = &arguments.path;
+    let is_trace = path.join("trace.json").exists() || path.join("operations").is_dir();
+    if path.is_dir() && is_trace {
         of_trace(arguments)
     } else {
         of_capture(arguments)

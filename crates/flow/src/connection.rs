@@ -46,6 +46,8 @@ pub(crate) struct Key {
     ports: [u16; 2],
     is_ipv4: bool,
     pub(crate) transport: Transport,
+    /// Of a connection whose ends another one of another virtual network had first.
+    pub(crate) network: Option<u32>,
 }
 
 impl Key {
@@ -72,8 +74,15 @@ impl Key {
             ports: [lesser.1, greater.1],
             is_ipv4: source.address.is_ipv4(),
             transport,
+            network: None,
         };
         (key, direction)
+    }
+
+    /// That of a connection of its own in a virtual network.
+    pub(crate) fn in_network(self, network: u32) -> Self {
+        let network = Some(network);
+        Self { network, ..self }
     }
 
     /// The lesser end and the greater.
@@ -93,7 +102,8 @@ impl Hash for Key {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let [one, other] = self.ports;
-        let kind = u64::from(self.is_ipv4) << 1 | self.transport as u64;
+        let network = self.network.map_or(0, |network| u64::from(network) + 1);
+        let kind = network << 2 | u64::from(self.is_ipv4) << 1 | self.transport as u64;
         state.write_u128(self.addresses[0]);
         state.write_u128(self.addresses[1]);
         state.write_u64(u64::from(one) << 48 | u64::from(other) << 32 | kind);
@@ -127,6 +137,8 @@ pub struct Connection {
     pub(crate) key: Key,
     pub(crate) first: Descriptor,
     pub(crate) layers: Layers,
+    /// Its virtual network, once a packet was seen in one.
+    pub(crate) network: Option<u32>,
     pub(crate) initiator: Option<usize>,
     pub(crate) streams: [Stream; 2],
     /// Segments of both directions so far: the clock that lateness is counted by.
@@ -196,10 +208,12 @@ impl Origin<'_> {
 
 impl Connection {
     pub(crate) fn new(key: Key, origin: &Origin<'_>, now: i64) -> Self {
+        let layers = origin.layers();
         Self {
             key,
             first: *origin.descriptor(),
-            layers: origin.layers(),
+            layers,
+            network: layers.virtual_network(),
             initiator: None,
             streams: [Stream::default(), Stream::default()],
             segments: 0,

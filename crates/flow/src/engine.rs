@@ -438,6 +438,7 @@ impl Engine {
             port: udp.destination_port,
         };
         let (key, direction) = Key::new(Transport::Udp, source, destination);
+        let key = self.key_in(ip.virtual_network, key);
         let slot = self.slot(key, None, origin, sink, counters)?;
         let connection = self.slots[slot]
             .as_mut()
@@ -483,6 +484,13 @@ impl Engine {
         }
         let slot = recent.slot;
         let connection = self.slots[slot].as_deref_mut()?;
+        let is_same_network = match ip.virtual_network {
+            None => recent.key.network.is_none(),
+            network => connection.network == network,
+        };
+        if !is_same_network {
+            return None;
+        }
         let stamp_ns = payload.descriptor().stamp_ns?;
         let interval_end = connection
             .interval_ns
@@ -550,6 +558,7 @@ impl Engine {
             port: tcp.destination_port,
         };
         let (key, direction) = Key::new(Transport::Tcp, source, destination);
+        let key = self.key_in(ip.virtual_network, key);
         let place = recent_place(tcp);
         let recent = self.recent[place].as_ref();
         let known = recent.filter(|recent| recent.key == key);
@@ -1133,6 +1142,35 @@ impl Engine {
         self.slots[slot] = Some(connection);
         self.table.insert(key, slot);
         Some(slot)
+    }
+
+    /// The key of a packet's connection, given the network that the packet was seen in.
+    #[inline]
+    fn key_in(&mut self, network: Option<u32>, key: Key) -> Key {
+        match network {
+            None => key,
+            Some(network) => self.key_in_network(network, key),
+        }
+    }
+
+    /// A host at the end of a tunnel shows a packet inside it and outside: both are of one connection. Two networks that use the
+    /// same addresses are told apart: the second one's connections have keys of their own.
+    #[cold]
+    fn key_in_network(&mut self, network: u32, key: Key) -> Key {
+        let own = key.in_network(network);
+        if self.table.contains_key(&own) {
+            return own;
+        }
+        let Some(&slot) = self.table.get(&key) else {
+            return key;
+        };
+        let connection = self.slots[slot]
+            .as_mut()
+            .expect("the table names slots in use");
+        match *connection.network.get_or_insert(network) == network {
+            true => key,
+            false => own,
+        }
     }
 
     /// Ends an incarnation and begins the next one with the segments that strayed.

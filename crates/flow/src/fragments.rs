@@ -25,6 +25,7 @@ struct Key {
     destination: IpAddr,
     protocol: u8,
     identification: u32,
+    virtual_network: Option<u32>,
 }
 
 struct Entry {
@@ -210,6 +211,7 @@ impl Fragments {
             destination,
             protocol: fragment.protocol,
             identification: fragment.identification,
+            virtual_network: ip.virtual_network,
         };
         if let Some(entry) = self.entries.get(&key) {
             match overlap(entry, fragment, end, chunks) {

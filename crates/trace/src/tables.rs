@@ -415,14 +415,51 @@ tables! {
     Services "services" ServiceRow ServiceColumns null "not in this call, or not seen" {
         operation_id: i64, Delta, "the call, as in `operations`";
         auth_flavors: Text, Dictionary, "MNT: the authentication flavors that the server accepts, with commas between";
+        entries: Option<i64>, Dictionary, "DUMP, EXPORT, GETADDRLIST: entries of the list in the reply";
         target_program: Option<i64>, Dictionary, "portmap, rpcbind: the program asked for; NSM: the one to call back";
-        target_version: Option<i64>, Dictionary, "portmap, rpcbind: its version";
+        target_version: Option<i64>, Dictionary, "portmap, rpcbind, NSM: its version";
+        target_procedure: Option<i64>, Dictionary, "CALLIT, BCAST, INDIRECT, NSM: its procedure";
         target_protocol: Option<i64>, Dictionary, "portmap: its transport: 6 TCP, 17 UDP";
         target_port: Option<i64>, Dictionary, "portmap: its port, 0 for none: a label, never a hint what to read";
-        target_address: Text, Dictionary, "rpcbind: its universal address";
-        lock_type: Word, Dictionary, "NLM, KLM: `shared`, `exclusive`";
-        owner: Blob, Dictionary, "NLM: who locks, as the client names it";
+        network_id: Text, Dictionary, "rpcbind: kind of transport: `tcp`, `udp6`";
+        target_address: Text, Dictionary, "rpcbind: its universal address, empty for none";
+        transport_address: Blob, Dictionary, "UADDR2TADDR, TADDR2UADDR: an address as the transport has it";
+        service_owner: Text, Dictionary, "rpcbind: who registered the program";
+        done: Option<bool>, Dictionary, "SET, UNSET: it was done";
+        forwarded_bytes: Option<i64>, Dictionary, "CALLIT, BCAST, INDIRECT: bytes of the results passed on or, without a reply, of the arguments";
+        server_time_ns: Option<i64>, Dictionary, "GETTIME: the server's time, whole seconds as nanoseconds since 1970";
+        lock_cookie: Blob, Dictionary, "NLM: what the call has in common with the one that answers it: `LOCK_MSG` with `LOCK_RES`, LOCK with GRANTED if it waits";
+        lock_type: Word, Dictionary, "NLM, KLM: `shared`, `exclusive`; the bytes are `offset` and `count` in `operations`, where 0 bytes reach to the end of the file";
+        blocking: Option<bool>, Dictionary, "NLM, KLM: the caller waits for the lock";
+        reclaim: Option<bool>, Dictionary, "NLM: the lock or share was held before the server restarted";
+        svid: Option<i64>, Dictionary, "NLM, KLM: the process that locks, on its host";
+        owner: Blob, Dictionary, "NLM: who locks or shares, as the client names it";
+        holder_lock_type: Word, Dictionary, "NLM, KLM, TEST denied: the lock in the way: `shared`, `exclusive`";
+        holder_svid: Option<i64>, Dictionary, "the lock in the way: the process that holds it, on its host";
+        holder_owner: Blob, Dictionary, "NLM, the lock in the way: who holds it";
+        holder_offset: Option<i64>, Dictionary, "the lock in the way: its first byte in the file";
+        holder_count: Option<i64>, Dictionary, "the lock in the way: its bytes, 0 up to the end of the file";
+        share_access: Option<i64>, Dictionary, "SHARE, UNSHARE: what the caller wants, bits: 1 read, 2 write";
+        share_deny: Option<i64>, Dictionary, "SHARE, UNSHARE: what others may not do meanwhile, bits: 1 read, 2 write";
+        share_sequence: Option<i64>, Dictionary, "SHARE, UNSHARE: the server's number of this change";
+        monitor_state: Option<i64>, Dictionary, "NLM, NSM: state number of a status monitor, odd while its host is up";
+        quota_id: Option<i64>, Dictionary, "RQUOTA: user or group";
+        quota_type: Option<i64>, Dictionary, "RQUOTA version 2: 0 for a user, 1 for a group";
+        quota_command: Option<i64>, Dictionary, "SETQUOTA: the command, as quotactl(2) has it";
+        quota_active: Option<bool>, Dictionary, "RQUOTA: the limits are enforced";
+        quota_block_bytes: Option<i64>, Dictionary, "RQUOTA: bytes of a block";
+        quota_blocks_hard: Option<i64>, Dictionary, "RQUOTA: blocks that may never be passed, 0 for no limit; in SETQUOTA this and the next are what was asked for unless the reply tells them";
+        quota_blocks_soft: Option<i64>, Dictionary, "RQUOTA: blocks that may be passed for a time";
+        quota_blocks_used: Option<i64>, Dictionary, "RQUOTA: blocks in use";
+        quota_files_hard: Option<i64>, Dictionary, "RQUOTA: files that may never be passed";
+        quota_files_soft: Option<i64>, Dictionary, "RQUOTA: files that may be passed for a time";
+        quota_files_used: Option<i64>, Dictionary, "RQUOTA: files in use";
+        quota_blocks_seconds_left: Option<i64>, Dictionary, "RQUOTA: seconds until the soft limit of blocks holds";
+        quota_files_seconds_left: Option<i64>, Dictionary, "RQUOTA: seconds until the soft limit of files holds";
+        acl_mask: Option<i64>, Dictionary, "NFSACL: which lists, bits: 1 the list, 2 its length, 4 the default list, 8 its length";
         acl_entries: Option<i64>, Dictionary, "NFSACL: entries of the access control list";
+        acl_default_entries: Option<i64>, Dictionary, "NFSACL: entries of the default list";
+        creates: Option<bool>, Dictionary, "GETXATTRDIR: the directory is made if there is none";
     }
 
     /// A connection in one interval (60 s by default, at multiples of that since 1970). A long connection has many rows: sum by `connection_id`.

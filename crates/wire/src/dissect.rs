@@ -60,6 +60,8 @@ pub struct Ip {
     pub kept: usize,
     /// Tunnels around the packet, as far as they are in these bytes: see [`layers`].
     pub tunnels: u8,
+    /// See [`Layers::virtual_network`], of those tunnels.
+    pub virtual_network: Option<u32>,
     /// What the header's checksum is worth.
     pub checksum: HeaderChecksum,
 }
@@ -130,6 +132,7 @@ pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
         payload_len: total_len - 20,
         kept: kept.len(),
         tunnels: 0,
+        virtual_network: None,
         checksum: HeaderChecksum::Right,
     };
     match transport::tcp(&ip, kept) {
@@ -292,6 +295,7 @@ impl<'a> Walk<'a> {
             payload_len: 0,
             kept: 0,
             tunnels: self.tunnels(),
+            virtual_network: self.layers.virtual_network(),
             checksum: ipv4_checksum(self.bytes, offset, header_len),
         };
         let start = offset + header_len;
@@ -337,6 +341,7 @@ impl<'a> Walk<'a> {
             payload_len: 0,
             kept: 0,
             tunnels: self.tunnels(),
+            virtual_network: self.layers.virtual_network(),
             checksum: HeaderChecksum::NoneInIpv6,
         };
         self.behind_ip(ip, start, end)

@@ -78,11 +78,29 @@ impl Layers {
     }
 
     /// Tunnels, outermost first.
-    pub fn tunnels(&self) -> impl ExactSizeIterator<Item = Tunnel> {
+    pub fn tunnels(&self) -> impl ExactSizeIterator<Item = Tunnel> + DoubleEndedIterator {
         (0..usize::from(self.tunnels_len)).map(|at| Tunnel {
             kind: self.kinds[at],
             id: (self.with_id >> at & 1 != 0).then_some(self.ids[at]),
         })
+    }
+
+    /// The network identifier of the innermost VXLAN or GENEVE tunnel that has one: networks with different ones may use the
+    /// same addresses (RFC 7348, 4; RFC 8926, 3.4). Other tunnels have numbers that may differ each way, or from mirror to
+    /// mirror.
+    #[inline]
+    pub fn virtual_network(&self) -> Option<u32> {
+        if self.tunnels_len == 0 {
+            return None;
+        }
+        let is_overlay = |tunnel: &Tunnel| {
+            matches!(
+                tunnel.kind,
+                TunnelKind::Vxlan | TunnelKind::VxlanGpe | TunnelKind::Geneve
+            )
+        };
+        let overlays = self.tunnels().rev().filter(is_overlay);
+        { overlays }.find_map(|tunnel| tunnel.id)
     }
 
     /// Source and destination of the outermost tunnel that has addresses: MPLS has none.

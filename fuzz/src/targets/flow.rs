@@ -161,6 +161,7 @@ impl Streams {
             kept: bytes.len(),
             header: 0,
             tunnels: 0,
+            virtual_network: None,
             identification: self.sequences.len() as u16,
             checksum: HeaderChecksum::Right,
         };

@@ -23,8 +23,8 @@ use lineside_rpc::xdr::{Xdr, padding};
 use lineside_trace::{OperationRow, RecordSink, Word};
 
 use super::{
-    Fact, HandleBytes, Kind, Note, Operations, Passing, Side, bare_key, end_data, file_id,
-    file_id_of,
+    Fact, HANDLE_MAX, HandleBytes, Kind, Note, Operations, Passing, Side, bare_key, end_data,
+    file_id, file_id_of,
 };
 use crate::details::{set_text, word};
 use crate::details4;
@@ -606,6 +606,21 @@ impl<S: RecordSink> Operations<S> {
             self.clear(note);
         }
     }
+}
+
+/// First bytes of a compound, of what has come of it: a session's slot and sequence are among them, or the handle that it begins
+/// with. Clients use an xid again before it was answered when the connection was lost: the call is the same only if it says the
+/// same. `None` if one of them was not seen.
+#[inline(never)]
+pub(super) fn identity(mut cursor: Cursor<'_>) -> Option<HandleBytes> {
+    let view = cursor.view(cursor.remaining().min(HANDLE_MAX))?;
+    Some(HandleBytes::new(&view))
+}
+
+/// Whether compounds with these first bytes may be the same.
+pub(super) fn is_alike(one: &HandleBytes, other: &HandleBytes) -> bool {
+    let len = one.len.min(other.len);
+    one.bytes[..len] == other.bytes[..len]
 }
 
 /// How long a message must be for the first words of its compound, if they have not all come.

@@ -84,8 +84,9 @@ struct Operation {
     op: Option<u32>,
     next: Option<Note>,
     results: Option<u32>,
-    /// The procedure called.
+    /// The procedure called, and of a compound what tells it from others.
     procedure: u32,
+    identity: Option<HandleBytes>,
     /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
     is_wrapped: bool,
     /// A reply that came before its call, to be read when the call has ended.
@@ -134,6 +135,14 @@ impl Kind {
             Self::Opaque => details::procedure_word(program, version, procedure),
         }
     }
+}
+
+/// What a call asks for.
+struct Called {
+    program: u32,
+    version: u32,
+    procedure: u32,
+    identity: Option<HandleBytes>,
 }
 
 /// Bytes of a handle: of NFSv4 (NFS4_FHSIZE); NFSv3's are at most 64.
@@ -568,7 +577,8 @@ impl<S: RecordSink> Operations<S> {
         operation.row.clear();
         operation.details.clear();
         (operation.kind, operation.call_done, operation.reply_done) = (Kind::Opaque, false, false);
-        (operation.handle, operation.op, operation.results) = (None, None, None);
+        (operation.handle, operation.identity) = (None, None);
+        (operation.op, operation.results) = (None, None);
         self.free.push(note);
     }
 
@@ -1083,7 +1093,7 @@ impl<S: RecordSink> Side<'_, S> {
         let gss = call.credential.gss();
         let carries = gss.filter(|gss| gss.procedure == Some(GssProcedure::DATA));
         let service = carries.and_then(|gss| gss.service);
-        let called = Kind::of(program, version, procedure);
+        let named = Kind::of(program, version, procedure);
         let kind = match service {
             Some(GssService::PRIVACY) => Kind::Opaque,
             // Cut off before it says whether arguments and results are wrapped.
@@ -1094,7 +1104,7 @@ impl<S: RecordSink> Side<'_, S> {
             {
                 Kind::Opaque
             }
-            _ => called,
+            _ => named,
         };
         let is_wrapped = service == Some(GssService::INTEGRITY);
         if is_wrapped {
@@ -1119,7 +1129,25 @@ impl<S: RecordSink> Side<'_, S> {
         if call.credential.flavor == Some(Flavor::TLS) {
             self.all.talk(self.slot).asked_tls = true;
         }
-        let Some(note) = self.take_up(message, xid, program, version, procedure, counters) else {
+        let has_identity = is_compound && !is_wrapped;
+        if has_identity && !done && cursor.remaining() < HANDLE_MAX {
+            // Whether it is the same call as one that waits takes more of it.
+            let key = pairs::key(self.direction, xid);
+            if self.all.talk(self.slot).pairs.is_outstanding(key) {
+                return Want::More(cursor.position() + HANDLE_MAX);
+            }
+        }
+        let identity = match has_identity {
+            true => compound::identity(cursor),
+            false => None,
+        };
+        let called = Called {
+            program,
+            version,
+            procedure,
+            identity,
+        };
+        let Some(note) = self.take_up(message, xid, &called, counters) else {
             self.pass(None, true, xid);
             return Want::End;
         };
@@ -1128,9 +1156,12 @@ impl<S: RecordSink> Side<'_, S> {
         let all = &mut *self.all;
         let operation = &mut all.operations[note as usize];
         (operation.kind, operation.procedure) = (kind, procedure);
+        if has_identity {
+            operation.identity = called.identity;
+        }
         operation.is_wrapped = is_wrapped;
         let row = &mut operation.row;
-        row.operation = called.word(program, version, procedure);
+        row.operation = named.word(program, version, procedure);
         let caller = &mut all.talks[self.slot]
             .as_mut()
             .expect("a slot in use")
@@ -1174,7 +1205,7 @@ impl<S: RecordSink> Side<'_, S> {
                 row.file_id = handle.map(|handle| file_id_of(server, &handle));
                 row.file2_id = told.file2.map(|handle| file_id_of(server, &handle));
                 let details = &mut operation.details;
-                services::of_call(&told, row, details, counters);
+                services::of_call(procedure, &told, row, details, counters);
                 if let Some(len) = told.data_len {
                     want = all_from(&cursor);
                     let sums_from = all.sums_from(told.offset, len, counters);
@@ -1206,11 +1237,12 @@ impl<S: RecordSink> Side<'_, S> {
         &mut self,
         message: &Message,
         xid: u32,
-        program: u32,
-        version: u32,
-        procedure: u32,
+        called: &Called,
         counters: &mut Counters,
     ) -> Option<Note> {
+        let Called {
+            program, version, ..
+        } = *called;
         let (slot, direction, now) = (self.slot, self.direction, self.all.now);
         if message.first_offset >> PLACE_BITS != 0 {
             counters.count(Counter::PlacesLimit);
@@ -1231,7 +1263,10 @@ impl<S: RecordSink> Side<'_, S> {
             OnCall::Again(note) => {
                 let operation = &mut self.all.operations[note as usize];
                 let row = &mut operation.row;
-                if (row.program_number, row.version) == numbers && operation.procedure == procedure
+                let identities = operation.identity.as_ref().zip(called.identity.as_ref());
+                if (row.program_number, row.version) == numbers
+                    && operation.procedure == called.procedure
+                    && identities.is_none_or(|(before, now)| compound::is_alike(before, now))
                 {
                     row.retransmissions += 1;
                     counters.count(Counter::CallsRetransmitted);
@@ -1478,7 +1513,7 @@ impl<S: RecordSink> Side<'_, S> {
                     named = Some(object);
                 }
                 let details = &mut operation.details;
-                services::of_reply(&told, row, details, counters);
+                services::of_reply(procedure, &told, row, details, counters);
                 if let Some(len) = told.data_len {
                     want = all_from(&cursor);
                     let offset = row.offset.map(i64::cast_unsigned);

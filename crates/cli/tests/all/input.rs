@@ -449,6 +449,37 @@ fn a_folder_of_rotated_files_is_one_capture() {
 }
 
 #[test]
+fn info_tells_what_a_folder_of_captures_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let frames = capture::read(&example()).expect("the example");
+    let (one, other) = frames.split_at(frames.len() / 2);
+    for (name, frames) in [("a.pcap", one), ("b.pcap", other)] {
+        std::fs::write(folder.path().join(name), capture::write(frames)).expect("written");
+    }
+    let info = |path: &Path| {
+        let output = lineside().arg("info").arg(path).output();
+        output.expect("lineside runs")
+    };
+    let [of_folder, of_file] = [folder.path(), &example()].map(|path| {
+        let output = info(path);
+        assert!(output.status.success(), "{}", talk(&output));
+        String::from_utf8(output.stdout).expect("text")
+    });
+    let operations = |text: &str| {
+        let lines = text
+            .lines()
+            .skip_while(|line| !line.starts_with("operations"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(of_folder.matches("input ").count(), 2, "{of_folder}");
+    assert!(operations(&of_file).len() > 10, "{of_file}");
+    assert_eq!(operations(&of_folder), operations(&of_file));
+
+    let empty = tempfile::tempdir().expect("a folder");
+    assert_refused(&info(empty.path()), 1, empty.path());
+}
+
+#[test]
 fn a_folder_that_grows_is_followed_from_file_to_file() {
     let source = tempfile::tempdir().expect("a folder");
     let parts = rotated(source.path());

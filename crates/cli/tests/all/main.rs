@@ -19,6 +19,7 @@ mod measured;
 mod python;
 mod report;
 mod rotate;
+mod services;
 mod support;
 mod tshark;
 mod wire;

@@ -1,6 +1,6 @@
 //! Rows against tshark's messages, for every capture at hand: nothing here holds a copied total.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use lineside_trace::Text;
 use twox_hash::XxHash3_64;
 
 use crate::compounds;
+use crate::services::{self, Services};
 use crate::support::{Record, Trace, counters, example, shared_traces};
 
 /// Captures in which tshark does not see everything, and why. There, what it sees must still be in the
@@ -61,13 +62,14 @@ fn rows_equal_what_tshark_dissects() {
         None => println!("SKIP: only the example is compared with tshark: no ../shared/traces"),
     }
     let mut failures = String::new();
+    let mut seen = BTreeSet::new();
     for path in captures {
         let name = path
             .file_name()
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let differences = compare(&path, &name);
+        let differences = compare(&path, &name, &mut seen);
         if !differences.is_empty() {
             let _ = writeln!(failures, "{name}: {} differences", differences.len());
             differences.iter().take(8).for_each(|difference| {
@@ -76,6 +78,9 @@ fn rows_equal_what_tshark_dissects() {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+    if shared_traces().is_some() {
+        services::assert_all_compared(&seen);
+    }
 }
 
 /// tshark knows the tunnels too, from the same numbers.
@@ -118,7 +123,7 @@ fn captures_in(folder: &Path) -> Vec<PathBuf> {
 /// A connection and a transaction on it: client, server, their ports, transport, xid.
 pub(crate) type Key = (String, i64, String, i64, bool, i64);
 
-fn compare(path: &Path, name: &str) -> Vec<String> {
+fn compare(path: &Path, name: &str, seen: &mut BTreeSet<&'static str>) -> Vec<String> {
     let frames = capture::read(path).ok();
     let cut = frames
         .iter()
@@ -142,7 +147,7 @@ fn compare(path: &Path, name: &str) -> Vec<String> {
     Comparison::new(&trace, &messages, cut).run(cut || misses, &mut differences);
     compounds::compare(&trace, &messages, cut || misses, &mut differences);
     if !cut {
-        compare_others(&trace, &messages, &mut differences);
+        compare_others(&trace, &messages, seen, &mut differences);
     }
     if complete && let Some(frames) = frames {
         compare_with_oracle(&trace, &frames, &mut differences);
@@ -155,9 +160,15 @@ fn compare(path: &Path, name: &str) -> Vec<String> {
     differences
 }
 
-/// The messages of all other programs: each has its row, of the right name. What their fields say is compared where they
-/// are decoded (`testkit/tests/all/side.rs`).
-fn compare_others(trace: &Trace, messages: &[Dissected], differences: &mut Vec<String>) {
+/// The messages of all other programs: each has its row, of the right name, with what tshark shows of the programs beside
+/// NFS.
+fn compare_others(
+    trace: &Trace,
+    messages: &[Dissected],
+    seen: &mut BTreeSet<&'static str>,
+    differences: &mut Vec<String>,
+) {
+    let mut services = Services::new(trace, seen);
     let mut rows: BTreeMap<(Key, i64), &Record> = BTreeMap::new();
     for row in &trace.operations {
         for column in ["call_frame", "reply_frame"] {
@@ -190,6 +201,14 @@ fn compare_others(trace: &Trace, messages: &[Dissected], differences: &mut Vec<S
         }
         if message.call && row.integer("program_number") != Some(i64::from(program)) {
             differences.push(format!("{} is not of program {program}", describe(row)));
+        }
+        // A reply that tshark takes for one to another call is of another procedure, or has nothing to compare.
+        if let Some(known) = known
+            && row.text("operation") == Some(known.name())
+            && !row.is("call_incomplete")
+            && !row.is("reply_incomplete")
+        {
+            services.compare(known, message, row, differences);
         }
     }
 }

@@ -117,7 +117,7 @@ impl Procedure {
             (rpcbind::PROGRAM, 3) => rpcbind::Procedure::from_number(procedure).map(Self::Rpcbind3),
             (rpcbind::PROGRAM, 4) => rpcbind::Procedure::from_number(procedure).map(Self::Rpcbind4),
             // SHARE and what follows came with version 3.
-            (nlm::PROGRAM, 1 | 2) if procedure > 15 => None,
+            (nlm::PROGRAM, 1 | 2) if procedure > 16 => None,
             (nlm::PROGRAM, 1..=3) => nlm::v1::Procedure::from_number(procedure).map(Self::Nlm1),
             (nlm::PROGRAM, 4) => nlm::v4::Procedure::from_number(procedure).map(Self::Nlm4),
             (klm::PROGRAM, klm::VERSION) => klm::Procedure::from_number(procedure).map(Self::Klm),

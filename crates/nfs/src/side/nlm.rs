@@ -47,6 +47,14 @@ lineside_rpc::xdr! {
         reclaim: Option<bool>,
     }
 
+    /// What the status monitor of the own host is asked to give back when another host has a new state
+    /// (XNFS chapter 11, `status`). Not in the specification of NLM, but lock managers take it as procedure 16.
+    pub struct Reboot<'a> {
+        host: Option<Name<'a>>,
+        state: Option<u32>,
+        private: Option<[u8; 16]>,
+    }
+
     /// nlm_notify: all locks and shares of a host are given up.
     pub struct Notify<'a> { host: Option<Name<'a>>, state: Option<u32> }
 }
@@ -54,7 +62,7 @@ lineside_rpc::xdr! {
 /// The procedures and types of a version, whose offsets and lengths are `$offset`.
 macro_rules! nlm {
     ($offset:ty, $($status:tt)*) => {
-        use super::{NetObject, Notify, ShareArgs};
+        use super::{NetObject, Notify, Reboot, ShareArgs};
         use crate::side::{Named, Summary};
         use lineside_rpc::xdr::{Handle, Name};
 
@@ -75,6 +83,7 @@ macro_rules! nlm {
             13 CancelRes "CANCEL_RES": LockResult<'a> => ();
             14 UnlockRes "UNLOCK_RES": LockResult<'a> => ();
             15 GrantedRes "GRANTED_RES": LockResult<'a> => ();
+            16 SmNotify "SM_NOTIFY": Reboot<'a> => ();
             20 Share "SHARE": ShareArgs<'a> => ShareResult<'a>;
             21 Unshare "UNSHARE": ShareArgs<'a> => ShareResult<'a>;
             22 NmLock "NM_LOCK": LockArgs<'a> => LockResult<'a>;
@@ -228,6 +237,10 @@ macro_rules! nlm {
                     | Self::UnlockRes(result)
                     | Self::GrantedRes(result) => result.tell(summary),
                     Self::Share(args) | Self::Unshare(args) => args.tell(summary),
+                    Self::SmNotify(reboot) => {
+                        summary.name = reboot.host.map(|host| host.view());
+                        summary.state = reboot.state;
+                    }
                     Self::FreeAll(notify) => {
                         summary.name = notify.host.map(|host| host.view());
                         summary.state = notify.state;

@@ -144,6 +144,7 @@ pub(super) const NLM: Program = &[
     (13, "o:cookie 4:status", ""),
     (14, "o:cookie 4:status", ""),
     (15, "o:cookie 4:status", ""),
+    (16, "o:name 4:state P", ""),
     (
         20,
         "o:cookie SHARE b:reclaim",

@@ -75,10 +75,10 @@ const PROGRAMS: &[(u32, u32, Program, usize)] = &[
     (100_011, 1, layouts::RQUOTA1, 5),
     (100_011, 2, layouts::RQUOTA2, 5),
     (100_020, 1, layouts::KLM, 5),
-    (100_021, 1, layouts::NLM, 16),
-    (100_021, 2, layouts::NLM, 16),
-    (100_021, 3, layouts::NLM, 20),
-    (100_021, 4, layouts::NLM, 20),
+    (100_021, 1, layouts::NLM, 17),
+    (100_021, 2, layouts::NLM, 17),
+    (100_021, 3, layouts::NLM, 21),
+    (100_021, 4, layouts::NLM, 21),
     (100_024, 1, layouts::NSM, 7),
     (100_227, 2, layouts::NFSACL2, 6),
     (100_227, 3, layouts::NFSACL3, 4),
@@ -168,6 +168,7 @@ fn a_procedure_has_the_name_of_its_version() {
         ((100_000, 4, 5), "BCAST"),
         ((100_021, 4, 6), "TEST_MSG"),
         ((100_021, 1, 14), "UNLOCK_RES"),
+        ((100_021, 4, 16), "SM_NOTIFY"),
         ((100_227, 3, 3), "GETXATTRDIR"),
     ] {
         let (program, version, number) = numbers;
