@@ -225,22 +225,34 @@ impl<S: RecordSink> Side<'_, S> {
         if waits(place, cursor) {
             return Step::Wait;
         }
-        let Some(note) = self.asked_row(place, call.number(), counters) else {
+        let known = call.operation().map(Op::name);
+        let Some(note) = self.asked_row(place, call.number(), known, counters) else {
             return Step::Stop;
         };
         let server = self.server();
         let operation = &mut self.all.operations[note as usize];
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.call_incomplete = cursor.fault().is_some();
-        set_text(&mut row.name, call.name().as_deref());
-        if let v4::Call::Rename(args) = &call {
-            set_text(&mut row.name2, args.to.as_deref());
+        // Most have nothing beside their number but a handle.
+        let is_plain = matches!(
+            call,
+            v4::Call::PutFh(_)
+                | v4::Call::GetAttr(_)
+                | v4::Call::GetFh(())
+                | v4::Call::SaveFh(())
+                | v4::Call::RestoreFh(())
+        );
+        if !is_plain {
+            set_text(&mut row.name, call.name().as_deref());
+            if let v4::Call::Rename(args) = &call {
+                set_text(&mut row.name2, args.to.as_deref());
+            }
+            row.offset = call.offset().map(u64::cast_signed);
+            if details4::moves_data(&call) {
+                row.count = call.count().map(u64::cast_signed);
+            }
+            details4::of_call(&call, details, counters);
         }
-        row.offset = call.offset().map(u64::cast_signed);
-        if details4::moves_data(&call) {
-            row.count = call.count().map(u64::cast_signed);
-        }
-        details4::of_call(&call, details, counters);
         if let Some(handle) = call.handle() {
             let file = file_id_of(server, &handle);
             row.file_id = Some(file);
@@ -249,6 +261,9 @@ impl<S: RecordSink> Side<'_, S> {
         }
         if cursor.fault().is_some() {
             return Step::Stop;
+        }
+        if is_plain {
+            return Step::Next;
         }
         let offset = match &call {
             v4::Call::Write(args) => args.offset,
@@ -267,7 +282,8 @@ impl<S: RecordSink> Side<'_, S> {
         if waits(place, cursor) {
             return Step::Wait;
         }
-        let Some(note) = self.asked_row(place, call.number(), counters) else {
+        let known = call.operation().map(callback::Operation::name);
+        let Some(note) = self.asked_row(place, call.number(), known, counters) else {
             return Step::Stop;
         };
         // The files are the caller's.
@@ -303,6 +319,17 @@ impl<S: RecordSink> Side<'_, S> {
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.status = status(reply.status());
         row.reply_incomplete = cursor.fault().is_some();
+        // Many results are a status alone.
+        if let v4::Reply::PutFh(_)
+        | v4::Reply::Lookup(_)
+        | v4::Reply::SaveFh(_)
+        | v4::Reply::RestoreFh(_) = reply
+        {
+            return match cursor.fault() {
+                Some(_) => Step::Stop,
+                None => Step::Next,
+            };
+        }
         details4::of_reply(&reply, row, details, counters);
         if let Some(handle) = reply.handle() {
             row.file_id = Some(file_id_of(server, &handle));
@@ -381,11 +408,12 @@ impl<S: RecordSink> Side<'_, S> {
         self.data_follows(note, offset, len, counters)
     }
 
-    /// The slot of an operation of the call; `None` if its number was not seen, or there is no room for it.
+    /// The slot of an operation of the call, with its name if it is `known`; `None` if its number was not seen, or there is no room for it.
     fn asked_row(
         &mut self,
         place: &mut Place,
         number: Option<u32>,
+        known: Option<&'static str>,
         counters: &mut Counters,
     ) -> Option<Note> {
         let Some(number) = number else {
@@ -396,8 +424,8 @@ impl<S: RecordSink> Side<'_, S> {
         let note = self.new_row(place, counters)?;
         let operation = &mut self.all.operations[note as usize];
         operation.op = Some(number);
-        operation.row.operation = name(place.is_callback, number);
-        if operation.row.operation == Word::Number(i64::from(number)) {
+        operation.row.operation = word(known, number);
+        if known.is_none() {
             counters.count(Counter::OperationsUnknown);
         }
         Some(note)
