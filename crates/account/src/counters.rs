@@ -80,6 +80,10 @@ registry! {
     Connections = "connections.seen", Plain, "connections seen: TCP connections, UDP pairs of addresses and ports";
     ConnectionsReused = "connections.reused", Plain, "connections that began on the four-tuple of an earlier one";
     ConnectionsRpc = "connections.rpc", Plain, "connections on which RPC was found";
+    ConnectionsForced = "connections.forced", Plain, "connections of which --decode-as says that they carry RPC";
+    ConnectionsForcedInVain = "connections.forced_in_vain", Plain, "of them, those on which no RPC was found";
+    ConnectionsLeftAlone = "connections.left_alone", Plain, "connections that were not read because --decode-as says that they carry no RPC";
+    ConnectionsLeftAloneRpc = "connections.left_alone_rpc", Plain, "of them, those that began like RPC";
     ConnectionsTls = "connections.tls", Plain, "connections that went over to TLS (RFC 9289): what they carry from then on is not read";
     TlsRecords = "tls.records", Plain, "TLS records of those connections";
     ConnectionsLimit = "limits.connections", Limit, "connections refused or evicted because the table was full";
@@ -101,6 +105,7 @@ registry! {
 
     RpcBytes = "rpc.bytes", Plain, "TCP payload bytes of records and datagrams that were understood as RPC";
     RpcCalls = "rpc.calls", Plain, "calls taken up as operations: the left side of the identity";
+    CallsDecodedAs = "rpc.calls_decoded_as", Plain, "calls of programs that --decode-as takes for others";
     CallsAnswered = "rpc.calls_answered", CallEnd, "calls whose reply was seen";
     CallsExpired = "rpc.calls_expired", CallEnd, "calls given up after the reply timeout, by a limit, or at the end of their connection";
     CallsOutstanding = "rpc.calls_outstanding", CallEnd, "calls still without reply at the end of the input";

@@ -1,12 +1,16 @@
 use lineside_rpc::record;
 
+use crate::decode_as::DecodeAs;
+
 /// What decides the rows besides the input.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// Flows: windows, bounds, the interval of `connections`.
     pub flow: lineside_flow::Config,
     /// Records: bounds.
     pub record: record::Config,
+    /// What goes before content.
+    pub decode_as: DecodeAs,
     /// A call without reply for so long is given up. A server under load may take minutes.
     pub reply_timeout_ns: i64,
     /// Calls outstanding at once, over all connections.
@@ -24,6 +28,7 @@ impl Default for Config {
         Self {
             flow: lineside_flow::Config::default(),
             record: record::Config::default(),
+            decode_as: DecodeAs::default(),
             reply_timeout_ns: 300_000_000_000,
             outstanding_max: 32_768,
             answered_max: 256,

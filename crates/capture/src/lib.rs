@@ -15,6 +15,7 @@
 mod blocks;
 mod config;
 mod cores;
+mod decode_as;
 mod details;
 mod details4;
 mod filtered;
@@ -25,11 +26,14 @@ mod recorded;
 mod services;
 
 pub use lineside_flow::Config as FlowConfig;
+pub use lineside_flow::Transport;
+pub use lineside_rpc::message::program_name;
 pub use lineside_rpc::record::Config as RecordConfig;
 
 pub use blocks::BLOCK_BYTES;
 pub use config::Config;
 pub use cores::{Cores, Done, Failed, Progress, Settle};
+pub use decode_as::{DecodeAs, PortRule};
 pub use filtered::Filtered;
 pub use operations::file_id;
 pub use pipeline::{Pipeline, Span, Step, pass, run};

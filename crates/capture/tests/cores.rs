@@ -177,10 +177,11 @@ fn schedules(seed: u64) -> Vec<(usize, Schedule)> {
 
 /// Compares every schedule with the single path; returns how many operations there were.
 fn compare(what: &str, frames: &[capture::Frame], config: Config, seed: u64) -> usize {
-    let (rows, counters) = alone(frames, config);
+    let (rows, counters) = alone(frames, config.clone());
     for (pipelines, schedule) in schedules(seed) {
         let what = format!("{what}, {pipelines} pipelines, {schedule:?}");
-        let (mine, mine_counters) = on_cores(&mut memory(frames), config, pipelines, schedule);
+        let (mine, mine_counters) =
+            on_cores(&mut memory(frames), config.clone(), pipelines, schedule);
         assert_eq!(mine.operations.len(), rows.operations.len(), "{what}");
         // Not `assert_eq`, which would print all rows.
         assert!(mine.operations == rows.operations, "{what}: operations");

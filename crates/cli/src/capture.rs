@@ -27,9 +27,9 @@ use twox_hash::XxHash3_64;
 
 use crate::Exit;
 use crate::config::{ConfigError, Follow, Section, Settings};
-use crate::cores;
 use crate::live::{self, Account, Relief};
 use crate::summary::{RowTally, Tally, Tallying, seconds, verdict_lines};
+use crate::{cores, decode_as};
 
 /// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
 #[derive(Debug, Args)]
@@ -79,6 +79,9 @@ pub(crate) struct Arguments {
     /// Look only at frames that match, as tcpdump's filters do: 'tcp port 2049 and host 10.0.0.1'
     #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
+    /// What the frames do not say: tcp.port==20490,rpc (or none: leave it alone), rpc.program==0x20000003,nfs; can be repeated
+    #[arg(short, long, value_name = "RULE")]
+    decode_as: Vec<String>,
     /// Stop after N frames (of those that match)
     #[arg(short = 'c', value_name = "N")]
     frames_max: Option<u64>,
@@ -149,6 +152,7 @@ impl Arguments {
             pcap_rotation: (!self.pcap_rotation.is_empty()).then(|| self.pcap_rotation.clone()),
             force: self.force.then_some(true),
             filter: self.filter.clone(),
+            decode_as: (!self.decode_as.is_empty()).then(|| self.decode_as.clone()),
             frames_max: self.frames_max,
             follow: self.follow.then_some(true),
             memory: self.memory.clone(),
@@ -316,7 +320,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         .flat_map(|facts| &facts.warnings)
         .cloned()
         .collect::<Vec<_>>();
-    for warning in &warnings {
+    let misfits = decode_as::warnings(&settings.config.decode_as, &counters);
+    for warning in warnings.iter().chain(&misfits) {
         eprintln!("lineside: warning: {warning}");
     }
     if !arguments.quiet {
@@ -377,7 +382,7 @@ fn run_alone(
         next: TraceEncoder::new(encoder, output),
     };
     let mut memory = budget.lease(0);
-    let mut pipeline = Pipeline::new(settings.config, budget, sink);
+    let mut pipeline = Pipeline::new(settings.config.clone(), budget, sink);
     let errors = lineside_capture::run(
         port,
         &mut pipeline,

@@ -19,6 +19,7 @@ use lineside_trace::Table;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::decode_as;
 use crate::live::{METHODS, OVERLOADS};
 
 /// What is wrong with the configuration, and how to mend it.
@@ -68,6 +69,8 @@ pub(crate) struct Section {
     pub(crate) force: Option<bool>,
     /// Which frames are looked at: an expression of pcap-filter(7).
     pub(crate) filter: Option<String>,
+    /// What the user knows better than content says: `tcp.port==20490,rpc`, `rpc.program==0x20000003,nfs`.
+    pub(crate) decode_as: Option<Vec<String>>,
     /// Frames to read at most.
     pub(crate) frames_max: Option<u64>,
     /// Go on where a file ends that is still written.
@@ -256,6 +259,8 @@ impl Section {
             .map(|_| time("duration", &section.duration))
             .transpose()?;
         let live = section.live(duration_ns)?;
+        let decode_as = decode_as::parse(section.decode_as.as_deref().unwrap_or_default())
+            .map_err(|why| ConfigError(format!("decode_as: {why}")))?;
         let config = Config {
             flow: lineside_capture::FlowConfig {
                 late_window_ns: time("late_window", &section.late_window)?,
@@ -274,7 +279,9 @@ impl Section {
                 message_held_max_bytes: size("message_held_max", &section.message_held_max)?,
                 search_held_max_bytes: size("search_held_max", &section.search_held_max)?,
                 search_max_bytes: size("search_max", &section.search_max)? as u64,
+                ..lineside_capture::RecordConfig::default()
             },
+            decode_as,
             reply_timeout_ns: time("reply_timeout", &section.reply_timeout)?,
             outstanding_max: number("outstanding_max", section.outstanding_max)?,
             answered_max: section.answered_max.unwrap_or_default(),
@@ -444,6 +451,7 @@ impl Section {
             promiscuous: Some(true),
             overload: Some(OVERLOADS[0].to_owned()),
             force: Some(false),
+            decode_as: Some(Vec::new()),
             memory: Some(MEMORY_DEFAULT.to_owned()),
             rotate: Some(vec![format!("{}MiB", ROTATE_SIZE_MAX >> 20)]),
             checksums: Some(true),

@@ -166,7 +166,7 @@ pub(crate) fn run(
     let mut system = lineside_actor::Config::new(cores.scheduler.schedule(cores.count)?);
     system.placement.clone_from(&cores.placement);
     let cores_of = Cores {
-        config: settings.config,
+        config: settings.config.clone(),
         pipelines: cores.count,
         system,
         sinks: sinks.into(),

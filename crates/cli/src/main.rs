@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod control;
 mod cores;
+mod decode_as;
 mod emulate;
 mod explain;
 mod info;

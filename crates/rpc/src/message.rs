@@ -261,6 +261,13 @@ pub fn program_name(program: u32) -> Option<&'static str> {
     })
 }
 
+/// Whether a program's number is one that is registered, or free for a client's choice; the ranges left to users, and the
+/// reserved ones, are not (RFC 5531 section 8.4).
+#[inline]
+pub fn is_registered(program: u32) -> bool {
+    (100_000..0x2000_0000).contains(&program) || (0x4000_0000..0x6000_0000).contains(&program)
+}
+
 /// The bit of a record mark that says: this is the record's last fragment (RFC 5531 section 11).
 pub const LAST_FRAGMENT: u32 = 1 << 31;
 

@@ -31,6 +31,10 @@ pub struct Config {
     pub search_held_max_bytes: usize,
     /// Bytes searched in vain until a stream is taken for something else.
     pub search_max_bytes: u64,
+    /// Whether calls of programs that no registry names (RFC 5531 section 8.4) are calls too.
+    pub any_program: bool,
+    /// Whether it is certain that there is RPC, so that no stream is taken for something else.
+    pub certain: bool,
 }
 
 impl Default for Config {
@@ -40,6 +44,8 @@ impl Default for Config {
             message_held_max_bytes: (1 << 20) + 4096,
             search_held_max_bytes: 4 << 20,
             search_max_bytes: 16 << 20,
+            any_program: false,
+            certain: false,
         }
     }
 }
@@ -304,6 +310,11 @@ impl Records {
         self.mode = Mode::NotRpc;
     }
 
+    /// Nothing says yet that this is RPC.
+    fn may_be_other(&self) -> bool {
+        !self.proven && !self.config.certain
+    }
+
     /// True once a message was accepted.
     pub fn is_rpc(&self) -> bool {
         self.proven
@@ -408,7 +419,7 @@ impl Records {
                         .is_none_or(|open| open.message.len == 0);
                 if self.fragment_left > self.config.record_max_bytes || empty {
                     self.fragment_left = 0;
-                    if !self.proven
+                    if self.may_be_other()
                         && self
                             .message
                             .as_ref()
@@ -433,7 +444,7 @@ impl Records {
             let done = self.fragment_left == 0 && self.fragment_last;
             if let Err(NoMessage { whole }) = self.message_bytes(part, done, sink, counters) {
                 self.message = None;
-                if whole && !self.proven {
+                if whole && self.may_be_other() {
                     // The first bytes of the connection are there and no RPC: it is something else.
                     self.mode = Mode::NotRpc;
                     return;
@@ -573,7 +584,7 @@ impl Records {
                 };
                 if !goes_on {
                     let pieces = pieces(chunks, 0);
-                    if !proven && !is_message(&pieces) {
+                    if !proven && !is_message(&pieces, self.config.any_program) {
                         return Err(none);
                     }
                     self.last_xid = Cursor::new(&pieces).u32().or(self.last_xid);
@@ -638,7 +649,9 @@ impl Records {
         }
         if let Stage::Head { held, .. } = &open.stage {
             let chunks: Chunks<'_> = held.iter().map(Range::chunk).collect();
-            if open.message.len < 8 || !(self.proven || is_message(&pieces(&chunks, 0))) {
+            if open.message.len < 8
+                || !(self.proven || is_message(&pieces(&chunks, 0), self.config.any_program))
+            {
                 return;
             }
             if let Asked::Refused = ask(&open.message, &chunks, true, sink, counters) {
@@ -663,7 +676,7 @@ impl Records {
         let search = self.search.get_or_insert_with(Box::default);
         search.last_xid = self.last_xid;
         if !chunk.is_empty() {
-            search.push(chunk, self.config.record_max_bytes);
+            search.push(chunk, &self.config);
             counters.add(
                 Counter::CandidatesRejected,
                 std::mem::take(&mut search.rejected),
@@ -683,10 +696,9 @@ impl Records {
             {
                 self.decide(sink, counters);
             } else {
-                if !self.proven
-                    && search.scanned_bytes > self.config.search_max_bytes
-                    && !search.has_candidates()
-                {
+                let in_vain =
+                    search.scanned_bytes > self.config.search_max_bytes && !search.has_candidates();
+                if in_vain && self.may_be_other() {
                     self.mode = Mode::NotRpc;
                     self.leave_search(counters);
                 }
@@ -753,7 +765,9 @@ impl Records {
         let held = std::mem::take(held);
         open.stage = Stage::Unread;
         let chunks: Chunks<'_> = held.iter().map(Range::chunk).collect();
-        if open.message.len < 8 || !(self.proven || is_message(&pieces(&chunks, 0))) {
+        if open.message.len < 8
+            || !(self.proven || is_message(&pieces(&chunks, 0), self.config.any_program))
+        {
             return;
         }
         open.stage = match ask(&open.message, &chunks, true, sink, counters) {
@@ -788,9 +802,15 @@ impl Records {
     }
 }
 
-/// A datagram as one message; false if it is none.
+/// Whether a datagram, or what follows a record mark, begins as a call of a program that is registered or as a reply.
+pub fn begins_message(chunk: &Chunk<'_>) -> bool {
+    is_message(&[chunk.piece()], false)
+}
+
+/// A datagram as one message; false if it is none. `any_program`: as in [`Config`].
 pub fn on_datagram<S: MessageSink>(
     chunks: &[Chunk<'_>],
+    any_program: bool,
     sink: &mut S,
     counters: &mut Counters,
 ) -> bool {
@@ -808,8 +828,8 @@ pub fn on_datagram<S: MessageSink>(
         };
     }
     let is_message = match chunks {
-        [alone] => is_message(&[alone.piece()]),
-        _ => is_message(&pieces(chunks, 0)),
+        [alone] => is_message(&[alone.piece()], any_program),
+        _ => is_message(&pieces(chunks, 0), any_program),
     };
     if !is_message {
         return false;
@@ -951,7 +971,7 @@ fn left_after(left: u64, len: usize) -> u64 {
 }
 
 /// Whether the first words of a message can be a call's or a reply's.
-fn is_message(head: &[Piece<'_>]) -> bool {
+fn is_message(head: &[Piece<'_>], any_program: bool) -> bool {
     let mut cursor = Cursor::new(head);
     let len = cursor.remaining();
     let mut word = || cursor.u32();
@@ -968,7 +988,7 @@ fn is_message(head: &[Piece<'_>]) -> bool {
                 Some(version),
                 Some(procedure),
             ],
-        ) => plausible_call(rpc_version, program, version, procedure),
+        ) => plausible_call(rpc_version, program, version, procedure, any_program),
         // A rejection may be only five words long.
         (1, [Some(state), Some(third), fourth, fifth]) => plausible_reply(
             kind,

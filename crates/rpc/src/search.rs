@@ -24,7 +24,8 @@ use lineside_frame::{Chunk, Range};
 use memchr::memmem;
 use smallvec::SmallVec;
 
-use crate::message::LAST_FRAGMENT;
+use crate::message::{LAST_FRAGMENT, is_registered};
+use crate::record::Config;
 
 /// Bytes from a record mark to the end of what every message has: mark, xid, type, and four words.
 pub(crate) const HEAD: usize = 28;
@@ -145,7 +146,7 @@ pub(crate) struct Search {
 
 impl Search {
     /// Takes the next bytes or the next hole.
-    pub(crate) fn push(&mut self, chunk: Chunk<'_>, record_max: usize) {
+    pub(crate) fn push(&mut self, chunk: Chunk<'_>, config: &Config) {
         let before = self.end;
         self.held.push_back((before, chunk.hold()));
         self.held_bytes += chunk.len();
@@ -163,9 +164,9 @@ impl Search {
                 &border[..tail_len + head],
                 before - tail_len as u64,
                 tail_len,
-                record_max,
+                config,
             );
-            self.scan(bytes, before, bytes.len(), record_max);
+            self.scan(bytes, before, bytes.len(), config);
         }
         self.resolve();
         self.forget();
@@ -288,7 +289,7 @@ impl Search {
     }
 
     /// Adds the candidates that begin before `limit` in `bytes`, which lie at `start`.
-    fn scan(&mut self, bytes: &[u8], start: u64, limit: usize, record_max: usize) {
+    fn scan(&mut self, bytes: &[u8], start: u64, limit: usize, config: &Config) {
         // msg_type CALL and rpcvers 2; msg_type REPLY and the three zero bytes of any reply_stat.
         const CALL: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 2];
         const REPLY: &[u8] = &[0, 0, 0, 1, 0, 0, 0];
@@ -305,7 +306,7 @@ impl Search {
                     break;
                 };
                 let position = start + head_at as u64;
-                if let Some(candidate) = candidate(head, position, record_max) {
+                if let Some(candidate) = candidate(head, position, config) {
                     self.candidates.insert(position, candidate);
                     self.waiting.insert((candidate.target(), position));
                     let key = (candidate.xid, candidate.is_call, position);
@@ -610,11 +611,11 @@ enum Seen {
 }
 
 /// Whether 28 bytes can be a record mark and the beginning of a call or a reply (RFC 5531, 9 and 11).
-fn candidate(head: &[u8], position: u64, record_max: usize) -> Option<Candidate> {
+fn candidate(head: &[u8], position: u64, config: &Config) -> Option<Candidate> {
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let mark = word(0);
     let len = (mark & !LAST_FRAGMENT) as usize;
-    if len > record_max {
+    if len > config.record_max_bytes {
         return None;
     }
     let is_call = word(8) == 0;
@@ -622,7 +623,7 @@ fn candidate(head: &[u8], position: u64, record_max: usize) -> Option<Candidate>
         // xid, type, version, program, version, procedure, and two authenticators of 8 bytes at least.
         len >= HEAD - 4
             && (mark & LAST_FRAGMENT == 0 || len >= 40)
-            && plausible_call(word(12), word(16), word(20), word(24))
+            && plausible_call(word(12), word(16), word(20), word(24), config.any_program)
     } else {
         len >= 20 && plausible_reply(word(8), word(12), word(16), word(20), word(24), len)
     };
@@ -638,9 +639,16 @@ fn candidate(head: &[u8], position: u64, record_max: usize) -> Option<Candidate>
 
 /// RPC version 2, a program of the Internet's range or a transient one (RFC 5531 8.4), and numbers as
 /// small as versions and procedures are.
-pub(crate) fn plausible_call(rpc_version: u32, program: u32, version: u32, procedure: u32) -> bool {
-    let known_range =
-        (100_000..0x2000_0000).contains(&program) || (0x4000_0000..0x6000_0000).contains(&program);
+///
+/// With `any_program`, also one of a range that is left to users, or reserved.
+pub(crate) fn plausible_call(
+    rpc_version: u32,
+    program: u32,
+    version: u32,
+    procedure: u32,
+    any_program: bool,
+) -> bool {
+    let known_range = any_program || is_registered(program);
     rpc_version == 2 && known_range && version < 64 && procedure < 1024
 }
 
@@ -681,7 +689,7 @@ mod tests {
 
     fn push(search: &mut Search, bytes: &[u8]) {
         let frame = Frame::copied(bytes, Descriptor::default()).share();
-        search.push(Chunk::of_frame(&frame, 0, bytes.len()), 1 << 23);
+        search.push(Chunk::of_frame(&frame, 0, bytes.len()), &Config::default());
     }
 
     fn content(ranges: &[Range]) -> Vec<u8> {
@@ -805,7 +813,10 @@ mod tests {
         let mut search = Search::default();
         push(&mut search, &[0x77; 90]);
         let by = Descriptor::default();
-        search.push(Chunk::hole(200 << 20, Cause::NotSeen, &by), 1 << 23);
+        search.push(
+            Chunk::hole(200 << 20, Cause::NotSeen, &by),
+            &Config::default(),
+        );
         assert_eq!(search.held_bytes, 0);
     }
 
@@ -816,7 +827,7 @@ mod tests {
         push(&mut search, &call(9, 100)[..60]);
         search.push(
             Chunk::hole(500, Cause::NotSeen, &Descriptor::default()),
-            1 << 23,
+            &Config::default(),
         );
         assert_eq!(search.chained(false), None);
         let at = search.chained(true).expect("it begins a frame");

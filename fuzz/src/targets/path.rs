@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 
 use lineside_account::{Budget, Counter, Counters, Kind};
-use lineside_capture::{Config, Pipeline, Step, run as drive};
+use lineside_capture::{Config, Pipeline, PortRule, Step, Transport, run as drive};
 use lineside_port::{CaptureReader, Merge, PoolConfig, Port};
 use lineside_trace::{
     ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, RecordSink,
@@ -46,6 +46,11 @@ impl Setup {
         config.outstanding_max = small(6, config.outstanding_max, 3);
         config.answered_max = small(7, config.answered_max, 1);
         config.facts_max = small(7, config.facts_max, 5);
+        if memory & 0x80 != 0 {
+            let rules = &mut config.decode_as;
+            rules.ports = vec![(Transport::Tcp, 0..=u16::MAX, PortRule::Rpc)];
+            rules.programs = vec![(100_005, 100_003), (0x2000_0003, 0x4000_0000)];
+        }
         Self {
             config,
             budget_bytes: [32 << 20, 4 << 20, 1 << 20, (1 << 20) + 10_000][usize::from(memory % 4)],
@@ -93,7 +98,7 @@ pub(crate) fn capture(files: &[Arc<[u8]>], setup: &Setup) -> Outcome {
         Some(Box::new(reader) as Box<dyn Port>)
     });
     let mut port = Merge::new(readers.collect());
-    let mut pipeline = Pipeline::new(setup.config, &budget, Rows::default());
+    let mut pipeline = Pipeline::new(setup.config.clone(), &budget, Rows::default());
     let (mut frames, mut idle_turns) = (0, 0);
     drive(&mut port, &mut pipeline, u64::MAX, |_, pipeline, _| {
         let received = pipeline.counters().value(Counter::FramesReceived);

@@ -89,7 +89,7 @@ pub(crate) fn run(data: &[u8]) {
                 if bit(7) {
                     let mut datagram = Messages::default();
                     let chunk = Chunk::of_frame(&frame, 0, content.len());
-                    let is_message = on_datagram(&[chunk], &mut datagram, &mut counters);
+                    let is_message = on_datagram(&[chunk], false, &mut datagram, &mut counters);
                     assert!(is_message || datagram.ended == 0);
                     datagram.finish();
                 }

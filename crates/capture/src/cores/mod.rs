@@ -186,6 +186,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
 
     /// Creates the actors, each after those that it sends to: so they also stop in the order of the flow.
     fn graph(self, budget: &Budget, is_simulated: bool) -> Result<Graph<S>, Failed> {
+        let config = self.config;
         let mut system = System::new(self.system)?;
         let (to_reader, returned) = channel();
         let (to_home, home) = channel();
@@ -219,7 +220,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
                 wanted: wanted.clone(),
                 rows: Rows::default(),
             };
-            let flows = Flows::new(self.config, budget, gather);
+            let flows = Flows::new(config.clone(), budget, gather);
             let to = system.spawn(
                 format!("pipeline-{index}"),
                 PipelineActor { flows, checksums },
@@ -244,7 +245,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             is_simulated,
             budget: budget.clone(),
             arrivals: Arrivals::default(),
-            fragments: Fragments::new(&self.config.flow, budget),
+            fragments: Fragments::new(&config.flow, budget),
             counters: Counters::new(),
             wants_packets: wanted.contains(&Table::Packets),
             ending: false,

@@ -45,15 +45,25 @@ pub(super) struct Compound {
 }
 
 /// Where in a message the reading stands.
-#[derive(Clone, Copy)]
 struct Place {
     first: Note,
     compound: Compound,
+    is_call: bool,
     is_callback: bool,
     /// Nothing more will come of the message.
     done: bool,
     /// When the last frame so far came.
     time_ns: Option<i64>,
+}
+
+impl Place {
+    /// One more was read: that in `note`.
+    fn advance(&mut self, note: Note) {
+        let compound = &mut self.compound;
+        compound.left = compound.left.saturating_sub(1);
+        compound.index += 1;
+        compound.last = note;
+    }
 }
 
 /// What was read of a message.
@@ -127,7 +137,7 @@ impl<S: RecordSink> Side<'_, S> {
     pub(super) fn read_compound(
         &mut self,
         message: &Message,
-        mut cursor: Cursor<'_>,
+        cursor: Cursor<'_>,
         done: bool,
         counters: &mut Counters,
     ) -> Want {
@@ -139,32 +149,43 @@ impl<S: RecordSink> Side<'_, S> {
             let blocks = talk.blocks[self.direction].as_deref();
             end_data(passing, blocks, operations, counters);
         }
-        loop {
-            let Some((first, is_call, compound)) = self
-                .passing()
-                .and_then(|passing| Some((passing.operation?, passing.is_call, passing.compound?)))
-            else {
-                return Want::End;
-            };
-            if compound.left == 0 && compound.segments == 0 {
-                return Want::End;
-            }
-            let place = Place {
-                first,
-                compound,
-                is_callback: self.all.operations[first as usize].kind == Kind::Callback,
-                done,
-                time_ns: message.last.stamp_ns,
-            };
+        let Some((first, is_call, compound)) = self
+            .passing()
+            .and_then(|passing| Some((passing.operation?, passing.is_call, passing.compound?)))
+        else {
+            return Want::End;
+        };
+        let mut place = Place {
+            first,
+            compound,
+            is_call,
+            is_callback: self.all.operations[first as usize].kind == Kind::Callback,
+            done,
+            time_ns: message.last.stamp_ns,
+        };
+        let want = self.read_operations(&mut place, cursor, counters);
+        if let Some(passing) = self.passing() {
+            passing.compound = Some(place.compound);
+        }
+        want
+    }
+
+    fn read_operations(
+        &mut self,
+        place: &mut Place,
+        mut cursor: Cursor<'_>,
+        counters: &mut Counters,
+    ) -> Want {
+        while place.compound.left > 0 || place.compound.segments > 0 {
             let before = cursor;
-            let step = match (is_call, place.is_callback) {
-                (true, false) => self.read_call(&place, &mut cursor, counters),
-                (true, true) => self.read_callback(&place, &mut cursor, counters),
-                (false, false) if compound.segments > 0 => {
-                    self.read_segment(&place, &mut cursor, counters)
+            let step = match (place.is_call, place.is_callback) {
+                (true, false) => self.read_call(place, &mut cursor, counters),
+                (true, true) => self.read_callback(place, &mut cursor, counters),
+                (false, false) if place.compound.segments > 0 => {
+                    self.read_segment(place, &mut cursor, counters)
                 }
-                (false, false) => self.read_result(&place, &mut cursor, counters),
-                (false, true) => self.read_callback_result(&place, &mut cursor, counters),
+                (false, false) => self.read_result(place, &mut cursor, counters),
+                (false, true) => self.read_callback_result(place, &mut cursor, counters),
             };
             match step {
                 Step::Next => {}
@@ -187,15 +208,16 @@ impl<S: RecordSink> Side<'_, S> {
                     if cursor.fault() == Some(Fault::Malformed) {
                         counters.count(Counter::RecordsMalformed);
                     }
-                    return Want::End;
+                    break;
                 }
             }
         }
+        Want::End
     }
 
     fn read_call(
         &mut self,
-        place: &Place,
+        place: &mut Place,
         cursor: &mut Cursor<'_>,
         counters: &mut Counters,
     ) -> Step {
@@ -203,22 +225,34 @@ impl<S: RecordSink> Side<'_, S> {
         if waits(place, cursor) {
             return Step::Wait;
         }
-        let Some(note) = self.asked_row(place, call.number(), counters) else {
+        let known = call.operation().map(Op::name);
+        let Some(note) = self.asked_row(place, call.number(), known, counters) else {
             return Step::Stop;
         };
         let server = self.server();
         let operation = &mut self.all.operations[note as usize];
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.call_incomplete = cursor.fault().is_some();
-        set_text(&mut row.name, call.name().as_deref());
-        if let v4::Call::Rename(args) = &call {
-            set_text(&mut row.name2, args.to.as_deref());
+        // Most have nothing beside their number but a handle.
+        let is_plain = matches!(
+            call,
+            v4::Call::PutFh(_)
+                | v4::Call::GetAttr(_)
+                | v4::Call::GetFh(())
+                | v4::Call::SaveFh(())
+                | v4::Call::RestoreFh(())
+        );
+        if !is_plain {
+            set_text(&mut row.name, call.name().as_deref());
+            if let v4::Call::Rename(args) = &call {
+                set_text(&mut row.name2, args.to.as_deref());
+            }
+            row.offset = call.offset().map(u64::cast_signed);
+            if details4::moves_data(&call) {
+                row.count = call.count().map(u64::cast_signed);
+            }
+            details4::of_call(&call, details, counters);
         }
-        row.offset = call.offset().map(u64::cast_signed);
-        if details4::moves_data(&call) {
-            row.count = call.count().map(u64::cast_signed);
-        }
-        details4::of_call(&call, details, counters);
         if let Some(handle) = call.handle() {
             let file = file_id_of(server, &handle);
             row.file_id = Some(file);
@@ -227,6 +261,9 @@ impl<S: RecordSink> Side<'_, S> {
         }
         if cursor.fault().is_some() {
             return Step::Stop;
+        }
+        if is_plain {
+            return Step::Next;
         }
         let offset = match &call {
             v4::Call::Write(args) => args.offset,
@@ -237,7 +274,7 @@ impl<S: RecordSink> Side<'_, S> {
 
     fn read_callback(
         &mut self,
-        place: &Place,
+        place: &mut Place,
         cursor: &mut Cursor<'_>,
         counters: &mut Counters,
     ) -> Step {
@@ -245,7 +282,8 @@ impl<S: RecordSink> Side<'_, S> {
         if waits(place, cursor) {
             return Step::Wait;
         }
-        let Some(note) = self.asked_row(place, call.number(), counters) else {
+        let known = call.operation().map(callback::Operation::name);
+        let Some(note) = self.asked_row(place, call.number(), known, counters) else {
             return Step::Stop;
         };
         // The files are the caller's.
@@ -265,7 +303,7 @@ impl<S: RecordSink> Side<'_, S> {
 
     fn read_result(
         &mut self,
-        place: &Place,
+        place: &mut Place,
         cursor: &mut Cursor<'_>,
         counters: &mut Counters,
     ) -> Step {
@@ -281,6 +319,17 @@ impl<S: RecordSink> Side<'_, S> {
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.status = status(reply.status());
         row.reply_incomplete = cursor.fault().is_some();
+        // Many results are a status alone.
+        if let v4::Reply::PutFh(_)
+        | v4::Reply::Lookup(_)
+        | v4::Reply::SaveFh(_)
+        | v4::Reply::RestoreFh(_) = reply
+        {
+            return match cursor.fault() {
+                Some(_) => Step::Stop,
+                None => Step::Next,
+            };
+        }
         details4::of_reply(&reply, row, details, counters);
         if let Some(handle) = reply.handle() {
             row.file_id = Some(file_id_of(server, &handle));
@@ -298,9 +347,7 @@ impl<S: RecordSink> Side<'_, S> {
         let operation = &mut self.all.operations[note as usize];
         if let Some(segments) = reply.segment_count() {
             operation.row.transferred = Some(0);
-            if let Some(compound) = self.compound() {
-                compound.segments = segments;
-            }
+            place.compound.segments = segments;
             return Step::Next;
         }
         let offset = operation.row.offset.map(i64::cast_unsigned);
@@ -309,7 +356,7 @@ impl<S: RecordSink> Side<'_, S> {
 
     fn read_callback_result(
         &mut self,
-        place: &Place,
+        place: &mut Place,
         cursor: &mut Cursor<'_>,
         counters: &mut Counters,
     ) -> Step {
@@ -336,7 +383,7 @@ impl<S: RecordSink> Side<'_, S> {
     /// A segment of READ_PLUS.
     fn read_segment(
         &mut self,
-        place: &Place,
+        place: &mut Place,
         cursor: &mut Cursor<'_>,
         counters: &mut Counters,
     ) -> Step {
@@ -357,17 +404,16 @@ impl<S: RecordSink> Side<'_, S> {
         };
         let so_far = row.transferred.unwrap_or(0);
         row.transferred = Some(so_far.saturating_add(moved.cast_signed().max(0)));
-        if let Some(compound) = self.compound() {
-            compound.segments -= 1;
-        }
+        place.compound.segments -= 1;
         self.data_follows(note, offset, len, counters)
     }
 
-    /// The slot of an operation of the call; `None` if its number was not seen, or there is no room for it.
+    /// The slot of an operation of the call, with its name if it is `known`; `None` if its number was not seen, or there is no room for it.
     fn asked_row(
         &mut self,
-        place: &Place,
+        place: &mut Place,
         number: Option<u32>,
+        known: Option<&'static str>,
         counters: &mut Counters,
     ) -> Option<Note> {
         let Some(number) = number else {
@@ -378,8 +424,8 @@ impl<S: RecordSink> Side<'_, S> {
         let note = self.new_row(place, counters)?;
         let operation = &mut self.all.operations[note as usize];
         operation.op = Some(number);
-        operation.row.operation = name(place.is_callback, number);
-        if operation.row.operation == Word::Number(i64::from(number)) {
+        operation.row.operation = word(known, number);
+        if known.is_none() {
             counters.count(Counter::OperationsUnknown);
         }
         Some(note)
@@ -388,7 +434,7 @@ impl<S: RecordSink> Side<'_, S> {
     /// The slot of the operation that the next result answers; `None` if they do not belong together.
     fn answered_row(
         &mut self,
-        place: &Place,
+        place: &mut Place,
         number: Option<u32>,
         cursor: &mut Cursor<'_>,
         counters: &mut Counters,
@@ -412,7 +458,7 @@ impl<S: RecordSink> Side<'_, S> {
                 cursor.reject();
                 return None;
             }
-            self.advance(note);
+            place.advance(note);
             return Some(note);
         }
         if told.is_some_and(|told| i64::from(index) >= told) {
@@ -428,13 +474,12 @@ impl<S: RecordSink> Side<'_, S> {
         Some(note)
     }
 
-    fn new_row(&mut self, place: &Place, counters: &mut Counters) -> Option<Note> {
+    fn new_row(&mut self, place: &mut Place, counters: &mut Counters) -> Option<Note> {
         let Compound { index, last, .. } = place.compound;
         let mut note = place.first;
         if index >= OPERATIONS_MAX {
             // Once: not by the reply, if the call has met the limit too.
-            let is_call = self.passing().is_some_and(|passing| passing.is_call);
-            if is_call || self.all.operations[last as usize].row.call_incomplete {
+            if place.is_call || self.all.operations[last as usize].row.call_incomplete {
                 counters.count(Counter::CompoundLimit);
             }
             return None;
@@ -458,16 +503,8 @@ impl<S: RecordSink> Side<'_, S> {
         let row = &mut self.all.operations[note as usize].row;
         row.operation_id = id + i64::from(index);
         row.compound_index = Some(index as i32);
-        self.advance(note);
+        place.advance(note);
         Some(note)
-    }
-
-    fn advance(&mut self, note: Note) {
-        if let Some(compound) = self.compound() {
-            compound.left = compound.left.saturating_sub(1);
-            compound.index += 1;
-            compound.last = note;
-        }
     }
 
     fn data_follows(
@@ -494,10 +531,6 @@ impl<S: RecordSink> Side<'_, S> {
     fn passing(&mut self) -> Option<&mut Passing> {
         let direction = self.direction;
         self.all.talk(self.slot).passing[direction].as_mut()
-    }
-
-    fn compound(&mut self) -> Option<&mut Compound> {
-        self.passing()?.compound.as_mut()
     }
 
     /// The files of a directory that a reply lists with their handles.
@@ -544,16 +577,17 @@ impl<S: RecordSink> Operations<S> {
         let mut files = std::mem::take(&mut self.scratch.files);
         files.resolve(&mut self.operations, first);
         let results = self.operations[first as usize].results;
-        let whole = std::mem::take(&mut self.operations[first as usize].row);
+        // Out of its slot while the others borrow from it.
+        let mut whole = std::mem::take(&mut self.operations[first as usize].row);
         let mut next = Some(first);
         while let Some(note) = next {
             let operation = &mut self.operations[note as usize];
-            let row = &mut operation.row;
-            if note == first {
-                row.clone_from(&whole);
+            let row = if note == first {
+                &mut whole
             } else {
-                share(&whole, row);
-            }
+                share(&whole, &mut operation.row);
+                &mut operation.row
+            };
             if let (Some(results), Some(index)) = (results, row.compound_index) {
                 row.not_executed = index as u32 >= results;
                 row.reply_incomplete |= !row.not_executed && row.status == Word::None;
@@ -565,9 +599,10 @@ impl<S: RecordSink> Operations<S> {
             next = operation.next;
         }
         let time_ns = whole.reply_end_ns.or(whole.call_end_ns);
+        let server = whole.server_address;
+        self.operations[first as usize].row = whole;
         for object in files.told() {
-            let (Some(holder), Some(file_id), Some(server)) =
-                (object.holder, object.id, whole.server_address)
+            let (Some(holder), Some(file_id), Some(server)) = (object.holder, object.id, server)
             else {
                 continue;
             };
@@ -624,19 +659,21 @@ pub(super) fn is_alike(one: &HandleBytes, other: &HandleBytes) -> bool {
 }
 
 /// How long a message must be for the first words of its compound, if they have not all come.
-#[inline(never)]
 pub(super) fn header_needs(
     kind: Kind,
     is_call: bool,
     mut cursor: Cursor<'_>,
     done: bool,
 ) -> Option<usize> {
+    if done {
+        return None;
+    }
     if is_call {
         call_header(kind, &mut cursor);
     } else {
         v4::ReplyHeader::decode(&mut cursor);
     }
-    (cursor.fault() == Some(Fault::End) && !done).then(|| cursor.needed())
+    (cursor.fault() == Some(Fault::End)).then(|| cursor.needed())
 }
 
 fn call_header<'a>(kind: Kind, cursor: &mut Cursor<'a>) -> v4::CallHeader<'a> {

@@ -25,6 +25,7 @@ use twox_hash::XxHash3_64;
 use crate::blocks::Blocks;
 use crate::config::Config;
 use crate::cores::Sums;
+use crate::decode_as::PortRule;
 use crate::details::Details;
 use crate::{details, layers, services};
 
@@ -145,6 +146,8 @@ struct Called {
     identity: Option<HandleBytes>,
 }
 
+/// Bytes of a record mark.
+const RECORD_MARK: usize = 4;
 /// Bytes of a handle: of NFSv4 (NFS4_FHSIZE); NFSv3's are at most 64.
 const HANDLE_MAX: usize = 128;
 
@@ -240,6 +243,10 @@ struct Talk {
     program: Word,
     /// A call asked for TLS, and the records of both directions once it has begun.
     asked_tls: bool,
+    /// `--decode-as` says what this is.
+    rule: Option<PortRule>,
+    /// It is left alone, and yet began like RPC.
+    began_as_rpc: bool,
     tls: Option<Box<[TlsRecords; 2]>>,
     resynchronised: i64,
     /// Hashes of the facts already reported.
@@ -307,7 +314,8 @@ struct Scratch {
 }
 
 impl<S: RecordSink> Operations<S> {
-    pub(crate) fn new(config: Config, budget: &Budget, sink: S) -> Self {
+    pub(crate) fn new(mut config: Config, budget: &Budget, sink: S) -> Self {
+        config.record.any_program |= config.decode_as.names_unregistered();
         Self {
             config,
             budget: budget.clone(),
@@ -666,12 +674,16 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             self.talks.resize_with(connection + 1, || None);
             self.listed.resize(connection + 1, false);
         }
+        let mut record = self.config.record;
+        let rule = self.config.decode_as.port(facts.transport(), &facts.ends());
+        let is_forced = rule == Some(PortRule::Rpc);
+        record.certain |= is_forced;
+        record.any_program |= is_forced;
         self.talks[connection] = Some(Box::new(Talk {
             id: connection_id(facts),
             ends: facts.ends(),
             transport: facts.transport(),
-            records: [(); 2]
-                .map(|()| Some(Box::new(Records::new(self.config.record, &self.budget)))),
+            records: [(); 2].map(|()| Some(Box::new(Records::new(record, &self.budget)))),
             passing: [None, None],
             blocks: [None, None],
             pairs: Pairs::new(),
@@ -679,6 +691,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             last_caller: Caller::default(),
             program: Word::None,
             asked_tls: false,
+            rule,
+            began_as_rpc: false,
             tls: None,
             resynchronised: 0,
             facts: HashSet::new(),
@@ -693,6 +707,9 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         chunk: Chunk<'_>,
         counters: &mut Counters,
     ) {
+        if self.talk(connection).rule == Some(PortRule::None) {
+            return self.leave_alone(connection, after_syn.then_some(chunk));
+        }
         if self.talk(connection).asked_tls
             && self.passes_tls(connection, direction, &chunk, counters)
         {
@@ -728,12 +745,17 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         chunks: &[Chunk<'_>],
         counters: &mut Counters,
     ) {
+        let rule = self.talk(connection).rule;
+        if rule == Some(PortRule::None) {
+            return self.leave_alone(connection, chunks.first().copied());
+        }
+        let any_program = self.config.record.any_program || rule == Some(PortRule::Rpc);
         let mut side = Side {
             all: self,
             slot: connection,
             direction,
         };
-        if record::on_datagram(chunks, &mut side, counters) {
+        if record::on_datagram(chunks, any_program, &mut side, counters) {
             self.hold_early(connection, chunks);
         }
     }
@@ -847,6 +869,17 @@ impl<S: RecordSink> StreamSink for Operations<S> {
                     .flatten()
                     .any(|records| records.is_rpc());
             counters.add(Counter::ConnectionsRpc, u64::from(is_rpc));
+            match talk.rule {
+                Some(PortRule::Rpc) => {
+                    counters.count(Counter::ConnectionsForced);
+                    counters.add(Counter::ConnectionsForcedInVain, u64::from(!is_rpc));
+                }
+                Some(PortRule::None) => {
+                    counters.count(Counter::ConnectionsLeftAlone);
+                    counters.add(Counter::ConnectionsLeftAloneRpc, talk.began_as_rpc.into());
+                }
+                None => {}
+            }
         }
     }
 }
@@ -881,6 +914,18 @@ impl<S: RecordSink> Operations<S> {
         let records = self.talk(connection).tls.get_or_insert_default();
         counters.add(Counter::TlsRecords, records[direction].on_stream(chunk));
         true
+    }
+
+    /// Bytes that are not read. `begins`: the first of a connection, or of a datagram.
+    #[cold]
+    fn leave_alone(&mut self, connection: usize, begins: Option<Chunk<'_>>) {
+        let talk = self.talk(connection);
+        let mark = match talk.transport {
+            Transport::Tcp => RECORD_MARK,
+            Transport::Udp => 0,
+        };
+        let message = begins.filter(|chunk| chunk.len() > mark);
+        talk.began_as_rpc |= message.is_some_and(|chunk| record::begins_message(&chunk.from(mark)));
     }
 
     /// Keeps the bytes of a reply that found no call, if this datagram is one.
@@ -1090,10 +1135,12 @@ impl<S: RecordSink> Side<'_, S> {
         if rpc_version != 2 {
             return Want::Refuse;
         }
+        let rule = self.all.config.decode_as.program(program);
+        let meant = rule.unwrap_or(program);
         let gss = call.credential.gss();
         let carries = gss.filter(|gss| gss.procedure == Some(GssProcedure::DATA));
         let service = carries.and_then(|gss| gss.service);
-        let named = Kind::of(program, version, procedure);
+        let named = Kind::of(meant, version, procedure);
         let kind = match service {
             Some(GssService::PRIVACY) => Kind::Opaque,
             // Cut off before it says whether arguments and results are wrapped.
@@ -1161,12 +1208,14 @@ impl<S: RecordSink> Side<'_, S> {
         }
         operation.is_wrapped = is_wrapped;
         let row = &mut operation.row;
-        row.operation = named.word(program, version, procedure);
-        let caller = &mut all.talks[self.slot]
-            .as_mut()
-            .expect("a slot in use")
-            .last_caller;
-        credential(call, caller, row);
+        row.program = details::word(program_name(meant), program);
+        row.operation = named.word(meant, version, procedure);
+        let talk = all.talks[self.slot].as_mut().expect("a slot in use");
+        if talk.program == Word::None {
+            talk.program = row.program;
+        }
+        credential(call, &mut talk.last_caller, row);
+        counters.add(Counter::CallsDecodedAs, u64::from(rule.is_some()));
         if is_compound {
             return self.begin_compound(message, note, cursor, done, counters);
         }
@@ -1294,10 +1343,6 @@ impl<S: RecordSink> Side<'_, S> {
             .pairs
             .outstanding(pairs::key(direction, xid), note, now);
         talk.caller.get_or_insert(direction);
-        let program_word = details::word(program_name(program), program);
-        if talk.program == Word::None {
-            talk.program = program_word;
-        }
         let (id, ends, transport) = (talk.id, talk.ends, talk.transport);
         let operation = &mut self.all.operations[note as usize];
         operation.early = early;
@@ -1312,7 +1357,6 @@ impl<S: RecordSink> Side<'_, S> {
             xid,
         );
         row.call_time_ns = message.first.stamp_ns;
-        row.program = program_word;
         (row.program_number, row.version) = numbers;
         row.repeat = repeat;
         if let Some(replaced) = replaced.filter(|&replaced| replaced != WRITTEN) {

@@ -1,16 +1,18 @@
 //! Against a real server: counts against those of our own client, checksums against the files' contents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lineside_testkit::tshark;
 use lineside_trace::BLOCK_BYTES;
 use serde_json::Value;
 use tempfile::TempDir;
 use twox_hash::XxHash3_64;
 
 use crate::support::{Trace, repository, talk};
+use crate::tshark::compare;
 use crate::wire::obstacle;
 
 /// There is one lab at a time: its namespaces have fixed names.
@@ -124,7 +126,7 @@ fn a_real_server_agrees() {
 fn counts_equal_the_clients(lab: &Lab, folder: &Path) {
     let drive = nfs_drive();
     let drive = drive.to_str().expect("a plain path");
-    let works: [&str; 8] = [
+    let works: [&str; 13] = [
         "--seed 1 meta --rounds 5",
         "--seed 2 --udp --repeat 0.2 meta --rounds 3",
         "--seed 3 seq --file one --bytes 3000000 --chunk 1000000 --depth 3",
@@ -133,6 +135,11 @@ fn counts_equal_the_clients(lab: &Lab, folder: &Path) {
         "--seed 6 --segment 150 rand --file four --bytes 30000 --chunk 3000 --depth 3 --operations 50",
         "--seed 7 --udp rand --file five --bytes 200000 --chunk 16384 --depth 4 --operations 60",
         "--seed 8 --server 2001:db8::1 rand --file six --bytes 200000 --chunk 9000 --depth 6",
+        "--seed 9 --version 4.0 meta --rounds 3",
+        "--seed 10 --version 4.0 rand --file seven --bytes 300000 --chunk 30000 --depth 8 --skew 77",
+        "--seed 11 --version 4.1 meta --rounds 3",
+        "--seed 12 --version 4.1 seq --file eight --bytes 3000000 --chunk 1000000 --depth 3",
+        "--seed 13 --version 4.1 --fragments 300,1,4000 --server 2001:db8::1 rand --file nine --bytes 200000 --chunk 20000 --depth 4",
     ];
     for work in works {
         let capture = folder.join("drive.pcap");
@@ -143,6 +150,10 @@ fn counts_equal_the_clients(lab: &Lab, folder: &Path) {
         trace.assert_identities(work);
         assert_eq!(tally(&trace), expected(&counted), "{work}");
         checksums_equal_the_files(&trace, &lab.files(), work);
+        if work.contains("--version 4") && tshark::available() {
+            let differences = compare(&capture, work, &mut BTreeSet::new());
+            assert!(differences.is_empty(), "{work}: {differences:#?}");
+        }
     }
 }
 
@@ -172,7 +183,7 @@ fn libnfs_is_understood(lab: &Lab, folder: &Path) {
     );
     for operation in ["READ", "WRITE"] {
         let moved: i64 = trace
-            .nfs3()
+            .nfs_rows()
             .filter(|row| row.text("operation") == Some(operation))
             .filter_map(|row| row.integer("transferred"))
             .sum();
@@ -186,7 +197,7 @@ pub(crate) type Counts = BTreeMap<String, i64>;
 /// By `PROGRAM OPERATION what`: what the trace holds.
 pub(crate) fn tally(trace: &Trace) -> Counts {
     let mut counts = Counts::new();
-    for row in trace.nfs3() {
+    for row in trace.nfs_rows() {
         let operation = format!(
             "{} {}",
             row.text("program").unwrap_or("?"),
@@ -198,10 +209,11 @@ pub(crate) fn tally(trace: &Trace) -> Counts {
         let again = row.integer("retransmissions").unwrap_or(0) + i64::from(row.is("repeat"));
         add("calls", i64::from(!row.is("repeat")));
         add("calls that came again", again);
+        let is_answered = !row.is("reply_missing") && !row.is("not_executed");
         // Which of two replies to a repeated call counts as the first depends on when they came.
         add(
             "replies",
-            i64::from(!row.is("reply_missing")) + row.integer("duplicate_replies").unwrap_or(0),
+            i64::from(is_answered) + row.integer("duplicate_replies").unwrap_or(0),
         );
         if !row.is("repeat") {
             add("bytes", row.integer("transferred").unwrap_or(0));
@@ -239,8 +251,8 @@ pub(crate) fn expected(counted: &Value) -> Counts {
 /// Each checksum is that of the file's block, and each whole block that was moved has one.
 pub(crate) fn checksums_equal_the_files(trace: &Trace, files: &Path, what: &str) {
     let mut names: BTreeMap<i64, String> = BTreeMap::new();
-    for row in trace.nfs3() {
-        if let (Some("CREATE" | "LOOKUP"), Some(file), Some(name)) = (
+    for row in trace.nfs_rows() {
+        if let (Some("CREATE" | "LOOKUP" | "OPEN"), Some(file), Some(name)) = (
             row.text("operation"),
             row.integer("result_file_id"),
             row.text("name"),
@@ -264,7 +276,7 @@ pub(crate) fn checksums_equal_the_files(trace: &Trace, files: &Path, what: &str)
     let block_bytes = i64::from(BLOCK_BYTES);
     let mut compared = 0;
     for row in trace
-        .nfs3()
+        .nfs_rows()
         .filter(|row| matches!(row.text("operation"), Some("READ" | "WRITE")))
     {
         let numbers = (

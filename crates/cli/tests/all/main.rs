@@ -8,6 +8,7 @@ mod commands;
 mod compounds;
 mod control;
 mod cores;
+mod decode_as;
 mod emulate;
 mod filter;
 mod harm;

@@ -92,12 +92,16 @@ impl Trace {
         self.nfs.iter().chain(&self.nfs4).chain(&self.services)
     }
 
-    /// The rows of NFSv3 and MOUNT version 3.
+    /// The rows of NFS and MOUNT.
+    pub(crate) fn nfs_rows(&self) -> impl Iterator<Item = &Record> {
+        let rows = self.operations.iter();
+        rows.filter(|row| matches!(row.text("program"), Some("nfs" | "mount")))
+    }
+
+    /// Of these, those of version 3.
     pub(crate) fn nfs3(&self) -> impl Iterator<Item = &Record> {
-        self.operations.iter().filter(|row| {
-            matches!(row.text("program"), Some("nfs" | "mount"))
-                && row.integer("version") == Some(3)
-        })
+        self.nfs_rows()
+            .filter(|row| row.integer("version") == Some(3))
     }
 
     /// Fails if an identity of rule 5 does not hold.

@@ -123,7 +123,8 @@ fn captures_in(folder: &Path) -> Vec<PathBuf> {
 /// A connection and a transaction on it: client, server, their ports, transport, xid.
 pub(crate) type Key = (String, i64, String, i64, bool, i64);
 
-fn compare(path: &Path, name: &str, seen: &mut BTreeSet<&'static str>) -> Vec<String> {
+/// What rows and messages of a capture do not have in common. `seen`: columns of `services` that were compared.
+pub(crate) fn compare(path: &Path, name: &str, seen: &mut BTreeSet<&'static str>) -> Vec<String> {
     let frames = capture::read(path).ok();
     let cut = frames
         .iter()

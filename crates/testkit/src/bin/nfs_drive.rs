@@ -1,11 +1,11 @@
-//! nfs-drive: NFSv3 and MOUNT calls by our own encoder, in chosen shapes; prints what it counted as JSON.
+//! nfs-drive: NFSv3 and MOUNT calls, or NFSv4's compounds, by our own encoder, in chosen shapes; prints what it counted as JSON.
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
-use lineside_testkit::drive::{Server, Session, Shape, Transfer};
+use lineside_testkit::drive::{Drive, Server, Session, Session4, Shape, Tally, Transfer};
 use lineside_time::Random;
 
 #[derive(Parser)]
@@ -23,6 +23,9 @@ struct Options {
     /// The path to mount
     #[arg(long, default_value = "/vfs")]
     export: String,
+    /// NFS's version: 3, 4.0 or 4.1
+    #[arg(long, default_value = "3")]
+    version: String,
     /// UDP, not TCP
     #[arg(long)]
     udp: bool,
@@ -44,7 +47,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Work {
-    /// Every procedure of NFSv3 and MOUNT
+    /// Every procedure of NFSv3 and MOUNT, or the same by NFSv4
     Meta {
         #[arg(long, default_value_t = 1)]
         rounds: u64,
@@ -93,32 +96,53 @@ fn main() -> Result<()> {
         repeat: options.repeat,
         seed: options.seed,
     };
-    let mut session = Session::open(&server, &shape)?;
-    match options.work {
+    let tally = match options.version.as_str() {
+        "3" => drive(Session::open(&server, &shape)?, options.work, options.seed)?,
+        "4.0" => drive(
+            Session4::open(&server, &shape, 0)?,
+            options.work,
+            options.seed,
+        )?,
+        "4.1" => drive(
+            Session4::open(&server, &shape, 1)?,
+            options.work,
+            options.seed,
+        )?,
+        version => bail!("--version {version}: give 3, 4.0 or 4.1"),
+    };
+    println!("{}", tally.to_json());
+    Ok(())
+}
+
+fn drive<D: Drive>(mut session: D, work: Work, seed: u64) -> Result<Tally> {
+    match work {
         Work::Meta { rounds } => {
             for round in 0..rounds {
-                session.every_procedure(options.seed.wrapping_mul(1000) + round)?;
+                session.every_procedure(seed.wrapping_mul(1000) + round)?;
             }
         }
-        Work::Seq(io) => drop(sequence(&mut session, options.seed, &io)?),
+        Work::Seq(io) => {
+            let file = sequence(&mut session, seed, &io)?;
+            session.release(file)?;
+        }
         Work::Rand { operations, io } => {
-            let file = sequence(&mut session, options.seed, &io)?;
-            let mut random = Random::new(options.seed);
+            let file = sequence(&mut session, seed, &io)?;
+            let mut random = Random::new(seed);
             // What lies before the skew is a hole, which would read as zeros.
             let mut transfers =
                 Transfer::random(&mut random, operations, io.bytes - io.skew, io.chunk);
             transfers
                 .iter_mut()
                 .for_each(|transfer| transfer.offset += io.skew);
-            session.transfer(&file, options.seed, io.depth, &transfers)?;
+            session.transfer(&file, seed, io.depth, &transfers)?;
+            session.release(file)?;
         }
     }
-    println!("{}", session.close()?.to_json());
-    Ok(())
+    session.close()
 }
 
-/// Writes, commits and reads a file; returns its handle.
-fn sequence(session: &mut Session, seed: u64, io: &Io) -> Result<Vec<u8>> {
+/// Writes, commits and reads a file.
+fn sequence<D: Drive>(session: &mut D, seed: u64, io: &Io) -> Result<D::File> {
     let file = session.create(&io.file)?;
     let (writes, reads) = Transfer::sequence(io.skew, io.bytes, io.chunk);
     session.transfer(&file, seed, io.depth, &writes)?;

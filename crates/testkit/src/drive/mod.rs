@@ -1,8 +1,11 @@
-//! An NFSv3 client on kernel sockets that speaks through our own encoder, and counts what it did.
+//! A client of NFSv3, NFSv4.0 and NFSv4.1 on kernel sockets that speaks through our own encoder, and counts what it did.
 //!
 //! It sends what a test asks for: record fragments of chosen sizes, TCP segments of a few bytes, many
 //! calls at once, the same datagram twice. It is not a file system: it waits for replies, and fails
 //! when one does not come.
+
+mod nfs3;
+mod nfs4;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
@@ -11,13 +14,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use lineside_frame::{Cursor, Piece};
-use lineside_nfs::{mount, v3};
+use lineside_nfs::{mount, v3, v4};
 use lineside_rpc::message::{
-    Auth, AuthSys, Body, CallHeader, Flavor, Header, RPC_VERSION, ReplyHeader, encode_record,
+    Auth, AuthSys, Body, CallHeader, Flavor, Header, RPC_VERSION, encode_record,
 };
-use lineside_rpc::xdr::{Array, Handle, Name, Opaque, Optional, Xdr, pad};
+use lineside_rpc::xdr::{Array, Name, Opaque, Xdr, pad};
 use lineside_time::Random;
 use serde_json::{Map, Value, json};
+
+pub use nfs3::Session;
+pub use nfs4::Session4;
 
 /// How long to wait for a reply: a loaded test machine can be slow.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -41,7 +47,7 @@ pub struct Shape {
     pub seed: u64,
 }
 
-/// What was sent and received, by program and procedure.
+/// What was sent and received, by program and procedure; of NFSv4 by operation.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     procedures: BTreeMap<(&'static str, &'static str), Count>,
@@ -93,10 +99,12 @@ impl Tally {
     }
 }
 
-/// A call of either program.
+/// A call of any program.
 enum Call<'a> {
     Nfs(v3::Call<'a>),
     Mount(mount::Call<'a>),
+    /// Of this minor version.
+    Compound(u32, &'a [v4::Call<'a>]),
 }
 
 /// Which call an xid was.
@@ -104,15 +112,74 @@ enum Call<'a> {
 enum Asked {
     Nfs(v3::Procedure),
     Mount(mount::Procedure),
+    Compound,
 }
 
-impl Asked {
-    fn key(self) -> (&'static str, &'static str) {
+/// What is counted together: a program, and its procedure or operation.
+type Key = (&'static str, &'static str);
+
+impl Call<'_> {
+    fn asked(&self) -> Asked {
         match self {
-            Self::Nfs(procedure) => ("nfs", procedure.name()),
-            Self::Mount(procedure) => ("mount", procedure.name()),
+            Self::Nfs(call) => Asked::Nfs(call.procedure()),
+            Self::Mount(call) => Asked::Mount(call.procedure()),
+            Self::Compound(..) => Asked::Compound,
         }
     }
+
+    /// Program, version and procedure.
+    fn numbers(&self) -> [u32; 3] {
+        match self {
+            Self::Nfs(call) => [v3::PROGRAM, v3::VERSION, call.procedure().number()],
+            Self::Mount(call) => [mount::PROGRAM, mount::VERSION, call.procedure().number()],
+            Self::Compound(..) => [v4::PROGRAM, v4::VERSION, v4::COMPOUND],
+        }
+    }
+
+    /// What it counts as.
+    fn keys(&self) -> Vec<Key> {
+        match self {
+            Self::Nfs(call) => vec![("nfs", call.procedure().name())],
+            Self::Mount(call) => vec![("mount", call.procedure().name())],
+            Self::Compound(_, calls) => calls
+                .iter()
+                .map(|call| operation_key(call.operation()))
+                .collect(),
+        }
+    }
+
+    /// Appends the arguments; `data` is what WRITE's are followed by.
+    fn encode(&self, data: &[u8], out: &mut Vec<u8>) {
+        let with_data = |out: &mut Vec<u8>| {
+            out.extend_from_slice(data);
+            pad(out, data.len());
+        };
+        match self {
+            Self::Nfs(call) => {
+                call.encode(out);
+                with_data(out);
+            }
+            Self::Mount(call) => call.encode(out),
+            Self::Compound(minor_version, calls) => {
+                let header = v4::CallHeader {
+                    tag: Some(Name::new(&[])),
+                    minor_version: Some(*minor_version),
+                    operation_count: Some(calls.len() as u32),
+                };
+                header.encode(out);
+                for call in *calls {
+                    call.encode(out);
+                    if let v4::Call::Write(_) = call {
+                        with_data(out);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn operation_key(operation: Option<v4::Operation>) -> Key {
+    ("nfs", operation.map_or("ILLEGAL", v4::Operation::name))
 }
 
 enum Socket {
@@ -182,7 +249,7 @@ impl Client {
         let xid = self.send(&Call::Nfs(call), data)?;
         self.flush()?;
         let message = self.wait(Some(xid))?.1;
-        nfs_reply(procedure, &message, read)
+        nfs3::nfs_reply(procedure, &message, read)
     }
 
     /// Calls MOUNT.
@@ -203,17 +270,7 @@ impl Client {
     /// Encodes a call. TCP is written by [`flush`](Self::flush), so that several calls can share a segment.
     fn send(&mut self, call: &Call<'_>, data: &[u8]) -> Result<u32> {
         self.xid = self.xid.wrapping_add(1);
-        let (asked, program) = match call {
-            Call::Nfs(call) => (Asked::Nfs(call.procedure()), (v3::PROGRAM, v3::VERSION)),
-            Call::Mount(call) => (
-                Asked::Mount(call.procedure()),
-                (mount::PROGRAM, mount::VERSION),
-            ),
-        };
-        let procedure = match asked {
-            Asked::Nfs(procedure) => procedure.number(),
-            Asked::Mount(procedure) => procedure.number(),
-        };
+        let [program, version, procedure] = call.numbers();
         let mut credential = Vec::new();
         let machine = [Piece::bytes(b"lineside-cli")];
         let caller = AuthSys {
@@ -229,8 +286,8 @@ impl Client {
             xid: Some(self.xid),
             body: Body::Call(CallHeader {
                 rpc_version: Some(RPC_VERSION),
-                program: Some(program.0),
-                version: Some(program.1),
+                program: Some(program),
+                version: Some(version),
                 procedure: Some(procedure),
                 credential: Auth::new(Flavor::SYS, &credential),
                 verifier: Auth::none(),
@@ -238,16 +295,13 @@ impl Client {
         };
         let mut message = Vec::with_capacity(256 + data.len());
         header.encode(&mut message);
-        match call {
-            Call::Nfs(call) => call.encode(&mut message),
-            Call::Mount(call) => call.encode(&mut message),
-        }
-        message.extend_from_slice(data);
-        pad(&mut message, data.len());
+        call.encode(data, &mut message);
 
-        self.asked.insert(self.xid, (asked, false));
-        let count = self.tally.procedures.entry(asked.key()).or_default();
-        count.calls += 1;
+        self.asked.insert(self.xid, (call.asked(), false));
+        let keys = call.keys();
+        for key in &keys {
+            self.tally.procedures.entry(*key).or_default().calls += 1;
+        }
         match &self.socket {
             Socket::Tcp(_) => {
                 // Those that fit, from the first: nfs-ganesha wants the RPC header in one fragment.
@@ -274,7 +328,9 @@ impl Client {
                 socket.send(&message)?;
                 if self.random.chance(self.shape.repeat) {
                     socket.send(&message)?;
-                    count.repeats += 1;
+                    for key in keys {
+                        self.tally.procedures.entry(key).or_default().repeats += 1;
+                    }
                 }
             }
         }
@@ -312,16 +368,21 @@ impl Client {
             let Some((asked, done)) = self.asked.get_mut(&answered) else {
                 bail!("a reply to xid {answered:#x}, which was not sent")
             };
-            let count = self.tally.procedures.entry(asked.key()).or_default();
-            if *done {
-                count.duplicate_replies += 1;
-                continue;
-            }
-            *done = true;
-            count.replies += 1;
-            if let Some((status, bytes)) = outcome(*asked, &message)? {
-                *count.statuses.entry(status).or_default() += 1;
+            let is_duplicate = std::mem::replace(done, true);
+            for (key, status, bytes) in outcomes(*asked, &message)? {
+                let count = self.tally.procedures.entry(key).or_default();
+                if is_duplicate {
+                    count.duplicate_replies += 1;
+                    continue;
+                }
+                count.replies += 1;
                 count.bytes += bytes;
+                if let Some(status) = status {
+                    *count.statuses.entry(status).or_default() += 1;
+                }
+            }
+            if is_duplicate {
+                continue;
             }
             ensure!(
                 xid.is_none_or(|xid| xid == answered),
@@ -387,64 +448,38 @@ fn success<'a>(pieces: &'a [Piece<'a>]) -> Result<Cursor<'a>> {
     }
 }
 
-fn nfs_reply<T>(
-    procedure: v3::Procedure,
-    message: &[u8],
-    read: impl FnOnce(v3::Reply<'_>, &[u8]) -> T,
-) -> Result<T> {
+/// What a reply counts as: statuses' names, and bytes moved.
+fn outcomes(asked: Asked, message: &[u8]) -> Result<Vec<(Key, Option<String>, u64)>> {
     let pieces = [Piece::bytes(message)];
     let mut cursor = success(&pieces)?;
-    let reply = v3::Reply::decode(procedure, &mut cursor);
-    ensure!(
-        cursor.fault().is_none(),
-        "a {} reply ends at {:?}",
-        procedure.name(),
-        cursor.fault()
-    );
-    let len = match &reply {
-        v3::Reply::Read(outcome) => outcome.ok().and_then(|ok| ok.data_len).unwrap_or(0) as usize,
-        _ => 0,
+    let name = |known: Option<&'static str>, status: u32| {
+        known.map_or_else(|| status.to_string(), str::to_owned)
     };
-    let data = message
-        .get(cursor.position()..cursor.position() + len)
-        .context("READ data was cut")?;
-    Ok(read(reply, data))
-}
-
-/// The status's name and the bytes moved, if the procedure has a status.
-fn outcome(asked: Asked, message: &[u8]) -> Result<Option<(String, u64)>> {
-    let pieces = [Piece::bytes(message)];
-    let mut cursor = Cursor::new(&pieces);
-    match Header::decode(&mut cursor).body {
-        Body::Reply(ReplyHeader::Accepted(_) | ReplyHeader::Denied(_)) => {}
-        _ => bail!("not a reply"),
-    }
-    let mut cursor = success(&pieces)?;
     Ok(match asked {
         Asked::Nfs(procedure) => {
             let reply = v3::Reply::decode(procedure, &mut cursor);
-            let name =
-                |status| v3::status_name(status).map_or_else(|| status.to_string(), str::to_owned);
-            reply
+            let status = reply
                 .status()
-                .map(|status| (name(status), reply.transferred().unwrap_or(0).into()))
+                .map(|status| name(v3::status_name(status), status));
+            let bytes = reply.transferred().unwrap_or(0);
+            vec![(("nfs", procedure.name()), status, bytes.into())]
         }
         Asked::Mount(procedure) => {
-            let reply = mount::Reply::decode(procedure, &mut cursor);
-            let name = |status| {
-                mount::status_name(status).map_or_else(|| status.to_string(), str::to_owned)
-            };
-            reply.status().map(|status| (name(status), 0))
+            let status = mount::Reply::decode(procedure, &mut cursor).status();
+            let status = status.map(|status| name(mount::status_name(status), status));
+            vec![(("mount", procedure.name()), status, 0)]
         }
+        Asked::Compound => nfs4::results(message, |replies, _| {
+            let one = |reply: &v4::Reply<'_>| {
+                let status = reply
+                    .status()
+                    .map(|status| name(v4::status_name(status), status));
+                let bytes = reply.transferred().unwrap_or(0);
+                (operation_key(reply.operation()), status, bytes)
+            };
+            replies.iter().map(one).collect()
+        })?,
     })
-}
-
-/// A mounted export: its root, and the means to call the server.
-pub struct Session {
-    nfs: Client,
-    mount: Client,
-    export: String,
-    root: Vec<u8>,
 }
 
 /// Where the server is.
@@ -463,334 +498,64 @@ fn piece(bytes: &[u8]) -> [Piece<'_>; 1] {
     [Piece::bytes(bytes)]
 }
 
-impl Session {
-    /// Connects and mounts the export.
-    pub fn open(server: &Server, shape: &Shape) -> Result<Self> {
-        let mut mount = Client::connect(server.mount, shape.clone())?;
-        let nfs = Client::connect(
-            server.nfs,
-            Shape {
-                seed: shape.seed ^ 1,
-                ..shape.clone()
-            },
-        )?;
-        let path = piece(server.export.as_bytes());
-        let directory = Some(Name::new(&path));
-        let root = mount.mount(
-            mount::Call::Mnt(mount::DirectoryArgs { directory }),
-            |reply| match reply {
-                mount::Reply::Mnt(outcome) => outcome
-                    .ok()
-                    .and_then(|ok| ok.handle)
-                    .map(|handle| handle.to_vec()),
-                _ => None,
-            },
-        )?;
-        let root = root.with_context(|| format!("cannot mount {}", server.export))?;
-        Ok(Self {
-            nfs,
-            mount,
-            export: server.export.clone(),
-            root,
-        })
-    }
+/// A mounted export, by one version of NFS.
+pub trait Drive: Sized {
+    /// A file to read and write.
+    type File;
+
+    /// Creates an empty file in the root, or empties one.
+    fn create(&mut self, name: &str) -> Result<Self::File>;
+
+    /// Sends a READ, or a WRITE of `data`, perhaps while others are unanswered; returns its xid.
+    fn begin(&mut self, file: &Self::File, transfer: &Transfer, data: &[u8]) -> Result<u32>;
+
+    /// Waits for the next reply to these: its xid, and the data of READ.
+    fn end(&mut self) -> Result<(u32, Vec<u8>)>;
+
+    /// COMMITs all of a file.
+    fn commit(&mut self, file: &Self::File) -> Result<()>;
+
+    /// The file is not needed any more.
+    fn release(&mut self, file: Self::File) -> Result<()>;
+
+    /// Makes, names, changes, reads and removes objects by all that the version has for it, with successes and failures.
+    fn every_procedure(&mut self, round: u64) -> Result<()>;
 
     /// Unmounts, and returns what was counted.
-    pub fn close(mut self) -> Result<Tally> {
-        let path = piece(self.export.as_bytes());
-        let directory = Some(Name::new(&path));
-        self.mount.mount(
-            mount::Call::Umnt(mount::DirectoryArgs { directory }),
-            |_| (),
-        )?;
-        self.nfs.drain()?;
-        self.mount.drain()?;
-        let mut tally = self.nfs.tally;
-        tally.merge(self.mount.tally());
-        Ok(tally)
-    }
-
-    /// Creates an empty file in the root, or empties one, and returns its handle.
-    pub fn create(&mut self, name: &str) -> Result<Vec<u8>> {
-        let (root, name_piece) = (self.root.clone(), piece(name.as_bytes()));
-        let root = piece(&root);
-        let what = v3::DirOpArgs {
-            directory: Some(Handle::new(&root)),
-            name: Some(Name::new(&name_piece)),
-        };
-        let attributes = v3::SetAttributes {
-            size: Optional::Present(Some(0)),
-            ..attributes(0o644)
-        };
-        let call = v3::Call::Create(v3::CreateArgs {
-            what,
-            how: v3::CreateHow::Unchecked(attributes),
-        });
-        let handle = self.nfs.nfs(call, &[], |reply, _| {
-            reply.object().map(|handle| handle.to_vec())
-        })?;
-        handle.with_context(|| format!("cannot create {name}"))
-    }
+    fn close(self) -> Result<Tally>;
 
     /// WRITEs and READs, `depth` at a time, at the offsets that `transfers` says. Bytes are a function
     /// of `seed` and of their place in the file ([`fill`]); what is read is compared.
-    pub fn transfer(
+    fn transfer(
         &mut self,
-        file: &[u8],
+        file: &Self::File,
         seed: u64,
         depth: usize,
         transfers: &[Transfer],
     ) -> Result<()> {
         let mut running: HashMap<u32, Transfer> = HashMap::new();
         let mut next = transfers.iter();
-        let file = piece(file);
-        let file = Some(Handle::new(&file));
         loop {
             while running.len() < depth.max(1)
                 && let Some(&transfer) = next.next()
             {
-                let (offset, count) = (Some(transfer.offset), Some(transfer.len as u32));
-                let xid = if transfer.write {
-                    let mut data = vec![0; transfer.len];
-                    fill(seed, transfer.offset, &mut data);
-                    let stable = Some(if transfer.stable {
-                        v3::StableHow::FILE_SYNC
-                    } else {
-                        v3::StableHow::UNSTABLE
-                    });
-                    let args = v3::WriteArgs {
-                        file,
-                        offset,
-                        count,
-                        stable,
-                        data_len: count,
-                    };
-                    self.nfs.send(&Call::Nfs(v3::Call::Write(args)), &data)?
-                } else {
-                    self.nfs.send(
-                        &Call::Nfs(v3::Call::Read(v3::ReadArgs {
-                            file,
-                            offset,
-                            count,
-                        })),
-                        &[],
-                    )?
-                };
-                running.insert(xid, transfer);
+                let mut data = vec![0; if transfer.write { transfer.len } else { 0 }];
+                fill(seed, transfer.offset, &mut data);
+                running.insert(self.begin(file, &transfer, &data)?, transfer);
             }
             if running.is_empty() {
                 return Ok(());
             }
-            self.nfs.flush()?;
-            let (xid, message) = self.nfs.wait(None)?;
+            let (xid, data) = self.end()?;
             let transfer = running.remove(&xid).context("a reply to another call")?;
-            if !transfer.write {
-                let mut expected = vec![0; transfer.len];
-                fill(seed, transfer.offset, &mut expected);
-                let same = nfs_reply(v3::Procedure::Read, &message, |_, data| {
-                    expected.starts_with(data)
-                })?;
-                ensure!(
-                    same,
-                    "READ at {} returned other bytes than were written",
-                    transfer.offset
-                );
-            }
+            let mut expected = vec![0; data.len().min(transfer.len)];
+            fill(seed, transfer.offset, &mut expected);
+            ensure!(
+                expected == data,
+                "READ at {} returned other bytes than were written",
+                transfer.offset
+            );
         }
-    }
-
-    /// COMMITs all of a file.
-    pub fn commit(&mut self, file: &[u8]) -> Result<()> {
-        let file = piece(file);
-        let args = v3::CommitArgs {
-            file: Some(Handle::new(&file)),
-            offset: Some(0),
-            count: Some(0),
-        };
-        self.nfs.nfs(v3::Call::Commit(args), &[], |_, _| ())
-    }
-
-    /// Calls every procedure of NFS and MOUNT at least once, with successes and failures.
-    pub fn every_procedure(&mut self, round: u64) -> Result<()> {
-        let root = self.root.clone();
-        let root = piece(&root);
-        let root = Some(Handle::new(&root));
-        let directory_name = format!("drive-{round}");
-        let directory_name = piece(directory_name.as_bytes());
-        let in_root = v3::DirOpArgs {
-            directory: root,
-            name: Some(Name::new(&directory_name)),
-        };
-        let missing = piece(b"there is no such name");
-
-        self.nfs.nfs(v3::Call::Null(()), &[], |_, _| ())?;
-        for call in [
-            v3::Call::FsInfo(v3::FileArgs { file: root }),
-            v3::Call::FsStat(v3::FileArgs { file: root }),
-            v3::Call::PathConf(v3::FileArgs { file: root }),
-        ] {
-            self.expect(call, &[])?;
-        }
-        let directory = self.made(v3::Call::MkDir(v3::MkDirArgs {
-            what: in_root,
-            attributes: attributes(0o755),
-        }))?;
-        let directory = piece(&directory);
-        let directory = Some(Handle::new(&directory));
-        let names: [&[u8]; 7] = [
-            b"plain",
-            "g\u{e4}rten".as_bytes(),
-            b"exclusive",
-            b"link",
-            b"fifo",
-            b"hard link",
-            b"renamed \xff\\ name",
-        ];
-        let names = names.map(piece);
-        let at = |index: usize| v3::DirOpArgs {
-            directory,
-            name: Some(Name::new(&names[index])),
-        };
-
-        let how = v3::CreateHow::Unchecked(attributes(0o640));
-        let file = self.made(v3::Call::Create(v3::CreateArgs { what: at(0), how }))?;
-        let how = v3::CreateHow::Guarded(attributes(0o600));
-        self.made(v3::Call::Create(v3::CreateArgs { what: at(1), how }))?;
-        let how = v3::CreateHow::Exclusive(Some(round.to_be_bytes()));
-        self.made(v3::Call::Create(v3::CreateArgs { what: at(2), how }))?;
-        let target = piece(b"../elsewhere/target");
-        let args = v3::SymLinkArgs {
-            what: at(3),
-            attributes: attributes(0o777),
-            target: Some(Name::new(&target)),
-        };
-        let link = self.made(v3::Call::SymLink(args))?;
-        let link = piece(&link);
-        self.expect(
-            v3::Call::ReadLink(v3::FileArgs {
-                file: Some(Handle::new(&link)),
-            }),
-            &[],
-        )?;
-        let args = v3::MkNodArgs {
-            what: at(4),
-            node: v3::Node::Fifo(attributes(0o644)),
-        };
-        self.made(v3::Call::MkNod(args))?;
-
-        let transfers = [
-            Transfer::write(0, 3000, true),
-            Transfer::read(0, 3000),
-            Transfer::read(1000, 100),
-            Transfer::read(1 << 20, 512),
-        ];
-        self.transfer(&file, round, 1, &transfers)?;
-        self.commit(&file)?;
-        let file = piece(&file);
-        let file = Some(Handle::new(&file));
-        let set = v3::SetAttrArgs {
-            file,
-            attributes: attributes(0o600),
-            guard: Optional::Absent,
-        };
-        self.expect(v3::Call::SetAttr(set), &[])?;
-        self.expect(v3::Call::GetAttr(v3::FileArgs { file }), &[])?;
-        self.expect(
-            v3::Call::Access(v3::AccessArgs {
-                file,
-                access: Some(0x3f),
-            }),
-            &[],
-        )?;
-        self.expect(v3::Call::Link(v3::LinkArgs { file, link: at(5) }), &[])?;
-        self.expect(
-            v3::Call::Rename(v3::RenameArgs {
-                from: at(1),
-                to: at(6),
-            }),
-            &[],
-        )?;
-        self.expect(v3::Call::Lookup(at(6)), &[])?;
-        self.nfs.nfs(
-            v3::Call::Lookup(v3::DirOpArgs {
-                directory,
-                name: Some(Name::new(&missing)),
-            }),
-            &[],
-            |_, _| (),
-        )?;
-        let verifier = Some([0; 8]);
-        let args = v3::ReadDirArgs {
-            directory,
-            cookie: Some(0),
-            cookie_verifier: verifier,
-            count: Some(4096),
-        };
-        self.expect(v3::Call::ReadDir(args), &[])?;
-        let args = v3::ReadDirPlusArgs {
-            directory,
-            cookie: Some(0),
-            cookie_verifier: verifier,
-            directory_count: Some(4096),
-            count_max: Some(8192),
-        };
-        self.expect(v3::Call::ReadDirPlus(args), &[])?;
-        self.nfs.nfs(v3::Call::RmDir(in_root), &[], |_, _| ())?; // NFS3ERR_NOTEMPTY
-        for index in [0, 2, 3, 4, 5, 6] {
-            self.expect(v3::Call::Remove(at(index)), &[])?;
-        }
-        self.expect(v3::Call::RmDir(in_root), &[])?;
-        self.nfs.nfs(
-            v3::Call::GetAttr(v3::FileArgs { file: directory }),
-            &[],
-            |_, _| (),
-        )?; // NFS3ERR_STALE
-
-        self.mount.mount(mount::Call::Null(()), |_| ())?;
-        self.mount.mount(mount::Call::Dump(()), |_| ())?;
-        self.mount.mount(mount::Call::Export(()), |_| ())?;
-        let nowhere = mount::DirectoryArgs {
-            directory: Some(Name::new(&missing)),
-        };
-        self.mount.mount(mount::Call::Mnt(nowhere), |_| ())?;
-        self.mount.mount(mount::Call::UmntAll(()), |_| ())
-    }
-
-    /// Calls what must succeed.
-    fn expect(&mut self, call: v3::Call<'_>, data: &[u8]) -> Result<()> {
-        let name = call.procedure().name();
-        let status = self.nfs.nfs(call, data, |reply, _| reply.status())?;
-        ensure!(
-            status == Some(0),
-            "{name}: {}",
-            status
-                .and_then(v3::status_name)
-                .unwrap_or("an unknown status")
-        );
-        Ok(())
-    }
-
-    /// Calls what must make something, and returns its handle.
-    fn made(&mut self, call: v3::Call<'_>) -> Result<Vec<u8>> {
-        let name = call.procedure().name();
-        let answer = self.nfs.nfs(call, &[], |reply, _| {
-            (reply.status(), reply.object().map(|handle| handle.to_vec()))
-        })?;
-        match answer {
-            (Some(0), Some(handle)) => Ok(handle),
-            (status, _) => bail!("{name}: status {status:?}"),
-        }
-    }
-}
-
-fn attributes(mode: u32) -> v3::SetAttributes {
-    v3::SetAttributes {
-        mode: Optional::Present(Some(mode)),
-        uid: Optional::Absent,
-        gid: Optional::Absent,
-        size: Optional::Absent,
-        atime: v3::SetTime::DontChange,
-        mtime: v3::SetTime::ServerTime,
     }
 }
 

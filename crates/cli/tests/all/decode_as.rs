@@ -1,0 +1,105 @@
+//! `--decode-as`: the example, its program numbered as a user would.
+
+use std::path::Path;
+
+use lineside_testkit::capture::{self, Frame};
+
+use crate::support::{Trace, example, lineside, talk};
+
+/// A number of the range that is left to users (RFC 5531 section 8.4).
+const USER: &str = "0x20000003";
+
+/// Gives NFSv3 another program number in all calls, and returns how many those are.
+fn renumbered(frames: &mut [Frame], number: u32) -> usize {
+    // CALL, RPC version 2, program, version 3.
+    let head = |program: u32| [0, 2, program, 3].map(u32::to_be_bytes).concat();
+    let (from, to) = (head(100_003), head(number));
+    let mut count = 0;
+    for frame in frames {
+        for at in 0..frame.bytes.len().saturating_sub(from.len()) {
+            let words = &mut frame.bytes[at..at + from.len()];
+            if words == from {
+                words.copy_from_slice(&to);
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+fn rows(trace: &Trace) -> Vec<String> {
+    let rows = trace.operations.iter();
+    let mut rows: Vec<_> = rows
+        .map(|row| row.text_without(|column| column == "program_number"))
+        .collect();
+    rows.sort();
+    rows
+}
+
+fn write(path: &Path, frames: &[Frame]) {
+    std::fs::write(path, capture::write(frames)).expect("written");
+}
+
+#[test]
+fn a_program_of_another_number_is_read_as_what_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let mut frames = capture::read(&example()).expect("the example");
+    // The second half begins in the middle of its connections.
+    let half = frames.len() / 2;
+    write(&at("plain"), &frames);
+    write(&at("plain-half"), &frames[half..]);
+    assert!(renumbered(&mut frames, 0x2000_0003) > 100);
+    write(&at("other"), &frames);
+    write(&at("other-half"), &frames[half..]);
+    let rule = format!("rpc.program=={USER},nfs");
+    for (plain, other) in [("plain", "other"), ("plain-half", "other-half")] {
+        let expected = rows(&Trace::of(&at(plain), &[]));
+        assert_ne!(rows(&Trace::of(&at(other), &[])), expected);
+        for cores in ["1", "2"] {
+            let options = ["--decode-as", &rule, "--cores", cores];
+            assert_eq!(rows(&Trace::of(&at(other), &options)), expected, "{other}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_rule_is_told_and_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |rules: &[&str]| {
+        let rules = rules.iter().flat_map(|rule| ["-d", rule]);
+        let output = lineside()
+            .arg("capture")
+            .arg(example())
+            .args(["--force", "-o"])
+            .arg(folder.path().join("trace"))
+            .args(rules)
+            .output()
+            .expect("lineside runs");
+        (output.status.code(), talk(&output))
+    };
+    let (status, said) = run(&["tcp.prot==2049,rpc"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("'tcp.prot==2049,rpc'") && said.contains("tcp.port"),
+        "{said}"
+    );
+
+    let expected = rows(&Trace::of(&example(), &[]));
+    let unfit = "rpc.program==0x20000003,mount";
+    let elsewhere = "tcp.port==9,none";
+    let trace = Trace::of(&example(), &["-d", unfit, "-d", elsewhere]);
+    assert_eq!(rows(&trace), expected);
+    let (status, said) = run(&[unfit, elsewhere]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(
+        said.contains("no call is of a program that was named")
+            && said.contains("no connection has a port that should be left alone"),
+        "{said}"
+    );
+    let (_, said) = run(&["tcp.port==1-65535,none"]);
+    assert!(
+        said.contains("that were left alone began like RPC"),
+        "{said}"
+    );
+}

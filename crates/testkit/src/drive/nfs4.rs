@@ -1,0 +1,562 @@
+//! NFSv4.0 and NFSv4.1, in compounds as Linux sends them: SEQUENCE, PUTFH, what it is about, GETATTR.
+
+use anyhow::{Context, Result, ensure};
+use lineside_frame::Piece;
+use lineside_nfs::v4::{
+    self, AttributeList, Attributes, Bitmap, Call, ChannelAttributes, Claim, CreateHow, CreateType,
+    Handle, NetAddress, OpenHow, Owner, Reply, SessionId, StateId, StateOwner,
+};
+use lineside_rpc::xdr::{Counted, Name, Xdr};
+
+use super::{Client, Drive, Server, Shape, Tally, Transfer, piece, success};
+
+/// Bits that Linux asks for of a file: type, change, size, file system, number, mode, links, owners, device, space, times.
+const FILE: [u32; 14] = [1, 3, 4, 8, 20, 33, 35, 36, 37, 41, 45, 47, 52, 53];
+/// The same of what an operation may have changed: change, size, space, times.
+const CHANGED: [u32; 5] = [3, 4, 45, 52, 53];
+/// Of an entry of a directory also why there are none, and the handle.
+const ENTRY: [u32; 16] = [1, 3, 4, 8, 11, 19, 20, 33, 35, 36, 37, 41, 45, 47, 52, 53];
+/// What NFSv3 has in FSINFO, FSSTAT and PATHCONF.
+const FILE_SYSTEM: [&[u32]; 3] = [&[10, 27, 30, 31, 51], &[21, 22, 23, 42, 43, 44], &[28, 29]];
+/// OPEN4_SHARE_ACCESS_BOTH.
+const READ_AND_WRITE: u32 = 3;
+/// OPEN4_RESULT_CONFIRM: an OPEN_CONFIRM must follow.
+const MUST_CONFIRM: u32 = 2;
+/// Slots that are asked for, and the most bytes of a message.
+const SLOTS: u32 = 64;
+const MESSAGE_BYTES: u32 = (1 << 20) + 4096;
+
+/// An export mounted by NFSv4: its root, and what the server knows this client by.
+pub struct Session4 {
+    client: Client,
+    minor_version: u32,
+    root: Vec<u8>,
+    client_id: u64,
+    /// The owner of all opens.
+    owner: Vec<u8>,
+    /// Of NFSv4.0: how many operations this owner has done.
+    sequence: u32,
+    /// Of NFSv4.1.
+    session: SessionId,
+    slots: Vec<Slot>,
+}
+
+/// A slot of the session.
+#[derive(Default)]
+struct Slot {
+    sequence: u32,
+    /// The call that has it.
+    xid: Option<u32>,
+}
+
+/// An open file.
+pub struct Open {
+    handle: Vec<u8>,
+    stateid: StateId,
+}
+
+/// What `read` makes of the results of a compound and of the data that READ returned.
+pub(super) fn results<T>(message: &[u8], read: impl FnOnce(&[Reply<'_>], &[u8]) -> T) -> Result<T> {
+    let pieces = [Piece::bytes(message)];
+    let mut cursor = success(&pieces)?;
+    let header = v4::ReplyHeader::decode(&mut cursor);
+    let (mut replies, mut data) = (Vec::new(), &[][..]);
+    for _ in 0..header.operation_count.unwrap_or(0) {
+        let reply = Reply::decode(&mut cursor);
+        if let Some(len) = reply.data_len() {
+            let start = cursor.position();
+            let read = message.get(start..start + len as usize);
+            data = read.context("READ data was cut")?;
+            v4::skip_data(&mut cursor, len);
+        }
+        replies.push(reply);
+        ensure!(
+            cursor.fault().is_none(),
+            "a compound's reply ends at {:?} in {:?}",
+            cursor.fault(),
+            replies.last()
+        );
+    }
+    Ok(read(&replies, data))
+}
+
+impl Session4 {
+    /// Connects, makes the server know this client, and mounts the export.
+    pub fn open(server: &Server, shape: &Shape, minor_version: u32) -> Result<Self> {
+        ensure!(!shape.udp, "NFSv4 needs TCP");
+        ensure!(minor_version <= 1, "no NFSv4.{minor_version} here");
+        let mut session = Self {
+            client: Client::connect(server.nfs, shape.clone())?,
+            minor_version,
+            root: Vec::new(),
+            client_id: 0,
+            owner: format!("nfs-drive {} {}", shape.seed, std::process::id()).into_bytes(),
+            sequence: 0,
+            session: [0; 16],
+            slots: Vec::new(),
+        };
+        if minor_version == 0 {
+            session.set_client_id()?;
+        } else {
+            session.create_session()?;
+        }
+        let names: Vec<_> = server
+            .export
+            .split('/')
+            .filter(|name| !name.is_empty())
+            .collect();
+        let pieces: Vec<_> = names.iter().map(|name| piece(name.as_bytes())).collect();
+        let mut path = vec![Call::PutRootFh(())];
+        path.extend(pieces.iter().map(|piece| Call::Lookup(name(piece))));
+        session.root = session.made(path)?;
+        Ok(session)
+    }
+
+    /// SETCLIENTID and its confirmation (RFC 7530 section 16.33); there are no callbacks.
+    fn set_client_id(&mut self) -> Result<()> {
+        let (owner, network, address) = (self.owner.clone(), piece(b"tcp"), piece(b"0.0.0.0.0.0"));
+        let owner = piece(&owner);
+        let args = v4::SetClientIdArgs {
+            verifier: Some(verifier()),
+            id: Some(Owner::new(&owner)),
+            callback_program: Some(0x4000_0000),
+            callback_address: NetAddress {
+                network: Some(Name::new(&network)),
+                address: Some(Name::new(&address)),
+            },
+            callback_ident: Some(1),
+        };
+        let confirm = self.expect(&[Call::SetClientId(args)], |replies| match replies {
+            [Reply::SetClientId(v4::SetClientIdResult::Ok(ok))] => Some(*ok),
+            _ => None,
+        })?;
+        self.client_id = confirm.client_id.context("no client id")?;
+        self.expect(&[Call::SetClientIdConfirm(confirm)], |_| Some(()))
+    }
+
+    /// EXCHANGE_ID and CREATE_SESSION (RFC 8881 sections 18.35 and 18.36), without a back channel.
+    fn create_session(&mut self) -> Result<()> {
+        let owner = self.owner.clone();
+        let owner = piece(&owner);
+        let args = v4::ExchangeIdArgs {
+            verifier: Some(verifier()),
+            owner: Some(Owner::new(&owner)),
+            flags: Some(0),
+            protection: v4::ProtectionWanted::None,
+            implementation: Counted::new(&[]),
+        };
+        let ids = self.expect(&[Call::ExchangeId(args)], |replies| match replies {
+            [Reply::ExchangeId(outcome)] => {
+                outcome.ok().and_then(|ok| ok.client_id.zip(ok.sequence))
+            }
+            _ => None,
+        })?;
+        self.client_id = ids.0;
+        let channel = |bytes, requests| ChannelAttributes {
+            header_padding: Some(0),
+            request_max: Some(bytes),
+            response_max: Some(bytes),
+            cached_response_max: Some(4096),
+            operations_max: Some(16),
+            requests_max: Some(requests),
+            rdma_ird: Counted::new(&[]),
+        };
+        let security = [v4::CallbackSecurity::None];
+        let args = v4::CreateSessionArgs {
+            client_id: Some(ids.0),
+            sequence: Some(ids.1),
+            flags: Some(0),
+            fore: channel(MESSAGE_BYTES, SLOTS),
+            back: channel(4096, 1),
+            callback_program: Some(0x4000_0000),
+            security: Counted::new(&security),
+        };
+        let (session, slots) =
+            self.expect(&[Call::CreateSession(args)], |replies| match replies {
+                [Reply::CreateSession(outcome)] => {
+                    let ok = outcome.ok()?;
+                    ok.session.zip(ok.fore.requests_max)
+                }
+                _ => None,
+            })?;
+        self.session = session;
+        self.slots
+            .resize_with(slots.min(SLOTS) as usize, Slot::default);
+        let args = v4::ReclaimCompleteArgs {
+            one_file_system: Some(false),
+        };
+        self.expect(&[Call::ReclaimComplete(args)], |_| Some(()))
+    }
+
+    /// Sends a compound, behind a SEQUENCE once there is a session.
+    fn send(&mut self, calls: &[Call<'_>], data: &[u8]) -> Result<u32> {
+        let free = self
+            .slots
+            .iter_mut()
+            .enumerate()
+            .find(|(_, slot)| slot.xid.is_none());
+        let Some((number, slot)) = free else {
+            ensure!(
+                self.slots.is_empty(),
+                "more calls at once than the session has slots"
+            );
+            return self
+                .client
+                .send(&super::Call::Compound(self.minor_version, calls), data);
+        };
+        slot.sequence += 1;
+        let sequence = Call::Sequence(v4::SequenceArgs {
+            session: Some(self.session),
+            sequence: Some(slot.sequence),
+            slot: Some(number as u32),
+            highest_slot: Some(SLOTS - 1),
+            cache_this: Some(false),
+        });
+        let calls = [&[sequence], calls].concat();
+        let xid = self
+            .client
+            .send(&super::Call::Compound(self.minor_version, &calls), data)?;
+        slot.xid = Some(xid);
+        Ok(xid)
+    }
+
+    /// Waits for a compound's reply; its slot is free again.
+    fn wait(&mut self, xid: Option<u32>) -> Result<(u32, Vec<u8>)> {
+        self.client.flush()?;
+        let (xid, message) = self.client.wait(xid)?;
+        let slot = self.slots.iter_mut().find(|slot| slot.xid == Some(xid));
+        if let Some(slot) = slot {
+            slot.xid = None;
+        }
+        Ok((xid, message))
+    }
+
+    /// Calls, and returns what `read` makes of the results behind SEQUENCE's.
+    fn call<T>(&mut self, calls: &[Call<'_>], read: impl FnOnce(&[Reply<'_>]) -> T) -> Result<T> {
+        let xid = self.send(calls, &[])?;
+        let message = self.wait(Some(xid))?.1;
+        results(&message, |replies, _| match replies {
+            [Reply::Sequence(_), replies @ ..] => read(replies),
+            replies => read(replies),
+        })
+    }
+
+    /// Calls what must succeed.
+    fn expect<T>(
+        &mut self,
+        calls: &[Call<'_>],
+        read: impl FnOnce(&[Reply<'_>]) -> Option<T>,
+    ) -> Result<T> {
+        let (answer, said) = self.call(calls, |replies| {
+            let is_ok = |reply: &Reply<'_>| reply.status() == Some(0);
+            let done = replies.len() == calls.len() && replies.iter().all(is_ok);
+            (
+                done.then(|| read(replies)).flatten(),
+                format!("{:?}", replies.last()),
+            )
+        })?;
+        answer.with_context(|| format!("{:?} was answered {said}", calls.last()))
+    }
+
+    /// Does something to an object, which must succeed.
+    fn on(&mut self, handle: &[u8], calls: &[Call<'_>]) -> Result<()> {
+        let handle = piece(handle);
+        self.expect(&[&[put(&handle)], calls].concat(), |_| Some(()))
+    }
+
+    /// Goes or makes somewhere, and returns the handle there.
+    fn made(&mut self, mut calls: Vec<Call<'_>>) -> Result<Vec<u8>> {
+        calls.extend([Call::GetFh(()), attributes(&FILE)]);
+        self.expect(&calls, |replies| {
+            replies
+                .iter()
+                .find_map(Reply::handle)
+                .map(|handle| handle.to_vec())
+        })
+    }
+
+    fn make(
+        &mut self,
+        directory: &[u8],
+        called: &[u8],
+        object: CreateType<'_>,
+        mode: u32,
+    ) -> Result<Vec<u8>> {
+        let (directory, called, values) = (piece(directory), piece(called), mode_of(mode));
+        let args = v4::CreateArgs {
+            object,
+            name: Some(Name::new(&called)),
+            attributes: AttributeList::new(&values),
+        };
+        self.made(vec![put(&directory), Call::Create(args)])
+    }
+
+    /// Opens a file to read and write.
+    fn open_file(&mut self, directory: &[u8], called: &[u8], how: CreateHow<'_>) -> Result<Open> {
+        let (directory, called, owner) = (piece(directory), piece(called), self.owner.clone());
+        let owner = piece(&owner);
+        let args = v4::OpenArgs {
+            sequence: Some(self.next_sequence()),
+            access: Some(READ_AND_WRITE),
+            deny: Some(0),
+            owner: StateOwner {
+                client_id: Some(self.client_id),
+                owner: Some(Owner::new(&owner)),
+            },
+            how: OpenHow::Create(how),
+            claim: Claim::Null(Some(Name::new(&called))),
+        };
+        let calls = [
+            put(&directory),
+            Call::Open(args),
+            Call::GetFh(()),
+            Call::Access(v4::AccessArgs { access: Some(0x2d) }),
+            attributes(&FILE),
+        ];
+        let (handle, stateid, flags) = self.expect(&calls, |replies| match replies {
+            [_, Reply::Open(outcome), Reply::GetFh(object), ..] => {
+                let (ok, handle) = (outcome.ok()?, object.ok()?.object?.to_vec());
+                Some((handle, ok.stateid?, ok.flags?))
+            }
+            _ => None,
+        })?;
+        let mut file = Open { handle, stateid };
+        if flags & MUST_CONFIRM != 0 {
+            let args = v4::OpenConfirmArgs {
+                stateid: Some(stateid),
+                sequence: Some(self.next_sequence()),
+            };
+            let handle = piece(&file.handle);
+            let calls = [put(&handle), Call::OpenConfirm(args)];
+            file.stateid = self.expect(&calls, |replies| replies.last()?.stateid())?;
+        }
+        Ok(file)
+    }
+
+    /// What NFSv4.0's open owner says next; sessions have sequences of their own.
+    fn next_sequence(&mut self) -> u32 {
+        let next = self.sequence;
+        self.sequence += u32::from(self.minor_version == 0);
+        next
+    }
+
+    fn remove(&mut self, directory: &[u8], called: &[u8]) -> Result<()> {
+        let called = piece(called);
+        self.on(directory, &[Call::Remove(name(&called))])
+    }
+}
+
+impl Drive for Session4 {
+    type File = Open;
+
+    fn create(&mut self, called: &str) -> Result<Open> {
+        let values = Attributes {
+            size: Some(0),
+            ..mode_of(0o644)
+        };
+        let how = CreateHow::Unchecked(AttributeList::new(&values));
+        self.open_file(&self.root.clone(), called.as_bytes(), how)
+    }
+
+    fn begin(&mut self, file: &Open, transfer: &Transfer, data: &[u8]) -> Result<u32> {
+        let handle = piece(&file.handle);
+        let (stateid, offset, len) = (
+            Some(file.stateid),
+            Some(transfer.offset),
+            Some(transfer.len as u32),
+        );
+        if !transfer.write {
+            let args = v4::ReadArgs {
+                stateid,
+                offset,
+                count: len,
+            };
+            return self.send(&[put(&handle), Call::Read(args)], &[]);
+        }
+        let args = v4::WriteArgs {
+            stateid,
+            offset,
+            stable: Some(if transfer.stable {
+                v4::StableHow::FILE_SYNC
+            } else {
+                v4::StableHow::UNSTABLE
+            }),
+            data_len: len,
+        };
+        self.send(
+            &[put(&handle), Call::Write(args), attributes(&CHANGED)],
+            data,
+        )
+    }
+
+    fn end(&mut self) -> Result<(u32, Vec<u8>)> {
+        let (xid, message) = self.wait(None)?;
+        results(&message, |replies, data| {
+            let failed = replies.iter().find(|reply| reply.status() != Some(0));
+            ensure!(failed.is_none(), "{failed:?}");
+            Ok((xid, data.to_vec()))
+        })?
+    }
+
+    fn commit(&mut self, file: &Open) -> Result<()> {
+        let args = v4::CommitArgs {
+            offset: Some(0),
+            count: Some(0),
+        };
+        self.on(&file.handle, &[Call::Commit(args), attributes(&CHANGED)])
+    }
+
+    fn release(&mut self, file: Open) -> Result<()> {
+        let args = v4::CloseArgs {
+            sequence: Some(self.next_sequence()),
+            stateid: Some(file.stateid),
+        };
+        self.on(&file.handle, &[Call::Close(args)])
+    }
+
+    fn every_procedure(&mut self, round: u64) -> Result<()> {
+        let root = self.root.clone();
+        for bits in FILE_SYSTEM {
+            self.on(&root, &[attributes(bits)])?;
+        }
+        let own = format!("drive-{round}");
+        let directory = self.make(&root, own.as_bytes(), CreateType::Directory, 0o755)?;
+        let names: [&[u8]; 7] = [
+            b"plain",
+            "g\u{e4}rten".as_bytes(),
+            b"exclusive",
+            b"link",
+            b"fifo",
+            b"hard link",
+            b"renamed \\ name",
+        ];
+        let (plain, guarded) = (mode_of(0o640), mode_of(0o600));
+        let how = CreateHow::Unchecked(AttributeList::new(&plain));
+        let file = self.open_file(&directory, names[0], how)?;
+        let how = CreateHow::Guarded(AttributeList::new(&guarded));
+        let other = self.open_file(&directory, names[1], how)?;
+        self.release(other)?;
+        let verifier = Some(round.to_be_bytes());
+        let how = match self.minor_version {
+            0 => CreateHow::Exclusive(verifier),
+            _ => CreateHow::ExclusiveWithAttributes(v4::ExclusiveCreate {
+                verifier,
+                attributes: AttributeList::new(&guarded),
+            }),
+        };
+        let other = self.open_file(&directory, names[2], how)?;
+        self.release(other)?;
+        let target = piece(b"../elsewhere/target");
+        let link = CreateType::Symlink(Some(Name::new(&target)));
+        let link = self.make(&directory, names[3], link, 0o777)?;
+        self.on(&link, &[Call::ReadLink(())])?;
+        self.make(&directory, names[4], CreateType::Fifo, 0o644)?;
+
+        let transfers = [
+            Transfer::write(0, 3000, true),
+            Transfer::read(0, 3000),
+            Transfer::read(1000, 100),
+            Transfer::read(1 << 20, 512),
+        ];
+        self.transfer(&file, round, 1, &transfers)?;
+        self.commit(&file)?;
+        let set = Call::SetAttr(v4::SetAttrArgs {
+            stateid: Some(file.stateid),
+            attributes: AttributeList::new(&guarded),
+        });
+        self.on(&file.handle, &[set, attributes(&FILE)])?;
+        self.on(&file.handle, &[attributes(&FILE)])?;
+        let access = Call::Access(v4::AccessArgs { access: Some(0x3f) });
+        self.on(&file.handle, &[access, attributes(&FILE)])?;
+        let handle = file.handle.clone();
+        self.release(file)?;
+        let (into, called) = (piece(&directory), piece(names[5]));
+        let calls = [
+            Call::SaveFh(()),
+            put(&into),
+            Call::Link(name(&called)),
+            attributes(&CHANGED),
+            Call::RestoreFh(()),
+            attributes(&FILE),
+        ];
+        self.on(&handle, &calls)?;
+        let (from, to) = (piece(names[1]), piece(names[6]));
+        let rename = Call::Rename(v4::RenameArgs {
+            from: Some(Name::new(&from)),
+            to: Some(Name::new(&to)),
+        });
+        self.on(&directory, &[Call::SaveFh(()), put(&into), rename])?;
+        self.made(vec![put(&into), Call::Lookup(name(&to))])?;
+        let missing = piece(b"there is no such name");
+        self.call(
+            &[
+                put(&into),
+                Call::Lookup(name(&missing)),
+                Call::GetFh(()),
+                attributes(&FILE),
+            ],
+            |_| (),
+        )?;
+        for request in [&FILE[..3], &ENTRY] {
+            let args = v4::ReadDirArgs {
+                cookie: Some(0),
+                cookie_verifier: Some([0; 8]),
+                directory_count: Some(4096),
+                count_max: Some(8192),
+                request: Some(Bitmap::new(request)),
+            };
+            self.on(&directory, &[Call::ReadDir(args)])?;
+        }
+        let (top, called) = (piece(&root), piece(own.as_bytes()));
+        let remove = [put(&top), Call::Remove(name(&called))];
+        self.call(&remove, |_| ())?; // NFS4ERR_NOTEMPTY
+        for index in [0, 2, 3, 4, 5, 6] {
+            self.remove(&directory, names[index])?;
+        }
+        self.expect(&remove, |_| Some(()))?;
+        // NFS4ERR_STALE
+        self.call(&[put(&into), attributes(&FILE)], |_| ())
+    }
+
+    fn close(mut self) -> Result<Tally> {
+        if self.minor_version > 0 {
+            self.slots.clear();
+            let args = v4::SessionArgs {
+                session: Some(self.session),
+            };
+            self.expect(&[Call::DestroySession(args)], |_| Some(()))?;
+            let args = v4::ClientIdArgs {
+                client_id: Some(self.client_id),
+            };
+            self.expect(&[Call::DestroyClientId(args)], |_| Some(()))?;
+        }
+        Ok(self.client.tally)
+    }
+}
+
+fn put<'a>(handle: &'a [Piece<'a>]) -> Call<'a> {
+    let object = Some(Handle::new(handle));
+    Call::PutFh(v4::PutFhArgs { object })
+}
+
+fn name<'a>(called: &'a [Piece<'a>]) -> v4::NameArgs<'a> {
+    let name = Some(Name::new(called));
+    v4::NameArgs { name }
+}
+
+fn attributes(bits: &[u32]) -> Call<'static> {
+    let request = Some(Bitmap::new(bits));
+    Call::GetAttr(v4::GetAttrArgs { request })
+}
+
+fn mode_of(mode: u32) -> Attributes<'static> {
+    Attributes {
+        mode: Some(mode),
+        ..Attributes::default()
+    }
+}
+
+/// Another process of the same name has another one: the server forgets what the former had.
+fn verifier() -> v4::Verifier {
+    u64::from(std::process::id()).to_be_bytes()
+}
