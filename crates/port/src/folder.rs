@@ -1,8 +1,9 @@
 //! Capture files that are parts of one capture: rotated by tcpdump (`-C`, `-G`, `-W`) or dumpcap (`-b`), or still growing.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use lineside_frame::Burst;
 
@@ -15,6 +16,7 @@ pub struct FolderFile {
     first_ns: i64,
     reader: Option<CaptureReader>,
     ended: bool,
+    is_compressed: bool,
     /// As of when it was listed, then as of its end.
     facts: Facts,
 }
@@ -53,6 +55,10 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>, PortError> {
     })?;
     paths.sort();
     Ok(paths)
+}
+
+fn written(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|file| file.modified()).ok()
 }
 
 /// A name in which numbers compare as numbers: text, number, text, number and so on.
@@ -94,6 +100,7 @@ impl FolderFile {
             first_ns: first.unwrap_or(i64::MIN),
             reader: None,
             ended: false,
+            is_compressed: reader.is_compressed(),
             facts: Facts {
                 frames: 0,
                 bytes: 0,
@@ -150,8 +157,11 @@ impl Port for FolderFile {
     }
 }
 
-/// A file that is still written. At its end it is quiet until more comes; in a folder, until a file with a frame appears that
-/// was not there: then it has ended, and that one is next.
+/// Files, and when each was written last.
+type Known = BTreeMap<PathBuf, Option<SystemTime>>;
+
+/// A file that is still written. At its end it is quiet until more comes; in a folder, until a file appears with a frame, that
+/// was not there, or until one that was is written anew: then it has ended, and that one is next.
 pub struct Followed {
     path: PathBuf,
     pool: PoolConfig,
@@ -160,8 +170,8 @@ pub struct Followed {
     facts: Vec<Facts>,
     /// Of a file that is not there yet, or does not hold a file header yet.
     awaited: Facts,
-    /// The folder, and what was in it.
-    folder: Option<(PathBuf, BTreeSet<PathBuf>)>,
+    /// The folder, and what was in it as of when.
+    folder: Option<(PathBuf, Known)>,
     next: Option<PathBuf>,
     /// The latest stamp: other files may go on up to it.
     last_ns: i64,
@@ -187,7 +197,8 @@ impl Followed {
 
     /// Follows `folder` from the file on that is the last one now, `path`.
     pub fn folder(folder: &Path, path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
-        let known = paths(folder)?.into_iter().collect();
+        let known = { paths(folder)?.into_iter() }.map(|path| (path.clone(), written(&path)));
+        let known = known.collect();
         Ok(Self {
             folder: Some((folder.to_owned(), known)),
             ..Self::file(path, pool)
@@ -211,25 +222,31 @@ impl Followed {
         }
     }
 
-    /// A file that was not there before, with a frame in it; of several the earliest.
+    /// A file that was not there before, or of which nothing is left that was, with a frame in it; of several the earliest.
     fn appeared(&mut self) -> Result<Option<PathBuf>, PortError> {
         let Some((folder, known)) = &mut self.folder else {
             return Ok(None);
         };
         let mut files = Vec::new();
-        for path in paths(folder)?
-            .into_iter()
-            .filter(|path| !known.contains(path))
-        {
+        for path in paths(folder)? {
+            let (before, now) = (known.get(&path).copied(), written(&path));
+            if path == self.path || before == Some(now) {
+                continue;
+            }
             // What is no capture file yet may become one.
-            if let Ok(file) = FolderFile::look(&path, &self.pool)
-                && file.first_ns > i64::MIN
-            {
+            let Ok(file) = FolderFile::look(&path, &self.pool) else {
+                continue;
+            };
+            // Rotated files may be compressed once they are complete: then they have been read.
+            let is_new = before.is_none() && !file.is_compressed && file.first_ns > i64::MIN;
+            if is_new || file.first_ns > self.last_ns {
                 files.push((file.first_ns, natural(path.as_os_str()), path));
+            } else if file.first_ns > i64::MIN {
+                known.insert(path, now);
             }
         }
         let first = files.into_iter().min().map(|(_, _, path)| path);
-        known.extend(first.clone());
+        known.extend(first.clone().map(|path| (path.clone(), written(&path))));
         Ok(first)
     }
 }

@@ -448,6 +448,59 @@ fn a_folder_of_rotated_files_is_one_capture() {
     assert_eq!(rows_of(&trace), rows_of(&expected));
 }
 
+/// `tcpdump -W 2 -z gzip` in slow motion: two names, written over in turn, and each complete file compressed beside them.
+#[test]
+fn a_ring_of_files_is_followed_round() {
+    let source = tempfile::tempdir().expect("a folder");
+    let parts = &rotated(source.path())[..4];
+    for at in 4..12 {
+        std::fs::remove_file(source.path().join(format!("part{at}"))).expect("it was there");
+    }
+    let expected = Trace::of(source.path(), &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = tempfile::tempdir().expect("a folder");
+    let write = |at: usize, bytes: &[u8]| {
+        std::fs::write(folder.path().join(format!("ring{}", at % 2)), bytes).expect("written");
+    };
+    write(0, &parts[0]);
+    write(1, &parts[1]);
+    let mut child = lineside()
+        .arg("capture")
+        .arg(folder.path())
+        .args(["--follow", "-q", "-o"])
+        .arg(out.path().join("trace"))
+        .spawn()
+        .expect("lineside runs");
+    let trace = out.path().join("trace");
+    let inputs = || match trace.join("trace.json").exists() {
+        true => manifest(&trace).inputs,
+        false => Vec::new(),
+    };
+    let frames = capture::read(&example()).expect("the example").len();
+    let are_read = |files: usize| {
+        let wanted = (files * frames.div_ceil(12)).min(frames) as u64;
+        wait_until("files are read", || {
+            inputs().iter().map(|input| input.frames).sum::<u64>() == wanted
+        });
+    };
+    are_read(2);
+    for (at, part) in parts.iter().enumerate().skip(2) {
+        let packed = std::fs::File::create(folder.path().join(format!("done{at}.gz")));
+        let mut gzip = Command::new("gzip");
+        gzip.arg("-c")
+            .arg(folder.path().join(format!("ring{}", at % 2)))
+            .stdout(packed.expect("created"));
+        assert!(gzip.status().expect("gzip runs").success());
+        write(at, part);
+        are_read(at + 1);
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let trace = Trace::read(&trace, out);
+    assert_eq!(trace.manifest.verdict.state, State::Complete);
+    assert_eq!(rows_of(&trace), rows_of(&expected));
+}
+
 #[test]
 fn info_tells_what_a_folder_of_captures_holds() {
     let folder = tempfile::tempdir().expect("a folder");
