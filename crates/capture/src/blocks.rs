@@ -34,10 +34,16 @@ impl Run<'_> {
         usize::from(self.straddling.is_some()) + self.whole.len() / BLOCK_BYTES
     }
 
+    /// The checksum of the first block, if it came in several pieces.
+    #[inline]
+    pub(crate) fn straddling_sum(&self) -> Option<u64> {
+        self.straddling.map(|block| XxHash3_64::oneshot(block))
+    }
+
     /// Appends the checksum of each block.
     #[inline]
     pub(crate) fn sum(&self, sums: &mut Vec<u64>) {
-        sums.extend(self.straddling.map(|block| XxHash3_64::oneshot(block)));
+        sums.extend(self.straddling_sum());
         sum_blocks(self.whole.bytes(), sums);
     }
 }

@@ -118,8 +118,8 @@ pub(crate) struct Arguments {
     /// Who runs what on several cores: stealing (balances load) or pinned (a core each, for machines of their own)
     #[arg(long, value_name = "WORD")]
     scheduler: Option<String>,
-    /// Cores of actors under pinned, such as pipeline-0=1; the others are spread
-    #[arg(long, value_name = "ACTOR=CORE", value_delimiter = ',')]
+    /// Cores of actors under pinned, such as pipeline-0=1, or traffic:TRACE: who exchanged most in that run shares one; the others are spread
+    #[arg(long, value_name = "ACTOR=CORE|traffic:TRACE", value_delimiter = ',')]
     placement: Vec<String>,
     /// Say at the end what the actors did on several cores
     #[arg(long)]

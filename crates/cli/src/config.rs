@@ -19,6 +19,7 @@ use lineside_trace::Table;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::cores::placed_by_traffic;
 use crate::decode_as;
 use crate::live::{METHODS, OVERLOADS};
 
@@ -141,6 +142,9 @@ const ROTATE_TIME_MIN_NS: u64 = 1_000_000_000;
 /// The default. An open part is held in memory, and there is one for each table.
 const ROTATE_SIZE_MAX: usize = 64 << 20;
 
+/// In `placement`: by the messages that an earlier run counted.
+const BY_TRAFFIC: &str = "traffic:";
+
 /// The encoders of a capture on several cores, and their tables.
 pub(crate) const ENCODERS: [(&str, &[Table]); 3] = [
     (
@@ -217,7 +221,7 @@ impl Section {
 
     /// All defaults filled in, and the typed configuration.
     pub(crate) fn resolved(self) -> Result<(Self, Settings), ConfigError> {
-        let section = self.over(Self::defaults());
+        let mut section = self.over(Self::defaults());
         let time = |key: &str, text: &Option<String>| -> Result<i64, ConfigError> {
             let text = text.as_deref().unwrap_or_default();
             let ns =
@@ -301,6 +305,9 @@ impl Section {
             frames_max: section.frames_max.unwrap_or(u64::MAX),
             cores: section.cores()?,
         };
+        if let Some(cores) = &settings.cores {
+            section.settle_placement(&cores.placement);
+        }
         Ok((section, settings))
     }
 
@@ -415,10 +422,19 @@ impl Section {
             );
         }
         for text in wanted {
+            if let Some(trace) = text.strip_prefix(BY_TRAFFIC) {
+                let counted = placed_by_traffic(Path::new(trace), count)
+                    .map_err(|why| ConfigError(format!("placement: {why}")))?;
+                for (actor, core) in counted {
+                    // That run may have had more pipelines; what it lacked stays spread.
+                    placement.entry(actor).and_modify(|home| *home = core);
+                }
+                continue;
+            }
             let pair = text.split_once('=');
             let Some((actor, Ok(core))) = pair.map(|(actor, core)| (actor, core.parse())) else {
                 return error(format!(
-                    "placement: '{text}' is no ACTOR=CORE, such as pipeline-0=1"
+                    "placement: '{text}' is no ACTOR=CORE, such as pipeline-0=1, and no {BY_TRAFFIC}TRACE"
                 ));
             };
             if core >= count {
@@ -439,6 +455,20 @@ impl Section {
             scheduler,
             placement,
         }))
+    }
+
+    /// Says where actors are rather than by which trace: that one may be gone when the run is repeated.
+    fn settle_placement(&mut self, placement: &HashMap<String, usize>) {
+        let mut words = self.placement.iter().flatten();
+        if !words.any(|word| word.starts_with(BY_TRAFFIC)) {
+            return;
+        }
+        let pairs = placement.iter();
+        let mut pairs: Vec<_> = pairs
+            .map(|(actor, core)| format!("{actor}={core}"))
+            .collect();
+        pairs.sort_unstable();
+        self.placement = Some(pairs);
     }
 
     pub(crate) fn defaults() -> Self {

@@ -1,17 +1,20 @@
 //! `lineside capture --cores`: pipelines, checksums and encoders as actors.
 
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lineside_account::{Budget, Lease};
+use lineside_actor::{ActorReport, Report, Traffic, place};
 use lineside_analyze::grouped;
 use lineside_capture::{Cores, Done};
 use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
 use lineside_trace::{
-    ActorFacts, ConnectionRow, EncoderConfig, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow,
-    PacketRow, Part, PartSink, RecordSink, Runtime, SchedulerFacts, ServiceRow, Summaries, Table,
-    TableSummary, TraceEncoder,
+    ActorFacts, ConnectionRow, EncoderConfig, FileRow, LossRow, Manifest, Nfs4Row, NfsRow,
+    OperationRow, PacketRow, Part, PartSink, RecordSink, Runtime, SchedulerFacts, ServiceRow,
+    Summaries, Table, TableSummary, TraceEncoder, TrafficFacts,
 };
 
 use crate::capture::{Input, Ran, Seen, Stop, Watch, bound_encoder};
@@ -165,6 +168,8 @@ pub(crate) fn run(
     let sinks = ENCODERS.map(|(name, tables)| (name.to_owned(), encoder(tables)));
     let mut system = lineside_actor::Config::new(cores.scheduler.schedule(cores.count)?);
     system.placement.clone_from(&cores.placement);
+    // For the next run's placement; a lookup a batch.
+    system.count_traffic = true;
     let cores_of = Cores {
         config: settings.config.clone(),
         pipelines: cores.count,
@@ -224,7 +229,7 @@ pub(crate) fn run(
     })
 }
 
-fn facts(scheduler: Scheduler, report: &lineside_actor::Report) -> Runtime {
+fn facts(scheduler: Scheduler, report: &Report) -> Runtime {
     let schedulers = report.schedulers.iter().map(|each| SchedulerFacts {
         messages: each.messages,
         activations: each.activations,
@@ -242,12 +247,62 @@ fn facts(scheduler: Scheduler, report: &lineside_actor::Report) -> Runtime {
         activations: each.activations,
         queue_max: each.run_max,
     });
+    let name = |at: usize| report.actors[at].name.clone();
+    let traffic = report.traffic.iter().map(|each| TrafficFacts {
+        from: name(each.from),
+        to: name(each.to),
+        messages: each.messages,
+    });
     Runtime {
         scheduler: scheduler.word().to_owned(),
         wall_ns: report.wall.as_nanos() as u64,
         schedulers: schedulers.collect(),
         actors: actors.collect(),
+        traffic: traffic.collect(),
     }
+}
+
+/// Cores for the actors of an earlier run, by the messages that were counted there.
+pub(crate) fn placed_by_traffic(
+    trace: &Path,
+    cores: usize,
+) -> Result<HashMap<String, usize>, String> {
+    let path = trace.join("trace.json");
+    let at = |why: String| format!("{}: {why}", path.display());
+    let text = std::fs::read_to_string(&path).map_err(|why| {
+        at(format!(
+            "cannot read the run whose messages were counted: {why}"
+        ))
+    })?;
+    let manifest = Manifest::from_json(&text).map_err(|why| at(why.to_string()))?;
+    let runtime = manifest.runtime.unwrap_or_default();
+    if runtime.traffic.is_empty() {
+        return Err(at(
+            "no messages were counted: give a run that had --cores 2 or more".to_owned(),
+        ));
+    }
+    let place_of = |name: &str| runtime.actors.iter().position(|actor| actor.name == name);
+    let traffic = runtime.traffic.iter().map(|each| {
+        Some(Traffic {
+            from: place_of(&each.from)?,
+            to: place_of(&each.to)?,
+            messages: each.messages,
+        })
+    });
+    let report = Report {
+        actors: runtime
+            .actors
+            .iter()
+            .map(|each| ActorReport {
+                name: each.name.clone(),
+                messages: each.messages,
+                ..ActorReport::default()
+            })
+            .collect(),
+        traffic: traffic.flatten().collect(),
+        ..Report::default()
+    };
+    Ok(place(&report, cores))
 }
 
 /// What `--stats` says.

@@ -33,7 +33,7 @@ pub use encoder::{EncodeError, EncoderConfig, Part, PartSink, Summaries, TraceEn
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InputFacts, LiveInput, Machine, Manifest,
     RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State, TableSummary, Tool,
-    Verdict,
+    TrafficFacts, Verdict,
 };
 pub use sink::{CollectedRows, RecordSink};
 pub use tables::{

@@ -256,6 +256,9 @@ pub struct Runtime {
     pub schedulers: Vec<SchedulerFacts>,
     /// In the order of their creation.
     pub actors: Vec<ActorFacts>,
+    /// Who sent to whom.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<TrafficFacts>,
 }
 
 /// What a scheduler did.
@@ -292,6 +295,17 @@ pub struct ActorFacts {
     pub activations: u64,
     /// Its queue was never longer.
     pub queue_max: u64,
+}
+
+/// Messages from one actor to another, each by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TrafficFacts {
+    /// The sender.
+    pub from: String,
+    /// The receiver.
+    pub to: String,
+    /// How many: each is a batch.
+    pub messages: u64,
 }
 
 impl Manifest {

@@ -41,8 +41,7 @@ pub(crate) struct Batch {
     _lease: Option<Lease>,
 }
 
-/// Memory that a batch may keep for the next time: 256 frames, the rows of as many small operations, and
-/// the blocks that straddle frames.
+/// Memory that a batch may keep for the next time: 256 frames, and the rows of as many small operations.
 pub(crate) const BATCH_BYTES: usize = 512 << 10;
 
 impl Batch {
@@ -221,8 +220,6 @@ pub(crate) struct Sums {
     /// The ordinal of the frame that the pipeline looks at, and its place in the batch.
     pub(crate) frame: Option<(u64, usize)>,
     runs: Vec<NotedRun>,
-    /// Blocks that came in several pieces, one after the other.
-    straddling: Vec<u8>,
     /// Bytes of other frames than the batch's.
     held: Vec<Range>,
     sums: Vec<u64>,
@@ -231,7 +228,8 @@ pub(crate) struct Sums {
 struct NotedRun {
     operation_id: i64,
     first: i64,
-    straddles: bool,
+    /// The checksum of a first block that came in several pieces.
+    straddling: Option<u64>,
     whole: Whereabouts,
     whole_len: usize,
 }
@@ -248,11 +246,9 @@ enum Whereabouts {
 
 impl Sums {
     /// Notes blocks of the frame at hand without touching its count of references, and holds those of
-    /// other frames.
+    /// other frames. A block that came in several pieces was just put together, in this core's cache: its
+    /// checksum costs little more than a copy for another core, which would have to read that, too.
     pub(crate) fn note(&mut self, operation_id: i64, run: &Run<'_>) {
-        if let Some(block) = run.straddling {
-            self.straddling.extend_from_slice(block);
-        }
         let ordinal = run.whole.descriptor().ordinal;
         let whole = match self.frame {
             _ if run.whole.is_empty() => Whereabouts::Nowhere,
@@ -267,7 +263,7 @@ impl Sums {
         self.runs.push(NotedRun {
             operation_id,
             first: run.first,
-            straddles: run.straddling.is_some(),
+            straddling: run.straddling_sum(),
             whole,
             whole_len: run.whole.len(),
         });
@@ -276,19 +272,11 @@ impl Sums {
     /// Computes all checksums.
     pub(crate) fn sum(&mut self, items: &[Item]) {
         let Self {
-            runs,
-            straddling,
-            held,
-            sums,
-            ..
+            runs, held, sums, ..
         } = self;
-        let mut straddling = straddling.as_chunks::<BLOCK_BYTES>().0.iter();
         let mut held_ranges = held.iter();
         for run in &*runs {
-            if run.straddles {
-                let block = straddling.next().expect("noted with its run");
-                sum_blocks(block, sums);
-            }
+            sums.extend(run.straddling);
             let bytes = match run.whole {
                 Whereabouts::Nowhere => &[],
                 Whereabouts::Held => held_ranges.next().expect("noted with its run").bytes(),
@@ -305,7 +293,7 @@ impl Sums {
     fn replay<S: RecordSink>(&self, sink: &mut S) {
         let mut sums = &self.sums[..];
         for run in &self.runs {
-            let count = usize::from(run.straddles) + run.whole_len / BLOCK_BYTES;
+            let count = usize::from(run.straddling.is_some()) + run.whole_len / BLOCK_BYTES;
             let (mine, rest) = sums.split_at(count);
             sink.checksums(run.operation_id, run.first, mine);
             sums = rest;
@@ -314,8 +302,6 @@ impl Sums {
 
     fn clear(&mut self) {
         self.runs.clear();
-        self.straddling.clear();
-        self.straddling.shrink_to(BATCH_BYTES / 4);
         self.held.clear();
         self.sums.clear();
     }

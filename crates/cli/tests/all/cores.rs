@@ -1,9 +1,10 @@
 //! `--cores`: the same trace, statistics of the actors, and what cannot be.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Output;
 
-use lineside_trace::Table;
+use lineside_trace::{Table, TrafficFacts};
 
 use crate::support::{counters, example, lineside, manifest, records, sorted, talk};
 
@@ -80,10 +81,67 @@ fn two_cores_write_the_same_trace() {
 }
 
 #[test]
+fn counted_messages_place_who_talks_most_on_one_core() {
+    if !has_two() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    assert!(run(&first, &["--cores", "2"]).status.success());
+    let mut counted = manifest(&first);
+    let runtime = counted.runtime.as_mut().expect("actors ran");
+    let batches = |pair: &&TrafficFacts| pair.from.starts_with("pipeline");
+    let batches: u64 = runtime
+        .traffic
+        .iter()
+        .filter(batches)
+        .map(|pair| pair.messages)
+        .sum();
+    let pair = |pair: &&TrafficFacts| pair.from == "encoder-operations";
+    let pair = runtime.traffic.iter().find(pair).expect("counted");
+    assert!(batches > 0 && pair.to == "encoder-checksums", "{runtime:?}");
+    assert_eq!(
+        pair.messages, batches,
+        "each batch goes from encoder to encoder"
+    );
+
+    // Had pipeline-1 and encoder-rest talked most, that pair would share a core: by default it does not.
+    for pair in &mut runtime.traffic {
+        pair.messages = 1;
+        if pair.from == "pipeline-1" {
+            (pair.to, pair.messages) = ("encoder-rest".to_owned(), 1_000);
+        }
+    }
+    std::fs::write(first.join("trace.json"), counted.to_json()).expect("written");
+    let pinned = ["--cores", "2", "--scheduler", "pinned", "--placement"];
+    let homes = |words: &str| {
+        let output = run(&second, &[&pinned[..], &[words, "--force"]].concat());
+        assert!(output.status.success(), "{}", talk(&output));
+        let ran = manifest(&second);
+        let homes: HashMap<_, _> = (ran.runtime.expect("actors ran").actors.into_iter())
+            .map(|actor| (actor.name, actor.home))
+            .collect();
+        (homes, ran.configuration["capture"]["placement"].to_string())
+    };
+    let by_traffic = format!("traffic:{}", first.display());
+    let (home, configured) = homes(&by_traffic);
+    assert_eq!(home["pipeline-1"], home["encoder-rest"], "{home:?}");
+    assert!(configured.contains("pipeline-1="), "{configured}");
+    assert!(!configured.contains("traffic"), "{configured}");
+    // What is said besides goes above it.
+    let other = 1 - home["encoder-rest"];
+    let (home, _) = homes(&format!("{by_traffic},encoder-rest={other}"));
+    assert_eq!(home["encoder-rest"], other);
+}
+
+#[test]
 fn what_cannot_run_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("trace");
-    let cases: [(&[&str], &str); 8] = [
+    let alone = folder.path().join("alone");
+    assert!(run(&alone, &[]).status.success());
+    let on_one = format!("traffic:{}", alone.display());
+    let cases: [(&[&str], &str); 11] = [
         (&["--cores", "0"], "cores: 0"),
         (&["--cores", "9999"], "or fewer"),
         (&["--scheduler", "pined"], "nearest known one is pinned"),
@@ -92,6 +150,9 @@ fn what_cannot_run_is_refused() {
         (&["--placement", "pipeline-0=one"], "no ACTOR=CORE"),
         (&["--placement", "pipeline-0=1"], "from 0 to 0"),
         (&["--placement", "checksum-0=0"], "one is checksums-0"),
+        (&["--placement", "trafic:run"], "no traffic:TRACE"),
+        (&["--placement", "traffic:no-run"], "no-run/trace.json"),
+        (&["--placement", &on_one], "give a run that had --cores 2"),
     ];
     for (at, (options, expected)) in cases.into_iter().enumerate() {
         let pinned: &[&str] = if at > 3 {
