@@ -19,6 +19,10 @@ pub(crate) fn of_call(
     set_text(&mut common.name2, told.name2.as_ref());
     // The results of NLM come as calls of their own.
     common.status = status(told.status);
+    // MOUNT asks by a path alone.
+    if matches!(procedure, Procedure::Mount1(_) | Procedure::Mount3(_)) {
+        return;
+    }
     let (nfs, service) = (&mut details.nfs, &mut details.service);
     if is_test_result(procedure) {
         details.has_service |= holder(told, service);
@@ -88,7 +92,9 @@ pub(crate) fn of_reply(
         }
         details.has_service = true;
     }
-    of_both(told, details);
+    if !matches!(procedure, Procedure::Mount1(_) | Procedure::Mount3(_)) {
+        of_both(told, details);
+    }
 }
 
 /// What may stand in a call or in a reply.
