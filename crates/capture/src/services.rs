@@ -109,7 +109,7 @@ fn of_both(told: &Summary<'_>, details: &mut Details) {
     any |= put(&mut row.target_procedure, told.target_procedure);
     any |= put(&mut row.target_protocol, told.protocol);
     any |= put(&mut row.target_port, told.port);
-    any |= put_text(&mut row.network_id, told.network_id);
+    any |= put_text(&mut row.netid, told.netid);
     any |= put_text(&mut row.target_address, told.address);
     any |= put_blob(&mut row.transport_address, told.transport_address);
     any |= put_text(&mut row.service_owner, told.service_owner);

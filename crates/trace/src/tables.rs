@@ -421,7 +421,7 @@ tables! {
         target_procedure: Option<i64>, Dictionary, "CALLIT, BCAST, INDIRECT, NSM: its procedure";
         target_protocol: Option<i64>, Dictionary, "portmap: its transport: 6 TCP, 17 UDP";
         target_port: Option<i64>, Dictionary, "portmap: its port, 0 for none: a label, never a hint what to read";
-        network_id: Text, Dictionary, "rpcbind: kind of transport: `tcp`, `udp6`";
+        netid: Text, Dictionary, "rpcbind: kind of transport: `tcp`, `udp6`";
         target_address: Text, Dictionary, "rpcbind: its universal address, empty for none";
         transport_address: Blob, Dictionary, "UADDR2TADDR, TADDR2UADDR: an address as the transport has it";
         service_owner: Text, Dictionary, "rpcbind: who registered the program";

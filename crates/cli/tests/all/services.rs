@@ -153,7 +153,7 @@ const RPCBIND: &[Compared] = &[
         &["portmap.rpcb.version"],
         Call,
     ),
-    (Table::Services, "network_id", &["portmap.rpcb.netid"], Call),
+    (Table::Services, "netid", &["portmap.rpcb.netid"], Call),
     (
         Table::Services,
         "service_owner",

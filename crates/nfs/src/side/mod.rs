@@ -221,7 +221,7 @@ pub struct Summary<'a> {
     /// Portmap: the port that is registered, or the answer, where 0 is none.
     pub port: Option<u32>,
     /// rpcbind: the kind of transport, such as `tcp6`.
-    pub network_id: Option<View<'a>>,
+    pub netid: Option<View<'a>>,
     /// rpcbind: a universal address, in an answer empty if there is none.
     pub address: Option<View<'a>>,
     /// UADDR2TADDR, TADDR2UADDR: an address as the transport has it.

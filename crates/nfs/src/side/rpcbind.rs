@@ -30,7 +30,7 @@ lineside_rpc::xdr! {
         program: Option<u32>,
         version: Option<u32>,
         /// The kind of transport: `tcp`, `udp6`, `local`.
-        network_id: Option<Name<'a>>,
+        netid: Option<Name<'a>>,
         /// The universal address: `10.0.0.1.8.1`, a path, or nothing.
         address: Option<Name<'a>>,
         /// Who registered it.
@@ -52,7 +52,7 @@ lineside_rpc::xdr! {
     /// rpcb_entry: an address of a program on one transport.
     pub struct Entry<'a> {
         address: Option<Name<'a>>,
-        network_id: Option<Name<'a>>,
+        netid: Option<Name<'a>>,
         /// 1 without connections, 2 with, 3 with orderly release.
         semantics: Option<u32>,
         protocol_family: Option<Name<'a>>,
@@ -98,7 +98,7 @@ lineside_rpc::xdr! {
         version: Option<u32>,
         success: Option<u32>,
         failure: Option<u32>,
-        network_id: Option<Name<'a>>,
+        netid: Option<Name<'a>>,
     }
 
     /// rpcbs_rmtcalllist: how often a procedure was called through CALLIT, BCAST or INDIRECT.
@@ -110,7 +110,7 @@ lineside_rpc::xdr! {
         failure: Option<u32>,
         /// Those of them that came as INDIRECT.
         indirect: Option<u32>,
-        network_id: Option<Name<'a>>,
+        netid: Option<Name<'a>>,
     }
 }
 
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
             | Self::GetAddrList(service) => {
                 summary.target_program = service.program;
                 summary.target_version = service.version;
-                summary.network_id = service.network_id.map(|id| id.view());
+                summary.netid = service.netid.map(|id| id.view());
                 summary.address = service.address.map(|address| address.view());
                 summary.service_owner = service.owner.map(|owner| owner.view());
             }

@@ -98,7 +98,7 @@ pub(super) const PORTMAP: Program = &[
     ),
 ];
 
-const SERVICE: &str = "4:target_program 4:target_version o:network_id o:address o:service_owner";
+const SERVICE: &str = "4:target_program 4:target_version o:netid o:address o:service_owner";
 const FORWARDED: &str = "4:target_program 4:target_version 4:target_procedure l:forwarded_bytes";
 
 pub(super) const RPCBIND: Program = &[

@@ -314,7 +314,7 @@ fn said(summary: &Summary<'_>) -> Vec<(&'static str, Value)> {
         ("target_procedure", word(s.target_procedure)),
         ("protocol", word(s.protocol)),
         ("port", word(s.port)),
-        ("network_id", bytes(s.network_id)),
+        ("netid", bytes(s.netid)),
         ("address", bytes(s.address)),
         ("transport_address", bytes(s.transport_address)),
         ("service_owner", bytes(s.service_owner)),

@@ -498,7 +498,7 @@ fn differing(procedure: Procedure, summary: &Summary<'_>, dissected: &Dissected)
         Procedure::Rpcbind3(_) | Procedure::Rpcbind4(_) => {
             all.value(&["portmap.rpcb.prog"], s.target_program);
             all.value(&["portmap.rpcb.version"], s.target_version);
-            all.value(&["portmap.rpcb.netid"], s.network_id);
+            all.value(&["portmap.rpcb.netid"], s.netid);
             all.value(&["portmap.rpcb.addr", "portmap.uaddr"], s.address);
             all.value(&["portmap.rpcb.owner"], s.service_owner);
             all.value(&["portmap.answer"], s.done);
