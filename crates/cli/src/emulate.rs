@@ -15,6 +15,7 @@ use lineside_link::Spread;
 use lineside_path::{Certificate, Direction, Inside, InsideError, Sides, Virtual};
 use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
+use lineside_trace::{InputFacts, Manifest};
 use serde::{Deserialize, Serialize};
 
 use crate::Exit;
@@ -139,13 +140,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let out = arguments.write_pcap.as_deref();
     let force = arguments.force == Some(true);
     crate::capture::check_out(out, inputs, force, arguments.json)?;
-    let folder = { arguments.output.as_ref() }
-        .map(|output| RunFolder::create(output, force))
-        .transpose()?;
+    let notes = Notes::begin(&arguments, &inputs)?;
     let signals = Signals::register().context("cannot handle signals")?;
-    let clock = SystemClock::default();
-    let mut manifest =
-        crate::capture::begin_manifest(&inputs, arguments.configuration(), clock.now());
 
     let mut run = Run {
         emulation: Virtual::new(path, Sides::new(inside)),
@@ -166,13 +162,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let written = run.writer.take().map_or(Ok(()), CaptureWriter::finish);
 
     let certificate = run.emulation.path().certificate(lineside_path::VIRTUAL);
-    if let Some(folder) = &folder {
-        manifest.inputs = crate::capture::inputs(&port);
-        manifest.verdict = certificate.verdict.clone();
-        manifest.certificate = Some(serde_json::to_value(&certificate)?);
-        manifest.ended_ns = Some(clock.now());
-        folder.replace("trace.json", manifest.to_json().as_bytes())?;
-    }
+    let json = serde_json::to_value(&certificate)?;
+    notes.end(crate::capture::inputs(&port), &certificate, &json)?;
     let warnings = port
         .facts()
         .into_iter()
@@ -308,29 +299,12 @@ impl Arguments {
         };
         commands.check()?;
         let signals = Signals::register().context("cannot handle signals")?;
-        let folder = { self.output.as_ref() }
-            .map(|output| RunFolder::create(output, self.force == Some(true)))
-            .transpose()?;
-        let clock = SystemClock::default();
-        let mut manifest =
-            crate::capture::begin_manifest(&self.client, self.configuration(), clock.now());
-        let controlled = match &folder {
-            Some(folder) => {
-                folder.replace("trace.json", manifest.to_json().as_bytes())?;
-                Controlled::listen(folder, asked)
-            }
-            None => None,
-        };
+        let notes = Notes::begin(self, &self.client)?;
+        let controlled = notes.listen(asked)?;
         let (ran, exit) = commands.run(path, budget, controlled, &signals, self.quiet)?;
         let mut json = serde_json::to_value(&ran.certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
-        if let Some(folder) = &folder {
-            manifest.inputs = ran.inputs;
-            manifest.verdict = ran.certificate.verdict.clone();
-            manifest.certificate = Some(json.clone());
-            manifest.ended_ns = Some(clock.now());
-            folder.replace("trace.json", manifest.to_json().as_bytes())?;
-        }
+        notes.end(ran.inputs, &ran.certificate, &json)?;
         // Standard output is the client's, but for what was asked for.
         if self.json {
             crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
@@ -377,25 +351,14 @@ impl Arguments {
             is_quiet: self.quiet,
         };
         let signals = Signals::register().context("cannot handle signals")?;
-        let folder = { self.output.as_ref() }
-            .map(|output| RunFolder::create(output, self.force == Some(true)))
-            .transpose()?;
-        let clock = SystemClock::default();
-        let mut manifest =
-            crate::capture::begin_manifest(&self.between, self.configuration(), clock.now());
-        let controlled = match &folder {
-            Some(folder) => {
-                folder.replace("trace.json", manifest.to_json().as_bytes())?;
-                Controlled::listen(folder, asked)
-            }
-            None => None,
-        };
+        let mut notes = Notes::begin(self, &self.between)?;
+        let controlled = notes.listen(asked)?;
         let ran = between.run(
             path,
             budget,
             controlled,
-            folder.as_ref(),
-            &manifest.trace_id,
+            notes.folder.as_ref(),
+            &notes.manifest.trace_id,
             &signals,
         )?;
         for warning in ran.inputs.iter().flat_map(|input| &input.warnings) {
@@ -404,21 +367,15 @@ impl Arguments {
         let certificate = ran.certificate;
         let mut json = serde_json::to_value(&certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
-        json["machine"] = serde_json::to_value(&manifest.machine)?;
+        json["machine"] = serde_json::to_value(&notes.manifest.machine)?;
         let (tapped, tap_failure) = match ran.tapped {
             Some(Err(error)) => (None, Some(error)),
             tapped => (tapped.and_then(Result::ok), None),
         };
         if let Some(seen) = &tapped {
-            crate::capture::note_rows(&mut manifest, seen);
+            crate::capture::note_rows(&mut notes.manifest, seen);
         }
-        if let Some(folder) = &folder {
-            manifest.inputs = ran.inputs;
-            manifest.verdict = certificate.verdict.clone();
-            manifest.certificate = Some(json.clone());
-            manifest.ended_ns = Some(clock.now());
-            folder.replace("trace.json", manifest.to_json().as_bytes())?;
-        }
+        notes.end(ran.inputs, &certificate, &json)?;
         if self.json {
             crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
         } else if !self.quiet {
@@ -437,6 +394,57 @@ impl Arguments {
     /// What was asked for, with its defaults, to be run again.
     fn configuration(&self) -> serde_json::Value {
         serde_json::json!({ "emulate": self })
+    }
+}
+
+/// What is noted of a run, in its folder if it has one.
+struct Notes {
+    folder: Option<RunFolder>,
+    manifest: Manifest,
+    clock: SystemClock,
+}
+
+impl Notes {
+    /// Makes the folder. `inputs` is what the frames come from.
+    fn begin(arguments: &Arguments, inputs: &impl std::fmt::Debug) -> anyhow::Result<Self> {
+        let folder = { arguments.output.as_ref() }
+            .map(|output| RunFolder::create(output, arguments.force == Some(true)))
+            .transpose()?;
+        let clock = SystemClock::default();
+        let configuration = arguments.configuration();
+        let manifest = crate::capture::begin_manifest(inputs, configuration, clock.now());
+        Ok(Self {
+            folder,
+            manifest,
+            clock,
+        })
+    }
+
+    /// Writes what is known before the first frame, and has changes taken from then on.
+    fn listen(&self, asked: Asked) -> anyhow::Result<Option<Controlled>> {
+        let Some(folder) = &self.folder else {
+            return Ok(None);
+        };
+        folder.replace("trace.json", self.manifest.to_json().as_bytes())?;
+        Ok(Controlled::listen(folder, asked))
+    }
+
+    /// Writes what came of it; `json` is the certificate as it is told.
+    fn end(
+        mut self,
+        inputs: Vec<InputFacts>,
+        certificate: &Certificate,
+        json: &serde_json::Value,
+    ) -> anyhow::Result<()> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        self.manifest.inputs = inputs;
+        self.manifest.verdict = certificate.verdict.clone();
+        self.manifest.certificate = Some(json.clone());
+        self.manifest.ended_ns = Some(self.clock.now());
+        folder.replace("trace.json", self.manifest.to_json().as_bytes())?;
+        Ok(())
     }
 }
 

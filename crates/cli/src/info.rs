@@ -146,7 +146,30 @@ fn tally_of(folder: &Path) -> anyhow::Result<Tally> {
     let mut tally = Tally::default();
     let entries = std::fs::read_dir(folder)
         .with_context(|| format!("{}: cannot read the table", folder.display()))?;
-    for entry in entries {
+    each_row(entries, &COLUMNS, |row| {
+        let text = |at: usize| row[at].text().unwrap_or_default();
+        let flag = |at: usize| row[at] == Value::Boolean(true);
+        tally.row(
+            [row[6].integer(), row[7].integer()],
+            flag(8),
+            flag(9),
+            (10..13).any(flag),
+        );
+        let failed = failed(text(3), text(4));
+        tally
+            .count(text(0), row[1].integer(), text(2))
+            .add(failed, row[5].integer());
+    })?;
+    Ok(tally)
+}
+
+/// Gives `each` the values of `columns` in every row of the complete parts in a table's folder.
+pub(crate) fn each_row(
+    folder: std::fs::ReadDir,
+    columns: &[&str],
+    mut each: impl FnMut(&[Value]),
+) -> anyhow::Result<()> {
+    for entry in folder {
         let path = entry?.path();
         if path
             .extension()
@@ -155,27 +178,13 @@ fn tally_of(folder: &Path) -> anyhow::Result<Tally> {
             continue;
         }
         let about = || format!("{}: cannot read the part", path.display());
-        let file = File::open(&path).with_context(about)?;
-        for row in PartReader::open(file)
-            .and_then(|part| part.rows(&COLUMNS))
-            .with_context(about)?
-        {
-            let row = row.with_context(about)?;
-            let text = |at: usize| row[at].text().unwrap_or_default();
-            let flag = |at: usize| row[at] == Value::Boolean(true);
-            tally.row(
-                [row[6].integer(), row[7].integer()],
-                flag(8),
-                flag(9),
-                (10..13).any(flag),
-            );
-            let failed = failed(text(3), text(4));
-            tally
-                .count(text(0), row[1].integer(), text(2))
-                .add(failed, row[5].integer());
+        let part = PartReader::open(File::open(&path).with_context(about)?);
+        let rows = part.and_then(|part| part.rows(columns));
+        for row in rows.with_context(about)? {
+            each(&row.with_context(about)?);
         }
     }
-    Ok(tally)
+    Ok(())
 }
 
 pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {

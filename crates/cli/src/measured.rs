@@ -1,7 +1,6 @@
 //! `lineside table from-...`: round trips of a real network, as a distribution or over time.
 
 use std::fmt::Write;
-use std::fs::File;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,9 +15,9 @@ use lineside_host::{Ping, Signals, Stopwatch, connect_round_trip};
 use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile, PathStep};
 use lineside_port::{Port, Received};
 use lineside_trace::Table;
-use lineside_trace::read::PartReader;
 
 use crate::config::ConfigError;
+use crate::info::each_row;
 
 /// Where a network was measured.
 #[derive(Debug, Subcommand)]
@@ -208,29 +207,16 @@ impl Measured {
             )
         })?;
         let mut measured = Self::default();
-        for entry in entries {
-            let path = entry?.path();
-            if path
-                .extension()
-                .is_none_or(|extension| extension != "parquet")
+        each_row(entries, &["call_time_ns", "reply_time_ns"], |row| {
+            if let (Some(call_ns), Some(reply_ns)) = (row[0].integer(), row[1].integer())
+                && measured.samples.len() < KEPT_MAX
             {
-                continue;
+                measured.samples.push(Sample {
+                    at_ns: call_ns,
+                    took_ns: Some(reply_ns.saturating_sub(call_ns).max(0)),
+                });
             }
-            let about = || format!("{}: cannot read the part", path.display());
-            let part = PartReader::open(File::open(&path).with_context(about)?);
-            let rows = part.and_then(|part| part.rows(&["call_time_ns", "reply_time_ns"]));
-            for row in rows.with_context(about)? {
-                let row = row.with_context(about)?;
-                if let (Some(call_ns), Some(reply_ns)) = (row[0].integer(), row[1].integer())
-                    && measured.samples.len() < KEPT_MAX
-                {
-                    measured.samples.push(Sample {
-                        at_ns: call_ns,
-                        took_ns: Some(reply_ns.saturating_sub(call_ns).max(0)),
-                    });
-                }
-            }
-        }
+        })?;
         Ok(measured)
     }
 

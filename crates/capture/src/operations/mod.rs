@@ -434,6 +434,15 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
+    /// No more records come, in either direction.
+    fn finish_records(&mut self, slot: usize, counters: &mut Counters) {
+        for direction in [0, 1] {
+            self.with_records(slot, direction, counters, |records, side, counters| {
+                records.finish(side, counters);
+            });
+        }
+    }
+
     fn open_operation(&mut self, slot: usize, counters: &mut Counters) -> Option<Note> {
         if let Some(note) = self.free.pop() {
             return Some(note);
@@ -844,16 +853,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
     }
 
     fn on_close(&mut self, connection: usize, _facts: &Connection, counters: &mut Counters) {
-        for direction in [0, 1] {
-            self.with_records(
-                connection,
-                direction,
-                counters,
-                |records, side, counters| {
-                    records.finish(side, counters);
-                },
-            );
-        }
+        self.finish_records(connection, counters);
         self.expire(connection, i64::MAX, counters);
         while let Some(note) = self.talk(connection).pairs.evict_answered(0) {
             if note != WRITTEN {
@@ -899,16 +899,7 @@ impl<S: RecordSink> Operations<S> {
                 return false;
             }
             // No RPC comes in the clear any more.
-            for direction in [0, 1] {
-                self.with_records(
-                    connection,
-                    direction,
-                    counters,
-                    |records, side, counters| {
-                        records.finish(side, counters);
-                    },
-                );
-            }
+            self.finish_records(connection, counters);
             counters.count(Counter::ConnectionsTls);
         }
         let records = self.talk(connection).tls.get_or_insert_default();
