@@ -132,7 +132,7 @@ const DUPLICATE: Taken = Taken {
 /// Connections that are found without a look at the table: those of a handful of clients.
 const RECENT: usize = 16;
 
-/// A connection over TCP: its ends, the lesser one first, and its slot.
+/// A connection over TCP: its key, the key's ends as a packet has them, the lesser one first, and its slot.
 struct Recent {
     key: Key,
     ends: [Endpoint; 2],

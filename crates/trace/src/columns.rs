@@ -488,11 +488,12 @@ impl<const RUNS: bool> Column<Plains<RUNS>, false> {
     }
 }
 
-/// Whether a dictionary of `entries` entries and `bytes` bytes has room for another page, and for the rows until
-/// somebody looks.
-fn has_room(entries: usize, bytes: usize) -> bool {
+/// Whether a dictionary of `entries` entries and `bytes` bytes is worth another page, and has room for it and for the
+/// rows until somebody looks.
+fn goes_on(entries: usize, bytes: usize, codes: &Codes) -> bool {
     let page = Codes::RUNS_MAX + ROWS_MAX;
-    entries + page <= Codes::MAX && bytes < DICTIONARY_BYTES_MAX
+    let has_room = entries + page <= Codes::MAX && bytes < DICTIONARY_BYTES_MAX;
+    has_room && !is_vain(entries, codes)
 }
 
 /// Entries from which on a dictionary has to pay.
@@ -623,8 +624,7 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
             self.plain.clear();
             return PageEncoding::PLAIN;
         }
-        self.is_plain = is_vain(self.entries.len(), &self.codes)
-            || !has_room(self.entries.len(), self.dictionary_bytes());
+        self.is_plain = !goes_on(self.entries.len(), self.dictionary_bytes(), &self.codes);
         self.codes.put(self.entries.len(), out);
         if self.is_plain {
             self.latest = None;
@@ -882,8 +882,7 @@ impl Values for Texts {
             out.append(&mut self.plain);
             return PageEncoding::PLAIN;
         }
-        self.is_plain = is_vain(self.starts.len(), &self.codes)
-            || !has_room(self.starts.len(), self.entries.len());
+        self.is_plain = !goes_on(self.starts.len(), self.entries.len(), &self.codes);
         self.codes.put(self.starts.len(), out);
         self.entries_before = self.entries.len();
         if self.is_plain {
