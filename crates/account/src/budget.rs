@@ -89,6 +89,11 @@ impl Budget {
 }
 
 impl Lease {
+    /// Bytes drawn.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Changes the lease to `bytes`; false, and nothing changed, if the increase does not fit.
     pub fn resize(&mut self, bytes: usize) -> bool {
         if bytes > self.bytes {

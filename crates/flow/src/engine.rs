@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
-use lineside_account::{Budget, Counter, Counters};
+use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
 use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, TcpFlags, TcpHeader, UdpHeader};
 
@@ -143,6 +143,7 @@ struct Recent {
 pub struct Engine {
     config: Config,
     budget: Budget,
+    held: HeldMemory,
     table: HashMap<Key, usize>,
     /// Connections over TCP of late packets, each at the place that its ports give.
     recent: [Option<Recent>; RECENT],
@@ -165,6 +166,7 @@ impl Engine {
         Self {
             config,
             budget: budget.clone(),
+            held: HeldMemory::new(budget),
             table: HashMap::new(),
             recent: Default::default(),
             slots: Vec::new(),
@@ -337,6 +339,7 @@ impl Engine {
             self.close(slot, sink, counters);
         }
         self.duplicates.clear();
+        self.held.trim(0);
         (end < self.slots.len()).then_some(end)
     }
 
@@ -808,7 +811,7 @@ impl Engine {
         let cost = added + (stream.held.len() - parts_before) * size_of::<Held>();
         counters.add(Counter::StreamHeld, added as u64);
         // What the budget does not bear is given up by `advance`, which looks at `undrawn_bytes`.
-        if !self.budget.draw(cost) {
+        if !self.held.draw(cost) {
             stream.undrawn_bytes += cost;
         }
         self.note_holder(slot);
@@ -940,7 +943,7 @@ impl Engine {
             let cost = len + size_of::<Held>();
             let undrawn = stream.undrawn_bytes.min(cost);
             stream.undrawn_bytes -= undrawn;
-            self.budget.give_back(cost - undrawn);
+            self.held.give_back(cost - undrawn);
             debug_assert_eq!(
                 held.start, stream.next,
                 "held ranges do not overlap what is delivered"
@@ -1228,6 +1231,51 @@ impl Engine {
         self.recent = Default::default();
         self.free.push(slot);
         self.budget.give_back(CONNECTION_BYTES);
+    }
+}
+
+/// What all streams hold, drawn on the budget in steps: under loss nearly every segment is held for a moment, and all
+/// cores share the budget.
+struct HeldMemory {
+    lease: Lease,
+    used: usize,
+}
+
+impl HeldMemory {
+    /// Bytes drawn ahead: some ten segments.
+    const STEP: usize = 16 << 10;
+
+    fn new(budget: &Budget) -> Self {
+        Self {
+            lease: budget.lease(0).expect("nothing always fits"),
+            used: 0,
+        }
+    }
+
+    /// Takes `bytes`, or nothing if the budget does not bear them.
+    fn draw(&mut self, bytes: usize) -> bool {
+        let used = self.used + bytes;
+        let fits = used <= self.lease.bytes()
+            || self.lease.resize(used + Self::STEP)
+            || self.lease.resize(used);
+        if fits {
+            self.used = used;
+        }
+        fits
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.used -= bytes;
+        if self.lease.bytes() > self.used + 2 * Self::STEP {
+            self.trim(Self::STEP);
+        }
+    }
+
+    /// Keeps `ahead` bytes beside those that are used.
+    fn trim(&mut self, ahead: usize) {
+        let bytes = self.lease.bytes().min(self.used + ahead);
+        let fits = self.lease.resize(bytes);
+        debug_assert!(fits, "less always fits");
     }
 }
 
