@@ -19,5 +19,5 @@ mod pool;
 mod range;
 
 pub use cursor::{Cursor, Fault, Piece, View};
-pub use pool::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool, Slots};
+pub use pool::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool, Slots, give_back};
 pub use range::{Cause, Chunk, Range};

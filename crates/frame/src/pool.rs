@@ -1,8 +1,9 @@
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use lineside_account::{Budget, Lease};
 
@@ -48,6 +49,8 @@ impl LinkType {
 }
 
 struct Block {
+    /// How many [`BlockRef`]s there are, and references that threads hold [back](Spare).
+    references: AtomicUsize,
     start: NonNull<u8>,
     len: usize,
     /// What keeps `start..start + len` in place.
@@ -80,14 +83,10 @@ unsafe impl Sync for Block {}
 unsafe impl Send for Block {}
 
 impl Block {
-    fn own(bytes: Box<[u8]>) -> Self {
+    fn own(bytes: Box<[u8]>) -> BlockRef {
         let len = bytes.len();
         let bytes = NonNull::from(Box::leak(bytes));
-        Self {
-            start: bytes.cast(),
-            len,
-            _memory: Memory::Own(OwnBytes(bytes)),
-        }
+        BlockRef::new(bytes.cast(), len, Memory::Own(OwnBytes(bytes)))
     }
 
     /// # Safety
@@ -113,9 +112,163 @@ impl Block {
     }
 }
 
+/// A counted reference to a block, as an `Arc` is one, but for the references that a thread [holds back](Spare).
+struct BlockRef(NonNull<Block>);
+
+/// References to one block that a thread let go but did not give back yet: the next ones that it needs are taken from
+/// here. Frames come and go in bursts that lie in one block, so that a burst costs an atomic operation or two, where
+/// each of its frames would cost two, on a cache line that several cores want.
+struct Spare {
+    /// Null if there is none.
+    block: Cell<*const Block>,
+    count: Cell<usize>,
+}
+
+thread_local! {
+    static SPARE: Spare = const {
+        Spare {
+            block: Cell::new(ptr::null()),
+            count: Cell::new(0),
+        }
+    };
+}
+
+/// Gives back what this thread holds back of references to frames that it let go, so that the port that brought them
+/// may use their memory again. To be called by a thread other than the port's after each burst of frames.
+pub fn give_back() {
+    // A thread that ends has given back.
+    let _ = SPARE.try_with(Spare::give_back);
+}
+
+impl Spare {
+    /// Takes a reference to `block` out, if there is one.
+    #[inline]
+    fn take(&self, block: NonNull<Block>) -> bool {
+        let is_there = self.block.get() == block.as_ptr() && self.count.get() > 0;
+        if is_there {
+            self.count.set(self.count.get() - 1);
+        }
+        is_there
+    }
+
+    /// Holds references to `block` back, and gives those to another one back.
+    #[inline]
+    fn put(&self, block: NonNull<Block>, count: usize) {
+        if self.block.get() != block.as_ptr() {
+            self.give_back();
+            self.block.set(block.as_ptr());
+        }
+        self.count.set(self.count.get() + count);
+    }
+
+    fn give_back(&self) {
+        let count = self.count.take();
+        if let Some(block) = NonNull::new(self.block.replace(ptr::null()).cast_mut())
+            && count > 0
+        {
+            // SAFETY: the references were put here and are given up.
+            unsafe { BlockRef::release(block, count) };
+        }
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+// SAFETY: a counted reference to what is `Sync` and `Send`.
+unsafe impl Send for BlockRef {}
+// SAFETY: as above.
+unsafe impl Sync for BlockRef {}
+
+impl BlockRef {
+    /// References that are counted at once where one frame after the other is cut off a block.
+    const AT_ONCE: usize = 64;
+
+    fn new(start: NonNull<u8>, len: usize, memory: Memory) -> Self {
+        let block = Box::new(Block {
+            references: AtomicUsize::new(1),
+            start,
+            len,
+            _memory: memory,
+        });
+        Self(NonNull::from(Box::leak(block)))
+    }
+
+    /// Another reference, of many that are to come.
+    #[inline]
+    fn one_of_many(&self) -> Self {
+        let counted = SPARE.try_with(|spare| {
+            if !spare.take(self.0) {
+                self.references.fetch_add(Self::AT_ONCE, Ordering::Relaxed);
+                spare.put(self.0, Self::AT_ONCE - 1);
+            }
+        });
+        if counted.is_err() {
+            self.references.fetch_add(1, Ordering::Relaxed);
+        }
+        Self(self.0)
+    }
+
+    /// Whether it is the only one. What was done through the others comes before. Counts those that other threads hold
+    /// back.
+    #[inline]
+    fn is_only(&self) -> bool {
+        // Acquire, the release of the others: what was done with the frames comes before.
+        self.references.load(Ordering::Acquire) == 1
+    }
+
+    /// # Safety
+    /// The caller owns so many references to the block, and gives them up.
+    unsafe fn release(block: NonNull<Block>, count: usize) {
+        // SAFETY: the references keep it alive.
+        let before = unsafe { block.as_ref() }
+            .references
+            .fetch_sub(count, Ordering::Release);
+        debug_assert!(before >= count, "more references given up than there are");
+        if before == count {
+            fence(Ordering::Acquire);
+            // SAFETY: it came from a box, and these were the last references.
+            drop(unsafe { Box::from_raw(block.as_ptr()) });
+        }
+    }
+}
+
+impl Deref for BlockRef {
+    type Target = Block;
+
+    #[inline]
+    fn deref(&self) -> &Block {
+        // SAFETY: the reference keeps it alive.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for BlockRef {
+    #[inline]
+    fn clone(&self) -> Self {
+        if !SPARE.try_with(|spare| spare.take(self.0)).unwrap_or(false) {
+            self.references.fetch_add(1, Ordering::Relaxed);
+        }
+        Self(self.0)
+    }
+}
+
+impl Drop for BlockRef {
+    #[inline]
+    fn drop(&mut self) {
+        if SPARE.try_with(|spare| spare.put(self.0, 1)).is_err() {
+            // SAFETY: this reference is given up.
+            unsafe { Self::release(self.0, 1) };
+        }
+    }
+}
+
 /// Blocks of equal size: allocated on first use, reused as soon as nothing refers to them.
 pub struct Pool {
-    blocks: Vec<Arc<Block>>,
+    blocks: Vec<BlockRef>,
     block_len: usize,
     blocks_max: usize,
     lease: Lease,
@@ -136,20 +289,17 @@ impl Pool {
 
     /// An unused block, or `None`: then holders must [spill](crate::Range::spill) first.
     pub fn take(&mut self) -> Option<BlockWriter> {
+        give_back();
         // The first ones first: what was read into lately is still in the cache.
-        for block in &mut self.blocks {
-            // `get_mut` succeeds only when the pool's is the last reference, and orders that with
-            // the drops of all others.
-            if Arc::get_mut(block).is_some() {
-                return Some(BlockWriter::new(Arc::clone(block)));
-            }
+        if let Some(block) = self.blocks.iter().find(|block| block.is_only()) {
+            return Some(BlockWriter::new(block.clone()));
         }
         let grown = (self.blocks.len() + 1).max(2) * self.block_len;
         if self.blocks.len() >= self.blocks_max || !self.lease.resize(grown) {
             return None;
         }
-        let block = Arc::new(Block::own(vec![0; self.block_len].into()));
-        self.blocks.push(Arc::clone(&block));
+        let block = Block::own(vec![0; self.block_len].into());
+        self.blocks.push(block.clone());
         Some(BlockWriter::new(block))
     }
 
@@ -165,7 +315,7 @@ impl Pool {
 /// A slot is the kernel's until the port takes its [`writer`](Self::writer), or [its bytes](Self::bytes_mut) or
 /// [its frame](Self::frame), and may be given back to the kernel when it [is free](Self::is_free).
 pub struct Slots {
-    slots: Vec<Arc<Block>>,
+    slots: Vec<BlockRef>,
 }
 
 impl Slots {
@@ -182,12 +332,9 @@ impl Slots {
         owner: &Arc<dyn Send + Sync>,
     ) -> Self {
         let slot = |index: usize| {
-            Arc::new(Block {
-                // SAFETY: the caller vouches for `slot_len * count` bytes.
-                start: unsafe { start.add(index * slot_len) },
-                len: slot_len,
-                _memory: Memory::Mapped(Arc::clone(owner)),
-            })
+            // SAFETY: the caller vouches for `slot_len * count` bytes.
+            let start = unsafe { start.add(index * slot_len) };
+            BlockRef::new(start, slot_len, Memory::Mapped(Arc::clone(owner)))
         };
         Self {
             slots: (0..count).map(slot).collect(),
@@ -198,7 +345,7 @@ impl Slots {
     #[inline]
     pub fn writer(&mut self, index: usize) -> Option<BlockWriter> {
         self.is_free(index)
-            .then(|| BlockWriter::new(Arc::clone(&self.slots[index])))
+            .then(|| BlockWriter::new(self.slots[index].clone()))
     }
 
     /// The bytes of a slot that the kernel has filled, or is to send; `None` while frames of it live.
@@ -223,7 +370,7 @@ impl Slots {
         if !self.is_free(index) {
             return None;
         }
-        let block = Arc::clone(&self.slots[index]);
+        let block = self.slots[index].clone();
         assert!(
             bytes.start <= bytes.end && bytes.end <= block.len,
             "a frame lies within its slot"
@@ -241,12 +388,8 @@ impl Slots {
     /// Whether no frame of the slot lives, nor its writer.
     #[inline]
     pub fn is_free(&mut self, index: usize) -> bool {
-        // `Arc::get_mut` would also lock out weak references, which there are none of: that costs as much as
-        // all else that is done for a frame.
-        let is_free = Arc::strong_count(&self.slots[index]) == 1;
-        // Acquire, the release of the count's last decrement: what was done with the frame comes before.
-        fence(Ordering::Acquire);
-        is_free
+        give_back();
+        self.slots[index].is_only()
     }
 
     /// The slot in which a frame lies; `None` if it lies elsewhere.
@@ -259,7 +402,7 @@ impl Slots {
             .checked_sub(first.start.addr().get())?;
         let index = bytes / first.len;
         let slot = self.slots.get(index)?;
-        Arc::ptr_eq(slot, block).then_some(index)
+        (slot.0 == block.0).then_some(index)
     }
 }
 
@@ -270,13 +413,13 @@ impl Slots {
 ///  frames handed out | ready() | unfilled()
 /// ```
 pub struct BlockWriter {
-    block: Arc<Block>,
+    block: BlockRef,
     taken: usize,
     filled: usize,
 }
 
 impl BlockWriter {
-    fn new(block: Arc<Block>) -> Self {
+    fn new(block: BlockRef) -> Self {
         Self {
             block,
             taken: 0,
@@ -326,7 +469,7 @@ impl BlockWriter {
         self.skip(len);
         Frame {
             bytes: FrameRef {
-                block: Arc::clone(&self.block),
+                block: self.block.one_of_many(),
                 start: start as u32,
                 len: len as u32,
                 descriptor,
@@ -355,7 +498,7 @@ impl Frame {
     pub fn copied(bytes: &[u8], descriptor: Descriptor) -> Self {
         Self {
             bytes: FrameRef {
-                block: Arc::new(Block::own(bytes.into())),
+                block: Block::own(bytes.into()),
                 start: 0,
                 len: bytes.len() as u32,
                 descriptor,
@@ -396,7 +539,7 @@ impl Deref for Frame {
 /// A counted, read-only reference to a frame's bytes.
 #[derive(Clone)]
 pub struct FrameRef {
-    block: Arc<Block>,
+    block: BlockRef,
     start: u32,
     len: u32,
     descriptor: Descriptor,
@@ -420,7 +563,7 @@ impl FrameRef {
     /// `len` of its bytes from `offset`.
     pub(crate) fn part(&self, offset: usize, len: usize) -> Part {
         let whole = Part {
-            block: Arc::clone(&self.block),
+            block: self.block.clone(),
             start: self.start,
             len: self.len,
         };
@@ -432,7 +575,7 @@ impl FrameRef {
 /// once, and moved.
 #[derive(Clone)]
 pub(crate) struct Part {
-    block: Arc<Block>,
+    block: BlockRef,
     start: u32,
     len: u32,
 }
@@ -508,6 +651,69 @@ mod tests {
         others.push(pool.take().expect("unpinned"));
         assert!(pool.take().is_none());
         assert_eq!(budget.used_bytes(), 64);
+    }
+
+    /// The end of a thread, here of a test's, gives back, too.
+    #[test]
+    fn another_thread_holds_a_block_back_until_it_gives_back() {
+        let mut pool = Pool::new(16, 2, &Budget::new(32)).expect("fits");
+        let mut writer = pool.take().expect("unused");
+        writer.advance(16);
+        let frames: Vec<_> = (1..=4)
+            .map(|number| writer.take(4, descriptor(number)))
+            .collect();
+        drop(writer);
+        let _other = pool.take().expect("a second block");
+        assert!(pool.take().is_none(), "frames of the first one live");
+        let pool = std::thread::scope(|scope| {
+            let work = scope.spawn(move || {
+                let shared: Vec<_> = frames.into_iter().map(Frame::share).collect();
+                let copies = shared.clone();
+                drop(shared);
+                drop(copies);
+                assert!(pool.take().is_some(), "who asks has given back");
+                pool
+            });
+            work.join().expect("no panic")
+        });
+        let mut pool = pool;
+        let mut writer = pool.take().expect("nothing lives");
+        writer.advance(4);
+        let frame = writer.take(4, descriptor(5));
+        drop(writer);
+        let (drop_it, is_dropped) = std::sync::mpsc::channel();
+        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                drop(frame);
+                drop_it.send("dropped").expect("heard");
+                goes_on.recv().expect("told");
+                give_back();
+                drop_it.send("given back").expect("heard");
+                goes_on.recv().expect("told");
+            });
+            assert_eq!(is_dropped.recv(), Ok("dropped"));
+            assert!(pool.take().is_none(), "held back by the other thread");
+            go_on.send(()).expect("heard");
+            assert_eq!(is_dropped.recv(), Ok("given back"));
+            assert!(pool.take().is_some());
+            go_on.send(()).expect("heard");
+        });
+    }
+
+    #[test]
+    fn a_block_outlives_its_pool_and_goes_with_its_last_frame() {
+        let memory: Arc<dyn Send + Sync> = Arc::new(());
+        let mut bytes = *b"abcdefgh";
+        let start = NonNull::from(&mut bytes).cast();
+        // SAFETY: `bytes` outlives the slots, and is not touched beside them.
+        let mut slots = unsafe { Slots::new(start, 8, 1, &memory) };
+        let frame = slots.frame(0, 2..4, descriptor(1)).expect("free").share();
+        drop(slots);
+        assert_eq!((frame.bytes(), Arc::strong_count(&memory)), (&b"cd"[..], 2));
+        drop(frame);
+        give_back();
+        assert_eq!(Arc::strong_count(&memory), 1);
     }
 
     #[test]
