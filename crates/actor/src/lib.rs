@@ -82,7 +82,7 @@ pub use actor::{Actor, Address, Context, Outcome};
 pub use placement::place;
 pub use report::{ActorReport, Cause, Report, RunError, SchedulerReport, Traffic};
 pub use system::{
-    Config, ConfigError, Handle, MESSAGES_PER_ACTIVATION_MAX, Pin, SCHEDULERS_MAX, Schedule,
-    Stopped, System,
+    Config, ConfigError, Guest, Handle, MESSAGES_PER_ACTIVATION_MAX, Pin, SCHEDULERS_MAX, Schedule,
+    Stopped, System, Waker,
 };
 pub use topology::{Cpu, Topology};

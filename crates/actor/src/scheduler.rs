@@ -20,6 +20,7 @@ use crate::report::SchedulerReport;
 use crate::ring::{Consumer, Producer};
 use crate::shared::Shared;
 use crate::sim::{Envelope, Step, World};
+use crate::system::Waker;
 
 /// Activations between two looks at inbox, rings and timers: enough that a look (some ten loads) is
 /// nothing per message, few enough that a message from another core waits for microseconds.
@@ -161,6 +162,10 @@ impl Scheduler {
         }
     }
 
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::new(Arc::clone(&self.shared), self.index)
+    }
+
     /// Whether other threads send to mailboxes directly.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.queue, Queue::Stealing { .. })
@@ -190,11 +195,14 @@ impl Scheduler {
         }
     }
 
-    /// Runs actors until the run ends.
-    pub(crate) fn run(&mut self, started: Instant) {
-        self.started = started;
+    /// Takes its seat: the thread that runs it is this one.
+    pub(crate) fn sit(&mut self) {
         self.shared.seats.sit(self.index);
-        let began = self.now();
+        self.started = instant();
+    }
+
+    /// Runs actors until the run ends. It has taken its seat.
+    pub(crate) fn run(&mut self) {
         if matches!(self.queue, Queue::Simulated(_)) {
             self.simulate();
         }
@@ -203,10 +211,28 @@ impl Scheduler {
             let ran = self.run_pass();
             let all_sent = self.publish();
             if !ran {
-                self.wait(all_sent);
+                self.wait(all_sent, || false);
             }
         }
-        self.report.total = self.now() - began;
+        self.report.total = self.now();
+    }
+
+    /// Runs one actor, if one is runnable, and wakes others for what it sent. For a stealing scheduler whose thread has
+    /// other duties.
+    pub(crate) fn step(&mut self) -> bool {
+        self.receive();
+        let Some(cell) = self.next_ready() else {
+            return false;
+        };
+        self.activate(cell);
+        // This thread may be long in coming back.
+        if let Queue::Stealing { ready, .. } = &self.queue
+            && !ready.is_empty()
+            && self.shared.seats.any_idle()
+        {
+            self.shared.seats.wake_one(self.index + 1);
+        }
+        true
     }
 
     /// Runs actors until no message is left. For a scheduler that is alone.
@@ -387,14 +413,14 @@ impl Scheduler {
         all
     }
 
-    /// Looks for work for a while, then sleeps until there is some or a timer is due, unless something
-    /// is left to send. Ends the run if no scheduler has anything left to do.
-    fn wait(&mut self, all_sent: bool) {
+    /// Looks for work for a while, then sleeps until there is some, a timer is due or, woken, `has_come` says so, unless
+    /// something is left to send. Ends the run if no scheduler has anything left to do.
+    pub(crate) fn wait(&mut self, all_sent: bool, mut has_come: impl FnMut() -> bool) {
         let began = self.now();
         self.shared.seats.begin_spin();
         let found = (0..SPIN_ROUNDS).any(|_| {
             (0..SPIN_PAUSES).for_each(|_| std::hint::spin_loop());
-            self.sees_work()
+            has_come() || self.sees_work()
         });
         self.shared.seats.end_spin();
         if found && self.is_shared() {
@@ -412,7 +438,7 @@ impl Scheduler {
             let until_timer = self.timers.peek().map_or(SLEEP_MAX, |timer| {
                 timer.order.0.0.saturating_sub(self.now())
             });
-            if !self.sees_work() && !until_timer.is_zero() {
+            if !has_come() && !self.sees_work() && !until_timer.is_zero() {
                 self.report.parks += 1;
                 thread::park_timeout(until_timer.min(SLEEP_MAX));
             }

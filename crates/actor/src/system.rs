@@ -5,9 +5,9 @@ use std::fmt;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Instant;
 
 use crossbeam_deque::Worker;
 
@@ -156,8 +156,12 @@ impl Schedule {
 pub struct System {
     shared: Arc<Shared>,
     schedulers: Vec<Scheduler>,
+    /// Of actors that are created before the run; `None` once it began.
+    pool: Option<Pool>,
     /// For each scheduler, the CPUs it is bound to; none: wherever.
     cpus: Vec<Vec<usize>>,
+    /// Where the scheduler of a [`Guest`] comes back.
+    guest: Option<Receiver<Scheduler>>,
 }
 
 impl System {
@@ -215,15 +219,17 @@ impl System {
         });
         Ok(Self {
             schedulers: schedulers.collect(),
+            pool: Some(Pool::new(Arc::clone(&shared.depot))),
             shared,
             cpus: places.into_iter().map(|place| place.cpus).collect(),
+            guest: None,
         })
     }
 
     /// Creates an actor. Its home is where the placement puts its name, else actors take turns.
     pub fn spawn<A: Actor>(&mut self, name: impl Into<String>, actor: A) -> Address<A::Message> {
-        let count = self.schedulers.len();
-        let pool = &mut self.schedulers[0].pool;
+        let count = self.cpus.len();
+        let pool = self.pool.as_mut().expect("the run has not begun");
         self.shared.add(|id| id % count, name.into(), actor, pool)
     }
 
@@ -233,11 +239,31 @@ impl System {
         Handle::new(Arc::clone(&self.shared))
     }
 
+    /// Takes the last scheduler of a stealing schedule that is not bound to CPUs, for a thread that has other duties, too:
+    /// [`run`](Self::run) then starts one thread less. `None` under other schedules.
+    pub fn guest(&mut self) -> Option<Guest> {
+        let is_stealing = !self.shared.stealers.is_empty();
+        if !is_stealing || self.cpus.last().is_none_or(|cpus| !cpus.is_empty()) {
+            return None;
+        }
+        let mut scheduler = self.schedulers.pop()?;
+        scheduler.sit();
+        let (home, guest) = channel();
+        self.guest = Some(guest);
+        Some(Guest {
+            scheduler: Some(scheduler),
+            home,
+        })
+    }
+
     /// Runs until no message, timer or handle is left, or the run is stopped; then lets every actor
     /// stop. Starts a thread for each scheduler; a simulated run happens on the calling thread.
     pub fn run(mut self) -> Result<Report, RunError> {
         let started = instant();
-        let schedulers = self.run_schedulers(started);
+        self.pool = None;
+        let mut schedulers = self.run_schedulers();
+        // A guest gives its scheduler back when it is dropped.
+        schedulers.extend(self.guest.iter().flat_map(|guest| guest.recv()));
         self.shared.stop();
         // From here on this is the only thread that runs actors.
         let queue = pinned_queues(1).0.remove(0);
@@ -283,10 +309,11 @@ impl System {
         }
     }
 
-    fn run_schedulers(&mut self, started: Instant) -> Vec<Scheduler> {
+    fn run_schedulers(&mut self) -> Vec<Scheduler> {
         let mut schedulers = std::mem::take(&mut self.schedulers);
         if self.shared.stealers.is_empty() && self.cpus[0].is_empty() {
-            schedulers[0].run(started);
+            schedulers[0].sit();
+            schedulers[0].run();
             return schedulers;
         }
         let cpus = self.cpus.clone();
@@ -300,7 +327,8 @@ impl System {
                         let cause = Cause::Error(Box::new(error));
                         scheduler.shared.fail(&format!("scheduler {index}"), cause);
                     }
-                    scheduler.run(started);
+                    scheduler.sit();
+                    scheduler.run();
                     scheduler
                 };
                 let thread = thread::Builder::new().name(format!("actors-{index}"));
@@ -342,12 +370,80 @@ impl System {
     }
 }
 
+/// A scheduler of a running system on a thread that has other duties, which is what brings work in: it lends a hand where
+/// it would wait for the actors, so that no core has two threads or none.
+///
+/// Dropped, it runs actors until the run ends, or its system is gone. A [`Handle`] of the same thread has to be dropped
+/// before.
+pub struct Guest {
+    /// Until it is dropped.
+    scheduler: Option<Scheduler>,
+    home: Sender<Scheduler>,
+}
+
+/// Wakes a [`Guest`] that waits for something else than messages.
+#[derive(Clone)]
+pub struct Waker {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl Guest {
+    /// Runs an actor for one activation. False if none is runnable.
+    pub fn work(&mut self) -> bool {
+        self.scheduler.as_mut().is_some_and(Scheduler::step)
+    }
+
+    /// Waits until there is work, or the [`Waker`] was used and `has_come` says that there is what it was used for. May
+    /// return earlier.
+    pub fn wait(&mut self, has_come: impl FnMut() -> bool) {
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.wait(true, has_come);
+        }
+    }
+
+    /// Whether the run has ended: then nothing works any more.
+    pub fn has_ended(&self) -> bool {
+        let scheduler = self.scheduler.as_ref();
+        scheduler.is_none_or(|scheduler| scheduler.shared.is_ended())
+    }
+
+    /// What wakes it.
+    pub fn waker(&self) -> Option<Waker> {
+        self.scheduler.as_ref().map(Scheduler::waker)
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if let Some(mut scheduler) = self.scheduler.take() {
+            scheduler.run();
+            // The system waits for it, or was dropped before it ran.
+            let _ = self.home.send(scheduler);
+        }
+    }
+}
+
+impl Waker {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
+        Self { shared, index }
+    }
+
+    /// Wakes the guest if it waits. What it waits for was written before.
+    pub fn wake(&self) {
+        fence(SeqCst);
+        self.shared.seats.wake(self.index);
+    }
+}
+
 impl Drop for System {
     fn drop(&mut self) {
         self.shared.stop();
-        // A system that ran has given its schedulers away, and was cleared.
-        if let Some(mut scheduler) = self.schedulers.pop() {
-            self.clear(&mut scheduler.pool);
+        // For the guest of a system that never ran.
+        self.shared.end();
+        // A system that ran was cleared.
+        if let Some(mut pool) = self.pool.take() {
+            self.clear(&mut pool);
         }
     }
 }

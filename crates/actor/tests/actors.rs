@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lineside_actor::{
     Actor, Address, Cause, Config, ConfigError, Context, Outcome, Pin, Report, Schedule, System,
-    Topology, place,
+    Topology, Waker, place,
 };
 
 /// Four schedulers on the first CPU, and two on two: more threads than this machine may have cores.
@@ -692,4 +692,104 @@ fn order_survives_a_ring_that_is_full() {
     let report = system.run().expect("no failure");
     assert_eq!(report.schedulers[0].remote_sends, 400_000);
     assert!(log.lock().unwrap().iter().copied().eq(0..400_000));
+}
+
+/// Sends each message on, and at last to the thread that works as a guest.
+fn chain(system: &mut System, links: usize, end: mpsc::Sender<u64>, waker: Waker) -> Address<u64> {
+    let last = system.spawn(
+        "last",
+        doing((end, waker), |(end, waker), message, _| {
+            end.send(message)?;
+            waker.wake();
+            Ok(())
+        }),
+    );
+    (0..links).fold(last, |next, link| {
+        let pass_on = |next: &mut Address<u64>, message, context: &mut Context<'_, u64>| {
+            context.send(next, message + 1);
+            Ok(())
+        };
+        system.spawn(format!("link {link}"), doing(next, pass_on))
+    })
+}
+
+#[test]
+fn a_guest_works_where_it_would_wait() {
+    // Alone, and beside others.
+    for schedulers in [1, 2, 4] {
+        let mut system = System::new(Config::new(Schedule::stealing(schedulers))).expect("runs");
+        let mut guest = system.guest().expect("a stealing schedule has one");
+        let waker = guest.waker().expect("it lives");
+        let (end, ended) = mpsc::channel();
+        let first = chain(&mut system, 3, end, waker);
+        let mut handle = system.handle();
+        let run = std::thread::spawn(move || system.run());
+        let mut sum = 0;
+        for message in 0..1_000 {
+            handle.send(&first, message).expect("it runs");
+            // Never more than 8 under way.
+            if message < 8 {
+                continue;
+            }
+            let mut came = ended.try_recv().ok();
+            while came.is_none() {
+                if !guest.work() {
+                    guest.wait(|| {
+                        came = ended.try_recv().ok();
+                        came.is_some()
+                    });
+                }
+                came = came.or_else(|| ended.try_recv().ok());
+            }
+            sum += came.unwrap_or_default();
+        }
+        assert!(!guest.has_ended());
+        drop(handle);
+        drop(guest);
+        let report = run.join().expect("no panic").expect("no failure");
+        sum += ended.try_iter().sum::<u64>();
+        assert_eq!(sum, (0..1_000).map(|message| message + 3).sum());
+        assert_eq!(report.schedulers.len(), schedulers);
+        let guests = report.schedulers.last().expect("one at least").messages;
+        assert!(guests > 0, "with {schedulers} it did nothing");
+        assert!(schedulers > 1 || guests == 4_000);
+    }
+}
+
+#[test]
+fn a_guest_learns_that_the_run_has_ended() {
+    let mut system = System::new(Config::new(Schedule::stealing(2))).expect("runs");
+    let mut guest = system.guest().expect("a stealing schedule has one");
+    let actor = system.spawn("weak", doing((), |(), (), _| Err("enough".into())));
+    let mut handle = system.handle();
+    let run = std::thread::spawn(move || system.run());
+    handle.send(&actor, ()).expect("it runs");
+    while !guest.has_ended() {
+        if !guest.work() {
+            guest.wait(|| false);
+        }
+    }
+    drop(handle);
+    drop(guest);
+    let error = run.join().expect("no panic").expect_err("it failed");
+    assert_eq!(error.actor, "weak");
+}
+
+#[test]
+fn only_a_stealing_schedule_that_is_not_bound_has_a_guest() {
+    for schedule in schedules() {
+        let wanted = matches!(
+            schedule,
+            Schedule::Stealing {
+                pin: Pin::Anywhere,
+                ..
+            }
+        );
+        let mut system = System::new(Config::new(schedule.clone())).expect("runs");
+        let guest = system.guest();
+        assert_eq!(guest.is_some(), wanted, "{schedule:?}");
+        // One whose system never ran ends with it.
+        drop(system);
+        drop(guest);
+    }
 }

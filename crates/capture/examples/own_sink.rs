@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         config: Config::default(),
         pipelines: 2,
         system: lineside_actor::Config::new(Schedule::stealing(2)),
+        reader_helps: true,
         sinks: vec![("read-bytes".to_owned(), ReadBytes::default())],
         settle: |_, _| Ok(()),
     };

@@ -126,6 +126,7 @@ fn cores<S>(
         config,
         pipelines,
         system: lineside_actor::Config::new(schedule),
+        reader_helps: true,
         sinks,
         settle,
     }

@@ -475,6 +475,11 @@ impl Live {
 const DRAIN: Duration = Duration::from_millis(1500);
 
 impl Watch<'_> {
+    /// Whether frames come whether or not they are read.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// Notes why the run ends, unless something went wrong before.
     pub(crate) fn stop(&mut self, why: Stop) -> Step {
         if !matches!(self.stop, Stop::Output(_)) {

@@ -134,6 +134,9 @@ impl RecordSink for Encoder {
     }
 }
 
+/// Few, so that a batch's checksums are computed and its rows encoded while both are in the cache.
+const BATCHES_PER_ACTIVATION_MAX: usize = 2;
+
 pub(crate) fn run(
     settings: &Settings,
     cores: &CoreSettings,
@@ -168,12 +171,14 @@ pub(crate) fn run(
     let sinks = ENCODERS.map(|(name, tables)| (name.to_owned(), encoder(tables)));
     let mut system = lineside_actor::Config::new(cores.scheduler.schedule(cores.count)?);
     system.placement.clone_from(&cores.placement);
+    system.messages_per_activation_max = BATCHES_PER_ACTIVATION_MAX;
     // For the next run's placement; a lookup a batch.
     system.count_traffic = true;
     let cores_of = Cores {
         config: settings.config.clone(),
         pipelines: cores.count,
         system,
+        reader_helps: !watch.is_live(),
         sinks: sinks.into(),
         settle: Encoder::settle,
     };

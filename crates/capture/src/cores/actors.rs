@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::mpsc::Sender;
 
-use lineside_actor::{Actor, Address, Context, Outcome};
+use lineside_actor::{Actor, Address, Context, Outcome, Waker};
 use lineside_trace::RecordSink;
 
 use super::Settle;
@@ -58,6 +58,8 @@ impl Actor for PipelineActor {
         }
         self.exchange(&mut batch);
         batch.counters.clone_from(&self.flows.counters);
+        // Of parts that were held, and no longer are.
+        lineside_frame::give_back();
         context.send(&self.checksums, batch);
         Ok(())
     }
@@ -92,6 +94,7 @@ impl Actor for ChecksumActor {
     ) -> Outcome {
         batch.sums.sum(&batch.items);
         batch.items.clear();
+        lineside_frame::give_back();
         context.send(&self.next, ToSink::Batch(batch));
         Ok(())
     }
@@ -133,12 +136,15 @@ impl<S: RecordSink + Send + 'static> Actor for SinkActor<S> {
                 batch.back = back;
                 context.send(next, ToSink::Batch(batch));
             }
-            (Next::Reader(_), Some(pipeline)) => {
+            (Next::Reader(..), Some(pipeline)) => {
                 batch.clear();
                 context.send(&pipeline, batch);
             }
-            // The reader is gone only when the run has failed.
-            (Next::Reader(reader), None) => drop(reader.send(batch)),
+            (Next::Reader(reader, waker), None) => {
+                // The reader is gone only when the run has failed.
+                drop(reader.send(batch));
+                waker.iter().for_each(Waker::wake);
+            }
         }
         settled
     }

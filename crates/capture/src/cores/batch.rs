@@ -4,7 +4,7 @@
 use std::sync::mpsc::Sender;
 
 use lineside_account::{Budget, Counter, Counters, Lease};
-use lineside_actor::Address;
+use lineside_actor::{Address, Waker};
 use lineside_flow::Whole;
 use lineside_frame::{FrameRef, Range};
 use lineside_trace::{
@@ -317,5 +317,5 @@ pub(crate) enum ToSink {
 /// Where a batch goes behind a sink.
 pub(crate) enum Next {
     Sink(Address<ToSink>),
-    Reader(Sender<Box<Batch>>),
+    Reader(Sender<Box<Batch>>, Option<Waker>),
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
 
 use lineside_account::{Budget, Counter, Counters};
-use lineside_actor::{Address, Handle, Stopped};
+use lineside_actor::{Address, Guest, Handle, Stopped};
 use lineside_flow::{Fragments, Whole};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
 use lineside_trace::LossRow;
@@ -45,6 +45,8 @@ pub(super) struct Distributor {
     pub(super) told_ns: i64,
     /// Data goes without checksums.
     pub(super) is_relieved: bool,
+    /// Runs actors where the reader would wait for them. Dropped after the handle, since it then runs them to the end.
+    pub(super) guest: Option<Guest>,
 }
 
 /// In a quiet while pipelines are told the time so often.
@@ -184,10 +186,28 @@ impl Distributor {
         }
     }
 
-    /// Waits until a batch comes back.
+    /// Waits until a batch comes back, or lends the actors a hand.
     fn wait(&mut self) -> Result<(), Ended> {
-        let batch = self.returned.recv().map_err(|_| Ended)?;
-        self.on_returned(batch);
+        let Some(guest) = &mut self.guest else {
+            let batch = self.returned.recv().map_err(|_| Ended)?;
+            self.on_returned(batch);
+            return Ok(());
+        };
+        let mut came = self.returned.try_recv().ok();
+        while came.is_none() {
+            if guest.has_ended() {
+                return Err(Ended);
+            }
+            if guest.work() {
+                came = self.returned.try_recv().ok();
+            } else {
+                guest.wait(|| {
+                    came = self.returned.try_recv().ok();
+                    came.is_some()
+                });
+            }
+        }
+        came.into_iter().for_each(|batch| self.on_returned(batch));
         Ok(())
     }
 

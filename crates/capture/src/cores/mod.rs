@@ -24,7 +24,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use lineside_account::{Budget, Counters};
-use lineside_actor::{Address, ConfigError, Outcome, Report, RunError, Schedule, System};
+use lineside_actor::{Address, ConfigError, Guest, Outcome, Report, RunError, Schedule, System};
 use lineside_flow::Fragments;
 use lineside_frame::Burst;
 use lineside_port::{Port, PortError, Received};
@@ -50,6 +50,9 @@ pub struct Cores<S> {
     /// Who runs the actors. Their names, for the placement: `pipeline-0`, `checksums-0` and so on, and those of
     /// the sinks.
     pub system: lineside_actor::Config,
+    /// The reading thread is one of the stealing schedulers: it runs actors where it would wait for them. For inputs that
+    /// wait for their reader.
+    pub reader_helps: bool,
     /// Where rows go, by name. Each is an actor and is given the rows of all tables that it wants, batch by
     /// batch, those of different pipelines in any order.
     pub sinks: Vec<(String, S)>,
@@ -187,7 +190,14 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
     /// Creates the actors, each after those that it sends to: so they also stop in the order of the flow.
     fn graph(self, budget: &Budget, is_simulated: bool) -> Result<Graph<S>, Failed> {
         let config = self.config;
+        let free: Option<Vec<_>> = (0..self.pipelines).map(|_| Batch::new(budget)).collect();
+        let free = free.ok_or(Failed::Memory(self.pipelines))?;
+        if self.sinks.is_empty() {
+            return Err(Failed::NoSink);
+        }
         let mut system = System::new(self.system)?;
+        // Nothing fails from here on: a guest without a run would wait for it.
+        let guest = self.reader_helps.then(|| system.guest()).flatten();
         let (to_reader, returned) = channel();
         let (to_home, home) = channel();
         let wants = |table: &Table| self.sinks.iter().any(|(_, sink)| sink.wants(*table));
@@ -196,7 +206,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
         for (name, sink) in self.sinks.into_iter().rev() {
             let next = match sinks.last() {
                 Some(next) => Next::Sink(next.clone()),
-                None => Next::Reader(to_reader.clone()),
+                None => Next::Reader(to_reader.clone(), guest.as_ref().and_then(Guest::waker)),
             };
             let actor = SinkActor {
                 sink: Some(sink),
@@ -208,7 +218,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             };
             sinks.push(system.spawn(name, actor));
         }
-        let first = sinks.last().ok_or(Failed::NoSink)?;
+        let first = sinks.last().expect("there is a sink");
         let checksums: Vec<_> = (0..self.pipelines)
             .map(|index| {
                 let next = first.clone();
@@ -232,8 +242,6 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             }
         });
         let pipelines: Vec<_> = pipelines.collect();
-        let free: Option<Vec<_>> = pipelines.iter().map(|_| Batch::new(budget)).collect();
-        let free = free.ok_or(Failed::Memory(self.pipelines))?;
         let distributor = Distributor {
             handle: system.handle(),
             pipelines,
@@ -251,6 +259,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             ending: false,
             told_ns: i64::MIN,
             is_relieved: false,
+            guest,
         };
         Ok(Graph {
             system,
