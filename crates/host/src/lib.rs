@@ -7,6 +7,7 @@ mod clock;
 mod control;
 mod folder;
 mod machine;
+mod memory;
 mod namespaces;
 mod output;
 mod privileges;
@@ -18,6 +19,7 @@ pub use clock::{Stopwatch, SystemClock};
 pub use control::{Control, Request, ask};
 pub use folder::{FolderError, RunFolder};
 pub use machine::{MachineFacts, MemoryUse};
+pub use memory::prefer_huge_pages;
 pub use namespaces::{
     NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights,
     may_make_network_namespaces, something_listens,

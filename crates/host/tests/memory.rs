@@ -1,0 +1,25 @@
+//! Without the test harness, whose threads have other heaps than `main`.
+
+use std::fs;
+
+fn main() {
+    let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    if !enabled.is_ok_and(|enabled| !enabled.contains("[never]")) || !cfg!(target_env = "gnu") {
+        println!(
+            "skipped: huge pages of the heap: the kernel gives none, or the C library is not glibc"
+        );
+        return;
+    }
+    lineside_host::prefer_huge_pages();
+    let buffer = std::hint::black_box(vec![1_u8; 8 << 20]);
+    let maps = fs::read_to_string("/proc/self/smaps").expect("procfs");
+    let of_heap = maps.split("[heap]").skip(1);
+    let huge_kib = of_heap.filter_map(|map| {
+        let line = map.lines().find(|line| line.starts_with("AnonHugePages"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    let (huge_kib, all_kib): (u64, _) = (huge_kib.sum(), buffer.len() >> 10);
+    // Where memory is in small pieces the kernel gives some of them only.
+    assert!(huge_kib >= 2 << 10, "{huge_kib} of {all_kib} KiB are huge");
+    println!("test the_heap_has_huge_pages ... ok");
+}
