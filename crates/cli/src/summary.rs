@@ -65,7 +65,8 @@ impl Tally {
         self.replies_without_call += u64::from(call_missing);
         self.unanswered += u64::from(reply_missing);
         self.incomplete += u64::from(incomplete);
-        for time in times.into_iter().flatten() {
+        for time in times {
+            let Some(time) = time else { continue };
             self.first_ns = Some(self.first_ns.map_or(time, |first| first.min(time)));
             self.last_ns = Some(self.last_ns.map_or(time, |last| last.max(time)));
         }
@@ -134,10 +135,10 @@ pub(crate) struct Tallying<S> {
     pub(crate) next: S,
 }
 
-/// What there is of one kind, and a status of it that says no failure.
+/// What there is of one kind, and a status of it that is known to say no failure.
 #[derive(Debug, Default)]
 struct Counted {
-    fine: &'static str,
+    fine: Option<&'static str>,
     count: Count,
 }
 
@@ -145,12 +146,22 @@ struct Counted {
 type Kind = (Word, Option<i32>, Word);
 
 /// A tally by the words of rows, which cost no allocation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RowTally {
     counts: Vec<(Kind, Counted)>,
     /// Where a kind was found last, by its operation.
-    found: Vec<usize>,
+    found: [usize; Self::FOUND],
     rest: Tally,
+}
+
+impl Default for RowTally {
+    fn default() -> Self {
+        Self {
+            counts: Vec::new(),
+            found: [0; Self::FOUND],
+            rest: Tally::default(),
+        }
+    }
 }
 
 impl RowTally {
@@ -175,7 +186,6 @@ impl RowTally {
                 && *version == row.version
                 && is_same_word(program, &row.program)
         };
-        self.found.resize(Self::FOUND, 0);
         let found = &mut self.found[place_of(&row.operation)];
         if !self
             .counts
@@ -190,11 +200,15 @@ impl RowTally {
             });
         }
         let Counted { fine, count } = &mut self.counts[*found].1;
-        let status = name(&row.status);
-        let is_fine = std::ptr::eq(*fine, status) && !status.is_empty();
-        let failed = !is_fine && failed(status, name(&row.rpc_status));
-        if !failed {
-            *fine = status;
+        let is_fine = match (&row.status, *fine) {
+            (Word::Known(status), Some(fine)) => std::ptr::eq(*status, fine),
+            _ => false,
+        };
+        let failed = !is_fine && failed(name(&row.status), name(&row.rpc_status));
+        if let Word::Known(status) = row.status
+            && !failed
+        {
+            *fine = Some(status);
         }
         count.add(failed, row.transferred);
     }
