@@ -23,7 +23,9 @@ use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
 use crate::cell::{Address, Blob, Cell, Label, Text, Word, escape};
-use crate::page::{Bits, Codes, put_delta, put_levels, put_words};
+use crate::page::{
+    BLOCK_VALUES, Bits, Codes, put_delta_block, put_delta_head, put_levels, put_words,
+};
 use crate::tables::Row;
 
 /// Bytes of values that end a page: what a column keeps in memory before it is compressed.
@@ -84,11 +86,13 @@ pub(crate) trait Encode<E>: Cell {
 
 /// Compresses pages.
 pub(crate) struct Zstd {
-    usual: Compressor<'static>,
-    fast: Compressor<'static>,
-    /// Memory of earlier pages, for the next one and for what becomes of it.
-    page: Vec<u8>,
+    context: Compressor<'static>,
+    level: i32,
+    /// What was compressed last, and what became of it: a column often has the page of the one before.
+    latest: Vec<u8>,
     compressed: Vec<u8>,
+    /// Memory of an earlier page, for the next one.
+    page: Vec<u8>,
 }
 
 impl Zstd {
@@ -99,33 +103,30 @@ impl Zstd {
     const FAST: i32 = -3;
 
     pub(crate) fn new() -> Self {
-        let compressor = |level| Compressor::new(level).expect("zstd has these levels");
         Self {
-            usual: compressor(Self::LEVEL),
-            fast: compressor(Self::FAST),
-            page: Vec::new(),
+            context: Compressor::new(Self::LEVEL).expect("zstd has this level"),
+            level: Self::LEVEL,
+            latest: Vec::new(),
             compressed: Vec::new(),
+            page: Vec::new(),
         }
     }
 
-    /// Compresses `bytes` into `out`, which loses what it had.
-    fn compress(
-        &mut self,
-        bytes: &[u8],
-        fast: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ParquetError> {
-        out.clear();
-        out.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
-        let context = if fast {
-            &mut self.fast
-        } else {
-            &mut self.usual
-        };
-        let written = context.compress_to_buffer(bytes, out);
-        written
-            .map(drop)
-            .map_err(|error| ParquetError::General(error.to_string()))
+    /// Compresses `bytes` into `compressed`.
+    fn compress(&mut self, bytes: &[u8], level: i32) -> Result<(), ParquetError> {
+        if level == self.level && bytes == self.latest {
+            return Ok(());
+        }
+        let failed = |error: std::io::Error| ParquetError::General(error.to_string());
+        if level != self.level {
+            self.context.set_compression_level(level).map_err(failed)?;
+            self.level = level;
+        }
+        self.compressed.clear();
+        let bound = zstd::zstd_safe::compress_bound(bytes.len());
+        self.compressed.reserve(bound);
+        let written = self.context.compress_to_buffer(bytes, &mut self.compressed);
+        written.map(drop).map_err(failed)
     }
 }
 
@@ -154,8 +155,8 @@ pub(crate) trait Chunked: Default {
 
 /// A kind of values of an open page.
 pub(crate) trait Values: Default {
-    /// Whether pages are compressed by the faster level.
-    const FAST: bool = false;
+    /// How hard zstd tries.
+    const LEVEL: i32 = Zstd::LEVEL;
 
     /// Takes the open word of a column that cannot be null.
     fn take_word(&mut self, word: u64, rows: usize) {
@@ -228,22 +229,20 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         page: impl FnOnce(Bytes) -> Page,
     ) -> Result<(), ParquetError> {
         let plain = bytes.len();
-        let mut compressed = std::mem::take(&mut zstd.compressed);
         let dictionary = self.values.dictionary_bytes();
         let tries = self
             .compressed
             .unwrap_or(plain + dictionary >= COMPRESSED_MIN);
         if tries {
-            zstd.compress(&bytes, V::FAST, &mut compressed)?;
+            zstd.compress(&bytes, V::LEVEL)?;
         }
         // Codes say nothing of their dictionary, which comes last: it is taken to be worth the while.
-        let pays = || dictionary > 0 || compressed.len() < plain - plain / 8;
+        let pays = || dictionary > 0 || zstd.compressed.len() < plain - plain / 8;
         let pays = tries && self.compressed.unwrap_or_else(pays);
         self.compressed = Some(pays);
-        let (used, spare) = if pays {
-            (compressed, bytes)
-        } else {
-            (bytes, compressed)
+        let (used, other) = match pays {
+            true => (std::mem::take(&mut zstd.compressed), bytes),
+            false => (bytes, std::mem::take(&mut zstd.compressed)),
         };
         let used = Bytes::from(used);
         let page = page(used.clone());
@@ -254,8 +253,16 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         let mut writer = SerializedPageWriter::new(&mut output);
         let spec = writer.write_page(CompressedPage::new(page, plain))?;
         writer.close()?;
-        (zstd.page, zstd.compressed) = (spare, used.into());
         self.plain_bytes += spec.uncompressed_size;
+        let (bytes, compressed) = match pays {
+            true => (other, used.into()),
+            false => (used.into(), other),
+        };
+        zstd.compressed = compressed;
+        zstd.page = match tries {
+            true => std::mem::replace(&mut zstd.latest, bytes),
+            false => bytes,
+        };
         Ok(())
     }
 }
@@ -399,29 +406,111 @@ fn push_to_page<T>(values: &mut Vec<T>, value: T) {
     values.push(value);
 }
 
-/// 64-bit integers as differences.
-#[derive(Default)]
+/// 64-bit integers as differences. A block is packed as soon as it is full.
 pub(crate) struct Deltas {
-    values: Vec<i64>,
+    first: i64,
+    latest: i64,
+    /// The open block: its differences, how many there are ([`NO_VALUE`] before the first value), and the least one.
+    deltas: [i64; BLOCK_VALUES],
+    open: usize,
+    least: i64,
+    /// The value before the open block.
+    before: i64,
+    packed: Vec<u8>,
+    packed_deltas: usize,
     range: Range,
+}
+
+/// [`Deltas::open`] if there is no value: no place for a difference, as in a full block.
+const NO_VALUE: usize = BLOCK_VALUES + 1;
+
+impl Default for Deltas {
+    fn default() -> Self {
+        Self {
+            first: 0,
+            latest: 0,
+            deltas: [0; BLOCK_VALUES],
+            open: NO_VALUE,
+            least: i64::MAX,
+            before: 0,
+            packed: Vec::new(),
+            packed_deltas: 0,
+            range: Range::default(),
+        }
+    }
 }
 
 impl Deltas {
     #[inline]
     fn push(&mut self, value: i64) {
-        push_to_page(&mut self.values, value);
+        if self.open < BLOCK_VALUES {
+            self.push_delta(value);
+        } else {
+            self.push_first(value);
+        }
+    }
+
+    #[inline]
+    fn push_delta(&mut self, value: i64) {
+        let delta = value.wrapping_sub(self.latest);
+        self.deltas[self.open] = delta;
+        self.open += 1;
+        self.least = self.least.min(delta);
+        self.latest = value;
+    }
+
+    /// Adds the first value of the page, or the first one after a full block.
+    #[inline(never)]
+    fn push_first(&mut self, value: i64) {
+        if self.open == NO_VALUE {
+            (self.first, self.latest, self.before) = (value, value, value);
+            self.open = 0;
+        } else {
+            self.end_block();
+            self.push_delta(value);
+        }
+    }
+
+    fn end_block(&mut self) {
+        if self.packed.capacity() == 0 {
+            self.packed.reserve_exact(PAGE_BYTES + PAGE_BYTES / 8);
+        }
+        self.extend_range();
+        put_delta_block(&mut self.deltas, self.open, self.least, &mut self.packed);
+        self.packed_deltas += self.open;
+        (self.open, self.least, self.before) = (0, i64::MAX, self.latest);
+    }
+
+    fn extend_range(&mut self) {
+        let deltas = &self.deltas[..self.open];
+        let bits = deltas.iter().fold(0, |bits, delta| bits | delta);
+        // So small steps upwards that all of a block do not go round: the first and the last value say it all.
+        if (0..1 << 56).contains(&bits) && self.before <= self.latest {
+            return self.range.extend(&[self.before, self.latest]);
+        }
+        let mut value = self.before;
+        self.range.extend(&[value]);
+        for delta in deltas {
+            value = value.wrapping_add(*delta);
+            self.range.extend(&[value]);
+        }
     }
 }
 
 impl Values for Deltas {
     fn bytes(&self) -> usize {
-        self.values.len() * size_of::<i64>()
+        self.packed.len()
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
-        put_delta(&self.values, out);
-        self.range.extend(&self.values);
-        self.values.clear();
+        let values = 1 + self.packed_deltas + self.open;
+        put_delta_head(values, self.first, out);
+        if self.open > 0 {
+            self.end_block();
+        }
+        out.extend_from_slice(&self.packed);
+        self.packed.clear();
+        (self.open, self.packed_deltas) = (NO_VALUE, 0);
         PageEncoding::DELTA_BINARY_PACKED
     }
 
@@ -450,7 +539,7 @@ impl<const RUNS: bool> Plains<RUNS> {
 }
 
 impl<const RUNS: bool> Values for Plains<RUNS> {
-    const FAST: bool = !RUNS;
+    const LEVEL: i32 = if RUNS { Zstd::LEVEL } else { Zstd::FAST };
 
     fn bytes(&self) -> usize {
         self.values.len() * size_of::<i64>()
@@ -477,7 +566,7 @@ impl<const RUNS: bool> Values for Plains<RUNS> {
 impl Column<Deltas, false> {
     /// Adds values to a column without nulls.
     pub(crate) fn extend(&mut self, values: impl Iterator<Item = i64>) {
-        self.values.values.extend(values);
+        values.for_each(|value| self.values.push(value));
     }
 }
 
@@ -562,23 +651,25 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
 
     #[inline(never)]
     fn push_other(&mut self, value: i64) {
+        match self.known.get(place_of(value.cast_unsigned())) {
+            Some(&(known, code)) if known == value && code != NONE => {
+                self.latest = Some(value);
+                self.codes.push(code);
+            }
+            _ => self.push_unknown(value),
+        }
+    }
+
+    #[inline(never)]
+    fn push_unknown(&mut self, value: i64) {
         if self.is_plain {
-            self.plain.push(value);
+            push_to_page(&mut self.plain, value);
             return;
         }
+        let code = self.code(value);
+        self.known.resize(KNOWN, (0, NONE));
+        self.known[place_of(value.cast_unsigned())] = (value, code);
         self.latest = Some(value);
-        if self.known.is_empty() {
-            self.known.resize(KNOWN, (0, NONE));
-        }
-        let place = place_of(value.cast_unsigned());
-        let code = match self.known[place] {
-            (known, code) if known == value && code != NONE => code,
-            _ => {
-                let code = self.code(value);
-                self.known[place] = (value, code);
-                code
-            }
-        };
         self.codes.push(code);
     }
 
@@ -628,6 +719,7 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
         self.codes.put(self.entries.len(), out);
         if self.is_plain {
             self.latest = None;
+            self.known.clear();
         }
         PageEncoding::RLE_DICTIONARY
     }
@@ -726,7 +818,7 @@ pub(crate) struct Texts {
     /// The address that came last.
     latest_address: Option<IpAddr>,
     /// Constants that need no look at their text: address, length and code, at the places that the addresses give.
-    known: Vec<(usize, usize, u32)>,
+    known: Vec<((usize, usize), u32)>,
     /// The codes of the addresses that came lately.
     addresses: VecDeque<(IpAddr, u32)>,
     /// Bytes of entries when the open page began.
@@ -741,13 +833,17 @@ impl Texts {
     const ADDRESSES: usize = 8;
 
     fn push(&mut self, bytes: &[u8]) {
-        (self.latest, self.latest_address) = (None, None);
         if self.is_plain {
             put_bytes(bytes, &mut self.plain);
         } else {
             let code = self.code(bytes);
-            self.codes.push(code);
+            self.push_code(code);
         }
+    }
+
+    fn push_code(&mut self, code: u32) {
+        (self.latest, self.latest_address) = (None, None);
+        self.codes.push(code);
     }
 
     /// Adds a constant of the program: the same address is the same text.
@@ -762,23 +858,26 @@ impl Texts {
 
     #[inline(never)]
     fn push_other_constant(&mut self, text: &'static str) {
+        let constant = (text.as_ptr().addr(), text.len());
+        match self.known.get(place_of(constant.0 as u64)) {
+            Some(&(known, code)) if known == constant && code != NONE => {
+                self.latest = Some(constant);
+                self.codes.push(code);
+            }
+            _ => self.push_unknown_constant(text),
+        }
+    }
+
+    #[inline(never)]
+    fn push_unknown_constant(&mut self, text: &'static str) {
         if self.is_plain {
             return put_bytes(text.as_bytes(), &mut self.plain);
         }
-        if self.known.is_empty() {
-            self.known.resize(KNOWN, (0, 0, NONE));
-        }
-        let (address, len) = (text.as_ptr().addr(), text.len());
-        self.latest = Some((address, len));
-        let place = place_of(address as u64);
-        let code = match self.known[place] {
-            (known, known_len, code) if (known, known_len) == (address, len) => code,
-            _ => {
-                let code = self.code(text.as_bytes());
-                self.known[place] = (address, len, code);
-                code
-            }
-        };
+        let constant = (text.as_ptr().addr(), text.len());
+        let code = self.code(text.as_bytes());
+        self.known.resize(KNOWN, ((0, 0), NONE));
+        self.known[place_of(constant.0 as u64)] = (constant, code);
+        self.latest = Some(constant);
         self.codes.push(code);
     }
 
@@ -817,7 +916,15 @@ impl Texts {
 
     /// Adds bytes that need not be UTF-8.
     fn push_escaped(&mut self, bytes: &[u8]) {
-        if std::str::from_utf8(bytes).is_ok() && !bytes.contains(&b'\\') {
+        let is_literal = !bytes.contains(&b'\\');
+        // An entry without a backslash is the text of the same bytes: they were looked at when it came.
+        if is_literal
+            && !self.is_plain
+            && let Some(code) = self.find(self.hasher.hash_one(bytes), bytes)
+        {
+            return self.push_code(code);
+        }
+        if is_literal && std::str::from_utf8(bytes).is_ok() {
             return self.push(bytes);
         }
         let mut text = std::mem::take(&mut self.scratch);
@@ -832,13 +939,15 @@ impl Texts {
         self.plain.len() + self.entries.len() - self.entries_before
     }
 
+    fn find(&self, hash: u64, bytes: &[u8]) -> Option<u32> {
+        let is_same = |&code: &u32| entry(&self.entries, &self.starts, code as usize) == bytes;
+        self.places.find(hash, is_same).copied()
+    }
+
     fn code(&mut self, bytes: &[u8]) -> u32 {
-        let (entries, starts, hasher) = (&mut self.entries, &mut self.starts, &self.hasher);
-        let hash = hasher.hash_one(bytes);
-        let known = self
-            .places
-            .find(hash, |&code| entry(entries, starts, code as usize) == bytes);
-        known.copied().unwrap_or_else(|| {
+        let hash = self.hasher.hash_one(bytes);
+        self.find(hash, bytes).unwrap_or_else(|| {
+            let (entries, starts, hasher) = (&mut self.entries, &mut self.starts, &self.hasher);
             let code = starts.len() as u32;
             put_bytes(bytes, entries);
             starts.push(entries.len() - bytes.len());
@@ -887,6 +996,7 @@ impl Values for Texts {
         self.entries_before = self.entries.len();
         if self.is_plain {
             self.addresses.clear();
+            self.known.clear();
             (self.latest, self.latest_address) = (None, None);
         }
         PageEncoding::RLE_DICTIONARY

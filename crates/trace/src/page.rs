@@ -5,7 +5,7 @@
 //! The layouts are those of the Parquet format's `Encodings.md`.
 
 /// Values in a block of `DELTA_BINARY_PACKED`, and in each of its four miniblocks.
-const BLOCK_VALUES: usize = 128;
+pub(crate) const BLOCK_VALUES: usize = 128;
 const MINIBLOCK_VALUES: usize = 32;
 
 /// Appends an unsigned number in groups of seven bits, the lowest first (ULEB128).
@@ -35,104 +35,80 @@ fn width(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }
 
-/// Appends `values` as `DELTA_BINARY_PACKED`.
-pub(crate) fn put_delta(values: &[i64], out: &mut Vec<u8>) {
+/// Appends what a page of `DELTA_BINARY_PACKED` begins with; blocks of the differences follow.
+pub(crate) fn put_delta_head(values: usize, first: i64, out: &mut Vec<u8>) {
     put_varint(BLOCK_VALUES as u64, out);
     put_varint((BLOCK_VALUES / MINIBLOCK_VALUES) as u64, out);
-    put_varint(values.len() as u64, out);
-    let Some(&first) = values.first() else {
-        put_zigzag(0, out);
-        return;
-    };
+    put_varint(values as u64, out);
     put_zigzag(first, out);
-    let mut deltas = [0_i64; BLOCK_VALUES];
-    let (befores, afters) = (
-        values.chunks(BLOCK_VALUES),
-        values[1..].chunks(BLOCK_VALUES),
-    );
-    for (before, after) in befores.zip(afters) {
-        for ((delta, &before), &after) in deltas.iter_mut().zip(before).zip(after) {
-            *delta = after.wrapping_sub(before);
-        }
-        put_delta_block(&mut deltas, after.len(), out);
-    }
 }
 
-/// Appends a block: the least difference, a width for each miniblock, and what each difference is above the least.
-fn put_delta_block(deltas: &mut [i64; BLOCK_VALUES], count: usize, out: &mut Vec<u8>) {
-    let least = deltas[..count].iter().copied().min().unwrap_or(0);
+/// Appends a block of `count` differences: the least one, a width for each miniblock, and what each difference is above
+/// the least.
+pub(crate) fn put_delta_block(
+    deltas: &mut [i64; BLOCK_VALUES],
+    count: usize,
+    least: i64,
+    out: &mut Vec<u8>,
+) {
     put_zigzag(least, out);
     let widths = out.len();
     out.extend_from_slice(&[0; BLOCK_VALUES / MINIBLOCK_VALUES]);
     // A shorter last miniblock is filled up with the least difference.
     deltas[count..].fill(least);
-    let (miniblocks, _) = deltas.as_chunks_mut::<MINIBLOCK_VALUES>();
     let used = count.div_ceil(MINIBLOCK_VALUES);
-    for (place, miniblock) in miniblocks[..used].iter_mut().enumerate() {
-        let mut bits = 0;
-        for delta in &mut *miniblock {
-            *delta = delta.wrapping_sub(least);
-            bits |= *delta;
-        }
-        let width = width(bits.cast_unsigned());
-        out[widths + place] = width as u8;
-        put_packed(miniblock, width, out);
+    for (place, miniblock) in deltas.as_chunks().0[..used].iter().enumerate() {
+        out[widths + place] = put_miniblock(miniblock, least, out);
     }
 }
 
-/// Appends `width` bits of each value.
-fn put_packed(values: &[i64; MINIBLOCK_VALUES], width: u32, out: &mut Vec<u8>) {
-    let values = values.map(i64::cast_unsigned);
-    if width > u64::BITS / 2 {
-        let mut packed = Packed::new(width, out);
-        values.iter().for_each(|&value| packed.push(value));
-        packed.end();
-    } else if width > 0 {
-        // Two at a time: all but the widest are so narrow.
-        let mut packed = Packed::new(2 * width, out);
-        for [one, other] in values.as_chunks().0 {
-            packed.push(one | other << width);
-        }
-        packed.end();
+/// Appends what each of `deltas` is above `least`, and returns the bits that each takes.
+fn put_miniblock(deltas: &[i64; MINIBLOCK_VALUES], least: i64, out: &mut Vec<u8>) -> u8 {
+    let mut values = [0; MINIBLOCK_VALUES];
+    let mut bits = 0;
+    for (value, delta) in values.iter_mut().zip(deltas) {
+        *value = delta.wrapping_sub(least).cast_unsigned();
+        bits |= *value;
     }
+    let width = width(bits);
+    put_packed(width, &values, out);
+    width as u8
 }
 
-/// Values of `width` bits each, one behind the other, the lowest bit first.
-struct Packed<'a> {
-    out: &'a mut Vec<u8>,
-    width: u32,
-    /// The bits that are not appended yet, and how many they are: fewer than 64.
-    bits: u64,
-    len: u32,
+/// Appends values of `width` bits each, one behind the other, the lowest bit first: in a way of its own for each width,
+/// in which all places are known and nothing is asked.
+fn put_packed(width: u32, values: &[u64; MINIBLOCK_VALUES], out: &mut Vec<u8>) {
+    macro_rules! by_width {
+        ($($width:literal)*) => {
+            match width {
+                $($width => put_packed_as::<$width>(values, out),)*
+                _ => {}
+            }
+        };
+    }
+    by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+    by_width!(33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64);
 }
 
-impl<'a> Packed<'a> {
-    fn new(width: u32, out: &'a mut Vec<u8>) -> Self {
-        Self {
-            out,
-            width,
-            bits: 0,
-            len: 0,
+fn put_packed_as<const WIDTH: usize>(values: &[u64; MINIBLOCK_VALUES], out: &mut Vec<u8>) {
+    const WORD: usize = u64::BITS as usize;
+    let mut bytes = [0; MINIBLOCK_VALUES * size_of::<u64>()];
+    for (group, values) in values.as_chunks::<8>().0.iter().enumerate() {
+        let mut words = [0_u64; 8];
+        for (place, value) in values.iter().enumerate() {
+            let (word, bit) = (place * WIDTH / WORD, place * WIDTH % WORD);
+            words[word] |= value << bit;
+            if bit + WIDTH > WORD {
+                words[word + 1] = value >> (WORD - bit);
+            }
+        }
+        // The last of these words may be longer than the group: the next one begins in it.
+        for (place, word) in words[..WIDTH.div_ceil(8)].iter().enumerate() {
+            let start = group * WIDTH + place * size_of::<u64>();
+            bytes[start..][..size_of::<u64>()].copy_from_slice(&word.to_le_bytes());
         }
     }
-
-    #[inline]
-    fn push(&mut self, value: u64) {
-        self.bits |= value << self.len;
-        self.len += self.width;
-        if self.len >= u64::BITS {
-            self.out.extend_from_slice(&self.bits.to_le_bytes());
-            self.len -= u64::BITS;
-            // What did not fit. In two steps, since a shift by the whole width is not defined.
-            self.bits = value >> 1 >> (self.width - 1 - self.len);
-        }
-    }
-
-    /// Appends what is left: whole bytes, if the values are a multiple of eight.
-    fn end(self) {
-        let bytes = self.bits.to_le_bytes();
-        self.out.extend_from_slice(&bytes[..self.len as usize / 8]);
-    }
+    out.extend_from_slice(&bytes[..MINIBLOCK_VALUES * WIDTH / 8]);
 }
 
 /// Codes of a dictionary in the order of their rows: each with how often it comes in a row.
@@ -154,8 +130,11 @@ impl Codes {
     /// The most runs that a page should have.
     pub(crate) const RUNS_MAX: usize = 16_384;
 
-    /// Runs that there is room for from the first one on, so that few are moved as they become more.
+    /// Runs that there is room for from the first one on; if they become more, all of a page's are moved once.
     const RUNS_MIN: usize = 512;
+
+    /// How often a code comes in a run besides once, at most.
+    const MORE_MAX: u32 = 0xffff;
 
     /// Adds a code.
     #[inline]
@@ -174,14 +153,31 @@ impl Codes {
         self.count += 1;
     }
 
+    #[inline]
     fn end_run(&mut self) {
+        let more = self.count.wrapping_sub(1);
+        if more <= Self::MORE_MAX && self.runs.len() < self.runs.capacity() {
+            self.runs.push(self.code | more << 16);
+            self.count = 0;
+        } else {
+            self.end_other_run();
+        }
+    }
+
+    /// Ends a run that does not exist, is too long or has no room.
+    #[cold]
+    fn end_other_run(&mut self) {
+        if self.runs.len() == self.runs.capacity() {
+            let room = match self.runs.len() {
+                0 => Self::RUNS_MIN,
+                _ => Self::RUNS_MAX,
+            };
+            self.runs.reserve_exact(room);
+        }
         while self.count > 0 {
-            let count = self.count.min(1 << 16);
-            if self.runs.capacity() == 0 {
-                self.runs.reserve(Self::RUNS_MIN);
-            }
-            self.runs.push(self.code | (count - 1) << 16);
-            self.count -= count;
+            let more = (self.count - 1).min(Self::MORE_MAX);
+            self.runs.push(self.code | more << 16);
+            self.count -= more + 1;
         }
     }
 
@@ -213,13 +209,13 @@ impl Codes {
         self.end_run();
         let width = width(entries.saturating_sub(1) as u64).max(1);
         out.push(width as u8);
-        let mut runs = self.runs.iter().map(|run| (run & 0xffff, (run >> 16) + 1));
-        let mut next = runs.next();
+        let mut runs = self.runs.iter();
+        let mut next = runs.next().copied().map(code_and_count);
         while let Some((code, count)) = next {
-            if count >= 8 {
-                put_varint(u64::from(count) << 1, out);
+            if count >= GROUP_CODES {
+                put_varint((count as u64) << 1, out);
                 out.extend_from_slice(&code.to_le_bytes()[..width.div_ceil(8) as usize]);
-                next = runs.next();
+                next = runs.next().copied().map(code_and_count);
             } else {
                 next = put_groups(width, (code, count), &mut runs, out);
             }
@@ -229,42 +225,67 @@ impl Codes {
     }
 }
 
-/// Most groups in a row: their number takes two bytes, which are there before it is known.
-const GROUPS_MAX: usize = (1 << 13) - 1;
+/// Codes in a group, which takes as many bytes as a code has bits.
+const GROUP_CODES: usize = 8;
+
+/// A code and how often it comes.
+fn code_and_count(run: u32) -> (u16, usize) {
+    (run as u16, (run >> 16) as usize + 1)
+}
 
 /// Appends groups of eight codes until a long run can stand alone; returns what is left of that run.
 fn put_groups(
     width: u32,
-    first: (u32, u32),
-    runs: &mut impl Iterator<Item = (u32, u32)>,
+    first: (u16, usize),
+    runs: &mut std::slice::Iter<'_, u32>,
     out: &mut Vec<u8>,
-) -> Option<(u32, u32)> {
-    let header = out.len();
-    out.extend_from_slice(&[0; 2]);
-    let mut packed = Packed::new(width, out);
-    let mut codes = 0;
+) -> Option<(u16, usize)> {
+    let start = out.len();
+    // Bytes for the number of groups, which is not known yet: not more than the runs.
+    let header = if runs.len() < (1 << 13) - 1 { 2 } else { 3 };
+    out.extend_from_slice(&[0; 3][..header]);
+    // Of the latest group there may be more than eight, since each run is written as eight.
+    let (mut codes, mut used, mut groups) = ([0; 2 * GROUP_CODES], 0, 0);
     let mut left = Some(first);
-    while let Some((code, mut count)) = left {
-        while count > 0 && (codes % 8 > 0 || count < 8 && codes < 8 * GROUPS_MAX) {
-            packed.push(u64::from(code));
-            codes += 1;
-            count -= 1;
-        }
-        if count > 0 {
-            left = Some((code, count));
+    while let Some((code, count)) = left {
+        codes[used..][..GROUP_CODES].copy_from_slice(&[code; GROUP_CODES]);
+        if count < GROUP_CODES {
+            used += count;
+            left = runs.next().copied().map(code_and_count);
+        } else if used > 0 {
+            left = Some((code, count - (GROUP_CODES - used)));
+            used = GROUP_CODES;
+        } else {
             break;
         }
-        left = runs.next();
+        if used >= GROUP_CODES {
+            put_group(width, &codes, out);
+            codes.copy_within(GROUP_CODES.., 0);
+            (used, groups) = (used - GROUP_CODES, groups + 1);
+        }
     }
-    while codes % 8 > 0 {
-        packed.push(0);
-        codes += 1;
+    if used > 0 {
+        codes[used..].fill(0);
+        put_group(width, &codes, out);
+        groups += 1;
     }
-    packed.end();
-    // As a varint of two bytes, whatever the number.
-    let groups = (codes / 8) << 1 | 1;
-    out[header..header + 2].copy_from_slice(&[groups as u8 | 0x80, (groups >> 7) as u8]);
+    let (number, last) = (groups << 1 | 1, header - 1);
+    for (place, byte) in out[start..][..header].iter_mut().enumerate() {
+        // A varint may be longer than its number needs.
+        *byte = (number >> (7 * place)) as u8 & 0x7f | u8::from(place < last) << 7;
+    }
     left
+}
+
+/// Appends the first codes as a group. Four of them fit in a word.
+fn put_group(width: u32, codes: &[u16; 2 * GROUP_CODES], out: &mut Vec<u8>) {
+    let at = |place: usize| u64::from(codes[place]) << (place as u32 % 4 * width);
+    let low = at(0) | at(1) | at(2) | at(3);
+    let high = at(4) | at(5) | at(6) | at(7);
+    let bits = u128::from(low) | u128::from(high) << (4 * width);
+    let end = out.len() + width as usize;
+    out.extend_from_slice(&bits.to_le_bytes());
+    out.truncate(end);
 }
 
 /// Bits one behind the other, the lowest of a word first. Equal ones at the beginning take no memory: most columns
