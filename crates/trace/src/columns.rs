@@ -29,7 +29,7 @@ use crate::page::{
 use crate::tables::Row;
 
 /// Bytes of values that end a page: what a column keeps in memory before it is compressed.
-pub(crate) const PAGE_BYTES: usize = 128 << 10;
+pub(crate) const PAGE_BYTES: usize = 64 << 10;
 
 /// A first page of fewer bytes leaves its chunk uncompressed: zstd would cost more than it saves.
 const COMPRESSED_MIN: usize = 256;
@@ -112,11 +112,25 @@ impl Zstd {
         }
     }
 
-    /// Compresses `bytes` into `compressed`.
-    fn compress(&mut self, bytes: &[u8], level: i32) -> Result<(), ParquetError> {
-        if level == self.level && bytes == self.latest {
-            return Ok(());
+    /// Whether `sample` becomes shorter by an eighth.
+    fn shortens(&mut self, sample: &[u8], level: i32) -> Result<bool, ParquetError> {
+        self.run(sample, level)?;
+        // The page is often the same.
+        self.latest.clear();
+        self.latest.extend_from_slice(sample);
+        Ok(self.compressed.len() < sample.len() - sample.len() / 8)
+    }
+
+    /// A page, compressed.
+    fn compress(&mut self, page: Vec<u8>, level: i32) -> Result<Vec<u8>, ParquetError> {
+        if level != self.level || page != self.latest {
+            self.run(&page, level)?;
         }
+        self.page = std::mem::replace(&mut self.latest, page);
+        Ok(std::mem::take(&mut self.compressed))
+    }
+
+    fn run(&mut self, bytes: &[u8], level: i32) -> Result<(), ParquetError> {
         let failed = |error: std::io::Error| ParquetError::General(error.to_string());
         if level != self.level {
             self.context.set_compression_level(level).map_err(failed)?;
@@ -157,6 +171,9 @@ pub(crate) trait Chunked: Default {
 pub(crate) trait Values: Default {
     /// How hard zstd tries.
     const LEVEL: i32 = Zstd::LEVEL;
+
+    /// Bytes of a first page that tell whether zstd saves enough.
+    const SAMPLE_BYTES: usize = usize::MAX;
 
     /// Takes the open word of a column that cannot be null.
     fn take_word(&mut self, word: u64, rows: usize) {
@@ -230,19 +247,17 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
     ) -> Result<(), ParquetError> {
         let plain = bytes.len();
         let dictionary = self.values.dictionary_bytes();
-        let tries = self
-            .compressed
-            .unwrap_or(plain + dictionary >= COMPRESSED_MIN);
-        if tries {
-            zstd.compress(&bytes, V::LEVEL)?;
-        }
-        // Codes say nothing of their dictionary, which comes last: it is taken to be worth the while.
-        let pays = || dictionary > 0 || zstd.compressed.len() < plain - plain / 8;
-        let pays = tries && self.compressed.unwrap_or_else(pays);
+        let pays = match self.compressed {
+            Some(pays) => pays,
+            None if plain + dictionary < COMPRESSED_MIN => false,
+            // Codes say nothing of their dictionary, which comes last: it is taken to be worth the while.
+            None if dictionary > 0 => true,
+            None => zstd.shortens(&bytes[..plain.min(V::SAMPLE_BYTES)], V::LEVEL)?,
+        };
         self.compressed = Some(pays);
-        let (used, other) = match pays {
-            true => (std::mem::take(&mut zstd.compressed), bytes),
-            false => (bytes, std::mem::take(&mut zstd.compressed)),
+        let used = match pays {
+            true => zstd.compress(bytes, V::LEVEL)?,
+            false => bytes,
         };
         let used = Bytes::from(used);
         let page = page(used.clone());
@@ -254,15 +269,10 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         let spec = writer.write_page(CompressedPage::new(page, plain))?;
         writer.close()?;
         self.plain_bytes += spec.uncompressed_size;
-        let (bytes, compressed) = match pays {
-            true => (other, used.into()),
-            false => (used.into(), other),
-        };
-        zstd.compressed = compressed;
-        zstd.page = match tries {
-            true => std::mem::replace(&mut zstd.latest, bytes),
-            false => bytes,
-        };
+        match pays {
+            true => zstd.compressed = used.into(),
+            false => zstd.page = used.into(),
+        }
         Ok(())
     }
 }
@@ -489,15 +499,19 @@ impl Deltas {
             return self.range.extend(&[self.before, self.latest]);
         }
         let mut value = self.before;
-        self.range.extend(&[value]);
+        let (mut least, mut greatest) = (value, value);
         for delta in deltas {
             value = value.wrapping_add(*delta);
-            self.range.extend(&[value]);
+            (least, greatest) = (least.min(value), greatest.max(value));
         }
+        self.range.extend(&[least, greatest]);
     }
 }
 
 impl Values for Deltas {
+    /// Packed differences are random everywhere or nowhere, and large.
+    const SAMPLE_BYTES: usize = 4 << 10;
+
     fn bytes(&self) -> usize {
         self.packed.len()
     }

@@ -105,7 +105,9 @@ fn put_packed_as<const WIDTH: usize>(values: &[u64; MINIBLOCK_VALUES], out: &mut
         // The last of these words may be longer than the group: the next one begins in it.
         for (place, word) in words[..WIDTH.div_ceil(8)].iter().enumerate() {
             let start = group * WIDTH + place * size_of::<u64>();
-            bytes[start..][..size_of::<u64>()].copy_from_slice(&word.to_le_bytes());
+            if let Some(bytes) = bytes[start..].first_chunk_mut() {
+                *bytes = word.to_le_bytes();
+            }
         }
     }
     out.extend_from_slice(&bytes[..MINIBLOCK_VALUES * WIDTH / 8]);
@@ -244,7 +246,7 @@ fn put_groups(
     // Bytes for the number of groups, which is not known yet: not more than the runs.
     let header = if runs.len() < (1 << 13) - 1 { 2 } else { 3 };
     out.extend_from_slice(&[0; 3][..header]);
-    // Of the latest group there may be more than eight, since each run is written as eight.
+    // The open group, and room behind it, since each run is written as a whole group.
     let (mut codes, mut used, mut groups) = ([0; 2 * GROUP_CODES], 0, 0);
     let mut left = Some(first);
     while let Some((code, count)) = left {
@@ -260,7 +262,8 @@ fn put_groups(
         }
         if used >= GROUP_CODES {
             put_group(width, &codes, out);
-            codes.copy_within(GROUP_CODES.., 0);
+            let (group, next) = codes.split_at_mut(GROUP_CODES);
+            group.copy_from_slice(next);
             (used, groups) = (used - GROUP_CODES, groups + 1);
         }
     }
