@@ -474,6 +474,7 @@ impl Deltas {
     fn push_first(&mut self, value: i64) {
         if self.open == NO_VALUE {
             (self.first, self.latest, self.before) = (value, value, value);
+            self.range.extend(&[value]);
             self.open = 0;
         } else {
             self.end_block();
@@ -494,9 +495,9 @@ impl Deltas {
     fn extend_range(&mut self) {
         let deltas = &self.deltas[..self.open];
         let bits = deltas.iter().fold(0, |bits, delta| bits | delta);
-        // So small steps upwards that all of a block do not go round: the first and the last value say it all.
+        // So small steps upwards that all of a block do not go round: the last value says it all.
         if (0..1 << 56).contains(&bits) && self.before <= self.latest {
-            return self.range.extend(&[self.before, self.latest]);
+            return self.range.extend(&[self.latest]);
         }
         let mut value = self.before;
         let (mut least, mut greatest) = (value, value);
@@ -665,6 +666,9 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
 
     #[inline(never)]
     fn push_other(&mut self, value: i64) {
+        if self.is_plain {
+            return push_to_page(&mut self.plain, value);
+        }
         match self.known.get(place_of(value.cast_unsigned())) {
             Some(&(known, code)) if known == value && code != NONE => {
                 self.latest = Some(value);
@@ -676,10 +680,6 @@ impl<const WIDTH: usize> Numbers<WIDTH> {
 
     #[inline(never)]
     fn push_unknown(&mut self, value: i64) {
-        if self.is_plain {
-            push_to_page(&mut self.plain, value);
-            return;
-        }
         let code = self.code(value);
         self.known.resize(KNOWN, (0, NONE));
         self.known[place_of(value.cast_unsigned())] = (value, code);
@@ -733,7 +733,6 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
         self.codes.put(self.entries.len(), out);
         if self.is_plain {
             self.latest = None;
-            self.known.clear();
         }
         PageEncoding::RLE_DICTIONARY
     }
@@ -1107,4 +1106,38 @@ encode! {
     Address, Dictionary, Texts, true: |value, column, bit| if let Some(address) = *value {
         column.place(bit).push_address(address);
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_time::Random;
+
+    use super::*;
+
+    #[test]
+    fn the_range_of_differences_is_that_of_the_values() {
+        let mut random = Random::new(1);
+        let mut anywhere = || random.bits().cast_signed();
+        let round = |step: i64| (0..1000).map(move |i| i64::MAX.wrapping_add(step.wrapping_mul(i)));
+        for values in [
+            vec![7],
+            (0..1000).collect(),
+            (0..1000).rev().collect(),
+            round(1).collect(),
+            round(1 << 56).collect(),
+            round((1 << 56) - 1).collect(),
+            round(i64::MAX / 2).collect(),
+            (0..1000).map(|_| anywhere()).collect::<Vec<_>>(),
+        ] {
+            let mut deltas = Deltas::default();
+            values.iter().for_each(|&value| deltas.push(value));
+            deltas.put(&mut Vec::new());
+            let range = values
+                .iter()
+                .copied()
+                .min()
+                .zip(values.iter().copied().max());
+            assert_eq!(deltas.range.0, range);
+        }
+    }
 }

@@ -728,6 +728,8 @@ mod tests {
         for index in 0..ROWS {
             let mut row = OperationRow {
                 operation_id: index << (index % 40),
+                // Differences of every width.
+                rpc_id: random.bits().cast_signed() >> (index / 1000 % 64),
                 call_time_ns: (index % 7 > 0).then(|| random.bits().cast_signed()),
                 call_end_ns: (index > 50_000).then_some(i64::MIN >> (index % 64)),
                 file_id: Some(random.bits().cast_signed()),
