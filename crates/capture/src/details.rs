@@ -109,11 +109,15 @@ pub(crate) fn set_blob(blob: &mut Blob, view: &View<'_>) {
 }
 
 pub(crate) fn set_text(text: &mut Text, view: Option<&View<'_>>) {
-    if let Some(view) = view {
-        text.set(&[]);
-        for slice in view.slices() {
-            text.append(slice);
-        }
+    let Some(view) = view else {
+        return;
+    };
+    if let Some(bytes) = view.contiguous() {
+        return text.set(bytes);
+    }
+    text.set(&[]);
+    for slice in view.slices() {
+        text.append(slice);
     }
 }
 

@@ -74,7 +74,21 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// A cursor before the first byte of the chain.
+    #[inline]
     pub fn new(pieces: &'a [Piece<'a>]) -> Self {
+        match pieces {
+            // As nearly all messages lie.
+            [whole] if !whole.is_hole() => View {
+                first: whole.bytes,
+                rest: &[],
+                len: whole.len,
+            }
+            .cursor(),
+            _ => Self::of_chain(pieces),
+        }
+    }
+
+    fn of_chain(pieces: &'a [Piece<'a>]) -> Self {
         Self {
             window: &[],
             hole: 0,
@@ -113,6 +127,12 @@ impl<'a> Cursor<'a> {
     /// Declares that what was read cannot be right; nothing further is read.
     pub fn reject(&mut self) {
         self.fail(Fault::Malformed);
+    }
+
+    /// What is unread of the piece at hand: nothing in a hole and after a fault.
+    #[inline]
+    pub fn at_hand(&self) -> &'a [u8] {
+        self.window
     }
 
     /// A big-endian 32-bit number.

@@ -10,8 +10,9 @@
 //! is that of the frames' ordinals, not of processing.
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 
-use hashbrown::{HashMap, hash_map};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 
 /// Answered calls that may stay in the queue of the waiting ones before it is swept.
 const WAITING_SLACK: usize = 64;
@@ -20,7 +21,8 @@ const WAITING_SLACK: usize = 64;
 /// of a reply that came before its call.
 #[derive(Debug)]
 pub struct Pairs<C, R> {
-    entries: HashMap<u64, Entry<C, R>>,
+    entries: HashTable<Entry<C, R>>,
+    hasher: DefaultHashBuilder,
     /// Outstanding calls and early replies with their times, oldest first, and some that wait no more; a
     /// serial tells whether an entry is the same.
     waiting: VecDeque<(u64, u64, i64)>,
@@ -30,6 +32,7 @@ pub struct Pairs<C, R> {
 
 #[derive(Debug)]
 struct Entry<C, R> {
+    key: u64,
     serial: u64,
     state: State<C, R>,
 }
@@ -86,7 +89,8 @@ impl<C: Copy, R> Pairs<C, R> {
     /// No calls, no replies.
     pub fn new() -> Self {
         Self {
-            entries: HashMap::new(),
+            entries: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
             waiting: VecDeque::new(),
             answered: VecDeque::new(),
             serial: 0,
@@ -95,8 +99,9 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// A call was seen in the frame `ordinal`. Unless it is new, nothing changes; if it is,
     /// [`Pairs::outstanding`] is to follow.
+    #[inline]
     pub fn on_call(&mut self, key: u64, ordinal: u64) -> OnCall<C, R> {
-        match self.entries.get(&key).map(|entry| &entry.state) {
+        match self.get(key).map(|entry| &entry.state) {
             None => OnCall::New,
             Some(&State::Outstanding(call)) => OnCall::Again(call),
             Some(&State::Answered {
@@ -104,17 +109,25 @@ impl<C: Copy, R> Pairs<C, R> {
                 reply_ordinal,
             }) if ordinal < reply_ordinal => OnCall::Late(call),
             Some(State::Answered { .. }) => OnCall::Repeat,
-            Some(State::Early(_)) => match self.entries.remove(&key).map(|entry| entry.state) {
+            Some(State::Early(_)) => match self.find(key).map(remove) {
                 Some(State::Early(reply)) => OnCall::Answers(reply),
                 _ => OnCall::New,
             },
         }
     }
 
-    /// Notes a call that now waits for its reply; returns the note of an answered one that it replaces.
-    pub fn outstanding(&mut self, key: u64, call: C, now: i64) -> Option<C> {
-        let replaced = self.insert(key, State::Outstanding(call));
+    /// Notes a call that now waits for its reply, which [`Pairs::on_call`] has said to be new.
+    #[inline]
+    pub fn outstanding(&mut self, key: u64, call: C, now: i64) {
+        self.insert(key, State::Outstanding(call));
         self.wait(key, now);
+    }
+
+    /// Notes a call that now waits for its reply instead of one that [`Pairs::on_call`] has found; returns the note of
+    /// that if it was answered.
+    pub fn replace(&mut self, key: u64, call: C, now: i64) -> Option<C> {
+        let replaced = self.find(key).map(remove);
+        self.outstanding(key, call, now);
         match replaced {
             Some(State::Answered { call, .. }) => Some(call),
             _ => None,
@@ -123,13 +136,15 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// Notes a reply whose call may still come.
     pub fn early(&mut self, key: u64, reply: R, now: i64) {
+        self.find(key).map(remove);
         self.insert(key, State::Early(reply));
         self.wait(key, now);
     }
 
     /// What a reply belongs to.
+    #[inline]
     pub fn on_reply(&self, key: u64) -> OnReply<C> {
-        match self.entries.get(&key).map(|entry| &entry.state) {
+        match self.get(key).map(|entry| &entry.state) {
             Some(&State::Outstanding(call)) => OnReply::Answers(call),
             Some(&State::Answered { call, .. }) => OnReply::Duplicate(call),
             Some(State::Early(_)) | None => OnReply::Unknown,
@@ -139,7 +154,7 @@ impl<C: Copy, R> Pairs<C, R> {
     /// True if a call with this key waits for its reply.
     pub fn is_outstanding(&self, key: u64) -> bool {
         matches!(
-            self.entries.get(&key),
+            self.get(key),
             Some(Entry {
                 state: State::Outstanding(_),
                 ..
@@ -150,7 +165,7 @@ impl<C: Copy, R> Pairs<C, R> {
     /// True if a reply with this key waits for its call.
     pub fn is_early(&self, key: u64) -> bool {
         matches!(
-            self.entries.get(&key),
+            self.get(key),
             Some(Entry {
                 state: State::Early(_),
                 ..
@@ -160,7 +175,7 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// The reply with this key that waits for its call.
     pub fn early_reply(&mut self, key: u64) -> Option<&mut R> {
-        match &mut self.entries.get_mut(&key)?.state {
+        match &mut self.get_mut(key)?.state {
             State::Early(reply) => Some(reply),
             _ => None,
         }
@@ -169,7 +184,7 @@ impl<C: Copy, R> Pairs<C, R> {
     /// The replies that wait for their calls, in no order.
     pub fn early_mut(&mut self) -> impl Iterator<Item = &mut R> {
         self.entries
-            .values_mut()
+            .iter_mut()
             .filter_map(|entry| match &mut entry.state {
                 State::Early(reply) => Some(reply),
                 _ => None,
@@ -177,8 +192,9 @@ impl<C: Copy, R> Pairs<C, R> {
     }
 
     /// The call was answered by a reply that began in the frame `ordinal`; `call` is what to remember of it.
+    #[inline]
     pub fn answered(&mut self, key: u64, call: C, ordinal: u64) {
-        let Some(entry) = self.entries.get_mut(&key) else {
+        let Some(entry) = self.get_mut(key) else {
             return;
         };
         if matches!(entry.state, State::Outstanding(_)) {
@@ -186,19 +202,20 @@ impl<C: Copy, R> Pairs<C, R> {
                 call,
                 reply_ordinal: ordinal,
             };
-            self.answered.push_back((key, entry.serial));
-            // Most replies come in the order of their calls.
             let serial = entry.serial;
+            self.answered.push_back((key, serial));
+            // Most replies come in the order of their calls.
             self.waiting
                 .pop_front_if(|&mut (_, front, _)| front == serial);
         }
     }
 
     /// The note of the oldest answered call, if more than `keep` are remembered.
+    #[inline]
     pub fn evict_answered(&mut self, keep: usize) -> Option<C> {
         while self.answered.len() > keep {
             let (key, serial) = self.answered.pop_front()?;
-            if let hash_map::Entry::Occupied(found) = self.entries.entry(key)
+            if let Some(found) = self.find(key)
                 && found.get().serial == serial
                 && let State::Answered { call, .. } = found.get().state
             {
@@ -210,16 +227,17 @@ impl<C: Copy, R> Pairs<C, R> {
     }
 
     /// The oldest call or reply that has waited since before `deadline_ns`.
+    #[inline]
     pub fn expire(&mut self, deadline_ns: i64) -> Option<Expired<C, R>> {
         while let Some((key, serial, _)) = self
             .waiting
             .pop_front_if(|&mut (.., since_ns)| since_ns < deadline_ns)
         {
-            if let hash_map::Entry::Occupied(found) = self.entries.entry(key)
+            if let Some(found) = self.find(key)
                 && found.get().serial == serial
                 && !matches!(found.get().state, State::Answered { .. })
             {
-                return match found.remove().state {
+                return match remove(found) {
                     State::Outstanding(call) => Some(Expired::Call(call)),
                     State::Early(reply) => Some(Expired::Reply(reply)),
                     State::Answered { .. } => None,
@@ -239,31 +257,64 @@ impl<C: Copy, R> Pairs<C, R> {
         self.entries.is_empty()
     }
 
+    #[inline]
     fn wait(&mut self, key: u64, since_ns: i64) {
         self.waiting.push_back((key, self.serial, since_ns));
         // One call without reply keeps those behind it in the queue, also when they are answered.
         if self.waiting.len() > 2 * self.entries.len() + WAITING_SLACK {
-            let entries = &self.entries;
-            self.waiting.retain(|(key, serial, _)| {
-                entries.get(key).is_some_and(|entry| {
-                    entry.serial == *serial && !matches!(entry.state, State::Answered { .. })
-                })
-            });
+            self.sweep();
         }
     }
 
-    fn insert(&mut self, key: u64, state: State<C, R>) -> Option<State<C, R>> {
-        self.serial += 1;
-        self.entries
-            .insert(
-                key,
-                Entry {
-                    serial: self.serial,
-                    state,
-                },
-            )
-            .map(|entry| entry.state)
+    #[cold]
+    fn sweep(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|&(key, serial, _)| {
+            self.get(key).is_some_and(|entry| {
+                entry.serial == serial && !matches!(entry.state, State::Answered { .. })
+            })
+        });
+        self.waiting = waiting;
     }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<&Entry<C, R>> {
+        let hash = self.hasher.hash_one(key);
+        self.entries.find(hash, |entry| entry.key == key)
+    }
+
+    #[inline]
+    fn get_mut(&mut self, key: u64) -> Option<&mut Entry<C, R>> {
+        let hash = self.hasher.hash_one(key);
+        self.entries.find_mut(hash, |entry| entry.key == key)
+    }
+
+    #[inline]
+    fn find(&mut self, key: u64) -> Option<hash_table::OccupiedEntry<'_, Entry<C, R>>> {
+        let hash = self.hasher.hash_one(key);
+        self.entries.find_entry(hash, |entry| entry.key == key).ok()
+    }
+
+    /// Adds an entry whose key has none.
+    #[inline]
+    fn insert(&mut self, key: u64, state: State<C, R>) {
+        debug_assert!(self.get(key).is_none(), "two entries of a key");
+        self.serial += 1;
+        let entry = Entry {
+            key,
+            serial: self.serial,
+            state,
+        };
+        let hasher = &self.hasher;
+        self.entries
+            .insert_unique(hasher.hash_one(key), entry, |entry| {
+                hasher.hash_one(entry.key)
+            });
+    }
+}
+
+fn remove<C, R>(found: hash_table::OccupiedEntry<'_, Entry<C, R>>) -> State<C, R> {
+    found.remove().0.state
 }
 
 impl<C: Copy, R> Default for Pairs<C, R> {
@@ -280,14 +331,14 @@ mod tests {
     fn a_call_is_answered_once_and_repeats_are_told_apart() {
         let mut pairs: Pairs<u32, &str> = Pairs::new();
         assert_eq!(pairs.on_call(7, 1), OnCall::New);
-        assert_eq!(pairs.outstanding(7, 100, 0), None);
+        pairs.outstanding(7, 100, 0);
         assert_eq!(pairs.on_call(7, 2), OnCall::Again(100));
         assert_eq!(pairs.on_reply(7), OnReply::Answers(100));
         pairs.answered(7, 100, 5);
         assert_eq!(pairs.on_reply(7), OnReply::Duplicate(100));
         assert_eq!(pairs.on_call(7, 4), OnCall::Late(100));
         assert_eq!(pairs.on_call(7, 6), OnCall::Repeat);
-        assert_eq!(pairs.outstanding(7, 101, 0), Some(100));
+        assert_eq!(pairs.replace(7, 101, 0), Some(100));
         assert_eq!(
             pairs.evict_answered(0),
             None,

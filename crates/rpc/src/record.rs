@@ -485,7 +485,8 @@ impl Records {
         {
             return None;
         }
-        self.last_xid = Cursor::new(&head).u32().or(self.last_xid);
+        let xid = part.bytes().first_chunk().copied();
+        self.last_xid = xid.map(u32::from_be_bytes).or(self.last_xid);
         sink.on_end(&message, counters);
         counters.add(Counter::RpcBytes, end as u64);
         Some(end)

@@ -13,8 +13,8 @@ use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Fault, Piece, Range, View
 use lineside_nfs::side::{self, Summary};
 use lineside_nfs::{v3, v4};
 use lineside_rpc::message::{
-    AcceptStatus, Body, CallHeader, Flavor, GssProcedure, GssService, Header, ReplyHeader,
-    program_name,
+    AcceptStatus, AcceptedReply, Auth, Body, CallHeader, Flavor, GssProcedure, GssService, Header,
+    RPC_VERSION, ReplyHeader, program_name,
 };
 use lineside_rpc::pairs::{self, Expired, OnCall, OnReply, Pairs};
 use lineside_rpc::record::{self, Message, MessageSink, Records, Want};
@@ -25,7 +25,7 @@ use twox_hash::XxHash3_64;
 use crate::blocks::Blocks;
 use crate::config::Config;
 use crate::cores::Sums;
-use crate::decode_as::PortRule;
+use crate::decode_as::{DecodeAs, PortRule};
 use crate::details::Details;
 use crate::{details, layers, services};
 
@@ -216,13 +216,103 @@ struct Passing {
     has_sums: bool,
 }
 
-/// Who the last call with AUTH_SYS was from: the next one nearly always brings the same bytes.
-#[derive(Debug, Default)]
+/// Who calls what, by the header of a call: all of that but the xid and the procedure.
+#[derive(Debug, Clone, Copy)]
 struct Caller {
-    credential: Vec<u8>,
+    program: u32,
+    version: u32,
+    /// The program that it is taken for, and whether `--decode-as` says so.
+    meant: u32,
+    is_decoded_as: bool,
+    program_word: Word,
+    auth_flavor: Word,
     /// Its user and group.
     ids: [Option<i64>; 2],
+    asks_tls: bool,
+    /// Arguments can be read, and are wrapped for RPCSEC_GSS's integrity.
+    is_readable: bool,
+    is_wrapped: bool,
 }
+
+impl Caller {
+    /// `None`: too little of the header survived to know what was called.
+    fn new(call: &CallHeader<'_>, decode_as: &DecodeAs) -> Option<Self> {
+        let (program, version) = (call.program?, call.version?);
+        let rule = decode_as.program(program);
+        let meant = rule.unwrap_or(program);
+        let flavor = call.credential.flavor;
+        let gss = call.credential.gss();
+        let carries = gss.filter(|gss| gss.procedure == Some(GssProcedure::DATA));
+        let service = carries.and_then(|gss| gss.service);
+        let is_readable = match service {
+            Some(GssService::PRIVACY) => false,
+            // Cut off before it says whether arguments and results are wrapped.
+            None => flavor.is_some_and(|flavor| flavor != Flavor::GSS),
+            _ => true,
+        };
+        let auth_flavor = match (gss.and_then(|gss| gss.service), flavor) {
+            (Some(GssService::NONE), _) => Word::Known("gss_none"),
+            (Some(GssService::INTEGRITY), _) => Word::Known("gss_integrity"),
+            (Some(GssService::PRIVACY), _) => Word::Known("gss_privacy"),
+            // Cut off before it says which.
+            (_, None) | (None, Some(Flavor::GSS)) => Word::None,
+            (_, Some(flavor)) => details::word(flavor.name(), flavor.0),
+        };
+        let sys = call.credential.sys();
+        Some(Self {
+            program,
+            version,
+            meant,
+            is_decoded_as: rule.is_some(),
+            program_word: details::word(program_name(meant), program),
+            auth_flavor,
+            ids: sys.map_or([None; 2], |sys| {
+                [sys.uid, sys.gid].map(|id| id.map(i64::from))
+            }),
+            asks_tls: flavor == Some(Flavor::TLS),
+            is_readable,
+            is_wrapped: service == Some(GssService::INTEGRITY),
+        })
+    }
+}
+
+/// The header of the last call with AUTH_SYS: the next one nearly always brings the same bytes.
+#[derive(Debug, Default)]
+struct LastHeader {
+    bytes: Vec<u8>,
+    caller: Option<Caller>,
+}
+
+impl LastHeader {
+    /// Where the procedure lies, in which calls differ, as in the xid before their type.
+    const PROCEDURE: usize = 20;
+
+    /// The xid, the caller and the procedure of a call that begins with `bytes`, and how long its header is, if that is
+    /// like the last one.
+    #[inline]
+    fn again(&self, bytes: &[u8]) -> Option<(u32, &Caller, u32, usize)> {
+        const BEHIND: usize = LastHeader::PROCEDURE + 4;
+        let (caller, len) = (self.caller.as_ref()?, self.bytes.len());
+        let (last, last_rest) = self.bytes.split_first_chunk::<BEHIND>()?;
+        let (header, rest) = bytes.get(..len)?.split_first_chunk::<BEHIND>()?;
+        let is_same = header[4..Self::PROCEDURE] == last[4..Self::PROCEDURE] && rest == last_rest;
+        let number = |at: usize| header[at..].first_chunk().copied().map(u32::from_be_bytes);
+        match is_same {
+            true => Some((number(0)?, caller, number(Self::PROCEDURE)?, len)),
+            false => None,
+        }
+    }
+
+    fn remember(&mut self, bytes: &[u8], caller: Caller) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.caller = Some(caller);
+    }
+}
+
+/// What nearly every reply begins with behind its xid: it is one, the call was let in, nobody in particular says so,
+/// and the results follow.
+const SUCCESS: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// What is known of a connection beyond its flows.
 #[derive(Debug)]
@@ -239,7 +329,7 @@ struct Talk {
     pairs: Pairs<Note, Box<Early>>,
     /// The direction of calls, once one was seen.
     caller: Option<usize>,
-    last_caller: Caller,
+    last_header: LastHeader,
     program: Word,
     /// A call asked for TLS, and the records of both directions once it has begun.
     asked_tls: bool,
@@ -697,7 +787,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             blocks: [None, None],
             pairs: Pairs::new(),
             caller: None,
-            last_caller: Caller::default(),
+            last_header: LastHeader::default(),
             program: Word::None,
             asked_tls: false,
             rule,
@@ -955,8 +1045,25 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
         counters: &mut Counters,
     ) -> Want {
         let mut cursor = Cursor::new(head);
-        if self.all.talk(self.slot).passing[self.direction].is_some() {
+        let bytes = cursor.at_hand();
+        let talk = self.all.talk(self.slot);
+        if talk.passing[self.direction].is_some() {
             return self.read_compound(message, cursor, done, counters);
+        }
+        if let Some((xid, rest)) = bytes.split_first_chunk()
+            && rest.starts_with(&SUCCESS)
+        {
+            cursor.skip(4 + SUCCESS.len());
+            let xid = u32::from_be_bytes(*xid);
+            let reply = ReplyHeader::Accepted(AcceptedReply {
+                verifier: Auth::none(),
+                status: AcceptStatus::Success,
+            });
+            return self.on_reply(message, xid, &reply, cursor, done, counters);
+        }
+        if let Some((xid, &caller, procedure, len)) = talk.last_header.again(bytes) {
+            cursor.skip(len);
+            return self.on_call(message, xid, &caller, procedure, cursor, done, counters);
         }
         let Header { xid, body } = Header::decode(&mut cursor);
         if cursor.fault() == Some(Fault::End) && !done {
@@ -964,7 +1071,27 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
         }
         match (xid, body) {
             (Some(xid), Body::Call(call)) => {
-                self.on_call(message, xid, &call, cursor, done, counters)
+                let caller = Caller::new(&call, &self.all.config.decode_as);
+                let (Some(caller), Some(rpc_version), Some(procedure)) =
+                    (caller, call.rpc_version, call.procedure)
+                else {
+                    // Too little of the header survived to know what was called.
+                    self.pass(None, true, xid);
+                    return Want::End;
+                };
+                if rpc_version != RPC_VERSION {
+                    return Want::Refuse;
+                }
+                if call.credential.flavor == Some(Flavor::SYS)
+                    && cursor.fault().is_none()
+                    && let Some(header) = bytes.get(..cursor.position())
+                {
+                    self.all
+                        .talk(self.slot)
+                        .last_header
+                        .remember(header, caller);
+                }
+                self.on_call(message, xid, &caller, procedure, cursor, done, counters)
             }
             (Some(xid), Body::Reply(reply)) => {
                 self.on_reply(message, xid, &reply, cursor, done, counters)
@@ -1107,44 +1234,32 @@ impl<S: RecordSink> Side<'_, S> {
         });
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a message, what it asks for, and how far it has come"
+    )]
     fn on_call(
         &mut self,
         message: &Message,
         xid: u32,
-        call: &CallHeader<'_>,
+        caller: &Caller,
+        procedure: u32,
         mut cursor: Cursor<'_>,
         done: bool,
         counters: &mut Counters,
     ) -> Want {
-        let (Some(rpc_version), Some(program), Some(version), Some(procedure)) =
-            (call.rpc_version, call.program, call.version, call.procedure)
-        else {
-            // Too little of the header survived to know what was called.
-            self.pass(None, true, xid);
-            return Want::End;
-        };
-        if rpc_version != 2 {
-            return Want::Refuse;
-        }
-        let rule = self.all.config.decode_as.program(program);
-        let meant = rule.unwrap_or(program);
-        let gss = call.credential.gss();
-        let carries = gss.filter(|gss| gss.procedure == Some(GssProcedure::DATA));
-        let service = carries.and_then(|gss| gss.service);
+        let Caller {
+            program,
+            version,
+            meant,
+            is_wrapped,
+            ..
+        } = *caller;
         let named = Kind::of(meant, version, procedure);
-        let kind = match service {
-            Some(GssService::PRIVACY) => Kind::Opaque,
-            // Cut off before it says whether arguments and results are wrapped.
-            None if call
-                .credential
-                .flavor
-                .is_none_or(|flavor| flavor == Flavor::GSS) =>
-            {
-                Kind::Opaque
-            }
-            _ => named,
+        let kind = match caller.is_readable {
+            true => named,
+            false => Kind::Opaque,
         };
-        let is_wrapped = service == Some(GssService::INTEGRITY);
         if is_wrapped {
             unwrap(&mut cursor);
         }
@@ -1164,7 +1279,7 @@ impl<S: RecordSink> Side<'_, S> {
         if is_compound && let Some(need) = compound::header_needs(kind, true, cursor, done) {
             return Want::More(need);
         }
-        if call.credential.flavor == Some(Flavor::TLS) {
+        if caller.asks_tls {
             self.all.talk(self.slot).asked_tls = true;
         }
         let has_identity = is_compound && !is_wrapped;
@@ -1199,14 +1314,15 @@ impl<S: RecordSink> Side<'_, S> {
         }
         operation.is_wrapped = is_wrapped;
         let row = &mut operation.row;
-        row.program = details::word(program_name(meant), program);
+        row.program = caller.program_word;
         row.operation = named.word(meant, version, procedure);
         let talk = all.talks[self.slot].as_mut().expect("a slot in use");
         if talk.program == Word::None {
             talk.program = row.program;
         }
-        credential(call, &mut talk.last_caller, row);
-        counters.add(Counter::CallsDecodedAs, u64::from(rule.is_some()));
+        row.auth_flavor = caller.auth_flavor;
+        [row.user_id, row.group_id] = caller.ids;
+        counters.add(Counter::CallsDecodedAs, caller.is_decoded_as.into());
         if is_compound {
             return self.begin_compound(message, note, cursor, done, counters);
         }
@@ -1291,7 +1407,7 @@ impl<S: RecordSink> Side<'_, S> {
         let deadline = now.saturating_sub(self.all.config.reply_timeout_ns);
         self.all.expire(slot, deadline, counters);
         let numbers = (Some(i64::from(program)), i32::try_from(version).ok());
-        let (mut early, mut repeat) = (None, false);
+        let (mut early, mut repeat, mut is_new) = (None, false, true);
         match self
             .all
             .talk(slot)
@@ -1313,11 +1429,12 @@ impl<S: RecordSink> Side<'_, S> {
                     return None;
                 }
                 // The xid was used again for something else: the first call will not be answered now.
+                is_new = false;
                 self.all.on_expired(slot, Expired::Call(note), counters);
             }
             OnCall::Repeat => {
                 counters.count(Counter::CallsRepeated);
-                repeat = true;
+                (repeat, is_new) = (true, false);
             }
             OnCall::Late(note) => {
                 counters.count(Counter::CallsRetransmitted);
@@ -1330,9 +1447,14 @@ impl<S: RecordSink> Side<'_, S> {
         let note = self.all.open_operation(slot, counters)?;
         counters.count(Counter::RpcCalls);
         let talk = self.all.talk(slot);
-        let replaced = talk
-            .pairs
-            .outstanding(pairs::key(direction, xid), note, now);
+        let key = pairs::key(direction, xid);
+        let replaced = match is_new {
+            true => {
+                talk.pairs.outstanding(key, note, now);
+                None
+            }
+            false => talk.pairs.replace(key, note, now),
+        };
         talk.caller.get_or_insert(direction);
         let (id, ends, transport) = (talk.id, talk.ends, talk.transport);
         let operation = &mut self.all.operations[note as usize];
@@ -1732,38 +1854,6 @@ fn begin_row(
     row.server_port = Some(i32::from(server.port));
     row.transport = Some(transport.name());
     row.xid = Some(i64::from(xid));
-}
-
-fn credential(call: &CallHeader<'_>, last: &mut Caller, row: &mut OperationRow) {
-    let Some(flavor) = call.credential.flavor else {
-        return;
-    };
-    row.auth_flavor = match call.credential.gss().and_then(|gss| gss.service) {
-        Some(GssService::NONE) => Word::Known("gss_none"),
-        Some(GssService::INTEGRITY) => Word::Known("gss_integrity"),
-        Some(GssService::PRIVACY) => Word::Known("gss_privacy"),
-        // Cut off before it says which.
-        None if flavor == Flavor::GSS => Word::None,
-        _ => details::word(flavor.name(), flavor.0),
-    };
-    if flavor == Flavor::SYS {
-        let bytes = call.credential.body.and_then(|body| body.contiguous());
-        let ids = if bytes == Some(&last.credential) {
-            last.ids
-        } else {
-            let sys = call.credential.sys();
-            let ids = sys.map_or([None; 2], |sys| {
-                [sys.uid, sys.gid].map(|id| id.map(i64::from))
-            });
-            if let Some(bytes) = bytes {
-                last.ids = ids;
-                last.credential.clear();
-                last.credential.extend_from_slice(bytes);
-            }
-            ids
-        };
-        [row.user_id, row.group_id] = ids;
-    }
 }
 
 fn rpc_status(reply: &ReplyHeader<'_>) -> Word {
