@@ -3,7 +3,7 @@
 use lineside_account::{Counter, Counters};
 use lineside_frame::View;
 use lineside_nfs::{v3, v4};
-use lineside_rpc::xdr::{Optional, Outcome};
+use lineside_rpc::xdr::{InPlace, Optional, Outcome};
 use lineside_trace::{Blob, Nfs4Row, NfsRow, RecordSink, ServiceRow, Table, Text, Word};
 
 /// Rows of an operation in the tables that belong to one protocol each. One whose flag is not set is empty.
@@ -180,7 +180,10 @@ pub(crate) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Coun
 /// Fills in the results; false if there is nothing to say.
 pub(crate) fn of_reply(reply: &v3::Reply<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
     if let Some(attributes) = reply.attributes() {
-        object(attributes, row, counters);
+        match attributes.whole() {
+            Some(attributes) => object(&attributes, row, counters),
+            None => object_in_part(&attributes.get(), row, counters),
+        }
     }
     match reply {
         v3::Reply::Null(()) => return false,
@@ -302,11 +305,11 @@ pub(crate) fn of_reply(reply: &v3::Reply<'_>, row: &mut NfsRow, counters: &mut C
     true
 }
 
-fn wcc_of<'o, O, F>(
+fn wcc_of<'o, 'a, O, F>(
     outcome: &'o Outcome<O, F>,
-    ok: impl Fn(&'o O) -> &'o v3::Wcc,
-    fail: impl Fn(&'o F) -> &'o v3::Wcc,
-) -> Option<&'o v3::Wcc> {
+    ok: impl Fn(&'o O) -> &'o v3::Wcc<'a>,
+    fail: impl Fn(&'o F) -> &'o v3::Wcc<'a>,
+) -> Option<&'o v3::Wcc<'a>> {
     match outcome {
         Outcome::Unread => None,
         Outcome::Ok(body) => Some(ok(body)),
@@ -323,6 +326,7 @@ pub(crate) fn bits(verifier: [u8; 8]) -> i64 {
 }
 
 /// Nanoseconds since the epoch; what contradicts itself is null and counted.
+#[inline]
 fn time(time: &v3::Time, counters: &mut Counters) -> Option<i64> {
     let ns = time.nanoseconds_since_epoch();
     if ns.is_none() && time.seconds.is_some() && time.nanoseconds.is_some() {
@@ -346,6 +350,13 @@ pub(crate) fn set_attributes(set: &v3::SetAttributes, row: &mut NfsRow, counters
     }
 }
 
+#[cold]
+fn object_in_part(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
+    object(attributes, row, counters);
+}
+
+/// Always inlined: what is read in place is then read no further than it is used.
+#[inline(always)]
 pub(crate) fn object(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
     row.mode = attributes.mode.map(i64::from);
     row.links = attributes.link_count.map(i64::from);
@@ -367,7 +378,7 @@ pub(crate) fn object(attributes: &v3::Attributes, row: &mut NfsRow, counters: &m
     row.ctime_ns = time(&attributes.ctime, counters);
 }
 
-fn before(wcc: &v3::Wcc, row: &mut NfsRow, counters: &mut Counters) {
+fn before(wcc: &v3::Wcc<'_>, row: &mut NfsRow, counters: &mut Counters) {
     if let Optional::Present(before) = &wcc.before {
         row.before_size = before.size.map(u64::cast_signed);
         row.before_mtime_ns = time(&before.mtime, counters);
@@ -375,7 +386,7 @@ fn before(wcc: &v3::Wcc, row: &mut NfsRow, counters: &mut Counters) {
     }
 }
 
-fn directory(wcc: &v3::Wcc, row: &mut NfsRow, counters: &mut Counters) {
+fn directory(wcc: &v3::Wcc<'_>, row: &mut NfsRow, counters: &mut Counters) {
     if let Optional::Present(before) = &wcc.before {
         row.directory_before_size = before.size.map(u64::cast_signed);
         row.directory_before_mtime_ns = time(&before.mtime, counters);
@@ -386,21 +397,25 @@ fn directory(wcc: &v3::Wcc, row: &mut NfsRow, counters: &mut Counters) {
     }
 }
 
-fn directory_after(after: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
-    row.directory_size = after.size.map(u64::cast_signed);
-    row.directory_mode = after.mode.map(i64::from);
-    row.directory_links = after.link_count.map(i64::from);
-    row.directory_fileid = after.fileid.map(u64::cast_signed);
-    row.directory_mtime_ns = time(&after.mtime, counters);
-    row.directory_ctime_ns = time(&after.ctime, counters);
+fn directory_after(after: &InPlace<'_, v3::Attributes>, row: &mut NfsRow, counters: &mut Counters) {
+    after.with(|after| {
+        row.directory_size = after.size.map(u64::cast_signed);
+        row.directory_mode = after.mode.map(i64::from);
+        row.directory_links = after.link_count.map(i64::from);
+        row.directory_fileid = after.fileid.map(u64::cast_signed);
+        row.directory_mtime_ns = time(&after.mtime, counters);
+        row.directory_ctime_ns = time(&after.ctime, counters);
+    });
 }
 
-fn directory2(wcc: &v3::Wcc, row: &mut NfsRow, counters: &mut Counters) {
+fn directory2(wcc: &v3::Wcc<'_>, row: &mut NfsRow, counters: &mut Counters) {
     if let Optional::Present(before) = &wcc.before {
         row.directory2_before_mtime_ns = time(&before.mtime, counters);
     }
     if let Optional::Present(after) = &wcc.after {
-        row.directory2_fileid = after.fileid.map(u64::cast_signed);
-        row.directory2_mtime_ns = time(&after.mtime, counters);
+        after.with(|after| {
+            row.directory2_fileid = after.fileid.map(u64::cast_signed);
+            row.directory2_mtime_ns = time(&after.mtime, counters);
+        });
     }
 }

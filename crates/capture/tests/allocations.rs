@@ -71,29 +71,31 @@ const MEASURED: u32 = 20_000;
 /// What 20,000 operations may take: the doubling of a table or two.
 const ALLOCATIONS_MAX: u64 = 20;
 
-fn attributes() -> Optional<v3::Attributes> {
-    let time = v3::Time {
-        seconds: Some(1),
-        nanoseconds: Some(2),
-    };
-    Optional::Present(v3::Attributes {
-        file_type: Some(v3::FileType::REGULAR),
-        mode: Some(0o644),
-        link_count: Some(1),
-        uid: Some(0),
-        gid: Some(0),
-        size: Some(1 << 20),
-        used: Some(1 << 20),
-        device: v3::Device {
-            major: Some(0),
-            minor: Some(0),
-        },
-        fsid: Some(1),
-        fileid: Some(2),
-        atime: time,
-        mtime: time,
-        ctime: time,
-    })
+const TIME: v3::Time = v3::Time {
+    seconds: Some(1),
+    nanoseconds: Some(2),
+};
+static ATTRIBUTES: v3::Attributes = v3::Attributes {
+    file_type: Some(v3::FileType::REGULAR),
+    mode: Some(0o644),
+    link_count: Some(1),
+    uid: Some(0),
+    gid: Some(0),
+    size: Some(1 << 20),
+    used: Some(1 << 20),
+    device: v3::Device {
+        major: Some(0),
+        minor: Some(0),
+    },
+    fsid: Some(1),
+    fileid: Some(2),
+    atime: TIME,
+    mtime: TIME,
+    ctime: TIME,
+};
+
+fn attributes() -> v3::PostOpAttributes<'static> {
+    Optional::Present((&ATTRIBUTES).into())
 }
 
 /// An operation of one of several kinds, as its call's and its reply's message.

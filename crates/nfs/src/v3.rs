@@ -1,6 +1,6 @@
 //! NFS version 3 (RFC 1813): all 22 procedures.
 
-use lineside_rpc::xdr::{Handle, List, Name, Optional, Outcome};
+use lineside_rpc::xdr::{Handle, InPlace, List, Name, Optional, Outcome};
 
 /// Its RPC program number.
 pub const PROGRAM: u32 = 100_003;
@@ -9,27 +9,27 @@ pub const VERSION: u32 = 3;
 
 lineside_rpc::procedures! {
     0 Null "NULL": () => ();
-    1 GetAttr "GETATTR": FileArgs<'a> => Outcome<Attributes, ()>;
-    2 SetAttr "SETATTR": SetAttrArgs<'a> => Outcome<Wcc, Wcc>;
-    3 Lookup "LOOKUP": DirOpArgs<'a> => Outcome<LookupOk<'a>, ObjectAttributes>;
-    4 Access "ACCESS": AccessArgs<'a> => Outcome<AccessOk, ObjectAttributes>;
-    5 ReadLink "READLINK": FileArgs<'a> => Outcome<ReadLinkOk<'a>, ObjectAttributes>;
-    6 Read "READ": ReadArgs<'a> => Outcome<ReadOk, ObjectAttributes>;
-    7 Write "WRITE": WriteArgs<'a> => Outcome<WriteOk, Wcc>;
-    8 Create "CREATE": CreateArgs<'a> => Outcome<CreateOk<'a>, Wcc>;
-    9 MkDir "MKDIR": MkDirArgs<'a> => Outcome<CreateOk<'a>, Wcc>;
-    10 SymLink "SYMLINK": SymLinkArgs<'a> => Outcome<CreateOk<'a>, Wcc>;
-    11 MkNod "MKNOD": MkNodArgs<'a> => Outcome<CreateOk<'a>, Wcc>;
-    12 Remove "REMOVE": DirOpArgs<'a> => Outcome<Wcc, Wcc>;
-    13 RmDir "RMDIR": DirOpArgs<'a> => Outcome<Wcc, Wcc>;
-    14 Rename "RENAME": RenameArgs<'a> => Outcome<RenameResult, RenameResult>;
-    15 Link "LINK": LinkArgs<'a> => Outcome<LinkResult, LinkResult>;
-    16 ReadDir "READDIR": ReadDirArgs<'a> => Outcome<ReadDirOk<'a>, ObjectAttributes>;
-    17 ReadDirPlus "READDIRPLUS": ReadDirPlusArgs<'a> => Outcome<ReadDirPlusOk<'a>, ObjectAttributes>;
-    18 FsStat "FSSTAT": FileArgs<'a> => Outcome<FsStatOk, ObjectAttributes>;
-    19 FsInfo "FSINFO": FileArgs<'a> => Outcome<FsInfoOk, ObjectAttributes>;
-    20 PathConf "PATHCONF": FileArgs<'a> => Outcome<PathConfOk, ObjectAttributes>;
-    21 Commit "COMMIT": CommitArgs<'a> => Outcome<CommitOk, Wcc>;
+    1 GetAttr "GETATTR": FileArgs<'a> => Outcome<InPlace<'a, Attributes>, ()>;
+    2 SetAttr "SETATTR": SetAttrArgs<'a> => Outcome<Wcc<'a>, Wcc<'a>>;
+    3 Lookup "LOOKUP": DirOpArgs<'a> => Outcome<LookupOk<'a>, ObjectAttributes<'a>>;
+    4 Access "ACCESS": AccessArgs<'a> => Outcome<AccessOk<'a>, ObjectAttributes<'a>>;
+    5 ReadLink "READLINK": FileArgs<'a> => Outcome<ReadLinkOk<'a>, ObjectAttributes<'a>>;
+    6 Read "READ": ReadArgs<'a> => Outcome<ReadOk<'a>, ObjectAttributes<'a>>;
+    7 Write "WRITE": WriteArgs<'a> => Outcome<WriteOk<'a>, Wcc<'a>>;
+    8 Create "CREATE": CreateArgs<'a> => Outcome<CreateOk<'a>, Wcc<'a>>;
+    9 MkDir "MKDIR": MkDirArgs<'a> => Outcome<CreateOk<'a>, Wcc<'a>>;
+    10 SymLink "SYMLINK": SymLinkArgs<'a> => Outcome<CreateOk<'a>, Wcc<'a>>;
+    11 MkNod "MKNOD": MkNodArgs<'a> => Outcome<CreateOk<'a>, Wcc<'a>>;
+    12 Remove "REMOVE": DirOpArgs<'a> => Outcome<Wcc<'a>, Wcc<'a>>;
+    13 RmDir "RMDIR": DirOpArgs<'a> => Outcome<Wcc<'a>, Wcc<'a>>;
+    14 Rename "RENAME": RenameArgs<'a> => Outcome<RenameResult<'a>, RenameResult<'a>>;
+    15 Link "LINK": LinkArgs<'a> => Outcome<LinkResult<'a>, LinkResult<'a>>;
+    16 ReadDir "READDIR": ReadDirArgs<'a> => Outcome<ReadDirOk<'a>, ObjectAttributes<'a>>;
+    17 ReadDirPlus "READDIRPLUS": ReadDirPlusArgs<'a> => Outcome<ReadDirPlusOk<'a>, ObjectAttributes<'a>>;
+    18 FsStat "FSSTAT": FileArgs<'a> => Outcome<FsStatOk<'a>, ObjectAttributes<'a>>;
+    19 FsInfo "FSINFO": FileArgs<'a> => Outcome<FsInfoOk<'a>, ObjectAttributes<'a>>;
+    20 PathConf "PATHCONF": FileArgs<'a> => Outcome<PathConfOk<'a>, ObjectAttributes<'a>>;
+    21 Commit "COMMIT": CommitArgs<'a> => Outcome<CommitOk<'a>, Wcc<'a>>;
 }
 
 lineside_rpc::xdr! {
@@ -114,7 +114,7 @@ lineside_rpc::xdr! {
     pub fixed struct WccAttributes { size: Option<u64>, mtime: Time, ctime: Time }
 
     /// wcc_data: attributes before and after an operation, for weak cache consistency.
-    pub struct Wcc { before: Optional<WccAttributes>, after: Optional<Attributes> }
+    pub struct Wcc<'a> { before: Optional<WccAttributes>, after: PostOpAttributes<'a> }
 
     /// set_atime, set_mtime: whether a time is set, and to what.
     pub union SetTime {
@@ -233,24 +233,24 @@ lineside_rpc::xdr! {
     pub struct CommitArgs<'a> { file: Option<Handle<'a>>, offset: Option<u64>, count: Option<u32> }
 
     /// post_op_attr alone: the body of most failures.
-    pub struct ObjectAttributes { attributes: Optional<Attributes> }
+    pub struct ObjectAttributes<'a> { attributes: PostOpAttributes<'a> }
 
     /// LOOKUP3resok.
     pub struct LookupOk<'a> {
         object: Option<Handle<'a>>,
-        attributes: Optional<Attributes>,
-        directory: Optional<Attributes>,
+        attributes: PostOpAttributes<'a>,
+        directory: PostOpAttributes<'a>,
     }
 
     /// ACCESS3resok.
-    pub struct AccessOk { attributes: Optional<Attributes>, access: Option<u32> }
+    pub struct AccessOk<'a> { attributes: PostOpAttributes<'a>, access: Option<u32> }
 
     /// READLINK3resok.
-    pub struct ReadLinkOk<'a> { attributes: Optional<Attributes>, target: Option<Name<'a>> }
+    pub struct ReadLinkOk<'a> { attributes: PostOpAttributes<'a>, target: Option<Name<'a>> }
 
     /// READ3resok up to the data, where the cursor then stands.
-    pub struct ReadOk {
-        attributes: Optional<Attributes>,
+    pub struct ReadOk<'a> {
+        attributes: PostOpAttributes<'a>,
         count: Option<u32>,
         eof: Option<bool>,
         /// Bytes of data that follow, before padding; should equal `count`.
@@ -258,8 +258,8 @@ lineside_rpc::xdr! {
     }
 
     /// WRITE3resok.
-    pub struct WriteOk {
-        file: Wcc,
+    pub struct WriteOk<'a> {
+        file: Wcc<'a>,
         count: Option<u32>,
         committed: Option<StableHow>,
         verifier: Option<[u8; 8]>,
@@ -268,19 +268,19 @@ lineside_rpc::xdr! {
     /// CREATE3resok, and likewise of MKDIR, SYMLINK and MKNOD.
     pub struct CreateOk<'a> {
         object: Optional<Option<Handle<'a>>>,
-        attributes: Optional<Attributes>,
-        directory: Wcc,
+        attributes: PostOpAttributes<'a>,
+        directory: Wcc<'a>,
     }
 
     /// RENAME3resok and RENAME3resfail.
-    pub struct RenameResult { from: Wcc, to: Wcc }
+    pub struct RenameResult<'a> { from: Wcc<'a>, to: Wcc<'a> }
 
     /// LINK3resok and LINK3resfail.
-    pub struct LinkResult { attributes: Optional<Attributes>, directory: Wcc }
+    pub struct LinkResult<'a> { attributes: PostOpAttributes<'a>, directory: Wcc<'a> }
 
     /// READDIR3resok, with dirlist3.
     pub struct ReadDirOk<'a> {
-        directory: Optional<Attributes>,
+        directory: PostOpAttributes<'a>,
         cookie_verifier: Option<[u8; 8]>,
         entries: List<'a, Entry<'a>>,
         eof: Option<bool>,
@@ -291,7 +291,7 @@ lineside_rpc::xdr! {
 
     /// READDIRPLUS3resok, with dirlistplus3.
     pub struct ReadDirPlusOk<'a> {
-        directory: Optional<Attributes>,
+        directory: PostOpAttributes<'a>,
         cookie_verifier: Option<[u8; 8]>,
         entries: List<'a, EntryPlus<'a>>,
         eof: Option<bool>,
@@ -302,13 +302,13 @@ lineside_rpc::xdr! {
         fileid: Option<u64>,
         name: Option<Name<'a>>,
         cookie: Option<u64>,
-        attributes: Optional<Attributes>,
+        attributes: PostOpAttributes<'a>,
         handle: Optional<Option<Handle<'a>>>,
     }
 
     /// FSSTAT3resok (RFC 1813 section 3.3.18). `bytes_available` and `files_available` are what this user may take.
-    pub struct FsStatOk {
-        attributes: Optional<Attributes>,
+    pub struct FsStatOk<'a> {
+        attributes: PostOpAttributes<'a>,
         bytes_total: Option<u64>,
         bytes_free: Option<u64>,
         bytes_available: Option<u64>,
@@ -320,8 +320,8 @@ lineside_rpc::xdr! {
     }
 
     /// FSINFO3resok (RFC 1813 section 3.3.19): sizes in bytes, each the largest, the preferred, or a factor of it.
-    pub struct FsInfoOk {
-        attributes: Optional<Attributes>,
+    pub struct FsInfoOk<'a> {
+        attributes: PostOpAttributes<'a>,
         read_max: Option<u32>,
         read_preferred: Option<u32>,
         read_multiple: Option<u32>,
@@ -336,8 +336,8 @@ lineside_rpc::xdr! {
     }
 
     /// PATHCONF3resok (RFC 1813 section 3.3.20).
-    pub struct PathConfOk {
-        attributes: Optional<Attributes>,
+    pub struct PathConfOk<'a> {
+        attributes: PostOpAttributes<'a>,
         links_max: Option<u32>,
         name_max: Option<u32>,
         no_truncation: Option<bool>,
@@ -347,8 +347,11 @@ lineside_rpc::xdr! {
     }
 
     /// COMMIT3resok.
-    pub struct CommitOk { file: Wcc, verifier: Option<[u8; 8]> }
+    pub struct CommitOk<'a> { file: Wcc<'a>, verifier: Option<[u8; 8]> }
 }
+
+/// post_op_attr: a file's attributes after an operation.
+pub type PostOpAttributes<'a> = Optional<InPlace<'a, Attributes>>;
 
 /// The RFC's name of a status.
 pub fn status_name(status: u32) -> Option<&'static str> {
@@ -381,6 +384,7 @@ impl SetTime {
 
 impl Time {
     /// Nanoseconds since the Unix epoch; `None` if a part was not seen or the nanoseconds exceed a second.
+    #[inline]
     pub fn nanoseconds_since_epoch(&self) -> Option<i64> {
         let nanoseconds = self.nanoseconds.filter(|&part| part < 1_000_000_000)?;
         Some(i64::from(self.seconds?) * 1_000_000_000 + i64::from(nanoseconds))
@@ -523,10 +527,11 @@ impl<'a> Reply<'a> {
 
     /// The attributes after the operation: of what was looked up or created if that succeeded, else
     /// of the file or directory that the call is about ([`Call::file`]).
-    pub fn attributes(&self) -> Option<&Attributes> {
+    #[inline]
+    pub fn attributes(&self) -> Option<InPlace<'a, Attributes>> {
         let attributes = match self {
             Self::Null(()) => return None,
-            Self::GetAttr(outcome) => return outcome.ok(),
+            Self::GetAttr(outcome) => return outcome.ok().copied(),
             Self::SetAttr(outcome) | Self::Remove(outcome) | Self::RmDir(outcome) => {
                 let (Outcome::Ok(wcc) | Outcome::Fail(_, wcc)) = outcome else {
                     return None;
@@ -557,10 +562,7 @@ impl<'a> Reply<'a> {
             }
             Self::Commit(outcome) => either(outcome, |ok| &ok.file.after, |fail| &fail.after)?,
         };
-        match attributes {
-            Optional::Present(attributes) => Some(attributes),
-            Optional::Unread | Optional::Absent => None,
-        }
+        attributes.present()
     }
 
     /// Bytes that READ or WRITE moved.

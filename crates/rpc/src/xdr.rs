@@ -356,6 +356,94 @@ impl<'a, const LEN: usize> Scalar<'a> for FixedOpaque<'a, LEN> {
     }
 }
 
+/// A value that always takes the same number of bytes, where it lies: it is read when it is asked for, since most of a
+/// large one seldom is.
+#[derive(Clone, Copy)]
+pub enum InPlace<'a, T> {
+    /// As much of it as was seen.
+    Seen(View<'a>),
+    /// To be encoded.
+    Value(&'a T),
+}
+
+impl<'a, T: Fixed + Xdr<'a> + Copy> InPlace<'a, T> {
+    /// The value, as far as it was seen.
+    pub fn get(&self) -> T {
+        match self {
+            Self::Seen(view) => T::decode(&mut view.cursor()),
+            Self::Value(value) => **value,
+        }
+    }
+
+    /// The value, if all of it was seen in one piece, as nearly always: no more of it is read than is used.
+    #[inline]
+    pub fn whole(&self) -> Option<T> {
+        match self {
+            Self::Seen(view) => match view.contiguous() {
+                Some(bytes) if bytes.len() == T::LEN => Some(T::from_bytes(bytes)),
+                _ => None,
+            },
+            Self::Value(_) => None,
+        }
+    }
+
+    /// What `read` takes of the value, as far as that was seen; likewise.
+    #[inline]
+    pub fn with<R>(&self, read: impl FnOnce(&T) -> R) -> R {
+        match self.whole() {
+            Some(value) => read(&value),
+            None => read(&self.get()),
+        }
+    }
+
+    /// Reads it from several pieces, or as much of it as there is.
+    #[cold]
+    fn seen_in_part(cursor: &mut Cursor<'a>) -> Self {
+        let mut seen = *cursor;
+        T::decode(cursor);
+        let len = cursor.position() - seen.position();
+        Self::Seen(seen.view(len).unwrap_or_else(View::empty))
+    }
+}
+
+impl<'a, T: Fixed + Xdr<'a> + Copy> Xdr<'a> for InPlace<'a, T> {
+    const SIZE: Option<usize> = Some(T::LEN);
+
+    #[inline]
+    fn decode(cursor: &mut Cursor<'a>) -> Self {
+        match cursor.view_in(T::LEN, T::LEN) {
+            Some(view) => Self::Seen(view),
+            None => Self::seen_in_part(cursor),
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.get().encode(out);
+    }
+
+    fn agrees(&self, whole: &Self) -> bool {
+        self.get().agrees(&whole.get())
+    }
+}
+
+impl<'a, T: Fixed + Xdr<'a> + Copy> From<&'a T> for InPlace<'a, T> {
+    fn from(value: &'a T) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl<'a, T: Fixed + Xdr<'a> + Copy + PartialEq> PartialEq for InPlace<'a, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<'a, T: Fixed + Xdr<'a> + Copy + fmt::Debug> fmt::Debug for InPlace<'a, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
 /// Bytes that fill up opaque data of `len` bytes to a multiple of four.
 pub fn padding(len: usize) -> usize {
     len.wrapping_neg() % 4

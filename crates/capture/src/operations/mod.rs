@@ -18,7 +18,7 @@ use lineside_rpc::message::{
 };
 use lineside_rpc::pairs::{self, Expired, OnCall, OnReply, Pairs};
 use lineside_rpc::record::{self, Message, MessageSink, Records, Want};
-use lineside_rpc::xdr::Xdr;
+use lineside_rpc::xdr::{Optional, Xdr};
 use lineside_trace::{ConnectionRow, FileRow, LossRow, OperationRow, RecordSink, Table, Word};
 use twox_hash::XxHash3_64;
 
@@ -626,7 +626,15 @@ impl<S: RecordSink> Operations<S> {
             return;
         };
         let want = match operation {
-            Some(note) => side.on_answer(&early.message, xid, note, &reply, cursor, true, counters),
+            Some(note) => side.on_answer(
+                &early.message,
+                xid,
+                note,
+                &reply,
+                &mut cursor,
+                true,
+                counters,
+            ),
             None => side.on_orphan(&early.message, xid, &reply, counters),
         };
         let passing = side.all.talk(slot).passing[early.direction].as_ref();
@@ -716,8 +724,8 @@ impl<S: RecordSink> Operations<S> {
 
     fn is_new_fact(&mut self, slot: usize, key: u64, counters: &mut Counters) -> bool {
         let facts_max = self.config.facts_max;
-        let budget = self.budget.clone();
-        let facts = &mut self.talk(slot).facts;
+        let (talks, budget) = (&mut self.talks, &self.budget);
+        let facts = &mut talks[slot].as_mut().expect("a slot in use").facts;
         if facts.contains(&key) {
             return false;
         }
@@ -751,9 +759,12 @@ impl Fact<'_> {
     /// What makes it new: which file, and where it has which name. A size that changed is no new fact,
     /// else every WRITE were one.
     fn key(&self) -> u64 {
-        let mut key = XxHash3_64::oneshot_with_seed(self.file_id as u64, self.name.unwrap_or(&[]));
-        key ^= (self.parent.unwrap_or(0) as u64).rotate_left(17);
-        key ^ u64::from(self.name.is_some())
+        let file = bare_key(self.file_id);
+        let key = match self.name {
+            Some(name) => XxHash3_64::oneshot_with_seed(file, name) ^ 1,
+            None => file,
+        };
+        key ^ (self.parent.unwrap_or(0) as u64).rotate_left(17)
     }
 }
 
@@ -806,12 +817,11 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         chunk: Chunk<'_>,
         counters: &mut Counters,
     ) {
-        if self.talk(connection).rule == Some(PortRule::None) {
+        let talk = self.talk(connection);
+        if talk.rule == Some(PortRule::None) {
             return self.leave_alone(connection, after_syn.then_some(chunk));
         }
-        if self.talk(connection).asked_tls
-            && self.passes_tls(connection, direction, &chunk, counters)
-        {
+        if talk.asked_tls && self.passes_tls(connection, direction, &chunk, counters) {
             return;
         }
         let before = counters.value(Counter::Resynchronised);
@@ -1059,11 +1069,19 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
                 verifier: Auth::none(),
                 status: AcceptStatus::Success,
             });
-            return self.on_reply(message, xid, &reply, cursor, done, counters);
+            return self.on_reply(message, xid, &reply, &mut cursor, done, counters);
         }
         if let Some((xid, &caller, procedure, len)) = talk.last_header.again(bytes) {
             cursor.skip(len);
-            return self.on_call(message, xid, &caller, procedure, cursor, done, counters);
+            return self.on_call(
+                message,
+                xid,
+                &caller,
+                procedure,
+                &mut cursor,
+                done,
+                counters,
+            );
         }
         let Header { xid, body } = Header::decode(&mut cursor);
         if cursor.fault() == Some(Fault::End) && !done {
@@ -1091,10 +1109,18 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
                         .last_header
                         .remember(header, caller);
                 }
-                self.on_call(message, xid, &caller, procedure, cursor, done, counters)
+                self.on_call(
+                    message,
+                    xid,
+                    &caller,
+                    procedure,
+                    &mut cursor,
+                    done,
+                    counters,
+                )
             }
             (Some(xid), Body::Reply(reply)) => {
-                self.on_reply(message, xid, &reply, cursor, done, counters)
+                self.on_reply(message, xid, &reply, &mut cursor, done, counters)
             }
             // The words that would tell were seen and are neither: the walk has gone wrong.
             _ if cursor.fault() == Some(Fault::Malformed) => Want::Refuse,
@@ -1244,7 +1270,7 @@ impl<S: RecordSink> Side<'_, S> {
         xid: u32,
         caller: &Caller,
         procedure: u32,
-        mut cursor: Cursor<'_>,
+        cursor: &mut Cursor<'_>,
         done: bool,
         counters: &mut Counters,
     ) -> Want {
@@ -1261,7 +1287,7 @@ impl<S: RecordSink> Side<'_, S> {
             false => Kind::Opaque,
         };
         if is_wrapped {
-            unwrap(&mut cursor);
+            unwrap(cursor);
         }
         let is_compound = matches!(kind, Kind::Compound | Kind::Callback);
         let in_parts = is_compound || kind == Kind::Nfs3(v3::Procedure::Write);
@@ -1270,13 +1296,13 @@ impl<S: RecordSink> Side<'_, S> {
         }
         // Decoded to where it stays: it is large, and a move costs as much as most of its fields.
         let arguments = match kind {
-            Kind::Nfs3(procedure) => v3::Call::decode(procedure, &mut cursor),
+            Kind::Nfs3(procedure) => v3::Call::decode(procedure, cursor),
             _ => v3::Call::Null(()),
         };
         if in_parts && cursor.fault() == Some(Fault::End) && !done {
             return Want::More(cursor.needed());
         }
-        if is_compound && let Some(need) = compound::header_needs(kind, true, cursor, done) {
+        if is_compound && let Some(need) = compound::header_needs(kind, true, *cursor, done) {
             return Want::More(need);
         }
         if caller.asks_tls {
@@ -1291,7 +1317,7 @@ impl<S: RecordSink> Side<'_, S> {
             }
         }
         let identity = match has_identity {
-            true => compound::identity(cursor),
+            true => compound::identity(*cursor),
             false => None,
         };
         let called = Called {
@@ -1324,7 +1350,7 @@ impl<S: RecordSink> Side<'_, S> {
         [row.user_id, row.group_id] = caller.ids;
         counters.add(Counter::CallsDecodedAs, caller.is_decoded_as.into());
         if is_compound {
-            return self.begin_compound(message, note, cursor, done, counters);
+            return self.begin_compound(message, note, *cursor, done, counters);
         }
         let mut want = Want::End;
         let mut handle = None;
@@ -1348,7 +1374,7 @@ impl<S: RecordSink> Side<'_, S> {
                 if let v3::Call::Write(write) = arguments
                     && let Some(len) = write.data_len
                 {
-                    want = all_from(&cursor);
+                    want = all_from(cursor);
                     let sums_from = all.sums_from(write.offset, len, counters);
                     all.talk(self.slot)
                         .expect_data(self.direction, note, len, sums_from);
@@ -1356,14 +1382,14 @@ impl<S: RecordSink> Side<'_, S> {
             }
             Kind::Side(procedure) => {
                 let mut told = Summary::default();
-                procedure.call(&mut cursor, &mut told);
+                procedure.call(cursor, &mut told);
                 handle = told.file;
                 row.file_id = handle.map(|handle| file_id_of(server, &handle));
                 row.file2_id = told.file2.map(|handle| file_id_of(server, &handle));
                 let details = &mut operation.details;
                 services::of_call(procedure, &told, row, details, counters);
                 if let Some(len) = told.data_len {
-                    want = all_from(&cursor);
+                    want = all_from(cursor);
                     let sums_from = all.sums_from(told.offset, len, counters);
                     all.talk(self.slot)
                         .expect_data(self.direction, note, len, sums_from);
@@ -1483,7 +1509,7 @@ impl<S: RecordSink> Side<'_, S> {
         message: &Message,
         xid: u32,
         reply: &ReplyHeader<'_>,
-        cursor: Cursor<'_>,
+        cursor: &mut Cursor<'_>,
         done: bool,
         counters: &mut Counters,
     ) -> Want {
@@ -1597,7 +1623,7 @@ impl<S: RecordSink> Side<'_, S> {
         xid: u32,
         note: Note,
         reply: &ReplyHeader<'_>,
-        mut cursor: Cursor<'_>,
+        cursor: &mut Cursor<'_>,
         done: bool,
         counters: &mut Counters,
     ) -> Want {
@@ -1611,17 +1637,17 @@ impl<S: RecordSink> Side<'_, S> {
             return Want::Whole;
         }
         if success && self.all.operations[note as usize].is_wrapped {
-            unwrap(&mut cursor);
+            unwrap(cursor);
         }
         // Decoded to where it stays, like a call's arguments.
         let results = match kind {
-            Kind::Nfs3(procedure) if success => v3::Reply::decode(procedure, &mut cursor),
+            Kind::Nfs3(procedure) if success => v3::Reply::decode(procedure, cursor),
             _ => v3::Reply::Null(()),
         };
         if in_parts && success && cursor.fault() == Some(Fault::End) && !done {
             return Want::More(cursor.needed());
         }
-        if is_compound && let Some(need) = compound::header_needs(kind, false, cursor, done) {
+        if is_compound && let Some(need) = compound::header_needs(kind, false, *cursor, done) {
             return Want::More(need);
         }
         let results = &results;
@@ -1633,7 +1659,7 @@ impl<S: RecordSink> Side<'_, S> {
         row.reply_time_ns = message.first.stamp_ns;
         row.rpc_status = rpc_status(reply);
         if is_compound {
-            return self.answer_compound(message, note, cursor, done, counters);
+            return self.answer_compound(message, note, *cursor, done, counters);
         }
         let mut named = None;
         match kind {
@@ -1643,8 +1669,9 @@ impl<S: RecordSink> Side<'_, S> {
                 });
                 row.transferred = results.transferred().map(i64::from);
                 if let Some(attributes) = results.attributes() {
-                    row.file_size = attributes.size.map(u64::cast_signed);
-                    row.file_type = attributes.file_type.map_or(Word::None, details::file_type);
+                    let (file_type, size) = attributes.with(|seen| (seen.file_type, seen.size));
+                    row.file_size = size.map(u64::cast_signed);
+                    row.file_type = file_type.map_or(Word::None, details::file_type);
                 }
                 if let Some(object) = results.object() {
                     row.result_file_id = Some(file_id_of(server, &object));
@@ -1655,7 +1682,7 @@ impl<S: RecordSink> Side<'_, S> {
                 if let v3::Reply::Read(outcome) = results
                     && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
                 {
-                    want = all_from(&cursor);
+                    want = all_from(cursor);
                     let offset = row.offset.map(i64::cast_unsigned);
                     let sums_from = all.sums_from(offset, len, counters);
                     let talk = all.talks[slot].as_mut().expect("a slot in use");
@@ -1664,7 +1691,7 @@ impl<S: RecordSink> Side<'_, S> {
             }
             Kind::Side(procedure) if success => {
                 let mut told = Summary::default();
-                procedure.reply(&mut cursor, &mut told);
+                procedure.reply(cursor, &mut told);
                 if let Some(object) = told.object {
                     row.result_file_id = Some(file_id_of(server, &object));
                     named = Some(object);
@@ -1672,7 +1699,7 @@ impl<S: RecordSink> Side<'_, S> {
                 let details = &mut operation.details;
                 services::of_reply(procedure, &told, row, details, counters);
                 if let Some(len) = told.data_len {
-                    want = all_from(&cursor);
+                    want = all_from(cursor);
                     let offset = row.offset.map(i64::cast_unsigned);
                     let sums_from = all.sums_from(offset, len, counters);
                     let talk = all.talks[slot].as_mut().expect("a slot in use");
@@ -1729,7 +1756,12 @@ impl<S: RecordSink> Side<'_, S> {
                     let mut name = std::mem::take(&mut all.scratch.name);
                     name.clear();
                     entry_name.copy_to(&mut name);
-                    let attributes = entry.attributes.present();
+                    let (file_type, size) = match entry.attributes {
+                        Optional::Present(attributes) => {
+                            attributes.with(|seen| (seen.file_type, seen.size))
+                        }
+                        Optional::Unread | Optional::Absent => (None, None),
+                    };
                     let fact = Fact {
                         operation_id,
                         time_ns,
@@ -1738,12 +1770,8 @@ impl<S: RecordSink> Side<'_, S> {
                         file_id: file_id(server, handle.bytes()),
                         parent,
                         name: Some(&name),
-                        file_type: attributes
-                            .and_then(|attributes| attributes.file_type)
-                            .map_or(Word::None, details::file_type),
-                        size: attributes
-                            .and_then(|attributes| attributes.size)
-                            .map(u64::cast_signed),
+                        file_type: file_type.map_or(Word::None, details::file_type),
+                        size: size.map(u64::cast_signed),
                     };
                     all.fact(slot, &fact, counters);
                     all.scratch.name = name;
@@ -1771,10 +1799,11 @@ impl<S: RecordSink> Side<'_, S> {
         if !waits {
             all.emit(slot, note, counters);
         }
-        while let Some(evicted) = all.talk(slot).pairs.evict_answered(answered_max) {
-            if evicted != WRITTEN {
-                all.emit(slot, evicted, counters);
-            }
+        // One was added, so that no more than one is too many.
+        if let Some(evicted) = all.talk(slot).pairs.evict_answered(answered_max)
+            && evicted != WRITTEN
+        {
+            all.emit(slot, evicted, counters);
         }
     }
 
@@ -1830,9 +1859,9 @@ fn all_from(cursor: &Cursor<'_>) -> Want {
     }
 }
 
-/// The key of the fact that a file exists, without name and place.
+/// The key of the fact that a file exists, without name and place: its id, which is a hash already.
 fn bare_key(file: i64) -> u64 {
-    XxHash3_64::oneshot_with_seed(file as u64, &[])
+    file.cast_unsigned()
 }
 
 fn begin_row(

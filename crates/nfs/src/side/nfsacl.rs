@@ -138,12 +138,12 @@ pub mod v3 {
 
     use super::Lists;
     use crate::side::{Named, Summary};
-    use crate::v3::{Attributes, ObjectAttributes, status_name};
+    use crate::v3::{ObjectAttributes, PostOpAttributes, status_name};
 
     lineside_rpc::procedures! {
         0 Null "NULL": () => ();
-        1 GetAcl "GETACL": GetAclArgs<'a> => Outcome<GetAclOk<'a>, ObjectAttributes>;
-        2 SetAcl "SETACL": SetAclArgs<'a> => Outcome<ObjectAttributes, ObjectAttributes>;
+        1 GetAcl "GETACL": GetAclArgs<'a> => Outcome<GetAclOk<'a>, ObjectAttributes<'a>>;
+        2 SetAcl "SETACL": SetAclArgs<'a> => Outcome<ObjectAttributes<'a>, ObjectAttributes<'a>>;
         3 GetXattrDir "GETXATTRDIR": GetXattrDirArgs<'a> => Outcome<GetXattrDirOk<'a>, ()>;
     }
 
@@ -152,7 +152,7 @@ pub mod v3 {
         pub struct GetAclArgs<'a> { file: Option<Handle<'a>>, mask: Option<u32> }
 
         /// GETACL3resok.
-        pub struct GetAclOk<'a> { attributes: Optional<Attributes>, lists: Lists<'a> }
+        pub struct GetAclOk<'a> { attributes: PostOpAttributes<'a>, lists: Lists<'a> }
 
         /// SETACL3args.
         pub struct SetAclArgs<'a> { file: Option<Handle<'a>>, lists: Lists<'a> }
@@ -161,7 +161,7 @@ pub mod v3 {
         pub struct GetXattrDirArgs<'a> { file: Option<Handle<'a>>, create: Option<bool> }
 
         /// GETXATTRDIR3resok.
-        pub struct GetXattrDirOk<'a> { directory: Option<Handle<'a>>, attributes: Optional<Attributes> }
+        pub struct GetXattrDirOk<'a> { directory: Option<Handle<'a>>, attributes: PostOpAttributes<'a> }
     }
 
     impl<'a> Call<'a> {
@@ -215,7 +215,7 @@ pub mod v3 {
                 }
             };
             summary.status = status.map(|status| Named::new(status, status_name));
-            summary.attributes = attributes.present();
+            summary.attributes = attributes.present().map(|attributes| attributes.get());
         }
     }
 }

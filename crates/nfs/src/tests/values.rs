@@ -3,7 +3,7 @@
 
 use lineside_frame::Piece;
 use lineside_rpc::message::Flavor;
-use lineside_rpc::xdr::{Array, List, Opaque, Optional, Outcome};
+use lineside_rpc::xdr::{Array, InPlace, List, Opaque, Optional, Outcome};
 use lineside_time::Random;
 
 use crate::{mount, v3};
@@ -83,8 +83,8 @@ impl Values {
         }
     }
 
-    fn attributes(&mut self) -> v3::Attributes {
-        v3::Attributes {
+    fn attributes(&mut self) -> InPlace<'static, v3::Attributes> {
+        let attributes = v3::Attributes {
             file_type: Some(v3::FileType(self.0.below(9) as u32)),
             mode: self.u32(),
             link_count: self.u32(),
@@ -98,16 +98,17 @@ impl Values {
             atime: self.time(),
             mtime: self.time(),
             ctime: self.time(),
-        }
+        };
+        (&*Box::leak(Box::new(attributes))).into()
     }
 
-    fn object_attributes(&mut self) -> v3::ObjectAttributes {
+    fn object_attributes(&mut self) -> v3::ObjectAttributes<'static> {
         v3::ObjectAttributes {
             attributes: self.optional(Self::attributes),
         }
     }
 
-    fn wcc(&mut self) -> v3::Wcc {
+    fn wcc(&mut self) -> v3::Wcc<'static> {
         v3::Wcc {
             before: self.optional(|v| v3::WccAttributes {
                 size: v.u64(),

@@ -2,7 +2,7 @@
 
 use lineside_frame::{Cursor, Fault, Piece};
 use lineside_rpc::message::Flavor;
-use lineside_rpc::xdr::{Array, FixedOpaque, List, Opaque, Optional, Outcome};
+use lineside_rpc::xdr::{Array, FixedOpaque, InPlace, List, Opaque, Optional, Outcome};
 
 use crate::{mount, v2, v3};
 
@@ -34,12 +34,12 @@ const ATTRIBUTES_HEX: &str = "00000002 000001ed 00000003 000003e8 00000064
     00000000 0000fd01  00000000 00abcdef
     5f5e1000 00000001  5f5e1001 00000002  5f5e1002 3b9ac9ff";
 
-fn attributes() -> v3::Attributes {
+fn attributes() -> InPlace<'static, v3::Attributes> {
     let time = |seconds, nanoseconds| v3::Time {
         seconds: Some(seconds),
         nanoseconds: Some(nanoseconds),
     };
-    v3::Attributes {
+    let attributes = v3::Attributes {
         file_type: Some(v3::FileType::DIRECTORY),
         mode: Some(0o755),
         link_count: Some(3),
@@ -56,7 +56,8 @@ fn attributes() -> v3::Attributes {
         atime: time(1_600_000_000, 1),
         mtime: time(1_600_000_001, 2),
         ctime: time(1_600_000_002, 999_999_999),
-    }
+    };
+    (&*Box::leak(Box::new(attributes))).into()
 }
 
 pub(super) fn opaque<const MAX: usize>(bytes: &'static [u8]) -> Option<Opaque<'static, MAX>> {
@@ -334,9 +335,9 @@ fn rows_are_about_the_right_file() {
         refused.status().and_then(v3::status_name),
         Some("NFS3ERR_EXIST")
     );
-    assert_eq!(refused.attributes(), Some(&attributes()));
+    assert_eq!(refused.attributes(), Some(attributes()));
     assert_eq!(refused.object(), None);
-    let ctime = refused.attributes().expect("present").ctime;
+    let ctime = refused.attributes().expect("present").get().ctime;
     assert_eq!(
         ctime.nanoseconds_since_epoch(),
         Some(1_600_000_002_999_999_999)
