@@ -246,7 +246,11 @@ impl Records {
                 if self.passes_by(&chunk, sink, counters) {
                     return;
                 }
-                self.walk(chunk, sink, counters);
+                let len = self.whole_message(&chunk, sink, counters);
+                if len == Some(chunk.len()) {
+                    return;
+                }
+                self.walk(chunk.from(len.unwrap_or(0)), sink, counters);
             }
             Mode::Slow => self.push_search(chunk, counters),
             Mode::Unknown | Mode::NotRpc => return,
@@ -469,7 +473,7 @@ impl Records {
         let mark = u32::from_be_bytes(*chunk.bytes().first_chunk()?);
         let len = mark.checked_sub(LAST_FRAGMENT)? as usize;
         let end = MARK + len;
-        let begins = self.proven && self.message.is_none();
+        let begins = self.proven && self.fragment_left == 0 && self.message.is_none();
         if !begins || len == 0 || end > chunk.len() || len > self.config.record_max_bytes {
             return None;
         }
