@@ -152,6 +152,8 @@ pub struct Connection {
     pub(crate) ended: [bool; 2],
     /// Until then each segment may be a mirror's copy, also an expected one.
     pub(crate) watched_until_ns: i64,
+    /// Before that, no packet is of another interval, or comes after too long a time.
+    pub(crate) calm_until_ns: i64,
 }
 
 /// A segment kept because it may belong to the next incarnation of its four-tuple.
@@ -223,6 +225,7 @@ impl Connection {
             strays: Vec::new(),
             ended: [false; 2],
             watched_until_ns: now,
+            calm_until_ns: i64::MIN,
         }
     }
 

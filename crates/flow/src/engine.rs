@@ -495,9 +495,6 @@ impl Engine {
             return None;
         }
         let stamp_ns = payload.descriptor().stamp_ns?;
-        let interval_end = connection
-            .interval_ns
-            .saturating_add(self.config.interval_ns);
         let (stream, back) = (
             &connection.streams[direction],
             &connection.streams[1 - direction],
@@ -507,7 +504,7 @@ impl Engine {
             && stream.held.is_empty()
             && back.held.is_empty()
             && back.has_delivered(tcp.acknowledgement);
-        if !is_next || stamp_ns >= interval_end || is_idle(&self.config, self.now, connection) {
+        if !is_next || self.now >= connection.calm_until_ns {
             return None;
         }
         if self.now <= connection.watched_until_ns
@@ -522,8 +519,8 @@ impl Engine {
             segments: connection.segments,
             ns: self.now,
         };
-        let by = payload.descriptor();
-        on_acknowledgement(connection, 1 - direction, tcp.acknowledgement, moment, by);
+        let offset = connection.streams[1 - direction].offset(tcp.acknowledgement);
+        acknowledged(connection, 1 - direction, offset, moment, Some(stamp_ns));
         let len = tcp.payload_len as u64;
         let counts = &mut connection.counts[direction];
         counts.packets += 1;
@@ -622,6 +619,13 @@ impl Engine {
                 stream.fin = Some(stream.offset(first) + tcp.payload_len as i64);
             }
         }
+        let interval_end = connection
+            .interval_ns
+            .saturating_add(self.config.interval_ns);
+        let idle_end = connection
+            .last_ns
+            .saturating_add(idle_timeout_ns(&self.config, connection));
+        connection.calm_until_ns = interval_end.min(idle_end);
         let mut segment = Segment {
             sequence: tcp.sequence.wrapping_add(u32::from(syn)),
             acknowledgement: ack.then_some(tcp.acknowledgement),
@@ -1323,11 +1327,15 @@ pub(crate) fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut
 /// Whether a connection has been without packets for too long.
 #[inline]
 fn is_idle(config: &Config, now: i64, connection: &Connection) -> bool {
-    let timeout_ns = match connection.ended {
+    now.saturating_sub(connection.last_ns) > idle_timeout_ns(config, connection)
+}
+
+#[inline]
+fn idle_timeout_ns(config: &Config, connection: &Connection) -> i64 {
+    match connection.ended {
         [true, true] => config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
         _ => config.idle_timeout_ns,
-    };
-    now.saturating_sub(connection.last_ns) > timeout_ns
+    }
 }
 
 /// Counts bytes that come again: as duplicates, or as discarded if they had been given up.
@@ -1416,14 +1424,26 @@ fn on_acknowledgement(
     if offset > stream.next + AHEAD_MAX {
         return;
     }
+    acknowledged(connection, direction, offset, moment, by.stamp_ns);
+}
+
+/// Everything before `offset` of a stream was acknowledged, as told by a segment with this stamp.
+#[inline]
+fn acknowledged(
+    connection: &mut Connection,
+    direction: usize,
+    offset: i64,
+    moment: Moment,
+    stamp_ns: Option<i64>,
+) {
+    let stream = &mut connection.streams[direction];
     stream.acknowledge(offset, moment);
     if let Some((end, sent_ns)) = stream.rtt
         && offset >= end
     {
         stream.rtt = None;
         let counts = &mut connection.counts[direction];
-        if let Some(sample) = by
-            .stamp_ns
+        if let Some(sample) = stamp_ns
             .and_then(|now| now.checked_sub(sent_ns))
             .and_then(|ns| u64::try_from(ns).ok())
         {

@@ -150,10 +150,14 @@ impl Stream {
     /// Takes note of an acknowledgement; false if it acknowledges nothing new.
     #[inline]
     pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment) {
-        let both = self.acked.map(|acked| acked.min(offset));
-        self.confirmed = self.confirmed.max(both);
-        if self.acked.is_some_and(|acked| offset <= acked) {
-            return;
+        if let Some(acked) = self.acked {
+            let both = acked.min(offset);
+            if self.confirmed.is_none_or(|confirmed| confirmed < both) {
+                self.confirmed = Some(both);
+            }
+            if offset <= acked {
+                return;
+            }
         }
         self.acked = Some(offset);
         while self
