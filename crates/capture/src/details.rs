@@ -177,9 +177,14 @@ pub(crate) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Coun
     true
 }
 
-/// Fills in the results; false if there is nothing to say.
-pub(crate) fn of_reply(reply: &v3::Reply<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
-    if let Some(attributes) = reply.attributes() {
+/// Fills in the results and the attributes among them; false if there is nothing to say.
+pub(crate) fn of_reply(
+    reply: &v3::Reply<'_>,
+    attributes: Option<&InPlace<'_, v3::Attributes>>,
+    row: &mut NfsRow,
+    counters: &mut Counters,
+) -> bool {
+    if let Some(attributes) = attributes {
         match attributes.whole() {
             Some(attributes) => object(&attributes, row, counters),
             None => object_in_part(&attributes.get(), row, counters),

@@ -139,11 +139,11 @@ impl Kind {
 }
 
 /// What a call asks for.
-struct Called {
+struct Called<'a> {
     program: u32,
     version: u32,
     procedure: u32,
-    identity: Option<HandleBytes>,
+    identity: Option<&'a HandleBytes>,
 }
 
 /// Bytes of a record mark.
@@ -180,6 +180,14 @@ impl HandleBytes {
 
     fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+}
+
+/// The bytes of a handle, copied only if they lie in several pieces.
+fn handle_bytes<'b>(handle: &View<'b>, copy: &'b mut Option<HandleBytes>) -> &'b [u8] {
+    match handle.contiguous() {
+        Some(bytes) => &bytes[..bytes.len().min(HANDLE_MAX)],
+        None => copy.insert(HandleBytes::new(handle)).bytes(),
     }
 }
 
@@ -1324,7 +1332,7 @@ impl<S: RecordSink> Side<'_, S> {
             program,
             version,
             procedure,
-            identity,
+            identity: identity.as_ref(),
         };
         let Some(note) = self.take_up(message, xid, &called, counters) else {
             self.pass(None, true, xid);
@@ -1336,7 +1344,7 @@ impl<S: RecordSink> Side<'_, S> {
         let operation = &mut all.operations[note as usize];
         (operation.kind, operation.procedure) = (kind, procedure);
         if has_identity {
-            operation.identity = called.identity;
+            operation.identity = identity;
         }
         operation.is_wrapped = is_wrapped;
         let row = &mut operation.row;
@@ -1419,7 +1427,7 @@ impl<S: RecordSink> Side<'_, S> {
         &mut self,
         message: &Message,
         xid: u32,
-        called: &Called,
+        called: &Called<'_>,
         counters: &mut Counters,
     ) -> Option<Note> {
         let Called {
@@ -1445,7 +1453,7 @@ impl<S: RecordSink> Side<'_, S> {
             OnCall::Again(note) => {
                 let operation = &mut self.all.operations[note as usize];
                 let row = &mut operation.row;
-                let identities = operation.identity.as_ref().zip(called.identity.as_ref());
+                let identities = operation.identity.as_ref().zip(called.identity);
                 if (row.program_number, row.version) == numbers
                     && operation.procedure == called.procedure
                     && identities.is_none_or(|(before, now)| compound::is_alike(before, now))
@@ -1668,7 +1676,8 @@ impl<S: RecordSink> Side<'_, S> {
                     details::word(v3::status_name(status), status)
                 });
                 row.transferred = results.transferred().map(i64::from);
-                if let Some(attributes) = results.attributes() {
+                let attributes = results.attributes();
+                if let Some(attributes) = &attributes {
                     let (file_type, size) = attributes.with(|seen| (seen.file_type, seen.size));
                     row.file_size = size.map(u64::cast_signed);
                     row.file_type = file_type.map_or(Word::None, details::file_type);
@@ -1678,7 +1687,8 @@ impl<S: RecordSink> Side<'_, S> {
                     named = Some(object.view());
                 }
                 let details = &mut operation.details;
-                details.has_nfs |= details::of_reply(results, &mut details.nfs, counters);
+                details.has_nfs |=
+                    details::of_reply(results, attributes.as_ref(), &mut details.nfs, counters);
                 if let v3::Reply::Read(outcome) = results
                     && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
                 {
@@ -1714,29 +1724,25 @@ impl<S: RecordSink> Side<'_, S> {
             counters.count(Counter::RecordsMalformed);
         }
         if all.wants_files {
-            let (row, time_ns) = (&operation.row, message.last.stamp_ns);
+            let (row, time_ns) = (&mut operation.row, message.last.stamp_ns);
             let (operation_id, parent) = (row.operation_id, row.file_id);
             if let (Some(handle), Some(file)) = (named, row.result_file_id) {
-                let handle = HandleBytes::new(&handle);
-                let mut name = std::mem::take(&mut all.scratch.name);
-                name.clear();
-                name.extend_from_slice(row.name.bytes().unwrap_or(&[]));
-                let seen = row.name.bytes().is_some();
+                let mut copy = None;
+                let name = std::mem::take(&mut row.name);
                 let (file_type, size) = (row.file_type, row.file_size);
-                let name_seen = seen.then_some(name.as_slice());
                 let fact = Fact {
                     operation_id,
                     time_ns,
                     server,
-                    handle: handle.bytes(),
+                    handle: handle_bytes(&handle, &mut copy),
                     file_id: file,
                     parent,
-                    name: name_seen,
+                    name: name.bytes(),
                     file_type,
                     size,
                 };
                 all.fact(slot, &fact, counters);
-                all.scratch.name = name;
+                all.operations[note as usize].row.name = name;
             }
             if let v3::Reply::ReadDirPlus(outcome) = results
                 && let Some(list) = outcome.ok()
@@ -1752,10 +1758,17 @@ impl<S: RecordSink> Side<'_, S> {
                         // The directory itself and the one above it: names that lead in circles.
                         continue;
                     }
-                    let handle = HandleBytes::new(&handle);
-                    let mut name = std::mem::take(&mut all.scratch.name);
-                    name.clear();
-                    entry_name.copy_to(&mut name);
+                    let mut copy = None;
+                    let handle = handle_bytes(&handle, &mut copy);
+                    let mut scratch = std::mem::take(&mut all.scratch.name);
+                    let name = match entry_name.contiguous() {
+                        Some(bytes) => bytes,
+                        None => {
+                            scratch.clear();
+                            entry_name.copy_to(&mut scratch);
+                            &scratch
+                        }
+                    };
                     let (file_type, size) = match entry.attributes {
                         Optional::Present(attributes) => {
                             attributes.with(|seen| (seen.file_type, seen.size))
@@ -1766,15 +1779,15 @@ impl<S: RecordSink> Side<'_, S> {
                         operation_id,
                         time_ns,
                         server,
-                        handle: handle.bytes(),
-                        file_id: file_id(server, handle.bytes()),
+                        handle,
+                        file_id: file_id(server, handle),
                         parent,
-                        name: Some(&name),
+                        name: Some(name),
                         file_type: file_type.map_or(Word::None, details::file_type),
                         size: size.map(u64::cast_signed),
                     };
                     all.fact(slot, &fact, counters);
-                    all.scratch.name = name;
+                    all.scratch.name = scratch;
                 }
             }
         }
