@@ -66,9 +66,15 @@ impl Tally {
         self.unanswered += u64::from(reply_missing);
         self.incomplete += u64::from(incomplete);
         for time in times {
-            let Some(time) = time else { continue };
-            self.first_ns = Some(self.first_ns.map_or(time, |first| first.min(time)));
-            self.last_ns = Some(self.last_ns.map_or(time, |last| last.max(time)));
+            let Some(time) = time else {
+                continue;
+            };
+            if self.first_ns.is_none_or(|first| time < first) {
+                self.first_ns = Some(time);
+            }
+            if self.last_ns.is_none_or(|last| time > last) {
+                self.last_ns = Some(time);
+            }
         }
     }
 
@@ -135,10 +141,10 @@ pub(crate) struct Tallying<S> {
     pub(crate) next: S,
 }
 
-/// What there is of one kind, and a status of it that is known to say no failure.
+/// What there is of one kind, and a status of it that says no failure.
 #[derive(Debug, Default)]
 struct Counted {
-    fine: Option<&'static str>,
+    fine: &'static str,
     count: Count,
 }
 
@@ -146,22 +152,12 @@ struct Counted {
 type Kind = (Word, Option<i32>, Word);
 
 /// A tally by the words of rows, which cost no allocation.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RowTally {
     counts: Vec<(Kind, Counted)>,
     /// Where a kind was found last, by its operation.
-    found: [usize; Self::FOUND],
+    found: Vec<usize>,
     rest: Tally,
-}
-
-impl Default for RowTally {
-    fn default() -> Self {
-        Self {
-            counts: Vec::new(),
-            found: [0; Self::FOUND],
-            rest: Tally::default(),
-        }
-    }
 }
 
 impl RowTally {
@@ -186,6 +182,7 @@ impl RowTally {
                 && *version == row.version
                 && is_same_word(program, &row.program)
         };
+        self.found.resize(Self::FOUND, 0);
         let found = &mut self.found[place_of(&row.operation)];
         if !self
             .counts
@@ -200,15 +197,11 @@ impl RowTally {
             });
         }
         let Counted { fine, count } = &mut self.counts[*found].1;
-        let is_fine = match (&row.status, *fine) {
-            (Word::Known(status), Some(fine)) => std::ptr::eq(*status, fine),
-            _ => false,
-        };
-        let failed = !is_fine && failed(name(&row.status), name(&row.rpc_status));
-        if let Word::Known(status) = row.status
-            && !failed
-        {
-            *fine = Some(status);
+        let status = name(&row.status);
+        let is_fine = std::ptr::eq(*fine, status) && !status.is_empty();
+        let failed = !is_fine && failed(status, name(&row.rpc_status));
+        if !failed {
+            *fine = status;
         }
         count.add(failed, row.transferred);
     }
