@@ -164,10 +164,28 @@ impl<'a> Cursor<'a> {
         Some(array)
     }
 
-    /// The first `len` of the next `room` bytes where they lie, if one piece has them all; else nothing is read.
+    /// The next `len` bytes where they lie, if one piece has them all; else nothing is read.
     #[inline]
-    pub fn view_in(&mut self, len: usize, room: usize) -> Option<View<'a>> {
-        let (bytes, rest) = self.window.split_at_checked(room)?;
+    pub fn whole_view(&mut self, len: usize) -> Option<View<'a>> {
+        let (first, rest) = self.window.split_at_checked(len)?;
+        self.window = rest;
+        Some(View {
+            first,
+            rest: &[],
+            len,
+        })
+    }
+
+    /// The next bytes where they lie, at most `max`, behind a big-endian 32-bit number that says how many, and over
+    /// what fills them up to a multiple of four; if one piece has all that, else nothing is read.
+    #[inline]
+    pub fn whole_counted(&mut self, max: usize) -> Option<View<'a>> {
+        let (count, bytes) = self.window.split_first_chunk()?;
+        let len = u32::from_be_bytes(*count) as usize;
+        if len > max {
+            return None;
+        }
+        let rest = bytes.get(len.next_multiple_of(4)..)?;
         let first = bytes.get(..len)?;
         self.window = rest;
         Some(View {

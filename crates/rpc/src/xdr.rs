@@ -272,6 +272,18 @@ impl<'a, const MAX: usize> Opaque<'a, MAX> {
     pub fn view(&self) -> View<'a> {
         self.0
     }
+
+    #[cold]
+    fn read_in_pieces(cursor: &mut Cursor<'a>) -> Option<Self> {
+        let len = cursor.u32()? as usize;
+        if len > MAX {
+            cursor.reject();
+            return None;
+        }
+        let view = cursor.view(len)?;
+        cursor.skip(padding(len));
+        Some(Self(view))
+    }
 }
 
 impl<'a, const MAX: usize> Deref for Opaque<'a, MAX> {
@@ -293,17 +305,10 @@ impl<'a, const MAX: usize> Scalar<'a> for Opaque<'a, MAX> {
 
     #[inline]
     fn read(cursor: &mut Cursor<'a>) -> Option<Self> {
-        let len = cursor.u32()? as usize;
-        if len > MAX {
-            cursor.reject();
-            return None;
+        match cursor.whole_counted(MAX) {
+            Some(view) => Some(Self(view)),
+            None => Self::read_in_pieces(cursor),
         }
-        if let Some(view) = cursor.view_in(len, len + padding(len)) {
-            return Some(Self(view));
-        }
-        let view = cursor.view(len)?;
-        cursor.skip(padding(len));
-        Some(Self(view))
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -411,7 +416,7 @@ impl<'a, T: Fixed + Xdr<'a> + Copy> Xdr<'a> for InPlace<'a, T> {
 
     #[inline]
     fn decode(cursor: &mut Cursor<'a>) -> Self {
-        match cursor.view_in(T::LEN, T::LEN) {
+        match cursor.whole_view(T::LEN) {
             Some(view) => Self::Seen(view),
             None => Self::seen_in_part(cursor),
         }
