@@ -1069,7 +1069,7 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
             return self.read_compound(message, cursor, done, counters);
         }
         if let Some((xid, rest)) = bytes.split_first_chunk()
-            && rest.starts_with(&SUCCESS)
+            && rest.first_chunk() == Some(&SUCCESS)
         {
             cursor.skip(4 + SUCCESS.len());
             let xid = u32::from_be_bytes(*xid);
@@ -1480,7 +1480,10 @@ impl<S: RecordSink> Side<'_, S> {
         }
         let note = self.all.open_operation(slot, counters)?;
         counters.count(Counter::RpcCalls);
-        let talk = self.all.talk(slot);
+        let Operations {
+            talks, operations, ..
+        } = &mut *self.all;
+        let talk = talks[slot].as_mut().expect("a slot in use");
         let key = pairs::key(direction, xid);
         let replaced = match is_new {
             true => {
@@ -1490,19 +1493,10 @@ impl<S: RecordSink> Side<'_, S> {
             false => talk.pairs.replace(key, note, now),
         };
         talk.caller.get_or_insert(direction);
-        let (id, ends, transport) = (talk.id, talk.ends, talk.transport);
-        let operation = &mut self.all.operations[note as usize];
+        let operation = &mut operations[note as usize];
         operation.early = early;
         let row = &mut operation.row;
-        begin_row(
-            row,
-            message,
-            id,
-            transport,
-            ends[direction],
-            ends[1 - direction],
-            xid,
-        );
+        begin_row(row, message, talk, direction, xid);
         row.call_time_ns = message.first.stamp_ns;
         (row.program_number, row.version) = numbers;
         row.repeat = repeat;
@@ -1600,20 +1594,14 @@ impl<S: RecordSink> Side<'_, S> {
             self.pass(None, false, xid);
             return Want::End;
         };
-        let talk = self.all.talk(slot);
-        let (id, ends, transport) = (talk.id, talk.ends, talk.transport);
-        let operation = &mut self.all.operations[note as usize];
+        let Operations {
+            talks, operations, ..
+        } = &mut *self.all;
+        let talk = talks[slot].as_ref().expect("a slot in use");
+        let operation = &mut operations[note as usize];
         operation.call_done = true;
         let row = &mut operation.row;
-        begin_row(
-            row,
-            message,
-            id,
-            transport,
-            ends[1 - direction],
-            ends[direction],
-            xid,
-        );
+        begin_row(row, message, talk, 1 - direction, xid);
         row.call_missing = true;
         row.reply_time_ns = message.first.stamp_ns;
         row.rpc_status = rpc_status(reply);
@@ -1877,24 +1865,17 @@ fn bare_key(file: i64) -> u64 {
     file.cast_unsigned()
 }
 
-fn begin_row(
-    row: &mut OperationRow,
-    message: &Message,
-    connection_id: i64,
-    transport: Transport,
-    client: lineside_flow::Endpoint,
-    server: lineside_flow::Endpoint,
-    xid: u32,
-) {
+fn begin_row(row: &mut OperationRow, message: &Message, talk: &Talk, caller: usize, xid: u32) {
+    let (client, server) = (&talk.ends[caller], &talk.ends[1 - caller]);
     let Descriptor { ordinal, .. } = message.first;
     row.operation_id = ((ordinal << PLACE_BITS) | message.first_offset as u64).cast_signed();
     row.rpc_id = row.operation_id;
-    row.connection_id = connection_id;
+    row.connection_id = talk.id;
     row.client_address = Some(client.address);
     row.server_address = Some(server.address);
     row.client_port = Some(i32::from(client.port));
     row.server_port = Some(i32::from(server.port));
-    row.transport = Some(transport.name());
+    row.transport = Some(talk.transport.name());
     row.xid = Some(i64::from(xid));
 }
 
