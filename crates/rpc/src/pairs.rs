@@ -229,6 +229,15 @@ impl<C: Copy, R> Pairs<C, R> {
     /// The oldest call or reply that has waited since before `deadline_ns`.
     #[inline]
     pub fn expire(&mut self, deadline_ns: i64) -> Option<Expired<C, R>> {
+        let &(.., since_ns) = self.waiting.front()?;
+        match since_ns < deadline_ns {
+            true => self.expire_first(deadline_ns),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn expire_first(&mut self, deadline_ns: i64) -> Option<Expired<C, R>> {
         while let Some((key, serial, _)) = self
             .waiting
             .pop_front_if(|&mut (.., since_ns)| since_ns < deadline_ns)

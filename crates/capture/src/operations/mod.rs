@@ -59,6 +59,7 @@ pub fn file_id(server: IpAddr, handle: &[u8]) -> i64 {
     XxHash3_64::oneshot(&bytes[..len]).cast_signed()
 }
 
+#[inline]
 fn file_id_of(server: IpAddr, handle: &View<'_>) -> i64 {
     match handle.contiguous() {
         Some(bytes) => file_id(server, bytes),
@@ -127,6 +128,7 @@ impl Kind {
     }
 
     /// The name of a procedure of this kind.
+    #[inline]
     fn word(self, program: u32, version: u32, procedure: u32) -> Word {
         match self {
             Self::Nfs3(procedure) => Word::Known(procedure.name()),
@@ -541,10 +543,16 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
+    #[inline]
     fn open_operation(&mut self, slot: usize, counters: &mut Counters) -> Option<Note> {
-        if let Some(note) = self.free.pop() {
-            return Some(note);
+        match self.free.pop() {
+            Some(note) => Some(note),
+            None => self.add_operation(slot, counters),
         }
+    }
+
+    #[cold]
+    fn add_operation(&mut self, slot: usize, counters: &mut Counters) -> Option<Note> {
         if self.operations.len() >= self.config.outstanding_max
             || !self.budget.draw(OPERATION_BYTES)
         {
@@ -603,6 +611,7 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
+    #[inline]
     fn expire(&mut self, slot: usize, deadline_ns: i64, counters: &mut Counters) {
         while let Some(expired) = self.talk(slot).pairs.expire(deadline_ns) {
             // A call whose message still passes is not given up: its slot is in use.
