@@ -1896,3 +1896,48 @@ fn rpc_status(reply: &ReplyHeader<'_>) -> Word {
         _ => reply.status_name().map_or(Word::None, Word::Known),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call of NFSv3 with AUTH_SYS up to its arguments, and two words of those.
+    fn call() -> Vec<u8> {
+        let credential = [7, 3, u32::from_be_bytes(*b"box\0"), 1000, 100, 0];
+        let mut words = vec![9, 0, 2, 100_003, 3, 1, 1, 24];
+        words.extend_from_slice(&credential);
+        words.extend_from_slice(&[0, 0, 4, 5]);
+        words.into_iter().flat_map(u32::to_be_bytes).collect()
+    }
+
+    #[test]
+    fn only_xid_and_procedure_may_differ_from_the_last_header() {
+        let bytes = call();
+        let header_len = bytes.len() - 8;
+        let pieces = [Piece::bytes(&bytes)];
+        let mut cursor = Cursor::new(&pieces);
+        let Body::Call(header) = Header::decode(&mut cursor).body else {
+            panic!("a call");
+        };
+        assert_eq!(cursor.position(), header_len);
+        let caller = Caller::new(&header, &DecodeAs::default()).expect("whole");
+        assert_eq!(caller.ids, [Some(1000), Some(100)]);
+
+        let mut last = LastHeader::default();
+        assert!(last.again(&bytes).is_none());
+        last.remember(&bytes[..header_len], caller);
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            let found = last.again(&other);
+            let may_differ = at < 4 || (20..24).contains(&at) || at >= header_len;
+            assert_eq!(found.is_some(), may_differ, "byte {at}");
+            if let Some((xid, _, procedure, len)) = found {
+                assert_eq!(xid.to_be_bytes(), other[..4]);
+                assert_eq!(procedure.to_be_bytes(), other[20..24]);
+                assert_eq!(len, header_len);
+            }
+        }
+        assert!(last.again(&bytes[..header_len - 1]).is_none());
+    }
+}
