@@ -45,6 +45,8 @@ pub(super) struct Distributor {
     pub(super) told_ns: i64,
     /// Data goes without checksums.
     pub(super) is_relieved: bool,
+    /// The latest usual pair of ends and its pipeline: frames of a connection come in runs.
+    pub(super) latest: Option<(Pair, usize)>,
     /// Runs actors where the reader would wait for them. Dropped after the handle, since it then runs them to the end.
     pub(super) guest: Option<Guest>,
 }
@@ -115,8 +117,13 @@ impl Distributor {
         self.deal_overdue(now)?;
         let len = frame.bytes().len();
         let pipelines = self.pipelines.len();
-        if let Some(ends) = usual_ends(&frame) {
-            return self.deal(share(ends, pipelines), len, Item::Frame(now, frame));
+        if let Some(pair) = usual_pair(&frame) {
+            let pipeline = match self.latest {
+                Some((latest, pipeline)) if latest == pair => pipeline,
+                _ => share(pair.map(end_of), pipelines),
+            };
+            self.latest = Some((pair, pipeline));
+            return self.deal(pipeline, len, Item::Frame(now, frame));
         }
         let dissected = dissect(&frame);
         if let Dissected::Fragment(ip, fragment) = &dissected {
@@ -151,17 +158,21 @@ impl Distributor {
     }
 
     fn deal(&mut self, pipeline: usize, len: usize, item: Item) -> Result<(), Ended> {
-        let mut batch = match self.pipelines[pipeline].open.take() {
-            Some(batch) => batch,
-            None => self.batch()?,
-        };
-        batch.items.push(item);
-        batch.bytes += len;
-        if batch.items.len() >= BATCH_FRAMES || batch.bytes >= BATCH_FRAME_BYTES {
-            return self.send(pipeline, batch);
+        if self.pipelines[pipeline].open.is_none() {
+            self.pipelines[pipeline].open = Some(self.batch()?);
         }
-        self.pipelines[pipeline].open = Some(batch);
-        Ok(())
+        let open = &mut self.pipelines[pipeline].open;
+        if let Some(batch) = open {
+            batch.items.push(item);
+            batch.bytes += len;
+            if batch.items.len() < BATCH_FRAMES && batch.bytes < BATCH_FRAME_BYTES {
+                return Ok(());
+            }
+        }
+        match open.take() {
+            Some(batch) => self.send(pipeline, batch),
+            None => Ok(()),
+        }
     }
 
     /// An empty batch; waits for one if all are under way.
@@ -335,15 +346,14 @@ fn ends(dissected: &Dissected) -> Ends {
     }
 }
 
-/// The same of most frames, at a glance: IPv4 without options and whole, right behind an Ethernet header.
+/// An IPv4 address and behind it a port, or 0 where that does not tell connections apart; of both ends the lower one first.
+pub(super) type Pair = [u64; 2];
+
+/// The ends of most frames, at a glance: IPv4 without options and whole, right behind an Ethernet header.
 #[inline]
-fn usual_ends(frame: &FrameRef) -> Option<Ends> {
+fn usual_pair(frame: &FrameRef) -> Option<Pair> {
     let header = frame.bytes().first_chunk::<38>()?;
-    let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-    let address = |at: usize| {
-        let octets = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        IpAddr::V4(octets.into())
-    };
+    let word = |at: usize| u64::from(u16::from_be_bytes([header[at], header[at + 1]]));
     let is_usual = frame.descriptor().link_type == LinkType::ETHERNET
         && word(12) == 0x0800
         && header[14] == 0x45
@@ -351,10 +361,17 @@ fn usual_ends(frame: &FrameRef) -> Option<Ends> {
         && word(20) & 0x3fff == 0;
     let ports = match header[23] {
         PROTOCOL_TCP => [word(34), word(36)],
-        PROTOCOL_UDP if !lineside_wire::is_tunnel_port(word(36)) => [0; 2],
+        PROTOCOL_UDP if !lineside_wire::is_tunnel_port(word(36) as u16) => [0; 2],
         _ => return None,
     };
-    is_usual.then(|| [end(address(26), ports[0]), end(address(30), ports[1])])
+    let source = (word(26) << 32) | (word(28) << 16) | ports[0];
+    let destination = (word(30) << 32) | (word(32) << 16) | ports[1];
+    is_usual.then(|| [source.min(destination), source.max(destination)])
+}
+
+fn end_of(half: u64) -> u64 {
+    let address = IpAddr::V4(((half >> 16) as u32).into());
+    end(address, half as u16)
 }
 
 /// Which of so many pipelines has the connection: both directions alike. What belongs to none is the first one's.
@@ -406,12 +423,14 @@ mod tests {
             };
             let frame = Frame::copied(&bytes, descriptor).share();
             let ends = ends(&dissect(&frame));
+            let pair = usual_pair(&frame).expect("a usual frame");
+            let there = share(ends, 4);
             assert_eq!(
-                usual_ends(&frame),
-                Some(ends),
+                share(pair.map(end_of), 4),
+                there,
                 "at a glance as by dissection"
             );
-            share(ends, 4)
+            there
         };
         let mut counts = [0; 4];
         for port in 600..1000 {
