@@ -192,6 +192,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         section = section.over(Section::from_file(path)?);
     }
     let (section, settings) = section.resolved()?;
+    if section.interfaces.is_none() {
+        // An interface does not wait while the kernel makes room for a huge page, which may take tens of milliseconds.
+        lineside_host::prefer_huge_pages();
+    }
     if section.output.is_none() && settings.record.is_none() {
         return Err(ConfigError::usage(
             "nowhere to write: name a folder for the trace with -o TRACE, or a file with --write-pcap",

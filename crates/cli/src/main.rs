@@ -86,7 +86,6 @@ impl From<Exit> for ExitCode {
 }
 
 fn main() -> ExitCode {
-    lineside_host::prefer_huge_pages();
     let done = match Arguments::parse().verb {
         Verb::Capture(arguments) => capture::run(&arguments),
         Verb::Info(arguments) => info::run(&arguments),
