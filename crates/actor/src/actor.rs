@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use crate::cell::{Behaviour, Cell};
 use crate::scheduler::Scheduler;
 
@@ -93,7 +95,7 @@ impl<M: Send + 'static> Context<'_, M> {
 
     /// From the next message on, `actor` takes this actor's place, under the same address.
     pub fn replace(&mut self, actor: impl Actor<Message = M>) {
-        self.replacement = Some(Box::new(actor));
+        self.replacement = Some(Box::new(CachePadded::new(actor)));
     }
 
     /// Time since the run began. Virtual under [`crate::Schedule::Simulated`].

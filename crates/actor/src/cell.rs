@@ -6,6 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
+use crossbeam_utils::CachePadded;
+
 use crate::actor::{Actor, Context, Outcome};
 use crate::mailbox::{Mailbox, Node};
 use crate::pool::Pool;
@@ -140,7 +142,7 @@ impl<M: Send + 'static> Cell<M> {
             Some(cause) => {
                 scheduler.shared.fail(&self.name, cause);
                 drop_quietly((behaviour, replacement));
-                Box::new(Failed(PhantomData))
+                Box::new(CachePadded::new(Failed(PhantomData)))
             }
         };
         // SAFETY: as above.
@@ -294,7 +296,7 @@ pub(crate) trait Behaviour<M>: Send {
     fn stop(&mut self, context: &mut Context<'_, M>) -> Outcome;
 }
 
-impl<A: Actor> Behaviour<A::Message> for A {
+impl<A: Actor> Behaviour<A::Message> for CachePadded<A> {
     fn handle(&mut self, context: &mut Context<'_, A::Message>, limit: usize) -> Outcome {
         for _ in 0..limit {
             let Some(message) = context.next_message() else {

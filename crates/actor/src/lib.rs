@@ -73,6 +73,7 @@ mod ring;
 mod scheduler;
 mod seats;
 mod shared;
+mod sharing;
 mod sim;
 mod sync;
 mod system;

@@ -7,11 +7,15 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_deque::{Steal, Worker};
+use crossbeam_deque::{Steal, Stealer, Worker};
 
 use crate::actor::{Actor, Address};
 use crate::cell::{Cell, CellPtr};
@@ -19,12 +23,13 @@ use crate::pool::Pool;
 use crate::report::SchedulerReport;
 use crate::ring::{Consumer, Producer};
 use crate::shared::Shared;
+use crate::sharing::{Pass, Sharing};
 use crate::sim::{Envelope, Step, World};
 use crate::system::Waker;
 
 /// Activations between two looks at inbox, rings and timers: enough that a look (some ten loads) is
 /// nothing per message, few enough that a message from another core waits for microseconds.
-const ACTIVATIONS_PER_PASS: usize = 32;
+pub(crate) const ACTIVATIONS_PER_PASS: usize = 32;
 /// Slots of a ring between two cores: 16 KiB, a pass of 32 full activations.
 pub(crate) const RING_SLOTS: usize = 1_024;
 /// How often an idle scheduler looks for work before it sleeps, and pause instructions in between:
@@ -49,6 +54,8 @@ pub(crate) struct Scheduler {
     pub(crate) traffic: Option<HashMap<(u32, u32), u64>>,
     received: Vec<Envelope>,
     started: Instant,
+    /// When the last pass was weighed, and how many messages had been handled.
+    weighed: (Duration, u64),
 }
 
 /// Where runnable actors wait, and how a message gets to its mailbox.
@@ -63,6 +70,9 @@ pub(crate) enum Queue {
     /// Whoever has nothing to do steals, in the order of `victims`.
     Stealing {
         ready: Worker<CellPtr>,
+        /// What became runnable last and runs next, if messages are to gather.
+        next: Option<CellPtr>,
+        sharing: Sharing,
         victims: Vec<usize>,
     },
     Simulated(World),
@@ -192,6 +202,7 @@ impl Scheduler {
             traffic: count_traffic.then(HashMap::new),
             received: Vec::new(),
             started: instant(),
+            weighed: (Duration::ZERO, 0),
         }
     }
 
@@ -209,8 +220,9 @@ impl Scheduler {
         while !self.shared.is_ended() {
             self.receive();
             let ran = self.run_pass();
+            self.weigh(ran);
             let all_sent = self.publish();
-            if !ran {
+            if ran == 0 {
                 self.wait(all_sent, || false);
             }
         }
@@ -281,7 +293,21 @@ impl Scheduler {
     fn make_ready(&mut self, cell: CellPtr) {
         match &mut self.queue {
             Queue::Pinned { ready, .. } => ready.push_back(cell),
-            Queue::Stealing { ready, .. } => ready.push(cell),
+            Queue::Stealing {
+                ready,
+                next,
+                sharing,
+                ..
+            } => {
+                let first = if sharing.gathers() {
+                    next.replace(cell)
+                } else {
+                    Some(cell)
+                };
+                if let Some(cell) = first {
+                    ready.push(cell);
+                }
+            }
             Queue::Simulated(world) => world.make_ready(cell),
         }
     }
@@ -349,28 +375,56 @@ impl Scheduler {
         }
     }
 
-    /// True if an actor ran.
-    fn run_pass(&mut self) -> bool {
-        let waiting = match &self.queue {
+    /// Runs actors; how many.
+    fn run_pass(&mut self) -> usize {
+        let waiting = match &mut self.queue {
             Queue::Pinned { ready, .. } => ready.len(),
-            Queue::Stealing { ready, .. } => ready.len(),
+            Queue::Stealing { ready, next, .. } => {
+                // Nothing runs before others for longer than a pass.
+                next.take().into_iter().for_each(|cell| ready.push(cell));
+                ready.len()
+            }
             Queue::Simulated(world) => world.ready_len(),
         };
         self.report.queue_max = self.report.queue_max.max(waiting);
         for ran in 0..ACTIVATIONS_PER_PASS {
             let Some(cell) = self.next_ready() else {
-                return ran > 0;
+                return ran;
             };
             self.activate(cell);
         }
-        true
+        ACTIVATIONS_PER_PASS
+    }
+
+    /// Decides how the next pass is run, after one that ran so many actors.
+    fn weigh(&mut self, ran: usize) {
+        let Queue::Stealing { ready, sharing, .. } = &mut self.queue else {
+            return;
+        };
+        let (now, messages) = (self.started.elapsed(), self.report.messages);
+        let (then, messages_then) = std::mem::replace(&mut self.weighed, (now, messages));
+        sharing.weigh(&Pass {
+            activations: ran as u32,
+            messages: messages - messages_then,
+            waiting: ready.len() as u32,
+            took: now - then,
+        });
+        self.shared.shares[self.index].store(sharing.is_on(), Relaxed);
     }
 
     #[inline]
     fn next_ready(&mut self) -> Option<CellPtr> {
         match &mut self.queue {
             Queue::Pinned { ready, .. } => ready.pop_front(),
-            Queue::Stealing { ready, victims } => {
+            Queue::Stealing {
+                ready,
+                next,
+                sharing,
+                victims,
+            } => {
+                if next.is_some() {
+                    return next.take();
+                }
                 let Some(cell) = ready.pop() else {
                     let stolen = steal(&self.shared, ready, victims);
                     self.report.steals += u64::from(stolen.is_some());
@@ -378,7 +432,7 @@ impl Scheduler {
                 };
                 // What waits here while this one runs could run elsewhere. Without a fence this may
                 // miss a scheduler that is just falling asleep; the next activation looks again.
-                if self.shared.seats.any_idle() && !ready.is_empty() {
+                if sharing.is_on() && self.shared.seats.any_idle() && !ready.is_empty() {
                     self.shared.seats.wake_one(self.index + 1);
                 }
                 Some(cell)
@@ -444,7 +498,9 @@ impl Scheduler {
             }
             self.report.wakes += u64::from(self.shared.seats.end_sleep(self.index));
         }
-        self.report.idle += self.now() - began;
+        let now = self.now();
+        self.report.idle += now - began;
+        self.weighed = (now, self.report.messages);
     }
 
     /// Whether there is something to do but timers.
@@ -455,8 +511,11 @@ impl Scheduler {
         }
         match &self.queue {
             Queue::Stealing { .. } => {
+                let stealable = |(stealer, shares): (&Stealer<_>, &AtomicBool)| {
+                    shares.load(Relaxed) && !stealer.is_empty()
+                };
                 !shared.inbox_is_empty(0)
-                    || shared.stealers.iter().any(|stealer| !stealer.is_empty())
+                    || shared.stealers.iter().zip(&shared.shares).any(stealable)
             }
             Queue::Pinned { incoming, .. } => {
                 !shared.inbox_is_empty(self.index) || incoming.iter().any(|ring| !ring.is_empty())
@@ -509,6 +568,9 @@ pub(crate) fn instant() -> Instant {
 /// Takes half of what another scheduler has waiting, or what is for all of them.
 fn steal(shared: &Shared, ready: &Worker<CellPtr>, victims: &[usize]) -> Option<CellPtr> {
     for &victim in victims {
+        if !shared.shares[victim].load(Relaxed) {
+            continue;
+        }
         loop {
             match shared.stealers[victim].steal_batch_and_pop(ready) {
                 Steal::Success(cell) => return Some(cell),
@@ -538,5 +600,45 @@ mod tests {
         assert!(outgoing.publish());
         assert_eq!((consumer.pop(), consumer.pop()), (Some(3), Some(4)));
         assert!(outgoing.waiting.is_empty());
+    }
+
+    struct Idle;
+
+    impl Actor for Idle {
+        type Message = ();
+
+        fn on_message(&mut self, (): (), _: &mut crate::Context<'_, ()>) -> crate::Outcome {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_not_shared_is_neither_seen_nor_stolen() {
+        let workers = [Worker::new_fifo(), Worker::new_fifo()];
+        let stealers = workers.iter().map(Worker::stealer).collect();
+        let shared = Shared::new(32, HashMap::new(), (1, 2), stealers, Box::new([]));
+        let shared = Arc::new(shared);
+        let mut schedulers = workers.into_iter().enumerate().map(|(index, ready)| {
+            let queue = Queue::Stealing {
+                ready,
+                next: None,
+                sharing: Sharing::new(),
+                victims: vec![1 - index],
+            };
+            Scheduler::new(index, Arc::clone(&shared), queue, false)
+        });
+        let (mut owner, mut thief) = (schedulers.next().unwrap(), schedulers.next().unwrap());
+        for name in ["a", "b"] {
+            let idle = owner.spawn(name.to_owned(), Idle);
+            owner.send(&idle.cell, ());
+        }
+        shared.shares[0].store(false, Relaxed);
+        assert!(!thief.sees_work());
+        assert!(!thief.step());
+        shared.shares[0].store(true, Relaxed);
+        assert!(thief.sees_work());
+        assert!(thief.step(), "it steals and runs one");
+        owner.drain();
+        assert_eq!((owner.report.messages, thief.report.messages), (1, 1));
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     timers: Box<[AtomicBool]>,
     /// The run queues of the stealing schedule.
     pub(crate) stealers: Box<[Stealer<CellPtr>]>,
+    /// Whether others may take from them.
+    pub(crate) shares: Box<[AtomicBool]>,
     /// The rings of the pinned schedule.
     pub(crate) rings: Box<[Arc<Ring<Envelope>>]>,
     pub(crate) handles: AtomicUsize,
@@ -79,6 +81,7 @@ impl Shared {
             inboxes: (0..inboxes).map(|_| CachePadded::default()).collect(),
             seats: Seats::new(seats),
             timers: (0..seats).map(|_| AtomicBool::new(false)).collect(),
+            shares: stealers.iter().map(|_| AtomicBool::new(true)).collect(),
             stealers,
             rings,
             handles: AtomicUsize::new(0),
@@ -102,7 +105,12 @@ impl Shared {
         let placed = self.placement.get(&name).copied();
         let home = placed.unwrap_or_else(|| home(id)) as u32;
         let id = u32::try_from(id).expect("fewer actors than 2^32");
-        let cell = Cell::new((self.system, home, id), name, Box::new(actor), pool);
+        let cell = Cell::new(
+            (self.system, home, id),
+            name,
+            Box::new(CachePadded::new(actor)),
+            pool,
+        );
         registry.push(Arc::clone(&cell) as Arc<dyn AnyCell>);
         Address { cell }
     }

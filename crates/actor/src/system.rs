@@ -18,6 +18,7 @@ use crate::report::{Cause, Report, RunError, Traffic};
 use crate::ring::ring;
 use crate::scheduler::{Outgoing, Queue, RING_SLOTS, Scheduler, instant};
 use crate::shared::Shared;
+use crate::sharing::Sharing;
 use crate::sim::{Envelope, World};
 use crate::topology::{Cpu, Topology, bind};
 
@@ -198,7 +199,12 @@ impl System {
                 let stealers = workers.iter().map(Worker::stealer).collect();
                 let queues = workers.into_iter().enumerate().map(|(index, ready)| {
                     let victims = victims(index, &places);
-                    Queue::Stealing { ready, victims }
+                    Queue::Stealing {
+                        ready,
+                        next: None,
+                        sharing: Sharing::new(),
+                        victims,
+                    }
                 });
                 (queues.collect(), stealers, Vec::new())
             }
