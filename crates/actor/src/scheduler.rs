@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Steal, Stealer, Worker};
+use crossbeam_utils::CachePadded;
 
 use crate::actor::{Actor, Address};
 use crate::cell::{Cell, CellPtr};
@@ -36,8 +37,11 @@ pub(crate) const RING_SLOTS: usize = 1_024;
 /// 30 to 60 µs together, about what it takes to sleep and be woken.
 const SPIN_ROUNDS: usize = 32;
 const SPIN_PAUSES: usize = 32;
-/// Longest sleep. No wake-up is lost; this bounds what a defect or a stalled machine can cost.
+/// Longest sleep. No wake-up is lost; this bounds what a defect can cost.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// Longest sleep beside one that shares nothing: what its long activation, or the loss of its CPU, can cost the others
+/// that it has.
+const STALL_MAX: Duration = Duration::from_millis(10);
 /// The sender's id of messages from outside.
 const OUTSIDE: u32 = u32::MAX;
 
@@ -67,7 +71,7 @@ pub(crate) enum Queue {
         outgoing: Vec<Option<Outgoing<Envelope>>>,
         incoming: Vec<Consumer<Envelope>>,
     },
-    /// Whoever has nothing to do steals, in the order of `victims`.
+    /// Whoever has nothing to do steals from those that share, in the order of `victims`.
     Stealing {
         ready: Worker<CellPtr>,
         /// What became runnable last and runs next, if messages are to gather.
@@ -240,9 +244,12 @@ impl Scheduler {
         // This thread may be long in coming back.
         if let Queue::Stealing { ready, .. } = &self.queue
             && !ready.is_empty()
-            && self.shared.seats.any_idle()
         {
-            self.shared.seats.wake_one(self.index + 1);
+            // Here nothing looks again, so that nobody who falls asleep may be missed.
+            fence(SeqCst);
+            if self.shared.seats.any_idle() {
+                self.shared.seats.wake_one(self.index + 1);
+            }
         }
         true
     }
@@ -381,7 +388,9 @@ impl Scheduler {
             Queue::Pinned { ready, .. } => ready.len(),
             Queue::Stealing { ready, next, .. } => {
                 // Nothing runs before others for longer than a pass.
-                next.take().into_iter().for_each(|cell| ready.push(cell));
+                if let Some(cell) = next.take() {
+                    ready.push(cell);
+                }
                 ready.len()
             }
             Queue::Simulated(world) => world.ready_len(),
@@ -422,10 +431,7 @@ impl Scheduler {
                 sharing,
                 victims,
             } => {
-                if next.is_some() {
-                    return next.take();
-                }
-                let Some(cell) = ready.pop() else {
+                let Some(cell) = next.take().or_else(|| ready.pop()) else {
                     let stolen = steal(&self.shared, ready, victims);
                     self.report.steals += u64::from(stolen.is_some());
                     return stolen;
@@ -446,7 +452,11 @@ impl Scheduler {
         self.report.activations += 1;
         // SAFETY: taken from the run queue; the registry holds the cell.
         if unsafe { cell.activate(self) } {
-            self.make_ready(cell);
+            match &mut self.queue {
+                // It has had its turn.
+                Queue::Stealing { ready, .. } => ready.push(cell),
+                _ => self.make_ready(cell),
+            }
         }
     }
 
@@ -494,13 +504,26 @@ impl Scheduler {
             });
             if !has_come() && !self.sees_work() && !until_timer.is_zero() {
                 self.report.parks += 1;
-                thread::park_timeout(until_timer.min(SLEEP_MAX));
+                thread::park_timeout(until_timer.min(self.ask_to_share()));
             }
             self.report.wakes += u64::from(self.shared.seats.end_sleep(self.index));
         }
         let now = self.now();
         self.report.idle += now - began;
         self.weighed = (now, self.report.messages);
+    }
+
+    /// How long to sleep at most. Who shares nothing says so after each pass: who has not done so by the end of the sleep
+    /// is kept from it, and is stolen from.
+    fn ask_to_share(&self) -> Duration {
+        let mut sleep = SLEEP_MAX;
+        for shares in &self.shared.shares {
+            if !shares.load(Relaxed) {
+                shares.store(true, Relaxed);
+                sleep = STALL_MAX;
+            }
+        }
+        sleep
     }
 
     /// Whether there is something to do but timers.
@@ -511,7 +534,7 @@ impl Scheduler {
         }
         match &self.queue {
             Queue::Stealing { .. } => {
-                let stealable = |(stealer, shares): (&Stealer<_>, &AtomicBool)| {
+                let stealable = |(stealer, shares): (&Stealer<_>, &CachePadded<AtomicBool>)| {
                     shares.load(Relaxed) && !stealer.is_empty()
                 };
                 !shared.inbox_is_empty(0)
@@ -565,7 +588,7 @@ pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
-/// Takes half of what another scheduler has waiting, or what is for all of them.
+/// Takes half of what another scheduler has waiting and shares.
 fn steal(shared: &Shared, ready: &Worker<CellPtr>, victims: &[usize]) -> Option<CellPtr> {
     for &victim in victims {
         if !shared.shares[victim].load(Relaxed) {
@@ -612,8 +635,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_not_shared_is_neither_seen_nor_stolen() {
+    /// Two schedulers, the first with two actors to run.
+    fn owner_and_thief() -> (Scheduler, Scheduler) {
         let workers = [Worker::new_fifo(), Worker::new_fifo()];
         let stealers = workers.iter().map(Worker::stealer).collect();
         let shared = Shared::new(32, HashMap::new(), (1, 2), stealers, Box::new([]));
@@ -627,18 +650,51 @@ mod tests {
             };
             Scheduler::new(index, Arc::clone(&shared), queue, false)
         });
-        let (mut owner, mut thief) = (schedulers.next().unwrap(), schedulers.next().unwrap());
+        let (mut owner, thief) = (schedulers.next().unwrap(), schedulers.next().unwrap());
         for name in ["a", "b"] {
             let idle = owner.spawn(name.to_owned(), Idle);
             owner.send(&idle.cell, ());
         }
-        shared.shares[0].store(false, Relaxed);
+        (owner, thief)
+    }
+
+    #[test]
+    fn what_is_not_shared_is_neither_seen_nor_stolen() {
+        let (mut owner, mut thief) = owner_and_thief();
+        owner.shared.shares[0].store(false, Relaxed);
         assert!(!thief.sees_work());
         assert!(!thief.step());
-        shared.shares[0].store(true, Relaxed);
+        owner.shared.shares[0].store(true, Relaxed);
         assert!(thief.sees_work());
         assert!(thief.step(), "it steals and runs one");
         owner.drain();
         assert_eq!((owner.report.messages, thief.report.messages), (1, 1));
+    }
+
+    #[test]
+    fn who_is_kept_from_its_queue_is_stolen_from_after_one_sleep() {
+        let (owner, mut thief) = owner_and_thief();
+        owner.shared.handles.fetch_add(1, SeqCst);
+        // It was light so far; what it runs now takes for ever.
+        owner.shared.shares[0].store(false, Relaxed);
+        thief.sit();
+        thief.wait(true, || false);
+        assert_eq!(thief.report.parks, 1);
+        assert!(thief.report.idle < SLEEP_MAX);
+        assert_eq!(thief.run_pass(), 2);
+    }
+
+    #[test]
+    fn who_shares_nothing_says_so_after_each_pass() {
+        let (mut owner, thief) = owner_and_thief();
+        let Queue::Stealing { sharing, .. } = &mut owner.queue else {
+            unreachable!("it steals")
+        };
+        *sharing = Sharing::off();
+        owner.shared.shares[0].store(false, Relaxed);
+        assert_eq!(thief.ask_to_share(), STALL_MAX);
+        assert!(thief.sees_work());
+        owner.weigh(ACTIVATIONS_PER_PASS);
+        assert!(!thief.sees_work());
     }
 }

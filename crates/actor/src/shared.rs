@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     /// The run queues of the stealing schedule.
     pub(crate) stealers: Box<[Stealer<CellPtr>]>,
     /// Whether others may take from them.
-    pub(crate) shares: Box<[AtomicBool]>,
+    pub(crate) shares: Box<[CachePadded<AtomicBool>]>,
     /// The rings of the pinned schedule.
     pub(crate) rings: Box<[Arc<Ring<Envelope>>]>,
     pub(crate) handles: AtomicUsize,
@@ -81,7 +81,10 @@ impl Shared {
             inboxes: (0..inboxes).map(|_| CachePadded::default()).collect(),
             seats: Seats::new(seats),
             timers: (0..seats).map(|_| AtomicBool::new(false)).collect(),
-            shares: stealers.iter().map(|_| AtomicBool::new(true)).collect(),
+            shares: (stealers
+                .iter()
+                .map(|_| CachePadded::new(AtomicBool::new(true))))
+            .collect(),
             stealers,
             rings,
             handles: AtomicUsize::new(0),

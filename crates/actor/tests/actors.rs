@@ -614,6 +614,59 @@ fn an_activation_is_bounded() {
     }
 }
 
+/// Sends itself messages until enough, and notes whose turns are the longest.
+struct Busy {
+    number: u64,
+    me: Option<Address<u64>>,
+    turn: Arc<Mutex<Turn>>,
+}
+
+#[derive(Default)]
+struct Turn {
+    of: u64,
+    messages: u64,
+    longest: u64,
+}
+
+impl Actor for Busy {
+    type Message = u64;
+
+    fn on_message(&mut self, left: u64, context: &mut Context<'_, u64>) -> Outcome {
+        let mut turn = self.turn.lock().unwrap();
+        if turn.of != self.number {
+            (turn.of, turn.messages) = (self.number, 0);
+        }
+        turn.messages += 1;
+        turn.longest = turn.longest.max(turn.messages);
+        let me = self.me.get_or_insert_with(|| context.address());
+        if left > 0 {
+            context.send(me, left - 1);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn who_has_had_its_turn_waits_for_the_others() {
+    // So light that messages are to gather: what became runnable last runs first.
+    let mut config = Config::new(Schedule::stealing(1));
+    config.messages_per_activation_max = 4;
+    let mut system = System::new(config).unwrap();
+    let turn = Arc::new(Mutex::new(Turn::default()));
+    let mut handle = system.handle();
+    for number in 1..=3 {
+        let turn = Arc::clone(&turn);
+        let me = None;
+        let busy = system.spawn(number.to_string(), Busy { number, me, turn });
+        handle.send(&busy, 50_000).unwrap();
+    }
+    drop(handle);
+    system.run().unwrap();
+    // All end in the same round: the last one has one more turn at most.
+    let longest = turn.lock().unwrap().longest;
+    assert!(longest <= 8, "{longest} messages in a turn");
+}
+
 /// Counts itself, so that a message that is lost or dropped twice shows.
 struct Counted(Arc<AtomicU64>);
 
