@@ -47,7 +47,7 @@ impl Sharing {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn off() -> Self {
         Self {
             on: false,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ use crate::{cores, decode_as};
 /// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Capture files: pcap or pcapng, plain, gzip or zstd; - is standard input. Several are merged by their stamps
+    /// Capture files: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4); - is standard input. Several are merged by their stamps
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The same as FILE
@@ -112,7 +113,7 @@ pub(crate) struct Arguments {
     /// Exit with 4 if anything is missing from the capture
     #[arg(long)]
     strict: bool,
-    /// Cores that rebuild operations, beside the thread that reads
+    /// Cores that rebuild operations; of files, the thread that reads is one of them
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
     /// Who runs what on several cores: stealing (balances load) or pinned (a core each, for machines of their own)
@@ -620,21 +621,55 @@ pub(crate) fn check_out(
             ConfigError::usage("--json and --write-pcap - both want standard output").into(),
         );
     }
-    let Ok(there) = out.canonicalize() else {
-        return Ok(());
+    let there = std::fs::metadata(out).ok();
+    let folder = match out.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     };
-    let out = out.display();
-    let is_read = |input: &PathBuf| input.canonicalize().is_ok_and(|input| input == there);
-    if inputs.iter().any(is_read) {
-        let problem = format!("{out} is read: write another file");
+    let is_read = |input: &PathBuf| {
+        let Ok(facts) = std::fs::metadata(input) else {
+            return false;
+        };
+        let id = |facts: &std::fs::Metadata| (facts.dev(), facts.ino());
+        // Files of a folder are read whatever their names, by `--follow` those that appear, too.
+        match facts.is_dir() {
+            true => folder.canonicalize().ok() == input.canonicalize().ok(),
+            false => there.as_ref().map(id) == Some(id(&facts)) || is_of_series(input, out),
+        }
+    };
+    if let Some(input) = inputs.iter().find(|input| is_read(input)) {
+        let problem = match input == out {
+            true => format!("{} is read: write another file", out.display()),
+            false => format!(
+                "{} would be written where {} is read: write it elsewhere",
+                out.display(),
+                input.display()
+            ),
+        };
         return Err(ConfigError::usage(&problem).into());
     }
-    if there.is_file() && !force {
+    let out = out.display();
+    if there.is_some_and(|there| there.is_file()) && !force {
         anyhow::bail!(
             "{out} exists already: name another file with --write-pcap, or replace it with --force"
         );
     }
     Ok(())
+}
+
+/// Whether `-b` may give a file that it writes the name of `input`: `OUT_00001_20261122093000.pcapng` for `OUT.pcapng`.
+fn is_of_series(input: &Path, out: &Path) -> bool {
+    let name = |path: &Path| {
+        let name = path.file_stem().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    };
+    let folder = |path: &Path| path.parent().map(Path::to_owned);
+    let number = name(input)
+        .strip_prefix(&(name(out) + "_"))
+        .map(str::to_owned);
+    folder(input) == folder(out)
+        && input.extension() == out.extension()
+        && number.is_some_and(|number| number.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// Makes the capture file that frames are written into.
@@ -1040,7 +1075,7 @@ fn print_summary(
             "inputs": manifest.inputs,
             "tables": manifest.tables,
         });
-        println!("{}", serde_json::to_string_pretty(&summary)?);
+        crate::report::print(&(serde_json::to_string_pretty(&summary)? + "\n"))?;
         return Ok(());
     }
     let mut out = String::new();
@@ -1059,7 +1094,7 @@ fn print_summary(
     {
         eprint!("{out}");
     } else {
-        print!("{out}");
+        crate::report::print(&out)?;
     }
     if arguments.verbose {
         let memory = MemoryUse::read();

@@ -15,7 +15,7 @@ use lineside_link::Spread;
 use lineside_path::{Certificate, Direction, Inside, InsideError, Sides, Virtual};
 use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
-use lineside_trace::{InputFacts, Manifest};
+use lineside_trace::{InputFacts, Manifest, State};
 use serde::{Deserialize, Serialize};
 
 use crate::Exit;
@@ -30,7 +30,7 @@ use crate::summary::verdict_lines;
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Arguments {
-    /// Capture files: pcap or pcapng, plain, gzip or zstd; - is standard input. Several are merged by their stamps
+    /// Capture files: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4); - is standard input. Several are merged by their stamps
     #[arg(value_name = "FILE")]
     inputs: Option<Vec<PathBuf>>,
     /// The same as FILE
@@ -161,7 +161,19 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .err();
     let written = run.writer.take().map_or(Ok(()), CaptureWriter::finish);
 
-    let certificate = run.emulation.path().certificate(lineside_path::VIRTUAL);
+    let mut certificate = run.emulation.path().certificate(lineside_path::VIRTUAL);
+    let cut = { port.facts().into_iter() }.flat_map(|facts| facts.warnings.clone());
+    let unfinished = cut
+        .chain(failure.as_ref().map(|error| format!("{error:#}")))
+        .chain(written.as_ref().err().map(ToString::to_string))
+        .chain(
+            run.signal
+                .map(|signal| format!("ended by signal {signal} before the end of the input")),
+        );
+    for reason in unfinished {
+        certificate.verdict.state = State::Incomplete;
+        certificate.verdict.reasons.push(reason);
+    }
     let json = serde_json::to_value(&certificate)?;
     notes.end(crate::capture::inputs(&port), &certificate, &json)?;
     let warnings = port

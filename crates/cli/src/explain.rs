@@ -300,7 +300,8 @@ fn of_frame(inputs: &[PathBuf], prepared: Prepared, number: u64) -> anyhow::Resu
                     ordinal,
                     since_ns: at_ns.saturating_sub(begun_ns),
                     len,
-                    before,
+                    // Now: what is dropped later is another frame.
+                    dropped: dropped(before, path.link(direction).counters().dropped),
                     held,
                 });
             }
@@ -338,10 +339,25 @@ struct Found {
     /// From the link's beginning.
     since_ns: i64,
     len: u32,
-    /// What had been dropped before it.
-    before: Drops,
+    /// Why it was dropped, if it was.
+    dropped: Option<&'static str>,
     /// Frames and bytes that were under way.
     held: (usize, u64),
+}
+
+/// Why a frame was dropped that came between two counts.
+fn dropped(before: Drops, now: Drops) -> Option<&'static str> {
+    let reasons = [
+        ("lost by the loss model", now.loss - before.loss),
+        ("dropped: the link was down", now.down - before.down),
+        ("dropped: more than the limit", now.limit - before.limit),
+        (
+            "dropped: more than memory bears",
+            now.memory - before.memory,
+        ),
+    ];
+    let reason = reasons.iter().find(|(_, count)| *count > 0);
+    reason.map(|(reason, _)| *reason)
 }
 
 /// The account of the frame, once it is known.
@@ -351,7 +367,7 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
         ordinal,
         since_ns,
         len,
-        before,
+        dropped,
         held,
     } = found;
     let link = path.link(direction);
@@ -365,18 +381,7 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
     let mut departures = out[direction as usize].iter();
     let departure = departures.find(|departure| departure.item.descriptor().ordinal == ordinal);
     let Some(departure) = departure else {
-        let now = link.counters().dropped;
-        let reasons = [
-            ("lost by the loss model", now.loss - before.loss),
-            ("dropped: the link was down", now.down - before.down),
-            ("dropped: more than the limit", now.limit - before.limit),
-            (
-                "dropped: more than memory bears",
-                now.memory - before.memory,
-            ),
-        ];
-        let reason = reasons.iter().find(|(_, count)| *count > 0)?;
-        remarks.push(reason.0.to_owned());
+        remarks.push(dropped?.to_owned());
         return Some(Explained {
             direction: direction.name(),
             parts: Vec::new(),

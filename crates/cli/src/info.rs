@@ -64,13 +64,13 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
             "summary": tally,
             "counters": counters.iter().map(|(counter, value)| (counter.name(), value)).collect::<BTreeMap<_, _>>(),
         });
-        println!("{}", serde_json::to_string_pretty(&json)?);
+        crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
     } else {
         let mut out = String::new();
         input_lines(&inputs, &mut out);
         traffic_lines(&counters, &mut out);
         tally.lines(&mut out);
-        print!("{out}");
+        crate::report::print(&out)?;
     }
     for warning in inputs.iter().flat_map(|input| &input.warnings) {
         eprintln!("lineside: warning: {warning}");
@@ -99,12 +99,8 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
         tally_of(&arguments.path.join("operations"))?
     };
     if arguments.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(
-                &serde_json::json!({ "trace": manifest, "summary": tally })
-            )?
-        );
+        let json = serde_json::json!({ "trace": manifest, "summary": tally });
+        crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
         return Ok(Exit::Done);
     }
     let mut out = String::new();
@@ -120,7 +116,7 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     table_lines(&manifest.tables, &mut out);
     verdict_lines(&manifest.verdict, &mut out);
-    print!("{out}");
+    crate::report::print(&out)?;
     Ok(Exit::Done)
 }
 

@@ -291,7 +291,7 @@ pub(crate) fn list(as_json: bool) -> anyhow::Result<()> {
                 })
             })
             .collect();
-        println!("{}", serde_json::to_string_pretty(&list)?);
+        crate::report::print(&(serde_json::to_string_pretty(&list)? + "\n"))?;
         return Ok(());
     }
     let width = interfaces.iter().map(|each| each.name.len()).max();
@@ -321,7 +321,7 @@ pub(crate) fn list(as_json: bool) -> anyhow::Result<()> {
             each.name, each.mtu, each.receive_queues
         );
     }
-    print!("{out}");
+    crate::report::print(&out)?;
     Ok(())
 }
 

@@ -27,7 +27,7 @@ use crate::summary::seconds;
 /// Flags of `replay-pcap`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Capture files: pcap or pcapng, plain, gzip or zstd; - is standard input. Several are merged by their stamps
+    /// Capture files: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4); - is standard input. Several are merged by their stamps
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The interface to send to
@@ -276,7 +276,7 @@ fn print_account(
             "stamps_backwards": departures.stamps_backwards,
             "stamps_missing": departures.stamps_missing,
         });
-        println!("{}", serde_json::to_string_pretty(&account)?);
+        crate::report::print(&(serde_json::to_string_pretty(&account)? + "\n"))?;
         return Ok(());
     }
     let mut out = String::new();
@@ -338,6 +338,6 @@ fn print_account(
             let _ = writeln!(out, "             {} {what}", grouped(count));
         }
     }
-    print!("{out}");
+    crate::report::print(&out)?;
     Ok(())
 }

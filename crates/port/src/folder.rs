@@ -175,6 +175,7 @@ pub struct Followed {
     next: Option<PathBuf>,
     /// The latest stamp: other files may go on up to it.
     last_ns: i64,
+    has_failed: bool,
 }
 
 impl Followed {
@@ -192,6 +193,7 @@ impl Followed {
             folder: None,
             next: None,
             last_ns: i64::MIN,
+            has_failed: false,
         }
     }
 
@@ -249,10 +251,9 @@ impl Followed {
         known.extend(first.clone().map(|path| (path.clone(), written(&path))));
         Ok(first)
     }
-}
 
-impl Port for Followed {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+    /// What there is to read.
+    fn read(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         loop {
             let quiet = Ok(Received::Idle {
                 until_ns: self.last_ns,
@@ -295,6 +296,17 @@ impl Port for Followed {
                 }
             }
         }
+    }
+}
+
+impl Port for Followed {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        if self.has_failed {
+            return Ok(Received::End);
+        }
+        let received = self.read(burst, max);
+        self.has_failed = received.is_err();
+        received
     }
 
     fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {

@@ -270,7 +270,10 @@ impl Walk<'_> {
     }
 
     fn ethernet(&mut self, offset: usize) -> Dissected {
-        self.layers.set_link(offset);
+        // A cut tunnel may end before it.
+        if offset <= self.bytes.len() {
+            self.layers.set_link(offset);
+        }
         match link::ethernet(self.bytes, offset, &mut self.layers) {
             Ok((network, offset)) => self.packet(network, offset),
             Err(why) => why.into(),

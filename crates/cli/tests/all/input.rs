@@ -359,6 +359,25 @@ fn a_capture_that_is_read_is_not_written_over() {
     assert!(talk(&output).contains("is read: write another file"));
     let bytes = std::fs::read(&input).expect("it is there");
     assert!(bytes == std::fs::read(example()).expect("it is there"));
+    // By another name, in a folder that is read, or by a name that rotation may give.
+    let link = folder.path().join("link.pcapng");
+    std::fs::hard_link(&input, &link).expect("linked");
+    assert_eq!(write(&link, &["--force"]).status.code(), Some(2));
+    let numbered = folder.path().join("out_00001_20261121120220.pcapng");
+    std::fs::copy(example(), &numbered).expect("copied");
+    let out = folder.path().join("out.pcapng");
+    for input in [folder.path(), &numbered] {
+        let mut command = lineside();
+        command
+            .arg("capture")
+            .arg(input)
+            .arg("--write-pcap")
+            .arg(&out);
+        let output = command.args(["-b", "packets:2000"]).output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+        assert!(talk(&output).contains("write it elsewhere"));
+    }
     let output = write("-".as_ref(), &["--json"]);
     assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
     assert!(talk(&output).contains("both want standard output"));
@@ -579,6 +598,53 @@ fn interrupt(child: &std::process::Child) {
     let pid = child.id().to_string();
     let status = Command::new("kill").args(["-INT", &pid]).status();
     assert!(status.expect("kill runs").success());
+}
+
+#[test]
+fn what_cannot_be_followed_is_told_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let no_capture = folder.path().join("text.pcap");
+    std::fs::write(&no_capture, "no capture, but long enough for a header").expect("written");
+    for (index, input) in [&folder.path().join("nothing.pcap"), &no_capture, &example()]
+        .into_iter()
+        .enumerate()
+    {
+        let out = folder.path().join(index.to_string());
+        let output = run(input, &out, &["--follow"]);
+        assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
+        assert_eq!(
+            talk(&output).matches("lineside: ").count(),
+            1,
+            "{}",
+            talk(&output)
+        );
+        assert!(talk(&output).contains(&*input.to_string_lossy()));
+    }
+}
+
+#[test]
+fn standard_output_that_is_full_or_closed_is_no_panic() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let full = || std::fs::File::create("/dev/full").expect("it is there");
+    let out = folder.path().join("trace");
+    let (example, out) = (example(), out.to_str().expect("UTF-8").to_owned());
+    let example = example.to_str().expect("UTF-8");
+    for arguments in [
+        &["capture", example, "-o", &out][..],
+        &["info", &out],
+        &["info", "--json", &out],
+        &["info", example],
+        &["capture", "--list-interfaces"],
+    ] {
+        let output = lineside().args(arguments).stdout(full()).output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(
+            talk(&output).contains("standard output: cannot write"),
+            "{arguments:?}: {}",
+            talk(&output)
+        );
+    }
 }
 
 #[test]

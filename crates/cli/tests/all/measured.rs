@@ -410,6 +410,11 @@ fn explain_says_what_emulate_does() {
         "explain", "-r", capture, "--frame", "2", "--loss", "frames 2",
     ]);
     assert!(lost.contains("lost by the loss model"), "{lost}");
+    // What is dropped while it is under way is not it.
+    let under_way = text(&[
+        "explain", "-r", capture, "--frame", "1", "--delay", "10ms", "--loss", "frames 2",
+    ]);
+    assert!(!under_way.contains("lost"), "{under_way}");
     for (arguments, says) in [
         (
             &["explain", "-r", capture, "--frame", "9"][..],
