@@ -219,7 +219,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 
     let force = section.force == Some(true);
     let read = section.inputs.as_deref().unwrap_or_default();
-    check_out(section.write_pcap.as_deref(), read, force, arguments.json)?;
+    let is_series = section.pcap_rotation.is_some();
+    check_out(
+        section.write_pcap.as_deref(),
+        is_series,
+        read,
+        force,
+        arguments.json,
+    )?;
     let folder = section.output.as_ref();
     let folder = folder
         .map(|output| RunFolder::create(output, force))
@@ -608,18 +615,22 @@ const REWRITE_SECONDS: u64 = 5;
 /// All inputs, as far as the filter lets them through, and perhaps written into capture files.
 pub(crate) type Input = Recorded<Filtered<Merge>>;
 
-/// Refuses a capture file `out` that is read itself, is there already, or shares standard output with `--json`.
+/// Refuses a capture file `out`, or a series of them, that is read itself, is there already, or shares standard output with
+/// `--json`.
 pub(crate) fn check_out(
     out: Option<&Path>,
+    is_series: bool,
     inputs: &[PathBuf],
     force: bool,
     json: bool,
 ) -> anyhow::Result<()> {
     let Some(out) = out else { return Ok(()) };
-    if json && out.as_os_str() == "-" {
-        return Err(
-            ConfigError::usage("--json and --write-pcap - both want standard output").into(),
-        );
+    if out.as_os_str() == "-" {
+        if json {
+            let problem = "--json and --write-pcap - both want standard output";
+            return Err(ConfigError::usage(problem).into());
+        }
+        return Ok(());
     }
     let there = std::fs::metadata(out).ok();
     let folder = match out.parent() {
@@ -634,7 +645,9 @@ pub(crate) fn check_out(
         // Files of a folder are read whatever their names, by `--follow` those that appear, too.
         match facts.is_dir() {
             true => folder.canonicalize().ok() == input.canonicalize().ok(),
-            false => there.as_ref().map(id) == Some(id(&facts)) || is_of_series(input, out),
+            false => {
+                there.as_ref().map(id) == Some(id(&facts)) || is_series && is_of_series(input, out)
+            }
         }
     };
     if let Some(input) = inputs.iter().find(|input| is_read(input)) {

@@ -139,7 +139,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let files = crate::capture::open(inputs, &budget)?;
     let out = arguments.write_pcap.as_deref();
     let force = arguments.force == Some(true);
-    crate::capture::check_out(out, inputs, force, arguments.json)?;
+    crate::capture::check_out(out, false, inputs, force, arguments.json)?;
     let notes = Notes::begin(&arguments, &inputs)?;
     let signals = Signals::register().context("cannot handle signals")?;
 

@@ -111,21 +111,20 @@ fn path_file() -> impl Strategy<Value = PathFile> {
 
 /// What holds at a time since the beginning, by looking at one line after the other; and until when.
 fn holds(path: &PathFile, since: u64) -> (PathStep, u64) {
-    let mut at = 0;
-    loop {
-        let steps = path.steps();
-        for (k, step) in steps.iter().enumerate() {
-            let next = steps
-                .get(k + 1)
-                .map(|next| next.at_ns)
-                .or_else(|| path.period_ns());
-            let until = next.map_or(u64::MAX, |next| at + next);
-            if since < until {
-                return (*step, until);
-            }
+    // A slow path takes its steps many thousand times for a frame.
+    let at = (path.period_ns()).map_or(0, |period| since / period * period);
+    let steps = path.steps();
+    for (k, step) in steps.iter().enumerate() {
+        let next = steps
+            .get(k + 1)
+            .map(|next| next.at_ns)
+            .or_else(|| path.period_ns());
+        let until = next.map_or(u64::MAX, |next| at + next);
+        if since < until {
+            return (*step, until);
         }
-        at += path.period_ns().expect("else the last one holds");
     }
+    unreachable!("the last one holds until the end, or the period's")
 }
 
 /// When the last bit of a frame has been brought whose first may be brought from `begin` on, bit by bit of each span; in nanoseconds and parts of

@@ -378,6 +378,21 @@ fn a_capture_that_is_read_is_not_written_over() {
         assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
         assert!(talk(&output).contains("write it elsewhere"));
     }
+    // Neither standard output nor a file of its own is any of these.
+    let output = lineside()
+        .current_dir(folder.path())
+        .args(["capture", "-q", "--write-pcap", "-", "."])
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let output = lineside()
+        .args(["capture", "-q"])
+        .arg(&numbered)
+        .arg("--write-pcap")
+        .arg(&out)
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
     let output = write("-".as_ref(), &["--json"]);
     assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
     assert!(talk(&output).contains("both want standard output"));
