@@ -140,8 +140,12 @@ mod tests {
         let error = ask(&path, "x").expect_err("closed");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         folder.replace("trace.json", b"{}").expect("written");
+        let (socket, kept) = (path.join(CONTROL), above.path().join("kept"));
+        std::fs::rename(&socket, &kept).expect("renamed");
+        drop((control, folder));
+        std::fs::rename(&kept, &socket).expect("renamed");
         let again = RunFolder::create(&path, true).expect("replaced");
         drop(Control::listen(&again).expect("it listens"));
-        assert!(!path.join(CONTROL).exists());
+        assert!(!socket.exists());
     }
 }

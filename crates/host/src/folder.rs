@@ -1,4 +1,4 @@
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,12 @@ pub enum FolderError {
     #[error("{} is not part of a trace, so --force does not delete it: choose another folder with -o", path.display())]
     Foreign {
         /// What does not belong to a trace.
+        path: PathBuf,
+    },
+    /// `--force`, but a run that has not ended writes it.
+    #[error("{} is being written by another run: end that one first, or choose another folder with -o", path.display())]
+    Busy {
+        /// The folder.
         path: PathBuf,
     },
     /// The operating system refused.
@@ -63,7 +69,8 @@ fn way_out(error: &io::Error) -> &'static str {
 /// A file is complete under its name or not there: it is written under a name that begins with a dot and ends
 /// in `.tmp`, which no reader sees, and renamed.
 ///
-/// The folder is opened once: whoever may no longer look its path up still writes into it.
+/// The folder is opened once: whoever may no longer look its path up still writes into it. Until the last handle is
+/// dropped it is locked (flock(2)), and no other run replaces it.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
@@ -81,23 +88,37 @@ const WRITE_LEN: usize = 128 * 1024;
 impl RunFolder {
     /// A new, empty folder. With `force` an existing one is emptied first, if it holds a trace and nothing else.
     pub fn create(path: &Path, force: bool) -> Result<Self, FolderError> {
-        match DirBuilder::new().create(path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !force => {
+        let made = DirBuilder::new().create(path);
+        let is_there =
+            { made.as_ref() }.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);
+        match made {
+            Err(_) if is_there && !force => {
                 return Err(FolderError::Exists {
                     path: path.to_owned(),
                 });
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove_trace(path)?,
-            Err(error) => return Err(FolderError::io(path, "create the folder", error)),
+            Err(error) if !is_there => {
+                return Err(FolderError::io(path, "create the folder", error));
+            }
+            _ => {}
         }
-        match File::open(path) {
-            Ok(folder) => Ok(Self {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|error| FolderError::io(path, "open the folder", error.into()))?;
+        let folder = File::from(folder);
+        // A file system without locks is no reason not to write.
+        if let Err(TryLockError::WouldBlock) = folder.try_lock() {
+            return Err(FolderError::Busy {
                 path: path.to_owned(),
-                folder: Arc::new(folder),
-            }),
-            Err(error) => Err(FolderError::io(path, "open the folder", error)),
+            });
         }
+        if is_there {
+            remove_trace(path)?;
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            folder: Arc::new(folder),
+        })
     }
 
     /// Where it is.
@@ -290,8 +311,14 @@ mod tests {
             error.contains("run exists already") && error.contains("--force"),
             "{error}"
         );
-        RunFolder::create(&path, true).expect("replaced");
+        let running = RunFolder::create(&path, true).expect("replaced");
         assert_eq!(fs::read_dir(&path).expect("there").count(), 0);
+        running.replace(MANIFEST, b"{}").expect("written");
+        let error = RunFolder::create(&path, true).expect_err("it is written");
+        assert!(matches!(error, FolderError::Busy { .. }), "{error}");
+        assert!(path.join(MANIFEST).exists(), "nothing is touched");
+        drop(running);
+        RunFolder::create(&path, true).expect("that run has ended");
         RunFolder::create(&path, true).expect("an empty folder holds nothing to lose");
     }
 
