@@ -706,6 +706,7 @@ fn open_writer(
             .as_ref()
             .map(|filter| format!("filter: {filter}")),
         rotation: rotation.clone(),
+        replaces: section.force == Some(true),
     };
     // A file's frames may be of any time: what is written begins with the first of them.
     let begin_ns = section.interfaces.is_some().then_some(now_ns);

@@ -518,6 +518,7 @@ impl Run<'_> {
             application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
             comment: Some("emulated: stamps are the instants at which frames left".to_owned()),
             rotation: Rotation::default(),
+            replaces: false,
         };
         self.writer = Some(CaptureWriter::create(out, config, None)?);
         Ok(())

@@ -15,6 +15,12 @@ pub enum PortError {
         /// What the operating system says.
         cause: io::Error,
     },
+    /// A file of that name is there.
+    #[error("'{name}' exists already: name another file, or replace it with --force")]
+    Exists {
+        /// The file.
+        name: String,
+    },
     /// It is a folder.
     #[error("'{name}' is a folder: name the capture files in it")]
     Folder {

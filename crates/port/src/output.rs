@@ -18,10 +18,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use jiff::tz::TimeZone;
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat, unlinkat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat, statat, unlinkat};
+use rustix::io::Errno;
 
 use crate::encode::whole_len;
-use crate::{BLOCK_LEN, Place, PortError};
+use crate::{BLOCK_LEN, Place, PortError, WriterConfig};
 
 /// Bytes of a chunk: the longest record fits.
 pub(crate) const CHUNK_LEN: usize = BLOCK_LEN;
@@ -152,6 +153,7 @@ struct Series {
     /// Files of the series, the newest last: all that may be deleted, else only that.
     kept: VecDeque<OsString>,
     files_max: Option<usize>,
+    replaces: bool,
 }
 
 impl Files {
@@ -177,18 +179,18 @@ impl Files {
     }
 
     /// Makes the first of the files `STEM_00001_TIME.SUFFIX` for the path `STEM.SUFFIX`, as dumpcap
-    /// calls them; at most `files_max` are kept.
+    /// calls them.
     pub(crate) fn series(
         path: &Path,
         is_pcapng: bool,
-        files_max: Option<usize>,
+        config: &WriterConfig,
         now_ns: i64,
     ) -> Result<Self, PortError> {
         let folder_path = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let open_error = |name: &Path, cause: rustix::io::Errno| PortError::Open {
+        let open_error = |name: &Path, cause: Errno| PortError::Open {
             name: name.display().to_string(),
             cause: cause.into(),
         };
@@ -203,7 +205,8 @@ impl Files {
             }),
             number: 0,
             kept: VecDeque::new(),
-            files_max,
+            files_max: config.rotation.files,
+            replaces: config.replaces,
         };
         let (file, name) = series.next(now_ns)?;
         Ok(Self {
@@ -306,9 +309,14 @@ impl Series {
         }
         self.kept.push_back(file_name.clone());
         let name = self.path.join(&file_name).display().to_string();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let over = match self.replaces {
+            true => OFlags::TRUNC,
+            false => OFlags::EXCL,
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | over;
         match openat(&self.folder, &file_name, flags, Mode::from_raw_mode(0o666)) {
             Ok(file) => Ok((file.into(), name)),
+            Err(Errno::EXIST) => Err(PortError::Exists { name }),
             Err(cause) => Err(PortError::Open {
                 name,
                 cause: cause.into(),
@@ -320,7 +328,15 @@ impl Series {
     fn rename_newest(&mut self, begin_ns: i64) -> Result<String, PortError> {
         let file_name = self.file_name(begin_ns);
         let name = self.path.join(&file_name).display().to_string();
-        if let Some(newest) = self.kept.back_mut() {
+        if let Some(newest) = self.kept.back_mut()
+            && *newest != file_name
+        {
+            // Renaming without replacing, in one step, is not to be had on every file system.
+            let is_there = statat(&self.folder, &file_name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+            if is_there && !self.replaces {
+                let _ = unlinkat(&self.folder, &*newest, AtFlags::empty());
+                return Err(PortError::Exists { name });
+            }
             rustix::fs::renameat(&self.folder, &*newest, &self.folder, &file_name).map_err(
                 |cause| PortError::Open {
                     name: name.clone(),

@@ -29,6 +29,8 @@ pub struct WriterConfig {
     pub comment: Option<String>,
     /// When the next file begins.
     pub rotation: Rotation,
+    /// Whether a file of a rotation may replace one that is there.
+    pub replaces: bool,
 }
 
 /// Writes frames into capture files, little-endian with nanoseconds: pcapng, or pcap if the name ends in `.pcap`.
@@ -71,7 +73,7 @@ struct Section {
 impl CaptureWriter {
     /// Makes, or replaces, the file at `path`, standard output if that is `-`. With a rotation the
     /// files are called as dumpcap does: `NAME_00001_20261121173000.pcapng` for `NAME.pcapng`, where
-    /// the time is local. `begin_ns` is when the capture begins, by the clock of the stamps; `None`: with the first
+    /// the time is local; one that is there is [replaced](WriterConfig::replaces), or an error. `begin_ns` is when the capture begins, by the clock of the stamps; `None`: with the first
     /// frame.
     ///
     /// Starts no thread yet: the first burst does.
@@ -115,7 +117,7 @@ impl CaptureWriter {
         } else if path.file_name().is_none() || name.ends_with('/') {
             return unwritable("that is a folder: name a file in it");
         } else {
-            Files::series(path, is_pcapng, config.rotation.files, now_ns)?
+            Files::series(path, is_pcapng, &config, now_ns)?
         };
         let (format, format_name) = if is_pcapng {
             (Format::Pcapng(Section::default()), "pcapng")

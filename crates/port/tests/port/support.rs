@@ -68,6 +68,7 @@ pub(crate) fn writer_config(rotation: &[&str]) -> WriterConfig {
         application: "test".to_owned(),
         comment: None,
         rotation: Rotation::parse(rotation).expect("known words"),
+        replaces: false,
     }
 }
 

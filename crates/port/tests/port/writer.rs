@@ -662,3 +662,46 @@ fn a_full_disk_is_told_and_what_lies_before_is_complete() {
         std::fs::remove_file(&path).expect("removed");
     }
 }
+
+/// The first file, which is renamed when the first frame tells its time, and those after it.
+#[test]
+fn files_of_a_rotation_replace_others_only_if_asked_to() {
+    let frames: Burst = (5..7).map(|second| frame(second * SECOND_NS, 60)).collect();
+    let write = |folder: &Path, replaces| {
+        let config = WriterConfig {
+            replaces,
+            ..writer_config(&["packets:1"])
+        };
+        let mut writer = CaptureWriter::create(&folder.join("a.pcapng"), config, None)?;
+        writer.write(&frames)?;
+        writer.finish()
+    };
+    let before = tempfile::tempdir().expect("a folder");
+    write(before.path(), false).expect("nothing is in the way");
+    let names = files(before.path());
+    assert_eq!(names.len(), 3);
+    for name in &names {
+        let folder = tempfile::tempdir().expect("a folder");
+        let there = folder.path().join(name.file_name().expect("a file"));
+        std::fs::write(&there, "precious").expect("room");
+        let error = write(folder.path(), false)
+            .expect_err("it is there")
+            .to_string();
+        assert!(
+            error.contains("exists already") && error.contains("--force"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read(&there).expect("it is there"), b"precious");
+        let made = files(folder.path()).len();
+        assert_eq!(
+            made,
+            names
+                .iter()
+                .position(|other| other == name)
+                .expect("one of them")
+                + 1
+        );
+        write(folder.path(), true).expect("it may be replaced");
+        assert_ne!(std::fs::read(&there).expect("it is there"), b"precious");
+    }
+}

@@ -33,6 +33,7 @@ fn main() -> anyhow::Result<()> {
                 application: "privileged".to_owned(),
                 comment: None,
                 rotation: Rotation::parse(&["packets:1", "files:3"])?,
+                replaces: false,
             };
             let mut writer = CaptureWriter::create(&pcap, config, Some(0))?;
             let file = writer.file().context("it was opened")?;
