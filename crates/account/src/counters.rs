@@ -120,6 +120,7 @@ registry! {
     OperationsUnknown = "nfs.operations_unknown", Plain, "operations of NFSv4 compounds that no RFC names: what follows them was not read";
     CompoundLimit = "limits.compound_operations", Limit, "compounds of which only the beginning was recorded because they have too many operations";
     OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because too many were outstanding";
+    ReplyLimit = "limits.reply_timeout", Limit, "replies whose call had been given up when they came (reply_timeout)";
     MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed because they were too long to hold";
     PlacesLimit = "limits.rows_in_frame", Limit, "rows not recorded because their frame holds more than can be numbered";
 

@@ -652,6 +652,31 @@ fn both_ends_may_call_with_the_same_xid() {
 }
 
 #[test]
+fn a_reply_after_its_call_was_given_up_is_a_limit_that_was_hit() {
+    let messages = |xid| {
+        let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
+        talk::nfs(xid, Auth::none(), &call, &reply, b"").map(|message| record(&message))
+    };
+    let ([first, first_reply], [second, second_reply]) = (messages(1), messages(2));
+    let mut frames = conversation(&[(0, first), (0, second), (1, second_reply), (1, first_reply)]);
+    let timeout_ns = Config::default().reply_timeout_ns;
+    for (waits_ns, answered, late) in [(timeout_ns / 2, 2, 0), (timeout_ns * 2, 1, 1)] {
+        // From the second call on.
+        let begin_ns = frames[3].stamp_ns.expect("a stamp") + waits_ns;
+        for (frame, at) in frames[4..].iter_mut().zip(0..) {
+            frame.stamp_ns = Some(begin_ns + at);
+        }
+        let (rows, counters) = run(&frames);
+        let value = |counter| counters.value(counter);
+        assert_eq!(value(Counter::CallsAnswered), answered);
+        assert_eq!(value(Counter::CallsExpired), late);
+        assert_eq!(value(Counter::RepliesWithoutCall), late);
+        assert_eq!(value(Counter::ReplyLimit), late);
+        assert_eq!(rows.operations.len() as u64, 2 + late);
+    }
+}
+
+#[test]
 fn tls_is_counted_and_never_read() {
     let [plain_call, plain_reply] = talk::nfs(
         9,

@@ -29,7 +29,7 @@ use twox_hash::XxHash3_64;
 use crate::Exit;
 use crate::config::{ConfigError, Follow, Section, Settings};
 use crate::live::{self, Account, Relief};
-use crate::summary::{RowTally, Tally, Tallying, seconds, verdict_lines};
+use crate::summary::{RowTally, Tally, Tallying, seconds, unread, verdict_lines};
 use crate::{cores, decode_as};
 
 /// Flags of `capture`. Each is short for a key of `[capture]`; the keys without a flag are in `docs/guide/capture.md`.
@@ -1011,6 +1011,9 @@ fn verdict(
             "{} fragmented packets lack some of their fragments",
             grouped(fragmented)
         ));
+    }
+    if let Some(unread) = unread(counters) {
+        incomplete(format!("not read: {unread}"));
     }
     let (mut arrived, mut dropped_live) = (0, 0);
     for facts in inputs {

@@ -14,7 +14,7 @@ use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{InputFacts, Manifest, TableSummary};
 
 use crate::Exit;
-use crate::summary::{Nowhere, RowTally, Tally, Tallying, failed, verdict_lines};
+use crate::summary::{Nowhere, RowTally, Tally, Tallying, failed, numbers, unread, verdict_lines};
 
 /// Flags of `info`.
 #[derive(Debug, Args)]
@@ -234,13 +234,14 @@ pub(crate) fn traffic_lines(counters: &Counters, out: &mut String) {
         (Counter::FramesCut, "frames cut by the snap length"),
         (Counter::Resynchronised, "times resynchronised"),
     ];
-    let found: Vec<_> = disorder
-        .iter()
-        .filter(|(counter, _)| value(*counter) > 0)
-        .map(|(counter, what)| format!("{} {what}", grouped(value(*counter))))
-        .collect();
-    if !found.is_empty() {
-        let _ = writeln!(out, "disorder     {}", found.join(", "));
+    let lines = [
+        ("disorder", numbers(&disorder, counters)),
+        ("not read", unread(counters)),
+    ];
+    for (lead, found) in lines {
+        if let Some(found) = found {
+            let _ = writeln!(out, "{lead:<13}{found}");
+        }
     }
 }
 

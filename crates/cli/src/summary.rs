@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use lineside_account::{Counter, Counters};
 use lineside_analyze::{bytes, grouped};
 use lineside_trace::{
     ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, RecordSink,
@@ -133,6 +134,40 @@ pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
     for reason in &verdict.reasons {
         let _ = writeln!(out, "             {reason}");
     }
+}
+
+/// Frames that carry what nobody could read, by cause; `None` if there are none.
+pub(crate) fn unread(counters: &Counters) -> Option<String> {
+    let causes = [
+        (
+            Counter::FramesUnknownLink,
+            "frames of link types that are not known",
+        ),
+        (
+            Counter::FramesTooDeep,
+            "frames with too many tags or tunnels",
+        ),
+        (
+            Counter::MalformedLink,
+            "frames too short for their link header",
+        ),
+        (Counter::MalformedIp, "malformed IP packets"),
+        (Counter::MalformedTunnel, "malformed tunnel packets"),
+        (Counter::MalformedTcp, "malformed TCP segments"),
+        (Counter::MalformedUdp, "malformed UDP datagrams"),
+        (Counter::MalformedFragment, "malformed IP fragments"),
+    ];
+    numbers(&causes, counters)
+}
+
+/// What there is of each, in words; `None` if there is nothing.
+pub(crate) fn numbers(named: &[(Counter, &str)], counters: &Counters) -> Option<String> {
+    let there = named.iter().filter_map(|&(counter, what)| {
+        let value = counters.value(counter);
+        (value > 0).then(|| format!("{} {what}", grouped(value)))
+    });
+    let there: Vec<_> = there.collect();
+    (!there.is_empty()).then(|| there.join(", "))
 }
 
 /// A sink that tallies operations and passes every row on.

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!  call ──► Outstanding ──reply──► Answered ──(evicted)──►
-//!  reply ─► Early ────────call────────┘
+//!               │ (expired)            ▲
+//!               └──────► GivenUp ──────│──(evicted)──►
+//!  reply ─► Early ────────call─────────┘
 //! ```
 //!
 //! A call that comes again while outstanding is a retransmission; one that comes after its reply is a
@@ -41,7 +43,12 @@ struct Entry<C, R> {
 enum State<C, R> {
     Outstanding(C),
     Early(R),
-    Answered { call: C, reply_ordinal: u64 },
+    Answered {
+        call: C,
+        reply_ordinal: u64,
+    },
+    /// Outstanding for too long: remembered as an answered one is, to know its reply should that still come.
+    GivenUp,
 }
 
 /// What a call is to those before it.
@@ -66,6 +73,8 @@ pub enum OnReply<C> {
     Answers(C),
     /// This call had been answered.
     Duplicate(C),
+    /// This call had been given up.
+    TooLate,
     /// There is no such call.
     Unknown,
 }
@@ -103,6 +112,10 @@ impl<C: Copy, R> Pairs<C, R> {
     pub fn on_call(&mut self, key: u64, ordinal: u64) -> OnCall<C, R> {
         match self.get(key).map(|entry| &entry.state) {
             None => OnCall::New,
+            Some(State::GivenUp) => {
+                self.find(key).map(remove);
+                OnCall::New
+            }
             Some(&State::Outstanding(call)) => OnCall::Again(call),
             Some(&State::Answered {
                 call,
@@ -147,6 +160,7 @@ impl<C: Copy, R> Pairs<C, R> {
         match self.get(key).map(|entry| &entry.state) {
             Some(&State::Outstanding(call)) => OnReply::Answers(call),
             Some(&State::Answered { call, .. }) => OnReply::Duplicate(call),
+            Some(State::GivenUp) => OnReply::TooLate,
             Some(State::Early(_)) | None => OnReply::Unknown,
         }
     }
@@ -210,17 +224,20 @@ impl<C: Copy, R> Pairs<C, R> {
         }
     }
 
-    /// The note of the oldest answered call, if more than `keep` are remembered.
+    /// The note of the oldest answered call, if more than `keep` are remembered, those given up included.
     #[inline]
     pub fn evict_answered(&mut self, keep: usize) -> Option<C> {
         while self.answered.len() > keep {
             let (key, serial) = self.answered.pop_front()?;
-            if let Some(found) = self.find(key)
-                && found.get().serial == serial
-                && let State::Answered { call, .. } = found.get().state
-            {
-                found.remove();
-                return Some(call);
+            if let Some(found) = self.find(key).filter(|found| found.get().serial == serial) {
+                match found.get().state {
+                    State::Answered { call, .. } => {
+                        found.remove();
+                        return Some(call);
+                    }
+                    State::GivenUp => _ = found.remove(),
+                    State::Outstanding(_) | State::Early(_) => {}
+                }
             }
         }
         None
@@ -242,15 +259,22 @@ impl<C: Copy, R> Pairs<C, R> {
             .waiting
             .pop_front_if(|&mut (.., since_ns)| since_ns < deadline_ns)
         {
-            if let Some(found) = self.find(key)
-                && found.get().serial == serial
-                && !matches!(found.get().state, State::Answered { .. })
-            {
-                return match remove(found) {
-                    State::Outstanding(call) => Some(Expired::Call(call)),
-                    State::Early(reply) => Some(Expired::Reply(reply)),
-                    State::Answered { .. } => None,
-                };
+            let Some(mut found) = self.find(key).filter(|found| found.get().serial == serial)
+            else {
+                continue;
+            };
+            match found.get().state {
+                State::Outstanding(call) => {
+                    found.get_mut().state = State::GivenUp;
+                    self.answered.push_back((key, serial));
+                    return Some(Expired::Call(call));
+                }
+                State::Early(_) => {
+                    if let State::Early(reply) = remove(found) {
+                        return Some(Expired::Reply(reply));
+                    }
+                }
+                State::Answered { .. } | State::GivenUp => {}
             }
         }
         None
@@ -280,7 +304,8 @@ impl<C: Copy, R> Pairs<C, R> {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|&(key, serial, _)| {
             self.get(key).is_some_and(|entry| {
-                entry.serial == serial && !matches!(entry.state, State::Answered { .. })
+                entry.serial == serial
+                    && matches!(entry.state, State::Outstanding(_) | State::Early(_))
             })
         });
         self.waiting = waiting;
@@ -354,7 +379,22 @@ mod tests {
             "the xid belongs to the repeat now"
         );
         assert_eq!(pairs.expire(1), Some(Expired::Call(101)));
+        assert_eq!(pairs.on_reply(7), OnReply::TooLate);
+        assert_eq!(pairs.evict_answered(0), None, "it has had no answer");
         assert!(pairs.is_empty());
+    }
+
+    #[test]
+    fn a_call_that_was_given_up_is_remembered_until_its_xid_is_used_again() {
+        let mut pairs: Pairs<u32, &str> = Pairs::new();
+        pairs.outstanding(7, 100, 0);
+        assert_eq!(pairs.expire(1), Some(Expired::Call(100)));
+        assert_eq!(pairs.expire(1), None, "once");
+        assert_eq!(pairs.on_call(7, 2), OnCall::New);
+        pairs.outstanding(7, 101, 2);
+        assert_eq!(pairs.on_reply(7), OnReply::Answers(101));
+        assert_eq!(pairs.evict_answered(0), None, "it is outstanding");
+        assert_eq!(pairs.on_reply(7), OnReply::Answers(101));
     }
 
     #[test]

@@ -606,8 +606,20 @@ impl<S: RecordSink> Operations<S> {
                 counters.count(end);
                 self.operations[note as usize].row.reply_missing = true;
                 self.emit(slot, note, counters);
+                self.forget_ended(slot, counters);
             }
             Expired::Reply(early) => self.read_early(slot, &early, None, counters),
+        }
+    }
+
+    /// After a call was answered or given up: forgets the oldest of those, which are one too many at most.
+    #[inline]
+    fn forget_ended(&mut self, slot: usize, counters: &mut Counters) {
+        let answered_max = self.config.answered_max;
+        if let Some(evicted) = self.talk(slot).pairs.evict_answered(answered_max)
+            && evicted != WRITTEN
+        {
+            self.emit(slot, evicted, counters);
         }
     }
 
@@ -1549,7 +1561,10 @@ impl<S: RecordSink> Side<'_, S> {
                 self.pass(None, false, xid);
                 Want::End
             }
-            OnReply::Unknown => {
+            OnReply::Unknown | OnReply::TooLate => {
+                if found == OnReply::TooLate {
+                    counters.count(Counter::ReplyLimit);
+                }
                 let (now, timeout) = (self.all.now, self.all.config.reply_timeout_ns);
                 self.all.expire(slot, now.saturating_sub(timeout), counters);
                 let cost = size_of::<Early>() + EARLY_BYTES + message.len;
@@ -1802,19 +1817,13 @@ impl<S: RecordSink> Side<'_, S> {
         let waits = all.talk(slot).transport == Transport::Udp
             || all.operations[note as usize].row.retransmissions > 0;
         let remembered = if waits { note } else { WRITTEN };
-        let answered_max = all.config.answered_max;
         all.talk(slot)
             .pairs
             .answered(key, remembered, last.first.ordinal);
         if !waits {
             all.emit(slot, note, counters);
         }
-        // One was added, so that no more than one is too many.
-        if let Some(evicted) = all.talk(slot).pairs.evict_answered(answered_max)
-            && evicted != WRITTEN
-        {
-            all.emit(slot, evicted, counters);
-        }
+        all.forget_ended(slot, counters);
     }
 
     /// Who is called by a call in this direction.
