@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use arrow_array::ArrayRef;
-use lineside_trace::read::{PartReader, ReadError};
+use lineside_trace::read::{PartReader, ReadError, Value};
 use lineside_trace::{Manifest, SCHEMA_VERSION, Table};
 
 /// Rows in a batch: enough that what is done once a batch (looking up its texts) costs nothing.
@@ -125,7 +125,7 @@ impl Trace {
     }
 
     /// Whether it holds no tables, but the certificate of a run.
-    fn is_certificate(&self) -> bool {
+    pub fn is_certificate(&self) -> bool {
         { self.manifest.iter() }
             .any(|manifest| manifest.certificate.is_some() && manifest.tables.is_empty())
     }
@@ -191,6 +191,25 @@ impl Trace {
                     take(&batch?)?;
                 }
                 Ok(())
+            });
+            if let Err(error) = read {
+                self.damaged(&path, &error);
+            }
+        }
+    }
+
+    /// Gives `each` the values of `columns` in every row of a table. What is damaged becomes a warning, and the rest of
+    /// its part is left out.
+    pub fn rows(&mut self, table: Table, columns: &[&str], mut each: impl FnMut(&[Value])) {
+        for path in self.parts(table) {
+            let Some(part) = self.open_part(&path) else {
+                continue;
+            };
+            let read = part.rows(columns).and_then(|mut rows| {
+                rows.try_for_each(|row| {
+                    each(&row?);
+                    Ok(())
+                })
             });
             if let Err(error) = read {
                 self.damaged(&path, &error);

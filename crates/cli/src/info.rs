@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Args;
 use lineside_account::{Budget, Counter, Counters};
-use lineside_analyze::{bytes, grouped};
+use lineside_analyze::{Trace, bytes, grouped};
 use lineside_capture::{Pipeline, Step};
-use lineside_trace::read::{PartReader, Value};
-use lineside_trace::{InputFacts, Manifest, TableSummary};
+use lineside_trace::read::Value;
+use lineside_trace::{InputFacts, Manifest, Table, TableSummary};
 
 use crate::Exit;
 use crate::summary::{Nowhere, RowTally, Tally, Tallying, failed, numbers, unread, verdict_lines};
@@ -82,42 +80,38 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let path = arguments.path.join("trace.json");
-    let text = std::fs::read_to_string(&path).with_context(|| {
-        format!(
-            "{} is no trace: cannot read {}",
-            arguments.path.display(),
-            path.display()
-        )
-    })?;
-    let manifest =
-        Manifest::from_json(&text).with_context(|| format!("{} is damaged", path.display()))?;
-    // A run of `emulate` has no tables.
-    let tally = if manifest.tables.is_empty() && manifest.certificate.is_some() {
-        Tally::default()
-    } else {
-        tally_of(&arguments.path.join("operations"))?
-    };
+    let mut trace = Trace::open(&arguments.path)?;
+    let tally = tally_of(&mut trace);
+    let manifest = &trace.manifest;
     if arguments.json {
-        let json = serde_json::json!({ "trace": manifest, "summary": tally });
+        let json = serde_json::json!({
+            "trace": manifest,
+            "summary": tally,
+            "unreadable": trace.warnings,
+        });
         crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
-        return Ok(Exit::Done);
+        return Ok(crate::report::exit(&trace.warnings));
     }
     let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "trace        {} ({} {}, schema {})",
-        manifest.trace_id, manifest.tool.name, manifest.tool.version, manifest.schema_version
-    );
-    input_lines(&manifest.inputs, &mut out);
-    filter_line(&manifest, &mut out);
-    if manifest.certificate.is_none() {
+    if let Some(manifest) = manifest {
+        let _ = writeln!(
+            out,
+            "trace        {} ({} {}, schema {})",
+            manifest.trace_id, manifest.tool.name, manifest.tool.version, manifest.schema_version
+        );
+        input_lines(&manifest.inputs, &mut out);
+        filter_line(manifest, &mut out);
+    }
+    // A run of `emulate` has no tables.
+    if !trace.is_certificate() {
         tally.lines(&mut out);
     }
-    table_lines(&manifest.tables, &mut out);
-    verdict_lines(&manifest.verdict, &mut out);
+    if let Some(manifest) = manifest {
+        table_lines(&manifest.tables, &mut out);
+        verdict_lines(&manifest.verdict, &mut out);
+    }
     crate::report::print(&out)?;
-    Ok(Exit::Done)
+    Ok(crate::report::exit(&trace.warnings))
 }
 
 /// The columns of `operations` that a tally looks at.
@@ -137,12 +131,10 @@ const COLUMNS: [&str; 13] = [
     "data_incomplete",
 ];
 
-/// Tallies the complete parts of a table `operations`.
-fn tally_of(folder: &Path) -> anyhow::Result<Tally> {
+/// Tallies the complete parts of the table `operations`.
+fn tally_of(trace: &mut Trace) -> Tally {
     let mut tally = Tally::default();
-    let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("{}: cannot read the table", folder.display()))?;
-    each_row(entries, &COLUMNS, |row| {
+    trace.rows(Table::Operations, &COLUMNS, |row| {
         let text = |at: usize| row[at].text().unwrap_or_default();
         let flag = |at: usize| row[at] == Value::Boolean(true);
         tally.row(
@@ -155,32 +147,8 @@ fn tally_of(folder: &Path) -> anyhow::Result<Tally> {
         tally
             .count(text(0), row[1].integer(), text(2))
             .add(failed, row[5].integer());
-    })?;
-    Ok(tally)
-}
-
-/// Gives `each` the values of `columns` in every row of the complete parts in a table's folder.
-pub(crate) fn each_row(
-    folder: std::fs::ReadDir,
-    columns: &[&str],
-    mut each: impl FnMut(&[Value]),
-) -> anyhow::Result<()> {
-    for entry in folder {
-        let path = entry?.path();
-        if path
-            .extension()
-            .is_none_or(|extension| extension != "parquet")
-        {
-            continue;
-        }
-        let about = || format!("{}: cannot read the part", path.display());
-        let part = PartReader::open(File::open(&path).with_context(about)?);
-        let rows = part.and_then(|part| part.rows(columns));
-        for row in rows.with_context(about)? {
-            each(&row.with_context(about)?);
-        }
-    }
-    Ok(())
+    });
+    tally
 }
 
 pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {

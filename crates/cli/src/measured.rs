@@ -5,10 +5,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use lineside_account::Budget;
-use lineside_analyze::grouped;
+use lineside_analyze::{Trace, grouped};
 use lineside_flow::{RoundTrips, Towards};
 use lineside_frame::Burst;
 use lineside_host::{Ping, Signals, Stopwatch, connect_round_trip};
@@ -17,7 +17,6 @@ use lineside_port::{Port, Received};
 use lineside_trace::Table;
 
 use crate::config::ConfigError;
-use crate::info::each_row;
 
 /// Where a network was measured.
 #[derive(Debug, Subcommand)]
@@ -131,7 +130,7 @@ impl Measured {
             .iter()
             .all(|sample| sample.took_ns.is_none())
         {
-            anyhow::bail!(
+            bail!(
                 "no round trip was seen: {}",
                 match from {
                     Source::FromCapture { .. } =>
@@ -199,24 +198,25 @@ impl Measured {
     }
 
     fn of_trace(trace: &Path) -> anyhow::Result<Self> {
-        let folder = trace.join(Table::Operations.name());
-        let entries = std::fs::read_dir(&folder).with_context(|| {
-            format!(
-                "{} is not a trace: give the folder that 'lineside capture -o' left",
-                trace.display()
-            )
-        })?;
+        let mut trace = Trace::open(trace)?;
         let mut measured = Self::default();
-        each_row(entries, &["call_time_ns", "reply_time_ns"], |row| {
-            if let (Some(call_ns), Some(reply_ns)) = (row[0].integer(), row[1].integer())
-                && measured.samples.len() < KEPT_MAX
-            {
-                measured.samples.push(Sample {
-                    at_ns: call_ns,
-                    took_ns: Some(reply_ns.saturating_sub(call_ns).max(0)),
-                });
-            }
-        })?;
+        trace.rows(
+            Table::Operations,
+            &["call_time_ns", "reply_time_ns"],
+            |row| {
+                if let (Some(call_ns), Some(reply_ns)) = (row[0].integer(), row[1].integer())
+                    && measured.samples.len() < KEPT_MAX
+                {
+                    measured.samples.push(Sample {
+                        at_ns: call_ns,
+                        took_ns: Some(reply_ns.saturating_sub(call_ns).max(0)),
+                    });
+                }
+            },
+        );
+        if let Some(warning) = trace.warnings.into_iter().next() {
+            bail!("{warning}");
+        }
         Ok(measured)
     }
 

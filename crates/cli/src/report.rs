@@ -136,7 +136,7 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
 }
 
 /// What could be reported was; what could not be read is a failure all the same.
-fn exit(unreadable: &[String]) -> Exit {
+pub(crate) fn exit(unreadable: &[String]) -> Exit {
     for warning in unreadable {
         eprintln!("lineside: warning: {warning}");
     }

@@ -518,6 +518,10 @@ fn a_ring_of_files_is_followed_round() {
         });
     };
     are_read(2);
+    // Another run leaves this one alone.
+    let other = run(&example(), &trace, &["--force"]);
+    assert_refused(&other, 1, &trace);
+    assert!(talk(&other).contains("is being written by another run"));
     for (at, part) in parts.iter().enumerate().skip(2) {
         let packed = std::fs::File::create(folder.path().join(format!("done{at}.gz")));
         let mut gzip = Command::new("gzip");
@@ -533,6 +537,28 @@ fn a_ring_of_files_is_followed_round() {
     let trace = Trace::read(&trace, out);
     assert_eq!(trace.manifest.verdict.state, State::Complete);
     assert_eq!(rows_of(&trace), rows_of(&expected));
+}
+
+#[test]
+fn what_nobody_could_read_is_in_the_verdict() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.pcapng");
+    let mut frames = capture::read(&example()).expect("the example");
+    // DLT_USER0, and an IPv4 header of version 7.
+    frames[0].link_type = 147;
+    frames[1].bytes[14] = 0x75;
+    std::fs::write(&path, capture::write(&frames)).expect("written");
+    let trace = Trace::of(&path, &[]);
+    assert_eq!(trace.manifest.verdict.state, State::Incomplete);
+    let told = "not read: 1 frames of link types that are not known, 1 malformed IP packets";
+    let reasons = &trace.manifest.verdict.reasons;
+    assert!(reasons.iter().any(|reason| reason == told), "{reasons:?}");
+    let info = lineside().arg("info").arg(&path).output();
+    let info = String::from_utf8(info.expect("lineside runs").stdout).expect("text");
+    assert!(
+        info.contains("not read     1 frames of link types"),
+        "{info}"
+    );
 }
 
 #[test]

@@ -513,13 +513,12 @@ fn a_newer_schema_is_refused_and_a_newer_column_is_not() {
     fs::write(&path, version("2.7")).expect("written");
     assert_eq!(json(&folder, &[])["trace"]["schema_version"], "2.7");
     fs::write(&path, version("3.0")).expect("written");
-    let output = run(&folder, &["report", "trace"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        talk(&output).contains("schema 3.0 is newer than"),
-        "{}",
-        talk(&output)
-    );
+    for verb in ["report", "info"] {
+        let output = run(&folder, &[verb, "trace"]);
+        assert_eq!(output.status.code(), Some(1));
+        let talk = talk(&output);
+        assert!(talk.contains("schema 3.0 is newer than"), "{talk}");
+    }
 }
 
 #[test]
@@ -527,32 +526,30 @@ fn what_can_be_reported_of_a_damaged_trace_is() {
     // A part that is gone.
     let folder = traced(&example());
     fs::remove_file(part(&folder)).expect("removed");
+    let info = run(&folder, &["info", "trace"]);
     let output = run(&folder, &["report", "trace"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        talk(&output).contains("1 of the 2 parts"),
-        "{}",
-        talk(&output)
-    );
+    for output in [&info, &output] {
+        assert_eq!(output.status.code(), Some(1));
+        let talk = talk(output);
+        assert!(talk.contains("1 of the 2 parts"), "{talk}");
+    }
+    assert!(String::from_utf8_lossy(&info.stdout).contains("verdict "));
     assert!(String::from_utf8_lossy(&output.stdout).contains("unreadable"));
 
     // A part that ends early, and one whose pages are damaged.
     for harm in [
         |bytes: &mut Vec<u8>| bytes.truncate(1_000),
-        |bytes: &mut Vec<u8>| bytes[20..900].fill(0xff),
+        |bytes: &mut Vec<u8>| bytes[20..9_000].fill(0xff),
     ] {
         let folder = traced(&example());
         let mut bytes = fs::read(part(&folder)).expect("the part");
         harm(&mut bytes);
         fs::write(part(&folder), bytes).expect("written");
-        for verb in ["report", "slow"] {
+        for verb in ["report", "slow", "info"] {
             let output = run(&folder, &[verb, "trace"]);
             assert_eq!(output.status.code(), Some(1));
-            assert!(
-                talk(&output).contains("part-000001.parquet"),
-                "{}",
-                talk(&output)
-            );
+            let talk = talk(&output);
+            assert_eq!(talk.matches("part-000001.parquet").count(), 1, "{talk}");
             assert!(!output.stdout.is_empty());
         }
     }
