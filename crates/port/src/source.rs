@@ -283,10 +283,20 @@ fn decoder(source: impl BufRead + Send + 'static, compression: Compression) -> i
         }
         Compression::Xz { .. } => {
             let limit_kib = u32::try_from(compression.window_len() / 1024).unwrap_or(u32::MAX);
-            Box::new(XzReader::new_mem_limit(source, true, limit_kib))
+            Box::new(Sips(XzReader::new_mem_limit(source, true, limit_kib)))
         }
         Compression::Lz4 { .. } => Box::new(Lz4Frames(FrameDecoder::new(source))),
     })
+}
+
+/// Reads little at once, from a decoder whose error takes what it had decoded in that call with it.
+struct Sips<R>(R);
+
+impl<R: Read> Read for Sips<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = buffer.len().min(4096);
+        self.0.read(&mut buffer[..len])
+    }
 }
 
 /// LZ4 frames one behind the other: a decoder ends with each.

@@ -93,6 +93,32 @@ fn a_cut_compressed_capture_gives_what_was_whole() {
     }
 }
 
+/// What the decoder cannot give back is the chunk of LZMA2 that is cut: at most 64 KiB of what does not compress.
+#[test]
+fn a_cut_xz_loses_no_more_than_a_chunk() {
+    let mut pcap = pcap_of(&[1400; 180]);
+    let mut random = 1_u64;
+    for record in pcap[24..].chunks_mut(16 + 1400) {
+        record[16..].fill_with(|| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 56) as u8
+        });
+    }
+    let frames = read(&pcap).clean();
+    let whole = xz(&pcap);
+    let outcome = read(&whole[..whole.len() - 500]);
+    let count = outcome.frames.len();
+    assert_eq!(outcome.frames, frames[..count]);
+    assert!(
+        count * 1416 + (64 << 10) + (4 << 10) > pcap.len(),
+        "{count} frames"
+    );
+    let warnings = outcome.facts.warnings;
+    assert!(warnings[0].contains("the xz data are cut"), "{warnings:?}");
+}
+
 #[test]
 fn damage_is_told_after_the_frames_before_it() {
     let mut bytes = pcap_of(&[20, 20, 20]);
