@@ -94,7 +94,7 @@ registry! {
     StreamHeld = "stream.held", StreamByte, "bytes that wait for earlier ones (0 at the end)";
     StreamLost = "stream.lost", StreamByte, "bytes that never came: not seen, or cut by the snap length";
     StreamDiscarded = "stream.discarded", StreamByte, "bytes outside any window, or that came after they had been given up";
-    SegmentsOutOfOrder = "stream.segments_out_of_order", Plain, "segments that came before an earlier one";
+    SegmentsOutOfOrder = "stream.segments_out_of_order", Plain, "segments that came after later ones (RFC 4737): late, or sent again because they were lost before the tap";
     SegmentsRetransmitted = "stream.segments_retransmitted", Plain, "segments with bytes that had been seen before";
     OverlapConflicts = "stream.overlap_conflicts", Plain, "bytes that came again with another value while the first were still held";
     HolesNotSeen = "stream.holes.not_seen", Plain, "holes whose bytes the receiver acknowledged and the tap never saw";

@@ -119,7 +119,7 @@ pub struct FlowCounts {
     pub bytes: u64,
     /// Of them, bytes that had been seen before.
     pub retransmitted_bytes: u64,
-    /// Packets that came before an earlier one.
+    /// Packets with bytes that came after later ones.
     pub out_of_order_packets: u64,
     /// Bytes that never came.
     pub lost_bytes: u64,

@@ -788,10 +788,6 @@ impl Engine {
             0
         };
         duplicate(stream, counts, counters, start, start + before as i64);
-        if start > stream.next && stream.state == State::Open {
-            counters.count(Counter::SegmentsOutOfOrder);
-            counts.out_of_order_packets += 1;
-        }
         let kept = chunk.from(before.min(chunk.len()));
         let parts = [
             kept,
@@ -802,6 +798,7 @@ impl Engine {
             ),
         ];
         let mut at = start + before as i64;
+        let latest = stream.held.back().map(Held::end);
         let (held_before, parts_before) = (stream.held_bytes, stream.held.len());
         for part in parts.iter().filter(|part| !part.is_empty()) {
             let (repeated, conflicts) = stream.hold(at, part.hold(), moment, needs);
@@ -811,6 +808,11 @@ impl Engine {
             at += part.len() as i64;
         }
         let added = stream.held_bytes - held_before;
+        let first = start + before as i64;
+        if added > 0 && latest.is_some_and(|latest| first < latest) {
+            counters.count(Counter::SegmentsOutOfOrder);
+            counts.out_of_order_packets += 1;
+        }
         // Many small parts take more memory than their bytes.
         let cost = added + (stream.held.len() - parts_before) * size_of::<Held>();
         counters.add(Counter::StreamHeld, added as u64);

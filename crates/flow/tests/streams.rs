@@ -525,6 +525,27 @@ fn of_conflicting_overlaps_the_first_copy_wins_and_the_conflict_is_counted() {
     assert_eq!(counters.value(Counter::StreamDuplicate), 6);
 }
 
+#[test]
+fn who_is_late_is_out_of_order_and_who_follows_a_hole_is_not() {
+    for (sent, out_of_order) in [
+        (&[0, 4, 8, 12][..], 0),
+        (&[4, 8, 12, 0], 1),
+        (&[0, 8, 4, 16, 12], 2),
+        // One never comes, one comes twice.
+        (&[0, 8, 12, 16], 0),
+        (&[0, 8, 8, 4], 1),
+    ] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        for &sequence in sent {
+            hand.segment(&mut sink, 0, sequence, 0, ACK, b"abcd");
+        }
+        let counters = hand.finish(&mut sink);
+        let counted = counters.value(Counter::SegmentsOutOfOrder);
+        assert_eq!(counted, out_of_order, "{sent:?}");
+    }
+}
+
 /// Live, half a second without a segment is told; from a file nothing but the connection's own segments counts.
 #[test]
 fn a_hole_in_a_connection_that_goes_quiet_is_told_in_time_where_time_passes() {

@@ -475,12 +475,12 @@ tables! {
         client_packets: i64, Dictionary, "packets that the client sent";
         client_bytes: i64, Dictionary, "payload bytes of those packets, retransmitted ones included";
         client_retransmitted_bytes: i64, Dictionary, "payload bytes from the client that had been seen before";
-        client_out_of_order_packets: i64, Dictionary, "segments from the client that came before an earlier one";
+        client_out_of_order_packets: i64, Dictionary, "segments from the client that came after later ones: late, or sent again because they were lost before the tap";
         client_lost_bytes: i64, Dictionary, "payload bytes from the client that never came";
         server_packets: i64, Dictionary, "packets that the server sent";
         server_bytes: i64, Dictionary, "payload bytes of those packets, retransmitted ones included";
         server_retransmitted_bytes: i64, Dictionary, "payload bytes from the server that had been seen before";
-        server_out_of_order_packets: i64, Dictionary, "segments from the server that came before an earlier one";
+        server_out_of_order_packets: i64, Dictionary, "segments from the server that came after later ones: late, or sent again because they were lost before the tap";
         server_lost_bytes: i64, Dictionary, "payload bytes from the server that never came";
         rtt_min_ns: Option<i64>, Dictionary, "shortest round trip at the tap: from a segment, of either side, to the acknowledgement that covers it" null "none was measured in the interval";
         rtt_ns: Option<i64>, Dictionary, "mean round trip at the tap in the interval" null "none was measured in the interval";
