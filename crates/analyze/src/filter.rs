@@ -61,12 +61,12 @@ pub(crate) struct Chosen {
 }
 
 impl Filter {
-    /// Resolves moments against the beginning of the trace.
+    /// Resolves moments against the beginning of the trace, if it has one.
     pub(crate) fn resolve(&self, first_ns: Option<i64>) -> Chosen {
         let absolute = |moment: Option<Moment>| {
-            moment.map(|moment| match moment {
-                Moment::Absolute(ns) => ns,
-                Moment::FromStart(ns) => first_ns.unwrap_or(0).saturating_add(ns),
+            moment.and_then(|moment| match moment {
+                Moment::Absolute(ns) => Some(ns),
+                Moment::FromStart(ns) => Some(first_ns?.saturating_add(ns)),
             })
         };
         Chosen {

@@ -605,6 +605,23 @@ fn repeated_calls_and_replies_are_told_apart() {
     }
 }
 
+#[test]
+fn replies_alone_are_rpc_and_tell_who_calls() {
+    let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
+    let [_, reply] = talk::nfs(7, Auth::none(), &call, &reply, b"");
+    // By the ports alone the server would be the client.
+    let datagram = FrameBuilder::new(SERVER, CLIENT).udp(SERVER_PORT, 700, &reply);
+    let (rows, counters) = run(&merge(&[vec![(0, datagram)]]));
+    assert_eq!(counters.value(Counter::RepliesWithoutCall), 1);
+    assert_eq!(counters.value(Counter::ConnectionsRpc), 1);
+    let clients: Vec<_> = rows
+        .connections
+        .iter()
+        .map(|row| row.client_address)
+        .collect();
+    assert_eq!(clients, [Some(CLIENT)]);
+}
+
 /// A record as it stands in a segment.
 fn record(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "TIME", default_value = "1s")]
     step: String,
     /// Print the figures as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, conflicts_with = "export")]
     json: bool,
 }
 

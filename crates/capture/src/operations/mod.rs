@@ -1569,6 +1569,7 @@ impl<S: RecordSink> Side<'_, S> {
                 self.all.expire(slot, now.saturating_sub(timeout), counters);
                 let cost = size_of::<Early>() + EARLY_BYTES + message.len;
                 let talk = self.all.talk(slot);
+                talk.caller.get_or_insert(1 - direction);
                 if talk.transport == Transport::Udp
                     && !talk.pairs.is_early(key)
                     && let Some(lease) = self.all.budget.lease(cost)

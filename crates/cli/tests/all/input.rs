@@ -74,6 +74,11 @@ fn wrong_usage_is_status_2() {
         .expect("lineside runs");
     assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
     assert!(talk(&output).contains("3 parsecs"), "{}", talk(&output));
+    let output = lineside()
+        .args(["table", "normal", "--export", "coe", "--json"])
+        .output()
+        .expect("lineside runs");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
 }
 
 #[test]

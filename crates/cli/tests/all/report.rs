@@ -432,6 +432,8 @@ fn an_empty_trace_has_a_report() {
     assert!(text.contains("operations    0"), "{text}");
     assert!(printed(&run(&folder, &["report", "trace", "--html", "-"])).contains("</html>"));
     assert_eq!(json(&folder, &[])["totals"]["operations"], 0);
+    let asked = &json(&folder, &["--since", "1s"])["asked"];
+    assert!(asked["since_ns"].is_null(), "it has no start: {asked}");
     assert_eq!(
         json(&folder, &["--interval", "1"])["intervals"],
         serde_json::json!([])
