@@ -15,7 +15,7 @@ use lineside_capture::Filtered;
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_host::{Capability, Privileges, Signals, Stopwatch};
-use lineside_port::live::Interface;
+use lineside_port::live::{Interface, must_carry, open_to_send};
 use lineside_port::{Port, Received};
 use lineside_time::{Rate, parse_rate};
 use lineside_workload::{Departures, Replay, Speed, Timing};
@@ -71,6 +71,8 @@ const READ_AHEAD: Duration = Duration::from_micros(300);
 const LOOK: Duration = Duration::from_millis(50);
 /// The pause when the interface takes no frame.
 const PAUSE: Duration = Duration::from_micros(20);
+/// An interface that takes no frame for so long is looked at: an adapter that negotiates anew has no carrier for two seconds or three.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let timing = match (arguments.speed, arguments.rate) {
@@ -82,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
     Privileges::read()?.require(&[Capability::NetRaw])?;
     let interface = Interface::named(&arguments.interface)?;
-    let mut port = lineside_port::live::open_to_send(&interface)?;
+    let mut port = open_to_send(&interface)?;
     let budget = Budget::new(MEMORY_BYTES);
     let files = crate::capture::open_files(&arguments.files)?;
     if arguments.loops > 1 && arguments.files.iter().any(|file| file.as_os_str() == "-") {
@@ -116,6 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         left: arguments.frames_max.unwrap_or(u64::MAX),
         frames_cut: 0,
         stalls: 0,
+        refused_since: None,
         shift_ns: 0,
         span: None,
         ended: false,
@@ -126,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let mut failure = None;
     while signal.is_none() && failure.is_none() {
         signal = signals.stop();
-        match sender.turn(&mut source, &mut *port) {
+        match sender.turn(&mut source, &mut *port, &interface.name) {
             Ok(true) if sender.ended && loops_left > 0 && sender.error.is_none() => {
                 loops_left -= 1;
                 source = open()?;
@@ -163,6 +166,8 @@ struct Sender {
     frames_cut: u64,
     /// Times that the interface took no frame although one was due.
     stalls: u64,
+    /// Since when it has taken none.
+    refused_since: Option<Duration>,
     /// What is added to stamps when the files are sent once more.
     shift_ns: i64,
     /// The first and the latest stamp of the files.
@@ -176,7 +181,12 @@ struct Sender {
 
 impl Sender {
     /// Reads ahead, or waits, and sends what is due. False: all is sent.
-    fn turn(&mut self, source: &mut impl Port, port: &mut dyn Port) -> anyhow::Result<bool> {
+    fn turn(
+        &mut self,
+        source: &mut impl Port,
+        port: &mut dyn Port,
+        interface: &str,
+    ) -> anyhow::Result<bool> {
         let now = self.stopwatch.elapsed();
         let deadline = self.replay.next_deadline();
         let deadline = deadline.map(|ns| Duration::from_nanos(ns.max(0) as u64));
@@ -201,10 +211,17 @@ impl Sender {
         self.is_full &= sent == 0;
         let now = self.stopwatch.elapsed();
         self.replay.on_sent(now.as_nanos() as i64, sent);
-        if sent == 0 {
-            self.stalls += 1;
-            self.stopwatch.wait_until(now + PAUSE);
+        if sent > 0 {
+            self.refused_since = None;
+            return Ok(true);
         }
+        self.stalls += 1;
+        let since = *self.refused_since.get_or_insert(now);
+        if now - since > PATIENCE {
+            must_carry(&Interface::named(interface)?)?;
+            self.refused_since = None;
+        }
+        self.stopwatch.wait_until(now + PAUSE);
         Ok(true)
     }
 
@@ -319,7 +336,7 @@ fn print_account(
     for (count, what) in [
         (
             sender.stalls,
-            "times the interface took no frame: it was full",
+            "times the interface took no frame that was due",
         ),
         (
             sender.frames_cut,

@@ -177,6 +177,15 @@ pub enum PortError {
         /// The interface.
         name: String,
     },
+    /// Nothing is at its other end.
+    #[error(
+        "'{name}' has no carrier, so nothing leaves it: switch its other end on \
+         ('ip link set PEER up' at a veth), or plug the cable in"
+    )]
+    NoCarrier {
+        /// The interface.
+        name: String,
+    },
     /// It vanished while it was used.
     #[error(
         "'{name}' is gone: it was removed, or moved to another namespace; \

@@ -1337,6 +1337,64 @@ fn nothing_that_root_may_do_is_left_while_frames_are_replayed() {
     assert_eq!(account["frames"], 2000);
 }
 
+/// A replay of 20,000 frames that takes 20 s, into `g0`.
+fn replay(wire: &Wire) -> Running {
+    let folder = open_folder();
+    let path = folder.path().join("frames.pcap");
+    std::fs::write(&path, capture::write(&noise(100))).expect("written");
+    let mut command = wire.generator.command(lineside().get_program());
+    command.arg("replay-pcap").arg(&path);
+    command.args(["-i", "g0", "--rate", "1kpps", "--loop", "200", "--json"]);
+    Running::spawn(&mut command, path, folder)
+}
+
+#[test]
+fn a_replay_waits_a_while_for_a_lost_carrier_and_then_ends() {
+    need_wire!();
+    let wire = Wire::new("carrier", 1);
+    let sent = || {
+        let mut command = wire.generator.command("cat");
+        let read = command.arg("/sys/class/net/g0/statistics/tx_packets");
+        let text = String::from_utf8(read.output().expect("it runs").stdout);
+        text.expect("text").trim().parse::<u64>().expect("a number")
+    };
+    let frames_sent = |more: u64| {
+        let before = sent();
+        wait_until("frames are sent", || sent() >= before + more);
+    };
+    let replaying = || {
+        let running = replay(&wire);
+        frames_sent(10);
+        wire.tap.ip("link set t0 down");
+        running
+    };
+    let account = |printed: &str| -> serde_json::Value {
+        serde_json::from_str(printed).expect("what was sent is told")
+    };
+    let running = replaying();
+    // Down for a moment, which is waited for, and for good.
+    wire.tap.ip("link set t0 up");
+    frames_sent(10);
+    wire.tap.ip("link set t0 down");
+    let ended = running.end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+    let message = "'g0' has no carrier, so nothing leaves it";
+    assert!(ended.said.contains(message), "{}", ended.said);
+    assert!(ended.said.contains("ip link set"), "{}", ended.said);
+    let frames = account(&ended.printed())["frames"].as_u64();
+    assert!((20..20_000).contains(&frames.expect("a number")));
+    // It never had one.
+    let ended = replay(&wire).end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+    assert!(ended.said.contains(message), "{}", ended.said);
+    assert_eq!(ended.printed(), "", "nothing was begun");
+    // Ctrl-C need not wait.
+    wire.tap.ip("link set t0 up");
+    let ended = replaying().interrupt();
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+    account(&ended.printed());
+}
+
 #[test]
 fn in_a_user_namespace_packet_sockets_with_filters_work() {
     if let Some(why) = obstacle(&["unshare", "bash"]) {

@@ -129,10 +129,21 @@ pub fn choice(interface: &Interface) -> (Method, String) {
     )
 }
 
-/// Opens an interface to send.
+/// Opens an interface to send, where something is at its other end.
 pub fn open_to_send(interface: &Interface) -> Result<Box<dyn Port>, PortError> {
-    must_be_up(interface)?;
+    must_carry(interface)?;
     packet::open_to_send(interface)
+}
+
+/// Fails if what is sent there is lost: it is switched off, or has no carrier.
+pub fn must_carry(interface: &Interface) -> Result<(), PortError> {
+    must_be_up(interface)?;
+    if interface.is_running {
+        return Ok(());
+    }
+    Err(PortError::NoCarrier {
+        name: interface.name.clone(),
+    })
 }
 
 fn must_be_up(interface: &Interface) -> Result<(), PortError> {
