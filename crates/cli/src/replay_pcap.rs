@@ -314,13 +314,19 @@ fn print_account(
             rate(departures.asked_bps)
         );
     }
-    let _ = writeln!(
-        out,
-        "achieved     {}{}, {} frames/s",
-        seconds(departures.achieved_ns as i64),
-        rate(departures.achieved_bps),
-        grouped(departures.achieved_pps.unwrap_or(0.0) as u64)
-    );
+    let _ = match departures.achieved_pps {
+        Some(pps) => writeln!(
+            out,
+            "achieved     {}{}, {} frames/s",
+            seconds(departures.achieved_ns as i64),
+            rate(departures.achieved_bps),
+            grouped(pps as u64)
+        ),
+        None => writeln!(
+            out,
+            "achieved     no rate: no time passed from the first frame to the last"
+        ),
+    };
     if let Some(late) = departures.lateness {
         let us = |ns: u64| ns as f64 / 1e3;
         let _ = writeln!(

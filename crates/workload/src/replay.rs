@@ -61,16 +61,49 @@ pub struct Replay {
     latest_stamp_ns: i64,
     planned_frames: u64,
     planned_bytes: u64,
-    first_due_ns: Nanoseconds,
     departures: Departures,
-    first_sent_ns: Nanoseconds,
-    /// Bytes of the last frame that was sent: they are under way when the measured time ends.
-    last_len: u32,
+    /// Of the frames that were sent: as they were due, and as they left.
+    asked: Pace,
+    achieved: Pace,
     lateness: Histogram<u64>,
 }
 
-/// What a replay came to. Rates are those between the first and the last departure: the last frame's own
-/// bits are under way when that time ends.
+/// What passes from the first instant of some frames to their last one. Of frames that share the first instant, all but one passed
+/// before it; the last frame's own bits are under way when the time ends.
+#[derive(Debug, Default)]
+struct Pace {
+    first_ns: Option<Nanoseconds>,
+    span_ns: u64,
+    /// Frames behind the first instant.
+    frames: u64,
+    /// Bytes of the frame before each of these.
+    bytes: u64,
+    last_len: u32,
+}
+
+impl Pace {
+    /// The next frame; instants never decrease.
+    fn add(&mut self, at_ns: Nanoseconds, len: u32) {
+        self.span_ns = elapsed(*self.first_ns.get_or_insert(at_ns), at_ns);
+        if self.span_ns > 0 {
+            self.frames += 1;
+            self.bytes += u64::from(self.last_len);
+        }
+        self.last_len = len;
+    }
+
+    /// So many in a second of the time; `None` for no time.
+    fn per_second(&self, count: u64) -> Option<f64> {
+        (self.span_ns > 0).then(|| count as f64 * 1e9 / self.span_ns as f64)
+    }
+
+    fn bps(&self) -> Option<f64> {
+        self.per_second(self.bytes * 8)
+    }
+}
+
+/// What a replay came to. Rates are those from the first instant to the last one: what left together at the first one took none of that
+/// time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Departures {
     /// Frames sent.
@@ -122,10 +155,9 @@ impl Replay {
             latest_stamp_ns: i64::MIN,
             planned_frames: 0,
             planned_bytes: 0,
-            first_due_ns: start_ns,
             departures: Departures::default(),
-            first_sent_ns: start_ns,
-            last_len: 0,
+            asked: Pace::default(),
+            achieved: Pace::default(),
             lateness: Histogram::new_with_max(HOUR_NS, 3).expect("3 digits are possible"),
         }
     }
@@ -181,18 +213,13 @@ impl Replay {
     /// If fewer are planned.
     pub fn on_sent(&mut self, now_ns: Nanoseconds, count: usize) {
         for (due_ns, len) in self.planned.drain(..count) {
-            if self.departures.frames == 0 {
-                self.first_sent_ns = now_ns;
-                self.first_due_ns = due_ns;
-            }
             self.departures.frames += 1;
             self.departures.bytes += u64::from(len);
-            self.last_len = len;
-            self.departures.achieved_ns = elapsed(self.first_sent_ns, now_ns);
+            self.achieved.add(now_ns, len);
             if self.timing == Timing::Fast {
                 continue;
             }
-            self.departures.asked_ns = Some(elapsed(self.first_due_ns, due_ns));
+            self.asked.add(due_ns, len);
             let late_ns = elapsed(due_ns, now_ns);
             self.lateness.saturating_record(late_ns);
             let lateness = self.departures.lateness.get_or_insert(Lateness {
@@ -209,13 +236,15 @@ impl Replay {
 
     /// The account so far.
     pub fn departures(&self) -> Departures {
-        let mut departures = self.departures.clone();
-        let bits = departures.bytes.saturating_sub(self.last_len.into()) as f64 * 8.0;
-        let per_second = |count: f64, ns: u64| (ns > 0).then(|| count * 1e9 / ns as f64);
-        departures.asked_bps = departures.asked_ns.and_then(|ns| per_second(bits, ns));
-        departures.achieved_bps = per_second(bits, departures.achieved_ns);
-        let gaps = departures.frames.saturating_sub(1) as f64;
-        departures.achieved_pps = per_second(gaps, departures.achieved_ns);
+        let (asked, achieved) = (&self.asked, &self.achieved);
+        let mut departures = Departures {
+            asked_ns: asked.first_ns.map(|_| asked.span_ns),
+            asked_bps: asked.bps(),
+            achieved_ns: achieved.span_ns,
+            achieved_bps: achieved.bps(),
+            achieved_pps: achieved.per_second(achieved.frames),
+            ..self.departures.clone()
+        };
         if let Some(lateness) = &mut departures.lateness {
             // The histogram answers with the upper end of a step, which may lie above every value.
             let quantile = |share| self.lateness.value_at_quantile(share).min(lateness.max_ns);

@@ -60,6 +60,22 @@ fn due_ns(frames: &[(Option<i64>, u32)], timing: Timing, factor: f64) -> Vec<i64
     due
 }
 
+/// Bits and frames a second after the first instant: each frame that left later brought the bits of the one before it.
+fn rates(sent: &[Nanoseconds], frames: &[(Option<i64>, u32)]) -> Option<(f64, f64)> {
+    let together = sent.iter().take_while(|ns| **ns == sent[0]).count();
+    let seconds = (sent[sent.len() - 1] - sent[0]) as f64 / 1e9;
+    let passed = &frames[together - 1..frames.len() - 1];
+    let bytes: u64 = passed.iter().map(|frame| u64::from(frame.1)).sum();
+    (seconds > 0.0).then(|| (bytes as f64 * 8.0 / seconds, passed.len() as f64 / seconds))
+}
+
+fn is_near(one: Option<f64>, other: Option<f64>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => (one - other).abs() <= other * 1e-9,
+        _ => one == other,
+    }
+}
+
 fn timings() -> impl Strategy<Value = (Timing, f64)> {
     let speed = |text: &'static str| {
         let speed: Speed = text.parse().expect("a factor");
@@ -103,6 +119,9 @@ proptest! {
         prop_assert_eq!(departures.bytes, frames.iter().map(|frame| u64::from(frame.1)).sum::<u64>());
         let duration_ns = (sent[sent.len() - 1] - sent[0]) as u64;
         prop_assert_eq!(departures.achieved_ns, duration_ns);
+        let rates = rates(&sent, &frames);
+        prop_assert!(is_near(departures.achieved_bps, rates.map(|rates| rates.0)));
+        prop_assert!(is_near(departures.achieved_pps, rates.map(|rates| rates.1)));
         if timing == Timing::Fast {
             prop_assert!(departures.asked_ns.is_none() && departures.lateness.is_none());
         } else {
@@ -162,6 +181,28 @@ fn a_constant_rate_is_achieved_as_asked() {
     let departures = replay.departures();
     assert_eq!(departures.achieved_pps, Some(1e5));
     assert_eq!(departures.achieved_ns, 9_999 * 10_000);
+}
+
+#[test]
+fn what_leaves_at_once_says_nothing_of_a_rate() {
+    let mut replay = Replay::new(Timing::Constant(Rate::Frames(1000)), 0);
+    (0..300).for_each(|_| replay.plan(None, 1000));
+    // The port was away for 256 ms and got 256 frames in one call, then each when it was due.
+    replay.on_sent(256_000_000, 256);
+    let departures = replay.departures();
+    assert_eq!(departures.achieved_ns, 0);
+    assert_eq!(
+        (departures.achieved_bps, departures.achieved_pps),
+        (None, None)
+    );
+    for number in 257..=300 {
+        replay.on_sent(number * 1_000_000, 1);
+    }
+    let departures = replay.departures();
+    assert_eq!(departures.frames, 300);
+    assert_eq!(departures.achieved_pps, Some(1000.0));
+    assert_eq!(departures.achieved_bps, Some(8e6));
+    assert_eq!(departures.asked_bps, Some(8e6));
 }
 
 #[test]
