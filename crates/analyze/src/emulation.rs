@@ -39,6 +39,8 @@ pub struct EmulatedDirection {
     pub settings: BTreeMap<String, Option<String>>,
     /// Frames and bytes.
     pub counters: EmulatedCounters,
+    /// Frames that were still under way at the end.
+    pub held: u64,
     /// The delays by the settings.
     pub asked: Option<EmulatedTimes>,
     /// Those drawn; none without jitter.
@@ -329,6 +331,10 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
         if !counts.is_empty() {
             facts.push(fact(label, counts, String::new()));
         }
+    }
+    if direction.held > 0 {
+        let note = "at the end".to_owned();
+        facts.push(fact("under way", grouped(direction.held), note));
     }
     facts.push(fact(
         "memory bears",

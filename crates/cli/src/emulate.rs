@@ -12,7 +12,9 @@ use lineside_filter::Filter;
 use lineside_frame::Burst;
 use lineside_host::{RunFolder, Signals, SystemClock};
 use lineside_link::Spread;
-use lineside_path::{Certificate, Direction, Inside, InsideError, Sides, Virtual};
+use lineside_path::{
+    Certificate, Direction, DirectionReport, Inside, InsideError, SettingsWords, Sides, Virtual,
+};
 use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
 use lineside_trace::{InputFacts, Manifest, State};
@@ -568,8 +570,9 @@ fn lines(certificate: &Certificate) -> String {
             bytes(counters.released_bytes)
         );
         let drops = counters.dropped;
+        let told = |word: fn(&SettingsWords) -> &str| words_of(report, word);
         for (count, what) in [
-            (drops.loss, format!("lost: {}", words.loss)),
+            (drops.loss, format!("lost: {}", told(|words| &words.loss))),
             (
                 drops.down,
                 format!("came while the link was down: {}", words.link),
@@ -580,15 +583,19 @@ fn lines(certificate: &Certificate) -> String {
             ),
             (drops.rate, "dropped by the rate".to_owned()),
             (drops.memory, "dropped because memory was full".to_owned()),
-            (counters.duplicated, format!("doubled: {}", words.duplicate)),
+            (
+                counters.duplicated,
+                format!("doubled: {}", told(|words| &words.duplicate)),
+            ),
             (
                 counters.corrupted,
-                format!("with a bit turned: {}", words.corrupt),
+                format!("with a bit turned: {}", told(|words| &words.corrupt)),
             ),
             (
                 counters.hastened,
-                format!("that passed the delay: {}", words.reorder),
+                format!("that passed the delay: {}", told(|words| &words.reorder)),
             ),
+            (report.held, "were still under way at the end".to_owned()),
         ] {
             if count > 0 {
                 let _ = writeln!(out, "             {} {what}", grouped(count));
@@ -656,6 +663,16 @@ fn lines(certificate: &Certificate) -> String {
     let _ = writeln!(out, "seed         {}", certificate.seed);
     verdict_lines(&certificate.verdict, &mut out);
     out
+}
+
+/// A setting of the link, and where it differs that of frames told apart.
+fn words_of(report: &DirectionReport, word: fn(&SettingsWords) -> &str) -> String {
+    let own = word(&report.settings);
+    let others = { report.matches.iter() }.filter(|matching| word(&matching.settings) != own);
+    others.fold(own.to_owned(), |words, matching| {
+        let other = word(&matching.settings);
+        format!("{words}, match {}: {other}", matching.expressions)
+    })
 }
 
 fn spread_line(name: &str, spread: Option<&Spread>, out: &mut String) {

@@ -190,10 +190,7 @@ impl Path {
         let changes = self.changes();
         let reports = Direction::BOTH.map(|direction| {
             let (link, sent) = (self.link(direction), self.sent(direction));
-            let mut report = DirectionReport {
-                matches: matches(link, sent, self.kind_names(direction)),
-                ..report(link, sent)
-            };
+            let mut report = report(link, sent, self.kind_names(direction));
             if clock == VIRTUAL {
                 report.delays.difference = None;
             }
@@ -212,11 +209,12 @@ impl Path {
 /// The clock of captured frames, as [`Certificate::clock`] says.
 pub const VIRTUAL: &str = "virtual";
 
-fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
+fn report(link: &Link<Frame>, sent: &Sent, names: &[String]) -> DirectionReport {
     let mut delays = Delays::drawn(link);
     delays.realise(sent);
     let mut warnings = link.warnings();
     warnings.extend(held_back(link, &delays));
+    warnings.extend(unmatched(link, names));
     DirectionReport {
         settings: SettingsWords::of(link.settings(), link.limit()),
         counters: link.counters(),
@@ -225,7 +223,7 @@ fn report(link: &Link<Frame>, sent: &Sent) -> DirectionReport {
         delays,
         rate_times_delay_bytes_max: link.product_bytes_max(),
         warnings,
-        matches: Vec::new(),
+        matches: matches(link, sent, names),
     }
 }
 
@@ -250,25 +248,53 @@ pub(crate) fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<
     parts.map(report).collect()
 }
 
+/// Expressions that no frame matched: a misspelt one looks like a link that does nothing to what was meant.
+fn unmatched(link: &Link<Frame>, names: &[String]) -> Vec<String> {
+    let kinds = link.kinds();
+    let alone = (0..kinds.len().ilog2()).map(|bit| 1 << bit);
+    let is_unmatched = |bit: &usize| {
+        let mut sets = kinds.iter().enumerate();
+        sets.all(|(set, kind)| set & bit == 0 || kind.entered() == 0)
+    };
+    alone
+        .filter(is_unmatched)
+        .map(|bit| format!("match {}: matched no frame", names[bit - 1]))
+        .collect()
+}
+
 /// Keeping the order makes another distribution of the one asked for, if frames come closer than their delays differ.
-/// With a rate, what that adds cannot be told from what order does.
+/// What a rate adds to the delays cannot be told from what order does, nor which of frames told apart have waited.
 fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);
-    let (asked, realised) = (&delays.asked, delays.realised.as_ref()?);
+    let is_jitter = |kind: &Kind| {
+        let delay = &kind.settings().delay;
+        delay.jitter != Jitter::None && delay.order != Order::Reorder
+    };
+    if share <= HELD_BACK_SHARE || !link.kinds().iter().any(is_jitter) {
+        return None;
+    }
     let settings = link.settings();
-    let is_jitter = settings.delay.jitter != Jitter::None && settings.delay.order != Order::Reorder;
-    let is_alone = settings.rate.is_none();
-    (is_jitter && is_alone && share > HELD_BACK_SHARE).then(|| {
-        format!(
-            "{:.1} % of the frames waited for one before them, as order is kept: mean {:.1} us instead of {:.1}, deviation {:.1} us instead of {:.1}",
-            share * 100.0,
+    let has_rate = match &settings.schedule {
+        Some(Schedule::Deliveries(_)) => true,
+        Some(Schedule::Path(path)) if path.has_rate() => true,
+        _ => settings.rate.is_some(),
+    };
+    let is_alone = !has_rate && link.kinds().len() == 1;
+    let became = match &delays.realised {
+        Some(realised) if is_alone => format!(
+            "mean {:.1} us instead of {:.1}, deviation {:.1} us instead of {:.1}",
             realised.mean_ns / 1e3,
-            asked.mean_ns / 1e3,
+            delays.asked.mean_ns / 1e3,
             realised.deviation_ns / 1e3,
-            asked.deviation_ns / 1e3
-        )
-    })
+            delays.asked.deviation_ns / 1e3
+        ),
+        _ => "their delays are longer than those drawn".to_owned(),
+    };
+    Some(format!(
+        "{:.1} % of the frames waited for one before them, as order is kept: {became}",
+        share * 100.0
+    ))
 }
 
 fn verdict(reports: &[(&'static str, DirectionReport)], changes: &[ChangeReport]) -> Verdict {

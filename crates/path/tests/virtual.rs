@@ -276,6 +276,15 @@ fn what_changed_the_result_is_said() {
         warnings[0].contains("as order is kept: mean 2"),
         "{warnings:?}"
     );
+    // With a rate too, whose delays are not told apart from that.
+    let both = certificate(settings(
+        "200us 30us distribution normal",
+        Some("10gbit"),
+        "none",
+    ));
+    let warnings = &both.directions["outbound"].warnings;
+    let is_order = |warning: &String| warning.contains("as order is kept: their delays");
+    assert!(warnings.iter().any(is_order), "{warnings:?}");
     // A queue overflows: one that was worked out changes the result, one that was asked for is the link.
     let slow = settings("200us", Some("10mbit"), "none");
     let derived = certificate(slow.clone());

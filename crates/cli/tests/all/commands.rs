@@ -200,6 +200,29 @@ fn an_ordinary_user_has_real_programs_behind_a_link() {
 }
 
 #[test]
+fn frames_under_way_at_the_end_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = folder.path().join("run");
+    let mut command = lineside();
+    command.args(["emulate", "--delay", "1h", "--server", "exec sleep 1h"]);
+    command.args(["--server-wait", "0", "-o"]).arg(&run);
+    command.args(["--", "bash", "-c", "echo x >/dev/udp/$LINESIDE_SERVER/7"]);
+    let output = command.output().expect("it runs");
+    if is_forbidden(&output) {
+        return;
+    }
+    let told = talk(&output);
+    assert!(
+        told.contains(" were still under way at the end\n"),
+        "{told}"
+    );
+    let output = lineside().arg("report").arg(&run).output();
+    let told = String::from_utf8(output.expect("it runs").stdout).expect("text");
+    let is_told = |line: &str| line.contains("under way") && line.contains("at the end");
+    assert!(told.lines().any(is_told), "{told}");
+}
+
+#[test]
 fn what_two_commands_cannot_be_is_said() {
     let ordinary = Ordinary::new();
     for (words, code, says) in [

@@ -352,6 +352,38 @@ fn frames_are_told_apart_by_what_they_match() {
 }
 
 #[test]
+fn what_befalls_frames_told_apart_is_said_and_what_told_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("in.pcap");
+    let sent: Vec<_> = (0..40)
+        .map(|k| (k * 1_000_000, true, (k % 2) as u16 + 1, 100))
+        .collect();
+    datagrams(&capture, &sent);
+    let told = text(&[
+        "emulate",
+        capture.to_str().expect("UTF-8"),
+        "--loss",
+        "out: match udp port 2: every 2",
+        "--delay",
+        "out: match tcp: 1ms",
+    ]);
+    for said in [
+        "10 lost: none, match udp port 2: every 2\n",
+        "match tcp: matched no frame\n",
+    ] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    assert!(!told.contains("udp port 2: matched no frame"), "{told}");
+    let told = text(&[
+        "emulate",
+        capture.to_str().expect("UTF-8"),
+        "--delay",
+        "match udp: 10ms 3ms",
+    ]);
+    assert!(told.contains("as order is kept: their delays"), "{told}");
+}
+
+#[test]
 fn explain_says_what_emulate_does() {
     let parts = |explained: &serde_json::Value| -> Vec<(String, f64)> {
         let parts = explained["parts"].as_array().expect("a list");
