@@ -34,7 +34,7 @@ pub use emulation::{
 pub use filter::{Filter, Moment, MomentError};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use model::*;
-pub use numbers::{bytes, grouped};
+pub use numbers::{bytes, grouped, time};
 pub use report::report;
 pub use slow::{SLOW_MAX, Slow, SlowOperation, slow};
 pub use trace::{Trace, TraceError};

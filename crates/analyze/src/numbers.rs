@@ -27,7 +27,7 @@ pub fn bytes(number: u64) -> String {
 }
 
 /// Three digits and a unit: `12.3 ms`.
-pub(crate) fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => (ns as f64 / 1e3, "us"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use lineside_account::{Budget, parse_size};
-use lineside_analyze::{bytes, grouped};
+use lineside_analyze::{bytes, grouped, time};
 use lineside_capture::Filtered;
 use lineside_filter::Filter;
 use lineside_frame::Burst;
@@ -651,7 +651,7 @@ fn lines(certificate: &Certificate) -> String {
             let _ = writeln!(
                 out,
                 "  until {} after the start, {} frames had come, {} were dropped; delay {}",
-                lineside_time::format_duration(change.after_ns.unwrap_or_default().max(0) as u64),
+                time(change.after_ns.unwrap_or_default().max(0) as u64),
                 grouped(change.entered),
                 grouped(change.dropped.total()),
                 change.before.delay

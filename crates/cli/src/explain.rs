@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use lineside_analyze::grouped;
+use lineside_analyze::{grouped, time};
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
 use lineside_link::{Drops, Excess, Jitter, Limit, Link, Order, Schedule, Settings, Spread};
@@ -374,7 +374,7 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
     let mut remarks = vec![format!(
         "it has {} bytes and came {} after the first frame; {} frames, {} bytes were under way",
         grouped(len.into()),
-        format_duration(since_ns.max(0) as u64),
+        time(since_ns.max(0) as u64),
         grouped(held.0 as u64),
         grouped(held.1)
     )];
@@ -438,7 +438,7 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
     }
     remarks.push(format!(
         "it left {} later",
-        format_duration((departure.at_ns - departure.entered_ns) as u64)
+        time((departure.at_ns - departure.entered_ns) as u64)
     ));
     Some(Explained {
         direction: direction.name(),

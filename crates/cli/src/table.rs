@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use lineside_analyze::time;
 use lineside_link::{
     DEVIATION, Deliveries, PathFile, PathStep, Spread, TABLE_LEN_MAX, Table, Unit, format,
 };
@@ -220,7 +221,7 @@ fn path_lines(path: &PathFile) -> String {
         "path         {}, {} lines, {}{}\n",
         path.name(),
         path.steps().len(),
-        lineside_time::format_duration(figures["duration_ns"].as_u64().unwrap_or(0)),
+        time(figures["duration_ns"].as_u64().unwrap_or(0)),
         if path.period_ns().is_some() {
             ", then again"
         } else {

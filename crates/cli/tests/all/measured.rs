@@ -438,6 +438,12 @@ fn explain_says_what_emulate_does() {
         let expected: Vec<_> = expected.map(|(name, ns)| (name.to_owned(), ns)).into();
         assert_eq!(parts(&of(number)[0]), expected, "frame {number}");
     }
+    let third = text(&[
+        "explain", "-r", capture, "--frame", "3", "--delay", "10.3ms",
+    ]);
+    for said in ["came 1.50 ms after the first", "it left 10.3 ms later"] {
+        assert!(third.contains(said), "{third}");
+    }
     let lost = text(&[
         "explain", "-r", capture, "--frame", "2", "--loss", "frames 2",
     ]);
