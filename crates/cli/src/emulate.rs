@@ -110,6 +110,27 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
+/// What passes the link; a flag may have a meaning in some modes only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Capture,
+    Between,
+    Commands,
+    /// Nothing does.
+    Explain,
+}
+
+impl Mode {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Capture => "'emulate FILE'",
+            Self::Between => "'emulate --between IF1,IF2'",
+            Self::Commands => "'emulate --server CMD -- CMD'",
+            Self::Explain => "'explain'",
+        }
+    }
+}
+
 /// What words and expressions came to.
 pub(crate) struct Prepared {
     pub(crate) path: lineside_path::Path,
@@ -124,6 +145,13 @@ const READ_MAX: usize = 256;
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let arguments = given.resolved()?;
+    let Some(mode) = arguments.mode() else {
+        return Err(ConfigError::usage(
+            "what passes the link is missing: name a capture (FILE), two interfaces (--between IF1,IF2), or two commands (--server CMD -- CMD)",
+        )
+        .into());
+    };
+    arguments.refuse_flags_of_others(mode)?;
     let Prepared {
         path,
         asked,
@@ -132,11 +160,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         inside,
     } = arguments.prepare()?;
     let inputs = arguments.inputs();
-    if arguments.server.is_some() || arguments.client.is_some() {
-        return arguments.run_commands(path, asked, &budget);
-    }
-    if arguments.between.is_some() {
-        return arguments.run_between(path, asked, &budget);
+    match mode {
+        Mode::Commands => return arguments.run_commands(path, asked, &budget),
+        Mode::Between => return arguments.run_between(path, asked, &budget),
+        Mode::Capture | Mode::Explain => {}
     }
     let files = crate::capture::open(inputs, &budget)?;
     let out = arguments.write_pcap.as_deref();
@@ -229,18 +256,55 @@ impl Arguments {
         self.json
     }
 
-    /// Fails if flags were given that only a run has.
-    pub(crate) fn refuse_flags_of_runs(&self) -> Result<(), ConfigError> {
-        for (flag, is_given) in [
-            ("--between", self.between.is_some()),
-            ("--server", self.server.is_some() || self.client.is_some()),
-            ("--write-pcap", self.write_pcap.is_some()),
-            ("-o", self.output.is_some()),
-            ("-a", self.autostop.is_some()),
+    /// What passes the link, if it is said.
+    fn mode(&self) -> Option<Mode> {
+        if self.server.is_some() || self.client.is_some() {
+            Some(Mode::Commands)
+        } else if self.between.is_some() {
+            Some(Mode::Between)
+        } else if !self.inputs().is_empty() {
+            Some(Mode::Capture)
+        } else {
+            None
+        }
+    }
+
+    /// Fails if a flag, or a key, was given that has no meaning in this mode.
+    pub(crate) fn refuse_flags_of_others(&self, mode: Mode) -> Result<(), ConfigError> {
+        use Mode::{Between, Capture, Commands, Explain};
+        for (flag, is_given, modes) in [
+            (
+                "FILE",
+                !self.inputs().is_empty(),
+                &[Capture, Explain] as &[Mode],
+            ),
+            ("--between", self.between.is_some(), &[Between]),
+            ("--server", self.server.is_some(), &[Commands]),
+            ("-- CMD", self.client.is_some(), &[Commands]),
+            ("--server-wait", self.server_wait.is_some(), &[Commands]),
+            ("--outside", self.outside == Some(true), &[Commands]),
+            ("--wait", self.wait.is_some(), &[Between, Commands]),
+            ("--method", self.method.is_some(), &[Between]),
+            ("--tap", self.tap == Some(true), &[Between]),
+            (
+                "--no-checksum-completion",
+                self.no_checksum_completion == Some(true),
+                &[Between],
+            ),
+            ("-a", self.autostop.is_some(), &[Between]),
+            ("--write-pcap", self.write_pcap.is_some(), &[Capture]),
+            ("--inside", self.inside.is_some(), &[Capture, Explain]),
+            ("-f", self.filter.is_some(), &[Capture, Explain]),
+            ("-c", self.frames_max.is_some(), &[Capture]),
+            ("-o", self.output.is_some(), &[Capture, Between, Commands]),
         ] {
-            if is_given {
+            if is_given && !modes.contains(&mode) {
+                let modes = modes.iter().filter(|mode| **mode != Explain);
+                let modes: Vec<_> = modes.map(|mode| mode.words()).collect();
                 return Err(ConfigError::usage(&format!(
-                    "{flag} is for a run, and this only explains one: lineside emulate"
+                    "{flag} is for {}, and this is {}: leave it out",
+                    modes.join(" and "),
+                    mode.words()
                 )));
             }
         }
@@ -260,10 +324,15 @@ impl Arguments {
             Some(path) => config::read_section(path, "emulate")?,
             None => Self::default(),
         };
+        let asked = config::layered(flags, &below);
+        let default = |modes: &[Mode], word: &str| {
+            let has_meaning = asked.mode().is_some_and(|mode| modes.contains(&mode));
+            has_meaning.then(|| word.to_owned())
+        };
         let defaults = Self {
-            server_wait: Some("5s".to_owned()),
-            wait: Some("hybrid".to_owned()),
-            method: Some("auto".to_owned()),
+            server_wait: default(&[Mode::Commands], "5s"),
+            wait: default(&[Mode::Between, Mode::Commands], "hybrid"),
+            method: default(&[Mode::Between], "auto"),
             seed: Some(1),
             memory: Some("256MiB".to_owned()),
             ..Self::default()
@@ -271,23 +340,8 @@ impl Arguments {
         Ok(Self {
             json: self.json,
             quiet: self.quiet,
-            ..config::layered(config::layered(flags, &below), &defaults)
+            ..config::layered(asked, &defaults)
         })
-    }
-
-    /// Fails if flags were given that are for captures only.
-    fn refuse_flags_of_captures(&self, flag: &str) -> Result<(), ConfigError> {
-        let is_for_captures = self.inputs.is_some()
-            || self.write_pcap.is_some()
-            || self.inside.is_some()
-            || self.filter.is_some()
-            || self.frames_max.is_some();
-        if is_for_captures {
-            return Err(ConfigError::usage(&format!(
-                "{flag}: FILE, --write-pcap, --inside, -f and -c are for captures, and here frames are real ones"
-            )));
-        }
-        Ok(())
     }
 
     /// Between two commands.
@@ -297,13 +351,6 @@ impl Arguments {
         asked: Asked,
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
-        self.refuse_flags_of_captures("--server")?;
-        if self.between.is_some() {
-            return Err(ConfigError::usage(
-                "either --between two interfaces, or --server and a client, not both in one run",
-            )
-            .into());
-        }
         let commands = Commands {
             server: self.server.as_deref().unwrap_or_default(),
             client: self.client.as_deref().unwrap_or_default(),
@@ -336,7 +383,6 @@ impl Arguments {
         asked: Asked,
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
-        self.refuse_flags_of_captures("--between")?;
         if self.tap == Some(true) && self.output.is_none() {
             return Err(ConfigError::usage(
                 "--tap writes a trace into the run folder: name that with --output RUN",

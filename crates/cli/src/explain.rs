@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::config::ConfigError;
-use crate::emulate::{self, Prepared};
+use crate::emulate::{self, Mode, Prepared};
 
 /// Flags of `explain`: those of `emulate` about the link, and what is to be explained.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ struct Explained {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let emulate = arguments.emulate.resolved()?;
-    emulate.refuse_flags_of_runs()?;
+    emulate.refuse_flags_of_others(Mode::Explain)?;
     let prepared = emulate.prepare()?;
     let explained = match (arguments.frame, emulate.inputs()) {
         (Some(number), [_, ..]) => vec![of_frame(emulate.inputs(), prepared, number)?],

@@ -363,7 +363,10 @@ fn two_ends_that_are_none_are_named() {
             &["--between", "lo,lo2", "--wait", "spinn"],
             "nearest known one is spin",
         ),
-        (&["--between", "lo,lo2", "in.pcap"], "are for captures"),
+        (
+            &["--between", "lo,lo2", "in.pcap"],
+            "FILE is for 'emulate FILE'",
+        ),
         (
             &["--between", "lo,lo2", "--method", "af_paket"],
             "nearest known one is af_packet",

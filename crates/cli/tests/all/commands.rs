@@ -231,12 +231,12 @@ fn what_two_commands_cannot_be_is_said() {
         (
             &["--server", "x", "in.pcap", "--", "true"],
             2,
-            "are for captures",
+            "FILE is for 'emulate FILE', and this is 'emulate --server",
         ),
         (
             &["--server", "x", "--between", "a,b", "--", "true"],
             2,
-            "not both in one run",
+            "--between is for 'emulate --between IF1,IF2', and this is 'emulate --server",
         ),
         (
             &["--server", "x", "--server-wait", "1 parsec", "--", "true"],

@@ -324,6 +324,72 @@ fn what_cannot_be_is_said_with_its_place() {
 }
 
 #[test]
+fn flags_of_another_mode_are_refused_and_a_missing_mode_is_said() {
+    let file = example();
+    let capture = &[file.to_str().expect("UTF-8")][..];
+    let between = &["--between", "lo,lo2"][..];
+    let commands = &["--server", "x"][..];
+    let between_only = "is for 'emulate --between IF1,IF2', and this is";
+    let commands_only = "is for 'emulate --server CMD -- CMD', and this is";
+    let capture_only = "is for 'emulate FILE'";
+    let live = "is for 'emulate --between IF1,IF2' and 'emulate --server CMD -- CMD', and this is";
+    for (mode, flag, is_for) in [
+        (capture, &["--wait", "nonsense"][..], live),
+        (capture, &["--method", "af_packet"], between_only),
+        (capture, &["--tap"], between_only),
+        (capture, &["--no-checksum-completion"], between_only),
+        (capture, &["-a", "duration:1"], between_only),
+        (capture, &["--outside"], commands_only),
+        (capture, &["--server-wait", "1s"], commands_only),
+        (capture, between, capture_only),
+        (between, &["--outside"], commands_only),
+        (between, &["--server-wait", "1s"], commands_only),
+        (between, &["-c", "1"], capture_only),
+        (between, &["--write-pcap", "out.pcap"], capture_only),
+        (commands, &["--tap"], between_only),
+        (commands, &["--method", "auto"], between_only),
+        (commands, &["-a", "duration:1"], between_only),
+        (commands, &["-f", "tcp"], capture_only),
+    ] {
+        let output = lineside().arg("emulate").args(mode).args(flag).output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{mode:?} {flag:?}");
+        let message = talk(&output);
+        assert!(message.contains(is_for), "{mode:?} {flag:?}: {message}");
+        assert!(message.contains(flag[0]), "{mode:?} {flag:?}: {message}");
+    }
+    let output = lineside()
+        .args(["explain", "--wait", "spin"])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    let output = lineside()
+        .args(["emulate", "--delay", "1ms"])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    for mode in ["FILE", "--between IF1,IF2", "--server CMD -- CMD"] {
+        assert!(talk(&output).contains(mode), "{}", talk(&output));
+    }
+    // What a run used has only what it can have, and can be run again.
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, again) = (folder.path().join("first"), folder.path().join("again"));
+    let first = first.to_str().expect("UTF-8");
+    let output = emulate(&file, &folder.path().join("out.pcap"), &["-o", first]);
+    assert!(output.status.success(), "{}", talk(&output));
+    let output = lineside()
+        .args(["emulate", "--force", "-o"])
+        .arg(&again)
+        .arg("--config")
+        .arg(format!("{first}/trace.json"))
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let configured = |run: &Path| manifest(run).configuration["emulate"].clone();
+    assert!(configured(&again)["wait"].is_null());
+}
+
+#[test]
 fn a_table_is_made_of_samples_and_drawn_from() {
     let folder = tempfile::tempdir().expect("a folder");
     let samples = folder.path().join("samples.txt");

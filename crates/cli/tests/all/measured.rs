@@ -463,7 +463,7 @@ fn explain_says_what_emulate_does() {
             &["explain", "--load", "100%"],
             "at which the queue grows for ever",
         ),
-        (&["explain", "--between", "a,b"], "--between is for a run"),
+        (&["explain", "--between", "a,b"], "and this is 'explain'"),
     ] {
         let output = run(arguments);
         assert!(!output.status.success());
