@@ -21,6 +21,8 @@ pub struct Emulation {
     pub verdict: Option<State>,
     /// Why.
     pub reasons: Vec<String>,
+    /// What was asked for, in the words of the flags: of a run that has no certificate, for it goes on or was killed.
+    pub asked: BTreeMap<String, String>,
     /// By name.
     pub directions: BTreeMap<String, EmulatedDirection>,
     /// What was changed while it ran, in order.
@@ -154,9 +156,11 @@ pub struct EmulationFloor {
     pub floor_ns: i64,
 }
 
-/// The certificate of a run, if it has one.
+/// The certificate of a run, or what is known of one that has none yet.
 pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
-    let certificate = manifest.certificate.as_ref()?;
+    let Some(certificate) = &manifest.certificate else {
+        return unfinished(manifest);
+    };
     let mut emulation = Emulation {
         verdict: Some(manifest.verdict.state),
         reasons: manifest.verdict.reasons.clone(),
@@ -170,6 +174,25 @@ pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
     emulation.changes = serde_json::from_value(part("changes")).unwrap_or_default();
     emulation.polling = serde_json::from_value(part("loop")).unwrap_or_default();
     Some(emulation)
+}
+
+/// A run of `emulate` without a certificate.
+fn unfinished(manifest: &Manifest) -> Option<Emulation> {
+    let configuration = manifest.configuration.get("emulate")?;
+    let asked = SETTINGS.iter().filter_map(|name| {
+        let words = configuration.get(*name)?.as_array()?.iter();
+        let words: Vec<_> = words.filter_map(serde_json::Value::as_str).collect();
+        Some(((*name).to_owned(), words.join(", ")))
+    });
+    Some(Emulation {
+        verdict: Some(manifest.verdict.state),
+        reasons: vec![
+            "the run goes on, or was killed: the certificate, which says what became of the frames, is written when it ends".to_owned(),
+        ],
+        seed: configuration["seed"].as_u64().unwrap_or_default(),
+        asked: asked.collect(),
+        ..Emulation::default()
+    })
 }
 
 /// The certificate in words.
@@ -186,10 +209,12 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
             .map(|reason| ("because", reason.clone()))
             .collect(),
     })];
-    let mut facts = vec![
-        fact("seed", emulation.seed.to_string(), String::new()),
-        fact("clock", emulation.clock.clone(), String::new()),
-    ];
+    let mut facts = vec![fact("seed", emulation.seed.to_string(), String::new())];
+    if !emulation.clock.is_empty() {
+        facts.push(fact("clock", emulation.clock.clone(), String::new()));
+    }
+    let asked = emulation.asked.iter();
+    facts.extend(asked.map(|(name, words)| fact(label(name), words.clone(), "asked".to_owned())));
     if let Some(polling) = &emulation.polling {
         facts.extend(loop_facts(polling));
     }
@@ -415,19 +440,22 @@ fn fact(label: &'static str, value: String, note: String) -> Fact {
     Fact { label, value, note }
 }
 
+/// The names of settings.
+const SETTINGS: [&str; 9] = [
+    "delay",
+    "rate",
+    "loss",
+    "duplicate",
+    "corrupt",
+    "reorder",
+    "limit",
+    "link",
+    "path",
+];
+
 /// The names of settings are ours.
 fn label(setting: &str) -> &'static str {
-    const NAMES: [&str; 8] = [
-        "delay",
-        "rate",
-        "loss",
-        "duplicate",
-        "corrupt",
-        "reorder",
-        "limit",
-        "link",
-    ];
-    let known = NAMES.iter().find(|name| **name == setting);
+    let known = SETTINGS.iter().find(|name| **name == setting);
     known.copied().unwrap_or("other")
 }
 

@@ -186,7 +186,8 @@ pub(crate) fn page(report: &Report) -> Page {
     ];
     let emulated = report.emulation.as_ref().map(crate::emulation::sections);
     // Without a tap, the link is all that there is to tell of.
-    let is_alone = emulated.is_some() && report.understood.is_none();
+    let is_alone =
+        emulated.is_some() && report.understood.is_none() && report.totals.operations == 0;
     let sections = sections.into_iter().flatten().filter(|_| !is_alone);
     Page {
         title: format!("Report on {}", report.parameters.asked.trace),

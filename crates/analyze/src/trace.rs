@@ -118,16 +118,18 @@ impl Trace {
             manifest,
             warnings,
         };
-        if !tables && !trace.is_certificate() {
+        if !tables && !trace.is_of_link() {
             return Err(not("it has no table operations"));
         }
         Ok(trace)
     }
 
-    /// Whether it holds no tables, but the certificate of a run.
-    pub fn is_certificate(&self) -> bool {
-        { self.manifest.iter() }
-            .any(|manifest| manifest.certificate.is_some() && manifest.tables.is_empty())
+    /// Whether it holds no tables, but tells of an emulated link.
+    pub fn is_of_link(&self) -> bool {
+        let is_of_link = |manifest: &Manifest| {
+            manifest.certificate.is_some() || manifest.configuration.get("emulate").is_some()
+        };
+        { self.manifest.iter() }.any(|manifest| is_of_link(manifest) && manifest.tables.is_empty())
     }
 
     /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts and that are not
@@ -140,7 +142,7 @@ impl Trace {
                 .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
                 .collect(),
             // A run of `emulate` without a tap has no tables.
-            Err(_) if self.is_certificate() => return Vec::new(),
+            Err(_) if self.is_of_link() => return Vec::new(),
             Err(error) => {
                 self.warn(format!("{}: cannot be read: {error}", folder.display()));
                 return Vec::new();

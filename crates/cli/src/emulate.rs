@@ -176,19 +176,25 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         emulation: Virtual::new(path, Sides::new(inside)),
         out,
         budget: &budget,
+        has_begun: false,
         writer: None,
         left: Burst::new(),
         signal: None,
     };
     let mut port = Filtered::new(files, filter);
-    let failure = run
+    let mut failure = run
         .pass(
             &mut port,
             arguments.frames_max.unwrap_or(u64::MAX),
             &signals,
+            &notes,
         )
         .err();
     let written = run.writer.take().map_or(Ok(()), CaptureWriter::finish);
+    if let Some(error) = failure.take_if(|_| !run.has_begun) {
+        // Of no frame there is nothing to certify.
+        return Err(error);
+    }
 
     let mut certificate = run.emulation.path().certificate(lineside_path::VIRTUAL);
     let cut = { port.facts().into_iter() }.flat_map(|facts| facts.warnings.clone());
@@ -482,11 +488,16 @@ impl Notes {
 
     /// Writes what is known before the first frame, and has changes taken from then on.
     fn listen(&self, asked: Asked) -> anyhow::Result<Option<Controlled>> {
-        let Some(folder) = &self.folder else {
-            return Ok(None);
-        };
-        folder.replace("trace.json", self.manifest.to_json().as_bytes())?;
-        Ok(Controlled::listen(folder, asked))
+        self.write()?;
+        let folder = self.folder.as_ref();
+        Ok(folder.and_then(|folder| Controlled::listen(folder, asked)))
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        if let Some(folder) = &self.folder {
+            folder.replace("trace.json", self.manifest.to_json().as_bytes())?;
+        }
+        Ok(())
     }
 
     /// Writes what came of it; `json` is the certificate as it is told.
@@ -496,15 +507,11 @@ impl Notes {
         certificate: &Certificate,
         json: &serde_json::Value,
     ) -> anyhow::Result<()> {
-        let Some(folder) = &self.folder else {
-            return Ok(());
-        };
         self.manifest.inputs = inputs;
         self.manifest.verdict = certificate.verdict.clone();
         self.manifest.certificate = Some(json.clone());
         self.manifest.ended_ns = Some(self.clock.now());
-        folder.replace("trace.json", self.manifest.to_json().as_bytes())?;
-        Ok(())
+        self.write()
     }
 }
 
@@ -512,6 +519,8 @@ struct Run<'a> {
     emulation: Virtual,
     out: Option<&'a Path>,
     budget: &'a Budget,
+    /// A frame came.
+    has_begun: bool,
     /// Made when the first frames have been read: only then a pcapng file's link types are known.
     writer: Option<CaptureWriter>,
     left: Burst,
@@ -525,6 +534,7 @@ impl Run<'_> {
         port: &mut impl Port,
         mut frames_left: u64,
         signals: &Signals,
+        notes: &Notes,
     ) -> anyhow::Result<()> {
         let mut burst = Burst::new();
         let mut failure = None;
@@ -543,11 +553,17 @@ impl Run<'_> {
                 Err(error) => failure = Some(error),
             }
             frames_left -= burst.len() as u64;
-            self.open_writer(port)?;
+            if !burst.is_empty() && !self.has_begun {
+                self.open_writer(port)?;
+                notes.write()?;
+                self.has_begun = true;
+            }
             self.emulation.on_burst(&mut burst, &mut self.left);
             self.write()?;
         }
-        self.open_writer(port)?;
+        if failure.is_none() {
+            self.open_writer(port)?;
+        }
         while self.emulation.drain(&mut self.left) {
             self.write()?;
         }

@@ -103,7 +103,7 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
         filter_line(manifest, &mut out);
     }
     // A run of `emulate` has no tables.
-    if !trace.is_certificate() {
+    if !trace.is_of_link() {
         tally.lines(&mut out);
     }
     if let Some(manifest) = manifest {

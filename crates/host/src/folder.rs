@@ -70,11 +70,25 @@ fn way_out(error: &io::Error) -> &'static str {
 /// in `.tmp`, which no reader sees, and renamed.
 ///
 /// The folder is opened once: whoever may no longer look its path up still writes into it. Until the last handle is
-/// dropped it is locked (flock(2)), and no other run replaces it.
+/// dropped it is locked (flock(2)), and no other run replaces it. If it was made for the run and nothing was written into
+/// it, it goes with the last handle: it would be in the way of the next try.
 #[derive(Debug, Clone)]
-pub struct RunFolder {
+pub struct RunFolder(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
     path: PathBuf,
-    folder: Arc<File>,
+    folder: File,
+    is_new: bool,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Fails if anything is in it.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
 }
 
 const MANIFEST: &str = "trace.json";
@@ -115,27 +129,28 @@ impl RunFolder {
         if is_there {
             remove_trace(path)?;
         }
-        Ok(Self {
+        Ok(Self(Arc::new(Opened {
             path: path.to_owned(),
-            folder: Arc::new(folder),
-        })
+            folder,
+            is_new: !is_there,
+        })))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.0.path
     }
 
     pub(crate) fn file(&self) -> &File {
-        &self.folder
+        &self.0.folder
     }
 
     /// Writes a file of the folder as a whole, in place of an older one. Once this returns, it outlives a
     /// loss of power.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
         self.write(Path::new(name), bytes)?;
-        let synced = self.folder.sync_all();
-        synced.map_err(|error| FolderError::io(&self.path, "write the folder", error))
+        let synced = self.file().sync_all();
+        synced.map_err(|error| FolderError::io(self.path(), "write the folder", error))
     }
 
     /// Writes `TABLE/FILE`, as a whole.
@@ -145,15 +160,15 @@ impl RunFolder {
         file: &str,
         bytes: &[u8],
     ) -> Result<(), FolderError> {
-        let made = rustix::fs::mkdirat(&*self.folder, table, Mode::from_raw_mode(0o777));
+        let made = rustix::fs::mkdirat(self.file(), table, Mode::from_raw_mode(0o777));
         let is_folder = || {
-            let facts = rustix::fs::statat(&*self.folder, table, AtFlags::empty());
+            let facts = rustix::fs::statat(self.file(), table, AtFlags::empty());
             facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_dir())
         };
         match made {
             Err(rustix::io::Errno::EXIST) if is_folder() => {}
             Err(error) => {
-                let table = self.path.join(table);
+                let table = self.path().join(table);
                 return Err(FolderError::io(&table, "create the folder", error.into()));
             }
             Ok(()) => {}
@@ -167,7 +182,7 @@ impl RunFolder {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let temporary = file.with_file_name(temporary_name(&name));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let folder = &*self.folder;
+        let folder = self.file();
         let written = rustix::fs::openat(folder, &temporary, flags, Mode::from_raw_mode(0o666))
             .map_err(io::Error::from)
             .and_then(|file| {
@@ -185,14 +200,14 @@ impl RunFolder {
         written.map_err(|(action, error)| {
             // The first error is the one to tell; a temporary file that cannot be removed is seen by nobody.
             let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
-            FolderError::io(&self.path.join(file), action, error)
+            FolderError::io(&self.path().join(file), action, error)
         })
     }
 
     /// Makes a user the owner of the folder, its tables and their files.
     pub(crate) fn give_to(&self, user: Uid, group: Gid) -> Result<(), FolderError> {
-        let mut paths = vec![self.path.clone()];
-        for (entry, _, is_folder) in entries(&self.path)? {
+        let mut paths = vec![self.path().to_owned()];
+        for (entry, _, is_folder) in entries(self.path())? {
             if is_folder {
                 paths.extend(entries(&entry)?.into_iter().map(|(part, _, _)| part));
             }
@@ -320,6 +335,17 @@ mod tests {
         drop(running);
         RunFolder::create(&path, true).expect("that run has ended");
         RunFolder::create(&path, true).expect("an empty folder holds nothing to lose");
+    }
+
+    #[test]
+    fn a_folder_of_a_run_that_wrote_nothing_goes() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("run");
+        drop(RunFolder::create(&path, false).expect("created"));
+        assert!(!path.exists(), "it was made for the run");
+        fs::create_dir(&path).expect("created");
+        drop(RunFolder::create(&path, true).expect("empty"));
+        assert!(path.exists(), "it was there before");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `lineside emulate` on capture files and `lineside table`, from outside.
 
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Output;
@@ -10,7 +11,7 @@ use lineside_port::{CaptureReader, Merge, PoolConfig, Port, Received};
 use lineside_testkit::tshark;
 use lineside_wire::build::FrameBuilder;
 
-use crate::support::{example, lineside, manifest, talk};
+use crate::support::{example, lineside, manifest, talk, wait_until};
 
 /// All frames of a capture file: stamp, source, bytes.
 fn frames(path: &Path) -> Vec<(i64, Option<IpAddr>, Vec<u8>)> {
@@ -506,4 +507,71 @@ fn a_report_draws_the_certificate() {
         "virtual time is exact"
     );
     assert!(report(&["--html", "-"]).contains("Emulated link, inbound"));
+}
+
+#[test]
+fn a_run_that_was_killed_is_reported_with_what_it_was_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (input, run) = (folder.path().join("in.pcap"), folder.path().join("run"));
+    write_capture(&input, 1000);
+    let mut command = lineside();
+    command.args(["emulate", "-", "--delay", "20ms", "--loss", "in: 1%"]);
+    command
+        .arg("-o")
+        .arg(&run)
+        .stdin(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    // The end of its input does not come.
+    let mut stdin = child.stdin.take().expect("piped");
+    let bytes = std::fs::read(&input).expect("it is there");
+    stdin.write_all(&bytes).expect("it is read");
+    wait_until("frames have come", || run.join("trace.json").exists());
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+    let report = |options: &[&str]| {
+        let output = lineside().arg("report").arg(&run).args(options).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = report(&[]);
+    for said in ["unfinished", "was killed", "certificate", "20ms", "in: 1%"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(!text.contains("Workload"), "there is no trace: {text}");
+    let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
+    assert_eq!(json["emulation"]["verdict"], "unfinished");
+    assert_eq!(json["emulation"]["asked"]["delay"], "20ms");
+}
+
+#[test]
+fn a_failure_before_the_first_frame_leaves_no_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, damaged) = (
+        folder.path().join("run"),
+        folder.path().join("damaged.pcap"),
+    );
+    write_capture(&damaged, 1);
+    // The header of its one frame claims more than there may be.
+    let mut bytes = std::fs::read(&damaged).expect("it is there");
+    bytes[32..40].fill(0xff);
+    std::fs::write(&damaged, bytes).expect("written");
+    let nowhere = folder.path().join("nowhere/out.pcap");
+    let (example, nowhere) = (example(), nowhere.to_str().expect("UTF-8"));
+    let fail = |verb: &str, input: &Path, words: &[&str]| {
+        let mut command = lineside();
+        command.arg(verb).arg(input).arg("-o").arg(&run).args(words);
+        let output = command.output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
+    };
+    for verb in ["emulate", "capture"] {
+        fail(verb, &example, &["--write-pcap", nowhere]);
+        assert!(!run.exists(), "{verb}");
+    }
+    fail("emulate", &damaged, &[]);
+    assert!(!run.exists());
+    // One that was there stays.
+    std::fs::create_dir(&run).expect("new");
+    fail("emulate", &example, &["--force", "--write-pcap", nowhere]);
+    assert!(run.exists());
 }
