@@ -101,7 +101,7 @@ pub struct MatchReport {
 pub struct SettingsWords {
     /// `--link`
     pub link: String,
-    /// `--loss`
+    /// `--loss`, or `path` and the name of the file that gives it
     pub loss: String,
     /// `--duplicate`
     pub duplicate: String,
@@ -123,14 +123,20 @@ pub struct SettingsWords {
 impl SettingsWords {
     pub(crate) fn of(settings: &Settings, limit: Limit) -> Self {
         let (mut rate, mut path) = (settings.rate.map(|rate| rate.to_string()), None);
+        let mut loss = settings.loss.to_string();
         match &settings.schedule {
-            Some(Schedule::Path(file)) => path = Some(file.name().to_owned()),
+            Some(Schedule::Path(file)) => {
+                path = Some(file.name().to_owned());
+                if file.steps()[0].loss.is_some() {
+                    loss = format!("path {}", file.name());
+                }
+            }
             Some(Schedule::Deliveries(trace)) => rate = Some(format!("trace {}", trace.name())),
             None => {}
         }
         Self {
             link: settings.state.to_string(),
-            loss: settings.loss.to_string(),
+            loss,
             duplicate: settings.duplicate.to_string(),
             corrupt: settings.corrupt.to_string(),
             reorder: settings.reorder.to_string(),

@@ -381,6 +381,12 @@ fn what_befalls_frames_told_apart_is_said_and_what_told_none() {
         "match udp: 10ms 3ms",
     ]);
     assert!(told.contains("as order is kept: their delays"), "{told}");
+    let path = folder.path().join("path");
+    std::fs::write(&path, "time loss\n0s 100%\n").expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let told = text(&["emulate", capture.to_str().expect("UTF-8"), "--path", path]);
+    let said = format!("40 lost: path {path}\n");
+    assert!(told.contains(&said), "{told}");
 }
 
 #[test]
