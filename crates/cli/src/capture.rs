@@ -1092,7 +1092,7 @@ fn print_summary(
             "inputs": manifest.inputs,
             "tables": manifest.tables,
         });
-        crate::report::print(&(serde_json::to_string_pretty(&summary)? + "\n"))?;
+        crate::report::print_json(&summary)?;
         return Ok(());
     }
     let mut out = String::new();

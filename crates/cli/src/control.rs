@@ -192,7 +192,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Answer::Refused(why) => bail!(ConfigError::usage(&why)),
     };
     if arguments.json {
-        crate::report::print(&(serde_json::to_string_pretty(&done)? + "\n"))?;
+        crate::report::print_json(&done)?;
     } else if !arguments.quiet {
         crate::report::print(&lines(&done, !arguments.link.is_empty()))?;
     }

@@ -219,7 +219,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         eprintln!("lineside: warning: {warning}");
     }
     if arguments.json {
-        crate::report::print(&(serde_json::to_string_pretty(&certificate)? + "\n"))?;
+        crate::report::print_json(&certificate)?;
     } else if arguments.writes_to_standard_output() && !arguments.quiet {
         eprint!("{}", lines(&certificate));
     } else if !arguments.quiet {
@@ -374,7 +374,7 @@ impl Arguments {
         notes.end(ran.inputs, &ran.certificate, &json)?;
         // Standard output is the client's, but for what was asked for.
         if self.json {
-            crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+            crate::report::print_json(&json)?;
         } else if !self.quiet {
             eprint!("{}{}", lines(&ran.certificate), between::lines(&ran.facts));
         }
@@ -443,7 +443,7 @@ impl Arguments {
         }
         notes.end(ran.inputs, &certificate, &json)?;
         if self.json {
-            crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+            crate::report::print_json(&json)?;
         } else if !self.quiet {
             crate::report::print(&(lines(&certificate) + &between::lines(&ran.facts)))?;
         }

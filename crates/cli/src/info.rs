@@ -62,7 +62,7 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
             "summary": tally,
             "counters": counters.iter().map(|(counter, value)| (counter.name(), value)).collect::<BTreeMap<_, _>>(),
         });
-        crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        crate::report::print_json(&json)?;
     } else {
         let mut out = String::new();
         input_lines(&inputs, &mut out);
@@ -89,7 +89,7 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
             "summary": tally,
             "unreadable": trace.warnings,
         });
-        crate::report::print(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        crate::report::print_json(&json)?;
         return Ok(crate::report::exit(&trace.warnings));
     }
     let mut out = String::new();

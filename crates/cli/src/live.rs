@@ -291,7 +291,7 @@ pub(crate) fn list(as_json: bool) -> anyhow::Result<()> {
                 })
             })
             .collect();
-        crate::report::print(&(serde_json::to_string_pretty(&list)? + "\n"))?;
+        crate::report::print_json(&list)?;
         return Ok(());
     }
     let width = interfaces.iter().map(|each| each.name.len()).max();

@@ -293,7 +293,7 @@ fn print_account(
             "stamps_backwards": departures.stamps_backwards,
             "stamps_missing": departures.stamps_missing,
         });
-        crate::report::print(&(serde_json::to_string_pretty(&account)? + "\n"))?;
+        crate::report::print_json(&account)?;
         return Ok(());
     }
     let mut out = String::new();

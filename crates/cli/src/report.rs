@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use lineside_analyze::{Filter, Moment, terminal};
 use lineside_time::parse_duration;
+use serde::Serialize;
 
 use crate::Exit;
 
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
     if let Some(interval_ns) = arguments.interval {
         let series = lineside_analyze::intervals(&arguments.trace, &filter, interval_ns)?;
         if arguments.json {
-            print(&(serde_json::to_string_pretty(&series)? + "\n"))?;
+            print_json(&series)?;
         } else {
             print(&terminal::intervals(&series))?;
         }
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
             eprintln!("lineside: wrote {}", path.display());
         }
     } else if arguments.json {
-        print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+        print_json(&report)?;
     } else {
         print(&terminal::report(&report, style()))?;
     }
@@ -162,6 +163,11 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints JSON as [`print`] does.
+pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
 /// Nanoseconds of a time with its unit, or of a number of `unit`.
