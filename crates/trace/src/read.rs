@@ -1,5 +1,10 @@
 //! Reading parts back: rows of chosen columns, or batches of those columns as they lie in memory.
+//!
+//! A part may be damaged, and the parquet crate panics at some of what damage makes (found by the fuzz target `part`): such a
+//! panic becomes an error here.
 
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -29,6 +34,9 @@ pub enum ReadError {
     /// Its pages are damaged.
     #[error("damaged Parquet file: {0}; capture again or take the part away")]
     Damaged(#[from] ArrowError),
+    /// It contradicts itself.
+    #[error("damaged Parquet file: it contradicts itself; capture again or take the part away")]
+    Contradicts,
     /// It has no such column.
     #[error("no column '{column}'; the part has {present}")]
     NoColumn {
@@ -88,6 +96,43 @@ impl Value {
     }
 }
 
+thread_local! {
+    /// What panics now becomes an error.
+    static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps the program's panic hook from what becomes an error here: otherwise each such panic is printed. For a program's start.
+pub fn hide_contained_panics() {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !IS_CONTAINED.get() {
+            hook(info);
+        }
+    }));
+}
+
+/// What is read is given up if this panics, so that nobody sees it half done.
+fn contained<T>(read: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    let was_contained = IS_CONTAINED.replace(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(read));
+    IS_CONTAINED.set(was_contained);
+    outcome.unwrap_or(Err(ReadError::Contradicts))
+}
+
+/// The next batch, until the end or an error.
+struct Decoded(Option<ParquetRecordBatchReader>);
+
+impl Decoded {
+    fn next(&mut self) -> Option<Result<RecordBatch, ReadError>> {
+        let reader = self.0.as_mut()?;
+        let batch = contained(|| Ok(reader.next().transpose()?)).transpose();
+        if !matches!(batch, Some(Ok(_))) {
+            self.0 = None;
+        }
+        batch
+    }
+}
+
 /// One part of a table, opened; only its metadata was read.
 pub struct PartReader<R: ChunkReader + 'static> {
     source: R,
@@ -97,8 +142,10 @@ pub struct PartReader<R: ChunkReader + 'static> {
 impl<R: ChunkReader + 'static> PartReader<R> {
     /// Reads the metadata of a part.
     pub fn open(source: R) -> Result<Self, ReadError> {
-        let metadata = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
-        Ok(Self { source, metadata })
+        contained(|| {
+            let metadata = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
+            Ok(Self { source, metadata })
+        })
     }
 
     /// Rows in it.
@@ -180,6 +227,16 @@ impl<R: ChunkReader + 'static> PartReader<R> {
         places: &[usize],
         batch_rows: usize,
         dictionaries: bool,
+    ) -> Result<Decoded, ReadError> {
+        contained(|| self.decoder(places, batch_rows, dictionaries))
+            .map(|reader| Decoded(Some(reader)))
+    }
+
+    fn decoder(
+        self,
+        places: &[usize],
+        batch_rows: usize,
+        dictionaries: bool,
     ) -> Result<ParquetRecordBatchReader, ReadError> {
         let metadata = if dictionaries {
             let fields = self.metadata.schema().fields().iter();
@@ -220,7 +277,7 @@ fn order(places: &[usize]) -> Vec<usize> {
 /// The batches of a part: an array for each column that was asked for. After an error it ends.
 pub struct Batches {
     order: Vec<usize>,
-    batches: ParquetRecordBatchReader,
+    batches: Decoded,
 }
 
 impl Iterator for Batches {
@@ -235,7 +292,7 @@ impl Iterator for Batches {
                     .map(|&column| Arc::clone(batch.column(column)));
                 Ok(arrays.collect())
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         })
     }
 }
@@ -243,7 +300,7 @@ impl Iterator for Batches {
 /// The rows of a part. After an error it ends.
 pub struct Rows {
     order: Vec<usize>,
-    batches: ParquetRecordBatchReader,
+    batches: Decoded,
     batch: Option<RecordBatch>,
     next: usize,
 }
@@ -269,7 +326,7 @@ impl Iterator for Rows {
                 Ok(batch) => self.batch = Some(batch),
                 Err(error) => {
                     self.batch = None;
-                    return Some(Err(error.into()));
+                    return Some(Err(error));
                 }
             }
         }

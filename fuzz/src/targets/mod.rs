@@ -10,6 +10,7 @@ pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod link;
 pub(crate) mod nfs;
+pub(crate) mod part;
 pub(crate) mod path;
 pub(crate) mod rpc;
 pub(crate) mod side;
@@ -17,7 +18,7 @@ pub(crate) mod side;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 9] = [
+const TARGETS: [(&str, Target); 10] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -25,6 +26,7 @@ const TARGETS: [(&str, Target); 9] = [
     ("rpc", rpc::run),
     ("nfs", nfs::run),
     ("side", side::run),
+    ("part", part::run),
     ("path", path::run),
     ("link", link::run),
 ];
