@@ -835,9 +835,12 @@ impl Ring {
         given_back
     }
 
-    /// Whether so many blocks are held that the kernel may soon have none; said once for each state of things.
+    /// Whether a block is held that the kernel comes to within half a turn: it fills blocks in turn, and one that it does not
+    /// have stops it, however many others it has. Said once for each state of things.
     fn is_short(&mut self) -> bool {
-        let is_short = self.held.len() * 4 > self.count * 3;
+        let (next, count) = (self.next, self.count);
+        let ahead = |index: &usize| (index + count - next) % count;
+        let is_short = self.held.iter().map(ahead).any(|ahead| ahead < count / 2);
         is_short && !std::mem::replace(&mut self.has_asked, true)
     }
 }

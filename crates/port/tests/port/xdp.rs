@@ -140,6 +140,46 @@ fn assert_identity(port: &dyn Port) {
     );
 }
 
+/// AF_PACKET's blocks are filled in turn: one that is held would stop the kernel for ever.
+#[test]
+fn who_holds_a_block_is_asked_for_it_before_the_kernel_needs_it() {
+    let Some(wire) = wire(1, 1, 1500) else {
+        return;
+    };
+    let options = LiveOptions {
+        bytes_max: 4 << 20,
+        ..options(Method::AfPacket)
+    };
+    let mut ports = open(&near(), &options).expect("opens");
+    let sent: Vec<_> = (0..64).map(|at| frame(at, 1400)).collect();
+    let (mut held, mut asked, mut received) = (Burst::new(), 0, 0);
+    // The ring has room for some 2,900 frames.
+    while received < 12_000 {
+        wire.send(&sent);
+        let mut burst = Burst::new();
+        let end_ns = wall_ns() + 2_000_000_000;
+        while burst.len() < sent.len() {
+            assert!(
+                wall_ns() < end_ns,
+                "{received}: {:?}",
+                live(ports[0].as_ref())
+            );
+            if ports[0].receive(&mut burst, 64).expect("receives") == Received::PoolEmpty {
+                asked += 1;
+                held.clear();
+            }
+        }
+        received += burst.len();
+        if held.is_empty() {
+            held.extend(burst.drain(..1));
+        }
+    }
+    assert!(asked >= 4, "{asked}");
+    ports[0].account();
+    let live = live(ports[0].as_ref());
+    assert_eq!((live.dropped_ring, live.arrived), (0, received as u64));
+}
+
 #[test]
 fn each_frame_is_received_or_counted_as_lost() {
     for method in METHODS {
