@@ -16,8 +16,8 @@ use lineside_host::{
     FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
 };
 use lineside_port::{
-    CaptureReader, CaptureWriter, Facts, Followed, Merge, PoolConfig, Port, PortError, Rotation,
-    WriterConfig,
+    CaptureReader, CaptureWriter, Facts, FolderFile, Followed, Merge, PoolConfig, Port, PortError,
+    Rotation, WriterConfig,
 };
 use lineside_time::Clock;
 use lineside_trace::{
@@ -750,17 +750,24 @@ fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> anyhow::Result
     for path in inputs {
         if !path.is_dir() {
             ports.push(match follows {
-                true => Box::new(Followed::file(path, &pool)),
+                true => Box::new(Followed::file(path, &pool)?),
                 false => Box::new(CaptureReader::open(path, &pool)?),
             });
             continue;
         }
-        let (mut files, left_out) = lineside_port::list(path, &pool)?;
+        let (mut files, left_out) = match lineside_port::list(path, &pool) {
+            // The first one may be about to come.
+            Err(PortError::NoCaptures { .. }) if follows => (Vec::new(), Vec::new()),
+            listed => listed?,
+        };
         for why in left_out {
             eprintln!("lineside: warning: left out: {why}");
         }
         let followed = match files.pop() {
-            Some(last) if follows => Some(Followed::folder(path, last.path(), &pool)?),
+            last if follows => {
+                let last = last.as_ref().map(FolderFile::path);
+                Some(Followed::folder(path, last, &pool)?)
+            }
             last => {
                 files.extend(last);
                 None

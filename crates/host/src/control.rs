@@ -35,6 +35,7 @@ pub struct Request {
 impl Control {
     /// Begins to listen.
     pub fn listen(folder: &RunFolder) -> Result<Self, FolderError> {
+        folder.clear()?;
         let listener = UnixListener::bind(name_in(folder.file()));
         let listener = listener.map_err(|error| {
             FolderError::io(&folder.path().join(CONTROL), "listen at the socket", error)

@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
@@ -70,7 +71,8 @@ fn way_out(error: &io::Error) -> &'static str {
 /// in `.tmp`, which no reader sees, and renamed.
 ///
 /// The folder is opened once: whoever may no longer look its path up still writes into it. Until the last handle is
-/// dropped it is locked (flock(2)), and no other run replaces it. If it was made for the run and nothing was written into
+/// dropped it is locked (flock(2)), and no other run replaces it. A trace that it replaces goes with the first write: a run that
+/// cannot begin has replaced nothing. If it was made for the run and nothing was written into
 /// it, it goes with the last handle: it would be in the way of the next try.
 #[derive(Debug, Clone)]
 pub struct RunFolder(Arc<Opened>);
@@ -80,6 +82,8 @@ struct Opened {
     path: PathBuf,
     folder: File,
     is_new: bool,
+    /// What is in it goes before anything is written.
+    replaces: AtomicBool,
 }
 
 impl Drop for Opened {
@@ -100,7 +104,7 @@ pub(crate) const CONTROL: &str = "control";
 const WRITE_LEN: usize = 128 * 1024;
 
 impl RunFolder {
-    /// A new, empty folder. With `force` an existing one is emptied first, if it holds a trace and nothing else.
+    /// A new, empty folder. With `force` an existing one will be emptied, if it holds a trace and nothing else.
     pub fn create(path: &Path, force: bool) -> Result<Self, FolderError> {
         let made = DirBuilder::new().create(path);
         let is_there =
@@ -127,12 +131,13 @@ impl RunFolder {
             });
         }
         if is_there {
-            remove_trace(path)?;
+            trace_in(path)?;
         }
         Ok(Self(Arc::new(Opened {
             path: path.to_owned(),
             folder,
             is_new: !is_there,
+            replaces: AtomicBool::new(is_there),
         })))
     }
 
@@ -179,6 +184,7 @@ impl RunFolder {
     /// Writes a file, named from the folder on, under a temporary name, and renames it when its bytes
     /// are on the disk.
     fn write(&self, file: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+        self.clear()?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let temporary = file.with_file_name(temporary_name(&name));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
@@ -204,8 +210,18 @@ impl RunFolder {
         })
     }
 
+    /// Takes away what it replaces.
+    pub(crate) fn clear(&self) -> Result<(), FolderError> {
+        match self.0.replaces.swap(false, Ordering::Relaxed) {
+            true => remove_trace(self.path()),
+            false => Ok(()),
+        }
+    }
+
     /// Makes a user the owner of the folder, its tables and their files.
     pub(crate) fn give_to(&self, user: Uid, group: Gid) -> Result<(), FolderError> {
+        // That user may not look its path up any more.
+        self.clear()?;
         let mut paths = vec![self.path().to_owned()];
         for (entry, _, is_folder) in entries(self.path())? {
             if is_folder {
@@ -227,22 +243,25 @@ fn temporary_name(name: &str) -> String {
     format!(".{name}.tmp")
 }
 
-/// Empties a folder that holds a trace, or nothing. Touches nothing at all if anything else is in it.
-fn remove_trace(path: &Path) -> Result<(), FolderError> {
+/// What a trace consists of.
+struct TraceFiles {
+    files: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+    manifest: Option<PathBuf>,
+}
+
+/// What is in a folder that holds a trace, or nothing; an error if anything else is in it.
+fn trace_in(path: &Path) -> Result<TraceFiles, FolderError> {
     let foreign = |path: &Path| FolderError::Foreign {
         path: path.to_owned(),
     };
-    let (mut files, mut folders, mut traced) = (Vec::new(), Vec::new(), false);
+    let (mut files, mut folders, mut manifest) = (Vec::new(), Vec::new(), None);
     for (entry, name, is_folder) in entries(path)? {
         let is_control = || {
             let facts = entry.symlink_metadata();
             name == CONTROL && facts.is_ok_and(|facts| facts.file_type().is_socket())
         };
-        let is_manifest = name == MANIFEST || name == temporary_name(MANIFEST);
-        if !is_folder && (is_manifest || is_control()) {
-            traced |= name == MANIFEST;
-            files.push(entry);
-        } else if is_folder {
+        if is_folder {
             for (part, name, is_folder) in entries(&entry)? {
                 if is_folder || !is_part(&name) {
                     return Err(foreign(&part));
@@ -250,28 +269,43 @@ fn remove_trace(path: &Path) -> Result<(), FolderError> {
                 files.push(part);
             }
             folders.push(entry);
+        } else if name == MANIFEST {
+            manifest = Some(entry);
+        } else if name == temporary_name(MANIFEST) || is_control() {
+            files.push(entry);
         } else {
             return Err(foreign(&entry));
         }
     }
-    let empty = files.is_empty() && folders.is_empty();
-    if !traced && !empty {
+    if manifest.is_none() && !(files.is_empty() && folders.is_empty()) {
         return Err(foreign(path));
     }
-    // The manifest goes last: what an interruption leaves can still be told for a trace.
-    files.sort_by_key(|file| file.file_name().is_some_and(|name| name == MANIFEST));
+    Ok(TraceFiles {
+        files,
+        folders,
+        manifest,
+    })
+}
+
+/// Empties a folder that holds a trace, or nothing. Touches nothing at all if anything else is in it.
+fn remove_trace(path: &Path) -> Result<(), FolderError> {
+    let TraceFiles {
+        files,
+        folders,
+        manifest,
+    } = trace_in(path)?;
     let remove = |action, result: io::Result<()>, path: &Path| {
         result.map_err(|error| FolderError::io(path, action, error))
     };
-    let (parts, manifest) = files.split_at(files.len() - usize::from(traced));
-    for part in parts {
-        remove("remove the file", fs::remove_file(part), part)?;
+    for file in &files {
+        remove("remove the file", fs::remove_file(file), file)?;
     }
     for folder in &folders {
         remove("remove the folder", fs::remove_dir(folder), folder)?;
     }
-    for manifest in manifest {
-        remove("remove the file", fs::remove_file(manifest), manifest)?;
+    // Last: what an interruption leaves can still be told for a trace.
+    for file in &manifest {
+        remove("remove the file", fs::remove_file(file), file)?;
     }
     Ok(())
 }
@@ -327,8 +361,9 @@ mod tests {
             "{error}"
         );
         let running = RunFolder::create(&path, true).expect("replaced");
-        assert_eq!(fs::read_dir(&path).expect("there").count(), 0);
+        assert_eq!(fs::read_dir(&path).expect("there").count(), 2, "not yet");
         running.replace(MANIFEST, b"{}").expect("written");
+        assert_eq!(fs::read_dir(&path).expect("there").count(), 1);
         let error = RunFolder::create(&path, true).expect_err("it is written");
         assert!(matches!(error, FolderError::Busy { .. }), "{error}");
         assert!(path.join(MANIFEST).exists(), "nothing is touched");

@@ -163,7 +163,8 @@ type Known = BTreeMap<PathBuf, Option<SystemTime>>;
 /// A file that is still written. At its end it is quiet until more comes; in a folder, until a file appears with a frame, that
 /// was not there, or until one that was is written anew: then it has ended, and that one is next.
 pub struct Followed {
-    path: PathBuf,
+    /// `None` until the first file appears in a folder without any.
+    path: Option<PathBuf>,
     pool: PoolConfig,
     reader: Option<CaptureReader>,
     /// Of files that have ended.
@@ -179,10 +180,37 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Follows the file at `path`.
-    pub fn file(path: &Path, pool: &PoolConfig) -> Self {
+    /// Follows the file at `path`, which may be empty as yet.
+    pub fn file(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
+        let mut followed = Self::awaiting(path, pool);
+        followed.path = Some(path.to_owned());
+        followed.open()?;
+        Ok(followed)
+    }
+
+    /// Follows `folder` from the file on that is the last one now, `path`; if there is none, from the first that appears.
+    pub fn folder(
+        folder: &Path,
+        path: Option<&Path>,
+        pool: &PoolConfig,
+    ) -> Result<Self, PortError> {
+        let known = match path {
+            Some(_) => { paths(folder)?.into_iter() }
+                .map(|path| (path.clone(), written(&path)))
+                .collect(),
+            None => Known::new(),
+        };
+        let mut followed = match path {
+            Some(path) => Self::file(path, pool)?,
+            None => Self::awaiting(folder, pool),
+        };
+        followed.folder = Some((folder.to_owned(), known));
+        Ok(followed)
+    }
+
+    fn awaiting(path: &Path, pool: &PoolConfig) -> Self {
         Self {
-            path: path.to_owned(),
+            path: None,
             pool: pool.clone(),
             reader: None,
             facts: Vec::new(),
@@ -197,22 +225,18 @@ impl Followed {
         }
     }
 
-    /// Follows `folder` from the file on that is the last one now, `path`.
-    pub fn folder(folder: &Path, path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
-        let known = { paths(folder)?.into_iter() }.map(|path| (path.clone(), written(&path)));
-        let known = known.collect();
-        Ok(Self {
-            folder: Some((folder.to_owned(), known)),
-            ..Self::file(path, pool)
-        })
-    }
-
-    /// Opens the file, if it holds as much as a file header.
+    /// Opens the file, if it is there and holds as much as a file header.
     fn open(&mut self) -> Result<bool, PortError> {
-        match CaptureReader::open(&self.path, &self.pool) {
+        if self.path.is_none() {
+            self.path = self.appeared()?;
+        }
+        let Some(path) = &self.path else {
+            return Ok(false);
+        };
+        match CaptureReader::open(path, &self.pool) {
             Ok(mut reader) => {
                 if reader.is_compressed() {
-                    let name = self.path.display().to_string();
+                    let name = path.display().to_string();
                     return Err(PortError::NotFollowed { name });
                 }
                 reader.set_following(true);
@@ -232,7 +256,7 @@ impl Followed {
         let mut files = Vec::new();
         for path in paths(folder)? {
             let (before, now) = (known.get(&path).copied(), written(&path));
-            if path == self.path || before == Some(now) {
+            if Some(&path) == self.path.as_ref() || before == Some(now) {
                 continue;
             }
             // What is no capture file yet may become one.
@@ -288,7 +312,7 @@ impl Followed {
                     self.facts
                         .extend(ended.map(|reader| reader.own_facts().clone()));
                     self.awaited.name = next.display().to_string();
-                    self.path = next;
+                    self.path = Some(next);
                 }
                 (received, next) => {
                     self.next = next;

@@ -665,6 +665,55 @@ fn what_cannot_be_followed_is_told_once() {
             talk(&output)
         );
         assert!(talk(&output).contains(&*input.to_string_lossy()));
+        assert!(!out.exists());
+    }
+}
+
+/// The order in which a user starts lineside and tcpdump does not matter, nor when tcpdump writes its first block.
+#[test]
+fn a_folder_is_followed_from_its_first_file_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = tempfile::tempdir().expect("a folder");
+    let (first, trace) = (folder.path().join("first.pcap"), out.path().join("trace"));
+    std::fs::write(folder.path().join("empty.pcap"), "").expect("written");
+    let mut child = lineside()
+        .arg("capture")
+        .arg(folder.path())
+        .args(["--follow", "-q", "-o"])
+        .arg(&trace)
+        .spawn()
+        .expect("lineside runs");
+    wait_until("it waits", || trace.join("trace.json").exists());
+    let frames = capture::read(&example()).expect("the example");
+    std::fs::write(&first, capture::write(&frames)).expect("written");
+    wait_until("all is read", || {
+        let inputs = manifest(&trace).inputs.into_iter();
+        inputs.map(|input| input.frames).sum::<u64>() == frames.len() as u64
+    });
+    interrupt(&child);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let trace = Trace::read(&trace, out);
+    assert_eq!(trace.manifest.verdict.state, State::Complete);
+    assert_eq!(rows_of(&trace), rows_of(&Trace::of(&first, &[])));
+}
+
+/// What it would have taken the place of stays.
+#[test]
+fn a_run_that_cannot_begin_replaces_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("trace");
+    assert!(run(&example(), &out, &["-q"]).status.success());
+    let before = manifest(&out);
+    let nowhere = folder.path().join("nowhere/x.pcapng");
+    let nowhere = nowhere.to_str().expect("UTF-8");
+    for (input, options) in [
+        (example(), &["--force", "--write-pcap", nowhere][..]),
+        (folder.path().join("typo.pcap"), &["--force", "--follow"]),
+    ] {
+        let output = run(&input, &out, options);
+        assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
+        assert_eq!(manifest(&out), before);
+        assert_eq!(parts(&out, Table::Operations).len(), 2);
     }
 }
 
