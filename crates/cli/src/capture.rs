@@ -275,6 +275,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             shut: None,
         }),
         follow: settings.follow,
+        asked: None,
+        reads_pipe: { read.iter() }.any(|path| !path.is_file() && !path.is_dir()),
         clock: &clock,
         budget: &budget,
         manifest: &mut manifest,
@@ -297,9 +299,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     run.errors.extend(port.finish().err());
     watch.progress.finish_and_clear();
-    let (stop, tally) = (watch.stop, run.tally.finish());
+    let (mut stop, tally) = (watch.stop, run.tally.finish());
+    // A pipe came to its end, after its writer was asked to.
+    let has_ended = matches!(stop, Stop::End) && watch.asked.is_some();
+    if let (true, Some(signal)) = (has_ended, signals.stop()) {
+        stop = Stop::Signal(signal);
+    }
     // Such a run ends when its user says so.
-    let is_endless = watch.live.is_some() || settings.follow.is_some();
+    let is_endless = watch.live.is_some() || settings.follow.is_some() || has_ended;
     if let Some(live) = &watch.live {
         live.note(watch.manifest);
     }
@@ -455,6 +462,9 @@ pub(crate) struct Watch<'a> {
     live: Option<Live>,
     /// Files that grow are read.
     follow: Option<Follow>,
+    /// When the end was asked for, where a pipe is read: the same Ctrl-C ends its writer, and what that still has is to come.
+    asked: Option<Duration>,
+    reads_pipe: bool,
     clock: &'a SystemClock,
     budget: &'a Budget,
     manifest: &'a mut Manifest,
@@ -483,7 +493,7 @@ impl Live {
     }
 }
 
-/// What has arrived when a live run ends is read for at most so long.
+/// What has arrived when a live run ends, or is still to come from a pipe, is read for at most so long.
 const DRAIN: Duration = Duration::from_millis(1500);
 
 impl Watch<'_> {
@@ -513,7 +523,11 @@ impl Watch<'_> {
                 return Step::Stop;
             }
         } else if let Some(signal) = self.signals.stop() {
-            return self.stop(Stop::Signal(signal));
+            let elapsed = self.stopwatch.elapsed();
+            let asked = *self.asked.get_or_insert(elapsed);
+            if !self.reads_pipe || elapsed - asked > DRAIN {
+                return self.stop(Stop::Signal(signal));
+            }
         } else if let Some(Follow {
             duration: Some(duration),
         }) = self.follow

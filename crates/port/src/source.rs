@@ -12,7 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use lineside_account::{Budget, Lease};
 use lz4_flex::frame::FrameDecoder;
 use lzma_rust2::XzReader;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::PortError;
 
@@ -39,14 +39,20 @@ impl Read for Counted {
     }
 }
 
+/// How long a reader may be kept waiting before it can look at signals.
+const ATTENTION: Duration = Duration::from_millis(100);
+
 /// A pipe, a terminal, a socket: something that may keep its reader waiting. It waits in poll(2), which a
 /// signal always ends, where read(2) would go on after a handler that asks for restarts.
 pub(crate) struct Waiting(pub(crate) File);
 
 impl Read for Waiting {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None)?;
-        self.0.read(buffer)
+        let time = Timespec::try_from(ATTENTION).expect("it fits");
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time))? {
+            0 => Err(io::ErrorKind::Interrupted.into()),
+            _ => self.0.read(buffer),
+        }
     }
 }
 
@@ -200,9 +206,6 @@ pub(crate) struct Decompressed {
     ended: bool,
     _lease: Lease,
 }
-
-/// How long a reader may be kept waiting by the thread before it can look at signals.
-const ATTENTION: Duration = Duration::from_millis(100);
 
 impl Decompressed {
     pub(crate) fn new(

@@ -241,6 +241,31 @@ fn several() -> Option<&'static [&'static str]> {
     None
 }
 
+/// `tcpdump -w - | lineside capture -`: Ctrl-C reaches both, and tcpdump writes what it has before it goes.
+#[test]
+fn a_pipe_is_read_to_its_end_after_ctrl_c() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("trace");
+    let bytes = capture::bytes(&example()).expect("the example");
+    let (front, back) = bytes.split_at(bytes.len() / 2);
+    let mut child = lineside()
+        .args(["capture", "-", "-q", "-o"])
+        .arg(&out)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("lineside runs");
+    let mut pipe = child.stdin.take().expect("piped");
+    pipe.write_all(front).expect("it reads");
+    wait_until("trace.json is there", || out.join("trace.json").exists());
+    interrupt(&child);
+    pipe.write_all(back).expect("it reads");
+    drop(pipe);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let trace = Trace::read(&out, folder);
+    assert_eq!(trace.manifest.verdict.state, State::Complete);
+    assert_eq!(rows_of(&trace), rows_of(&Trace::of(&example(), &[])));
+}
+
 fn ctrl_c(options: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("trace");
