@@ -304,7 +304,7 @@ fn remove_trace(path: &Path) -> Result<(), FolderError> {
         remove("remove the folder", fs::remove_dir(folder), folder)?;
     }
     // Last: what an interruption leaves can still be told for a trace.
-    for file in &manifest {
+    if let Some(file) = &manifest {
         remove("remove the file", fs::remove_file(file), file)?;
     }
     Ok(())

@@ -259,7 +259,7 @@ pub enum PortError {
     /// A frame does not fit.
     #[error(
         "'{name}' carries network packets of at most {mtu} bytes, frame {number} has {len} in all: \
-         raise it ('ip link set {name} mtu {len}'), at the other end too"
+         raise it ('ip link set {name} mtu {needed}'), at the other end too"
     )]
     TooLong {
         /// The interface.
@@ -270,6 +270,8 @@ pub enum PortError {
         number: u64,
         /// The frame's length.
         len: usize,
+        /// That of the packet in it.
+        needed: usize,
     },
     /// The operating system fails to wait for frames.
     #[error("cannot wait for frames of {name}: {cause}")]

@@ -637,12 +637,22 @@ impl PacketPort {
             Some(libc::ENETDOWN) => Err(PortError::InterfaceDown {
                 name: self.facts.name.clone(),
             }),
-            Some(libc::EMSGSIZE) => Err(PortError::TooLong {
-                name: self.facts.name.clone(),
-                mtu: self.interface.mtu,
-                number: frames[0].descriptor().number,
-                len: frames[0].bytes().len(),
-            }),
+            Some(libc::EMSGSIZE) => {
+                let len = frames[0].bytes().len();
+                // An Ethernet header is not of the packet.
+                let header_len = if self.link_type == LinkType::ETHERNET {
+                    14
+                } else {
+                    0
+                };
+                Err(PortError::TooLong {
+                    name: self.facts.name.clone(),
+                    mtu: self.interface.mtu,
+                    number: frames[0].descriptor().number,
+                    len,
+                    needed: len.saturating_sub(header_len),
+                })
+            }
             _ => Err(Self::failure(&self.interface, "send to", cause)),
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_port::live::{Generator, Interface, LiveOptions, open, pass_all};
+use lineside_port::live::{Generator, Interface, LiveOptions, open, open_to_send, pass_all};
 use lineside_port::{LiveFacts, Method, Port, PortError, Received};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -178,6 +178,33 @@ fn who_holds_a_block_is_asked_for_it_before_the_kernel_needs_it() {
     ports[0].account();
     let live = live(ports[0].as_ref());
     assert_eq!((live.dropped_ring, live.arrived), (0, received as u64));
+}
+
+#[test]
+fn a_frame_that_is_too_long_fits_once_the_advice_is_taken() {
+    let Some(_wire) = wire(1, 1, 1500) else {
+        return;
+    };
+    let descriptor = Descriptor {
+        link_type: LinkType::ETHERNET,
+        ..Descriptor::default()
+    };
+    let send = || {
+        let mut port = open_to_send(&near()).expect("opens");
+        let mut burst: Burst = [Frame::copied(&frame(1, 2014), descriptor)]
+            .into_iter()
+            .collect();
+        port.transmit(&mut burst)
+    };
+    let advice = send().expect_err("it is too long").to_string();
+    let command = advice
+        .split('\'')
+        .find(|part| part.starts_with("ip link set"));
+    let command = command.expect("a command").trim_start_matches("ip ");
+    assert_eq!(command, "link set near mtu 2000");
+    ip("link set far mtu 2000");
+    ip(command);
+    assert_eq!(send().expect("it fits"), 1);
 }
 
 #[test]

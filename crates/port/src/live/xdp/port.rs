@@ -399,6 +399,7 @@ impl XdpPort {
                 mtu: self.attached.interface.mtu,
                 number: descriptor.number,
                 len: bytes.len(),
+                needed: bytes.len() - HEADER_LEN,
             });
         }
         if bytes.len() < HEADER_LEN {
