@@ -218,7 +218,7 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
     if let Some(polling) = &emulation.polling {
         facts.extend(loop_facts(polling));
     }
-    blocks.push(Block::Facts(facts));
+    blocks.push(Block::List(facts));
     let mut sections = vec![Section {
         heading: "Emulated link".to_owned(),
         note: String::new(),
@@ -276,7 +276,7 @@ fn changes_section(changes: &[EmulationChange]) -> Section {
     };
     blocks.extend(changes.iter().map(words));
     Section {
-        heading: "Emulated link, changes".to_owned(),
+        heading: "Changes of the link".to_owned(),
         note: String::new(),
         blocks,
     }
@@ -345,16 +345,12 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
     facts.push(fact("came", came, String::new()));
     let left = frames(counters.released, counters.released_bytes);
     facts.push(fact("left", left, String::new()));
-    let list = |counts: &BTreeMap<String, u64>| {
-        let some = counts.iter().filter(|(_, count)| **count > 0);
-        some.map(|(name, count)| format!("{} {name}", grouped(*count)))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    for (label, counts) in [("dropped", &direction.dropped()), ("late", &direction.late)] {
-        let counts = list(counts);
+    for (label, counts) in [("dropped", direction.dropped()), ("late", direction.late())] {
+        let counts: Vec<_> = { counts.into_iter().filter(|(count, _)| *count > 0) }
+            .map(|(count, what)| format!("{} {what}", grouped(count)))
+            .collect();
         if !counts.is_empty() {
-            facts.push(fact(label, counts, String::new()));
+            facts.push(fact(label, counts.join(", "), String::new()));
         }
     }
     if direction.held > 0 {
@@ -405,7 +401,7 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
         Some(row)
     })
     .collect();
-    let mut blocks = vec![Block::Facts(facts)];
+    let mut blocks = vec![Block::List(facts)];
     if !rows.is_empty() {
         blocks.push(Block::Table(Table {
             caption: "delays".to_owned(),
@@ -421,17 +417,38 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
     let warnings = direction.warnings.iter();
     blocks.extend(warnings.map(|warning| Block::Text(warning.clone())));
     Section {
-        heading: format!("Emulated link, {name}"),
+        heading: format!("Link {name}"),
         note: String::new(),
         blocks,
     }
 }
 
 impl EmulatedDirection {
-    fn dropped(&self) -> BTreeMap<String, u64> {
-        let named = self.counters.dropped.iter();
-        named
-            .map(|(reason, count)| (format!("by {reason}"), *count))
+    /// Frames that were dropped, and why.
+    fn dropped(&self) -> Vec<(u64, String)> {
+        let why = |reason: &str| match reason {
+            "down" => "while the link was down".to_owned(),
+            "memory" => "because memory was full".to_owned(),
+            reason => format!("by {reason}"),
+        };
+        let dropped = self.counters.dropped.iter();
+        dropped
+            .map(|(reason, count)| (*count, why(reason)))
+            .collect()
+    }
+
+    /// Frames that left late, and by how much, the latest first.
+    fn late(&self) -> Vec<(u64, String)> {
+        let bound_us = |name: &str| -> Option<u64> {
+            name.strip_prefix("over_")?.strip_suffix("us")?.parse().ok()
+        };
+        let late = self.late.iter();
+        let mut late: Vec<_> = late
+            .filter_map(|(name, count)| Some((bound_us(name)?, *count)))
+            .collect();
+        late.sort_unstable_by(|one, other| other.cmp(one));
+        late.into_iter()
+            .map(|(us, count)| (count, format!("by more than {}", bound(us))))
             .collect()
     }
 }
@@ -459,7 +476,50 @@ fn label(setting: &str) -> &'static str {
     known.copied().unwrap_or("other")
 }
 
+/// A round time of the certificate, as it is written.
+fn bound(us: u64) -> String {
+    match us % 1000 {
+        0 => format!("{} ms", us / 1000),
+        _ => format!("{us} us"),
+    }
+}
+
 fn signed(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{}", time(ns.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_told_in_words() {
+        let counts = |counts: &[(&str, u64)]| {
+            let counts = counts.iter().map(|&(name, count)| (name.to_owned(), count));
+            counts.collect::<BTreeMap<_, _>>()
+        };
+        let direction = EmulatedDirection {
+            counters: EmulatedCounters {
+                dropped: counts(&[("limit", 536), ("down", 2), ("loss", 0)]),
+                ..EmulatedCounters::default()
+            },
+            late: counts(&[("over_1us", 900), ("over_1000us", 406), ("over_100us", 843)]),
+            ..EmulatedDirection::default()
+        };
+        let section = direction_section("outbound", &direction);
+        let Some(Block::List(facts)) = section.blocks.first() else {
+            panic!("what was counted comes first");
+        };
+        for (label, words) in [
+            ("dropped", "2 while the link was down, 536 by limit"),
+            (
+                "late",
+                "406 by more than 1 ms, 843 by more than 100 us, 900 by more than 1 us",
+            ),
+        ] {
+            let fact = facts.iter().find(|fact| fact.label == label);
+            assert_eq!(fact.expect(label).value, words);
+        }
+    }
 }

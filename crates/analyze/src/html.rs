@@ -100,6 +100,7 @@ fn block(block: &Block, out: &mut String) {
     match block {
         Block::Verdict(state) => verdict(state, out),
         Block::Facts(tiles) => facts(tiles, out),
+        Block::List(lines) => list(lines, out),
         Block::Meters(shares) => meters(shares, out),
         Block::Text(text) => {
             let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(text));
@@ -158,6 +159,20 @@ fn facts(facts: &[Fact], out: &mut String) {
         let _ = write!(
             out,
             "<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>",
+            fact.label,
+            Text(&fact.value),
+            Text(&fact.note)
+        );
+    }
+    out.push_str("</dl>");
+}
+
+fn list(facts: &[Fact], out: &mut String) {
+    out.push_str("<dl class=\"list\">");
+    for fact in facts {
+        let _ = write!(
+            out,
+            "<dt>{}</dt><dd>{} <small>{}</small></dd>",
             fact.label,
             Text(&fact.value),
             Text(&fact.note)

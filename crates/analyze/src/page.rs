@@ -30,6 +30,8 @@ pub(crate) struct Section {
 pub(crate) enum Block {
     Verdict(Verdict),
     Facts(Vec<Fact>),
+    /// Facts of more than a word: each has a line of its own.
+    List(Vec<Fact>),
     Meters(Meters),
     Text(String),
     /// What stands out, and what is done about it.

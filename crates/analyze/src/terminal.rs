@@ -80,7 +80,7 @@ fn block(block: &Block, style: Style, out: &mut String) {
                 labelled(label, reason, out);
             }
         }
-        Block::Facts(facts) => {
+        Block::Facts(facts) | Block::List(facts) => {
             for fact in facts {
                 let note = Some(&fact.note).filter(|note| !note.is_empty());
                 let note = note.map_or_else(String::new, |note| format!("  ({note})"));
