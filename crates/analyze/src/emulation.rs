@@ -141,6 +141,8 @@ pub struct EmulationLoop {
     pub stall_max_ns: i64,
     /// All of them together.
     pub stalled_ns: i64,
+    /// Frames that came while it started, and were dropped.
+    pub dropped_at_start: u64,
     /// What went to the tap, and what did not.
     pub tap: Option<BTreeMap<String, u64>>,
 }
@@ -305,7 +307,7 @@ fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {
     }
     if let Some(found) = &polling.calibration {
         let note = format!("found by {}", found.method);
-        facts.push(fact("at the start", signed(found.floor_ns), note));
+        facts.push(fact("calibrated", signed(found.floor_ns), note));
     }
     facts.push(fact(
         "lead",
@@ -322,6 +324,14 @@ fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {
             signed(polling.stalled_ns)
         ),
     ));
+    if polling.dropped_at_start > 0 {
+        let note = "came while it started, and were dropped".to_owned();
+        facts.push(fact(
+            "at the start",
+            grouped(polling.dropped_at_start),
+            note,
+        ));
+    }
     if let Some(tap) = &polling.tap {
         let count = |name: &str| tap.get(name).copied().unwrap_or_default();
         let dropped = count("dropped_queue") + count("dropped_memory");

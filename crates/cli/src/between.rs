@@ -310,6 +310,10 @@ pub(crate) fn lines(facts: &BumpFacts) -> String {
     for (count, what) in [
         (facts.refusals, "times a port took no frame that was due"),
         (
+            facts.dropped_at_start,
+            "frames came while it started, and were dropped",
+        ),
+        (
             facts.too_long,
             "frames were too long for the other side: offload joins them; 'ethtool -K IF tso off gso off' at the senders, 'gro off' here",
         ),

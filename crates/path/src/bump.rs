@@ -70,6 +70,8 @@ pub struct Bump {
     /// When the call began that sent a frame whose stamp the kernel still owes.
     owed_ns: [Option<Nanoseconds>; 2],
     looked_ns: Option<Nanoseconds>,
+    /// Frames that came before this are dropped.
+    began_ns: Nanoseconds,
     /// Releases begin so much before their instant.
     lead_ns: i64,
     /// The running median of the time from a call that sends to the stamp of its first frame.
@@ -125,6 +127,8 @@ pub struct BumpFacts {
     pub stalled_ns: i64,
     /// Times that a port took no frame that was due.
     pub refusals: u64,
+    /// Frames that came while it started: how long they waited for it is no delay of the link.
+    pub dropped_at_start: u64,
     /// Frames that came and are too long for the other side, or were cut on their way to the port.
     pub too_long: u64,
     /// Frames that were due while the interface that they were to leave by was down.
@@ -153,6 +157,7 @@ impl Bump {
             sending: Default::default(),
             owed_ns: [None; 2],
             looked_ns: None,
+            began_ns: Nanoseconds::MIN,
             lead_ns: 0,
             hand_over_ns: None,
             tap: None,
@@ -330,6 +335,10 @@ impl Bump {
                 self.path.spill();
             }
         }
+        let (before, began_ns) = (self.burst.len(), self.began_ns);
+        let came_ns = |frame: &Frame| frame.descriptor().stamp_ns.unwrap_or(now);
+        self.burst.retain(|frame| came_ns(frame) >= began_ns);
+        self.facts.dropped_at_start += (before - self.burst.len()) as u64;
         let before = self.burst.len();
         let len_max = self.len_max[direction as usize];
         self.burst.retain(|frame| {
@@ -340,7 +349,7 @@ impl Bump {
         let Some(first) = self.burst.first() else {
             return Ok(None);
         };
-        let came_ns = first.descriptor().stamp_ns.unwrap_or(now);
+        let came_ns = came_ns(first);
         if self.completes_checksums {
             for frame in &mut self.burst {
                 let link_type = frame.descriptor().link_type.0;
@@ -445,12 +454,13 @@ impl Bump {
     }
 
     /// Finds out, before the first frame comes, what a frame takes at least: sends some out of each side, which no bridge passes on and
-    /// no host answers, from the addresses of the interfaces.
+    /// no host answers, from the addresses of the interfaces. What comes until the end of this is dropped and counted.
     pub fn calibrate(
         &mut self,
         addresses: [Option<[u8; 6]>; 2],
         clock: &mut impl FnMut() -> Nanoseconds,
     ) -> Result<(), PortError> {
+        self.began_ns = Nanoseconds::MAX;
         let [mut turn, mut send, mut stamped] = [0; 3].map(|_| Times::default());
         for (side, address) in self.sides.iter_mut().zip(addresses) {
             let Some(port) = side.first_mut() else {
@@ -509,6 +519,7 @@ impl Bump {
                 send,
             });
         }
+        self.began_ns = clock();
         Ok(())
     }
 
@@ -638,6 +649,42 @@ mod tests {
         };
         let wire = std::sync::Arc::new(std::sync::Mutex::new(wire));
         (Box::new(End(wire.clone())), wire)
+    }
+
+    #[test]
+    fn frames_that_came_while_it_started_are_dropped_and_counted() {
+        let budget = Budget::new(1 << 20);
+        let settings = [Settings::default(), Settings::default()];
+        let path = Path::new(settings, 7, 1 << 20, &budget).expect("it fits");
+        let ((inside, near), (outside, far)) = (end(), end());
+        let sides = [vec![inside], vec![outside]];
+        let mut bump = Bump::new(path, sides, Wait::Spin, false);
+        let come = |stamp_ns| {
+            let descriptor = Descriptor {
+                stamp_ns: Some(stamp_ns),
+                ..Descriptor::default()
+            };
+            let frame = Frame::copied(&[0; 60], descriptor);
+            near.lock().expect("one thread").to_come.push_back(frame);
+        };
+        let mut now = 1_000_000;
+        // More than calibrating takes.
+        (0..10_000).for_each(|_| come(now));
+        bump.calibrate([None; 2], &mut || {
+            now += 1;
+            now
+        })
+        .expect("ports that work");
+        come(now);
+        come(now + 1);
+        while !near.lock().expect("one thread").to_come.is_empty() {
+            now += 10;
+            bump.turn(&mut || now).expect("ports that work");
+        }
+        assert_eq!(bump.facts().dropped_at_start, 10_000);
+        assert_eq!(far.lock().expect("one thread").sent.len(), 2);
+        let counters = bump.path().link(Direction::Outbound).counters();
+        assert_eq!(counters.entered, 2);
     }
 
     #[test]
