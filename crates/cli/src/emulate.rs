@@ -11,9 +11,10 @@ use lineside_capture::Filtered;
 use lineside_filter::Filter;
 use lineside_frame::Burst;
 use lineside_host::{RunFolder, Signals, SystemClock};
-use lineside_link::Spread;
+use lineside_link::{Drops, Spread};
 use lineside_path::{
-    Certificate, Direction, DirectionReport, Inside, InsideError, SettingsWords, Sides, Virtual,
+    Certificate, ChangeReport, Direction, DirectionReport, Inside, InsideError, MatchReport,
+    SettingsWords, Sides, Virtual,
 };
 use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
@@ -632,31 +633,42 @@ fn lines(certificate: &Certificate) -> String {
             bytes(counters.released_bytes)
         );
         let drops = counters.dropped;
-        let told = |word: fn(&SettingsWords) -> &str| words_of(report, word);
+        let changes: Vec<_> = { certificate.changes.iter() }
+            .filter(|change| change.direction == name)
+            .collect();
+        let dropped = |what: &str, count: fn(&Drops) -> u64, word| {
+            let words = words_of_drops(report, &changes, count, word);
+            (count(&drops), format!("{what}: {words}"))
+        };
+        let counted = |count, what: &str, word| match changes.is_empty() {
+            true => {
+                let words = words_of(&report.settings, &report.matches, word);
+                (count, format!("{what}: {words}"))
+            }
+            // Changes do not tell these counts apart, so neither do words.
+            false => (count, what.to_owned()),
+        };
         for (count, what) in [
-            (drops.loss, format!("lost: {}", told(|words| &words.loss))),
-            (
-                drops.down,
-                format!("came while the link was down: {}", words.link),
+            dropped("lost", |drops| drops.loss, |words| &words.loss),
+            dropped(
+                "came while the link was down",
+                |drops| drops.down,
+                |words| &words.link,
             ),
-            (
-                drops.limit,
-                format!("dropped by the limit: {}", words.limit),
+            dropped(
+                "dropped by the limit",
+                |drops| drops.limit,
+                |words| &words.limit,
             ),
             (drops.rate, "dropped by the rate".to_owned()),
             (drops.memory, "dropped because memory was full".to_owned()),
-            (
-                counters.duplicated,
-                format!("doubled: {}", told(|words| &words.duplicate)),
-            ),
-            (
-                counters.corrupted,
-                format!("with a bit turned: {}", told(|words| &words.corrupt)),
-            ),
-            (
-                counters.hastened,
-                format!("that passed the delay: {}", told(|words| &words.reorder)),
-            ),
+            counted(counters.duplicated, "doubled", |words| &words.duplicate),
+            counted(counters.corrupted, "with a bit turned", |words| {
+                &words.corrupt
+            }),
+            counted(counters.hastened, "that passed the delay", |words| {
+                &words.reorder
+            }),
             (report.held, "were still under way at the end".to_owned()),
         ] {
             if count > 0 {
@@ -705,11 +717,7 @@ fn lines(certificate: &Certificate) -> String {
         for warning in &report.warnings {
             let _ = writeln!(out, "             {warning}");
         }
-        for change in certificate
-            .changes
-            .iter()
-            .filter(|each| each.direction == name)
-        {
+        for change in changes {
             let _ = writeln!(
                 out,
                 "  until {} after the start, {} frames had come, {} were dropped; delay {}",
@@ -727,10 +735,37 @@ fn lines(certificate: &Certificate) -> String {
     out
 }
 
+/// A setting by which frames were dropped: those that held while they were.
+fn words_of_drops(
+    report: &DirectionReport,
+    changes: &[&ChangeReport],
+    count: fn(&Drops) -> u64,
+    word: fn(&SettingsWords) -> &str,
+) -> String {
+    let mut since = count(&report.counters.dropped);
+    let mut told = Vec::new();
+    for change in changes {
+        let before = count(&change.dropped);
+        since -= before;
+        if before > 0 {
+            told.push(words_of(&change.before, &change.matches, word));
+        }
+    }
+    if since > 0 {
+        told.push(words_of(&report.settings, &report.matches, word));
+    }
+    told.dedup();
+    told.join(", then ")
+}
+
 /// A setting of the link, and where it differs that of frames told apart.
-fn words_of(report: &DirectionReport, word: fn(&SettingsWords) -> &str) -> String {
-    let own = word(&report.settings);
-    let others = { report.matches.iter() }.filter(|matching| word(&matching.settings) != own);
+fn words_of(
+    settings: &SettingsWords,
+    matches: &[MatchReport],
+    word: fn(&SettingsWords) -> &str,
+) -> String {
+    let own = word(settings);
+    let others = { matches.iter() }.filter(|matching| word(&matching.settings) != own);
     others.fold(own.to_owned(), |words, matching| {
         let other = word(&matching.settings);
         format!("{words}, match {}: {other}", matching.expressions)
@@ -756,4 +791,36 @@ pub(crate) fn spread_text(spread: &Spread) -> String {
         us(spread.p999_ns),
         us(spread.max_ns)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::{Descriptor, Frame};
+    use lineside_path::Departures;
+
+    use super::*;
+
+    #[test]
+    fn drops_are_told_with_the_words_that_held() {
+        let asked = |link: &str| {
+            let words = LinkWords {
+                link: Some(vec![link.to_owned()]),
+                ..LinkWords::default()
+            };
+            Asked::read(&words).expect("right words")
+        };
+        let budget = Budget::new(64 << 20);
+        let mut path = asked("up").path(1, &budget).expect("it fits");
+        let mut out = Departures::default();
+        for (now, link) in (0..).zip(["down", "flap 1s 1s", "up"]) {
+            let settings = asked(link).settings;
+            let settings = { &settings }.each_ref().map(|each| Some(&each[..]));
+            path.change(now, settings, &mut out).expect("memory");
+            let mut burst = vec![Frame::copied(&[0; 60], Descriptor::default())];
+            path.on_burst(now, Direction::Outbound, &mut burst, &mut out);
+        }
+        let text = lines(&path.certificate(lineside_path::VIRTUAL));
+        let told = "1 came while the link was down: down\n";
+        assert!(text.contains(told), "{text}");
+    }
 }
