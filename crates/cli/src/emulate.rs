@@ -197,7 +197,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         return Err(error);
     }
 
-    let mut certificate = run.emulation.path().certificate(lineside_path::VIRTUAL);
+    let mut certificate = run.emulation.certificate();
     let cut = { port.facts().into_iter() }.flat_map(|facts| facts.warnings.clone());
     let unfinished = cut
         .chain(failure.as_ref().map(|error| format!("{error:#}")))

@@ -71,6 +71,8 @@ pub struct Sides {
     inside: Option<Inside>,
     /// By the lesser and the greater address, whether the lesser one sent first.
     pairs: HashMap<(IpAddr, IpAddr), bool>,
+    /// A frame came from the inside that was named.
+    is_inside_seen: bool,
     unaddressed: u64,
     unremembered: u64,
 }
@@ -92,7 +94,11 @@ impl Sides {
             return Direction::Outbound;
         };
         let is_outbound = match &self.inside {
-            Some(inside) => inside.holds(source),
+            Some(inside) => {
+                let holds = inside.holds(source);
+                self.is_inside_seen |= holds;
+                holds
+            }
             None => self.is_as_first(source, destination),
         };
         if is_outbound {
@@ -118,6 +124,11 @@ impl Sides {
         }
         self.unremembered += 1;
         is_rising
+    }
+
+    /// An inside was named, and no frame came from there.
+    pub fn is_inside_unseen(&self) -> bool {
+        self.inside.is_some() && !self.is_inside_seen
     }
 
     /// Frames that count as outbound because they have no addresses.
@@ -190,7 +201,9 @@ mod tests {
         }
         let mut sides = Sides::new(Some("10.0.0.1/32".parse().expect("a network")));
         assert_eq!(sides.direction(&frame("10.0.0.9", "10.0.0.1")), Inbound);
+        assert!(sides.is_inside_unseen());
         assert_eq!(sides.direction(&frame("10.0.0.1", "10.0.0.9")), Outbound);
+        assert!(!sides.is_inside_unseen());
         assert_eq!(sides.unaddressed(), 0);
         sides.direction(&Frame::copied(b"short", Descriptor::default()));
         assert_eq!(sides.unaddressed(), 1);

@@ -2,7 +2,7 @@ use lineside_frame::{Burst, Frame};
 use lineside_link::Departure;
 use lineside_time::{Nanoseconds, VirtualClock};
 
-use crate::{Departures, Direction, Leaving, Path, Sides};
+use crate::{Certificate, Departures, Direction, Leaving, Path, Sides, VIRTUAL};
 
 /// A path in virtual time: frames of a capture in, in the order of their stamps, and the frames that the path lets
 /// through out, in order of the instants at which they leave, which become their stamps.
@@ -102,6 +102,19 @@ impl Virtual {
     /// The path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The path's certificate, with what is known of the sides besides.
+    pub fn certificate(&self) -> Certificate {
+        let mut certificate = self.path.certificate(VIRTUAL);
+        let outbound = certificate.directions.get_mut(Direction::Outbound.name());
+        if let Some(outbound) = outbound
+            && self.sides.is_inside_unseen()
+        {
+            let warning = "inside: no frame came from the network that was named";
+            outbound.warnings.push(warning.to_owned());
+        }
+        certificate
     }
 
     /// Who is on which side.

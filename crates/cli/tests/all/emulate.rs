@@ -315,13 +315,15 @@ fn what_cannot_be_is_said_with_its_place() {
         assert!(!out.exists());
     }
     // What is odd and can be is done, and said.
-    let output = emulate(&example(), &out, &["--delay", "10us 100us"]);
-    assert!(output.status.success());
-    assert!(
-        said(&output).contains("of the draws lie below 0"),
-        "{}",
-        said(&output)
-    );
+    for (words, message) in [
+        (["--delay", "10us 100us"], "of the draws lie below 0"),
+        (["--inside", "10.0.0.0/8"], "inside: no frame came from"),
+    ] {
+        let output = emulate(&example(), &out, &[&words[..], &["--force"]].concat());
+        let said = said(&output);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains(message), "{words:?}: {said}");
+    }
 }
 
 #[test]
