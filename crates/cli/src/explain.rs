@@ -25,12 +25,12 @@ pub(crate) struct Arguments {
     /// What becomes of this frame of the capture, counted from 1 (of those that match -f)
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// Without a capture: bytes of the frame, without preamble and check sequence
-    #[arg(long, value_name = "BYTES", default_value_t = 1514, value_parser = clap::value_parser!(u32).range(1..=262_144))]
-    size: u32,
-    /// Without a capture: the share of the rate that other frames of this size take, such as 50%
-    #[arg(long, value_name = "SHARE", default_value = "0%")]
-    load: String,
+    /// Without a capture: bytes of the frame, without preamble and check sequence [default: 1514]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    size: Option<u32>,
+    /// Without a capture: the share of the rate that other frames of this size take, such as 50% [default: 0%]
+    #[arg(long, value_name = "SHARE")]
+    load: Option<String>,
     #[command(flatten)]
     emulate: emulate::Arguments,
 }
@@ -57,9 +57,23 @@ struct Explained {
     remarks: Vec<String>,
 }
 
+/// What Ethernet carries at most, with its header.
+const SIZE: u32 = 1514;
+
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let emulate = arguments.emulate.resolved()?;
     emulate.refuse_flags_of_others(Mode::Explain)?;
+    let of_settings_only = [
+        ("--size", arguments.size.is_some()),
+        ("--load", arguments.load.is_some()),
+    ];
+    let given = of_settings_only.iter().find(|(_, is_given)| *is_given);
+    if let (Some((flag, _)), [_, ..]) = (given, emulate.inputs()) {
+        return Err(ConfigError::usage(&format!(
+            "{flag} is for settings, and the frames of a capture have their own: leave it out"
+        ))
+        .into());
+    }
     let prepared = emulate.prepare()?;
     let explained = match (arguments.frame, emulate.inputs()) {
         (Some(number), [_, ..]) => vec![of_frame(emulate.inputs(), prepared, number)?],
@@ -70,10 +84,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             return Err(ConfigError::usage("--frame of which capture: add -r FILE").into());
         }
         (None, []) => {
-            let load = load(&arguments.load)?;
+            let size = arguments.size.unwrap_or(SIZE);
+            let load = arguments.load.as_deref().map_or(Ok(0.0), load)?;
             let explain = |direction| {
                 let link = prepared.path.link(direction);
-                of_settings(direction, link.settings(), link, arguments.size, load)
+                of_settings(direction, link.settings(), link, size, load)
             };
             Direction::BOTH.map(explain).into()
         }

@@ -90,6 +90,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// Reads words, and the files that they name.
     pub(crate) fn read(words: &LinkWords) -> Result<Self, ConfigError> {
+        words.refuse_doubles()?;
         let [outbound, inbound] = Direction::BOTH.map(|direction| words.expressions(direction));
         Self::of(words.clone(), Files::default(), [outbound?, inbound?])
     }
@@ -100,6 +101,7 @@ impl Asked {
         given: &LinkWords,
         files: BTreeMap<String, String>,
     ) -> Result<Self, ConfigError> {
+        given.refuse_doubles()?;
         for direction in Direction::BOTH {
             let known = &self.expressions[direction as usize];
             for expression in given.expressions(direction)? {
@@ -249,6 +251,33 @@ impl LinkWords {
         *self == Self::default()
     }
 
+    /// Fails if something is said twice: of one direction, or of both, and of one expression.
+    fn refuse_doubles(&self) -> Result<(), ConfigError> {
+        for (flag, given) in [
+            ("delay", &self.delay),
+            ("rate", &self.rate),
+            ("loss", &self.loss),
+            ("duplicate", &self.duplicate),
+            ("corrupt", &self.corrupt),
+            ("reorder", &self.reorder),
+            ("path", &self.path),
+            ("limit", &self.limit),
+            ("link", &self.link),
+        ] {
+            let mut known = BTreeMap::new();
+            for text in given.iter().flatten() {
+                let words = Words::read(text)?;
+                let of = (words.direction.map(Direction::name), words.expression);
+                if let Some(earlier) = known.insert(of, text) {
+                    return Err(ConfigError::usage(&format!(
+                        "{flag}: '{earlier}' and '{text}' are for the same frames: leave one of them away"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The expressions that tell frames of a direction apart, in the order in which they are given.
     fn expressions(&self, direction: Direction) -> Result<Vec<String>, ConfigError> {
         let mut expressions: Vec<String> = Vec::new();
@@ -291,11 +320,15 @@ impl LinkWords {
     fn changed(&self, given: &Self) -> Result<Self, ConfigError> {
         let changed = |known: &Option<Vec<String>>, given: &Option<Vec<String>>, can_go| {
             let mut changed = known.clone().unwrap_or_default();
-            for given in given.iter().flatten() {
-                let new = Words::read(given)?;
+            let read = given.iter().flatten();
+            let read: Result<Vec<_>, _> = read.map(|text| Ok((text, Words::read(text)?))).collect();
+            let mut read = read?;
+            // Words for both directions take the place of known ones, and not of those that are given beside them.
+            read.sort_by_key(|(_, new)| new.direction.is_some());
+            for (text, new) in read {
                 changed = kept(&changed, &new)?;
                 if !(can_go && new.words.trim() == NONE) {
-                    changed.push(given.clone());
+                    changed.push(text.clone());
                 }
             }
             Ok::<_, ConfigError>(Some(changed).filter(|words| !words.is_empty()))
@@ -393,8 +426,9 @@ impl LinkWords {
 /// What of `known` still holds beside `new`.
 fn kept(known: &[String], new: &Words<'_>) -> Result<Vec<String>, ConfigError> {
     let mut kept = Vec::new();
-    for text in known {
-        let words = Words::read(text)?;
+    let read: Result<Vec<_>, _> = known.iter().map(|text| Words::read(text)).collect();
+    let read = read?;
+    for (text, words) in known.iter().zip(&read) {
         if words.expression != new.expression {
             kept.push(text.clone());
             continue;
@@ -403,8 +437,18 @@ fn kept(known: &[String], new: &Words<'_>) -> Result<Vec<String>, ConfigError> {
             (_, None) => {}
             (Some(one), Some(other)) if one == other => {}
             (Some(_), Some(_)) => kept.push(text.clone()),
-            (None, Some(Direction::Outbound)) => kept.push(format!("in: {text}")),
-            (None, Some(Direction::Inbound)) => kept.push(format!("out: {text}")),
+            (None, Some(direction)) => {
+                let (other, prefix) = match direction {
+                    Direction::Outbound => (Direction::Inbound, "in"),
+                    Direction::Inbound => (Direction::Outbound, "out"),
+                };
+                let has_own = read.iter().any(|words| {
+                    words.direction == Some(other) && words.expression == new.expression
+                });
+                if !has_own {
+                    kept.push(format!("{prefix}: {text}"));
+                }
+            }
         }
     }
     Ok(kept)
@@ -452,16 +496,22 @@ impl<'a> Words<'a> {
                 "'{text}': write 'match EXPR: WORDS', with a blank behind the colon"
             ))
         })?;
+        let expression = expression.trim();
+        if expression.is_empty() {
+            return Err(ConfigError::usage(&format!(
+                "'{text}': match what? Write 'match EXPR: WORDS', or the words alone for all frames"
+            )));
+        }
         Ok(Self {
             direction,
-            expression: Some(expression.trim()),
+            expression: Some(expression),
             words,
         })
     }
 }
 
 /// Of what was given, the words for a direction and for frames that match these expressions: those of the first expression that has some, or
-/// else those without one. Words for this direction alone come before those for both, later ones before earlier ones.
+/// else those without one. Words for this direction alone come before those for both.
 fn find<'a>(
     given: Option<&'a [String]>,
     direction: Direction,
@@ -474,9 +524,9 @@ fn find<'a>(
     let expressions = matched.iter().map(|&matched| Some(matched)).chain([None]);
     for expression in expressions {
         for wanted in [Some(direction), None] {
-            let mut latest = read.iter().rev();
+            let mut read = read.iter();
             let found =
-                latest.find(|words| words.expression == expression && words.direction == wanted);
+                read.find(|words| words.expression == expression && words.direction == wanted);
             if let Some(found) = found {
                 return Ok(Some(found.words));
             }
@@ -504,7 +554,6 @@ mod tests {
         for (given, outbound, inbound) in [
             (&[][..], None, None),
             (&["1ms"], Some("1ms"), Some("1ms")),
-            (&["1ms", "2ms"], Some("2ms"), Some("2ms")),
             (&["in:5ms", "1ms"], Some("1ms"), Some("5ms")),
             (&["out: 5ms"], Some("5ms"), None),
             (&["match udp: 5ms", "1ms"], Some("1ms"), Some("1ms")),
@@ -527,7 +576,37 @@ mod tests {
         ] {
             assert_eq!(words(&given, direction, matched).as_deref(), Some(found));
         }
-        assert!(Words::read("match udp:5ms").is_err());
+        for wrong in ["match udp:5ms", "match : 5ms", "in: match  : 5ms"] {
+            assert!(Words::read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_twice_of_the_same_frames() {
+        let refused = |delay: &[&str]| {
+            let delay = delay.iter().map(|&words| words.to_owned()).collect();
+            let words = LinkWords {
+                delay: Some(delay),
+                ..LinkWords::default()
+            };
+            let error = Asked::read(&words).err()?;
+            Some(error.to_string())
+        };
+        for right in [
+            &["1ms", "in: 2ms"][..],
+            &["in: 1ms", "out: 2ms"],
+            &["1ms", "match udp: 2ms", "in: match udp: 3ms"],
+        ] {
+            assert_eq!(refused(right), None);
+        }
+        for wrong in [
+            ["1ms", "2ms"],
+            ["in: 1ms", "in:2ms"],
+            ["match udp: 1ms", "match udp : 2ms"],
+        ] {
+            let why = refused(&wrong).expect("it is refused");
+            assert!(wrong.iter().all(|words| why.contains(words)), "{why}");
+        }
     }
 
     #[test]
@@ -548,6 +627,12 @@ mod tests {
             (&["10ms"][..], &["40ms"][..], &["40ms"][..]),
             (&["10ms", "in: 5ms"], &["40ms"], &["40ms"]),
             (&["10ms"], &["in: 5ms"], &["out: 10ms", "in: 5ms"]),
+            (&["10ms"], &["in: 5ms", "40ms"], &["out: 40ms", "in: 5ms"]),
+            (
+                &["in: 5ms", "10ms"],
+                &["out: 2ms"],
+                &["in: 5ms", "out: 2ms"],
+            ),
             (
                 &["out: 1ms", "in: 5ms"],
                 &["out:2ms"],

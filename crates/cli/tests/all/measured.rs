@@ -466,6 +466,14 @@ fn explain_says_what_emulate_does() {
         ),
         (&["explain", "-r", capture], "which frame of the capture"),
         (
+            &["explain", "-r", capture, "--frame", "1", "--size", "100"],
+            "--size is for settings",
+        ),
+        (
+            &["explain", "--delay", "1ms", "--delay", "2ms"],
+            "'1ms' and '2ms' are for the same frames",
+        ),
+        (
             &["explain", "--load", "100%"],
             "at which the queue grows for ever",
         ),
