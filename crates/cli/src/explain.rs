@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Arg, Args};
 use lineside_analyze::{grouped, time};
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
@@ -21,6 +21,7 @@ use crate::emulate::{self, Mode, Prepared};
 /// Flags of `explain`: those of `emulate` about the link, and what is to be explained.
 #[derive(Debug, Args)]
 #[group(skip)]
+#[command(mut_args(hide_others))]
 pub(crate) struct Arguments {
     /// What becomes of this frame of the capture, counted from 1 (of those that match -f)
     #[arg(long, value_name = "N")]
@@ -55,6 +56,30 @@ struct Explained {
     direction: &'static str,
     parts: Vec<Part>,
     remarks: Vec<String>,
+}
+
+/// Flags of `emulate` by which frames pass a link, and by which a run is noted: here nothing passes.
+const OTHERS: [&str; 15] = [
+    "between",
+    "server",
+    "client",
+    "server_wait",
+    "outside",
+    "wait",
+    "method",
+    "tap",
+    "no_checksum_completion",
+    "autostop",
+    "write_pcap",
+    "output",
+    "force",
+    "frames_max",
+    "quiet",
+];
+
+fn hide_others(argument: Arg) -> Arg {
+    let is_other = OTHERS.contains(&argument.get_id().as_str());
+    argument.hide(is_other)
 }
 
 /// What Ethernet carries at most, with its header.

@@ -29,7 +29,13 @@ pub(crate) struct ManArguments {
 
 pub(crate) fn run_completions(arguments: &CompletionsArguments) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command(), "lineside", &mut script);
+    // Scripts offer hidden flags too.
+    let mut command = command().mut_subcommand("explain", |explain| {
+        let shown = { explain.get_arguments() }.filter(|argument| !argument.is_hide_set());
+        let about = explain.get_about().cloned().unwrap_or_default();
+        Command::new("explain").about(about).args(shown)
+    });
+    clap_complete::generate(arguments.shell, &mut command, "lineside", &mut script);
     print(&String::from_utf8(script)?)?;
     Ok(Exit::Done)
 }

@@ -63,6 +63,33 @@ fn bash_completes_verbs_and_flags() {
     assert_eq!(completed(&["lineside", "cap"]), ["capture"]);
     assert_eq!(completed(&["lineside", "capture", "--rot"]), ["--rotate"]);
     assert_eq!(completed(&["lineside", "completions", "fi"]), ["fish"]);
+    assert_eq!(completed(&["lineside", "explain", "--fra"]), ["--frame"]);
+    assert_eq!(completed(&["lineside", "explain", "--bet"]), [""]);
+}
+
+#[test]
+fn explain_lists_no_flags_that_it_refuses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    printed(lineside().arg("man").arg(folder.path()));
+    let page = std::fs::read_to_string(folder.path().join("lineside-explain.1"));
+    let page = page.expect("there").replace("\\-", "-");
+    let help = printed(lineside().args(["explain", "--help"]));
+    for text in [help, page] {
+        assert!(
+            text.contains("--frame") && text.contains("--delay"),
+            "{text}"
+        );
+        for refused in [
+            "--between",
+            "--server",
+            "--outside",
+            "--tap",
+            "--write-pcap",
+            "CMD",
+        ] {
+            assert!(!text.contains(refused), "{refused}: {text}");
+        }
+    }
 }
 
 #[test]
