@@ -27,7 +27,7 @@ use lineside_trace::{
 use twox_hash::XxHash3_64;
 
 use crate::Exit;
-use crate::config::{ConfigError, Follow, Section, Settings};
+use crate::config::{ConfigError, Follow, Section, Settings, path_parser};
 use crate::live::{self, Account, Relief};
 use crate::summary::{RowTally, Tally, Tallying, seconds, unread, verdict_lines};
 use crate::{cores, decode_as};
@@ -36,10 +36,10 @@ use crate::{cores, decode_as};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Capture files: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4); - is standard input. Several are merged by their stamps
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_parser = path_parser())]
     files: Vec<PathBuf>,
     /// The same as FILE
-    #[arg(short = 'r', long = "read", value_name = "FILE")]
+    #[arg(short = 'r', long = "read", value_name = "FILE", value_parser = path_parser())]
     read: Vec<PathBuf>,
     /// Interfaces to listen at instead; several are merged by their stamps
     #[arg(short, long = "interface", value_name = "IF", value_delimiter = ',')]
@@ -63,10 +63,10 @@ pub(crate) struct Arguments {
     #[arg(short = 'a', long = "autostop", value_name = "COND")]
     autostop: Option<String>,
     /// The folder that the trace becomes
-    #[arg(short, long, value_name = "TRACE")]
+    #[arg(short, long, value_name = "TRACE", value_parser = path_parser())]
     output: Option<PathBuf>,
     /// Write the frames into a capture file too, or, without -o, instead: pcapng, or pcap if it ends in .pcap; - is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path_parser())]
     write_pcap: Option<PathBuf>,
     /// When the next capture file begins, as dumpcap's: filesize:kB, duration:SECONDS, interval:SECONDS, packets:N; files:N keeps the last N
     #[arg(short = 'b', value_name = "COND")]

@@ -9,6 +9,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use lineside_account::parse_size;
 use lineside_actor::{Schedule, Topology};
 use lineside_capture::Config;
@@ -582,6 +583,14 @@ pub(crate) fn actors(cores: usize) -> Vec<String> {
     let checksums = (1..=cores).map(|index| format!("checksums-{}", (index + cores - 2) % cores));
     let encoders = ENCODERS.iter().rev().map(|(name, _)| (*name).to_owned());
     pipelines.chain(checksums).chain(encoders).collect()
+}
+
+/// Reads the name of a file or folder that stands in the configuration: JSON, as `trace.json` is, has no other texts than UTF-8.
+pub(crate) fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.to_str() {
+        Some(_) => Ok(path),
+        None => Err("the name is not UTF-8, and trace.json could not tell it: rename it"),
+    })
 }
 
 /// What a text most likely means of what is known.

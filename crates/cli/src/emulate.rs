@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::Exit;
 use crate::between::{self, Between};
 use crate::commands::Commands;
-use crate::config::{self, ConfigError};
+use crate::config::{self, ConfigError, path_parser};
 use crate::control::Controlled;
 use crate::link_words::{Asked, LinkWords};
 use crate::summary::verdict_lines;
@@ -34,10 +34,10 @@ use crate::summary::verdict_lines;
 #[serde(default)]
 pub(crate) struct Arguments {
     /// Capture files: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4); - is standard input. Several are merged by their stamps
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_parser = path_parser())]
     inputs: Option<Vec<PathBuf>>,
     /// The same as FILE
-    #[arg(short = 'r', long = "read", value_name = "FILE")]
+    #[arg(short = 'r', long = "read", value_name = "FILE", value_parser = path_parser())]
     #[serde(skip)]
     read: Vec<PathBuf>,
     /// Stand between two interfaces instead, the first one the inside, until Ctrl-C
@@ -71,10 +71,10 @@ pub(crate) struct Arguments {
     #[arg(short = 'a', long = "autostop", value_name = "COND")]
     autostop: Option<String>,
     /// Write the frames that leave, with the instants at which they do: pcapng, or pcap if it ends in .pcap; - is standard output
-    #[arg(long, value_name = "OUT")]
+    #[arg(long, value_name = "OUT", value_parser = path_parser())]
     write_pcap: Option<PathBuf>,
     /// The folder that the run leaves: trace.json with the certificate
-    #[arg(short, long, value_name = "RUN")]
+    #[arg(short, long, value_name = "RUN", value_parser = path_parser())]
     output: Option<PathBuf>,
     /// Replace OUT and RUN if they are there
     #[arg(long, num_args = 0, default_missing_value = "true")]

@@ -23,4 +23,5 @@ mod rotate;
 mod services;
 mod support;
 mod tshark;
+mod usage;
 mod wire;
