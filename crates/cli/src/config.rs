@@ -331,6 +331,7 @@ impl Section {
         let error = |text: &str| Err(ConfigError(text.to_owned()));
         let interfaces = self.interfaces.clone().unwrap_or_default();
         if interfaces.is_empty() {
+            self.refuse_flags_of_interfaces()?;
             return match duration_ns {
                 Some(_) if self.follow != Some(true) => error(
                     "duration: only a live run lasts: name an interface with -i, or follow a file with --follow",
@@ -344,6 +345,9 @@ impl Section {
             .is_some_and(|inputs| !inputs.is_empty())
         {
             return error("either files or interfaces (-i), not both in one run");
+        }
+        if self.follow == Some(true) {
+            return error("--follow is for files, and this listens at interfaces: leave it out");
         }
         let word = self.method.as_deref().unwrap_or_default();
         let Some((_, method)) = METHODS.iter().find(|(known, _)| *known == word) else {
@@ -371,6 +375,24 @@ impl Section {
             promiscuous: self.promiscuous != Some(false),
             duration: duration_ns.map(|ns| Duration::from_nanos(ns as u64)),
         }))
+    }
+
+    /// Fails if files are read, and something is asked of interfaces. The defaults ask nothing: they stand in each `trace.json`.
+    fn refuse_flags_of_interfaces(&self) -> Result<(), ConfigError> {
+        let defaults = Self::defaults();
+        for (flag, is_asked) in [
+            ("--method", self.method != defaults.method),
+            ("--sockets", self.sockets != defaults.sockets),
+            ("-p", self.promiscuous != defaults.promiscuous),
+            ("--overload", self.overload != defaults.overload),
+        ] {
+            if is_asked {
+                return Err(ConfigError(format!(
+                    "{flag} is for interfaces (-i), and this reads files: leave it out"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// How a file that grows is read; `None` if it is read as it is.

@@ -61,3 +61,33 @@ fn a_name_that_is_not_utf8_is_refused_by_name() {
         assert_usage_of(folder.path(), arguments, &[name, "not UTF-8"]);
     }
 }
+
+#[test]
+fn what_is_for_interfaces_is_refused_for_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let example = example().display().to_string();
+    for flag in [
+        &["--method", "foo"][..],
+        &["--method", "af_packet"],
+        &["--sockets", "0"],
+        &["--sockets", "2"],
+        &["--overload", "foo"],
+        &["--overload", "no-checksums"],
+        &["-p"],
+    ] {
+        let arguments = [&["capture", &example, "-o", "t"], flag].concat();
+        assert_usage(folder.path(), &arguments, &[flag[0], "this reads files"]);
+    }
+    let follow = ["capture", "-i", "lo", "--follow", "-o", "t"];
+    assert_usage(folder.path(), &follow, &["--follow is for files"]);
+    std::fs::write(folder.path().join("c.toml"), "[capture]\nsockets = 0\n").expect("written");
+    let keyed = ["capture", &example, "-o", "t", "--config", "c.toml"];
+    assert_usage(folder.path(), &keyed, &["--sockets is for interfaces"]);
+
+    // What a run has noted runs again.
+    let arguments = ["capture", &example, "-o", "t", "-q"].map(OsStr::new);
+    assert!(run(folder.path(), &arguments).status.success());
+    let again = ["capture", "--config", "t/trace.json", "-o", "u", "-q"].map(OsStr::new);
+    let output = run(folder.path(), &again);
+    assert!(output.status.success(), "{}", talk(&output));
+}
