@@ -207,7 +207,17 @@ impl Rotation {
 impl Section {
     /// Reads a TOML file, or the configuration of an earlier run from its `trace.json`.
     pub(crate) fn from_file(path: &Path) -> Result<Self, ConfigError> {
-        read_section(path, "capture")
+        let list = |word: &str| Some(vec![word.to_owned()]);
+        let examples = Self {
+            duration: Some("60s".to_owned()),
+            filter: Some("tcp port 2049".to_owned()),
+            interfaces: list("eth0"),
+            pcap_rotation: list("files:10"),
+            decode_as: list("tcp.port==20490,rpc"),
+            placement: list("pipeline-0=1"),
+            ..Self::defaults()
+        };
+        read_section(path, "capture", &serde_json::json!(examples))
     }
 
     /// This section, with what it leaves open taken from `below`.
@@ -623,12 +633,24 @@ pub(crate) fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> &
     known.max_by(nearer).unwrap_or("none")
 }
 
-/// A verb's section: of a TOML file, or of the configuration in an earlier run's `trace.json`.
+/// The sections of a file; each verb reads its own.
+const SECTIONS: [&str; 2] = ["capture", "emulate"];
+
+/// A verb's section: of a TOML file, or of the configuration in an earlier run's `trace.json`. `examples` are values of keys, for
+/// messages.
 pub(crate) fn read_section<S: Serialize + DeserializeOwned + Default>(
     path: &Path,
     name: &'static str,
+    examples: &serde_json::Value,
 ) -> Result<S, ConfigError> {
     let at = |why: String| ConfigError(format!("{}: {why}", path.display()));
+    if path.is_dir() {
+        let json = path.join("trace.json");
+        return Err(at(format!(
+            "it is a folder: give --config {}",
+            json.display()
+        )));
+    }
     let text = std::fs::read_to_string(path)
         .map_err(|error| at(format!("cannot read the configuration: {error}")))?;
     let is_json = path
@@ -641,19 +663,18 @@ pub(crate) fn read_section<S: Serialize + DeserializeOwned + Default>(
             at("it has no \"configuration\": give a trace.json or a TOML file".to_owned())
         })?
     } else {
-        from_toml(&text).map_err(at)?
+        toml::from_str(&text).map_err(|error| at(error.to_string().trim_end().to_owned()))?
     };
-    check_keys(&value, &[], &[name]).map_err(at)?;
-    if let Some(section) = value.get(name) {
-        check_keys(section, &[name], &keys::<S>()).map_err(at)?;
-    }
-    // Read once more as what it is, since TOML's own errors name line and column.
-    let mut sections: HashMap<String, S> = if is_json {
-        serde_json::from_value(value).map_err(|error| at(error.to_string()))?
-    } else {
-        from_toml(&text).map_err(at)?
+    check_keys(&value, &[], &SECTIONS).map_err(at)?;
+    let Some(section) = value.get(name) else {
+        return match is_json {
+            true => Err(at(format!("it is of a run of another verb than {name}"))),
+            false => Ok(S::default()),
+        };
     };
-    Ok(sections.remove(name).unwrap_or_default())
+    check_keys(section, &[name], &keys::<S>()).map_err(at)?;
+    check_types::<S>(section, name, examples).map_err(at)?;
+    serde_json::from_value(section.clone()).map_err(|error| at(error.to_string()))
 }
 
 /// A section, with what it leaves open taken from the one below.
@@ -665,10 +686,6 @@ pub(crate) fn layered<S: Serialize + DeserializeOwned>(above: S, below: &S) -> S
         }
     }
     serde_json::from_value(serde_json::Value::Object(mine)).expect("both are sections")
-}
-
-fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    toml::from_str(text).map_err(|error: toml::de::Error| error.to_string().trim_end().to_owned())
 }
 
 fn to_map(section: &impl Serialize) -> serde_json::Map<String, serde_json::Value> {
@@ -708,6 +725,36 @@ fn check_keys<K: AsRef<str>>(
                 "unknown key {path}; the nearest known one is {nearest}"
             ));
         }
+    }
+    Ok(())
+}
+
+/// Fails if a key has a value of another type than it takes, with an example of one that it does.
+fn check_types<S: DeserializeOwned>(
+    section: &serde_json::Value,
+    name: &str,
+    examples: &serde_json::Value,
+) -> Result<(), String> {
+    let fits = |key: &str, value: &serde_json::Value| {
+        serde_json::from_value::<S>(serde_json::json!({ key: value })).is_ok()
+    };
+    let usual = ["…".into(), 1.into(), true.into(), ["…"][..].into()];
+    for (key, value) in section.as_object().into_iter().flatten() {
+        if fits(key, value) {
+            continue;
+        }
+        let known = examples.get(key).filter(|value| !value.is_null());
+        let example = { known.into_iter().chain(&usual) }.find(|example| fits(key, example));
+        let example = example.cloned().unwrap_or_default();
+        let wanted = match &example {
+            serde_json::Value::String(_) => "a text in quotes, with its unit if it has one",
+            serde_json::Value::Bool(_) => "true or false",
+            serde_json::Value::Array(_) => "a list",
+            _ => "a whole number from 0 on, without quotes",
+        };
+        return Err(format!(
+            "{name}.{key}: {value} is not {wanted}: write {key} = {example}"
+        ));
     }
     Ok(())
 }

@@ -328,7 +328,13 @@ impl Arguments {
                 .extend_from_slice(&self.read);
         }
         let below = match &self.config {
-            Some(path) => config::read_section(path, "emulate")?,
+            Some(path) => {
+                let examples = serde_json::json!({
+                    "delay": "10ms", "rate": "100mbit", "loss": "1%", "limit": "64kb",
+                    "memory": "256MiB", "server_wait": "5s", "autostop": "duration:60",
+                });
+                config::read_section(path, "emulate", &examples)?
+            }
             None => Self::default(),
         };
         let asked = config::layered(flags, &below);

@@ -340,8 +340,8 @@ fn each_flag_is_a_key_and_unknown_keys_are_refused() {
             "[emulat]\n",
             "unknown key emulat; the nearest known one is emulate",
         ),
-        ("[emulate]\nseed = \"x\"\n", "line 2, column 8"),
-        ("[emulate]\ndelay = 5\n", "words, or a list of words"),
+        ("[emulate]\nseed = \"x\"\n", "write seed = 1"),
+        ("[emulate]\ndelay = 5\n", "write delay = \"10ms\""),
         ("[emulate]\nmemory = \"12 apples\"\n", "memory: "),
     ] {
         let output = run(text, &[]);

@@ -91,3 +91,63 @@ fn what_is_for_interfaces_is_refused_for_files() {
     let output = run(folder.path(), &again);
     assert!(output.status.success(), "{}", talk(&output));
 }
+
+#[test]
+fn a_file_may_have_sections_of_several_verbs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let example = example().display().to_string();
+    let write = |text: &str| std::fs::write(folder.path().join("c.toml"), text).expect("written");
+    write("[capture]\nlate_window = \"5ms\"\n\n[emulate]\ndelay = \"10ms\"\nmemory = \"64MiB\"\n");
+    for arguments in [
+        &["capture", &example, "--config", "c.toml", "-o", "t", "-q"][..],
+        &["emulate", &example, "--config", "c.toml", "-o", "e", "-q"],
+        &["explain", "--config", "c.toml"],
+    ] {
+        let arguments: Vec<_> = arguments.iter().map(OsStr::new).collect();
+        let output = run(folder.path(), &arguments);
+        assert!(output.status.success(), "{}", talk(&output));
+    }
+    let of = |verb: &str, config: &str, words: &[&str]| {
+        let arguments = [verb, example.as_str(), "--config", config, "-o", "u"];
+        assert_usage(folder.path(), &arguments, words);
+    };
+    of("capture", "e/trace.json", &["a run of another verb"]);
+    write("[emulat]\ndelay = \"10ms\"\n");
+    of("capture", "c.toml", &["unknown key emulat;", "is emulate"]);
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_answered_with_one_of_the_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let example = example().display().to_string();
+    let write = |text: &str| std::fs::write(folder.path().join("c.toml"), text).expect("written");
+    let of = |verb: &str, config: &str, words: &[&str]| {
+        let arguments = [verb, example.as_str(), "--config", config, "-o", "u"];
+        assert_usage(folder.path(), &arguments, words);
+    };
+    for (verb, line, answer) in [
+        ("capture", "late_window = 5", "write late_window = \"2ms\""),
+        ("capture", "cores = \"2\"", "write cores = 1"),
+        ("capture", "cores = -1", "whole number from 0 on"),
+        ("capture", "strict = 1", "not true or false"),
+        ("capture", "inputs = \"a.pcap\"", "write inputs = [\"…\"]"),
+        (
+            "capture",
+            "rotate = \"16MiB\"",
+            "write rotate = [\"64MiB\"]",
+        ),
+        ("emulate", "delay = 10", "write delay = \"10ms\""),
+        ("emulate", "seed = \"1\"", "write seed = 1"),
+    ] {
+        write(&format!("[{verb}]\n{line}\n"));
+        let key = line.split(' ').next().unwrap_or_default();
+        of(
+            verb,
+            "c.toml",
+            &[&format!("c.toml: {verb}.{key}: "), answer],
+        );
+    }
+    let arguments = ["capture", example.as_str(), "-o", "t", "-q"].map(OsStr::new);
+    assert!(run(folder.path(), &arguments).status.success());
+    of("capture", "t", &["give --config t/trace.json"]);
+}
