@@ -117,6 +117,11 @@ impl Drop for Lease {
 /// Bytes of a text such as `64KiB`, `256MiB`, `1GiB`, `4096` (tc's and IEC's words; `K`, `M`, `G` are binary).
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let trimmed = text.trim();
+    let is_digit = |c: char| c.is_ascii_digit();
+    let below_0 = trimmed.strip_prefix('-');
+    if below_0.is_some_and(|rest| rest.starts_with(is_digit)) {
+        return Err(format!("'{text}' must not be negative"));
+    }
     let split = trimmed
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(trimmed.len());

@@ -27,7 +27,7 @@ use lineside_trace::{
 use twox_hash::XxHash3_64;
 
 use crate::Exit;
-use crate::config::{ConfigError, Follow, Section, Settings, path_parser};
+use crate::config::{ConfigError, Follow, Section, Settings, count, path_parser};
 use crate::live::{self, Account, Relief};
 use crate::summary::{RowTally, Tally, Tallying, seconds, unread, verdict_lines};
 use crate::{cores, decode_as};
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WORD")]
     method: Option<String>,
     /// Packet sockets that share the frames of an interface
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = count::<usize>)]
     sockets: Option<usize>,
     /// What goes first when a live run falls behind: drop (frames, at the port) or no-checksums (keep every operation, leave checksums out)
     #[arg(long, value_name = "WORD")]
@@ -84,22 +84,27 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "RULE")]
     decode_as: Vec<String>,
     /// Stop after N frames (of those that match)
-    #[arg(short = 'c', value_name = "N")]
+    #[arg(short = 'c', value_name = "N", allow_hyphen_values = true, value_parser = count::<u64>)]
     frames_max: Option<u64>,
     /// Go on when a file grows, or a folder gets its next file, until a signal or -a duration:SECONDS ends the run
     #[arg(long)]
     follow: bool,
     /// The one memory budget, such as 256MiB
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<String>,
     /// A hole is given up when it was acknowledged and then this time and 32 segments passed, such as 2ms
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     late_window: Option<String>,
     /// A packet that comes again within this time was mirrored twice, such as 2ms; 0 looks for none
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     duplicate_window: Option<String>,
     /// Where a part of a table ends at the latest: a size from 1MiB to 64MiB, a time from 1s on, or one of each (16MiB,60s)
-    #[arg(long, value_name = "SIZE|TIME", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "SIZE|TIME",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     rotate: Vec<String>,
     /// Leave out the tables nfs, nfs4 and services
     #[arg(long)]
@@ -114,7 +119,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     strict: bool,
     /// Cores that rebuild operations; of files, the thread that reads is one of them
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = count::<usize>)]
     cores: Option<usize>,
     /// Who runs what on several cores: stealing (balances load) or pinned (a core each, for machines of their own)
     #[arg(long, value_name = "WORD")]

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -623,6 +624,12 @@ pub(crate) fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
         Some(_) => Ok(path),
         None => Err("the name is not UTF-8, and trace.json could not tell it: rename it"),
     })
+}
+
+/// Reads a count.
+pub(crate) fn count<N: FromStr>(text: &str) -> Result<N, &'static str> {
+    let count = text.parse();
+    count.map_err(|_| "it must be a whole number, and must not be negative")
 }
 
 /// What a text most likely means of what is known.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::Exit;
 use crate::between::{self, Between};
 use crate::commands::Commands;
-use crate::config::{self, ConfigError, path_parser};
+use crate::config::{self, ConfigError, count, path_parser};
 use crate::control::Controlled;
 use crate::link_words::{Asked, LinkWords};
 use crate::summary::verdict_lines;
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(last = true, value_name = "CMD")]
     client: Option<Vec<String>>,
     /// How long the client waits for something to listen at the server, such as 10s [default: 5s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     server_wait: Option<String>,
     /// Let both commands reach what this host can, the client through the link: with root, or by pasta; $LINESIDE_OUTSIDE is this host
     #[arg(long, num_args = 0, default_missing_value = "true")]
@@ -86,16 +86,16 @@ pub(crate) struct Arguments {
     #[serde(flatten)]
     link: LinkWords,
     /// The same one draws the same again [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = count::<u64>)]
     seed: Option<u64>,
     /// Look only at frames that match, as tcpdump's filters do; the others go nowhere
     #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
     /// Stop after N frames (of those that match)
-    #[arg(short = 'c', value_name = "N")]
+    #[arg(short = 'c', value_name = "N", allow_hyphen_values = true, value_parser = count::<u64>)]
     frames_max: Option<u64>,
     /// The one memory budget; half of it is for frames under way [default: 256MiB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<String>,
     /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json, where no flag says otherwise
     #[arg(long, value_name = "FILE")]

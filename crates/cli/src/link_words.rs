@@ -23,27 +23,27 @@ use crate::table;
 #[serde(default)]
 pub(crate) struct LinkWords {
     /// How long frames are held: '100us', '100us 10us 25% distribution normal order reorder'
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) delay: Option<Vec<String>>,
     /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop', 'trace FILE' (mahimahi's)
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) rate: Option<Vec<String>>,
     /// Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17', 'segment 3 times 2'
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) loss: Option<Vec<String>>,
     /// Which come twice: '1%'
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) duplicate: Option<Vec<String>>,
     /// In which a bit is turned: '0.1%'
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) corrupt: Option<Vec<String>>,
     /// Which pass the delay at once, before others: '25% 50%'
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) reorder: Option<Vec<String>>,
     /// Delay, loss and rate over time, from a path file, in place of those flags
@@ -51,7 +51,7 @@ pub(crate) struct LinkWords {
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) path: Option<Vec<String>>,
     /// How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) limit: Option<Vec<String>>,
     /// Whether the link takes frames: 'up', 'down', 'flap 10s 1s'

@@ -334,7 +334,7 @@ pub fn rate(text: &str) -> Result<RateLimit, WordError> {
                 format!("'{word}' counts frames: give bits, such as 1gbit"),
             ));
         }
-        Err(error) => return Err(words.error(column, error.to_string())),
+        Err(error) => return Err(words.refused(column, word, error.to_string())),
     };
     let mut rate = RateLimit {
         bits_per_second,
@@ -507,7 +507,20 @@ impl<'a> Words<'a> {
         parse: impl Fn(&str) -> Result<V, String>,
     ) -> Result<V, WordError> {
         let (column, word) = self.next().ok_or_else(|| self.missing(what))?;
-        parse(word).map_err(|problem| self.error(column, problem))
+        parse(word).map_err(|problem| self.refused(column, word, problem))
+    }
+
+    /// What is wrong with `word`: `problem`, if it is not simply below 0.
+    fn refused(&self, column: usize, word: &str, problem: String) -> WordError {
+        let is_digit = |c: char| c.is_ascii_digit();
+        let is_negative = word
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.starts_with(is_digit));
+        let problem = match is_negative {
+            true => format!("'{word}' must not be negative"),
+            false => problem,
+        };
+        self.error(column, problem)
     }
 
     fn time(&mut self, what: &str) -> Result<u64, WordError> {
@@ -960,6 +973,10 @@ mod tests {
                 "delay '', column 1: a time, such as 100us is missing",
             ),
             ("delay 100", "column 1: '100' is not a time"),
+            ("delay -5ms", "column 1: '-5ms' must not be negative"),
+            ("rate -1mbit", "column 1: '-1mbit' must not be negative"),
+            ("loss -1%", "column 1: '-1%' must not be negative"),
+            ("limit -5kb", "column 1: '-5kb' must not be negative"),
             ("delay 25h", "column 1: '25h' is more than a day"),
             (
                 "delay 1ms 1ms distrbution normal",

@@ -8,6 +8,11 @@ pub struct DurationError {
 
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_digit = |c: char| c.is_ascii_digit();
+        let below_0 = self.text.trim().strip_prefix('-');
+        if below_0.is_some_and(|rest| rest.starts_with(is_digit)) {
+            return write!(f, "'{}' must not be negative", self.text);
+        }
         write!(
             f,
             "'{}' is not a time: write a number and a unit, such as 100us, 2ms or 60s",

@@ -151,3 +151,24 @@ fn a_value_of_the_wrong_type_is_answered_with_one_of_the_right() {
     assert!(run(folder.path(), &arguments).status.success());
     of("capture", "t", &["give --config t/trace.json"]);
 }
+
+#[test]
+fn negative_values_are_refused_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let example = example().display().to_string();
+    for (verb, flag, value) in [
+        ("emulate", "--delay", "-5ms"),
+        ("emulate", "--rate", "-1mbit"),
+        ("emulate", "--loss", "-1%"),
+        ("emulate", "--memory", "-1MiB"),
+        ("emulate", "--seed", "-5"),
+        ("emulate", "-c", "-5"),
+        ("capture", "--late-window", "-5ms"),
+        ("capture", "--memory", "-1MiB"),
+        ("capture", "--cores", "-2"),
+    ] {
+        let arguments = [verb, &example, "-o", "t", flag, value];
+        let said = format!("'{value}'");
+        assert_usage(folder.path(), &arguments, &[&said, "must not be negative"]);
+    }
+}
