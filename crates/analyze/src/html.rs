@@ -418,7 +418,7 @@ fn curve(curve: &Curve, out: &mut String) {
     };
     let text = |at: usize| {
         format!(
-            "the first {}: {} of operations, {} of bytes",
+            "the first {}: {} of all operations, {} of all bytes",
             grouped(points[at].first),
             percent(points[at].operations_share),
             percent(points[at].bytes_share)

@@ -435,7 +435,7 @@ pub struct Ranking {
     pub by_operations: Vec<Busy>,
     /// Most bytes first.
     pub by_bytes: Vec<Busy>,
-    /// Which share of all is with the first few.
+    /// Which share of all operations and bytes is with the first few, also of those that are with none of them.
     pub concentration: Vec<Concentration>,
 }
 
@@ -470,9 +470,9 @@ pub struct Busy {
 pub struct Concentration {
     /// The busiest so many.
     pub first: u64,
-    /// Their share of operations, ranked by operations.
+    /// Their share of all operations, ranked by operations.
     pub operations_share: f64,
-    /// Their share of bytes, ranked by bytes.
+    /// Their share of all bytes that READ and WRITE moved, ranked by bytes.
     pub bytes_share: f64,
 }
 

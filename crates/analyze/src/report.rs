@@ -42,6 +42,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut files = ranking(
         aggregate.files.files(),
         aggregate.files.files_not_tracked,
+        &aggregate.totals,
         |file_id| Busy {
             file_id: Some(file_id),
             ..Busy::default()
@@ -54,6 +55,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let users = ranking(
         aggregate.users.users(),
         aggregate.users.not_tracked,
+        &aggregate.totals,
         |user_id| Busy {
             user_id: Some(user_id),
             ..Busy::default()
@@ -331,6 +333,7 @@ fn clients(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
     ranking(
         known.map(|(word, client)| (word, client.used)),
         used(Lexicon::OTHER).unwrap_or_default(),
+        &aggregate.totals,
         |word| Busy {
             name: lexica.clients.text(word).to_owned(),
             ..Busy::default()
@@ -346,11 +349,16 @@ fn pairs(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
         }
     }
     let known = { aggregate.files.pairs() }.filter(|((client, _), _)| is_known(*client));
-    ranking(known, not_tracked, |(client, file_id)| Busy {
-        file_id: Some(file_id),
-        client: Some(lexica.clients.text(client).to_owned()),
-        ..Busy::default()
-    })
+    ranking(
+        known,
+        not_tracked,
+        &aggregate.totals,
+        |(client, file_id)| Busy {
+            file_id: Some(file_id),
+            client: Some(lexica.clients.text(client).to_owned()),
+            ..Busy::default()
+        },
+    )
 }
 
 /// Whether a client has an address, and there was room for it.
@@ -412,10 +420,11 @@ fn name_files(trace: &mut Trace, rankings: [&mut Ranking; 2], storms: &mut [Geta
     }
 }
 
-/// The busiest of `used`, and how much the first few have. Keys break ties, so that a report is the same every time.
+/// The busiest of `used`, and how much of `totals` the first few have. Keys break ties, so that a report is the same every time.
 fn ranking<K: Copy + Ord>(
     used: impl Iterator<Item = (K, Use)>,
     not_tracked: Use,
+    totals: &Totals,
     named: impl Fn(K) -> Busy,
 ) -> Ranking {
     let mut all: Vec<(K, Use)> = used.collect();
@@ -433,7 +442,7 @@ fn ranking<K: Copy + Ord>(
     let by_operations = all.iter().take(TOP_MAX).map(busy).collect();
     let operation_shares = shares(
         all.iter().map(|(_, used)| used.operations),
-        not_tracked.operations,
+        totals.operations,
         &marks,
     );
 
@@ -442,7 +451,7 @@ fn ranking<K: Copy + Ord>(
     let by_bytes = moving.take(TOP_MAX).map(busy).collect();
     let byte_shares = shares(
         all.iter().map(|(_, used)| bytes(used)),
-        bytes(&not_tracked),
+        totals.read_bytes + totals.written_bytes,
         &marks,
     );
 
@@ -478,9 +487,8 @@ fn marks(count: usize) -> Vec<usize> {
     marks
 }
 
-/// The share of the first so many, for each mark.
-fn shares(values: impl Iterator<Item = u64> + Clone, more: u64, marks: &[usize]) -> Vec<f64> {
-    let whole = values.clone().sum::<u64>() + more;
+/// The share of the first so many in the whole, for each mark.
+fn shares(values: impl Iterator<Item = u64>, whole: u64, marks: &[usize]) -> Vec<f64> {
     let mut sum = 0;
     let mut shares = Vec::with_capacity(marks.len());
     for (at, value) in values.enumerate() {
@@ -709,6 +717,14 @@ mod tests {
         }
     }
 
+    fn totals(operations: u64, read_bytes: u64) -> Totals {
+        Totals {
+            operations,
+            read_bytes,
+            ..Totals::default()
+        }
+    }
+
     fn file(id: i64) -> Busy {
         Busy {
             file_id: Some(id),
@@ -719,7 +735,7 @@ mod tests {
     #[test]
     fn the_busiest_come_first_and_ties_by_id() {
         let all = [(3, used(5, 0)), (1, used(5, 10)), (2, used(90, 30))];
-        let ranking = ranking(all.into_iter(), Use::default(), file);
+        let ranking = ranking(all.into_iter(), Use::default(), &totals(100, 40), file);
         let ids: Vec<_> = ranking
             .by_operations
             .iter()
@@ -741,9 +757,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_tracked_counts_as_the_rest() {
-        let ranking = ranking([(1, used(30, 0))].into_iter(), used(10, 0), file);
-        assert_eq!(ranking.concentration[0].operations_share, 0.75);
+    fn shares_are_of_all_operations_also_of_those_without_a_file() {
+        let used_one = [(1, used(30, 5))].into_iter();
+        let ranking = ranking(used_one, used(10, 0), &totals(60, 10), file);
+        assert_eq!(ranking.concentration[0].operations_share, 0.5);
+        assert_eq!(ranking.concentration[0].bytes_share, 0.5);
         assert_eq!(ranking.not_tracked_operations, 10);
     }
 

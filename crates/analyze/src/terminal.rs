@@ -156,7 +156,7 @@ fn curve(curve: &Curve, out: &mut String) {
     let points = points.map(|point| {
         let [operations, bytes] = [point.operations_share, point.bytes_share].map(percent);
         format!(
-            "the first {}: {operations} of operations, {bytes} of bytes",
+            "the first {}: {operations} of all operations, {bytes} of all bytes",
             grouped(point.first)
         )
     });

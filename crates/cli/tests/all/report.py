@@ -101,12 +101,14 @@ for name, columns in [("files", ["file_id"]), ("clients", ["client_address"]), (
         keys = {"files": ["file_id"], "clients": ["name"], "users": ["user_id"], "pairs": ["client", "file_id"]}
         key = tuple(each[key] for key in keys[name])
         agree(f"{name} {key}", [each[column] for column in shape], theirs[key])
-    for order, value in [("operations", lambda numbers: numbers[0]), ("bytes", lambda numbers: numbers[2] + numbers[3])]:
+    for order, value, whole in [
+            ("operations", lambda numbers: numbers[0], totals["operations"]),
+            ("bytes", lambda numbers: numbers[2] + numbers[3], totals["read_bytes"] + totals["written_bytes"])]:
         most = sorted(map(value, theirs.values()), reverse=True)
         listed = [value([each[column] for column in shape]) for each in ours[f"by_{order}"]]
         agree(f"busiest {name} by {order}", listed, [number for number in most if number > 0][:25])
         for point in ours["concentration"]:
-            share = sum(most[:point["first"]]) / max(sum(most), 1)
+            share = sum(most[:point["first"]]) / max(whole, 1)
             if abs(point[f"{order}_share"] - share) > 1e-9:
                 sys.exit(f"concentration of {name} by {order}: lineside {point}, DuckDB {share}")
 
