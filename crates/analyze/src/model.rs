@@ -10,9 +10,10 @@ use lineside_trace::{InputFacts, State};
 use serde::Serialize;
 
 use crate::emulation::Emulation;
+use crate::numbers::digits;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "1.2";
+pub const REPORT_VERSION: &str = "2.0";
 
 /// The whole report.
 #[derive(Debug, Clone, Serialize)]
@@ -445,8 +446,9 @@ pub struct Ranking {
 pub struct Busy {
     /// The path of the file as far as it is known, or the address of the client. Empty: nothing is known.
     pub name: String,
-    /// Of files and pairs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Of files and pairs: as in the tables, in decimal digits.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub file_id: Option<i64>,
     /// Of pairs: the client's address.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -499,7 +501,9 @@ pub struct Misaligned {
 pub struct GetattrStorm {
     /// The client's address.
     pub client: String,
-    /// The file; null: all together.
+    /// The file, as in the tables, in decimal digits; null: all together.
+    #[serde(serialize_with = "digits")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub file_id: Option<i64>,
     /// Its path as far as it is known; empty: not known, or all files together.
     pub path: String,

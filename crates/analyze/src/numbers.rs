@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use serde::{Serialize, Serializer};
+
 /// `1,234,567`: digits in groups of three.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -87,6 +89,11 @@ pub(crate) fn harmless(text: &str) -> String {
         }
     }
     out
+}
+
+/// Writes an id as a text of decimal digits: readers of JSON often have numbers of 53 bits.
+pub(crate) fn digits<S: Serializer>(id: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    id.map(|id| id.to_string()).serialize(serializer)
 }
 
 /// A path or, where it is not known, the file's id as the tables have it.

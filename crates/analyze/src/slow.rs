@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::aggregate::{Batch, COLUMNS, Lexica};
 use crate::filter::{Filter, span};
 use crate::names::Paths;
+use crate::numbers::digits;
 use crate::trace::{Trace, TraceError};
 
 /// Operations in one answer: the slowest of them.
@@ -48,7 +49,9 @@ pub struct SlowOperation {
     pub latency_ns: u64,
     /// Of that, from the end of the call to the begin of the reply.
     pub server_time_ns: Option<u64>,
-    /// The file.
+    /// The file, as in the tables, in decimal digits.
+    #[serde(serialize_with = "digits")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub file_id: Option<i64>,
     /// Its path as far as it is known.
     pub path: Option<String>,

@@ -99,7 +99,7 @@ for name, columns in [("files", ["file_id"]), ("clients", ["client_address"]), (
     agree(f"number of {name}", ours["count"], len(theirs))
     for each in ours["by_operations"] + ours["by_bytes"]:
         keys = {"files": ["file_id"], "clients": ["name"], "users": ["user_id"], "pairs": ["client", "file_id"]}
-        key = tuple(each[key] for key in keys[name])
+        key = tuple(int(each[key]) if key == "file_id" else each[key] for key in keys[name])
         agree(f"{name} {key}", [each[column] for column in shape], theirs[key])
     for order, value, whole in [
             ("operations", lambda numbers: numbers[0], totals["operations"]),
@@ -132,7 +132,7 @@ for file, bound in [("file_id", thresholds["getattr_storm_file_per_second"]),
             select client_address, {file} as file, time_ns // 1000000000 as second, count(*) as calls from judged
             where program = 'nfs' and operation = 'GETATTR' and {where} group by 1, 2, 3)
         select client_address, file, count(*), sum(calls)::bigint, max(calls) from seconds where calls >= {bound} group by 1, 2""")}
-ours = {(each["client"], each["file_id"]): (each["seconds"], each["operations"], each["peak_per_second"])
+ours = {(each["client"], each["file_id"] and int(each["file_id"])): (each["seconds"], each["operations"], each["peak_per_second"])
         for each in report["getattr_storms"]}
 agree("number of storms", len(ours) + report["getattr_storms_not_listed"], len(storms))
 for key, numbers in ours.items():

@@ -324,6 +324,37 @@ fn filters_divide_the_operations() {
 }
 
 #[test]
+fn ids_of_files_are_texts_that_no_reader_of_json_rounds() {
+    let folder = traced(&example());
+    let rows = records(
+        &folder.path().join("trace"),
+        lineside_trace::Table::Operations,
+    );
+    let known: Vec<_> = { rows.iter() }
+        .filter_map(|row| Some(row.integer("file_id")?.to_string()))
+        .collect();
+    let report = json(&folder, &[]);
+    let lines = printed(&run(&folder, &["slow", "trace", "0", "--json"]));
+    let slow = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let slow: Vec<Value> = slow.collect();
+    let busy = { ["files", "pairs"].into_iter() }
+        .flat_map(|of| report[of]["by_operations"].as_array().expect("a list"));
+    let ids: Vec<_> = { busy.chain(&slow) }
+        .map(|each| &each["file_id"])
+        .filter(|id| !id.is_null())
+        .collect();
+    assert!(ids.len() > 100);
+    for id in ids {
+        let is_known = id
+            .as_str()
+            .is_some_and(|id| known.iter().any(|known| known == id));
+        assert!(is_known, "{id}");
+    }
+}
+
+#[test]
 fn intervals_add_up() {
     let folder = traced(&example());
     let series = json(&folder, &["--interval", "0.1"]);
