@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use hashbrown::{HashMap, HashSet};
 use lineside_trace::Table;
 use serde::Serialize;
 
 use crate::aggregate::{Batch, COLUMNS, Lexica};
+use crate::columns::{Integers, Texts};
 use crate::filter::{Filter, span};
 use crate::names::Paths;
 use crate::numbers::digits;
@@ -26,6 +28,11 @@ pub struct Slow {
     /// What could not be read, in sentences.
     pub unreadable: Vec<String>,
 }
+
+/// Operations with a name in a directory, which is their `file_id`: of NFSv2 to NFSv4.
+const NAMING: [&str; 10] = [
+    "CREATE", "LOOKUP", "MKDIR", "MKNOD", "OPEN", "REMOVE", "RENAME", "RMDIR", "SECINFO", "SYMLINK",
+];
 
 /// A slow operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -53,7 +60,7 @@ pub struct SlowOperation {
     #[serde(serialize_with = "digits")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub file_id: Option<i64>,
-    /// Its path as far as it is known.
+    /// Its path as far as it is known; of operations with a name in a directory, such as REMOVE, that directory's with the name behind it.
     pub path: Option<String>,
 }
 
@@ -106,8 +113,13 @@ pub fn slow(path: &Path, filter: &Filter, latency_min_ns: u64) -> Result<Slow, T
         &mut trace,
         slow.operations.iter().filter_map(|each| each.file_id),
     );
+    let names = names(&mut trace, &slow.operations);
     for each in &mut slow.operations {
         each.path = each.file_id.and_then(|id| paths.path(id));
+        if let Some(name) = names.get(&each.operation_id) {
+            let directory = each.path.as_deref().unwrap_or("…").trim_end_matches('/');
+            each.path = Some(format!("{directory}/{name}"));
+        }
     }
     slow.unreadable = trace.warnings;
     Ok(slow)
@@ -124,6 +136,34 @@ impl Slow {
         self.left_out += (self.operations.len() - count) as u64;
         self.operations.truncate(count);
     }
+}
+
+/// The names of those operations, by id, that do something with a name in the directory `file_id`.
+fn names(trace: &mut Trace, operations: &[SlowOperation]) -> HashMap<i64, String> {
+    let acts_on_name =
+        { operations.iter() }.filter(|each| NAMING.contains(&each.operation.as_str()));
+    let wanted: HashSet<i64> = acts_on_name.map(|each| each.operation_id).collect();
+    let mut names = HashMap::new();
+    if wanted.is_empty() {
+        return names;
+    }
+    trace.batches(Table::Operations, &["operation_id", "name"], |batch| {
+        let [operation_id, name] = batch else {
+            return Ok(());
+        };
+        let rows = name.len();
+        let operation_id = Integers::of("operation_id", operation_id)?;
+        let name = Texts::of("name", name)?;
+        for row in 0..rows {
+            if let (Some(id), Some(name)) = (operation_id.get(row), name.get(row))
+                && wanted.contains(&id)
+            {
+                names.insert(id, name.to_owned());
+            }
+        }
+        Ok(())
+    });
+    names
 }
 
 fn duration(from: i64, to: i64) -> Option<u64> {

@@ -432,6 +432,44 @@ fn slow_operations_are_those_that_took_long() {
 }
 
 #[test]
+fn a_slow_operation_with_a_name_tells_that_name() {
+    let folder = traced(&example());
+    let rows = records(
+        &folder.path().join("trace"),
+        lineside_trace::Table::Operations,
+    );
+    let named: Vec<_> = { rows.iter() }
+        .filter(|row| matches!(row.text("operation"), Some("REMOVE" | "RMDIR" | "MKDIR")))
+        .filter_map(|row| Some((row.integer("operation_id")?, row.text("name")?)))
+        .collect();
+    assert!(!named.is_empty());
+    let lines = printed(&run(&folder, &["slow", "trace", "0", "--json"]));
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let id = line["operation_id"].as_i64();
+        if let Some((_, name)) = named.iter().find(|(named, _)| Some(*named) == id) {
+            let path = line["path"].as_str().unwrap_or_default();
+            assert!(path.ends_with(&format!("/{name}")), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_of_reads_has_no_heading() {
+    let Some(captures) = shared_traces() else {
+        println!("SKIP: READs cut short: no ../shared/traces");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = captures.join("wireshark__nfs_bad_stalls.cap.zst");
+    let input = input.to_str().expect("UTF-8");
+    printed(&run(&folder, &["capture", input, "-q", "-o", "trace"]));
+    let text = printed(&run(&folder, &["report", "trace"]));
+    assert!(text.contains("nfs v3 READ"), "{text}");
+    assert!(!text.lines().any(|line| line == "READ"), "{text}");
+}
+
+#[test]
 fn what_is_no_trace_is_said_to_be_none() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("file"), "x").expect("written");
