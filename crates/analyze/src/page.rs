@@ -614,6 +614,7 @@ fn directions(report: &Report) -> Option<Section> {
     let parts: Vec<_> = { ways.into_iter() }
         .filter(|(_, _, direction)| direction.operations > 0)
         .map(|(name, colour, direction)| way(name, colour, direction))
+        .filter(|blocks| !blocks.is_empty())
         .collect();
     (!parts.is_empty()).then(|| Section {
         heading: "Reads and writes".to_owned(),
@@ -638,6 +639,7 @@ fn way(name: &'static str, colour: Colour, direction: &Direction) -> Vec<Block> 
             note: String::new(),
         })
     });
+    let meters: Vec<_> = meters.collect();
     let sizes = &direction.sizes;
     let most = sizes.iter().map(|size| size.operations).max();
     let table = table(
@@ -661,13 +663,13 @@ fn way(name: &'static str, colour: Colour, direction: &Direction) -> Vec<Block> 
             ]
         },
     );
-    let mut blocks = vec![Block::Meters(Meters {
+    // Where frames were cut short nothing may be known.
+    let meters = (!meters.is_empty()).then_some(Block::Meters(Meters {
         label: name,
         colour,
-        meters: meters.collect(),
-    })];
-    blocks.extend(table.map(Block::Table));
-    blocks
+        meters,
+    }));
+    meters.into_iter().chain(table.map(Block::Table)).collect()
 }
 
 fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Option<Section> {

@@ -461,7 +461,7 @@ fn what_is_not_known_of_reads_has_no_heading() {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
-    let input = captures.join("wireshark__nfs_bad_stalls.cap.zst");
+    let input = captures.join("public/wireshark__nfs_bad_stalls.cap.zst");
     let input = input.to_str().expect("UTF-8");
     printed(&run(&folder, &["capture", input, "-q", "-o", "trace"]));
     let text = printed(&run(&folder, &["report", "trace"]));
