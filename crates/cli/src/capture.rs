@@ -177,6 +177,9 @@ impl Arguments {
     }
 }
 
+/// Errors of inputs that are told: of many files that fail, most do for one reason.
+const ERRORS_TOLD: usize = 3;
+
 /// The time in a condition of `-a`, as dumpcap writes it.
 pub(crate) fn duration(condition: &str) -> Result<String, ConfigError> {
     let seconds = condition
@@ -356,8 +359,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         eprint!("{}", cores::lines(runtime));
     }
     if !errors.is_empty() {
-        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        anyhow::bail!("{}{complete}", errors.join("; "));
+        let told: Vec<_> = { errors.iter().take(ERRORS_TOLD) }
+            .map(ToString::to_string)
+            .collect();
+        let more = match errors.len() - told.len() {
+            0 => String::new(),
+            more => format!("; and {more} errors more"),
+        };
+        anyhow::bail!("{}{more}{complete}", told.join("; "));
     }
     Ok(match stop {
         Stop::Signal(signal) => Exit::Signal(signal),

@@ -2,13 +2,14 @@ use std::fmt;
 use std::io;
 
 use lineside_frame::LinkType;
+use rustix::io::Errno;
 
 /// Why a port cannot go on. The message says what, where, and the way out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
     /// The file cannot be opened or made.
-    #[error("cannot open '{name}': {cause}")]
+    #[error("cannot open '{name}': {cause}{}", way_out(cause))]
     Open {
         /// The file.
         name: String,
@@ -320,6 +321,9 @@ fn way_out(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; what lies before is complete: free some space, or write elsewhere"
+        }
+        _ if Errno::from_io_error(cause) == Some(Errno::MFILE) => {
+            "; raise how many files may be open at once, such as by 'ulimit -n 4096'"
         }
         _ => "",
     }

@@ -783,3 +783,28 @@ fn only_one_input_is_followed() {
         assert!(talk(&output).contains(what), "{}", talk(&output));
     }
 }
+
+#[test]
+fn too_many_open_files_are_told_with_the_way_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rotated = folder.path().join("rotated");
+    std::fs::create_dir(&rotated).expect("made");
+    let frames = capture::read(&example()).expect("the example");
+    let bytes = capture::write(&frames);
+    for number in 0..100 {
+        std::fs::write(rotated.join(format!("{number}.pcap")), &bytes).expect("written");
+    }
+    for input in ["rotated", "rotated/*.pcap"] {
+        let script = format!("ulimit -n 64; exec \"$0\" capture {input} -o trace --force");
+        let output = Command::new("sh")
+            .args(["-c", &script])
+            .arg(lineside().get_program())
+            .current_dir(folder.path())
+            .output()
+            .expect("it runs");
+        let talk = talk(&output);
+        assert_eq!(output.status.code(), Some(1), "{input}: {talk}");
+        assert!(talk.contains("ulimit -n"), "{input}: {talk}");
+        assert!(talk.len() < 1_500, "{input}: {talk}");
+    }
+}
