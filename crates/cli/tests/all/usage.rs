@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Output;
 
-use crate::support::{example, lineside, talk};
+use crate::support::{example, lineside, manifest, repository, talk};
 
 fn run(folder: &Path, arguments: &[&OsStr]) -> Output {
     let mut command = lineside();
@@ -170,5 +170,23 @@ fn negative_values_are_refused_as_such() {
         let arguments = [verb, &example, "-o", "t", flag, value];
         let said = format!("'{value}'");
         assert_usage(folder.path(), &arguments, &[&said, "must not be negative"]);
+    }
+}
+
+#[test]
+fn the_guide_has_every_key_of_emulate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let example = example().display().to_string();
+    let arguments = ["emulate", &example, "-o", "run", "-q"].map(OsStr::new);
+    assert!(run(folder.path(), &arguments).status.success());
+    let configuration = manifest(&folder.path().join("run")).configuration;
+    let keys = configuration["emulate"].as_object().expect("keys");
+    assert!(keys.len() > 20);
+    let guide = repository().join("docs/guide/emulate.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    let table = guide.split("| key | flag |").nth(1).expect("a table");
+    let table = table.split("\n\n").next().expect("its end");
+    for key in keys.keys() {
+        assert!(table.contains(&format!("`{key}`")), "no {key} in {table}");
     }
 }
