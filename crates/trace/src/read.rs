@@ -4,6 +4,7 @@
 //! panic becomes an error here.
 
 use std::cell::Cell;
+use std::io::{self, Read};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -19,6 +21,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 /// What a part can be read from: bytes (`bytes::Bytes`) or an open [`std::fs::File`].
 pub use parquet::file::reader::ChunkReader;
+use parquet::file::reader::Length;
 use parquet::file::statistics::Statistics;
 
 /// Rows that are decoded at once.
@@ -133,15 +136,47 @@ impl Decoded {
     }
 }
 
+/// A source that fails at its end, where the parquet crate would pass over 2^31 elements of a list that a damaged page header
+/// claims, reading nothing 2^31 times. What is whole never reads there.
+struct Bounded<R>(R);
+
+impl<R: ChunkReader> Length for Bounded<R> {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl<R: ChunkReader> ChunkReader for Bounded<R> {
+    type T = Bounded<R::T>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        self.0.get_read(start).map(Bounded)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        self.0.get_bytes(start, length)
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 if !buffer.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
+            len => Ok(len),
+        }
+    }
+}
+
 /// One part of a table, opened; only its metadata was read.
 pub struct PartReader<R: ChunkReader + 'static> {
-    source: R,
+    source: Bounded<R>,
     metadata: ArrowReaderMetadata,
 }
 
 impl<R: ChunkReader + 'static> PartReader<R> {
     /// Reads the metadata of a part.
     pub fn open(source: R) -> Result<Self, ReadError> {
+        let source = Bounded(source);
         contained(|| {
             let metadata = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
             Ok(Self { source, metadata })
