@@ -1059,12 +1059,6 @@ impl<S: RecordSink> Operations<S> {
     }
 }
 
-/// Whether `earlier` began more than `window_ns` before `later`, by their stamps.
-fn is_before(earlier: &Message, later: &Message, window_ns: i64) -> bool {
-    let stamps = earlier.first.stamp_ns.zip(later.first.stamp_ns);
-    stamps.is_some_and(|(earlier, later)| later.saturating_sub(earlier) > window_ns)
-}
-
 /// The direction in which the client sends: who opened the connection, who calls, or the greater port.
 fn client_direction(facts: &Connection, caller: Option<usize>) -> usize {
     let [one, other] = facts.ends();
@@ -1467,7 +1461,6 @@ impl<S: RecordSink> Side<'_, S> {
         }
         let deadline = now.saturating_sub(self.all.config.reply_timeout_ns);
         self.all.expire(slot, deadline, counters);
-        let late_window_ns = self.all.config.flow.late_window_ns;
         let numbers = (Some(i64::from(program)), i32::try_from(version).ok());
         let (mut early, mut repeat, mut is_new) = (None, false, true);
         match self
@@ -1477,10 +1470,6 @@ impl<S: RecordSink> Side<'_, S> {
             .on_call(pairs::key(direction, xid), message.first.ordinal)
         {
             OnCall::New => {}
-            // A tap may be late by so much; a reply before that had another call, which was not seen.
-            OnCall::Answers(reply) if is_before(&reply.message, message, late_window_ns) => {
-                self.all.read_early(slot, &reply, None, counters);
-            }
             OnCall::Answers(reply) => early = Some(reply),
             OnCall::Again(note) => {
                 let operation = &mut self.all.operations[note as usize];
