@@ -124,8 +124,16 @@ impl RunFolder {
         let folder = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|error| FolderError::io(path, "open the folder", error.into()))?;
         let folder = File::from(folder);
-        // A file system without locks is no reason not to write.
-        if let Err(TryLockError::WouldBlock) = folder.try_lock() {
+        // A file system without locks is no reason not to write. A child of the run before may hold the lock until it is
+        // started: some milliseconds.
+        let is_free = (0..20_000).any(|_| {
+            let is_free = !matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
+            if !is_free {
+                std::thread::yield_now();
+            }
+            is_free
+        });
+        if !is_free {
             return Err(FolderError::Busy {
                 path: path.to_owned(),
             });
