@@ -375,7 +375,8 @@ impl Arguments {
         let signals = Signals::register().context("cannot handle signals")?;
         let notes = Notes::begin(self, &self.client)?;
         let controlled = notes.listen(asked)?;
-        let (ran, exit) = commands.run(path, budget, controlled, &signals, self.quiet)?;
+        let ran = commands.run(path, budget, controlled, &signals, self.quiet);
+        let (ran, exit) = ran.inspect_err(|_| notes.withdraw())?;
         let mut json = serde_json::to_value(&ran.certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
         notes.end(ran.inputs, &ran.certificate, &json)?;
@@ -433,7 +434,8 @@ impl Arguments {
             notes.folder.as_ref(),
             &notes.manifest.trace_id,
             &signals,
-        )?;
+        );
+        let ran = ran.inspect_err(|_| notes.withdraw())?;
         for warning in ran.inputs.iter().flat_map(|input| &input.warnings) {
             eprintln!("lineside: warning: {warning}");
         }
@@ -505,6 +507,11 @@ impl Notes {
             folder.replace("trace.json", self.manifest.to_json().as_bytes())?;
         }
         Ok(())
+    }
+
+    /// Of a run that could not begin: the next try finds the folder as this one did.
+    fn withdraw(&self) {
+        self.folder.iter().for_each(RunFolder::withdraw);
     }
 
     /// Writes what came of it; `json` is the certificate as it is told.

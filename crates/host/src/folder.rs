@@ -104,25 +104,23 @@ pub(crate) const CONTROL: &str = "control";
 const WRITE_LEN: usize = 128 * 1024;
 
 impl RunFolder {
-    /// A new, empty folder. With `force` an existing one will be emptied, if it holds a trace and nothing else.
+    /// A new folder, or an empty one. With `force` any that holds a trace and nothing else: it will be emptied.
     pub fn create(path: &Path, force: bool) -> Result<Self, FolderError> {
         let made = DirBuilder::new().create(path);
         let is_there =
             { made.as_ref() }.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);
-        match made {
-            Err(_) if is_there && !force => {
-                return Err(FolderError::Exists {
-                    path: path.to_owned(),
-                });
-            }
-            Err(error) if !is_there => {
-                return Err(FolderError::io(path, "create the folder", error));
-            }
-            _ => {}
+        if !is_there {
+            made.map_err(|error| FolderError::io(path, "create the folder", error))?;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|error| FolderError::io(path, "open the folder", error.into()))?;
+        let folder = rustix::fs::open(path, flags, Mode::empty());
+        let exists = || FolderError::Exists {
+            path: path.to_owned(),
+        };
+        let folder = folder.map_err(|error| match force {
+            false if error == rustix::io::Errno::NOTDIR => exists(),
+            _ => FolderError::io(path, "open the folder", error.into()),
+        })?;
         let folder = File::from(folder);
         // A file system without locks is no reason not to write. A child of the run before may hold the lock until it is
         // started: some milliseconds.
@@ -137,6 +135,10 @@ impl RunFolder {
             return Err(FolderError::Busy {
                 path: path.to_owned(),
             });
+        }
+        // Only now nobody else writes it.
+        if is_there && !force && !entries(path)?.is_empty() {
+            return Err(exists());
         }
         if is_there {
             trace_in(path)?;
@@ -216,6 +218,12 @@ impl RunFolder {
             let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
             FolderError::io(&self.path().join(file), action, error)
         })
+    }
+
+    /// Takes `trace.json` away again: of a run that could not begin, which wrote nothing else.
+    pub fn withdraw(&self) {
+        // If it cannot be taken away, it says that the run is unfinished.
+        let _ = rustix::fs::unlinkat(self.file(), MANIFEST, AtFlags::empty());
     }
 
     /// Takes away what it replaces.
@@ -389,6 +397,34 @@ mod tests {
         fs::create_dir(&path).expect("created");
         drop(RunFolder::create(&path, true).expect("empty"));
         assert!(path.exists(), "it was there before");
+    }
+
+    #[test]
+    fn what_is_empty_needs_no_force() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("run");
+        fs::create_dir(&path).expect("created");
+        let running = RunFolder::create(&path, false).expect("nothing to lose");
+        let error = RunFolder::create(&path, false).expect_err("it is written");
+        assert!(matches!(error, FolderError::Busy { .. }), "{error}");
+        running.replace(MANIFEST, b"{}").expect("written");
+        drop(running);
+        let error = RunFolder::create(&path, false).expect_err("a trace");
+        assert!(matches!(error, FolderError::Exists { .. }), "{error}");
+        let file = path.join(MANIFEST);
+        let error = RunFolder::create(&file, false).expect_err("a file");
+        assert!(matches!(error, FolderError::Exists { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_run_that_could_not_begin_leaves_nothing() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("run");
+        let folder = RunFolder::create(&path, false).expect("created");
+        folder.replace(MANIFEST, b"{}").expect("written");
+        folder.withdraw();
+        drop(folder);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -266,7 +266,7 @@ fn what_two_commands_cannot_be_is_said() {
             "cannot start the client './nowhere'",
         ),
     ] {
-        let output = ordinary.run(words);
+        let output = ordinary.run(&[&["-o", "run"], words].concat());
         if is_forbidden(&output) {
             return;
         }
@@ -277,6 +277,11 @@ fn what_two_commands_cannot_be_is_said() {
             talk(&output)
         );
         assert!(talk(&output).contains(says), "{words:?}: {}", talk(&output));
+        let run = ordinary.path().join("run");
+        assert!(
+            !run.exists(),
+            "{words:?}: it would be in the next try's way"
+        );
     }
 }
 
