@@ -605,6 +605,51 @@ fn repeated_calls_and_replies_are_told_apart() {
     }
 }
 
+/// A reply whose call came before the capture began, and the same call again: nothing is answered before it is asked.
+#[test]
+fn a_reply_long_before_a_call_is_not_its_own() {
+    let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
+    let [call, reply] = talk::nfs(7, Auth::none(), &call, &reply, b"");
+    let datagram = |number, is_call: bool| {
+        let (from, to) = if is_call {
+            (CLIENT, SERVER)
+        } else {
+            (SERVER, CLIENT)
+        };
+        let ports = if is_call {
+            (700, SERVER_PORT)
+        } else {
+            (SERVER_PORT, 700)
+        };
+        let message = if is_call { &call } else { &reply };
+        FrameBuilder::new(from, to)
+            .with_identification(number)
+            .udp(ports.0, ports.1, message)
+    };
+    let other = || FrameBuilder::new(CLIENT, SERVER).udp(9, 9, b"discarded");
+    for (gap_ns, others, orphans) in [(1_000_000, 40, 0), (3_000_000, 10, 0), (3_000_000, 40, 1)] {
+        let mut sent = vec![(0, datagram(0, false))];
+        sent.extend((0..others).map(|_| (0, other())));
+        sent.extend([(1, datagram(1, true)), (2, datagram(2, false))]);
+        let mut frames = merge(&[sent]);
+        let begin_ns = frames[0].stamp_ns.expect("a stamp") + gap_ns;
+        let [.., call, reply] = frames.as_mut_slice() else {
+            unreachable!("two and more")
+        };
+        call.stamp_ns = Some(begin_ns);
+        reply.stamp_ns = Some(begin_ns + 500_000);
+        let (rows, counters) = run(&frames);
+        assert_eq!(counters.value(Counter::CallsAnswered), 1);
+        assert_eq!(counters.value(Counter::RepliesWithoutCall), orphans);
+        assert_eq!(counters.value(Counter::RepliesDuplicate), 1 - orphans);
+        let answered = rows.operations.iter().find(|row| !row.call_missing);
+        let answered = answered.expect("the call");
+        let took = answered.reply_time_ns.zip(answered.call_time_ns);
+        let took = took.map(|(reply, call)| reply - call);
+        assert_eq!(took, Some(if orphans == 1 { 500_000 } else { -gap_ns }));
+    }
+}
+
 #[test]
 fn replies_alone_are_rpc_and_tell_who_calls() {
     let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));

@@ -1059,6 +1059,16 @@ impl<S: RecordSink> Operations<S> {
     }
 }
 
+/// Whether the tap cannot have been so late that `later` was sent before `earlier`: by the stamps, and by the frames between, since
+/// a late frame may be stamped when it comes.
+fn is_before(earlier: &Message, later: &Message, flow: &lineside_flow::Config) -> bool {
+    let stamps = earlier.first.stamp_ns.zip(later.first.stamp_ns);
+    let frames = later.first.ordinal.saturating_sub(earlier.first.ordinal);
+    frames > flow.late_segments
+        && stamps
+            .is_some_and(|(earlier, later)| later.saturating_sub(earlier) > flow.late_window_ns)
+}
+
 /// The direction in which the client sends: who opened the connection, who calls, or the greater port.
 fn client_direction(facts: &Connection, caller: Option<usize>) -> usize {
     let [one, other] = facts.ends();
@@ -1470,6 +1480,10 @@ impl<S: RecordSink> Side<'_, S> {
             .on_call(pairs::key(direction, xid), message.first.ordinal)
         {
             OnCall::New => {}
+            // It had another call, which was not seen.
+            OnCall::Answers(reply) if is_before(&reply.message, message, &self.all.config.flow) => {
+                self.all.read_early(slot, &reply, None, counters);
+            }
             OnCall::Answers(reply) => early = Some(reply),
             OnCall::Again(note) => {
                 let operation = &mut self.all.operations[note as usize];
