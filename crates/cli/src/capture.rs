@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::IsTerminal;
+use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,8 +85,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "RULE")]
     decode_as: Vec<String>,
     /// Stop after N frames (of those that match)
-    #[arg(short = 'c', value_name = "N", allow_hyphen_values = true, value_parser = count::<u64>)]
-    frames_max: Option<u64>,
+    #[arg(short = 'c', value_name = "N", allow_hyphen_values = true, value_parser = count::<NonZeroU64>)]
+    frames_max: Option<NonZeroU64>,
     /// Go on when a file grows, or a folder gets its next file, until a signal or -a duration:SECONDS ends the run
     #[arg(long)]
     follow: bool,
@@ -337,7 +338,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     if let Stop::Output(error) = &stop {
         // The disk that failed may have had room for that much.
-        anyhow::bail!("{error}{complete}");
+        let account = match written {
+            Ok(()) => "",
+            Err(_) => {
+                ", but trace.json had no room for what became of the run, and says that it is unfinished"
+            }
+        };
+        anyhow::bail!("{error}{complete}{account}");
     }
     written?;
 

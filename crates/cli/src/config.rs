@@ -75,7 +75,7 @@ pub(crate) struct Section {
     /// What the user knows better than content says: `tcp.port==20490,rpc`, `rpc.program==0x20000003,nfs`.
     pub(crate) decode_as: Option<Vec<String>>,
     /// Frames to read at most.
-    pub(crate) frames_max: Option<u64>,
+    pub(crate) frames_max: Option<NonZeroU64>,
     /// Go on where a file ends that is still written.
     pub(crate) follow: Option<bool>,
     /// The one memory budget.
@@ -314,7 +314,7 @@ impl Section {
             record: section.record()?,
             memory_bytes,
             rotation,
-            frames_max: section.frames_max.unwrap_or(u64::MAX),
+            frames_max: section.frames_max.map_or(u64::MAX, NonZeroU64::get),
             cores: section.cores()?,
         };
         if let Some(cores) = &settings.cores {
@@ -628,8 +628,10 @@ pub(crate) fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
 
 /// Reads a count.
 pub(crate) fn count<N: FromStr>(text: &str) -> Result<N, &'static str> {
-    let count = text.parse();
-    count.map_err(|_| "it must be a whole number, and must not be negative")
+    text.parse().map_err(|_| match text.parse() {
+        Ok(0) => "it must not be 0",
+        _ => "it must be a whole number, and must not be negative",
+    })
 }
 
 /// What a text most likely means of what is known.
@@ -757,7 +759,8 @@ fn check_types<S: DeserializeOwned>(
             serde_json::Value::String(_) => "a text in quotes, with its unit if it has one",
             serde_json::Value::Bool(_) => "true or false",
             serde_json::Value::Array(_) => "a list",
-            _ => "a whole number from 0 on, without quotes",
+            _ if fits(key, &0.into()) => "a whole number from 0 on, without quotes",
+            _ => "a whole number from 1 on, without quotes",
         };
         return Err(format!(
             "{name}.{key}: {value} is not {wanted}: write {key} = {example}"

@@ -1,6 +1,7 @@
 //! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through an emulated link.
 
 use std::fmt::Write;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -92,8 +93,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
     /// Stop after N frames (of those that match)
-    #[arg(short = 'c', value_name = "N", allow_hyphen_values = true, value_parser = count::<u64>)]
-    frames_max: Option<u64>,
+    #[arg(short = 'c', value_name = "N", allow_hyphen_values = true, value_parser = count::<NonZeroU64>)]
+    frames_max: Option<NonZeroU64>,
     /// The one memory budget; half of it is for frames under way [default: 256MiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<String>,
@@ -186,7 +187,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut failure = run
         .pass(
             &mut port,
-            arguments.frames_max.unwrap_or(u64::MAX),
+            arguments.frames_max.map_or(u64::MAX, NonZeroU64::get),
             &signals,
             &notes,
         )
@@ -251,6 +252,11 @@ impl Arguments {
             filter,
             inside,
         })
+    }
+
+    /// Whether flags, not yet resolved, name capture files.
+    pub(crate) fn names_inputs(&self) -> bool {
+        !self.read.is_empty() || !self.inputs().is_empty()
     }
 
     /// Capture files.

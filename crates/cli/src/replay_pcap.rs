@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::Seek;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use lineside_time::{Rate, parse_rate};
 use lineside_workload::{Departures, Replay, Speed, Timing};
 
 use crate::Exit;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, count};
 use crate::summary::seconds;
 
 /// Flags of `replay-pcap`.
@@ -49,8 +50,8 @@ pub(crate) struct Arguments {
     #[arg(long = "loop", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     loops: u32,
     /// Stop after N frames
-    #[arg(short = 'c', value_name = "N")]
-    frames_max: Option<u64>,
+    #[arg(short = 'c', value_name = "N", allow_hyphen_values = true, value_parser = count::<NonZeroU64>)]
+    frames_max: Option<NonZeroU64>,
     /// Print the account as JSON
     #[arg(long)]
     json: bool,
@@ -115,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         read: Burst::new(),
         ready: VecDeque::with_capacity(READY_MAX),
         due: Burst::new(),
-        left: arguments.frames_max.unwrap_or(u64::MAX),
+        left: arguments.frames_max.map_or(u64::MAX, NonZeroU64::get),
         frames_cut: 0,
         stalls: 0,
         refused_since: None,

@@ -351,6 +351,25 @@ fn full_disk(options: &[&str]) {
 }
 
 #[test]
+fn a_disk_without_room_for_the_account_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(disk) = SmallDisk::mount(folder.path(), 1 << 20) else {
+        println!("SKIP: no full disk without the right to mount one");
+        return;
+    };
+    // Room for the disk's folder, the trace's, its trace.json, and a folder for parts.
+    let mut mount = Command::new("mount");
+    let remount = mount.args(["-o", "remount,nr_inodes=4"]).arg(disk.folder());
+    assert!(remount.status().is_ok_and(|status| status.success()));
+    let out = disk.folder().join("trace");
+    let output = run(&example(), &out, &[]);
+    assert_refused(&output, 1, &out);
+    let told = "trace.json had no room for what became of the run";
+    assert!(talk(&output).contains(told), "{}", talk(&output));
+    assert_eq!(manifest(&out).verdict.state, State::Unfinished);
+}
+
+#[test]
 fn frames_of_a_pcapng_file_are_written_in_either_format() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["out.pcap", "out.pcapng"] {

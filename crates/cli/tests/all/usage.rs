@@ -174,6 +174,20 @@ fn negative_values_are_refused_as_such() {
 }
 
 #[test]
+fn no_frames_at_all_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let example = example().display().to_string();
+    for verb in ["capture", "emulate"] {
+        let arguments = [verb, &example, "-o", "t", "-c", "0"];
+        assert_usage(folder.path(), &arguments, &["'0'", "must not be 0"]);
+    }
+    std::fs::write(folder.path().join("c.toml"), "[capture]\nframes_max = 0\n").expect("written");
+    let arguments = ["capture", &example, "-o", "t", "--config", "c.toml"];
+    let said = "0 is not a whole number from 1 on, without quotes: write frames_max = 1";
+    assert_usage(folder.path(), &arguments, &[said]);
+}
+
+#[test]
 fn the_guide_has_every_key_of_emulate() {
     let folder = tempfile::tempdir().expect("a folder");
     let example = example().display().to_string();
