@@ -86,22 +86,27 @@ fn hide_others(argument: Arg) -> Arg {
 const SIZE: u32 = 1514;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    // What a file says of a run that was, or will be, is no matter here: only its settings are.
+    arguments.emulate.refuse_flags_of_others(Mode::Explain)?;
     let emulate = arguments.emulate.resolved()?;
-    emulate.refuse_flags_of_others(Mode::Explain)?;
+    let inputs = match arguments.frame {
+        None if !arguments.emulate.names_inputs() => &[],
+        _ => emulate.inputs(),
+    };
     let of_settings_only = [
         ("--size", arguments.size.is_some()),
         ("--load", arguments.load.is_some()),
     ];
     let given = of_settings_only.iter().find(|(_, is_given)| *is_given);
-    if let (Some((flag, _)), [_, ..]) = (given, emulate.inputs()) {
+    if let (Some((flag, _)), [_, ..]) = (given, inputs) {
         return Err(ConfigError::usage(&format!(
             "{flag} is for settings, and the frames of a capture have their own: leave it out"
         ))
         .into());
     }
     let prepared = emulate.prepare()?;
-    let explained = match (arguments.frame, emulate.inputs()) {
-        (Some(number), [_, ..]) => vec![of_frame(emulate.inputs(), prepared, number)?],
+    let explained = match (arguments.frame, inputs) {
+        (Some(number), [_, ..]) => vec![of_frame(inputs, prepared, number)?],
         (None, [_, ..]) => {
             return Err(ConfigError::usage("which frame of the capture: add --frame N").into());
         }

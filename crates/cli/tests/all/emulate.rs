@@ -390,6 +390,20 @@ fn flags_of_another_mode_are_refused_and_a_missing_mode_is_said() {
     assert!(output.status.success(), "{}", talk(&output));
     let configured = |run: &Path| manifest(run).configuration["emulate"].clone();
     assert!(configured(&again)["wait"].is_null());
+    let explain = |more: &[&str]| {
+        let mut command = lineside();
+        command.args(["explain", "--config", &format!("{first}/trace.json")]);
+        let output = command.args(more).output().expect("it runs");
+        assert!(output.status.success(), "{more:?}: {}", talk(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let directions = |text: &str| text.matches("bound\n").count();
+    assert_eq!(directions(&explain(&[])), 2, "the settings of both");
+    assert_eq!(
+        directions(&explain(&["--frame", "2"])),
+        1,
+        "a frame has one"
+    );
 }
 
 #[test]
