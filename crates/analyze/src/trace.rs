@@ -73,6 +73,8 @@ pub enum TraceError {
 #[derive(Debug)]
 pub struct Trace {
     path: PathBuf,
+    /// The table `operations` is there.
+    has_operations: bool,
     /// `trace.json`, unless it is missing or damaged.
     pub manifest: Option<Manifest>,
     /// What was wrong so far, in sentences that name the file.
@@ -93,7 +95,7 @@ impl Trace {
             return Err(not("it is a file; if it holds frames, capture it first"));
         }
         let json = path.join("trace.json");
-        let tables = path.join(Table::Operations.name()).is_dir();
+        let has_operations = path.join(Table::Operations.name()).is_dir();
         let mut warnings = Vec::new();
         let manifest = match fs::read_to_string(&json) {
             Ok(text) => {
@@ -102,7 +104,7 @@ impl Trace {
                     .map_err(|error| warnings.push(format!("{}: damaged: {error}; verdict, losses by cause and what was understood are not known", json.display())))
                     .ok()
             }
-            Err(_) if !tables => {
+            Err(_) if !has_operations => {
                 return Err(not("it has neither trace.json nor a table operations"));
             }
             Err(error) => {
@@ -115,10 +117,11 @@ impl Trace {
         };
         let trace = Self {
             path: path.to_owned(),
+            has_operations,
             manifest,
             warnings,
         };
-        if !tables && !trace.is_of_link() {
+        if !has_operations && !trace.is_of_link() {
             return Err(not("it has no table operations"));
         }
         Ok(trace)
@@ -129,7 +132,9 @@ impl Trace {
         let is_of_link = |manifest: &Manifest| {
             manifest.certificate.is_some() || manifest.configuration.get("emulate").is_some()
         };
-        { self.manifest.iter() }.any(|manifest| is_of_link(manifest) && manifest.tables.is_empty())
+        // Tables of a run that was killed are not counted yet.
+        let has_tables = |manifest: &Manifest| self.has_operations || !manifest.tables.is_empty();
+        { self.manifest.iter() }.any(|manifest| is_of_link(manifest) && !has_tables(manifest))
     }
 
     /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts and that are not

@@ -592,6 +592,21 @@ fn a_newer_schema_is_refused_and_a_newer_column_is_not() {
     }
 }
 
+/// `emulate --tap` that was killed: its tables are there, and `trace.json` does not count them yet.
+#[test]
+fn what_a_killed_tap_wrote_is_told() {
+    let folder = traced(&example());
+    let path = folder.path().join("trace/trace.json");
+    let text = fs::read_to_string(&path).expect("trace.json");
+    let mut manifest: Value = serde_json::from_str(&text).expect("JSON");
+    manifest["configuration"] = serde_json::json!({ "emulate": { "tap": true } });
+    manifest["tables"] = serde_json::json!({});
+    fs::write(&path, manifest.to_string()).expect("written");
+    let info = run(&folder, &["info", "trace"]);
+    assert!(info.status.success(), "{}", talk(&info));
+    assert!(String::from_utf8_lossy(&info.stdout).contains("operations   "));
+}
+
 #[test]
 fn what_can_be_reported_of_a_damaged_trace_is() {
     // A part that is gone.
