@@ -99,8 +99,8 @@ fn section(at: usize, section: &Section, out: &mut String) {
 fn block(block: &Block, out: &mut String) {
     match block {
         Block::Verdict(state) => verdict(state, out),
-        Block::Facts(tiles) => facts(tiles, out),
-        Block::List(lines) => list(lines, out),
+        Block::Facts(tiles) => facts(tiles, "facts", out),
+        Block::List(lines) => facts(lines, "list", out),
         Block::Meters(shares) => meters(shares, out),
         Block::Text(text) => {
             let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(text));
@@ -153,26 +153,12 @@ fn verdict(verdict: &Verdict, out: &mut String) {
     out.push_str("</ul></div>");
 }
 
-fn facts(facts: &[Fact], out: &mut String) {
-    out.push_str("<dl class=\"facts\">");
+fn facts(facts: &[Fact], class: &str, out: &mut String) {
+    let _ = write!(out, "<dl class=\"{class}\">");
     for fact in facts {
         let _ = write!(
             out,
-            "<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>",
-            fact.label,
-            Text(&fact.value),
-            Text(&fact.note)
-        );
-    }
-    out.push_str("</dl>");
-}
-
-fn list(facts: &[Fact], out: &mut String) {
-    out.push_str("<dl class=\"list\">");
-    for fact in facts {
-        let _ = write!(
-            out,
-            "<dt>{}</dt><dd>{} <small>{}</small></dd>",
+            "<div><dt>{}</dt><dd>{} <small>{}</small></dd></div>",
             fact.label,
             Text(&fact.value),
             Text(&fact.note)

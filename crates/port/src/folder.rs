@@ -194,17 +194,12 @@ impl Followed {
         path: Option<&Path>,
         pool: &PoolConfig,
     ) -> Result<Self, PortError> {
-        let known = match path {
-            Some(_) => { paths(folder)?.into_iter() }
-                .map(|path| (path.clone(), written(&path)))
-                .collect(),
-            None => Known::new(),
+        let (mut followed, there) = match path {
+            Some(path) => (Self::file(path, pool)?, paths(folder)?),
+            None => (Self::awaiting(folder, pool), Vec::new()),
         };
-        let mut followed = match path {
-            Some(path) => Self::file(path, pool)?,
-            None => Self::awaiting(folder, pool),
-        };
-        followed.folder = Some((folder.to_owned(), known));
+        let known = { there.into_iter() }.map(|path| (path.clone(), written(&path)));
+        followed.folder = Some((folder.to_owned(), known.collect()));
         Ok(followed)
     }
 

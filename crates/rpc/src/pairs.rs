@@ -1,10 +1,11 @@
 //! Calls and replies of one connection, matched by xid in whatever order they arrive (C8).
 //!
 //! ```text
+//!  reply ─► Early ─────────call────────┐
+//!                                      ▼
 //!  call ──► Outstanding ──reply──► Answered ──(evicted)──►
-//!               │ (expired)            ▲
-//!               └──────► GivenUp ──────│──(evicted)──►
-//!  reply ─► Early ────────call─────────┘
+//!               │
+//!               └──(expired)──► GivenUp ──(evicted)──►
 //! ```
 //!
 //! A call that comes again while outstanding is a retransmission; one that comes after its reply is a

@@ -26,6 +26,12 @@ pub use tap::{TapEnd, open_tap};
 
 use crate::{Method, Port, PortError};
 
+/// Bytes of an Ethernet header, and of a VLAN tag in it.
+const HEADER_LEN: usize = 14;
+const TAG_LEN: usize = 4;
+/// With two tags.
+const HEADER_LEN_MAX: usize = HEADER_LEN + 2 * TAG_LEN;
+
 /// How an interface is to be opened.
 #[derive(Debug, Clone)]
 pub struct LiveOptions {

@@ -18,7 +18,10 @@ use super::clock::{ClockWatch, wall_ns};
 use super::each::{EachError, EachRing};
 use super::filter::CountingFilter;
 use super::mapping::Mapping;
-use super::{FilterInstruction, Interface, LiveOptions, see_all_frames, set_option};
+use super::{
+    FilterInstruction, HEADER_LEN, HEADER_LEN_MAX, Interface, LiveOptions, see_all_frames,
+    set_option,
+};
 use crate::{BLOCK_LEN, Facts, LiveFacts, Method, Port, PortError, Received};
 
 /// A block that is not full is handed over after this time.
@@ -92,9 +95,6 @@ pub(super) fn open_each(
     port.listen(options, 1)?;
     Ok(Box::new(port))
 }
-
-/// An Ethernet header with two VLAN tags.
-const HEADER_LEN_MAX: usize = 22;
 
 pub(super) fn open_to_send(interface: &Interface) -> Result<Box<dyn Port>, PortError> {
     let port = PacketPort::new(interface, "frames are sent")?;
@@ -640,10 +640,9 @@ impl PacketPort {
             Some(libc::EMSGSIZE) => {
                 let len = frames[0].bytes().len();
                 // An Ethernet header is not of the packet.
-                let header_len = if self.link_type == LinkType::ETHERNET {
-                    14
-                } else {
-                    0
+                let header_len = match self.link_type {
+                    LinkType::ETHERNET => HEADER_LEN,
+                    _ => 0,
                 };
                 Err(PortError::TooLong {
                     name: self.facts.name.clone(),

@@ -30,7 +30,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::bpf::{self, Mode};
 use super::ethtool::queues_in_use;
-use super::{Interface, LiveOptions, see_all_frames};
+use super::{HEADER_LEN_MAX, Interface, LiveOptions, see_all_frames};
 use crate::{BLOCK_LEN, Method, Port, PortError};
 
 use port::XdpPort;
@@ -92,8 +92,6 @@ pub(super) fn open(
 const CHUNKS_MIN: usize = 256;
 /// For each queue: two thirds of them are 10 ms at 1.6 million frames a second, for which a busy core may turn away.
 const CHUNKS_MAX: usize = 24 * 1024;
-/// An Ethernet header with two VLAN tags.
-const HEADER_LEN_MAX: usize = 22;
 /// Blocks into which a queue's long frames are copied: 16 MiB.
 const BLOCKS_MAX: usize = 32;
 

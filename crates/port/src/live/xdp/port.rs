@@ -15,6 +15,7 @@ use super::rings::{CONTINUED, METADATA, Part};
 use super::socket::Socket;
 use super::umem::{Umem, take_stamp};
 use crate::live::clock::ClockWatch;
+use crate::live::{HEADER_LEN, TAG_LEN};
 use crate::{BLOCK_LEN, FRAME_LEN_MAX, Facts, LiveFacts, Method, Port, PortError, Received};
 
 /// A frame that was counted is in the ring or lost after this time: so long a host may stand still between the
@@ -679,7 +680,3 @@ impl Joined {
         self.pool.as_mut()
     }
 }
-
-/// Bytes of an Ethernet header, and of a VLAN tag in it.
-const HEADER_LEN: usize = 14;
-const TAG_LEN: usize = 4;
