@@ -1054,6 +1054,22 @@ fn verdict(
             grouped(fragmented)
         ));
     }
+    let unseen = value(Counter::ConnectionsReusedUnseen);
+    if unseen > 0 {
+        incomplete(format!(
+            "{} connections began again, or went on elsewhere, without a SYN: the tap missed more than a hole",
+            grouped(unseen)
+        ));
+    }
+    // A capture may begin between a call and its reply, now and then.
+    let (orphans, replies) = (value(Counter::RepliesWithoutCall), value(Counter::Replies));
+    if inputs.len() > 1 && orphans > replies / 100 {
+        incomplete(format!(
+            "{} of {} replies have no call: the inputs' clocks differ by more than --late-window, or one lacks what another has",
+            grouped(orphans),
+            grouped(replies)
+        ));
+    }
     if let Some(unread) = unread(counters) {
         incomplete(format!("not read: {unread}"));
     }

@@ -148,8 +148,10 @@ pub struct Connection {
     pub(crate) counts: [FlowCounts; 2],
     /// Segments far outside the window: of a new incarnation whose SYN is late or lost, or garbage.
     pub(crate) strays: Vec<Stray>,
-    /// Directions that ended, by FIN or RST.
+    /// Directions that ended by FIN.
     pub(crate) ended: [bool; 2],
+    /// It was reset, and nothing came since that denies it.
+    pub(crate) is_reset: bool,
     /// Until then each segment may be a mirror's copy, also an expected one.
     pub(crate) watched_until_ns: i64,
     /// Before that, no packet is of another interval, or comes after too long a time.
@@ -224,9 +226,15 @@ impl Connection {
             counts: Default::default(),
             strays: Vec::new(),
             ended: [false; 2],
+            is_reset: false,
             watched_until_ns: now,
             calm_until_ns: i64::MIN,
         }
+    }
+
+    /// Neither end closed it, by what was seen.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.is_reset && self.ended == [false; 2]
     }
 
     /// The two ends: direction 0 goes from the first to the second.

@@ -20,7 +20,7 @@ pub struct Config {
     /// Live, time passes also while a connection is quiet: what was acknowledged so long ago is a hole, however few
     /// segments came since. `None`, as for files: segments decide, and so the result depends on the input alone.
     pub quiet_window_ns: Option<i64>,
-    /// Bytes that one direction may hold before its oldest gap is given up.
+    /// Bytes that one direction may hold before its oldest gap is given up. A part counts as 1 KiB at least.
     pub flow_held_max_bytes: usize,
     /// Connections in the table.
     pub connections_max: usize,
@@ -117,6 +117,9 @@ pub struct Taken {
 const BEHIND_MAX: i64 = 16 << 20;
 /// A sequence number further ahead than this is not a gap: a tap that slept for 200 ms at 10 Gb/s.
 const AHEAD_MAX: i64 = 256 << 20;
+/// How much of the other direction the tap may have missed meanwhile, for a segment beyond that to be known as one of the same
+/// incarnation.
+const KNOWN_AHEAD_MAX: i64 = 64 << 20;
 /// Stray segments kept per connection until it is clear whose they are.
 const STRAYS_MAX: usize = 16;
 /// A connection that both ends closed is kept for late packets only: Linux's TIME-WAIT, 60 s.
@@ -609,23 +612,18 @@ impl Engine {
         if syn {
             on_syn(connection, direction, tcp);
         }
-        if tcp.flags.contains(TcpFlags::RST) {
-            connection.ended = [true; 2];
-        } else if tcp.flags.contains(TcpFlags::FIN) {
-            connection.ended[direction] = true;
-            let stream = &mut connection.streams[direction];
-            if stream.state != State::Unseen {
-                let first = tcp.sequence.wrapping_add(u32::from(syn));
-                stream.fin = Some(stream.offset(first) + tcp.payload_len as i64);
-            }
-        }
+        note_end(connection, direction, tcp);
         let interval_end = connection
             .interval_ns
             .saturating_add(self.config.interval_ns);
         let idle_end = connection
             .last_ns
             .saturating_add(idle_timeout_ns(&self.config, connection));
-        connection.calm_until_ns = interval_end.min(idle_end);
+        connection.calm_until_ns = match connection.is_alive() {
+            true => interval_end.min(idle_end),
+            // What comes now may deny that it ended.
+            false => i64::MIN,
+        };
         let mut segment = Segment {
             sequence: tcp.sequence.wrapping_add(u32::from(syn)),
             acknowledgement: ack.then_some(tcp.acknowledgement),
@@ -698,16 +696,24 @@ impl Engine {
             }
             let start = stream.offset(segment.sequence);
             let end = start + segment.payload_len as i64;
-            if end < stream.next - BEHIND_MAX || start > stream.next + AHEAD_MAX {
+            // Behind its FIN a stream has nothing.
+            let is_behind_fin = stream.fin.is_some_and(|fin| end > fin);
+            let is_far = end < stream.next - BEHIND_MAX || start > stream.next + AHEAD_MAX;
+            if is_far || is_behind_fin {
                 return self.on_stray(slot, direction, segment, chunk, sink, counters);
             }
             // A direction that was never seen is waited for only while it may be late as a whole.
-            let young = moment.segments <= self.config.late_segments;
+            let begun_ns = connection.first.stamp_ns.unwrap_or(now);
+            let young = moment.segments <= self.config.late_segments
+                || now.saturating_sub(begun_ns) < self.config.late_window_ns;
             let needs = segment
                 .acknowledgement
                 .filter(|_| young || other.state != State::Unseen);
             let ready = needs.is_none_or(|needs| other.has_delivered(needs));
-            if stream.rtt.is_none() && start >= stream.next {
+            // What was sent twice, or waits for what was, tells no round trip (RFC 6298 3).
+            if start != stream.next {
+                stream.rtt = None;
+            } else if stream.rtt.is_none() {
                 stream.rtt = chunk.descriptor().stamp_ns.map(|stamp| (end, stamp));
             }
             if stream.state == State::Open
@@ -888,7 +894,7 @@ impl Engine {
             let (start, arrived, needs) = (front.start, front.arrived, front.needs);
             let descriptor = front.range.descriptor;
             let full =
-                stream.held_bytes > self.config.flow_held_max_bytes || stream.undrawn_bytes > 0;
+                stream.fullness() > self.config.flow_held_max_bytes || stream.undrawn_bytes > 0;
             if stream.state == State::Starting {
                 // The first segments of a stream that was joined may be out of order like any others.
                 if !flush && !overdue(stream.begun) {
@@ -903,6 +909,13 @@ impl Engine {
                 let acknowledged = stream.acknowledged(start);
                 let cause = match acknowledged {
                     Some(moment) if overdue(moment.later(arrived)) => Cause::NotSeen,
+                    // So much is never in flight: it strayed here.
+                    None if flush && start > stream.next + BEHIND_MAX => {
+                        let strayed = self.take_front(slot, direction, counters);
+                        counters.add(Counter::StreamDiscarded, strayed.range.len() as u64);
+                        step = Step::Progressed;
+                        continue;
+                    }
                     _ if flush => Cause::NotSeen,
                     _ if full => Cause::GivenUp,
                     _ => return step,
@@ -940,16 +953,10 @@ impl Engine {
                     return Step::Progressed;
                 }
             }
+            let held = self.take_front(slot, direction, counters);
             let connection = self.slots[slot].as_mut().expect("a slot in use");
             let stream = &mut connection.streams[direction];
-            let held = stream.held.pop_front().expect("the front was looked at");
             let len = held.range.len();
-            stream.held_bytes -= len;
-            counters.subtract(Counter::StreamHeld, len as u64);
-            let cost = len + size_of::<Held>();
-            let undrawn = stream.undrawn_bytes.min(cost);
-            stream.undrawn_bytes -= undrawn;
-            self.held.give_back(cost - undrawn);
             debug_assert_eq!(
                 held.start, stream.next,
                 "held ranges do not overlap what is delivered"
@@ -969,6 +976,21 @@ impl Engine {
                 return step;
             }
         }
+    }
+
+    /// Takes the first of the held parts, of which there is one.
+    fn take_front(&mut self, slot: usize, direction: usize, counters: &mut Counters) -> Held {
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let stream = &mut connection.streams[direction];
+        let held = stream.held.pop_front().expect("the front was looked at");
+        let len = held.range.len();
+        stream.held_bytes -= len;
+        counters.subtract(Counter::StreamHeld, len as u64);
+        let cost = len + size_of::<Held>();
+        let undrawn = stream.undrawn_bytes.min(cost);
+        stream.undrawn_bytes -= undrawn;
+        self.held.give_back(cost - undrawn);
+        held
     }
 
     /// Delivers a hole for what never came of a stream before `offset`, which the other side
@@ -996,7 +1018,7 @@ impl Engine {
         let end = match stream.held.front() {
             Some(held) if held.start <= offset => held.start,
             // Nothing behind it was seen, so that a single acknowledgement might be a wrong one.
-            _ => offset.min(stream.confirmed.unwrap_or(start)),
+            _ => offset.min(stream.acked.unwrap_or(start)),
         };
         // A single byte with nothing behind it may be a FIN that was not seen.
         let may_be_fin = end - start == 1 && stream.held.is_empty();
@@ -1021,6 +1043,21 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) {
+        self.note_loss(slot, direction, offset, hole, sink, counters);
+        let connection = self.slots[slot].as_ref().expect("a slot in use");
+        let after_syn = connection.streams[direction].syn_end == Some(offset);
+        sink.on_stream(slot, direction, after_syn, hole, counters);
+    }
+
+    fn note_loss<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        offset: i64,
+        hole: Chunk<'_>,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
         let connection = self.slots[slot].as_mut().expect("a slot in use");
         connection.counts[direction].lost_bytes += hole.len() as u64;
         counters.add(Counter::StreamLost, hole.len() as u64);
@@ -1029,9 +1066,44 @@ impl Engine {
             Some(Cause::GivenUp) => Counter::HolesGivenUp,
             _ => Counter::HolesNotSeen,
         });
-        let after_syn = connection.streams[direction].syn_end == Some(offset);
         sink.on_loss(slot, connection, direction, offset, hole);
-        sink.on_stream(slot, direction, after_syn, hole, counters);
+    }
+
+    /// Of a connection of which nothing more comes: what the other side acknowledged and nothing was seen behind.
+    fn lose_tail<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let stream = &connection.streams[direction];
+        let (offset, len) = match (stream.state, stream.unseen, stream.acked) {
+            (State::Unseen, Some((first, last)), _) => (0, i64::from(last.wrapping_sub(first))),
+            (State::Open, _, Some(acked)) => {
+                let end = stream.fin.map_or(acked, |fin| fin.min(acked));
+                (stream.next, end - stream.next)
+            }
+            _ => return,
+        };
+        // Live, two taps do not end at one moment.
+        let settled_ns = connection
+            .last_ns
+            .saturating_sub(self.config.late_window_ns);
+        let is_young = { stream.acks.back() }.is_some_and(|(_, moment)| moment.ns > settled_ns);
+        let is_live = self.config.quiet_window_ns.is_some();
+        // A single byte may be a FIN.
+        if len <= i64::from(stream.fin.is_none()) || is_live && is_young {
+            return;
+        }
+        let by = Descriptor {
+            stamp_ns: Some(connection.last_ns),
+            ..connection.first
+        };
+        counters.add(Counter::StreamBytes, len as u64);
+        let hole = Chunk::hole(len as usize, Cause::NotSeen, &by);
+        self.note_loss(slot, direction, offset, hole, sink, counters);
     }
 
     /// A segment that cannot belong to the stream as it is known.
@@ -1046,14 +1118,12 @@ impl Engine {
         counters: &mut Counters,
     ) -> Option<usize> {
         let connection = self.slots[slot].as_mut().expect("a slot in use");
-        let follows = connection.strays.iter().any(|stray| {
-            stray.direction == direction
-                && stray
-                    .segment
-                    .sequence
-                    .wrapping_add(stray.segment.payload_len as u32)
-                    == segment.sequence
-        });
+        let end = |of: &Segment| of.sequence.wrapping_add(of.payload_len as u32);
+        let mut strays = { &connection.strays }
+            .iter()
+            .map(|stray| (stray.direction, stray.segment));
+        let before =
+            strays.find(|(from, stray)| *from == direction && end(stray) == segment.sequence);
         if connection.strays.len() == STRAYS_MAX {
             let oldest = connection.strays.remove(0);
             counters.add(Counter::StreamDiscarded, oldest.segment.payload_len as u64);
@@ -1076,13 +1146,50 @@ impl Engine {
         });
         let (key, layers) = (connection.key, connection.layers);
         self.note_holder(slot);
-        if !follows {
+        // Two in sequence are no accident.
+        let Some((_, before)) = before else {
             return Some(slot);
+        };
+        let connection = self.slots[slot].as_ref().expect("a slot in use");
+        if goes_on(connection, direction, &before) {
+            self.leap(
+                slot,
+                direction,
+                before.sequence,
+                chunk.descriptor(),
+                sink,
+                counters,
+            );
+            return self.replay_strays(slot, sink, counters);
         }
-        // Two in sequence are no accident: the four-tuple was used again, and the tap missed the SYN.
+        // The four-tuple was used again, and the tap missed the SYN.
+        counters.count(Counter::ConnectionsReusedUnseen);
         let origin = Origin::Known(chunk.descriptor(), &layers);
         let slot = self.renew(slot, key, &origin, sink, counters)?;
         self.replay_strays(slot, sink, counters)
+    }
+
+    /// A direction goes on with `sequence`, behind a gap that is longer than any that is waited at.
+    fn leap<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        sequence: u32,
+        by: &Descriptor,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        // What is held lies before the gap, and nothing that it waits for will come.
+        self.advance(slot, true, sink, counters);
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let stream = &mut connection.streams[direction];
+        let (offset, start) = (stream.next, stream.offset(sequence));
+        stream.lose(offset, start);
+        stream.next = start;
+        let len = (start - offset) as usize;
+        counters.add(Counter::StreamBytes, len as u64);
+        let hole = Chunk::hole(len, Cause::NotSeen, by);
+        self.deliver_hole(slot, direction, offset, hole, sink, counters);
     }
 
     /// Returns the slot, which is another one if the strays themselves show yet another incarnation.
@@ -1217,6 +1324,9 @@ impl Engine {
             return;
         }
         self.advance(slot, true, sink, counters);
+        for direction in [0, 1] {
+            self.lose_tail(slot, direction, sink, counters);
+        }
         let connection = self.slots[slot].take().expect("it was there");
         let strays: usize = connection
             .strays
@@ -1334,9 +1444,9 @@ fn is_idle(config: &Config, now: i64, connection: &Connection) -> bool {
 
 #[inline]
 fn idle_timeout_ns(config: &Config, connection: &Connection) -> i64 {
-    match connection.ended {
-        [true, true] => config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
-        _ => config.idle_timeout_ns,
+    match connection.is_reset || connection.ended == [true; 2] {
+        true => config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
+        false => config.idle_timeout_ns,
     }
 }
 
@@ -1357,6 +1467,20 @@ fn duplicate(
         counters.count(Counter::SegmentsRetransmitted);
         counts.retransmitted_bytes += repeated;
     }
+}
+
+/// Whether a segment far ahead is one of the same incarnation, of which the tap missed much: by what it acknowledges of the other
+/// direction, which another incarnation does by chance once in fifty times.
+fn goes_on(connection: &Connection, direction: usize, segment: &Segment) -> bool {
+    let [stream, other] = [direction, 1 - direction].map(|at| &connection.streams[at]);
+    let acknowledges = |acknowledgement| {
+        let ahead = other.offset(acknowledgement) - other.next;
+        other.state == State::Open && (-BEHIND_MAX..=KNOWN_AHEAD_MAX).contains(&ahead)
+    };
+    connection.is_alive()
+        && stream.state == State::Open
+        && stream.offset(segment.sequence) > stream.next
+        && segment.acknowledgement.is_some_and(acknowledges)
 }
 
 /// Whether a SYN begins another incarnation of the four-tuple.
@@ -1410,6 +1534,33 @@ fn on_syn(connection: &mut Connection, direction: usize, tcp: &TcpHeader) {
     }
 }
 
+/// Takes note of a FIN or RST, and of what denies one.
+fn note_end(connection: &mut Connection, direction: usize, tcp: &TcpHeader) {
+    let syn = tcp.flags.opens();
+    let stream = &mut connection.streams[direction];
+    let first = tcp.sequence.wrapping_add(u32::from(syn));
+    let is_seen = stream.state != State::Unseen;
+    let end = stream.offset(first) + tcp.payload_len as i64;
+    if tcp.flags.contains(TcpFlags::RST) {
+        // One that is not next resets nothing (RFC 5961 3.2). What is next lies between what the other side has and, a FIN
+        // included, what was seen.
+        let least = stream
+            .acked
+            .map_or(stream.next, |acked| acked.min(stream.next));
+        connection.is_reset |= !is_seen || (least..=stream.seen() + 1).contains(&end);
+        return;
+    }
+    if syn || tcp.payload_len > 0 {
+        connection.is_reset = false;
+    }
+    // Nothing that was seen comes behind a FIN.
+    let is_near = (stream.seen()..=stream.next + BEHIND_MAX).contains(&end);
+    if tcp.flags.contains(TcpFlags::FIN) && (!is_seen || is_near) {
+        connection.ended[direction] = true;
+        stream.fin = is_seen.then_some(end);
+    }
+}
+
 #[inline]
 fn on_acknowledgement(
     connection: &mut Connection,
@@ -1420,6 +1571,12 @@ fn on_acknowledgement(
 ) {
     let stream = &mut connection.streams[direction];
     if stream.state == State::Unseen {
+        let (_, last) = stream
+            .unseen
+            .get_or_insert((acknowledgement, acknowledgement));
+        if i64::from(acknowledgement.wrapping_sub(*last)) <= AHEAD_MAX {
+            *last = acknowledgement;
+        }
         return;
     }
     let offset = stream.offset(acknowledgement);

@@ -8,6 +8,9 @@ use lineside_frame::Range;
 /// it, which only makes the observer more patient. A guess: more than two late windows of segments.
 const ACKS_MAX: usize = 128;
 
+/// What a held part counts as at least.
+const PART_BYTES_MIN: usize = 1 << 10;
+
 /// The fields of a TCP header that reassembly needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
@@ -74,10 +77,12 @@ pub(crate) struct Stream {
     pub(crate) undrawn_bytes: usize,
     /// Where the stream ends, once its FIN was seen.
     pub(crate) fin: Option<i64>,
-    /// The other side's highest acknowledgement, and the highest that two segments bear out: a
-    /// single one may be wrong.
+    /// The other side's highest acknowledgement of what was seen, or that two segments bear out: a single one may be wrong.
     pub(crate) acked: Option<i64>,
-    pub(crate) confirmed: Option<i64>,
+    /// The latest one of what was not seen, borne out by nothing so far.
+    claimed: Option<(i64, Moment)>,
+    /// Of a direction that was never seen: what the other side acknowledged of it first, and last.
+    pub(crate) unseen: Option<(u32, u32)>,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
     /// The latest answer of [`acknowledged`](Self::acknowledged).
@@ -147,26 +152,37 @@ impl Stream {
         self.lost.iter().map(overlap).sum::<i64>() as usize
     }
 
-    /// Takes note of an acknowledgement; false if it acknowledges nothing new.
+    /// Takes note of an acknowledgement.
     #[inline]
     pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment) {
-        if let Some(acked) = self.acked {
-            let both = acked.min(offset);
-            if self.confirmed.is_none_or(|confirmed| confirmed < both) {
-                self.confirmed = Some(both);
-            }
-            if offset <= acked {
-                return;
-            }
+        let offset = self.fin.map_or(offset, |fin| offset.min(fin));
+        if offset <= self.seen() {
+            self.bear_out(offset, moment);
+        } else if let Some((claimed, since)) = self.claimed.replace((offset, moment)) {
+            // Two bear out what they have in common.
+            self.bear_out(offset.min(claimed), since);
+        }
+    }
+
+    /// The end of what was seen so far, be it only as a FIN.
+    #[inline]
+    pub(crate) fn seen(&self) -> i64 {
+        let latest = self.held.back().map_or(self.next, Held::end);
+        self.fin.map_or(latest, |fin| fin.max(latest))
+    }
+
+    /// How full it is, in bytes: many small parts take more memory, and time to insert, than their bytes.
+    pub(crate) fn fullness(&self) -> usize {
+        self.held_bytes.max(self.held.len() * PART_BYTES_MIN)
+    }
+
+    #[inline]
+    fn bear_out(&mut self, offset: i64, moment: Moment) {
+        if self.acked.is_some_and(|acked| offset <= acked) {
+            return;
         }
         self.acked = Some(offset);
-        while self
-            .acks
-            .front()
-            .is_some_and(|&(covered, _)| covered <= self.next)
-        {
-            self.acks.pop_front();
-        }
+        self.forget_acks();
         if offset > self.next {
             if self.acks.len() == ACKS_MAX {
                 self.acks.pop_back();
@@ -175,21 +191,30 @@ impl Stream {
         }
     }
 
+    #[inline]
+    fn forget_acks(&mut self) {
+        let next = self.next;
+        while self
+            .acks
+            .pop_front_if(|&mut (covered, _)| covered <= next)
+            .is_some()
+        {}
+    }
+
     /// When `offset`, which is ahead of `next`, was first acknowledged. Asked again for the same one at each segment
     /// that comes behind a hole, so the answer is kept.
     pub(crate) fn acknowledged(&mut self, offset: i64) -> Option<Moment> {
+        let seen = self.seen();
+        if let Some((claimed, moment)) = self.claimed.take_if(|(claimed, _)| *claimed <= seen) {
+            // What was seen since bears it out.
+            self.bear_out(claimed, moment);
+        }
         match self.covered {
             Some((asked, moment)) if asked == offset => return Some(moment),
             _ if self.acked.is_none_or(|acked| acked < offset) => return None,
             _ => {}
         }
-        while self
-            .acks
-            .front()
-            .is_some_and(|&(covered, _)| covered <= self.next)
-        {
-            self.acks.pop_front();
-        }
+        self.forget_acks();
         let at = self.acks.partition_point(|&(covered, _)| covered < offset);
         let &(_, moment) = self.acks.get(at)?;
         self.covered = Some((offset, moment));
@@ -312,8 +337,29 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_of_what_was_not_seen_takes_two() {
+        let mut stream = Stream::default();
+        let acknowledge = |stream: &mut Stream, offset| {
+            stream.acknowledge(offset, Moment::default());
+            stream.acked
+        };
+        assert_eq!(acknowledge(&mut stream, 0), Some(0));
+        assert_eq!(acknowledge(&mut stream, 50_000), Some(0), "a single one");
+        stream.hold(10, range(b"abcde"), Moment::default(), None);
+        assert_eq!(acknowledge(&mut stream, 12), Some(12), "this was seen");
+        assert_eq!(acknowledge(&mut stream, 20), Some(20), "two say so");
+        assert_eq!(acknowledge(&mut stream, 20), Some(20));
+        assert_eq!(acknowledge(&mut stream, 30), Some(20), "one says so");
+        assert_eq!(acknowledge(&mut stream, 30), Some(30), "again");
+        assert_eq!(acknowledge(&mut stream, 40), Some(30), "one says so");
+        stream.hold(39, range(b"x"), Moment::default(), None);
+        assert!(stream.acknowledged(39).is_some(), "it was seen since");
+    }
+
+    #[test]
     fn the_first_acknowledgement_of_an_offset_is_found() {
         let mut stream = Stream::default();
+        stream.hold(50, range(b"x"), Moment::default(), None);
         for (offset, segments) in [(10, 1), (30, 2), (20, 3), (50, 4)] {
             stream.acknowledge(offset, Moment { segments, ns: 0 });
         }

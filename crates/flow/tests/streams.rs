@@ -432,6 +432,7 @@ struct Recorder {
     streams: [Vec<u8>; 2],
     holes: [Vec<(usize, Cause)>; 2],
     order: Vec<(usize, usize)>,
+    rtt_samples: u64,
 }
 
 impl StreamSink for Recorder {
@@ -454,7 +455,9 @@ impl StreamSink for Recorder {
 
     fn on_datagram(&mut self, _: usize, _: usize, _: &[Chunk<'_>], _: &mut Counters) {}
     fn on_loss(&mut self, _: usize, _: &Connection, _: usize, _: i64, _: Chunk<'_>) {}
-    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}
+    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, counts: &[FlowCounts; 2]) {
+        self.rtt_samples += counts[0].rtt_samples + counts[1].rtt_samples;
+    }
     fn on_close(&mut self, _: usize, _: &Connection, _: &mut Counters) {}
 }
 
@@ -510,7 +513,7 @@ impl Hand {
     }
 }
 
-use simulation::{ACK, FIN, SYN};
+use simulation::{ACK, FIN, RST, SYN};
 
 #[test]
 fn of_conflicting_overlaps_the_first_copy_wins_and_the_conflict_is_counted() {
@@ -636,6 +639,188 @@ fn one_wrong_acknowledgement_makes_no_hole() {
 }
 
 #[test]
+fn a_wrong_acknowledgement_gives_up_nothing_that_is_sent_again() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+    // Of an earlier incarnation, say.
+    hand.segment(&mut sink, 1, 0, 10_000_000, ACK, b"");
+    hand.segment(&mut sink, 0, 8, 0, ACK, b"more");
+    for _ in 0..4 * LATE_SEGMENTS {
+        hand.segment(&mut sink, 1, 0, 4, ACK, b"");
+    }
+    hand.segment(&mut sink, 0, 4, 0, ACK, b"some");
+    let counters = hand.finish(&mut sink);
+    assert_eq!(sink.streams[0], b"callsomemore");
+    assert_eq!(counters.value(Counter::StreamLost), 0);
+}
+
+/// A tap that slept through 300 MB of one direction: the other one shows that it is the same connection.
+#[test]
+fn a_gap_too_long_to_wait_at_is_a_hole_of_the_same_connection() {
+    const MISSED: u32 = 300 << 20;
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+    hand.segment(&mut sink, 1, 0, 4, ACK, b"reply");
+    for (at, payload) in [(5, b"next"), (9, b"last")] {
+        hand.segment(&mut sink, 1, at + MISSED, 40_000, ACK, payload);
+    }
+    let counters = hand.finish(&mut sink);
+    assert_eq!(sink.streams[1], b"replynextlast");
+    assert_eq!(sink.holes[1], [(MISSED as usize, Cause::NotSeen)]);
+    assert_eq!(counters.value(Counter::Connections), 1);
+    // What the calls lost is acknowledged twice.
+    let lost = u64::from(MISSED) + 40_000 - 4;
+    assert_eq!(counters.value(Counter::StreamLost), lost);
+    assert_eq!(counters.broken_identity(), None);
+}
+
+#[test]
+fn behind_a_fin_there_is_only_another_connection() {
+    for segments in [1, 2] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        hand.segment(&mut sink, 0, 0, 0, ACK | FIN, b"old");
+        hand.segment(&mut sink, 1, 0, 4, ACK | FIN, b"");
+        // The tap missed its SYN.
+        for (at, payload) in [(100_000, b"new"), (100_003, b"one")].iter().take(segments) {
+            hand.segment(&mut sink, 0, *at, 500, ACK, *payload);
+        }
+        let counters = hand.finish(&mut sink);
+        assert_eq!(sink.holes[0], []);
+        assert_eq!(counters.value(Counter::StreamLost), 0);
+        let reused = segments as u64 - 1;
+        assert_eq!(counters.value(Counter::ConnectionsReusedUnseen), reused);
+        let bytes = if segments == 2 {
+            &b"oldnewone"[..]
+        } else {
+            b"old"
+        };
+        assert_eq!(sink.streams[0], bytes);
+        assert_eq!(counters.broken_identity(), None);
+    }
+}
+
+#[test]
+fn what_strayed_far_ahead_and_nobody_acknowledged_is_no_hole() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+    hand.segment(&mut sink, 0, 100_000_000, 0, ACK, b"stray");
+    hand.segment(&mut sink, 1, 0, 4, ACK, b"reply");
+    let counters = hand.finish(&mut sink);
+    assert_eq!(sink.streams[0], b"call");
+    assert_eq!(counters.value(Counter::StreamLost), 0);
+    assert_eq!(counters.value(Counter::StreamDiscarded), 5);
+    assert_eq!(counters.broken_identity(), None);
+}
+
+/// What the other side acknowledged and nothing was seen behind: at the end of a stream, and of one that was never seen.
+#[test]
+fn a_lost_tail_is_lost() {
+    for (acknowledgements, flags, lost) in [
+        (&[4, 104][..], ACK, 0),
+        (&[104, 104], ACK, 100),
+        // It is a FIN that was not seen.
+        (&[5, 5], ACK, 0),
+        (&[104], ACK | FIN, 0),
+    ] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        hand.segment(&mut sink, 1, 0, 0, ACK, b"data");
+        for &acknowledgement in acknowledgements {
+            hand.segment(&mut sink, 0, 0, acknowledgement, flags, b"");
+        }
+        let counters = hand.finish(&mut sink);
+        assert_eq!(
+            counters.value(Counter::StreamLost),
+            lost,
+            "{acknowledgements:?}"
+        );
+        assert_eq!(counters.broken_identity(), None);
+    }
+    // With its FIN, one acknowledgement is enough.
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    hand.segment(&mut sink, 1, 100, 0, ACK | FIN, b"");
+    hand.segment(&mut sink, 0, 0, 101, ACK, b"");
+    assert_eq!(hand.finish(&mut sink).value(Counter::StreamLost), 100);
+
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    for at in 0..3 {
+        hand.segment(&mut sink, 0, at, 7_000 + 1_000 * at, ACK, b"c");
+    }
+    let counters = hand.finish(&mut sink);
+    assert_eq!(
+        counters.value(Counter::StreamLost),
+        2_000,
+        "one direction only"
+    );
+    assert_eq!(counters.broken_identity(), None);
+}
+
+#[test]
+fn a_reset_that_is_none_ends_nothing() {
+    let minute = 61_000_000_000 / SPACING_NS as u64;
+    for (resets, connections) in [
+        // Of this connection, as far as can be told.
+        (&[(4, RST)][..], 2),
+        // Blind: beyond what was sent, or before what the other side has.
+        (&[(1_000, RST)], 1),
+        (&[(2, RST)], 1),
+        // What goes on was not reset.
+        (&[(4, RST), (4, ACK)], 1),
+    ] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+        hand.segment(&mut sink, 1, 0, 4, ACK, b"");
+        for &(sequence, flags) in resets {
+            let payload = if flags == ACK { &b"ab"[..] } else { b"" };
+            hand.segment(&mut sink, 0, sequence, 0, flags, payload);
+        }
+        hand.frames += minute;
+        hand.segment(&mut sink, 1, 0, 4, ACK, b"reply");
+        let counters = hand.finish(&mut sink);
+        assert_eq!(
+            counters.value(Counter::Connections),
+            connections,
+            "{resets:?}"
+        );
+    }
+}
+
+#[test]
+fn many_small_parts_are_too_much_before_their_bytes_are() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    let parts = Config::default().flow_held_max_bytes as u32 / 1024;
+    for at in 1..=parts {
+        hand.segment(&mut sink, 0, 2 * at, 0, ACK, b"x");
+    }
+    assert_eq!(sink.holes[0], []);
+    hand.segment(&mut sink, 0, 2 * parts + 2, 0, ACK, b"x");
+    assert_eq!(sink.holes[0][0], (2, Cause::GivenUp));
+}
+
+#[test]
+fn what_is_sent_again_tells_no_round_trip() {
+    for again in [false, true] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+        if again {
+            hand.frames += 1_000;
+            hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+        }
+        hand.segment(&mut sink, 1, 0, 4, ACK, b"");
+        hand.finish(&mut sink);
+        assert_eq!(sink.rtt_samples, u64::from(!again));
+    }
+}
+
+#[test]
 fn at_the_end_a_reply_still_follows_its_call() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     // Joined in its middle and over before the late window: all of it waits for the end. Both ways
@@ -719,7 +904,7 @@ fn a_stream_that_holds_too_much_gives_up_its_gap() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.engine = Engine::new(
         Config {
-            flow_held_max_bytes: 10,
+            flow_held_max_bytes: 1 << 10,
             ..config()
         },
         &hand.budget,

@@ -350,6 +350,46 @@ fn full_disk(options: &[&str]) {
     );
 }
 
+/// A file of each direction, by two hosts whose clocks differ.
+#[test]
+fn directions_apart_are_one_capture_and_clocks_far_apart_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let frames = capture::read(&example()).expect("the example");
+    let is_from_server = |frame: &capture::Frame| {
+        matches!(lineside_wire::dissect(frame.link_type, &frame.bytes, frame.wire_len as usize),
+            lineside_wire::Dissected::Tcp(_, tcp) if tcp.source_port < tcp.destination_port)
+    };
+    let (server, client): (Vec<_>, Vec<_>) = frames.into_iter().partition(is_from_server);
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("client.pcap"), capture::write(&client)).expect("written");
+    let whole = Trace::of(&example(), &[]);
+    for (shift_ns, state) in [
+        (0, State::Complete),
+        (1_500_000, State::Complete),
+        (10_000_000_000, State::Incomplete),
+    ] {
+        let mut server = server.clone();
+        for frame in &mut server {
+            frame.stamp_ns = frame.stamp_ns.map(|stamp_ns| stamp_ns - shift_ns);
+        }
+        std::fs::write(path("server.pcap"), capture::write(&server)).expect("written");
+        let out = path(&format!("by-{shift_ns}"));
+        let server = path("server.pcap");
+        let output = run(
+            &path("client.pcap"),
+            &out,
+            &[server.to_str().expect("UTF-8")],
+        );
+        assert!(output.status.success(), "{}", talk(&output));
+        let verdict = manifest(&out).verdict;
+        assert_eq!(verdict.state, state, "{shift_ns} ns: {:?}", verdict.reasons);
+        if state == State::Complete {
+            let rows = records(&out, Table::Operations).len();
+            assert_eq!(rows, whole.operations.len(), "{shift_ns} ns");
+        }
+    }
+}
+
 #[test]
 fn a_disk_without_room_for_the_account_is_told() {
     let folder = tempfile::tempdir().expect("a folder");

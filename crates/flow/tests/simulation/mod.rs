@@ -12,6 +12,7 @@ pub(crate) const DEPTH: usize = 5;
 pub(crate) const PAYLOAD_AT: usize = 54;
 
 pub(crate) const FIN: u8 = TcpFlags::FIN.0;
+pub(crate) const RST: u8 = TcpFlags::RST.0;
 pub(crate) const SYN: u8 = TcpFlags::SYN.0;
 pub(crate) const ACK: u8 = TcpFlags::ACK.0;
 
