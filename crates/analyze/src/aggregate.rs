@@ -496,6 +496,8 @@ impl Aggregate {
             }
         }
         if let Some(way) = way {
+            let is_told = batch.transferred.get(row).is_some() || failed || reply_missing;
+            totals.without_amount += u64::from(!is_told && executed);
             match way {
                 Way::Read => totals.read_bytes += moved,
                 Way::Write => totals.written_bytes += moved,

@@ -21,7 +21,7 @@ pub enum Moment {
 /// Why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not a time: write RFC 3339, such as 2026-11-21T12:35:00Z, or how long after the start, such as 10s"
+    "'{0}' is not a time from 1678 to 2262: write RFC 3339, such as 2026-11-21T12:35:00Z, or how long after the start, such as 10s"
 )]
 pub struct MomentError(String);
 

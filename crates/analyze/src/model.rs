@@ -13,7 +13,7 @@ use crate::emulation::Emulation;
 use crate::numbers::digits;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "2.0";
+pub const REPORT_VERSION: &str = "2.1";
 
 /// The whole report.
 #[derive(Debug, Clone, Serialize)]
@@ -269,6 +269,8 @@ pub struct Totals {
     pub without_user: u64,
     /// Times of which the later lies before the earlier: in no quantile.
     pub negative_times: u64,
+    /// Answered READs and WRITEs that do not say how much they moved: cut, or incomplete.
+    pub without_amount: u64,
     /// Bytes that READ moved.
     pub read_bytes: u64,
     /// Bytes that WRITE moved.
@@ -291,7 +293,7 @@ pub struct Totals {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// `attributes`, `getattr_storm`, `alignment`, `misaligned_client`, `small_sequential`, `hot_files`, `busy_client`,
+    /// `clocks`, `amounts`, `attributes`, `getattr_storm`, `alignment`, `misaligned_client`, `small_sequential`, `hot_files`, `busy_client`,
     /// `stale`, `errors` or `repeated`.
     pub kind: &'static str,
     /// What it is.

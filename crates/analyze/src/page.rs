@@ -257,11 +257,27 @@ fn missing(report: &Report) -> Option<Section> {
         reasons,
     })]];
     if let Some(understood) = &report.understood {
-        let meter = |share, of, part, whole| Meter {
-            share,
-            of,
-            note: format!("{} of {}", bytes(part), bytes(whole)),
+        let meter = |share, of, part, whole: u64| {
+            (whole > 0).then(|| Meter {
+                share,
+                of,
+                note: format!("{} of {}", bytes(part), bytes(whole)),
+            })
         };
+        let meters = [
+            meter(
+                understood.rpc_connections_share,
+                "of the bytes of RPC connections",
+                understood.rpc_bytes,
+                understood.rpc_connections_bytes,
+            ),
+            meter(
+                understood.tcp_share,
+                "of all TCP bytes",
+                understood.tcp_rpc_bytes,
+                understood.tcp_bytes,
+            ),
+        ];
         let tls = match understood.tls_connections {
             0 => String::new(),
             count => format!(", {} with TLS", grouped(count)),
@@ -270,20 +286,7 @@ fn missing(report: &Report) -> Option<Section> {
             Block::Meters(Meters {
                 label: "understood",
                 colour: Colour::Median,
-                meters: vec![
-                    meter(
-                        understood.rpc_connections_share,
-                        "of the bytes of RPC connections",
-                        understood.rpc_bytes,
-                        understood.rpc_connections_bytes,
-                    ),
-                    meter(
-                        understood.tcp_share,
-                        "of all TCP bytes",
-                        understood.tcp_rpc_bytes,
-                        understood.tcp_bytes,
-                    ),
-                ],
+                meters: { meters.into_iter().flatten() }.collect(),
             }),
             Block::Text(format!(
                 "{} connections, {} of them with RPC{tls}. Lost bytes whose place inside a record is known count as understood.",
@@ -325,12 +328,13 @@ fn loss_text(loss: &Loss) -> String {
 
 fn workload(report: &Report) -> Option<Section> {
     let totals = &report.totals;
-    let by_second = |number: u64, text: &dyn Fn(u64) -> String| match totals.duration_ns {
-        0 => String::new(),
-        ns => format!(
-            "{}/s",
-            text((number as f64 / (ns as f64 / 1e9)).round() as u64)
-        ),
+    let by_second = |number: u64, text: &dyn Fn(u64) -> String| {
+        let rate = number as f64 / (totals.duration_ns as f64 / 1e9);
+        match rate {
+            _ if totals.duration_ns == 0 => String::new(),
+            0.0..1.0 if rate > 0.0 => format!("{rate:.2}/s"),
+            _ => format!("{}/s", text(rate.round() as u64)),
+        }
     };
     let fact = |label, value, note| Fact { label, value, note };
     let moved = |label, number| fact(label, bytes(number), by_second(number, &bytes));
@@ -361,6 +365,7 @@ fn workload(report: &Report) -> Option<Section> {
         ("without time", totals.without_time),
         ("without user", totals.without_user),
         ("times that run backwards", totals.negative_times),
+        ("without the amount that they moved", totals.without_amount),
     ];
     let odd: Vec<_> = { odd.into_iter().filter(|(_, count)| *count > 0) }
         .map(|(what, count)| format!("{} {what}", grouped(count)))

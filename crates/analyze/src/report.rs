@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use lineside_trace::{Manifest, Table};
 
 use crate::aggregate::{
@@ -190,8 +190,15 @@ fn understood(trace: &mut Trace) -> Option<Understood> {
     let tcp_bytes = counter("stream.bytes")?.saturating_sub(counter("stream.duplicate")?);
     let connections = counter("connections.seen")?;
     let rpc_connections = counter("connections.rpc")?;
-    // TCP that is no RPC, UDP that is.
-    let (mut tcp_other, mut udp_rpc) = (0, 0);
+    /// What the rows of a connection say of it.
+    #[derive(Default)]
+    struct Bytes {
+        all: u64,
+        is_rpc: bool,
+        is_udp: bool,
+    }
+    // Rows of intervals before RPC was recognised do not say that it was.
+    let mut of_connections: HashMap<Option<i64>, Bytes> = HashMap::new();
     let mut tls = HashSet::new();
     let columns = [
         "connection_id",
@@ -229,18 +236,25 @@ fn understood(trace: &mut Trace) -> Option<Understood> {
         for row in 0..rows {
             let bytes = count(client.get(row)) + count(server.get(row));
             let twice = count(client_twice.get(row)) + count(server_twice.get(row));
-            match (transport.get(row), program.get(row)) {
-                (Some("tcp"), None) => tcp_other += bytes.saturating_sub(twice),
-                (Some("udp"), Some(_)) => udp_rpc += bytes,
-                _ => {}
-            }
+            let connection = of_connections.entry(id.get(row)).or_default();
+            connection.all += bytes.saturating_sub(twice);
+            connection.is_rpc |= program.get(row).is_some();
+            connection.is_udp |= transport.get(row) == Some("udp");
             if tls_seen.get(row) {
                 tls.extend(id.get(row));
             }
         }
         Ok(())
     });
-    let rpc_connections_bytes = tcp_bytes.saturating_sub(tcp_other) + udp_rpc;
+    let bytes = |is_udp, is_rpc| -> u64 {
+        let those =
+            { of_connections.values() }.filter(|of| (of.is_udp, of.is_rpc) == (is_udp, is_rpc));
+        those.map(|of| of.all).sum()
+    };
+    let udp_rpc = bytes(true, true);
+    let rpc_connections_bytes = tcp_bytes.saturating_sub(bytes(false, false)) + udp_rpc;
+    // Records of what turned out to be no RPC are among them.
+    let rpc_bytes = rpc_bytes.min(rpc_connections_bytes);
     let tcp_rpc_bytes = rpc_bytes.saturating_sub(udp_rpc);
     Some(Understood {
         connections,
@@ -248,10 +262,10 @@ fn understood(trace: &mut Trace) -> Option<Understood> {
         tls_connections: tls.len() as u64,
         rpc_bytes,
         rpc_connections_bytes,
-        rpc_connections_share: share(rpc_bytes, rpc_connections_bytes).min(1.0),
+        rpc_connections_share: share(rpc_bytes, rpc_connections_bytes),
         tcp_rpc_bytes,
         tcp_bytes,
-        tcp_share: share(tcp_rpc_bytes, tcp_bytes).min(1.0),
+        tcp_share: share(tcp_rpc_bytes, tcp_bytes),
     })
 }
 
@@ -538,6 +552,28 @@ fn findings(report: &Report) -> Vec<Finding> {
             operations_share,
         });
     };
+    if totals.negative_times > 0 {
+        find(
+            "clocks",
+            of_all(totals.negative_times),
+            format!(
+                "{} times run backwards: they are in no quantile, nor in what an interval or 'slow' tells",
+                grouped(totals.negative_times)
+            ),
+            "compare the clocks of the inputs (chrony, PTP), or shift one of them: editcap -t",
+        );
+    }
+    if totals.without_amount > 0 {
+        find(
+            "amounts",
+            of_all(totals.without_amount),
+            format!(
+                "{} READs and WRITEs do not say how much they moved: what is read and written is more",
+                grouped(totals.without_amount)
+            ),
+            "capture more of each frame: tcpdump -s 0, or 512 bytes for headers",
+        );
+    }
     if totals.operations < bounds.operations_min {
         return findings;
     }

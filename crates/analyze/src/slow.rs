@@ -25,6 +25,8 @@ pub struct Slow {
     pub left_out: u64,
     /// Chosen calls without a reply: nobody knows how slow.
     pub unanswered: u64,
+    /// Chosen operations whose reply ended before their call began, by their stamps: nobody knows how slow either.
+    pub backwards: u64,
     /// What could not be read, in sentences.
     pub unreadable: Vec<String>,
 }
@@ -80,7 +82,9 @@ pub fn slow(path: &Path, filter: &Filter, latency_min_ns: u64) -> Result<Slow, T
             else {
                 continue;
             };
-            let Some(latency_ns) = duration(call, reply).filter(|&ns| ns >= latency_min_ns) else {
+            let latency_ns = duration(call, reply);
+            slow.backwards += u64::from(latency_ns.is_none());
+            let Some(latency_ns) = latency_ns.filter(|&ns| ns >= latency_min_ns) else {
                 continue;
             };
             slow.operations.push(SlowOperation {

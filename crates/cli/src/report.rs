@@ -133,6 +133,12 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
             slow.unanswered
         );
     }
+    if slow.backwards > 0 {
+        eprintln!(
+            "lineside: {} operations end before they begin, by their stamps: the clocks of the inputs differ",
+            slow.backwards
+        );
+    }
     Ok(exit(&slow.unreadable))
 }
 

@@ -592,6 +592,24 @@ fn a_newer_schema_is_refused_and_a_newer_column_is_not() {
     }
 }
 
+#[test]
+fn what_cut_frames_moved_is_not_told_as_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut frames = capture::read(&example()).expect("the example");
+    for frame in &mut frames {
+        frame.bytes.truncate(128);
+    }
+    let cut = folder.path().join("cut.pcap");
+    fs::write(&cut, capture::write(&frames)).expect("written");
+    let folder = traced(&cut);
+    let report = json(&folder, &[]);
+    let untold = report["totals"]["without_amount"]
+        .as_u64()
+        .expect("a number");
+    assert!(untold > 100, "{untold}");
+    assert_eq!(report["findings"][0]["kind"], "amounts");
+}
+
 /// `emulate --tap` that was killed: its tables are there, and `trace.json` does not count them yet.
 #[test]
 fn what_a_killed_tap_wrote_is_told() {
