@@ -399,7 +399,8 @@ impl Engine {
         let origin = Origin::Whole(whole);
         let is_duplicate = match dissected {
             Dissected::Tcp(ip, tcp) => {
-                let chunks = whole.chunks(tcp.payload, tcp.payload_len);
+                // `tcp.payload` is not behind the options where a hole cuts them.
+                let chunks = whole.chunks(ip.payload + tcp.header_len, tcp.payload_len);
                 let taken = self.on_tcp(&ip, &tcp, &origin, &chunks, sink, counters);
                 taken.outcome == Counter::FramesDuplicate
             }

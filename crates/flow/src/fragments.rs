@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
-use lineside_wire::{Dissected, Fragment, Ip, Layers};
+use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, Layers};
 
 use crate::connection::Origin;
 use crate::duplicates::Duplicates;
@@ -14,6 +14,9 @@ use crate::engine::{Config, count_checksums};
 
 /// An IP packet's payload cannot be longer (RFC 791 3.1).
 const PAYLOAD_MAX: usize = 65_535;
+/// More than the headers of a packet take, also in several tunnels: 8 of them, each of 14 bytes of Ethernet, 60 of IP and 16
+/// of its own, and TCP's 60.
+const HEADERS_MAX: usize = 1024;
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = 256;
 /// Completed packets that may stay in the queue of the waiting ones before it is swept.
@@ -47,28 +50,25 @@ pub struct Whole {
     pub(crate) ip: Ip,
     layers: Layers,
     pub(crate) ranges: Vec<Range>,
+    /// Its first bytes up to a hole, of as many fragments as [`HEADERS_MAX`] takes; empty if the first one has so many.
+    head: Vec<u8>,
     pub(crate) complete: bool,
 }
 
 impl Whole {
     /// What the packet is, by its transport header; `None` if its beginning never came.
     pub fn dissected(&self) -> Option<Dissected> {
-        let first = self
-            .ranges
-            .first()
-            .filter(|first| first.missing().is_none())?;
-        let (ip, total) = (&self.ip, self.total());
-        Some(lineside_wire::dissect_assembled(
-            ip,
-            ip.protocol,
-            first.bytes(),
-            total,
-        ))
+        let (ip, first) = (&self.ip, self.first_bytes());
+        (!first.is_empty())
+            .then(|| lineside_wire::dissect_assembled(ip, ip.protocol, first, self.total()))
     }
 
-    /// What is at hand of it without a copy.
+    /// Its headers and perhaps more; nothing if its beginning never came.
     pub(crate) fn first_bytes(&self) -> &[u8] {
-        self.ranges.first().map_or(&[], Range::bytes)
+        match &self.head[..] {
+            [] => self.ranges.first().map_or(&[], Range::bytes),
+            head => head,
+        }
     }
 
     /// Of the first fragment's frame. Nothing is put together from no fragments.
@@ -295,8 +295,14 @@ impl Fragments {
     pub fn done(&mut self, now: i64, counters: &mut Counters) -> Option<Whole> {
         loop {
             let whole = self.done.pop_front()?;
-            let Some(Dissected::Fragment(ip, fragment)) = whole.dissected() else {
-                return Some(whole);
+            let (ip, fragment) = match whole.dissected() {
+                // Where a hole cuts the header in its options, nothing tells the payload from them.
+                Some(Dissected::Fragment(ip, fragment))
+                    if ip.checksum != HeaderChecksum::Unknown =>
+                {
+                    (ip, fragment)
+                }
+                _ => return Some(whole),
             };
             count_whole(&whole, counters);
             let chunks = whole.chunks(ip.payload, ip.payload_len);
@@ -366,10 +372,25 @@ impl Fragments {
         self.done.push_back(Whole {
             ip: entry.ip,
             layers: entry.layers,
+            head: head(&ranges),
             ranges,
             complete,
         });
     }
+}
+
+fn head(ranges: &[Range]) -> Vec<u8> {
+    let mut head = Vec::new();
+    if ranges
+        .first()
+        .is_some_and(|first| first.len() < HEADERS_MAX)
+    {
+        for range in { ranges.iter() }.take_while(|range| range.missing().is_none()) {
+            let len = range.len().min(HEADERS_MAX - head.len());
+            head.extend_from_slice(&range.bytes()[..len]);
+        }
+    }
+    head
 }
 
 enum Overlap {

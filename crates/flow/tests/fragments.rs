@@ -13,6 +13,8 @@ use proptest::prelude::*;
 const PORTS: (u16, u16) = (700, 2049);
 /// Of the header that lies in the first fragment.
 const UDP_HEADER_LEN: usize = 8;
+/// IP protocol number of IPv4 in IP.
+const IP_IN_IP: u8 = 4;
 
 fn builder(ipv6: bool, identification: u32) -> FrameBuilder {
     let (source, destination): (IpAddr, IpAddr) = if ipv6 {
@@ -282,39 +284,105 @@ fn a_packet_that_waits_for_too_long_is_given_up_before_its_rest() {
     }
 }
 
+/// A segment that opens a connection, and the payload of an IP packet with one of `bytes` behind 12 bytes of options.
+fn opened(ipv6: bool, bytes: &[u8]) -> (FrameBuilder, Vec<u8>, Vec<u8>) {
+    let builder = builder(ipv6, 5);
+    let fields = |sequence, flags| TcpFields {
+        source_port: PORTS.0,
+        destination_port: PORTS.1,
+        sequence,
+        flags,
+        options: [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2].into(),
+        ..TcpFields::default()
+    };
+    let opening = builder.tcp(&fields(99, TcpFlags::SYN), b"");
+    let segment = builder.tcp_segment(&fields(100, TcpFlags::ACK), bytes);
+    (builder, opening, segment)
+}
+
+fn random_bytes(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    Random::new(8).fill(&mut bytes);
+    bytes
+}
+
+/// Also if its header reaches over several of its fragments (RFC 791, 3.2: they may be of 8 bytes), and is that of a packet
+/// in a tunnel.
 #[test]
 fn a_fragmented_segment_is_a_part_of_its_stream() {
-    for ipv6 in [false, true] {
-        let builder = builder(ipv6, 5);
-        let fields = |sequence| TcpFields {
-            source_port: 700,
-            destination_port: 2049,
-            sequence,
-            flags: TcpFlags::ACK,
-            ..TcpFields::default()
+    let bytes = random_bytes(2000);
+    for (ipv6, fragment_len, in_tunnel) in [8, 16, 24, 32, 600]
+        .into_iter()
+        .flat_map(|len| [(false, len, false), (true, len, false), (false, len, true)])
+    {
+        let (builder, opening, segment) = opened(ipv6, &bytes);
+        let mut frames = match in_tunnel {
+            false => builder.fragments(PROTOCOL_TCP, &segment, fragment_len),
+            true => {
+                let inner = &builder.packet(PROTOCOL_TCP, &segment)[14..];
+                builder.fragments(IP_IN_IP, inner, fragment_len)
+            }
         };
-        let mut bytes = vec![0; 3000];
-        Random::new(8).fill(&mut bytes);
-        let mut tap = Tap::new(Config::default(), 1 << 20);
-        tap.see(
-            0,
-            &builder.tcp(
-                &TcpFields {
-                    flags: TcpFlags::SYN,
-                    ..fields(99)
-                },
-                b"",
-            ),
-            usize::MAX,
-        );
-        let segment = builder.tcp_segment(&fields(100), &bytes[..2000]);
-        let mut frames = builder.fragments(PROTOCOL_TCP, &segment, 600);
         frames.reverse();
+        let mut tap = Tap::new(Config::default(), 1 << 20);
+        tap.see(0, &opening, usize::MAX);
         for frame in frames {
             tap.see(0, &frame, usize::MAX);
         }
-        tap.see(0, &builder.tcp(&fields(2100), &bytes[2000..]), usize::MAX);
+        let (sink, counters) = tap.finish();
+        assert!(
+            sink.stream == bytes,
+            "IPv6 {ipv6}, {fragment_len} bytes, in a tunnel {in_tunnel}"
+        );
+        assert_eq!(counters.value(Counter::DatagramsWhole), 1);
+    }
+}
+
+/// A hole in TCP's options does no harm; one before leaves nothing that could be believed.
+#[test]
+fn a_segment_with_a_hole_in_its_header_is_not_misread() {
+    let bytes = random_bytes(200);
+    for (missing, is_read) in [(0, false), (1, false), (2, false), (3, true)] {
+        let (builder, opening, segment) = opened(false, &bytes);
+        let mut frames = builder.fragments(PROTOCOL_TCP, &segment, 8);
+        frames.remove(missing);
+        let mut tap = Tap::new(Config::default(), 1 << 20);
+        tap.see(0, &opening, usize::MAX);
+        for frame in frames {
+            tap.see(0, &frame, usize::MAX);
+        }
+        let (sink, counters) = tap.finish();
+        let expected = if is_read { &bytes[..] } else { &[] };
+        assert!(sink.stream == expected, "without fragment {missing}");
+        assert_eq!(counters.value(Counter::DatagramsIncomplete), 1);
+    }
+}
+
+/// Nobody knows where its payload begins.
+#[test]
+fn a_fragment_in_a_tunnel_with_a_hole_in_its_header_is_not_misread() {
+    let inner = packet(false, 3, 500, 304, 1);
+    let mut second = inner.frames[1].0[14..].to_vec();
+    second.splice(20..20, [1; 8]);
+    second[0] = 0x47;
+    let len = second.len() as u16;
+    second[2..4].copy_from_slice(&len.to_be_bytes());
+    for missing in [None, Some(3)] {
+        let mut tap = Tap::new(Config::default(), 1 << 20);
+        tap.see(0, &inner.frames[0].0, usize::MAX);
+        let outer = builder(false, 4).fragments(IP_IN_IP, &second, 8);
+        for (_, frame) in (0..)
+            .zip(outer)
+            .filter(|(index, _)| Some(*index) != missing)
+        {
+            tap.see(0, &frame, usize::MAX);
+        }
         let (sink, _) = tap.finish();
-        assert!(sink.stream == bytes);
+        let [(bytes, present)] = &sink.datagrams[..] else {
+            panic!("one datagram");
+        };
+        let is_right = |(at, is_there): (usize, &bool)| !is_there || bytes[at] == inner.payload[at];
+        assert!(present.iter().enumerate().all(is_right));
+        assert_eq!(present.iter().all(|is_there| *is_there), missing.is_none());
     }
 }
