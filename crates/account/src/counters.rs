@@ -72,6 +72,7 @@ registry! {
     FragmentsHeld = "fragments.received", Plain, "IP fragments received";
     DatagramsWhole = "fragments.datagrams_whole", Plain, "packets put together from fragments";
     DatagramsIncomplete = "fragments.datagrams_incomplete", Plain, "fragmented packets of which some fragment never came";
+    DatagramsChecksumWrong = "fragments.datagrams_checksum_wrong", Plain, "UDP datagrams put together from fragments whose checksum does not match, and which were not read: fragments of two of the same identification, or damaged";
     DatagramsDuplicate = "fragments.datagrams_duplicate", Plain, "packets in a tunnel, put together from fragments, that had just come before";
     FragmentsLimit = "limits.fragments", Limit, "fragmented packets given up because too many bytes of fragments were held";
 

@@ -1047,19 +1047,23 @@ fn verdict(
         verdict.state = State::Incomplete;
         verdict.reasons.push(reason);
     };
-    let fragmented = value(Counter::DatagramsIncomplete);
-    if fragmented > 0 {
-        incomplete(format!(
-            "{} fragmented packets lack some of their fragments",
-            grouped(fragmented)
-        ));
-    }
-    let unseen = value(Counter::ConnectionsReusedUnseen);
-    if unseen > 0 {
-        incomplete(format!(
-            "{} connections began again, or went on elsewhere, without a SYN: the tap missed more than a hole",
-            grouped(unseen)
-        ));
+    for (counter, what) in [
+        (
+            Counter::DatagramsIncomplete,
+            "fragmented packets lack some of their fragments",
+        ),
+        (
+            Counter::DatagramsChecksumWrong,
+            "fragmented datagrams do not match their checksum and were not read",
+        ),
+        (
+            Counter::ConnectionsReusedUnseen,
+            "connections began again, or went on elsewhere, without a SYN: the tap missed more than a hole",
+        ),
+    ] {
+        if value(counter) > 0 {
+            incomplete(format!("{} {what}", grouped(value(counter))));
+        }
     }
     // A capture may begin between a call and its reply, now and then.
     let (orphans, replies) = (value(Counter::RepliesWithoutCall), value(Counter::Replies));

@@ -392,8 +392,8 @@ impl Engine {
         counters: &mut Counters,
     ) {
         self.now = self.now.max(now);
-        count_whole(whole, counters);
-        let Some(dissected) = whole.dissected() else {
+        let is_credible = count_whole(whole, counters);
+        let Some(dissected) = whole.dissected().filter(|_| is_credible) else {
             return;
         };
         let origin = Origin::Whole(whole);

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
-use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, Layers};
+use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, Layers, PROTOCOL_UDP, checksum};
 
 use crate::connection::Origin;
 use crate::duplicates::Duplicates;
@@ -17,6 +17,8 @@ const PAYLOAD_MAX: usize = 65_535;
 /// More than the headers of a packet take, also in several tunnels: 8 of them, each of 14 bytes of Ethernet, 60 of IP and 16
 /// of its own, and TCP's 60.
 const HEADERS_MAX: usize = 1024;
+/// RFC 768.
+const UDP_HEADER_LEN: usize = 8;
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = 256;
 /// Completed packets that may stay in the queue of the waiting ones before it is swept.
@@ -77,6 +79,23 @@ impl Whole {
         &first.expect("a fragment is not empty").descriptor
     }
 
+    /// Whether it is a datagram whose checksum does not match. Identifications come round within seconds, so that a
+    /// fragment may take the place of a lost one of another datagram (RFC 4963).
+    fn is_garbled(&self) -> bool {
+        let Some(Dissected::Udp(ip, udp)) = self.dissected() else {
+            return false;
+        };
+        let len = UDP_HEADER_LEN + udp.payload_len;
+        let chunks = self.chunks(ip.payload, len);
+        if !udp.checksum_verifiable || chunks.iter().any(|chunk| chunk.missing().is_some()) {
+            return false;
+        }
+        // No chunk but the last ends within a word of 16 bits: fragments do not, nor do headers.
+        let sums = chunks.iter().map(|chunk| checksum::sum(chunk.bytes()));
+        let pseudo = checksum::pseudo_header_sum(ip.source, ip.destination, PROTOCOL_UDP, len);
+        sums.fold(pseudo, checksum::add) != 0xffff
+    }
+
     /// Tags and tunnels, of the fragments and of what is in them.
     pub fn layers(&self) -> Layers {
         let (ip, first) = (&self.ip, self.first_bytes());
@@ -114,9 +133,7 @@ impl Whole {
     fn udp_len(&self) -> usize {
         let header = self.first_bytes();
         match (self.ip.protocol, header.get(4..6)) {
-            (lineside_wire::PROTOCOL_UDP, Some(len)) => {
-                usize::from(u16::from_be_bytes([len[0], len[1]]))
-            }
+            (PROTOCOL_UDP, Some(len)) => usize::from(u16::from_be_bytes([len[0], len[1]])),
             _ => 0,
         }
     }
@@ -430,12 +447,15 @@ fn overlap(entry: &Entry, fragment: &Fragment, end: usize, chunks: &[Chunk<'_>])
     }
 }
 
-pub(crate) fn count_whole(whole: &Whole, counters: &mut Counters) {
-    counters.count(if whole.complete {
-        Counter::DatagramsWhole
-    } else {
-        Counter::DatagramsIncomplete
-    });
+/// Returns whether it may be read.
+pub(crate) fn count_whole(whole: &Whole, counters: &mut Counters) -> bool {
+    let counter = match whole.complete {
+        false => Counter::DatagramsIncomplete,
+        true if whole.is_garbled() => Counter::DatagramsChecksumWrong,
+        true => Counter::DatagramsWhole,
+    };
+    counters.count(counter);
+    counter != Counter::DatagramsChecksumWrong
 }
 
 #[cfg(test)]

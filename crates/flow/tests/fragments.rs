@@ -7,7 +7,7 @@ use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Cause, Chunk, Descriptor, Frame, LinkType};
 use lineside_time::Random;
 use lineside_wire::build::{FrameBuilder, TcpFields};
-use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags};
+use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum};
 use proptest::prelude::*;
 
 const PORTS: (u16, u16) = (700, 2049);
@@ -384,5 +384,76 @@ fn a_fragment_in_a_tunnel_with_a_hole_in_its_header_is_not_misread() {
         let is_right = |(at, is_there): (usize, &bool)| !is_there || bytes[at] == inner.payload[at];
         assert!(present.iter().enumerate().all(is_right));
         assert_eq!(present.iter().all(|is_there| *is_there), missing.is_none());
+    }
+}
+
+/// RFC 4963: the first fragment of one is lost, and another of the same identification begins within the timeout.
+#[test]
+fn fragments_of_two_datagrams_are_not_believed() {
+    for (ipv6, in_tunnel) in [(false, false), (true, false), (false, true)] {
+        let frames = |seed| {
+            let packet = packet(ipv6, 77, 1000, 400, seed);
+            let outer = |(id, (frame, _)): (u32, &(Vec<u8>, _))| match in_tunnel {
+                false => vec![frame.clone()],
+                true => builder(false, id).fragments(IP_IN_IP, &frame[14..], 200),
+            };
+            let frames = (100..).zip(&packet.frames).map(outer);
+            (frames.collect::<Vec<_>>(), packet.payload)
+        };
+        let ((first, _), (second, payload)) = (frames(1), frames(2));
+        for (mixed, seen) in [(true, &first[1..]), (false, &[])] {
+            let mut tap = Tap::new(Config::default(), 1 << 20);
+            for frame in seen.iter().flatten() {
+                tap.see(0, frame, usize::MAX);
+            }
+            for frame in second.iter().flatten() {
+                tap.see(19_000_000_000, frame, usize::MAX);
+            }
+            let (sink, counters) = tap.finish();
+            let datagrams = sink.datagrams.iter().map(|(bytes, _)| bytes);
+            assert!(datagrams.eq((!mixed).then_some(&payload)), "mixed {mixed}");
+            let wrong = counters.value(Counter::DatagramsChecksumWrong);
+            assert_eq!(wrong, mixed.into(), "IPv6 {ipv6}, in a tunnel {in_tunnel}");
+        }
+    }
+}
+
+/// The sender left it out, left it to its adapter, or its end was cut off.
+#[test]
+fn a_checksum_that_nothing_can_be_held_against_is_not_wrong() {
+    let builder = builder(false, 1);
+    let payload = random_bytes(1000);
+    let right = builder.udp_datagram(PORTS.0, PORTS.1, &payload);
+    let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let pseudo = checksum::pseudo_header_sum(source, destination, PROTOCOL_UDP, right.len());
+    let sent = |checksum: u16| {
+        let mut datagram = right.clone();
+        datagram[6..8].copy_from_slice(&checksum.to_be_bytes());
+        datagram
+    };
+    let damaged = !u16::from_be_bytes([right[6], right[7]]);
+    let cut = &builder.packet(PROTOCOL_UDP, &right)[14..600];
+    for (protocol, datagram, is_wrong) in [
+        (PROTOCOL_UDP, &right[..], false),
+        (PROTOCOL_UDP, &sent(0), false),
+        (PROTOCOL_UDP, &sent(pseudo), false),
+        (IP_IN_IP, cut, false),
+        (PROTOCOL_UDP, &sent(damaged), true),
+    ] {
+        for kept in [usize::MAX, 300] {
+            let mut tap = Tap::new(Config::default(), 64 << 20);
+            for frame in builder.fragments(protocol, datagram, 400) {
+                tap.see(0, &frame, kept);
+            }
+            let (sink, counters) = tap.finish();
+            let is_wrong = is_wrong && kept == usize::MAX;
+            assert_eq!(
+                sink.datagrams.len(),
+                usize::from(!is_wrong),
+                "protocol {protocol}, {kept} bytes kept"
+            );
+            let counted = counters.value(Counter::DatagramsChecksumWrong);
+            assert_eq!(counted, is_wrong.into());
+        }
     }
 }

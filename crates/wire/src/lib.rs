@@ -13,7 +13,8 @@
 //!   whatever the headers claim. A `payload_len` is what was on the wire, by the headers, and never
 //!   more than the frame had there.
 //! * Of all checksums only the IPv4 header's is verified: captures at the sender's end hold
-//!   unfinished ones ("offloaded"), and the flow engine would not throw a segment away anyway.
+//!   unfinished ones ("offloaded"), and the flow engine would not throw a segment away anyway. Only of datagrams that it put
+//!   together from fragments does it verify UDP's.
 //! * A packet in tunnels is dissected down to the innermost packet that can be read; [`layers`] tells what lies around it.
 //! * Not here: reassembly of fragments and streams (`lineside-flow`).
 //! * What runs for each frame is `#[inline]`: measured with 54-byte TCP frames, 30 ns a frame instead

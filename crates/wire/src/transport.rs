@@ -51,6 +51,8 @@ pub struct UdpHeader {
     pub kept: usize,
     /// The checksum covers the pseudo-header only: the rest was left to the network card.
     pub checksum_offloaded: bool,
+    /// The checksum covers the whole datagram: it is none that is offloaded or left out, and the packet had all of it.
+    pub checksum_verifiable: bool,
 }
 
 /// TCP's control bits.
@@ -140,24 +142,23 @@ pub(crate) fn tcp(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
 #[inline]
 pub(crate) fn udp(ip: &Ip, kept: &[u8]) -> Option<UdpHeader> {
     let header: &[u8; 8] = array(kept, 0)?;
-    let len = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+    let claimed = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let len = match claimed {
         // A jumbogram, or a frame that waits for segmentation by the network card: RFC 2675, 4.
         0 => ip.payload_len,
         len => len.min(ip.payload_len),
     };
     let payload_len = len.checked_sub(8)?;
+    let checksum = u16::from_be_bytes([header[6], header[7]]);
+    let checksum_offloaded = is_offloaded(ip, PROTOCOL_UDP, len, checksum);
     Some(UdpHeader {
         source_port: u16::from_be_bytes([header[0], header[1]]),
         destination_port: u16::from_be_bytes([header[2], header[3]]),
         payload: ip.payload + 8,
         payload_len,
         kept: (kept.len() - 8).min(payload_len),
-        checksum_offloaded: is_offloaded(
-            ip,
-            PROTOCOL_UDP,
-            len,
-            u16::from_be_bytes([header[6], header[7]]),
-        ),
+        checksum_offloaded,
+        checksum_verifiable: checksum != 0 && !checksum_offloaded && claimed == len,
     })
 }
 
