@@ -78,22 +78,45 @@ impl Duplicates {
         payload_len: usize,
         counters: &mut Counters,
     ) -> bool {
-        if self.window_ns == 0 {
-            return false;
-        }
-        let packet = origin.bytes().get(ip.header..ip.payload + ip.kept);
         // Without an identification, as in IPv6, what a sender repeats is alike too.
         let seen_by = if payload_len == 0 || ip.identification == 0 {
             seen_by(origin, ip)
         } else {
             0
         };
-        self.find(now, signature(packet.unwrap_or(&[])), seen_by, counters)
+        self.has_bytes(now, origin, ip, seen_by, counters)
+    }
+
+    /// The same of a fragment, which has an identification in IPv6 too.
+    pub(crate) fn has_fragment(
+        &mut self,
+        now: i64,
+        origin: &Origin<'_>,
+        ip: &Ip,
+        counters: &mut Counters,
+    ) -> bool {
+        self.has_bytes(now, origin, ip, 0, counters)
     }
 
     /// Forgets all packets, at the end.
     pub(crate) fn clear(&mut self) {
         self.table = None;
+    }
+
+    /// By the first bytes. `seen_by` is 0 if it does not matter.
+    fn has_bytes(
+        &mut self,
+        now: i64,
+        origin: &Origin<'_>,
+        ip: &Ip,
+        seen_by: u32,
+        counters: &mut Counters,
+    ) -> bool {
+        if self.window_ns == 0 {
+            return false;
+        }
+        let packet = origin.bytes().get(ip.header..ip.payload + ip.kept);
+        self.find(now, signature(packet.unwrap_or(&[])), seen_by, counters)
     }
 
     /// `seen_by` is 0 if it does not matter.

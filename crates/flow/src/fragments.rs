@@ -19,6 +19,10 @@ const PAYLOAD_MAX: usize = 65_535;
 const HEADERS_MAX: usize = 1024;
 /// RFC 768.
 const UDP_HEADER_LEN: usize = 8;
+/// A fragment that comes again within this time is a copy, though its packet be complete: as the beginning of another it would
+/// wait in vain. A guess: paths that copy packets differ by milliseconds, and no sender repeats an identification so soon. Not
+/// longer, since the same hosts, by their addresses, may say the same in another virtual network.
+const COPY_WINDOW_NS: i64 = 4_000_000;
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = 256;
 /// Completed packets that may stay in the queue of the waiting ones before it is swept.
@@ -158,12 +162,16 @@ pub struct Fragments {
 impl Fragments {
     /// Within the bounds that `config` sets for fragments, drawn on `budget`.
     pub fn new(config: &Config, budget: &Budget) -> Self {
+        let window_ns = match config.duplicate_window_ns {
+            0 => 0,
+            window_ns => window_ns.max(COPY_WINDOW_NS),
+        };
         Self {
             timeout_ns: config.fragment_timeout_ns,
             held_max_bytes: config.fragments_held_max_bytes,
             held_bytes: 0,
             budget: budget.clone(),
-            duplicates: Duplicates::new(config.duplicate_window_ns, budget),
+            duplicates: Duplicates::new(window_ns, budget),
             entries: HashMap::new(),
             order: VecDeque::new(),
             serial: 0,
@@ -188,7 +196,7 @@ impl Fragments {
         counters: &mut Counters,
     ) -> Counter {
         let origin = Origin::Frame(frame);
-        if (self.duplicates).has_packet(now, &origin, ip, ip.payload_len, counters) {
+        if (self.duplicates).has_fragment(now, &origin, ip, counters) {
             return Counter::FramesDuplicate;
         }
         let descriptor = frame.descriptor();

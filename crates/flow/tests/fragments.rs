@@ -457,3 +457,27 @@ fn a_checksum_that_nothing_can_be_held_against_is_not_wrong() {
         }
     }
 }
+
+/// A copy that comes late begins no packet; other fragments of the same identification do.
+#[test]
+fn a_late_copy_of_a_fragment_is_a_duplicate() {
+    for (ipv6, copied) in [false, true]
+        .into_iter()
+        .flat_map(|v6| [0, 1, 2].map(|at| (v6, at)))
+    {
+        let (first, second) = (packet(ipv6, 7, 1000, 400, 1), packet(ipv6, 7, 1000, 400, 2));
+        let mut tap = Tap::new(Config::default(), 64 << 20);
+        for (frame, _) in &first.frames {
+            tap.see(0, frame, usize::MAX);
+        }
+        tap.see(3_000_000, &first.frames[copied].0, usize::MAX);
+        for (frame, _) in &second.frames {
+            tap.see(3_000_000, frame, usize::MAX);
+        }
+        let (sink, counters) = tap.finish();
+        let datagrams = sink.datagrams.iter().map(|(bytes, _)| bytes);
+        assert!(datagrams.eq([&first.payload, &second.payload]));
+        assert_eq!(counters.value(Counter::FramesDuplicate), 1);
+        assert_eq!(counters.value(Counter::DatagramsIncomplete), 0);
+    }
+}
