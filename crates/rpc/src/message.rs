@@ -7,6 +7,9 @@ use crate::xdr::{Array, Opaque, Xdr};
 /// The longest body of a credential or verifier (RFC 5531 section 8.2).
 pub const AUTH_BODY_LEN_MAX: usize = 400;
 
+/// The verifier of a reply that agrees to TLS (RFC 9289 section 4.1).
+const STARTTLS: &[u8] = b"STARTTLS";
+
 /// The version of RPC itself that every call states.
 pub const RPC_VERSION: u32 = 2;
 
@@ -139,6 +142,20 @@ crate::xdr! {
 }
 
 impl ReplyHeader<'_> {
+    /// Whether it agrees to TLS (RFC 9289 section 4.1); `None` if the bytes that tell were not seen.
+    pub fn starts_tls(&self) -> Option<bool> {
+        let verifier = match self {
+            Self::Unread => return None,
+            Self::Denied(_) => return Some(false),
+            Self::Accepted(reply) => &reply.verifier,
+        };
+        if verifier.flavor? != Flavor::NONE {
+            return Some(false);
+        }
+        let body = verifier.body?;
+        Some(body.len() == STARTTLS.len() && body.slices().flatten().eq(STARTTLS))
+    }
+
     /// True if the results follow.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Accepted(reply) if reply.status == AcceptStatus::Success)

@@ -324,6 +324,14 @@ impl Records {
         self.proven
     }
 
+    /// True if the next byte begins a record.
+    pub fn is_between_records(&self) -> bool {
+        self.mode == Mode::Fast
+            && self.fragment_left == 0
+            && self.mark_len == 0
+            && self.message.is_none()
+    }
+
     /// Copies what is held out of its blocks; returns how many ranges.
     pub fn spill(&mut self) -> usize {
         let searched = self.search.as_mut().map_or(0, |search| search.spill());

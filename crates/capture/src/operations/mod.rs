@@ -35,7 +35,7 @@ mod tls;
 
 use compound::Compound;
 use files::Files;
-use tls::TlsRecords;
+use tls::{Probe, TlsRecords};
 
 /// Rows are numbered by frame and by place within it, in so many bits (`trace-format.md`).
 const PLACE_BITS: u32 = 18;
@@ -341,8 +341,8 @@ struct Talk {
     caller: Option<usize>,
     last_header: LastHeader,
     program: Word,
-    /// A call asked for TLS, and the records of both directions once it has begun.
-    asked_tls: bool,
+    /// RPC's part of TLS, and the records of both directions once it has begun.
+    probe: Option<Probe>,
     /// `--decode-as` says what this is.
     rule: Option<PortRule>,
     /// It is left alone, and yet began like RPC.
@@ -829,7 +829,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             caller: None,
             last_header: LastHeader::default(),
             program: Word::None,
-            asked_tls: false,
+            probe: None,
             rule,
             began_as_rpc: false,
             tls: None,
@@ -850,7 +850,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         if talk.rule == Some(PortRule::None) {
             return self.leave_alone(connection, after_syn.then_some(chunk));
         }
-        if talk.asked_tls && self.passes_tls(connection, direction, &chunk, counters) {
+        if talk.probe.is_some() && self.passes_tls(connection, direction, &chunk, counters) {
             return;
         }
         let before = counters.value(Counter::Resynchronised);
@@ -1014,7 +1014,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
 }
 
 impl<S: RecordSink> Operations<S> {
-    /// Counts the TLS records of a connection that asked for TLS; false until its handshake begins.
+    /// Counts the TLS records of a connection that may go over to TLS; false until its handshake begins.
     #[cold]
     fn passes_tls(
         &mut self,
@@ -1023,8 +1023,16 @@ impl<S: RecordSink> Operations<S> {
         chunk: &Chunk<'_>,
         counters: &mut Counters,
     ) -> bool {
-        if self.talk(connection).tls.is_none() {
-            if !tls::is_handshake(chunk.bytes()) {
+        let talk = self.talk(connection);
+        if talk.tls.is_none() {
+            // File data may look like a handshake too, but does not lie between two records.
+            let begins = tls::is_handshake(chunk.bytes())
+                && talk.records[direction]
+                    .as_ref()
+                    .is_some_and(|records| records.is_between_records());
+            // Whoever was refused goes on in the clear; an answer that was not seen may have been either.
+            let refused = matches!(talk.probe, Some(Probe::Asked(key)) if matches!(talk.pairs.on_reply(key), OnReply::Duplicate(_)));
+            if !begins || refused {
                 return false;
             }
             // No RPC comes in the clear any more.
@@ -1159,6 +1167,10 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
                 )
             }
             (Some(xid), Body::Reply(reply)) => {
+                let asked = Some(Probe::Asked(pairs::key(1 - self.direction, xid)));
+                if reply.starts_tls().unwrap_or(talk.probe == asked) {
+                    talk.probe = Some(Probe::Agreed);
+                }
                 self.on_reply(message, xid, &reply, &mut cursor, done, counters)
             }
             // The words that would tell were seen and are neither: the walk has gone wrong.
@@ -1345,7 +1357,12 @@ impl<S: RecordSink> Side<'_, S> {
             return Want::More(need);
         }
         if caller.asks_tls {
-            self.all.talk(self.slot).asked_tls = true;
+            let key = pairs::key(self.direction, xid);
+            // The answer may have come first, where the tap was late.
+            self.all
+                .talk(self.slot)
+                .probe
+                .get_or_insert(Probe::Asked(key));
         }
         let has_identity = is_compound && !is_wrapped;
         if has_identity && !done && cursor.remaining() < HANDLE_MAX {

@@ -1,4 +1,5 @@
-//! RPC with TLS (RFC 9289): recognised by its probe, a NULL call of flavor AUTH_TLS, and the handshake that follows.
+//! RPC with TLS (RFC 9289): recognised by its probe, a NULL call of flavor AUTH_TLS, by the server's answer, and by
+//! the handshake that follows between two records.
 //! What TLS holds is not read: its records are counted.
 
 use lineside_frame::Chunk;
@@ -6,6 +7,15 @@ use lineside_frame::Chunk;
 /// Bytes of a TLS record's header (RFC 8446 section 5.1): type, version, length.
 const HEADER: usize = 5;
 const HANDSHAKE: u8 = 22;
+
+/// How far a connection is on its way to TLS (RFC 9289 section 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// The call with this key in the connection's pairs asked for it.
+    Asked(u64),
+    /// The server agreed, as far as its answer was seen.
+    Agreed,
+}
 
 /// The TLS records of one direction.
 #[derive(Debug, Default)]
@@ -18,7 +28,7 @@ pub(super) struct TlsRecords {
     is_lost: bool,
 }
 
-/// Whether bytes behind a probe are the first of a handshake. As a record mark they would be a fragment of 350 MB.
+/// Whether bytes between two records are the first of a handshake. As a record mark they would be a fragment of 350 MB.
 pub(super) fn is_handshake(bytes: &[u8]) -> bool {
     matches!(bytes, [HANDSHAKE, 3, 1..=4, ..])
 }
