@@ -124,6 +124,7 @@ registry! {
     OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because too many were outstanding";
     ReplyLimit = "limits.reply_timeout", Limit, "replies whose call had been given up when they came (reply_timeout)";
     MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed because they were too long to hold";
+    RecordLimit = "limits.record_bytes", Limit, "record marks that were not believed because they state more than record_max";
     PlacesLimit = "limits.rows_in_frame", Limit, "rows not recorded because their frame holds more than can be numbered";
 
     Blocks = "data.blocks", Plain, "512-byte blocks of file data that were checksummed";

@@ -21,7 +21,7 @@ use crate::search::{HEAD, Search, plausible_call, plausible_reply};
 /// Bounds of a direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// A fragment longer than this is no fragment: the mark is wrong. NFS moves 1 MiB at a time;
+    /// A fragment longer than this is no fragment: the mark is wrong, or it is counted as a limit. NFS moves 1 MiB at a time;
     /// some servers allow more.
     pub record_max_bytes: usize,
     /// Bytes of one message that are held for parsing; a longer one is parsed as far as that.
@@ -429,14 +429,16 @@ impl Records {
                         .message
                         .as_ref()
                         .is_none_or(|open| open.message.len == 0);
-                if self.fragment_left > self.config.record_max_bytes || empty {
+                let is_long = self.fragment_left > self.config.record_max_bytes;
+                if is_long || empty {
                     self.fragment_left = 0;
-                    if self.may_be_other()
-                        && self
-                            .message
-                            .as_ref()
-                            .is_none_or(|open| open.message.len == 0)
-                    {
+                    let begun = self.message.as_ref();
+                    let is_first = begun.is_none_or(|open| open.message.len == 0);
+                    // Whether a first fragment was one after all, the search tells by what follows the mark.
+                    counters.add(Counter::RecordLimit, (is_long && !is_first).into());
+                    let head = chunk.from(take);
+                    let is_record = is_long && is_message(&[head.piece()], self.config.any_program);
+                    if is_first && !is_record && self.may_be_other() {
                         self.message = None;
                         self.mode = Mode::NotRpc;
                         return;
@@ -694,6 +696,8 @@ impl Records {
                 Counter::CandidatesRejected,
                 std::mem::take(&mut search.rejected),
             );
+            let is_limit = std::mem::take(&mut search.begins_too_long);
+            counters.add(Counter::RecordLimit, is_limit.into());
         }
     }
 

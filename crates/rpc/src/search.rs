@@ -62,9 +62,14 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// Bytes of its fragment.
+    fn len(&self) -> usize {
+        (self.mark & !LAST_FRAGMENT) as usize
+    }
+
     /// Where its length leads to, as far as fragments were seen.
     fn target(&self) -> u64 {
-        self.fragment + 4 + u64::from(self.mark & !LAST_FRAGMENT)
+        self.fragment + 4 + self.len() as u64
     }
 
     fn is_whole(&self) -> bool {
@@ -139,6 +144,8 @@ pub(crate) struct Search {
     pub(crate) held_bytes: usize,
     pub(crate) scanned_bytes: u64,
     pub(crate) rejected: u64,
+    /// Its first bytes are a record longer than allowed.
+    pub(crate) begins_too_long: bool,
     /// Places looked at and links passed: what a search costs beside the scan.
     #[cfg(test)]
     steps: std::cell::Cell<u64>,
@@ -307,6 +314,11 @@ impl Search {
                 };
                 let position = start + head_at as u64;
                 if let Some(candidate) = candidate(head, position, config) {
+                    if candidate.len() > config.record_max_bytes {
+                        // Elsewhere it is most likely data.
+                        self.begins_too_long |= position == 0;
+                        continue;
+                    }
                     self.candidates.insert(position, candidate);
                     self.waiting.insert((candidate.target(), position));
                     let key = (candidate.xid, candidate.is_call, position);
@@ -615,9 +627,6 @@ fn candidate(head: &[u8], position: u64, config: &Config) -> Option<Candidate> {
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let mark = word(0);
     let len = (mark & !LAST_FRAGMENT) as usize;
-    if len > config.record_max_bytes {
-        return None;
-    }
     let is_call = word(8) == 0;
     let plausible = if is_call {
         // xid, type, version, program, version, procedure, and two authenticators of 8 bytes at least.

@@ -603,6 +603,56 @@ fn a_record_that_is_no_message_is_searched_across() {
     }
 }
 
+/// A record longer than allowed is passed over and counted; a mark that was garbled is no such record.
+#[test]
+fn a_record_too_long_to_believe_is_counted() {
+    // Of a first record the mark and the header have to come in one segment: else it may be anything.
+    for (begins_long, is_garbled, step) in [
+        (false, false, 1000),
+        (true, false, 1000),
+        (false, true, 1000),
+        (false, false, 8),
+        (false, true, 8),
+    ] {
+        let mut random = Random::new(6);
+        let mut stream = Stream::new(&mut random, true, true, 5, 0, |_| Vec::new());
+        for xid in 5..15 {
+            let is_long = xid == if begins_long { 5 } else { 8 };
+            let mut body = head(xid, true, 7);
+            body.resize(if is_long { 9000 } else { 100 }, 0xee);
+            stream.messages.push(Told {
+                xid,
+                is_call: true,
+                start: stream.bytes.len(),
+                body: body.clone(),
+            });
+            let start = stream.bytes.len();
+            encode_record(&[], &body, &mut stream.bytes);
+            if is_long && is_garbled {
+                stream.bytes[start..start + 28].fill(0x77);
+            }
+        }
+        let stream = stream.cut(|| step);
+        let lost = vec![false; stream.frames.len()];
+        let config = Config {
+            record_max_bytes: 8000,
+            ..Config::default()
+        };
+        let run = Run {
+            stream: &stream,
+            lost: &lost,
+            after_syn: true,
+            depth: 2,
+            config,
+        };
+        let (sink, counters, _) = run.go();
+        run.assert_precise(&sink, "too long");
+        assert_eq!(sink.found.len(), 9, "the others");
+        let told = counters.value(Counter::RecordLimit);
+        assert_eq!(told, u64::from(!is_garbled));
+    }
+}
+
 #[test]
 fn a_head_that_memory_does_not_bear_is_read_as_far_as_it_came() {
     let mut random = Random::new(3);
