@@ -738,6 +738,36 @@ fn a_reply_after_its_call_was_given_up_is_a_limit_that_was_hit() {
     }
 }
 
+#[test]
+fn a_strange_first_record_does_not_hide_the_others() {
+    let messages = |xid| {
+        let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
+        talk::nfs(xid, Auth::none(), &call, &reply, b"").map(|message| record(&message))
+    };
+    // Behind the mark: xid, type, RPC's version, program, version, procedure.
+    let with = |at: usize, word: u32| {
+        let mut first = messages(1)[0].clone();
+        first[at..at + 4].copy_from_slice(&word.to_be_bytes());
+        first
+    };
+    let any_version = with(20, u32::MAX);
+    // A fragment of nothing before that with all bytes.
+    let in_two = [vec![0; 4], messages(1)[0].clone()].concat();
+    // Nothing tells that this is RPC before its answer.
+    let no_program = with(16, 7);
+    for (first, found) in [(any_version, 4), (in_two, 4), (no_program, 3)] {
+        let (begin, rest) = first.split_at(40);
+        let mut sent = vec![(0, begin.to_vec()), (0, rest.to_vec())];
+        sent.push((1, messages(1)[1].clone()));
+        for xid in 2..5 {
+            sent.extend((0..).zip(messages(xid)));
+        }
+        let (_, counters) = run(&conversation(&sent));
+        assert_eq!(counters.value(Counter::CallsAnswered), found);
+        assert_eq!(counters.value(Counter::RepliesWithoutCall), 4 - found);
+    }
+}
+
 /// A NULL call that asks for TLS, and the answer of a server that agrees.
 fn tls_probe() -> [Vec<u8>; 2] {
     let [probe, mut answer] = talk::nfs(

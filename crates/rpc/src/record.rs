@@ -4,7 +4,7 @@
 //!  after SYN ──► Fast ◄──────── accepted ───────── Slow ◄── joined in the middle
 //!                 │  │ mark lost or impossible      ▲ │
 //!                 │  └──────────────────────────────┘ │ no header within a long way
-//!                 └── first header is none ──► NotRpc ◄┘
+//!                 └── first header is none ──► NotRpc ◄┘ (Slow again if the other direction is RPC)
 //! ```
 //!
 //! *Fast* walks from mark to mark by length, also across a hole that lies inside a fragment of known
@@ -319,6 +319,14 @@ impl Records {
         !self.proven && !self.config.certain
     }
 
+    /// The other direction carries RPC, and so does this one, whatever it began with.
+    pub fn revive(&mut self) {
+        if self.mode == Mode::NotRpc {
+            self.mode = Mode::Slow;
+            (self.fragment_left, self.mark_len) = (0, 0);
+        }
+    }
+
     /// True once a message was accepted.
     pub fn is_rpc(&self) -> bool {
         self.proven
@@ -423,12 +431,14 @@ impl Records {
                 let mark = u32::from_be_bytes(mark);
                 self.fragment_left = (mark & !LAST_FRAGMENT) as usize;
                 self.fragment_last = mark & LAST_FRAGMENT != 0;
-                // A record of nothing at all is legal only as the end of one that has begun.
+                // Nothing at all is legal as the end of a record that has begun (RFC 5531 section 11), and before its
+                // bytes; but zeros in a row are no records.
                 let empty = self.fragment_left == 0
                     && self
                         .message
                         .as_ref()
-                        .is_none_or(|open| open.message.len == 0);
+                        .is_none_or(|open| open.message.len == 0)
+                    && (self.fragment_last || chunk.from(take).bytes().starts_with(&[0; MARK]));
                 let is_long = self.fragment_left > self.config.record_max_bytes;
                 if is_long || empty {
                     self.fragment_left = 0;

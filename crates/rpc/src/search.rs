@@ -24,7 +24,7 @@ use lineside_frame::{Chunk, Range};
 use memchr::memmem;
 use smallvec::SmallVec;
 
-use crate::message::{LAST_FRAGMENT, is_registered};
+use crate::message::{LAST_FRAGMENT, is_registered, program_name};
 use crate::record::Config;
 
 /// Bytes from a record mark to the end of what every message has: mark, xid, type, and four words.
@@ -647,7 +647,7 @@ fn candidate(head: &[u8], position: u64, config: &Config) -> Option<Candidate> {
 }
 
 /// RPC version 2, a program of the Internet's range or a transient one (RFC 5531 8.4), and numbers as
-/// small as versions and procedures are.
+/// small as versions and procedures are; the NULL call of a program that travels with NFS may have any version.
 ///
 /// With `any_program`, also one of a range that is left to users, or reserved.
 pub(crate) fn plausible_call(
@@ -658,7 +658,9 @@ pub(crate) fn plausible_call(
     any_program: bool,
 ) -> bool {
     let known_range = any_program || is_registered(program);
-    rpc_version == 2 && known_range && version < 64 && procedure < 1024
+    // Clients ask with an impossible version which ones there are: rpcinfo with 2^32 - 1.
+    let known_version = version < 64 || procedure == 0 && program_name(program).is_some();
+    rpc_version == 2 && known_range && known_version && procedure < 1024
 }
 
 pub(crate) fn plausible_reply(

@@ -1639,6 +1639,9 @@ impl<S: RecordSink> Side<'_, S> {
         counters: &mut Counters,
     ) -> Want {
         let (slot, direction) = (self.slot, self.direction);
+        if let Some(records) = &mut self.all.talk(slot).records[1 - direction] {
+            records.revive();
+        }
         counters.count(Counter::Replies);
         counters.count(Counter::RepliesWithoutCall);
         if message.first_offset >> PLACE_BITS != 0 {
