@@ -667,6 +667,20 @@ fn replies_alone_are_rpc_and_tell_who_calls() {
     assert_eq!(clients, [Some(CLIENT)]);
 }
 
+#[test]
+fn a_known_service_is_no_client() {
+    // Joined in the middle, before any call.
+    for port in [700, 40_000] {
+        let mut talk = Talk::new(port, [1, 1]);
+        let frames = [0, 1, 0].map(|direction| talk.segment(direction, TcpFlags::ACK, b""));
+        let (rows, _) = run(&merge(&[(0..).zip(frames).collect()]));
+        assert!(!rows.connections.is_empty());
+        for row in rows.connections {
+            assert_eq!(row.client_port, Some(i32::from(port)));
+        }
+    }
+}
+
 /// A record as it stands in a segment.
 fn record(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -4,6 +4,7 @@
 //! messages have ended; then its rows go to the sink. Operations live in slots that are reused, so
 //! that no message allocates.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use hashbrown::HashSet;
@@ -1077,13 +1078,18 @@ fn is_before(earlier: &Message, later: &Message, flow: &lineside_flow::Config) -
             .is_some_and(|(earlier, later)| later.saturating_sub(earlier) > flow.late_window_ns)
 }
 
-/// The direction in which the client sends: who opened the connection, who calls, or the greater port.
+/// Ports at which RPC is served: a client's own may be smaller.
+const SERVICES: [u16; 2] = [111, 2049];
+
+/// The direction in which the client sends: who opened the connection, who calls, who is at no known service, or the
+/// greater port.
 fn client_direction(facts: &Connection, caller: Option<usize>) -> usize {
     let [one, other] = facts.ends();
-    facts
-        .initiator()
-        .or(caller)
-        .unwrap_or_else(|| usize::from(one.port < other.port))
+    facts.initiator().or(caller).unwrap_or_else(|| {
+        let served =
+            |end: lineside_flow::Endpoint| (SERVICES.contains(&end.port), Reverse(end.port));
+        usize::from(served(one) > served(other))
+    })
 }
 
 /// One direction of one connection, as the sink of its messages.
