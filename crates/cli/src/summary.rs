@@ -136,7 +136,7 @@ pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
     }
 }
 
-/// Frames that carry what nobody could read, by cause; `None` if there are none.
+/// What nobody could read, by cause; `None` if there is nothing.
 pub(crate) fn unread(counters: &Counters) -> Option<String> {
     let causes = [
         (
@@ -156,6 +156,7 @@ pub(crate) fn unread(counters: &Counters) -> Option<String> {
         (Counter::MalformedTcp, "malformed TCP segments"),
         (Counter::MalformedUdp, "malformed UDP datagrams"),
         (Counter::MalformedFragment, "malformed IP fragments"),
+        (Counter::RecordsMalformed, "malformed RPC records"),
     ];
     numbers(&causes, counters)
 }

@@ -648,10 +648,20 @@ fn what_nobody_could_read_is_in_the_verdict() {
     // DLT_USER0, and an IPv4 header of version 7.
     frames[0].link_type = 147;
     frames[1].bytes[14] = 0x75;
+    // The handle of the first GETATTR, with which its frame ends, is longer than the frame.
+    let getattr = [100_003_u32, 3, 1].map(u32::to_be_bytes).concat();
+    let call = frames.iter_mut().find(|frame| {
+        let mut words = frame.bytes.windows(getattr.len());
+        words.any(|words| words == getattr)
+    });
+    let bytes = &mut call.expect("the example has one").bytes;
+    let handle_at = bytes.len() - 32;
+    assert_eq!(bytes[handle_at..][..4], [0, 0, 0, 28]);
+    bytes[handle_at] = 1;
     std::fs::write(&path, capture::write(&frames)).expect("written");
     let trace = Trace::of(&path, &[]);
     assert_eq!(trace.manifest.verdict.state, State::Incomplete);
-    let told = "not read: 1 frames of link types that are not known, 1 malformed IP packets";
+    let told = "not read: 1 frames of link types that are not known, 1 malformed IP packets, 1 malformed RPC records";
     let reasons = &trace.manifest.verdict.reasons;
     assert!(reasons.iter().any(|reason| reason == told), "{reasons:?}");
     let info = lineside().arg("info").arg(&path).output();
