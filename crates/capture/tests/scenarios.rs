@@ -728,6 +728,26 @@ fn both_ends_may_call_with_the_same_xid() {
 }
 
 #[test]
+fn an_xid_used_again_for_another_procedure_is_no_repeat() {
+    let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
+    let [call, reply] =
+        talk::nfs(5, Auth::none(), &call, &reply, b"").map(|message| record(&message));
+    // Behind the mark: xid, type, RPC's version, program, version, procedure.
+    let mut other = call.clone();
+    other[27] = 100;
+    let calls = [&call, &other, &other, &call, &call];
+    let sent: Vec<_> = calls
+        .iter()
+        .flat_map(|&call| [(0, call.clone()), (1, reply.clone())])
+        .collect();
+    let (rows, counters) = run(&conversation(&sent));
+    let repeats: Vec<_> = rows.operations.iter().map(|row| row.repeat).collect();
+    assert_eq!(repeats, [false, false, true, false, true]);
+    assert_eq!(counters.value(Counter::CallsRepeated), 2);
+    assert_eq!(counters.value(Counter::CallsAnswered), 5);
+}
+
+#[test]
 fn a_reply_after_its_call_was_given_up_is_a_limit_that_was_hit() {
     let messages = |xid| {
         let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));

@@ -61,8 +61,8 @@ pub enum OnCall<C, R> {
     Answers(R),
     /// The same call is outstanding.
     Again(C),
-    /// The same call was answered before this one was sent.
-    Repeat,
+    /// A call with its xid was answered before this one was sent.
+    Repeat(C),
     /// It was sent before the reply that has been seen: the tap was late.
     Late(C),
 }
@@ -122,7 +122,7 @@ impl<C: Copy, R> Pairs<C, R> {
                 call,
                 reply_ordinal,
             }) if ordinal < reply_ordinal => OnCall::Late(call),
-            Some(State::Answered { .. }) => OnCall::Repeat,
+            Some(&State::Answered { call, .. }) => OnCall::Repeat(call),
             Some(State::Early(_)) => match self.find(key).map(remove) {
                 Some(State::Early(reply)) => OnCall::Answers(reply),
                 _ => OnCall::New,
@@ -372,7 +372,7 @@ mod tests {
         pairs.answered(7, 100, 5);
         assert_eq!(pairs.on_reply(7), OnReply::Duplicate(100));
         assert_eq!(pairs.on_call(7, 4), OnCall::Late(100));
-        assert_eq!(pairs.on_call(7, 6), OnCall::Repeat);
+        assert_eq!(pairs.on_call(7, 6), OnCall::Repeat(100));
         assert_eq!(pairs.replace(7, 101, 0), Some(100));
         assert_eq!(
             pairs.evict_answered(0),

@@ -206,9 +206,16 @@ struct Early {
     _lease: Lease,
 }
 
-/// The note of a call in [`Pairs`]: its slot, or that its rows are out.
+/// The note of a call in [`Pairs`]: its slot, or, from [`WRITTEN`] on, that its rows are out and what was called.
 type Note = u32;
-const WRITTEN: Note = u32::MAX;
+const WRITTEN: Note = 1 << 31;
+
+/// The note of a call whose rows are out, by its numbers: those of NFS and of what travels with it do not collide.
+#[inline]
+fn written(program: Option<i64>, version: Option<i32>, procedure: u32) -> Note {
+    let (program, version) = (program.unwrap_or(0) as u32, version.unwrap_or(0) as u32);
+    WRITTEN | (program ^ (version << 18) ^ (procedure << 22))
+}
 
 /// The message that passes in a direction.
 #[derive(Debug)]
@@ -565,7 +572,7 @@ impl<S: RecordSink> Operations<S> {
                 if talk.transport == Transport::Udp
                     && let Some(evicted) = talk.pairs.evict_answered(0)
                 {
-                    if evicted != WRITTEN {
+                    if evicted < WRITTEN {
                         self.emit(slot, evicted, counters);
                     }
                     continue;
@@ -579,7 +586,7 @@ impl<S: RecordSink> Operations<S> {
                     Some(call) => self.on_expired(slot, call, counters),
                     None => {
                         let evicted = self.talk(slot).pairs.evict_answered(0)?;
-                        if evicted != WRITTEN {
+                        if evicted < WRITTEN {
                             self.emit(slot, evicted, counters);
                         }
                     }
@@ -618,7 +625,7 @@ impl<S: RecordSink> Operations<S> {
     fn forget_ended(&mut self, slot: usize, counters: &mut Counters) {
         let answered_max = self.config.answered_max;
         if let Some(evicted) = self.talk(slot).pairs.evict_answered(answered_max)
-            && evicted != WRITTEN
+            && evicted < WRITTEN
         {
             self.emit(slot, evicted, counters);
         }
@@ -630,6 +637,16 @@ impl<S: RecordSink> Operations<S> {
             // A call whose message still passes is not given up: its slot is in use.
             self.on_expired(slot, expired, counters);
         }
+    }
+
+    /// The note that a call has once its rows are out.
+    #[inline]
+    fn called(&self, note: Note) -> Note {
+        if note >= WRITTEN {
+            return note;
+        }
+        let Operation { row, procedure, .. } = &self.operations[note as usize];
+        written(row.program_number, row.version, *procedure)
     }
 
     /// Reads a reply that had waited, now that its call is there (or never will be).
@@ -986,7 +1003,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         self.finish_records(connection, counters);
         self.expire(connection, i64::MAX, counters);
         while let Some(note) = self.talk(connection).pairs.evict_answered(0) {
-            if note != WRITTEN {
+            if note < WRITTEN {
                 self.emit(connection, note, counters);
             }
         }
@@ -1524,13 +1541,15 @@ impl<S: RecordSink> Side<'_, S> {
                 is_new = false;
                 self.all.on_expired(slot, Expired::Call(note), counters);
             }
-            OnCall::Repeat => {
-                counters.count(Counter::CallsRepeated);
-                (repeat, is_new) = (true, false);
+            OnCall::Repeat(note) => {
+                // Otherwise the xid was used again for something else.
+                repeat = self.all.called(note) == written(numbers.0, numbers.1, called.procedure);
+                counters.add(Counter::CallsRepeated, repeat.into());
+                is_new = false;
             }
             OnCall::Late(note) => {
                 counters.count(Counter::CallsRetransmitted);
-                if note != WRITTEN {
+                if note < WRITTEN {
                     self.all.operations[note as usize].row.retransmissions += 1;
                 }
                 return None;
@@ -1558,7 +1577,7 @@ impl<S: RecordSink> Side<'_, S> {
         row.call_time_ns = message.first.stamp_ns;
         (row.program_number, row.version) = numbers;
         row.repeat = repeat;
-        if let Some(replaced) = replaced.filter(|&replaced| replaced != WRITTEN) {
+        if let Some(replaced) = replaced.filter(|&replaced| replaced < WRITTEN) {
             self.all.emit(slot, replaced, counters);
         }
         Some(note)
@@ -1592,7 +1611,7 @@ impl<S: RecordSink> Side<'_, S> {
             OnReply::Duplicate(note) => {
                 counters.count(Counter::Replies);
                 counters.count(Counter::RepliesDuplicate);
-                if note != WRITTEN {
+                if note < WRITTEN {
                     self.all.operations[note as usize].row.duplicate_replies += 1;
                 }
                 self.pass(None, false, xid);
@@ -1857,7 +1876,7 @@ impl<S: RecordSink> Side<'_, S> {
         // Where copies of the reply may follow, the row waits for them until it is evicted.
         let waits = all.talk(slot).transport == Transport::Udp
             || all.operations[note as usize].row.retransmissions > 0;
-        let remembered = if waits { note } else { WRITTEN };
+        let remembered = if waits { note } else { all.called(note) };
         all.talk(slot)
             .pairs
             .answered(key, remembered, last.first.ordinal);
