@@ -709,6 +709,7 @@ impl<S: RecordSink> Operations<S> {
 
     fn emit_one(&mut self, slot: usize, note: Note, counters: &mut Counters) {
         let operation = &mut self.operations[note as usize];
+        note_lost_data(&mut operation.row);
         let row = &operation.row;
         self.sink.operation(row);
         if self.wants_details {
@@ -1896,6 +1897,19 @@ impl<S: RecordSink> Side<'_, S> {
     fn server_of_reply(&mut self) -> IpAddr {
         let direction = self.direction;
         self.all.talk(self.slot).ends[direction].address
+    }
+}
+
+/// Where the header before data was cut, the data was not seen either.
+#[inline]
+fn note_lost_data(row: &mut OperationRow) {
+    if row.call_incomplete || row.reply_incomplete {
+        let has_failed = matches!(row.status, Word::Known(status) if !status.ends_with("_OK"));
+        row.data_incomplete |= match row.operation {
+            Word::Known("WRITE") => row.call_incomplete,
+            Word::Known("READ") => row.reply_incomplete && !has_failed,
+            _ => false,
+        };
     }
 }
 

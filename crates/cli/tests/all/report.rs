@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use lineside_analyze::{Report, Series, SlowOperation};
 use lineside_testkit::capture;
-use lineside_trace::SCHEMA_VERSION;
+use lineside_trace::{SCHEMA_VERSION, Table};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -608,6 +608,14 @@ fn what_cut_frames_moved_is_not_told_as_nothing() {
         .expect("a number");
     assert!(untold > 100, "{untold}");
     assert_eq!(report["findings"][0]["kind"], "amounts");
+    // Where the headers before the data are cut, nothing says how much of it there was.
+    for row in records(&folder.path().join("trace"), Table::Operations) {
+        let says = |column: &str, word: &str| row.text(column) == Some(word);
+        let is_cut_read =
+            says("operation", "READ") && says("status", "NFS3_OK") && row.is("reply_incomplete");
+        let is_cut_write = says("operation", "WRITE") && row.is("call_incomplete");
+        assert_eq!(row.is("data_incomplete"), is_cut_read || is_cut_write);
+    }
 }
 
 /// `emulate --tap` that was killed: its tables are there, and `trace.json` does not count them yet.
