@@ -18,6 +18,9 @@ use smallvec::SmallVec;
 use crate::message::LAST_FRAGMENT;
 use crate::search::{HEAD, Search, plausible_call, plausible_reply};
 
+/// How many times `record_max_bytes` a fragment may state and still be one.
+const LONG_MAX: usize = 16;
+
 /// Bounds of a direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
@@ -35,6 +38,13 @@ pub struct Config {
     pub any_program: bool,
     /// Whether it is certain that there is RPC, so that no stream is taken for something else.
     pub certain: bool,
+}
+
+impl Config {
+    /// Whether a fragment that states so much more than `record_max_bytes` may be one.
+    pub(crate) fn may_be_long(&self, len: usize) -> bool {
+        len <= LONG_MAX * self.record_max_bytes
+    }
 }
 
 impl Default for Config {
@@ -439,13 +449,16 @@ impl Records {
                         .as_ref()
                         .is_none_or(|open| open.message.len == 0)
                     && (self.fragment_last || chunk.from(take).bytes().starts_with(&[0; MARK]));
-                let is_long = self.fragment_left > self.config.record_max_bytes;
+                let len = self.fragment_left;
+                let is_long = len > self.config.record_max_bytes;
                 if is_long || empty {
                     self.fragment_left = 0;
                     let begun = self.message.as_ref();
                     let is_first = begun.is_none_or(|open| open.message.len == 0);
-                    // Whether a first fragment was one after all, the search tells by what follows the mark.
-                    counters.add(Counter::RecordLimit, (is_long && !is_first).into());
+                    // Whether a first fragment was one after all, the search tells by what follows the mark; of a later one, its
+                    // length: one that is wildly wrong shows that the walk has gone astray.
+                    let is_limit = is_long && !is_first && self.config.may_be_long(len);
+                    counters.add(Counter::RecordLimit, is_limit.into());
                     let head = chunk.from(take);
                     let is_record = is_long && is_message(&[head.piece()], self.config.any_program);
                     if is_first && !is_record && self.may_be_other() {

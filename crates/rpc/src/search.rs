@@ -316,7 +316,8 @@ impl Search {
                 if let Some(candidate) = candidate(head, position, config) {
                     if candidate.len() > config.record_max_bytes {
                         // Elsewhere it is most likely data.
-                        self.begins_too_long |= position == 0;
+                        self.begins_too_long |=
+                            position == 0 && config.may_be_long(candidate.len());
                         continue;
                     }
                     self.candidates.insert(position, candidate);

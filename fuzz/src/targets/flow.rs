@@ -261,7 +261,6 @@ impl StreamSink for Streams {
             if let Some(sequence) = &mut place.sequence {
                 *sequence = sequence.wrapping_add(chunk.len() as u32);
             }
-            self.lost += chunk.len() as u64;
             return;
         }
         if let Some(expected) = place.sequence {
@@ -296,6 +295,8 @@ impl StreamSink for Streams {
             "holes in order"
         );
         place.offset = Some(offset + hole.len() as i64);
+        // What is lost behind all that was seen is told here alone.
+        self.lost += hole.len() as u64;
     }
 
     fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}

@@ -326,10 +326,7 @@ fn filters_divide_the_operations() {
 #[test]
 fn ids_of_files_are_texts_that_no_reader_of_json_rounds() {
     let folder = traced(&example());
-    let rows = records(
-        &folder.path().join("trace"),
-        lineside_trace::Table::Operations,
-    );
+    let rows = records(&folder.path().join("trace"), Table::Operations);
     let known: Vec<_> = { rows.iter() }
         .filter_map(|row| Some(row.integer("file_id")?.to_string()))
         .collect();
@@ -398,10 +395,7 @@ fn intervals_give_reads_and_writes_the_bytes_of_their_compounds() {
 #[test]
 fn slow_operations_are_those_that_took_long() {
     let folder = traced(&example());
-    let rows = records(
-        &folder.path().join("trace"),
-        lineside_trace::Table::Operations,
-    );
+    let rows = records(&folder.path().join("trace"), Table::Operations);
     let mut expected: Vec<_> = { rows.iter() }
         .filter_map(|row| {
             let latency = row.integer("reply_end_ns")? - row.integer("call_time_ns")?;
@@ -434,10 +428,7 @@ fn slow_operations_are_those_that_took_long() {
 #[test]
 fn a_slow_operation_with_a_name_tells_that_name() {
     let folder = traced(&example());
-    let rows = records(
-        &folder.path().join("trace"),
-        lineside_trace::Table::Operations,
-    );
+    let rows = records(&folder.path().join("trace"), Table::Operations);
     let named: Vec<_> = { rows.iter() }
         .filter(|row| matches!(row.text("operation"), Some("REMOVE" | "RMDIR" | "MKDIR")))
         .filter_map(|row| Some((row.integer("operation_id")?, row.text("name")?)))
