@@ -924,13 +924,7 @@ impl Engine {
                 if cause == Cause::GivenUp && stream.undrawn_bytes > 0 {
                     counters.count(Counter::HeldLimit);
                 }
-                let offset = stream.next;
-                let len = start - offset;
-                stream.lose(offset, start);
-                stream.next = start;
-                counters.add(Counter::StreamBytes, len as u64);
-                let hole = Chunk::hole(len as usize, cause, &descriptor);
-                self.deliver_hole(slot, direction, offset, hole, sink, counters);
+                self.give_up(slot, direction, start, cause, &descriptor, sink, counters);
                 step = Step::Progressed;
                 continue;
             }
@@ -1026,13 +1020,31 @@ impl Engine {
         if stream.state != State::Open || end <= start || may_be_fin {
             return false;
         }
+        self.give_up(slot, direction, end, Cause::NotSeen, by, sink, counters);
+        true
+    }
+
+    /// Delivers a hole for what never came of a stream before `end`.
+    #[expect(clippy::too_many_arguments, reason = "a struct would only rename them")]
+    fn give_up<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: usize,
+        end: i64,
+        cause: Cause,
+        by: &Descriptor,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) {
+        let connection = self.slots[slot].as_mut().expect("a slot in use");
+        let stream = &mut connection.streams[direction];
+        let start = stream.next;
         stream.lose(start, end);
         stream.next = end;
         let len = (end - start) as usize;
         counters.add(Counter::StreamBytes, len as u64);
-        let hole = Chunk::hole(len, Cause::NotSeen, by);
+        let hole = Chunk::hole(len, cause, by);
         self.deliver_hole(slot, direction, start, hole, sink, counters);
-        true
     }
 
     fn deliver_hole<S: StreamSink>(
@@ -1184,13 +1196,8 @@ impl Engine {
         self.advance(slot, true, sink, counters);
         let connection = self.slots[slot].as_mut().expect("a slot in use");
         let stream = &mut connection.streams[direction];
-        let (offset, start) = (stream.next, stream.offset(sequence));
-        stream.lose(offset, start);
-        stream.next = start;
-        let len = (start - offset) as usize;
-        counters.add(Counter::StreamBytes, len as u64);
-        let hole = Chunk::hole(len, Cause::NotSeen, by);
-        self.deliver_hole(slot, direction, offset, hole, sink, counters);
+        let start = stream.offset(sequence);
+        self.give_up(slot, direction, start, Cause::NotSeen, by, sink, counters);
     }
 
     /// Returns the slot, which is another one if the strays themselves show yet another incarnation.
