@@ -727,6 +727,25 @@ fn both_ends_may_call_with_the_same_xid() {
     );
 }
 
+/// Without its credential nobody knows whether a reply is wrapped.
+#[test]
+fn a_reply_that_a_cut_call_makes_unreadable_is_incomplete() {
+    let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
+    let [mut call, reply] = talk::nfs(5, Auth::none(), &call, &reply, b"");
+    // The procedure: GETATTR.
+    call[23] = 1;
+    let mut frames = conversation(&[(0, record(&call)), (1, record(&reply))]);
+    let frame = frames.iter_mut().find(|frame| frame.bytes.ends_with(&call));
+    let bytes = &mut frame.expect("the call").bytes;
+    bytes.truncate(bytes.len() - call.len() + 26);
+    let (rows, _) = run(&frames);
+    let [row] = rows.operations.as_slice() else {
+        panic!("one operation: {:#?}", rows.operations)
+    };
+    assert_eq!(row.status, Word::None);
+    assert!(row.call_incomplete && row.reply_incomplete);
+}
+
 #[test]
 fn an_xid_used_again_for_another_procedure_is_no_repeat() {
     let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));

@@ -24,7 +24,7 @@ use lineside_trace::{OperationRow, RecordSink, Word};
 
 use super::{
     Fact, HANDLE_MAX, HandleBytes, Kind, Note, Operations, Passing, Side, bare_key, end_data,
-    file_id, file_id_of, note_lost_data,
+    file_id, file_id_of, note_cut,
 };
 use crate::details::{set_text, word};
 use crate::details4;
@@ -592,7 +592,7 @@ impl<S: RecordSink> Operations<S> {
                 row.not_executed = index as u32 >= results;
                 row.reply_incomplete |= !row.not_executed && row.status == Word::None;
             }
-            note_lost_data(row);
+            note_cut(row);
             self.sink.operation(row);
             if self.wants_details {
                 operation.details.write(row.operation_id, &mut self.sink);

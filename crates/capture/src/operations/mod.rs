@@ -709,7 +709,7 @@ impl<S: RecordSink> Operations<S> {
 
     fn emit_one(&mut self, slot: usize, note: Note, counters: &mut Counters) {
         let operation = &mut self.operations[note as usize];
-        note_lost_data(&mut operation.row);
+        note_cut(&mut operation.row);
         let row = &operation.row;
         self.sink.operation(row);
         if self.wants_details {
@@ -1900,10 +1900,16 @@ impl<S: RecordSink> Side<'_, S> {
     }
 }
 
-/// Where the header before data was cut, the data was not seen either.
+/// What was cut takes more with it: where the header before data was, the data, and where a call does not say how its reply is to be
+/// read, that reply.
 #[inline]
-fn note_lost_data(row: &mut OperationRow) {
+fn note_cut(row: &mut OperationRow) {
     if row.call_incomplete || row.reply_incomplete {
+        let has_status = row.program == Word::Known("nfs") && row.operation != Word::Known("NULL");
+        row.reply_incomplete |= has_status
+            && row.status == Word::None
+            && row.rpc_status == Word::Known("SUCCESS")
+            && !row.not_executed;
         let has_failed = matches!(row.status, Word::Known(status) if !status.ends_with("_OK"));
         row.data_incomplete |= match row.operation {
             Word::Known("WRITE") => row.call_incomplete,
