@@ -8,15 +8,19 @@ use std::net::IpAddr;
 #[inline]
 pub fn sum(bytes: &[u8]) -> u16 {
     // Words of 32 bits give the same sum, since 2^16 is 1 modulo 2^16 - 1 (RFC 1071, 2 (C)).
-    let mut words = bytes.chunks_exact(4);
-    let whole: u64 = words
-        .by_ref()
-        .map(|word| u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]])))
-        .sum();
-    let mut rest = [0; 4];
-    rest[..words.remainder().len()].copy_from_slice(words.remainder());
+    let halves = |word: &[u8; 8]| {
+        let word = u64::from_ne_bytes(*word);
+        (word & 0xffff_ffff) + (word >> 32)
+    };
+    let (words, rest) = bytes.as_chunks();
+    let mut whole = 0;
+    for word in words {
+        whole += halves(word);
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
     // In the machine's byte order: that of the sum follows (RFC 1071, 2 (B)).
-    u16::from_be(fold(whole + u64::from(u32::from_ne_bytes(rest))))
+    u16::from_be(fold(whole + halves(&last)))
 }
 
 /// The checksum of `bytes`: the complement of their sum.
