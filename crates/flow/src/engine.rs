@@ -1092,10 +1092,8 @@ impl Engine {
         let stream = &connection.streams[direction];
         let (offset, len) = match (stream.state, stream.unseen, stream.acked) {
             (State::Unseen, Some((first, last)), _) => (0, i64::from(last.wrapping_sub(first))),
-            (State::Open, _, Some(acked)) => {
-                let end = stream.fin.map_or(acked, |fin| fin.min(acked));
-                (stream.next, end - stream.next)
-            }
+            // A FIN that came late may have been acknowledged before.
+            (State::Open, _, Some(acked)) => (stream.next, stream.before_fin(acked) - stream.next),
             _ => return,
         };
         // Live, two taps do not end at one moment.

@@ -130,7 +130,12 @@ impl Stream {
     /// The offset up to which an acknowledgement means bytes: a FIN takes a sequence number too.
     #[inline]
     pub(crate) fn acknowledged_offset(&self, acknowledgement: u32) -> i64 {
-        let offset = self.offset(acknowledgement);
+        self.before_fin(self.offset(acknowledgement))
+    }
+
+    /// An acknowledged offset without the sequence number of a FIN.
+    #[inline]
+    pub(crate) fn before_fin(&self, offset: i64) -> i64 {
         self.fin.map_or(offset, |fin| offset.min(fin))
     }
 
@@ -155,7 +160,7 @@ impl Stream {
     /// Takes note of an acknowledgement.
     #[inline]
     pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment) {
-        let offset = self.fin.map_or(offset, |fin| offset.min(fin));
+        let offset = self.before_fin(offset);
         if offset <= self.seen() {
             self.bear_out(offset, moment);
         } else if let Some((claimed, since)) = self.claimed.replace((offset, moment)) {
