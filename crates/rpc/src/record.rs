@@ -441,20 +441,18 @@ impl Records {
                 let mark = u32::from_be_bytes(mark);
                 self.fragment_left = (mark & !LAST_FRAGMENT) as usize;
                 self.fragment_last = mark & LAST_FRAGMENT != 0;
+                let len = self.fragment_left;
+                // No byte of its record has come.
+                let begun = self.message.as_ref();
+                let is_first = begun.is_none_or(|open| open.message.len == 0);
                 // Nothing at all is legal as the end of a record that has begun (RFC 5531 section 11), and before its
                 // bytes; but zeros in a row are no records.
-                let empty = self.fragment_left == 0
-                    && self
-                        .message
-                        .as_ref()
-                        .is_none_or(|open| open.message.len == 0)
+                let empty = len == 0
+                    && is_first
                     && (self.fragment_last || chunk.from(take).bytes().starts_with(&[0; MARK]));
-                let len = self.fragment_left;
                 let is_long = len > self.config.record_max_bytes;
                 if is_long || empty {
                     self.fragment_left = 0;
-                    let begun = self.message.as_ref();
-                    let is_first = begun.is_none_or(|open| open.message.len == 0);
                     // Whether a first fragment was one after all, the search tells by what follows the mark; of a later one, its
                     // length: one that is wildly wrong shows that the walk has gone astray.
                     let is_limit = is_long && !is_first && self.config.may_be_long(len);
