@@ -2,7 +2,7 @@
 
 use arrow_array::ArrayRef;
 use hashbrown::HashMap;
-use hdrhistogram::Histogram;
+use lineside_measure::Times;
 use lineside_trace::is_success;
 use lineside_trace::read::ReadError;
 
@@ -226,60 +226,20 @@ pub(crate) struct Kind {
     pub(crate) retransmissions: u64,
     pub(crate) moved_bytes: u64,
     /// Server time, transfer of the call, transfer of the reply.
-    pub(crate) times: [Durations; 3],
+    pub(crate) times: [Times; 3],
 }
 
-/// A distribution of durations.
-#[derive(Clone)]
-pub(crate) struct Durations {
-    histogram: Histogram<u64>,
-    min_ns: u64,
-    max_ns: u64,
-    sum_ns: u128,
-}
-
-impl Durations {
-    /// `digits`: 3 means quantiles within 0.1 %, 2 within 1 %.
-    pub(crate) fn new(digits: u8) -> Self {
-        Self {
-            histogram: Histogram::new(digits).expect("2 and 3 digits are possible"),
-            min_ns: u64::MAX,
-            max_ns: 0,
-            sum_ns: 0,
-        }
-    }
-
-    fn add(&mut self, ns: u64) {
-        // Only what does not fit any memory is refused; 2^63 ns do fit.
-        let _ = self.histogram.record(ns);
-        self.min_ns = self.min_ns.min(ns);
-        self.max_ns = self.max_ns.max(ns);
-        self.sum_ns += u128::from(ns);
-    }
-
-    pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
-        // The histogram answers with the upper end of a step, which may lie above every value.
-        let value = || {
-            self.histogram
-                .value_at_quantile(share)
-                .clamp(self.min_ns, self.max_ns)
-        };
-        (!self.histogram.is_empty()).then(value)
-    }
-
-    pub(crate) fn quantiles(&self) -> Quantiles {
-        let operations = self.histogram.len();
-        let some = |ns: u64| (operations > 0).then_some(ns);
-        Quantiles {
-            operations,
-            min_ns: some(self.min_ns),
-            mean_ns: some((self.sum_ns / u128::from(operations.max(1))) as u64),
-            p50_ns: self.quantile(0.5),
-            p90_ns: self.quantile(0.9),
-            p99_ns: self.quantile(0.99),
-            p999_ns: self.quantile(0.999),
-            max_ns: some(self.max_ns),
-        }
+/// The figures of a report from recorded times.
+pub(crate) fn quantiles(times: &Times) -> Quantiles {
+    Quantiles {
+        operations: times.count(),
+        min_ns: times.min_ns(),
+        mean_ns: times.mean_ns(),
+        p50_ns: times.quantile_ns(0.5),
+        p90_ns: times.quantile_ns(0.9),
+        p99_ns: times.quantile_ns(0.99),
+        p999_ns: times.quantile_ns(0.999),
+        max_ns: times.max_ns(),
     }
 }
 
@@ -291,7 +251,7 @@ pub(crate) struct Step {
     pub(crate) bytes: [u64; 2],
     pub(crate) failed: u64,
     pub(crate) unanswered: u64,
-    pub(crate) server_time: Durations,
+    pub(crate) server_time: Times,
 }
 
 /// A READ or WRITE with a place.
@@ -389,7 +349,7 @@ impl Aggregate {
             bytes: [0; 2],
             failed: 0,
             unanswered: 0,
-            server_time: Durations::new(2),
+            server_time: Times::growing(2),
         };
         Self {
             totals: Totals::default(),
@@ -667,7 +627,7 @@ impl Aggregate {
             repeated: 0,
             retransmissions: 0,
             moved_bytes: 0,
-            times: [Durations::new(3), Durations::new(3), Durations::new(3)],
+            times: [Times::growing(3), Times::growing(3), Times::growing(3)],
         });
         self.kind_places.insert(key, self.kinds.len() - 1);
         self.kinds.len() - 1
@@ -763,18 +723,18 @@ mod tests {
                 top + random.below(top)
             })
             .collect();
-        let mut durations = Durations::new(3);
+        let mut durations = Times::growing(3);
         values.iter().for_each(|&ns| durations.add(ns));
         values.sort_unstable();
         for share in [0.5, 0.9, 0.99, 0.999] {
             let exact = values[(share * values.len() as f64).ceil() as usize - 1];
-            let told = durations.quantile(share).expect("there are values");
+            let told = durations.quantile_ns(share).expect("there are values");
             assert!(
                 told.abs_diff(exact) as f64 <= exact as f64 * 0.001,
                 "{share}: {told}, not {exact}"
             );
         }
-        let quantiles = durations.quantiles();
+        let quantiles = quantiles(&durations);
         assert_eq!(quantiles.min_ns, values.first().copied());
         assert_eq!(quantiles.max_ns, values.last().copied());
     }

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use lineside_trace::{Manifest, Table};
 
 use crate::aggregate::{
-    Aggregate, Batch, CLIENTS_MAX, COLUMNS, Flow, KINDS_MAX, Lexica, STEPS_MAX,
+    Aggregate, Batch, CLIENTS_MAX, COLUMNS, Flow, KINDS_MAX, Lexica, STEPS_MAX, quantiles,
 };
 use crate::columns::{Flags, Integers, Lexicon, Texts, Word};
 use crate::filter::{Filter, span};
@@ -283,9 +283,9 @@ fn operations(aggregate: &Aggregate, lexica: &Lexica) -> Vec<Operation> {
             repeated: kind.repeated,
             retransmissions: kind.retransmissions,
             moved_bytes: kind.moved_bytes,
-            server_time: kind.times[0].quantiles(),
-            call_transfer_time: kind.times[1].quantiles(),
-            reply_transfer_time: kind.times[2].quantiles(),
+            server_time: quantiles(&kind.times[0]),
+            call_transfer_time: quantiles(&kind.times[1]),
+            reply_transfer_time: quantiles(&kind.times[2]),
         })
         .collect();
     operations.sort_by(|one, other| {
@@ -310,7 +310,7 @@ fn over_time(aggregate: &Aggregate) -> OverTime {
         over_time.written_bytes.push(step.bytes[1]);
         over_time.failed.push(step.failed);
         over_time.unanswered.push(step.unanswered);
-        let quantile = |share| step.server_time.quantile(share);
+        let quantile = |share| step.server_time.quantile_ns(share);
         over_time.server_time_p50_ns.push(quantile(0.5));
         over_time.server_time_p99_ns.push(quantile(0.99));
     }

@@ -12,7 +12,8 @@ use lineside_capture::Filtered;
 use lineside_filter::Filter;
 use lineside_frame::Burst;
 use lineside_host::{RunFolder, Signals, SystemClock};
-use lineside_link::{Drops, Spread};
+use lineside_link::Drops;
+use lineside_measure::Spread;
 use lineside_path::{
     Certificate, ChangeReport, Direction, DirectionReport, Inside, InsideError, MatchReport,
     SettingsWords, Sides, Virtual,

@@ -276,7 +276,7 @@ fn print_account(
                 "p99_ns": late.p99_ns,
                 "p999_ns": late.p999_ns,
                 "max_ns": late.max_ns,
-                "late_frames": late.late_frames,
+                "late_frames": late.late.over_100us,
             })
         });
         let account = serde_json::json!({
@@ -337,7 +337,7 @@ fn print_account(
             us(late.p99_ns),
             us(late.p999_ns),
             us(late.max_ns),
-            grouped(late.late_frames)
+            grouped(late.late.over_100us)
         );
     }
     for (count, what) in [

@@ -9,8 +9,9 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use lineside_analyze::time;
 use lineside_link::{
-    DEVIATION, Deliveries, PathFile, PathStep, Spread, TABLE_LEN_MAX, Table, Unit, format,
+    DEVIATION, Deliveries, PathFile, PathStep, TABLE_LEN_MAX, Table, Unit, format,
 };
+use lineside_measure::Spread;
 
 use crate::Exit;
 use crate::config::ConfigError;

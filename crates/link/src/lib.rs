@@ -34,7 +34,6 @@ pub mod format;
 mod item;
 mod link;
 mod loss;
-mod measure;
 mod path_file;
 mod queue;
 mod settings;
@@ -44,7 +43,6 @@ pub mod words;
 pub use deliveries::{DELIVERY_BYTES, Deliveries};
 pub use item::{Item, Segment};
 pub use link::{Departure, Drops, Kind, Link, LinkCounters};
-pub use measure::{Distance, Spread, Times};
 pub use path_file::{PathFile, PathStep};
 pub use settings::{
     Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess,

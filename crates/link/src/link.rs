@@ -1,3 +1,4 @@
+use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
 use serde::Serialize;
 
@@ -6,7 +7,6 @@ use crate::bucket::Bucket;
 use crate::deliveries::DeliveryPace;
 use crate::draw::{Impairment, Normal, Ranks, Sampler};
 use crate::loss::LossState;
-use crate::measure::Spread;
 use crate::path_file::{PathFile, PathPace};
 use crate::queue::{Arrival, DelayQueue};
 use crate::settings::{

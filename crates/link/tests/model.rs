@@ -578,7 +578,7 @@ fn a_fifo_changes_the_distribution_as_computed_before() {
         3,
         &arrivals,
     );
-    let mut times = lineside_link::Times::default();
+    let mut times = lineside_measure::Times::default();
     out.iter()
         .for_each(|departure| times.record(departure.at_ns - departure.entered_ns));
     let spread = times.spread().expect("times");

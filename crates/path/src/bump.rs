@@ -5,7 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_link::{Delay, Settings, Spread, Times};
+use lineside_link::{Delay, Settings};
+use lineside_measure::{Spread, Times};
 use lineside_port::{Method, Port, PortError, Received};
 use lineside_time::Nanoseconds;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,14 +1,13 @@
 use std::collections::BTreeMap;
 
 use lineside_frame::Frame;
-use lineside_link::{
-    Distance, Jitter, Kind, Limit, Link, LinkCounters, Order, Schedule, Settings, Spread, Times,
-};
+use lineside_link::{Jitter, Kind, Limit, Link, LinkCounters, Order, Schedule, Settings};
+use lineside_measure::{Distance, LateCounts, Spread, Times};
 use lineside_trace::{State, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::ChangeReport;
-use crate::path::{Direction, LATE_NS, Path, Sent};
+use crate::path::{Direction, Path, Sent};
 
 /// Frames held back above this share are worth a sentence: the realised distribution is then another than that asked for.
 const HELD_BACK_SHARE: f64 = 0.01;
@@ -69,8 +68,8 @@ pub struct Delays {
     /// From the instant that the link in virtual time gives a frame that came when it did, to the one at which it left.
     /// `None` in virtual time, where there is none.
     pub difference: Option<Spread>,
-    /// Frames that left later than they should have, by the bound.
-    pub late: BTreeMap<String, u64>,
+    /// Frames that left later than they should have.
+    pub late: LateCounts,
     /// The latest.
     pub lateness_max_ns: i64,
 }
@@ -177,16 +176,11 @@ impl Delays {
 
     /// What became of them is what this says.
     pub(crate) fn realise(&mut self, sent: &Sent) {
-        let bounds = LATE_NS.map(|bound_ns| format!("over_{}us", bound_ns / 1000));
         self.realised = sent.residence.spread();
         self.realised_distance = sent.residence.distance(&self.asked);
         self.difference = sent.difference.spread();
-        self.late = bounds.into_iter().zip(sent.late).collect();
+        self.late = sent.late;
         self.lateness_max_ns = sent.lateness_max_ns;
-    }
-
-    fn over_1ms(&self) -> u64 {
-        self.late.get("over_1000us").copied().unwrap_or(0)
     }
 }
 
@@ -335,7 +329,7 @@ fn verdict(reports: &[(&'static str, DirectionReport)], changes: &[ChangeReport]
         let delays = changes()
             .map(|change| &change.delays)
             .chain([&report.delays]);
-        let over_1ms: u64 = delays.map(Delays::over_1ms).sum();
+        let over_1ms: u64 = delays.map(|delays| delays.late.over_1000us).sum();
         if over_1ms > 0 {
             verdict.state = State::Disturbed;
             verdict.reasons.push(format!(

@@ -2,7 +2,8 @@
 
 use lineside_account::Lease;
 use lineside_frame::Frame;
-use lineside_link::{Drops, Limit, Link, LinkCounters, Settings, Spread, TABLE_LEN_MAX};
+use lineside_link::{Drops, Limit, Link, LinkCounters, Settings, TABLE_LEN_MAX};
+use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
 use serde::Serialize;
 

@@ -27,7 +27,7 @@ pub use bump::{Bump, BumpFacts, Calibration, Wait};
 pub use certificate::{Certificate, Delays, DirectionReport, MatchReport, SettingsWords, VIRTUAL};
 pub use changes::ChangeReport;
 pub use kinds::EXPRESSIONS_MAX;
-pub use path::{Departures, Direction, LATE_NS, Leaving, NoMemory, Path};
+pub use path::{Departures, Direction, Leaving, NoMemory, Path};
 pub use sides::{Inside, InsideError, Sides};
 pub use tap::{Tap, TapFacts, TapPort, tap};
 pub use virtually::Virtual;

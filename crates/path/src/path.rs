@@ -1,7 +1,8 @@
 use lineside_account::{Budget, Lease};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Departure, Link, LinkCounters, Settings, Spread, Times};
+use lineside_link::{Departure, Link, LinkCounters, Settings};
+use lineside_measure::{LateCounts, SignedTimes, Times};
 use lineside_time::Nanoseconds;
 
 use crate::changes::{self, Change};
@@ -57,9 +58,6 @@ impl From<&Departure<Frame>> for Leaving {
     }
 }
 
-/// Bounds above which late frames are counted.
-pub const LATE_NS: [i64; 4] = [1_000, 10_000, 100_000, 1_000_000];
-
 /// Two links, and what became of the frames that left them.
 #[derive(Debug)]
 pub struct Path {
@@ -87,9 +85,8 @@ pub(crate) struct Sent {
     pub(crate) residence: Times,
     /// The same of kinds 1, 2, ...
     pub(crate) residence_by_kind: Vec<Times>,
-    pub(crate) difference: Signed,
-    /// By [`LATE_NS`].
-    pub(crate) late: [u64; 4],
+    pub(crate) difference: SignedTimes,
+    pub(crate) late: LateCounts,
     pub(crate) lateness_max_ns: i64,
 }
 
@@ -116,43 +113,8 @@ impl Sent {
         }
         let late_ns = sent_ns.saturating_sub(departure.at_ns);
         self.difference.record(late_ns);
-        if late_ns > LATE_NS[0] {
-            for (count, bound) in self.late.iter_mut().zip(LATE_NS) {
-                *count += u64::from(late_ns > bound);
-            }
-        }
+        self.late.record(late_ns);
         self.lateness_max_ns = self.lateness_max_ns.max(late_ns);
-    }
-}
-
-/// Times of which some lie before 0: to 0.1 us, those of a tenth of a millisecond and more to 0.1 %.
-#[derive(Debug, Default)]
-pub(crate) struct Signed(Times);
-
-impl Signed {
-    /// What lies further before 0 than this counts as this: no release begins so early.
-    const LEAST_NS: i64 = -100_000;
-
-    fn record(&mut self, time_ns: i64) {
-        self.0.record(time_ns - Self::LEAST_NS);
-    }
-
-    pub(crate) fn spread(&self) -> Option<Spread> {
-        let mut spread = self.0.spread()?;
-        spread.mean_ns += Self::LEAST_NS as f64;
-        for value in [
-            &mut spread.min_ns,
-            &mut spread.p01_ns,
-            &mut spread.p10_ns,
-            &mut spread.p50_ns,
-            &mut spread.p90_ns,
-            &mut spread.p99_ns,
-            &mut spread.p999_ns,
-            &mut spread.max_ns,
-        ] {
-            *value += Self::LEAST_NS;
-        }
-        Some(spread)
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Link, Settings, words};
+use lineside_measure::LateCounts;
 use lineside_path::{Direction, Path, Sides, Virtual};
 use lineside_time::Random;
 use lineside_trace::State;
@@ -132,7 +133,7 @@ fn what_leaves_is_what_each_link_lets_through() {
         assert_eq!(certificate.verdict.state, State::Complete);
         for report in certificate.directions.values() {
             assert!(report.counters.is_whole(0) && report.held == 0);
-            assert!(report.delays.late.values().all(|&count| count == 0));
+            assert!(report.delays.late == LateCounts::default());
             let distance = report.delays.drawn_distance.expect("draws");
             assert!(distance.p_value > 0.01, "{distance:?}");
             assert_eq!(
@@ -234,12 +235,7 @@ fn late_frames_are_counted_by_their_bounds() {
             departure.at_ns + late_ns,
         );
         let certificate = path.certificate("live");
-        let late: Vec<_> = certificate.directions["outbound"]
-            .delays
-            .late
-            .iter()
-            .map(|(name, &count)| (name.as_str(), count))
-            .collect();
+        let late = certificate.directions["outbound"].delays.late;
         let expected = [
             (0, 0, 0, 0),
             (0, 0, 0, 0),
@@ -247,18 +243,16 @@ fn late_frames_are_counted_by_their_bounds() {
             (1, 0, 0, 2),
             (2, 1, 1, 3),
         ][number];
-        let (over_10, over_100, over_1000, over_1) = expected;
-        assert_eq!(
-            late,
-            [
-                ("over_1000us", over_1000),
-                ("over_100us", over_100),
-                ("over_10us", over_10),
-                ("over_1us", over_1)
-            ]
-        );
+        let (over_10us, over_100us, over_1000us, over_1us) = expected;
+        let expected = LateCounts {
+            over_1us,
+            over_10us,
+            over_100us,
+            over_1000us,
+        };
+        assert_eq!(late, expected);
         let disturbed = certificate.verdict.state == State::Disturbed;
-        assert_eq!(disturbed, over_1000 > 0);
+        assert_eq!(disturbed, over_1000us > 0);
     }
 }
 

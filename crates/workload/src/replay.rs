@@ -1,11 +1,11 @@
 use std::collections::VecDeque;
 use std::str::FromStr;
 
-use hdrhistogram::Histogram;
+use lineside_measure::{LateCounts, Times};
 use lineside_time::{Nanoseconds, Rate};
 
-/// A frame that leaves later than this after it was due is counted.
-const LATE_NS: u64 = 100_000;
+/// Quantiles of lateness are exact to 0.1 % up to this.
+const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// How the frames of a capture are spaced.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,7 +65,8 @@ pub struct Replay {
     /// Of the frames that were sent: as they were due, and as they left.
     asked: Pace,
     achieved: Pace,
-    lateness: Histogram<u64>,
+    lateness: Times,
+    late: LateCounts,
 }
 
 /// What passes from the first instant of some frames to their last one. Of frames that share the first instant, all but one passed
@@ -139,14 +140,13 @@ pub struct Lateness {
     pub p999_ns: u64,
     /// None was later; exact, and without a bound.
     pub max_ns: u64,
-    /// Frames more than 100 us late.
-    pub late_frames: u64,
+    /// Frames by how late they left.
+    pub late: LateCounts,
 }
 
 impl Replay {
     /// A replay whose first frame is due at `start_ns`, by the clock that everything else here is told by.
     pub fn new(timing: Timing, start_ns: Nanoseconds) -> Self {
-        const HOUR_NS: u64 = 3_600_000_000_000;
         Self {
             timing,
             start_ns,
@@ -158,7 +158,8 @@ impl Replay {
             departures: Departures::default(),
             asked: Pace::default(),
             achieved: Pace::default(),
-            lateness: Histogram::new_with_max(HOUR_NS, 3).expect("3 digits are possible"),
+            lateness: Times::up_to(HOUR_NS),
+            late: LateCounts::default(),
         }
     }
 
@@ -221,38 +222,34 @@ impl Replay {
             }
             self.asked.add(due_ns, len);
             let late_ns = elapsed(due_ns, now_ns);
-            self.lateness.saturating_record(late_ns);
-            let lateness = self.departures.lateness.get_or_insert(Lateness {
-                p50_ns: 0,
-                p99_ns: 0,
-                p999_ns: 0,
-                max_ns: 0,
-                late_frames: 0,
-            });
-            lateness.max_ns = lateness.max_ns.max(late_ns);
-            lateness.late_frames += u64::from(late_ns > LATE_NS);
+            self.lateness.add(late_ns);
+            self.late.record(i64::try_from(late_ns).unwrap_or(i64::MAX));
         }
     }
 
     /// The account so far.
     pub fn departures(&self) -> Departures {
         let (asked, achieved) = (&self.asked, &self.achieved);
-        let mut departures = Departures {
+        Departures {
             asked_ns: asked.first_ns.map(|_| asked.span_ns),
             asked_bps: asked.bps(),
             achieved_ns: achieved.span_ns,
             achieved_bps: achieved.bps(),
             achieved_pps: achieved.per_second(achieved.frames),
+            lateness: self.lateness(),
             ..self.departures.clone()
-        };
-        if let Some(lateness) = &mut departures.lateness {
-            // The histogram answers with the upper end of a step, which may lie above every value.
-            let quantile = |share| self.lateness.value_at_quantile(share).min(lateness.max_ns);
-            lateness.p50_ns = quantile(0.5);
-            lateness.p99_ns = quantile(0.99);
-            lateness.p999_ns = quantile(0.999);
         }
-        departures
+    }
+
+    fn lateness(&self) -> Option<Lateness> {
+        let times = &self.lateness;
+        Some(Lateness {
+            p50_ns: times.quantile_ns(0.5)?,
+            p99_ns: times.quantile_ns(0.99)?,
+            p999_ns: times.quantile_ns(0.999)?,
+            max_ns: times.max_ns()?,
+            late: self.late,
+        })
     }
 }
 

@@ -128,7 +128,7 @@ proptest! {
             prop_assert_eq!(departures.asked_ns, Some(duration_ns));
             prop_assert_eq!(departures.asked_bps, departures.achieved_bps);
             let lateness = departures.lateness.expect("they were timed");
-            prop_assert_eq!((lateness.max_ns, lateness.late_frames), (0, 0));
+            prop_assert_eq!((lateness.max_ns, lateness.late), (0, Default::default()));
         }
         if let Timing::Own(_) = timing {
             let missing = frames.iter().filter(|frame| frame.0.is_none()).count();
@@ -159,7 +159,7 @@ proptest! {
         };
         late.sort_unstable();
         prop_assert_eq!(lateness.max_ns, late[late.len() - 1]);
-        prop_assert_eq!(lateness.late_frames, late.iter().filter(|&&ns| ns > 100_000).count() as u64);
+        prop_assert_eq!(lateness.late.over_100us, late.iter().filter(|&&ns| ns > 100_000).count() as u64);
         for (share, found) in [(0.5, lateness.p50_ns), (0.99, lateness.p99_ns), (0.999, lateness.p999_ns)] {
             let rank = ((late.len() as f64 * share).ceil() as usize).max(1);
             let exact = late[rank - 1];

@@ -1,37 +1,33 @@
-//! Distributions told in figures, and how far one lies from another.
-
-use hdrhistogram::Histogram;
-use lineside_time::Nanoseconds;
 use serde::Serialize;
 
-/// A distribution of times.
+/// A distribution of times: its figures, and its values as far as they are kept.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Spread {
-    /// Of how many values.
+    /// How many values it has.
     pub count: u64,
-    /// Nanoseconds.
+    /// The mean, in nanoseconds.
     pub mean_ns: f64,
-    /// The standard deviation, nanoseconds.
+    /// The standard deviation, in nanoseconds.
     pub deviation_ns: f64,
-    /// The least.
+    /// The smallest value.
     pub min_ns: i64,
-    /// 1 % are no more.
+    /// 1 % of the values are at most this.
     pub p01_ns: i64,
-    /// A tenth is no more.
+    /// 10 % of the values are at most this.
     pub p10_ns: i64,
-    /// Half are no more.
+    /// 50 % of the values are at most this.
     pub p50_ns: i64,
-    /// Nine tenths are no more.
+    /// 90 % of the values are at most this.
     pub p90_ns: i64,
-    /// 99 % are no more.
+    /// 99 % of the values are at most this.
     pub p99_ns: i64,
-    /// 99.9 % are no more.
+    /// 99.9 % of the values are at most this.
     pub p999_ns: i64,
-    /// The greatest.
+    /// The largest value.
     pub max_ns: i64,
-    /// The values and their counts, rising.
+    /// The values with their counts, in rising order.
     #[serde(skip)]
-    steps: Vec<(i64, u64)>,
+    pub(crate) steps: Vec<(i64, u64)>,
 }
 
 impl Spread {
@@ -48,8 +44,10 @@ impl Spread {
             .map(|&(value, count)| value as f64 * count as f64)
             .sum();
         let mean_ns = sum / count as f64;
-        let squares =
-            { steps.iter() }.map(|&(value, count)| (value as f64 - mean_ns).powi(2) * count as f64);
+        let square = |value: i64| (value as f64 - mean_ns).powi(2);
+        let squares = steps
+            .iter()
+            .map(|&(value, count)| square(value) * count as f64);
         let quantile = |share: f64| {
             let wanted = (share * count as f64).ceil() as u64;
             let mut seen = 0;
@@ -75,15 +73,15 @@ impl Spread {
         }
     }
 
-    /// Keeps the figures alone: a distance from or to this is `None` from now on.
+    /// Drops the values and keeps the figures: a distance from or to this is `None` from then on.
     pub fn forget_values(&mut self) {
         self.steps = Vec::new();
     }
 
-    /// The Kolmogorov-Smirnov distance from `asked`, and how likely one so large is if the values are
-    /// independent draws of that: the limiting distribution with Stephens' correction (JRSS B 32, 1970).
-    /// A distribution in steps makes large ones less likely than that, so the p-value is at least as large as it says.
-    /// `None` without values.
+    /// The Kolmogorov-Smirnov distance from `asked`, and how likely one at least as large is if the values are
+    /// independent draws from `asked`: the limiting distribution with Stephens' correction (JRSS B 32, 1970).
+    /// For a distribution with steps large distances are rarer, so the true p-value is at most the one given.
+    /// `None` if either has no values.
     pub fn distance(&self, asked: &Self) -> Option<Distance> {
         if self.steps.is_empty() || asked.steps.is_empty() {
             return None;
@@ -121,9 +119,9 @@ impl Spread {
 /// How far one distribution lies from another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Distance {
-    /// The largest difference of the shares below a value, from 0 to 1.
+    /// The largest difference between the shares of values up to a point, from 0 to 1.
     pub ks: f64,
-    /// How likely one so large is among independent draws.
+    /// How likely a distance at least as large is among independent draws.
     pub p_value: f64,
 }
 
@@ -138,80 +136,6 @@ fn kolmogorov(x: f64) -> f64 {
         sign * (-2.0 * f64::from(k * k) * x * x).exp()
     };
     (1..=20).map(term).sum::<f64>().clamp(0.0, 1.0)
-}
-
-/// Times as they are measured: quantiles to 0.1 %, mean, deviation and extremes exact.
-#[derive(Debug, Clone)]
-pub struct Times {
-    histogram: Histogram<u64>,
-    sum_ns: i128,
-    squares: f64,
-    min_ns: u64,
-    max_ns: u64,
-}
-
-impl Default for Times {
-    fn default() -> Self {
-        // A day.
-        let histogram = Histogram::new_with_bounds(1, 86_400_000_000_000, 3);
-        Self {
-            histogram: histogram.expect("3 digits and a greater bound above a lower are allowed"),
-            sum_ns: 0,
-            squares: 0.0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-        }
-    }
-}
-
-impl Times {
-    /// What one takes: of each power of two 1,024 steps, and a first one of 2,048.
-    pub const MEMORY_BYTES: usize = 38 * 1024 * 8;
-
-    /// One more; what lies below 0 counts as 0.
-    #[inline]
-    pub fn record(&mut self, time_ns: Nanoseconds) {
-        let time_ns = time_ns.max(0) as u64;
-        self.histogram.saturating_record(time_ns);
-        self.sum_ns += i128::from(time_ns);
-        self.squares += (time_ns as f64).powi(2);
-        self.min_ns = self.min_ns.min(time_ns);
-        self.max_ns = self.max_ns.max(time_ns);
-    }
-
-    /// Their distribution; `None` without any.
-    pub fn spread(&self) -> Option<Spread> {
-        if self.histogram.is_empty() {
-            return None;
-        }
-        let recorded = self.histogram.iter_recorded();
-        // A step of the histogram stands for all its values, by the greatest: shares below that are then exact.
-        let clamp = |value: u64| value.clamp(self.min_ns, self.max_ns) as i64;
-        let steps = recorded.map(|step| (clamp(step.value_iterated_to()), step.count_at_value()));
-        let count = self.histogram.len() as f64;
-        let mean_ns = self.sum_ns as f64 / count;
-        Some(Spread {
-            mean_ns,
-            deviation_ns: (self.squares / count - mean_ns * mean_ns).max(0.0).sqrt(),
-            min_ns: self.min_ns as i64,
-            ..Spread::of(steps.collect())
-        })
-    }
-
-    /// The distance of what was measured from `asked`, as [`Spread::distance`] has it, but with `asked`'s values rounded up as a
-    /// measured one is.
-    pub fn distance(&self, asked: &Spread) -> Option<Distance> {
-        let rounded = |&(value, count): &(i64, u64)| {
-            let value = value.max(0) as u64;
-            let value = self.histogram.highest_equivalent(value);
-            (
-                value.min(self.max_ns.max(asked.max_ns.max(0) as u64)) as i64,
-                count,
-            )
-        };
-        let asked = Spread::of(asked.steps.iter().map(rounded).collect());
-        self.spread()?.distance(&asked)
-    }
 }
 
 #[cfg(test)]
@@ -260,26 +184,5 @@ mod tests {
             "{}",
             moved.p_value
         );
-    }
-
-    #[test]
-    fn measured_times_are_as_far_as_they_are() {
-        let asked = Spread::of(
-            (0..1000)
-                .map(|value| (1_000_000 + 777 * value, 1))
-                .collect(),
-        );
-        let mut times = Times::default();
-        assert_eq!(times.spread(), None);
-        assert!(times.histogram.distinct_values() * 8 <= Times::MEMORY_BYTES);
-        for value in 0..1000 {
-            times.record(1_000_000 + 777 * value);
-        }
-        let spread = times.spread().expect("times");
-        assert!((spread.mean_ns - asked.mean_ns).abs() < 1e-3);
-        assert!((spread.deviation_ns - asked.deviation_ns).abs() < 1.0);
-        assert!((spread.p50_ns - asked.p50_ns).abs() < 1500);
-        assert_eq!((spread.min_ns, spread.max_ns), (1_000_000, 1_776_223));
-        assert!(times.distance(&asked).expect("times").ks < 1e-9);
     }
 }
