@@ -10,7 +10,7 @@ use lineside_account::Budget;
 use lineside_actor::Schedule;
 use lineside_capture::{Config, Cores, Step};
 use lineside_port::{CaptureReader, Merge, PoolConfig};
-use lineside_trace::{OperationRow, RecordSink, Table, Word};
+use lineside_trace::{RecordSink, RowRef, Table, Word};
 
 #[derive(Default)]
 struct ReadBytes(BTreeMap<IpAddr, u64>);
@@ -20,8 +20,11 @@ impl RecordSink for ReadBytes {
         table == Table::Operations
     }
 
-    fn operation(&mut self, row: &OperationRow) {
-        if row.operation == Word::Known("READ")
+    fn on_time(&mut self, _: i64) {}
+
+    fn row(&mut self, row: RowRef<'_>) {
+        if let RowRef::Operations(row) = row
+            && row.operation == Word::Known("READ")
             && let (Some(client), Some(bytes)) = (row.client_address, row.transferred)
         {
             *self.0.entry(client).or_default() += bytes.cast_unsigned();

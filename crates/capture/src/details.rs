@@ -4,7 +4,7 @@ use lineside_account::{Counter, Counters};
 use lineside_frame::View;
 use lineside_nfs::{v3, v4};
 use lineside_rpc::xdr::{InPlace, Optional, Outcome};
-use lineside_trace::{Blob, Nfs4Row, NfsRow, RecordSink, ServiceRow, Table, Text, Word};
+use lineside_trace::{Blob, Nfs4Row, NfsRow, RecordSink, RowRef, ServiceRow, Table, Text, Word};
 
 /// Rows of an operation in the tables that belong to one protocol each. One whose flag is not set is empty.
 #[derive(Debug, Default)]
@@ -29,15 +29,15 @@ impl Details {
     pub(crate) fn write(&mut self, operation_id: i64, sink: &mut impl RecordSink) {
         if self.has_nfs {
             self.nfs.operation_id = operation_id;
-            sink.nfs(&self.nfs);
+            sink.row(RowRef::Nfs(&self.nfs));
         }
         if self.has_nfs4 {
             self.nfs4.operation_id = operation_id;
-            sink.nfs4(&self.nfs4);
+            sink.row(RowRef::Nfs4(&self.nfs4));
         }
         if self.has_service {
             self.service.operation_id = operation_id;
-            sink.service(&self.service);
+            sink.row(RowRef::Services(&self.service));
         }
     }
 

@@ -3,7 +3,7 @@ use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, Frame, FrameRef};
 use lineside_port::{Port, PortError, Received};
 use lineside_time::{Clock, VirtualClock};
-use lineside_trace::{PacketRow, RecordSink, Table, Word};
+use lineside_trace::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_wire::{Dissected, Ip};
 
 use crate::config::Config;
@@ -274,7 +274,8 @@ impl<S: RecordSink> Flows<S> {
         let connection = taken.connection;
         let facts = connection.and_then(|slot| self.flow.connection(slot));
         row.connection_id = facts.map(connection_id);
-        self.operations.sink_mut().packet(&self.packet);
+        let row = RowRef::Packets(&self.packet);
+        self.operations.sink_mut().row(row);
     }
 }
 

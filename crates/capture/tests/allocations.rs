@@ -12,7 +12,7 @@ use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Piece, Pool};
 use lineside_nfs::v3;
 use lineside_rpc::message::{Auth, encode_record};
 use lineside_rpc::xdr::{Handle, List, Name, Optional, Outcome};
-use lineside_trace::{OperationRow, RecordSink};
+use lineside_trace::{RecordSink, RowRef, Table};
 use lineside_wire::TcpFlags;
 
 use talk::Talk;
@@ -53,13 +53,21 @@ struct Rows {
 }
 
 impl RecordSink for Rows {
-    fn operation(&mut self, row: &OperationRow) {
-        assert!(!row.reply_missing && !row.call_missing && !row.data_incomplete);
-        self.operations += 1;
+    fn wants(&self, _: Table) -> bool {
+        true
     }
 
-    fn checksums(&mut self, _: i64, _: i64, sums: &[u64]) {
-        self.blocks += sums.len() as u64;
+    fn on_time(&mut self, _: i64) {}
+
+    fn row(&mut self, row: RowRef<'_>) {
+        match row {
+            RowRef::Operations(row) => {
+                assert!(!row.reply_missing && !row.call_missing && !row.data_incomplete);
+                self.operations += 1;
+            }
+            RowRef::Checksums(run) => self.blocks += run.sums.len() as u64,
+            _ => {}
+        }
     }
 }
 

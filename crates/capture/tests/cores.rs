@@ -14,7 +14,7 @@ use lineside_port::{CaptureReader, Facts, PoolConfig, Port, PortError, Received}
 use lineside_testkit::capture;
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::wrap::{self, Wrap};
-use lineside_trace::{CollectedRows, OperationRow, RecordSink};
+use lineside_trace::{CollectedRows, RecordSink, RowRef, Table};
 use lineside_wire::Dissected;
 use lineside_wire::build::FrameBuilder;
 
@@ -362,8 +362,14 @@ struct Fails {
 }
 
 impl RecordSink for Fails {
-    fn operation(&mut self, _: &OperationRow) {
-        self.rows += 1;
+    fn wants(&self, _: Table) -> bool {
+        true
+    }
+
+    fn on_time(&mut self, _: i64) {}
+
+    fn row(&mut self, row: RowRef<'_>) {
+        self.rows += usize::from(row.table() == Table::Operations);
     }
 }
 

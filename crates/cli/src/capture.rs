@@ -23,7 +23,7 @@ use lineside_port::{
 use lineside_time::Clock;
 use lineside_trace::{
     ClockFacts, CounterValue, EncoderConfig, InputFacts, LossRow, Machine, Manifest, Part,
-    PartSink, RecordSink, Runtime, State, Summaries, Table, Tool, TraceEncoder, Verdict,
+    PartSink, RecordSink, RowRef, Runtime, State, Summaries, Table, Tool, TraceEncoder, Verdict,
 };
 use twox_hash::XxHash3_64;
 
@@ -442,7 +442,7 @@ fn run_alone(
                 summaries: pipeline.sink_mut().next.summaries(),
             });
             for row in watch.losses.drain(..) {
-                pipeline.sink_mut().loss(&row);
+                pipeline.sink_mut().row(RowRef::Losses(&row));
             }
             pipeline.set_relieved(watch.is_relieved);
             step

@@ -12,9 +12,8 @@ use lineside_analyze::grouped;
 use lineside_capture::{Cores, Done};
 use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
 use lineside_trace::{
-    ActorFacts, ConnectionRow, EncoderConfig, FileRow, LossRow, Manifest, Nfs4Row, NfsRow,
-    OperationRow, PacketRow, Part, PartSink, RecordSink, Runtime, SchedulerFacts, ServiceRow,
-    Summaries, Table, TableSummary, TraceEncoder, TrafficFacts,
+    ActorFacts, EncoderConfig, Manifest, Part, PartSink, RecordSink, RowRef, Runtime,
+    SchedulerFacts, Summaries, Table, TableSummary, TraceEncoder, TrafficFacts,
 };
 
 use crate::capture::{Input, Ran, Seen, Stop, Watch, bound_encoder};
@@ -97,40 +96,8 @@ impl RecordSink for Encoder {
         self.rows.on_time(now_ns);
     }
 
-    fn operation(&mut self, row: &OperationRow) {
-        self.rows.operation(row);
-    }
-
-    fn checksums(&mut self, operation_id: i64, first_block: i64, sums: &[u64]) {
-        self.rows.checksums(operation_id, first_block, sums);
-    }
-
-    fn nfs(&mut self, row: &NfsRow) {
-        self.rows.nfs(row);
-    }
-
-    fn nfs4(&mut self, row: &Nfs4Row) {
-        self.rows.nfs4(row);
-    }
-
-    fn service(&mut self, row: &ServiceRow) {
-        self.rows.service(row);
-    }
-
-    fn connection(&mut self, row: &ConnectionRow) {
-        self.rows.connection(row);
-    }
-
-    fn file(&mut self, row: &FileRow) {
-        self.rows.file(row);
-    }
-
-    fn loss(&mut self, row: &LossRow) {
-        self.rows.loss(row);
-    }
-
-    fn packet(&mut self, row: &PacketRow) {
-        self.rows.packet(row);
+    fn row(&mut self, row: RowRef<'_>) {
+        self.rows.row(row);
     }
 }
 

@@ -6,10 +6,7 @@ use std::fmt::Write;
 
 use lineside_account::{Counter, Counters};
 use lineside_analyze::{bytes, grouped};
-use lineside_trace::{
-    ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, RecordSink,
-    ServiceRow, Table, Verdict, Word, is_success,
-};
+use lineside_trace::{OperationRow, RecordSink, RowRef, Table, Verdict, Word, is_success};
 use serde::Serialize;
 
 /// What operations there are, counted as they pass.
@@ -297,41 +294,11 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
         self.next.on_time(now_ns);
     }
 
-    fn operation(&mut self, row: &OperationRow) {
-        self.tally.add(row);
-        self.next.operation(row);
-    }
-
-    fn checksums(&mut self, operation_id: i64, first_block: i64, sums: &[u64]) {
-        self.next.checksums(operation_id, first_block, sums);
-    }
-
-    fn nfs(&mut self, row: &NfsRow) {
-        self.next.nfs(row);
-    }
-
-    fn nfs4(&mut self, row: &Nfs4Row) {
-        self.next.nfs4(row);
-    }
-
-    fn service(&mut self, row: &ServiceRow) {
-        self.next.service(row);
-    }
-
-    fn connection(&mut self, row: &ConnectionRow) {
-        self.next.connection(row);
-    }
-
-    fn file(&mut self, row: &FileRow) {
-        self.next.file(row);
-    }
-
-    fn loss(&mut self, row: &LossRow) {
-        self.next.loss(row);
-    }
-
-    fn packet(&mut self, row: &PacketRow) {
-        self.next.packet(row);
+    fn row(&mut self, row: RowRef<'_>) {
+        if let RowRef::Operations(row) = row {
+            self.tally.add(row);
+        }
+        self.next.row(row);
     }
 }
 
@@ -343,7 +310,9 @@ impl RecordSink for Nowhere {
         false
     }
 
-    fn operation(&mut self, _: &OperationRow) {}
+    fn on_time(&mut self, _: i64) {}
+
+    fn row(&mut self, _: RowRef<'_>) {}
 }
 
 /// Whether a status says that the operation failed.

@@ -1,25 +1,14 @@
-//! Rows to parts: columns fill their pages as rows come; a part is one row group.
+//! Rows to parts: what is encoded, and when a part ends by time. One table's part is in `table_encoder`.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
 
-use bytes::Bytes;
-use parquet::basic::{LogicalType, Repetition, Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as SchemaType};
 
-use crate::cell::ColumnType;
-use crate::columns::{Columns, ROWS_MAX, Zstd};
+use crate::columns::Zstd;
 use crate::manifest::TableSummary;
 use crate::sink::RecordSink;
-use crate::tables::{
-    ChecksumColumns, ConnectionColumns, ConnectionRow, FileColumns, FileRow, LossColumns, LossRow,
-    Nfs4Columns, Nfs4Row, NfsColumns, NfsRow, OperationColumns, OperationRow, PacketColumns,
-    PacketRow, Row, ServiceColumns, ServiceRow, Table,
-};
+use crate::table_encoder::Output;
+use crate::tables::{Encoders, RowRef, Table};
 
 /// What to encode, and into how large parts.
 #[derive(Debug, Clone)]
@@ -72,7 +61,7 @@ impl Part {
     }
 }
 
-/// Who takes complete parts: a folder's output thread, a test.
+/// Takes complete parts: a folder's output thread, a test.
 pub trait PartSink {
     /// Why a part cannot be taken.
     type Error;
@@ -93,7 +82,7 @@ impl<E, F: FnMut(Part) -> Result<(), E>> PartSink for F {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError<E> {
-    /// The taker of parts refused one.
+    /// The part sink refused a part.
     #[error(transparent)]
     Sink(E),
     /// A part could not be encoded.
@@ -101,90 +90,34 @@ pub enum EncodeError<E> {
     Encoding {
         /// The table.
         table: Table,
-        /// What the encoder said.
+        /// The encoder's error.
         error: ParquetError,
     },
 }
 
-/// What there is of each table that is written.
+/// Rows, parts and bytes of each table that is written.
 pub type Summaries = Vec<(Table, TableSummary)>;
 
 /// Encodes rows as Parquet parts.
 ///
 /// Each table begins with an empty part, since engines fail on a folder without any; rows are in the parts
-/// after it. After the first error rows are dropped; [`error`](Self::error) and [`finish`](Self::finish) tell it.
+/// after it. After the first error rows are dropped; [`error`](Self::error) and [`finish`](Self::finish) return it.
 pub struct TraceEncoder<P: PartSink> {
     tables: Encoders,
     rotation: Rotation,
     output: Output<P>,
 }
 
-/// The tables that are written.
-struct Encoders {
-    operations: Option<TableEncoder<OperationColumns>>,
-    checksums: Option<TableEncoder<ChecksumColumns>>,
-    nfs: Option<TableEncoder<NfsColumns>>,
-    nfs4: Option<TableEncoder<Nfs4Columns>>,
-    services: Option<TableEncoder<ServiceColumns>>,
-    connections: Option<TableEncoder<ConnectionColumns>>,
-    files: Option<TableEncoder<FileColumns>>,
-    losses: Option<TableEncoder<LossColumns>>,
-    packets: Option<TableEncoder<PacketColumns>>,
-}
-
-/// Runs an expression for each table that is written.
-macro_rules! each_table {
-    ($tables:expr, $as:ident, $table:ident => $body:expr) => {
-        if let Some($table) = $tables.operations.$as() {
-            $body
-        }
-        if let Some($table) = $tables.checksums.$as() {
-            $body
-        }
-        if let Some($table) = $tables.nfs.$as() {
-            $body
-        }
-        if let Some($table) = $tables.nfs4.$as() {
-            $body
-        }
-        if let Some($table) = $tables.services.$as() {
-            $body
-        }
-        if let Some($table) = $tables.connections.$as() {
-            $body
-        }
-        if let Some($table) = $tables.files.$as() {
-            $body
-        }
-        if let Some($table) = $tables.losses.$as() {
-            $body
-        }
-        if let Some($table) = $tables.packets.$as() {
-            $body
-        }
-    };
-}
-
 impl<P: PartSink> TraceEncoder<P> {
     /// An encoder that has handed over the empty first part of each table.
     pub fn new(config: &EncoderConfig, parts: P) -> Self {
-        let mut tables = Encoders {
-            operations: TableEncoder::new(config),
-            checksums: TableEncoder::new(config),
-            nfs: TableEncoder::new(config),
-            nfs4: TableEncoder::new(config),
-            services: TableEncoder::new(config),
-            connections: TableEncoder::new(config),
-            files: TableEncoder::new(config),
-            losses: TableEncoder::new(config),
-            packets: TableEncoder::new(config),
-        };
+        let mut tables = Encoders::new(config);
         let mut output = Output {
             parts,
             error: None,
             zstd: Zstd::new(),
         };
-        each_table!(tables, as_mut, table => table.end_part(&mut output));
+        tables.end_parts(&mut output);
         Self {
             tables,
             rotation: Rotation::new(config.part_time_ns),
@@ -194,7 +127,7 @@ impl<P: PartSink> TraceEncoder<P> {
 
     /// Ends the part of every table that has rows in one: what was recorded so far can be read.
     pub fn end_parts(&mut self) {
-        each_table!(self.tables, as_mut, table => table.end_rows(&mut self.output));
+        self.tables.end_rows(&mut self.output);
     }
 
     /// The first error.
@@ -204,16 +137,12 @@ impl<P: PartSink> TraceEncoder<P> {
 
     /// Rows, parts and bytes handed over so far, of each table that is written.
     pub fn summaries(&self) -> Summaries {
-        let mut summaries = Vec::new();
-        each_table!(self.tables, as_ref, table => summaries.push((table.table(), table.summary)));
-        summaries
+        self.tables.summaries()
     }
 
     /// Bytes held: values of open pages, dictionaries, and the ended pages of open parts.
     pub fn held_bytes(&self) -> usize {
-        let mut bytes = 0;
-        each_table!(self.tables, as_ref, table => bytes += table.columns.bytes());
-        bytes
+        self.tables.bytes()
     }
 
     /// Ends all parts and gives the sink back, or the first error.
@@ -227,19 +156,9 @@ impl<P: PartSink> TraceEncoder<P> {
     }
 }
 
-macro_rules! push {
-    ($encoder:ident, $table:ident, $row:ident) => {
-        if let Some(table) = &mut $encoder.tables.$table {
-            table.push($row, &mut $encoder.output);
-        }
-    };
-}
-
 impl<P: PartSink> RecordSink for TraceEncoder<P> {
     fn wants(&self, table: Table) -> bool {
-        let mut wanted = false;
-        each_table!(self.tables, as_ref, encoder => wanted |= encoder.table() == table);
-        wanted && self.output.error.is_none()
+        self.tables.has(table) && self.output.error.is_none()
     }
 
     fn on_time(&mut self, now_ns: i64) {
@@ -248,52 +167,19 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
         }
     }
 
-    fn operation(&mut self, row: &OperationRow) {
-        push!(self, operations, row);
-    }
-
-    fn checksums(&mut self, operation_id: i64, first_block: i64, sums: &[u64]) {
-        if let Some(table) = &mut self.tables.checksums {
-            table.push_run(operation_id, first_block, sums, &mut self.output);
-        }
-    }
-
-    fn nfs(&mut self, row: &NfsRow) {
-        push!(self, nfs, row);
-    }
-
-    fn nfs4(&mut self, row: &Nfs4Row) {
-        push!(self, nfs4, row);
-    }
-
-    fn service(&mut self, row: &ServiceRow) {
-        push!(self, services, row);
-    }
-
-    fn connection(&mut self, row: &ConnectionRow) {
-        push!(self, connections, row);
-    }
-
-    fn file(&mut self, row: &FileRow) {
-        push!(self, files, row);
-    }
-
-    fn loss(&mut self, row: &LossRow) {
-        push!(self, losses, row);
-    }
-
-    fn packet(&mut self, row: &PacketRow) {
-        push!(self, packets, row);
+    #[inline]
+    fn row(&mut self, row: RowRef<'_>) {
+        self.tables.push(row, &mut self.output);
     }
 }
 
 /// When the open parts end by time.
 ///
-/// Windows begin at multiples of their length since the epoch, not at a part's first row: so all tables are cut at
-/// the same places, two captures of the same hours are too, and a frame costs one comparison.
+/// Windows begin at multiples of their length since the epoch, not at a part's first row: all tables, and all
+/// captures of the same hours, are cut at the same times, and a frame costs one comparison.
 struct Rotation {
     window_ns: Option<NonZeroU64>,
-    /// Where the window of the latest rows ends; `None` if it has no end that an `i64` can say.
+    /// Where the window of the latest rows ends; `None` if an `i64` cannot hold it.
     end_ns: Option<i64>,
 }
 
@@ -305,7 +191,7 @@ impl Rotation {
         }
     }
 
-    /// Whether a window ended since the answer before.
+    /// Whether a window has ended since the last call.
     fn is_due(&mut self, now_ns: i64) -> bool {
         match self.end_ns {
             Some(end_ns) if now_ns >= end_ns => {
@@ -325,728 +211,5 @@ impl Rotation {
     }
 }
 
-/// The taker of parts, the first thing that went wrong, and what compresses the pages of all tables.
-struct Output<P: PartSink> {
-    parts: P,
-    error: Option<EncodeError<P::Error>>,
-    zstd: Zstd,
-}
-
-/// One table: the columns of its open part.
-struct TableEncoder<C: Columns> {
-    columns: C,
-    part_rows_max: usize,
-    part_bytes_max: usize,
-    schema: SchemaDescPtr,
-    properties: WriterPropertiesPtr,
-    summary: TableSummary,
-}
-
-impl<C: Columns> TableEncoder<C> {
-    fn new(config: &EncoderConfig) -> Option<Self> {
-        let table = C::Row::TABLE;
-        if !config.tables.contains(&table) {
-            return None;
-        }
-        let part_rows_max = match table {
-            Table::Checksums => config.checksum_part_rows_max,
-            _ => config.part_rows_max,
-        };
-        Some(Self {
-            columns: C::default(),
-            part_rows_max: part_rows_max.max(1),
-            part_bytes_max: config.part_bytes_max,
-            schema: schema(table),
-            properties: Arc::new(properties(&config.trace_id)),
-            summary: TableSummary::default(),
-        })
-    }
-
-    fn table(&self) -> Table {
-        C::Row::TABLE
-    }
-
-    fn push<P: PartSink>(&mut self, row: &C::Row, output: &mut Output<P>) {
-        self.columns.push(row);
-        let rows = self.columns.rows();
-        if rows.is_multiple_of(ROWS_MAX) || rows >= self.part_rows_max {
-            self.end_full(output);
-        }
-    }
-
-    /// Ends what is full: pages, and the part.
-    fn end_full<P: PartSink>(&mut self, output: &mut Output<P>) {
-        match self.columns.end_full_pages(&mut output.zstd) {
-            Ok(bytes)
-                if bytes.is_none_or(|bytes| bytes < self.part_bytes_max)
-                    && self.columns.rows() < self.part_rows_max => {}
-            Ok(_) => self.end_part(output),
-            Err(error) => self.fail(error, output),
-        }
-    }
-
-    /// Ends the part if it has rows.
-    fn end_rows<P: PartSink>(&mut self, output: &mut Output<P>) {
-        if self.columns.rows() > 0 {
-            self.end_part(output);
-        }
-    }
-
-    /// Hands over the part, empty or not.
-    fn end_part<P: PartSink>(&mut self, output: &mut Output<P>) {
-        let rows = self.columns.rows() as u64;
-        let bytes = match self.file(&mut output.zstd) {
-            Ok(_) if output.error.is_some() => return,
-            Ok(bytes) => bytes,
-            Err(error) => return self.fail(error, output),
-        };
-        let part_bytes = bytes.len() as u64;
-        let part = Part {
-            table: C::Row::TABLE,
-            index: self.summary.parts,
-            rows,
-            bytes,
-        };
-        match output.parts.part(part) {
-            Ok(()) => {
-                self.summary.rows += rows;
-                self.summary.parts += 1;
-                self.summary.bytes += part_bytes;
-            }
-            Err(error) => output.error = Some(EncodeError::Sink(error)),
-        }
-    }
-
-    /// The part as a file: of one row group, or of none if it has no rows.
-    fn file(&mut self, zstd: &mut Zstd) -> Result<Vec<u8>, ParquetError> {
-        let root = self.schema.root_schema_ptr();
-        let mut file = SerializedFileWriter::new(
-            Vec::with_capacity(self.columns.bytes()),
-            root,
-            Arc::clone(&self.properties),
-        )?;
-        if self.columns.rows() > 0 {
-            let mut group = file.next_row_group()?;
-            let append = |chunk: Bytes, result| group.append_column(&chunk, result);
-            self.columns.end(self.schema.columns(), zstd, append)?;
-            group.close()?;
-        }
-        file.into_inner()
-    }
-
-    #[cold]
-    fn fail<P: PartSink>(&mut self, error: ParquetError, output: &mut Output<P>) {
-        output.error.get_or_insert(EncodeError::Encoding {
-            table: C::Row::TABLE,
-            error,
-        });
-    }
-}
-
-impl TableEncoder<ChecksumColumns> {
-    /// Adds the sums of consecutive blocks without making rows of them.
-    fn push_run<P: PartSink>(
-        &mut self,
-        operation_id: i64,
-        mut block: i64,
-        mut sums: &[u64],
-        output: &mut Output<P>,
-    ) {
-        while !sums.is_empty() {
-            let count = sums.len().min(self.part_rows_max - self.columns.rows());
-            let (run, rest) = sums.split_at(count);
-            let blocks = (0..count).map(|place| block.wrapping_add(place as i64));
-            self.columns
-                .operation_id
-                .extend(std::iter::repeat_n(operation_id, count));
-            self.columns.block.extend(blocks);
-            let values = run.iter().map(|sum| sum.cast_signed());
-            self.columns.checksum.extend(values);
-            self.columns.advance(count);
-            block = block.wrapping_add(count as i64);
-            sums = rest;
-            let (rows, before) = (self.columns.rows(), self.columns.rows() - count);
-            if rows / ROWS_MAX > before / ROWS_MAX || rows >= self.part_rows_max {
-                self.end_full(output);
-            }
-        }
-    }
-}
-
-/// The Parquet schema of a table.
-fn schema(table: Table) -> SchemaDescPtr {
-    let fields = table.columns().iter().map(|column| {
-        let (physical, logical) = match column.column_type {
-            ColumnType::Int64 => (Type::INT64, None),
-            ColumnType::Int32 => (Type::INT32, None),
-            ColumnType::Boolean => (Type::BOOLEAN, None),
-            ColumnType::String => (Type::BYTE_ARRAY, Some(LogicalType::String)),
-            ColumnType::Bytes => (Type::BYTE_ARRAY, None),
-        };
-        let repetition = match column.null {
-            Some(_) => Repetition::OPTIONAL,
-            None => Repetition::REQUIRED,
-        };
-        let field = SchemaType::primitive_type_builder(column.name, physical)
-            .with_logical_type(logical)
-            .with_repetition(repetition);
-        Arc::new(
-            field
-                .build()
-                .expect("the types and logical types above fit"),
-        )
-    });
-    let root = SchemaType::group_type_builder("schema").with_fields(fields.collect());
-    let root = root.build().expect("a group of columns");
-    Arc::new(SchemaDescriptor::new(Arc::new(root)))
-}
-
-/// What each part says of its trace.
-fn properties(trace_id: &str) -> WriterProperties {
-    let metadata = [
-        ("lineside.schema_version", crate::SCHEMA_VERSION),
-        ("lineside.trace_id", trace_id),
-        ("lineside.checksum", crate::CHECKSUM),
-    ];
-    let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned()));
-    WriterProperties::builder()
-        .set_created_by(concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(Some(metadata.to_vec()))
-        .build()
-}
-
 #[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-    use std::path::Path;
-    use std::process::Command;
-
-    use lineside_time::Random;
-    use parquet::basic::{Compression, Encoding as ParquetEncoding};
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::file::statistics::Statistics;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::cell::{Text, Word};
-    use crate::columns::PAGE_BYTES;
-    use crate::read::{PartReader, ReadError, Value};
-    use crate::sample::SampleRow;
-
-    type Parts = Vec<Part>;
-
-    struct Collector(Parts);
-
-    impl PartSink for Collector {
-        type Error = Infallible;
-
-        fn part(&mut self, part: Part) -> Result<(), Infallible> {
-            self.0.push(part);
-            Ok(())
-        }
-    }
-
-    fn encoder(config: &EncoderConfig) -> TraceEncoder<Collector> {
-        TraceEncoder::new(config, Collector(Vec::new()))
-    }
-
-    fn parts(encoder: TraceEncoder<Collector>) -> Parts {
-        encoder.finish().expect("nothing fails").0.0
-    }
-
-    fn open_part(part: &Part) -> PartReader<Bytes> {
-        PartReader::open(Bytes::from(part.bytes.clone())).expect("a part")
-    }
-
-    /// All rows of a table, in the order of its parts.
-    fn values(parts: &Parts, table: Table) -> Vec<Vec<Value>> {
-        let columns: Vec<_> = table.columns().iter().map(|column| column.name).collect();
-        let mut all = Vec::new();
-        for part in parts.iter().filter(|part| part.table == table) {
-            let rows = open_part(part).rows(&columns).expect("all columns");
-            let before = all.len();
-            all.extend(rows.map(|row| row.expect("a row")));
-            assert_eq!((all.len() - before) as u64, part.rows);
-        }
-        all
-    }
-
-    fn small(part_rows_max: usize) -> EncoderConfig {
-        EncoderConfig {
-            part_rows_max,
-            checksum_part_rows_max: part_rows_max,
-            ..EncoderConfig::new(Table::ALL, "t-1")
-        }
-    }
-
-    fn rows<R: SampleRow>(random: &mut Random) -> Vec<R> {
-        (0..random.below(40)).map(|_| R::sample(random)).collect()
-    }
-
-    /// The parquet crate panics at some of what each byte can become; here that is an error like any other.
-    #[test]
-    fn no_byte_of_a_damaged_part_is_a_panic() {
-        crate::read::hide_contained_panics();
-        let mut encoder = encoder(&small(100));
-        let losses: Vec<LossRow> = rows(&mut Random::new(7));
-        losses.iter().for_each(|row| encoder.loss(row));
-        let parts = parts(encoder);
-        let whole = parts
-            .iter()
-            .find(|part| part.table == Table::Losses && part.rows > 0);
-        let whole = &whole.expect("a part with rows").bytes;
-        let read = |bytes: Vec<u8>| -> Result<usize, ReadError> {
-            let part = PartReader::open(Bytes::from(bytes))?;
-            let names: Vec<_> = part.column_names().map(str::to_owned).collect();
-            let columns: Vec<_> = names.iter().map(String::as_str).collect();
-            part.rows(&columns)?
-                .try_fold(0, |count, row| row.map(|_| count + 1))
-        };
-        assert_eq!(read(whole.clone()).expect("it is whole"), losses.len());
-        let mut contradictions = 0;
-        for at in 0..whole.len() {
-            for value in [0, 1, 0x7f, 0x80, 0xff] {
-                let mut bytes = whole.clone();
-                bytes[at] = value;
-                contradictions += usize::from(matches!(read(bytes), Err(ReadError::Contradicts)));
-            }
-        }
-        assert!(
-            contradictions > 0,
-            "panics are not contained, or there are none any more"
-        );
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn rows_come_back_from_every_table(
-            seed in any::<u64>(), part_rows_max in 1..50_usize,
-        ) {
-            let mut random = Random::new(seed);
-            let mut encoder = encoder(&small(part_rows_max));
-            let operations: Vec<OperationRow> = rows(&mut random);
-            let nfs: Vec<NfsRow> = rows(&mut random);
-            let nfs4: Vec<Nfs4Row> = rows(&mut random);
-            let services: Vec<ServiceRow> = rows(&mut random);
-            let connections: Vec<ConnectionRow> = rows(&mut random);
-            let files: Vec<FileRow> = rows(&mut random);
-            let losses: Vec<LossRow> = rows(&mut random);
-            let packets: Vec<PacketRow> = rows(&mut random);
-            operations.iter().for_each(|row| encoder.operation(row));
-            nfs.iter().for_each(|row| encoder.nfs(row));
-            nfs4.iter().for_each(|row| encoder.nfs4(row));
-            services.iter().for_each(|row| encoder.service(row));
-            connections.iter().for_each(|row| encoder.connection(row));
-            files.iter().for_each(|row| encoder.file(row));
-            losses.iter().for_each(|row| encoder.loss(row));
-            packets.iter().for_each(|row| encoder.packet(row));
-            let mut checksums = Vec::new();
-            for operation in 0..random.below(6) as i64 {
-                let sums: Vec<u64> = (0..random.below(40)).map(|_| random.bits()).collect();
-                encoder.checksums(operation, 100, &sums);
-                for (sum, block) in sums.iter().zip(100..) {
-                    let row = [operation, block, sum.cast_signed()];
-                    checksums.push(row.map(Value::Integer).to_vec());
-                }
-            }
-            let parts = parts(encoder);
-            fn expected<R: SampleRow>(rows: &[R]) -> Vec<Vec<Value>> {
-                rows.iter().map(SampleRow::values).collect()
-            }
-            prop_assert_eq!(values(&parts, Table::Operations), expected(&operations));
-            prop_assert_eq!(values(&parts, Table::Nfs), expected(&nfs));
-            prop_assert_eq!(values(&parts, Table::Nfs4), expected(&nfs4));
-            prop_assert_eq!(values(&parts, Table::Services), expected(&services));
-            prop_assert_eq!(values(&parts, Table::Connections), expected(&connections));
-            prop_assert_eq!(values(&parts, Table::Files), expected(&files));
-            prop_assert_eq!(values(&parts, Table::Losses), expected(&losses));
-            prop_assert_eq!(values(&parts, Table::Packets), expected(&packets));
-            prop_assert_eq!(values(&parts, Table::Checksums), checksums);
-            for part in &parts {
-                prop_assert!(part.rows <= part_rows_max as u64);
-                prop_assert_eq!(part.rows == 0, part.index == 0);
-            }
-        }
-    }
-
-    #[test]
-    fn a_trace_without_rows_has_an_empty_part_of_each_table() {
-        let parts = parts(encoder(&EncoderConfig::new(Table::ALL, "t-2")));
-        let tables: Vec<_> = parts.iter().map(|part| part.table).collect();
-        assert_eq!(tables, Table::ALL);
-        for part in &parts {
-            assert_eq!(part.file_name(), "part-000000.parquet");
-            let reader = open_part(part);
-            assert_eq!(reader.row_count(), 0);
-            assert_eq!(
-                reader.metadata("lineside.schema_version"),
-                Some(crate::SCHEMA_VERSION)
-            );
-            assert_eq!(reader.metadata("lineside.trace_id"), Some("t-2"));
-            let checksum = Some("xxh3-64/seed0/512");
-            assert_eq!(reader.metadata("lineside.checksum"), checksum);
-            assert_eq!(reader.metadata("ARROW:schema"), None);
-            let names: Vec<_> = reader.column_names().map(str::to_owned).collect();
-            let columns = part.table.columns().iter();
-            assert_eq!(names, columns.map(|column| column.name).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn only_portable_types_and_one_row_group_a_part() {
-        let mut encoder = encoder(&small(100));
-        let mut random = Random::new(1);
-        for _ in 0..10 {
-            encoder.operation(&OperationRow::sample(&mut random));
-            encoder.file(&FileRow::sample(&mut random));
-        }
-        for part in parts(encoder) {
-            let reader = SerializedFileReader::new(Bytes::from(part.bytes)).expect("a part");
-            assert_eq!(reader.num_row_groups(), usize::from(part.rows > 0));
-            let schema = reader.metadata().file_metadata().schema_descr_ptr();
-            for (column, spec) in schema.columns().iter().zip(part.table.columns()) {
-                let physical = match spec.column_type {
-                    ColumnType::Int64 => Type::INT64,
-                    ColumnType::Int32 => Type::INT32,
-                    ColumnType::Boolean => Type::BOOLEAN,
-                    ColumnType::String | ColumnType::Bytes => Type::BYTE_ARRAY,
-                };
-                // No other logical type: no unsigned numbers, no time stamps, no dictionaries.
-                let text = spec.column_type == ColumnType::String;
-                let logical = text.then_some(LogicalType::String);
-                assert_eq!(column.physical_type(), physical, "{}", spec.name);
-                assert_eq!(column.logical_type_ref(), logical.as_ref(), "{}", spec.name);
-                assert_eq!(column.max_rep_level(), 0);
-                assert_eq!(
-                    column.max_def_level() > 0,
-                    spec.null.is_some(),
-                    "{}",
-                    spec.name
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn columns_are_encoded_as_described() {
-        let mut encoder = encoder(&small(100));
-        encoder.checksums(1, 2, &[3, 3, 3]);
-        let parts = parts(encoder);
-        let part = parts.iter().find(|part| part.rows == 3).expect("the sums");
-        let reader = SerializedFileReader::new(Bytes::from(part.bytes.clone())).expect("a part");
-        let group = reader.metadata().row_group(0);
-        for (column, encoding, has_range) in [
-            (0, ParquetEncoding::PLAIN, true),
-            (1, ParquetEncoding::DELTA_BINARY_PACKED, true),
-            (2, ParquetEncoding::PLAIN, false),
-        ] {
-            let column = group.column(column);
-            let encodings: Vec<_> = column.encodings().collect();
-            assert!(encodings.contains(&encoding), "{encodings:?}");
-            assert!(column.dictionary_page_offset().is_none());
-            assert_eq!(column.statistics().is_some(), has_range);
-        }
-    }
-
-    /// Pages of every encoding that follow one another, dictionaries that outgrow their room or are in vain, runs and
-    /// their ends.
-    #[test]
-    fn long_columns_come_back() {
-        const ROWS: i64 = 160_000;
-        let mut random = Random::new(5);
-        let mut config = small(ROWS as usize);
-        config.tables = vec![Table::Operations];
-        let mut encoder = encoder(&config);
-        let mut expected = Vec::new();
-        for index in 0..ROWS {
-            let mut row = OperationRow {
-                operation_id: index << (index % 40),
-                // Differences of every width.
-                rpc_id: random.bits().cast_signed() >> (index / 1000 % 64),
-                call_time_ns: (index % 7 > 0).then(|| random.bits().cast_signed()),
-                call_end_ns: (index > 50_000).then_some(i64::MIN >> (index % 64)),
-                file_id: Some(random.bits().cast_signed()),
-                // Unique, few, one after another, all but constant.
-                offset: Some(index * 4096),
-                count: Some(random.below(5) as i64 - 2),
-                transferred: (index / 1000 % 2 == 0).then_some(index / 9),
-                user_id: (index % 30_000 == 0).then_some(7),
-                // Each twice, across the looks at pages; of nine bits.
-                file_size: Some((index + 1) / 2 * 8192),
-                client_port: Some(random.below(500) as i32),
-                server_port: Some(-1 - random.below(40_000) as i32),
-                status: Word::Number(random.below(70_000) as i64),
-                // One in three is new.
-                reply_bytes: Some(if index % 3 == 0 { index } else { index % 3 }),
-                reply_missing: index % 3 == 0 || index > 70_000,
-                retransmissions: i32::from(index == 99_999),
-                ..OperationRow::default()
-            };
-            row.name.set(format!("file {}", index % 65_000).as_bytes());
-            encoder.operation(&row);
-            expected.push(row.values());
-        }
-        let parts = parts(encoder);
-        assert_eq!(parts.len(), 2);
-        assert!(values(&parts, Table::Operations) == expected);
-
-        let reader = SerializedFileReader::new(Bytes::from(parts[1].bytes.clone()));
-        let reader = reader.expect("a part");
-        let group = reader.metadata().row_group(0);
-        for (place, column) in Table::Operations.columns().iter().enumerate() {
-            let chunk = group.column(place);
-            let values = expected.iter().map(|row| &row[place]);
-            let nulls = values.clone().filter(|value| **value == Value::Null);
-            let numbers = || values.clone().filter_map(Value::integer);
-            let Some(statistics) = chunk.statistics() else {
-                assert_eq!(column.encoding, crate::Encoding::Plain, "{}", column.name);
-                continue;
-            };
-            let name = column.name;
-            assert_eq!(
-                statistics.null_count_opt(),
-                Some(nulls.count() as u64),
-                "{name}"
-            );
-            if let Statistics::Int64(range) = statistics {
-                assert_eq!(range.min_opt().copied(), numbers().min(), "{name}");
-                assert_eq!(range.max_opt().copied(), numbers().max(), "{name}");
-            }
-        }
-        // What does not repeat has left its dictionary; what repeats has not.
-        let encodings = |name: &str| -> Vec<ParquetEncoding> {
-            let columns = Table::Operations.columns().iter();
-            let place = columns.clone().position(|column| column.name == name);
-            group.column(place.expect("a column")).encodings().collect()
-        };
-        for name in ["offset", "reply_bytes", "status", "name"] {
-            assert!(encodings(name).contains(&ParquetEncoding::PLAIN), "{name}");
-        }
-        let dictionary_bytes = |name: &str| {
-            let columns = Table::Operations.columns().iter();
-            let place = columns.clone().position(|column| column.name == name);
-            let chunk = group.column(place.expect("a column"));
-            chunk.data_page_offset() - chunk.dictionary_page_offset().expect("it has one")
-        };
-        let (vain, full) = (dictionary_bytes("offset"), dictionary_bytes("reply_bytes"));
-        assert!(
-            vain < full / 10,
-            "a vain dictionary is given up early: {vain}, {full}"
-        );
-        assert!(!encodings("count").contains(&ParquetEncoding::DELTA_BINARY_PACKED));
-        let plain = group.column(0).compression() == Compression::UNCOMPRESSED;
-        assert!(!plain, "ids are compressed");
-        assert!(group.compressed_size() < reader.metadata().row_group(0).total_byte_size());
-    }
-
-    #[test]
-    fn tables_that_were_not_asked_for_are_not_written() {
-        let mut encoder = encoder(&EncoderConfig::new(&[Table::Files], "t"));
-        assert!(encoder.wants(Table::Files));
-        assert!(!encoder.wants(Table::Nfs));
-        encoder.nfs(&NfsRow::default());
-        encoder.file(&FileRow::default());
-        encoder.end_parts();
-        encoder.end_parts();
-        let parts = parts(encoder);
-        let rows: Vec<_> = parts.iter().map(|part| (part.table, part.rows)).collect();
-        assert_eq!(rows, [(Table::Files, 0), (Table::Files, 1)]);
-    }
-
-    #[test]
-    fn the_first_error_of_the_sink_is_kept_and_ends_the_output() {
-        let mut calls = 0;
-        let mut encoder = TraceEncoder::new(&small(1), |part: Part| {
-            calls += 1;
-            match part.rows {
-                0 => Ok(()),
-                _ => Err(format!("disk full at call {calls}")),
-            }
-        });
-        assert!(encoder.error().is_none());
-        for _ in 0..3 {
-            encoder.operation(&OperationRow::default());
-        }
-        assert!(!encoder.wants(Table::Operations));
-        let error = encoder.error().expect("kept").to_string();
-        assert_eq!(error, format!("disk full at call {}", Table::ALL.len() + 1));
-        assert!(encoder.finish().is_err());
-    }
-
-    #[test]
-    fn long_texts_end_pages_and_parts_early() {
-        let mut config = EncoderConfig::new(&[Table::Operations], "t");
-        config.part_bytes_max = 1 << 20;
-        let mut encoder = encoder(&config);
-        let (mut random, mut row) = (Random::new(3), OperationRow::default());
-        let mut bytes = vec![0; Text::BYTES_MAX];
-        for _ in 0..200 {
-            random.fill(&mut bytes);
-            row.name.set(&bytes);
-            encoder.operation(&row);
-            let hostile = ROWS_MAX * 4 * Text::BYTES_MAX;
-            assert!(
-                encoder.held_bytes() < 3 * hostile,
-                "{}",
-                encoder.held_bytes()
-            );
-        }
-        let parts = parts(encoder);
-        assert!(parts.len() > 3, "{}", parts.len());
-        assert_eq!(parts.iter().map(|part| part.rows).sum::<u64>(), 200);
-    }
-
-    #[test]
-    fn a_part_ends_at_its_size_but_for_its_open_pages() {
-        let mut config = EncoderConfig::new(&[Table::Checksums], "t");
-        config.part_bytes_max = 1 << 20;
-        let mut encoder = encoder(&config);
-        let mut random = Random::new(4);
-        for operation in 0..4_000 {
-            let sums: [u64; 128] = std::array::from_fn(|_| random.bits());
-            encoder.checksums(operation, 0, &sums);
-        }
-        let parts = parts(encoder);
-        let full = &parts[1..parts.len() - 1];
-        assert!(full.len() >= 3, "{} full parts", full.len());
-        for part in full {
-            let open_pages = Table::Checksums.columns().len() * PAGE_BYTES;
-            let allowed = config.part_bytes_max..config.part_bytes_max + open_pages;
-            assert!(allowed.contains(&part.bytes.len()), "{}", part.bytes.len());
-        }
-    }
-
-    #[test]
-    fn parts_end_where_time_passes_a_window() {
-        let mut config = EncoderConfig::new(&[Table::Files, Table::Losses], "t");
-        config.part_time_ns = NonZeroU64::new(10);
-        let mut encoder = encoder(&config);
-        // Rows before the first stamp, within a window, in the next, after a long pause, at the end of time.
-        for now_ns in [
-            i64::MIN,
-            i64::MIN,
-            -25,
-            -21,
-            -20,
-            7,
-            9,
-            70,
-            70,
-            i64::MAX,
-            i64::MAX,
-        ] {
-            encoder.on_time(now_ns);
-            encoder.file(&FileRow::default());
-        }
-        encoder.loss(&LossRow::default());
-        let parts = parts(encoder);
-        let rows = |table| {
-            let parts = parts.iter().filter(move |part| part.table == table);
-            parts.map(|part| part.rows).collect::<Vec<_>>()
-        };
-        assert_eq!(rows(Table::Files), [0, 2, 2, 1, 2, 2, 2]);
-        assert_eq!(rows(Table::Losses), [0, 1]);
-    }
-
-    /// Runs the script of `lab/` on traces with and without rows, and every example of the guide in DuckDB.
-    #[test]
-    fn other_tools_read_a_trace() {
-        let python = std::env::var("LINESIDE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        let run = |folder: &Path, arguments: &[&str]| {
-            let mut command = Command::new(&python);
-            command.current_dir(folder).args(arguments).output()
-        };
-        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let packages = run(root, &["-c", "import duckdb, pandas, pyarrow"]);
-        if !packages.is_ok_and(|output| output.status.success()) {
-            println!(
-                "SKIP: {python} has no duckdb, pandas and pyarrow (LINESIDE_PYTHON names another)"
-            );
-            return;
-        }
-        let parent = tempfile::tempdir().expect("a folder");
-        for (name, rows) in [("EMPTY", 0), ("TRACE", 1000)] {
-            let folder = parent.path().join(name);
-            write_trace(&folder, rows);
-            let script = root.join("lab/read_trace.py");
-            let script = script.to_str().expect("UTF-8");
-            let output = run(parent.path(), &[script, name]).expect("Python runs");
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{told}");
-            let lines = String::from_utf8_lossy(&output.stdout);
-            let same = lines.matches("the same in DuckDB, pandas, pyarrow").count();
-            assert_eq!(same, Table::ALL.len(), "{lines}");
-        }
-        let wrong = parent.path().join("TRACE/trace.json");
-        let manifest = std::fs::read_to_string(&wrong).expect("there");
-        std::fs::write(&wrong, manifest.replace("\"rows\": 1000", "\"rows\": 999"))
-            .expect("written");
-        let script = root.join("lab/read_trace.py");
-        let output = run(parent.path(), &[script.to_str().expect("UTF-8"), "TRACE"]);
-        assert!(
-            !output.expect("Python runs").status.success(),
-            "the script tells a difference"
-        );
-
-        let guide = std::fs::read_to_string(root.join("docs/guide/trace.md")).expect("the guide");
-        let queries: Vec<_> = guide
-            .split("```sql\n")
-            .skip(1)
-            .filter_map(|rest| rest.split("```").next())
-            .collect();
-        assert_eq!(queries.len(), 5);
-        for query in queries {
-            for trace in ["TRACE", "EMPTY"] {
-                let query = query.replace("TRACE", trace);
-                let code = "import duckdb, sys; print(len(duckdb.execute(sys.argv[1]).fetchall()))";
-                let output = run(parent.path(), &["-c", code, &query]).expect("Python runs");
-                let told = String::from_utf8_lossy(&output.stderr);
-                assert!(output.status.success(), "{query}: {told}");
-                let none = output.stdout.starts_with(b"0");
-                assert!(!none || trace == "EMPTY", "{query}: no rows");
-            }
-        }
-    }
-
-    /// A trace of random rows on the disk, `rows` in each table.
-    fn write_trace(folder: &Path, rows: usize) {
-        let mut encoder = TraceEncoder::new(&small(300), |part: Part| {
-            let table = folder.join(part.table.name());
-            std::fs::create_dir_all(&table)?;
-            std::fs::write(table.join(part.file_name()), &part.bytes)
-        });
-        let mut random = Random::new(9);
-        for index in 0..rows as i64 {
-            encoder.operation(&OperationRow {
-                operation_id: index,
-                call_time_ns: Some(index),
-                call_end_ns: Some(index),
-                reply_time_ns: Some(2 * index),
-                program: Word::Known("nfs"),
-                operation: Word::Known(["READ", "WRITE"][index as usize % 2]),
-                ..OperationRow::sample(&mut random)
-            });
-            encoder.checksums(index, 7, &[random.bits()]);
-            encoder.nfs(&NfsRow::sample(&mut random));
-            encoder.nfs4(&Nfs4Row::sample(&mut random));
-            encoder.service(&ServiceRow::sample(&mut random));
-            encoder.connection(&ConnectionRow::sample(&mut random));
-            encoder.file(&FileRow::sample(&mut random));
-            encoder.loss(&LossRow::sample(&mut random));
-            encoder.packet(&PacketRow::sample(&mut random));
-        }
-        let (_, summaries) = encoder
-            .finish()
-            .map_err(|error| error.to_string())
-            .expect("written");
-        let mut manifest = crate::Manifest::default();
-        manifest.verdict.state = crate::State::Complete;
-        for (table, summary) in summaries {
-            manifest.tables.insert(table.name().to_owned(), summary);
-        }
-        // What a run that still goes on has beside its complete parts.
-        std::fs::write(folder.join("nfs/.part-000099.parquet.tmp"), "half").expect("written");
-        std::fs::write(folder.join("trace.json"), manifest.to_json()).expect("written");
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@
 //! Without the feature `parquet` only rows, [`RecordSink`] and [`Manifest`] remain.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod cell;
 #[cfg(feature = "parquet")]
 mod columns;
@@ -25,6 +26,8 @@ pub mod read;
 #[cfg(all(test, feature = "parquet"))]
 mod sample;
 mod sink;
+#[cfg(feature = "parquet")]
+mod table_encoder;
 pub mod tables;
 
 pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
@@ -35,10 +38,10 @@ pub use manifest::{
     RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State, TableSummary, Tool,
     TrafficFacts, Verdict,
 };
-pub use sink::{CollectedRows, RecordSink};
+pub use sink::{ChecksumRun, RecordSink};
 pub use tables::{
-    ChecksumRow, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow, Nfs4Row, NfsRow,
-    OperationRow, PacketRow, Row, ServiceRow, Table,
+    ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow, Nfs4Row,
+    NfsRow, OperationRow, PacketRow, Row, RowBuffer, RowRef, ServiceRow, Table,
 };
 
 /// The version of the tables: a new column raises the second number, a changed one the first.

@@ -1,11 +1,17 @@
 //! Every table and every column, described once.
 //!
-//! From a line below follow the field of the row, the column in memory and in Parquet, its encoding, and its
-//! line in `docs/guide/trace.md`: `name: kind, encoding, "meaning"` and, where null means something else
-//! than the table's own `null`, `null "what"`. Names are `snake_case` with units, and the same thing has
-//! the same name in every table.
+//! A line below gives the field of the row, the column in memory and in Parquet, its encoding, and its line
+//! in `docs/guide/trace.md`: `name: kind, encoding, "meaning"` and, where null means something else than the
+//! table's own `null`, `null "what"`. Names are `snake_case` with units, and the same thing has the same name
+//! in every table.
+//!
+//! A table gives a variant of [`Table`] and of [`RowRef`], a field of [`CollectedRows`] and [`RowBuffer`], and an
+//! encoder: every sink learns of a new table from the compiler. `runs Run` names a type that stands for many rows
+//! of the table at once in [`RowRef`].
 
+use crate::buffer::ReusedRows;
 use crate::cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
+use crate::sink::{ChecksumRun, RecordSink, RowsOf};
 
 /// How a column's values are laid out before zstd, as measured (`examples/encodings.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +49,9 @@ pub trait Row: Default + Clone + PartialEq + std::fmt::Debug {
 
     /// Back to the default; memory of texts is kept for the next row.
     fn clear(&mut self);
+
+    /// Gives it to a sink.
+    fn write_to(&self, sink: &mut impl RecordSink);
 }
 
 macro_rules! null_meaning {
@@ -54,10 +63,29 @@ macro_rules! null_meaning {
     };
 }
 
+/// What [`RowRef`] holds of a table.
+macro_rules! referred {
+    ($life:lifetime $row:ident) => {
+        &$life $row
+    };
+    ($life:lifetime $row:ident $run:ident) => {
+        $run<$life>
+    };
+}
+
+macro_rules! write_row {
+    ($row:expr, $sink:expr, $table:ident) => {
+        $sink.row(RowRef::$table($row))
+    };
+    ($row:expr, $sink:expr, $table:ident $run:ident) => {
+        $run::write_row($row, $sink)
+    };
+}
+
 macro_rules! tables {
     ($(
         $(#[doc = $doc:literal])*
-        $table:ident $name:literal $row:ident $columns:ident null $default:literal {
+        $table:ident $name:ident $row:ident $columns:ident $(runs $run:ident)? null $default:literal {
             $($field:ident: $kind:ty, $encoding:ident, $meaning:literal $(null $null:literal)?;)*
         }
     )*) => {
@@ -73,7 +101,7 @@ macro_rules! tables {
 
             /// Its name: that of its folder.
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$table => $name,)* }
+                match self { $(Self::$table => stringify!($name),)* }
             }
 
             /// What one row of it is.
@@ -96,6 +124,67 @@ macro_rules! tables {
                         meaning: $meaning,
                     },)*] },)*
                 }
+            }
+        }
+
+        /// A row of any table, or a run of rows.
+        #[derive(Debug, Clone, Copy)]
+        pub enum RowRef<'a> {
+            $($(#[doc = $doc])* $table(referred!('a $row $($run)?)),)*
+        }
+
+        impl RowRef<'_> {
+            /// The table it belongs to.
+            pub const fn table(self) -> Table {
+                match self { $(Self::$table(_) => Table::$table,)* }
+            }
+        }
+
+        /// A sink that keeps every row in memory, without bound: for tests and small analyses.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct CollectedRows {
+            $(#[doc = concat!("Rows of `", stringify!($name), "`.")] pub $name: Vec<$row>,)*
+        }
+
+        impl RecordSink for CollectedRows {
+            fn wants(&self, _: Table) -> bool {
+                true
+            }
+
+            fn on_time(&mut self, _: i64) {}
+
+            fn row(&mut self, row: RowRef<'_>) {
+                match row {
+                    $(RowRef::$table(row) => row.for_each(|row: &$row| self.$name.push(row.clone())),)*
+                }
+            }
+        }
+
+        /// Rows that wait for their sink, table by table. Their memory is used again after [`clear`](Self::clear).
+        #[derive(Default)]
+        pub struct RowBuffer {
+            $($name: ReusedRows<$row>,)*
+        }
+
+        impl RowBuffer {
+            /// Adds a row.
+            #[inline]
+            pub fn push(&mut self, row: RowRef<'_>) {
+                match row {
+                    $(RowRef::$table(row) => row.for_each(|row: &$row| self.$name.push(row)),)*
+                }
+            }
+
+            /// Gives all rows of the tables that `sink` wants to it.
+            pub fn write_to(&self, sink: &mut impl RecordSink) {
+                $(if sink.wants(Table::$table) {
+                    self.$name.iter().for_each(|row| row.write_to(sink));
+                })*
+            }
+
+            /// Empty again. Memory of at most `rows_max` rows of each table is kept.
+            pub fn clear(&mut self, rows_max: usize) {
+                $(self.$name.clear(rows_max);)*
             }
         }
 
@@ -130,6 +219,11 @@ macro_rules! tables {
                 fn clear(&mut self) {
                     Self::clear(self);
                 }
+
+                #[inline]
+                fn write_to(&self, sink: &mut impl RecordSink) {
+                    write_row!(self, sink, $table $($run)?);
+                }
             }
         )*
 
@@ -144,6 +238,61 @@ macro_rules! tables {
             use crate::columns::{
                 Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Runs, Zstd,
             };
+            use crate::encoder::{EncoderConfig, PartSink, Summaries};
+            use crate::table_encoder::{Output, PushRow, TableEncoder};
+
+            use super::{RowRef, Table};
+
+            /// The tables that are written.
+            pub(crate) struct Encoders {
+                $($name: Option<TableEncoder<$columns>>,)*
+            }
+
+            impl Encoders {
+                pub(crate) fn new(config: &EncoderConfig) -> Self {
+                    Self { $($name: TableEncoder::new(config),)* }
+                }
+
+                pub(crate) fn has(&self, table: Table) -> bool {
+                    match table { $(Table::$table => self.$name.is_some(),)* }
+                }
+
+                #[inline]
+                pub(crate) fn push<P: PartSink>(&mut self, row: RowRef<'_>, output: &mut Output<P>) {
+                    match row {
+                        $(RowRef::$table(row) => if let Some(table) = &mut self.$name {
+                            table.push(row, output);
+                        })*
+                    }
+                }
+
+                /// Ends each table's part, the empty ones too.
+                pub(crate) fn end_parts<P: PartSink>(&mut self, output: &mut Output<P>) {
+                    $(if let Some(table) = &mut self.$name {
+                        table.end_part(output);
+                    })*
+                }
+
+                /// Ends each table's part that has rows.
+                pub(crate) fn end_rows<P: PartSink>(&mut self, output: &mut Output<P>) {
+                    $(if let Some(table) = &mut self.$name {
+                        table.end_rows(output);
+                    })*
+                }
+
+                pub(crate) fn summaries(&self) -> Summaries {
+                    let mut summaries = Vec::new();
+                    $(if let Some(table) = &self.$name {
+                        summaries.push((Table::$table, table.summary));
+                    })*
+                    summaries
+                }
+
+                /// Bytes held: values of open pages, dictionaries, and the ended pages of open parts.
+                pub(crate) fn bytes(&self) -> usize {
+                    0 $(+ self.$name.as_ref().map_or(0, |table| table.columns.bytes()))*
+                }
+            }
 
             $(
                 /// The columns of an open part.
@@ -223,13 +372,13 @@ macro_rules! tables {
         }
 
         #[cfg(feature = "parquet")]
-        pub(crate) use encode::{$($columns,)*};
+        pub(crate) use encode::{ChecksumColumns, Encoders};
     };
 }
 
 tables! {
     /// A call with its reply; of an NFSv4 compound, one of its operations.
-    Operations "operations" OperationRow OperationColumns null "not in this operation, or not seen" {
+    Operations operations OperationRow OperationColumns null "not in this operation, or not seen" {
         operation_id: i64, Delta, "identifies the row: the ordinal of the frame that begins it times 2^18, plus its place in that frame";
         rpc_id: i64, Delta, "`operation_id` of the first row of the same compound; in NFSv3 the row's own";
         connection_id: i64, Dictionary, "the connection, as in `connections`";
@@ -282,14 +431,14 @@ tables! {
     }
 
     /// A 512-byte block, at a file offset that is a multiple of 512, of READ or WRITE data that was seen whole.
-    Checksums "checksums" ChecksumRow ChecksumColumns null "" {
+    Checksums checksums ChecksumRow ChecksumColumns runs ChecksumRun null "" {
         operation_id: i64, Runs, "the operation that moved the block";
         block: i64, Delta, "offset in the file / 512";
         checksum: i64, Plain, "XXH3 of the block, 64 bits, seed 0: the bits of an unsigned number";
     }
 
     /// What NFS of any version has, and what NFSACL says of attributes and access: a row for each operation that has any of it.
-    Nfs "nfs" NfsRow NfsColumns null "not in this operation, or not seen" {
+    Nfs nfs NfsRow NfsColumns null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         stable_how: Word, Dictionary, "WRITE: what was asked: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
         create_mode: Word, Dictionary, "CREATE: `UNCHECKED`, `GUARDED`, `EXCLUSIVE`";
@@ -371,7 +520,7 @@ tables! {
     }
 
     /// What only NFSv4 has: a row for each operation that has any of it.
-    Nfs4 "nfs4" Nfs4Row Nfs4Columns null "not in this operation, or not seen" {
+    Nfs4 nfs4 Nfs4Row Nfs4Columns null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         minor_version: Option<i64>, Dictionary, "COMPOUND, first row: minor version of NFSv4";
         tag: Text, Dictionary, "COMPOUND, first row: the tag that the client gave it";
@@ -412,7 +561,7 @@ tables! {
     }
 
     /// What the programs beside NFS have (MOUNT, portmap, rpcbind, NLM, KLM, NSM, RQUOTA, NFSACL): a row for each call that has any of it.
-    Services "services" ServiceRow ServiceColumns null "not in this call, or not seen" {
+    Services services ServiceRow ServiceColumns null "not in this call, or not seen" {
         operation_id: i64, Delta, "the call, as in `operations`";
         auth_flavors: Text, Dictionary, "MNT: the authentication flavors that the server accepts, with commas between";
         entries: Option<i64>, Dictionary, "DUMP, EXPORT, GETADDRLIST: entries of the list in the reply";
@@ -463,7 +612,7 @@ tables! {
     }
 
     /// A connection in one interval (60 s by default, at multiples of that since 1970). A long connection has many rows: sum by `connection_id`.
-    Connections "connections" ConnectionRow ConnectionColumns null "not known" {
+    Connections connections ConnectionRow ConnectionColumns null "not known" {
         connection_id: i64, Delta, "identifies the connection: the ordinal of its first frame times 2^18, plus its place in that frame";
         interval_start_ns: Option<i64>, Delta, "begin of the interval" null "no frame of the connection has a time";
         interval_ns: Option<i64>, Dictionary, "length of the interval" null "no frame of the connection has a time";
@@ -495,7 +644,7 @@ tables! {
     }
 
     /// What was learned of a file: facts, each new one once per connection. The newest by `file_id` holds.
-    Files "files" FileRow FileColumns null "not told by this operation" {
+    Files files FileRow FileColumns null "not told by this operation" {
         file_id: i64, Dictionary, "the file or directory, as in `operations`";
         operation_id: i64, Delta, "the operation that told it";
         time_ns: Option<i64>, Delta, "when: time of the frame that completed the message that told it" null "the frame has no time";
@@ -508,7 +657,7 @@ tables! {
     }
 
     /// Bytes of a stream that never arrived, or frames that a port dropped.
-    Losses "losses" LossRow LossColumns null "not known" {
+    Losses losses LossRow LossColumns null "not known" {
         connection_id: Option<i64>, Dictionary, "the connection, as in `connections`" null "a port's dropped frames";
         direction: Label, Dictionary, "`client_to_server` or `server_to_client`" null "a port's dropped frames";
         time_ns: Option<i64>, Delta, "when the bytes were given up, or the drops counted" null "the frame has no time";
@@ -520,7 +669,7 @@ tables! {
     }
 
     /// A frame (only on request).
-    Packets "packets" PacketRow PacketColumns null "not such a packet, or cut" {
+    Packets packets PacketRow PacketColumns null "not such a packet, or cut" {
         frame_id: i64, Delta, "ordinal of the frame among all inputs, from 1: `operation_id` of what it begins is this times 2^18 and more";
         input: i32, Dictionary, "the input: its place in the list `inputs` of `trace.json`, from 0";
         frame: i64, Delta, "number of the frame within its input, from 1, as tshark counts";

@@ -6,10 +6,7 @@ use std::sync::Arc;
 use lineside_account::{Budget, Counter, Counters, Kind};
 use lineside_capture::{Config, Pipeline, PortRule, Step, Transport, run as drive};
 use lineside_port::{CaptureReader, Merge, PoolConfig, Port};
-use lineside_trace::{
-    ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, RecordSink,
-    ServiceRow, Table,
-};
+use lineside_trace::{RecordSink, RowRef, Table};
 use twox_hash::XxHash3_64;
 
 use super::{Bytes, Pieces};
@@ -211,6 +208,11 @@ impl Rows {
         self.hash = self.hash.wrapping_add(hash);
     }
 
+    fn detail(&mut self, table: Table, operation_id: i64, row: &impl Debug) {
+        self.details.push((table, operation_id));
+        self.hash(row);
+    }
+
     fn fault(mut self) -> Option<String> {
         self.operations.sort_unstable();
         self.blocks.sort_unstable();
@@ -245,46 +247,31 @@ impl Rows {
 }
 
 impl RecordSink for Rows {
-    fn operation(&mut self, row: &OperationRow) {
-        self.operations.push(row.operation_id);
-        self.hash(row);
+    fn wants(&self, _: Table) -> bool {
+        true
     }
 
-    fn checksums(&mut self, operation_id: i64, first_block: i64, sums: &[u64]) {
-        for (&sum, block) in sums.iter().zip(first_block..) {
-            self.blocks.push((operation_id, block));
-            self.hash(&(operation_id, block, sum));
+    fn on_time(&mut self, _: i64) {}
+
+    fn row(&mut self, row: RowRef<'_>) {
+        match row {
+            RowRef::Operations(row) => {
+                self.operations.push(row.operation_id);
+                self.hash(row);
+            }
+            RowRef::Checksums(run) => {
+                for (&sum, block) in run.sums.iter().zip(run.first_block..) {
+                    self.blocks.push((run.operation_id, block));
+                    self.hash(&(run.operation_id, block, sum));
+                }
+            }
+            RowRef::Nfs(row) => self.detail(Table::Nfs, row.operation_id, row),
+            RowRef::Nfs4(row) => self.detail(Table::Nfs4, row.operation_id, row),
+            RowRef::Services(row) => self.detail(Table::Services, row.operation_id, row),
+            RowRef::Connections(row) => self.hash(row),
+            RowRef::Files(row) => self.hash(row),
+            RowRef::Losses(row) => self.hash(row),
+            RowRef::Packets(row) => self.hash(row),
         }
-    }
-
-    fn nfs(&mut self, row: &NfsRow) {
-        self.details.push((Table::Nfs, row.operation_id));
-        self.hash(row);
-    }
-
-    fn nfs4(&mut self, row: &Nfs4Row) {
-        self.details.push((Table::Nfs4, row.operation_id));
-        self.hash(row);
-    }
-
-    fn service(&mut self, row: &ServiceRow) {
-        self.details.push((Table::Services, row.operation_id));
-        self.hash(row);
-    }
-
-    fn connection(&mut self, row: &ConnectionRow) {
-        self.hash(row);
-    }
-
-    fn file(&mut self, row: &FileRow) {
-        self.hash(row);
-    }
-
-    fn loss(&mut self, row: &LossRow) {
-        self.hash(row);
-    }
-
-    fn packet(&mut self, row: &PacketRow) {
-        self.hash(row);
     }
 }

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::mpsc::Sender;
 
 use lineside_actor::{Actor, Address, Context, Outcome, Waker};
-use lineside_trace::RecordSink;
+use lineside_trace::{RecordSink, RowRef};
 
 use super::Settle;
 use super::batch::{Batch, Gather, Item, Next, ToSink};
@@ -44,7 +44,10 @@ impl Actor for PipelineActor {
                     self.flows.on_whole(*now, whole);
                 }
                 Item::Fragment(frame, outcome) => self.flows.on_fragment(frame, *outcome),
-                Item::Loss(row) => self.flows.operations.sink_mut().loss(row),
+                Item::Loss(row) => {
+                    let sink = self.flows.operations.sink_mut();
+                    sink.row(RowRef::Losses(row));
+                }
             }
         }
         self.flows.operations.deferred().frame = None;
@@ -129,7 +132,7 @@ impl<S: RecordSink + Send + 'static> Actor for SinkActor<S> {
         // Batches of several pipelines come in any order.
         self.now = self.now.max(batch.now);
         sink.on_time(self.now);
-        batch.rows.replay(&batch.sums, sink);
+        batch.write_to(sink);
         let settled = (self.settle)(sink, false);
         match (&self.next, batch.back.take()) {
             (Next::Sink(next), back) => {

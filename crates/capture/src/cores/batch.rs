@@ -7,10 +7,7 @@ use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_actor::{Address, Waker};
 use lineside_flow::Whole;
 use lineside_frame::{FrameRef, Range};
-use lineside_trace::{
-    ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, RecordSink,
-    ServiceRow, Table,
-};
+use lineside_trace::{ChecksumRun, LossRow, RecordSink, RowBuffer, RowRef, Table};
 
 use crate::blocks::{BLOCK_BYTES, Run, sum_blocks};
 
@@ -33,7 +30,7 @@ pub(crate) struct Batch {
     pub(crate) close_from: Option<usize>,
     /// The pipeline that wants the batch back, to close more of them.
     pub(crate) back: Option<Address<Box<Self>>>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: RowBuffer,
     pub(crate) sums: Sums,
     /// The pipeline's, as of this batch.
     pub(crate) counters: Counters,
@@ -54,11 +51,17 @@ impl Batch {
         }))
     }
 
+    /// Gives all rows of the tables that `sink` wants to it.
+    pub(crate) fn write_to(&self, sink: &mut impl RecordSink) {
+        self.rows.write_to(sink);
+        self.sums.write_to(sink);
+    }
+
     /// Empty again. Memory is kept as far as it is what batches usually take.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.bytes = 0;
-        self.rows.clear();
+        self.rows.clear(ROWS_KEPT_MAX);
         self.sums.clear();
     }
 }
@@ -74,106 +77,13 @@ pub(crate) enum Item {
     Loss(Box<LossRow>),
 }
 
-/// Rows whose memory is used again.
-pub(crate) struct Reused<R> {
-    rows: Vec<R>,
-    len: usize,
-}
-
-impl<R> Default for Reused<R> {
-    fn default() -> Self {
-        Self {
-            rows: Vec::new(),
-            len: 0,
-        }
-    }
-}
-
-impl<R: Clone> Reused<R> {
-    fn push(&mut self, row: &R) {
-        match self.rows.get_mut(self.len) {
-            Some(old) => old.clone_from(row),
-            None => self.rows.push(row.clone()),
-        }
-        self.len += 1;
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &R> {
-        self.rows[..self.len].iter()
-    }
-
-    /// Rows beyond `rows_max` give their memory back.
-    fn clear(&mut self, rows_max: usize) {
-        self.rows.truncate(rows_max);
-        self.rows.shrink_to(4 * rows_max);
-        self.len = 0;
-    }
-}
-
-/// The rows of a batch, table by table.
-#[derive(Default)]
-pub(crate) struct Rows {
-    operations: Reused<OperationRow>,
-    nfs: Reused<NfsRow>,
-    nfs4: Reused<Nfs4Row>,
-    services: Reused<ServiceRow>,
-    connections: Reused<ConnectionRow>,
-    files: Reused<FileRow>,
-    losses: Reused<LossRow>,
-    packets: Reused<PacketRow>,
-}
-
 /// Rows of a kind that a batch keeps memory for.
 const ROWS_KEPT_MAX: usize = 256;
-
-impl Rows {
-    fn clear(&mut self) {
-        self.operations.clear(ROWS_KEPT_MAX);
-        self.nfs.clear(ROWS_KEPT_MAX);
-        self.nfs4.clear(ROWS_KEPT_MAX);
-        self.services.clear(ROWS_KEPT_MAX);
-        self.connections.clear(ROWS_KEPT_MAX);
-        self.files.clear(ROWS_KEPT_MAX);
-        self.losses.clear(ROWS_KEPT_MAX);
-        self.packets.clear(ROWS_KEPT_MAX);
-    }
-
-    /// Gives all rows of wanted tables to `sink`.
-    pub(crate) fn replay<S: RecordSink>(&self, sums: &Sums, sink: &mut S) {
-        if sink.wants(Table::Operations) {
-            self.operations.iter().for_each(|row| sink.operation(row));
-        }
-        if sink.wants(Table::Nfs) {
-            self.nfs.iter().for_each(|row| sink.nfs(row));
-        }
-        if sink.wants(Table::Nfs4) {
-            self.nfs4.iter().for_each(|row| sink.nfs4(row));
-        }
-        if sink.wants(Table::Services) {
-            self.services.iter().for_each(|row| sink.service(row));
-        }
-        if sink.wants(Table::Checksums) {
-            sums.replay(sink);
-        }
-        if sink.wants(Table::Connections) {
-            self.connections.iter().for_each(|row| sink.connection(row));
-        }
-        if sink.wants(Table::Files) {
-            self.files.iter().for_each(|row| sink.file(row));
-        }
-        if sink.wants(Table::Losses) {
-            self.losses.iter().for_each(|row| sink.loss(row));
-        }
-        if sink.wants(Table::Packets) {
-            self.packets.iter().for_each(|row| sink.packet(row));
-        }
-    }
-}
 
 /// The sink of a pipeline: gathers rows of the tables that any sink behind it wants.
 pub(crate) struct Gather {
     pub(crate) wanted: Vec<Table>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: RowBuffer,
 }
 
 impl RecordSink for Gather {
@@ -181,36 +91,10 @@ impl RecordSink for Gather {
         self.wanted.contains(&table)
     }
 
-    fn operation(&mut self, row: &OperationRow) {
-        self.rows.operations.push(row);
-    }
+    fn on_time(&mut self, _: i64) {}
 
-    fn nfs(&mut self, row: &NfsRow) {
-        self.rows.nfs.push(row);
-    }
-
-    fn nfs4(&mut self, row: &Nfs4Row) {
-        self.rows.nfs4.push(row);
-    }
-
-    fn service(&mut self, row: &ServiceRow) {
-        self.rows.services.push(row);
-    }
-
-    fn connection(&mut self, row: &ConnectionRow) {
-        self.rows.connections.push(row);
-    }
-
-    fn file(&mut self, row: &FileRow) {
-        self.rows.files.push(row);
-    }
-
-    fn loss(&mut self, row: &LossRow) {
-        self.rows.losses.push(row);
-    }
-
-    fn packet(&mut self, row: &PacketRow) {
-        self.rows.packets.push(row);
+    fn row(&mut self, row: RowRef<'_>) {
+        self.rows.push(row);
     }
 }
 
@@ -290,12 +174,19 @@ impl Sums {
         held.clear();
     }
 
-    fn replay<S: RecordSink>(&self, sink: &mut S) {
+    fn write_to(&self, sink: &mut impl RecordSink) {
+        if !sink.wants(Table::Checksums) {
+            return;
+        }
         let mut sums = &self.sums[..];
         for run in &self.runs {
             let count = usize::from(run.straddling.is_some()) + run.whole_len / BLOCK_BYTES;
             let (mine, rest) = sums.split_at(count);
-            sink.checksums(run.operation_id, run.first, mine);
+            sink.row(RowRef::Checksums(ChecksumRun {
+                operation_id: run.operation_id,
+                first_block: run.first,
+                sums: mine,
+            }));
             sums = rest;
         }
     }

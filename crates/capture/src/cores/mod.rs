@@ -28,12 +28,12 @@ use lineside_actor::{Address, ConfigError, Guest, Outcome, Report, RunError, Sch
 use lineside_flow::Fragments;
 use lineside_frame::Burst;
 use lineside_port::{Port, PortError, Received};
-use lineside_trace::{LossRow, RecordSink, Table};
+use lineside_trace::{LossRow, RecordSink, RowBuffer, Table};
 
 use crate::config::Config;
 use crate::pipeline::{Arrivals, BURST_FRAMES, Flows, Span, Step, receive};
 use actors::{ChecksumActor, PipelineActor, SinkActor};
-use batch::{BATCH_BYTES, Batch, Gather, Next, Rows, ToSink};
+use batch::{BATCH_BYTES, Batch, Gather, Next, ToSink};
 use distributor::{Distributor, Ended, Share};
 
 pub(crate) use batch::Sums;
@@ -228,7 +228,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
         let pipelines = checksums.into_iter().enumerate().map(|(index, checksums)| {
             let gather = Gather {
                 wanted: wanted.clone(),
-                rows: Rows::default(),
+                rows: RowBuffer::default(),
             };
             let flows = Flows::new(config.clone(), budget, gather);
             let to = system.spawn(

@@ -20,7 +20,7 @@ use lineside_frame::{Cursor, Fault};
 use lineside_nfs::v4::{self, Operation as Op, callback};
 use lineside_rpc::record::{Message, Want};
 use lineside_rpc::xdr::{Xdr, padding};
-use lineside_trace::{OperationRow, RecordSink, Word};
+use lineside_trace::{OperationRow, RecordSink, RowRef, Word};
 
 use super::{
     Fact, HANDLE_MAX, HandleBytes, Kind, Note, Operations, Passing, Side, bare_key, end_data,
@@ -593,7 +593,7 @@ impl<S: RecordSink> Operations<S> {
                 row.reply_incomplete |= !row.not_executed && row.status == Word::None;
             }
             note_cut(row);
-            self.sink.operation(row);
+            self.sink.row(RowRef::Operations(row));
             if self.wants_details {
                 operation.details.write(row.operation_id, &mut self.sink);
             }

@@ -20,7 +20,9 @@ use lineside_rpc::message::{
 use lineside_rpc::pairs::{self, Expired, OnCall, OnReply, Pairs};
 use lineside_rpc::record::{self, Message, MessageSink, Records, Want};
 use lineside_rpc::xdr::{Optional, Xdr};
-use lineside_trace::{ConnectionRow, FileRow, LossRow, OperationRow, RecordSink, Table, Word};
+use lineside_trace::{
+    ChecksumRun, ConnectionRow, FileRow, LossRow, OperationRow, RecordSink, RowRef, Table, Word,
+};
 use twox_hash::XxHash3_64;
 
 use crate::blocks::Blocks;
@@ -711,7 +713,7 @@ impl<S: RecordSink> Operations<S> {
         let operation = &mut self.operations[note as usize];
         note_cut(&mut operation.row);
         let row = &operation.row;
-        self.sink.operation(row);
+        self.sink.row(RowRef::Operations(row));
         if self.wants_details {
             operation.details.write(row.operation_id, &mut self.sink);
         }
@@ -763,7 +765,7 @@ impl<S: RecordSink> Operations<S> {
         }
         row.file_type = fact.file_type;
         row.file_size = fact.size;
-        self.sink.file(row);
+        self.sink.row(RowRef::Files(row));
         if fact.name.is_some() {
             // It also told that the file is there.
             self.is_new_fact(slot, bare_key(fact.file_id), counters);
@@ -943,7 +945,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             _ => "not_seen",
         });
         row.input = Some(i32::from(hole.descriptor().input));
-        self.sink.loss(row);
+        self.sink.row(RowRef::Losses(row));
     }
 
     fn on_interval(
@@ -997,7 +999,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         layers::note(facts.layers(), row);
         row.program = program;
         row.tls_seen = tls_seen;
-        self.sink.connection(row);
+        self.sink.row(RowRef::Connections(row));
     }
 
     fn on_close(&mut self, connection: usize, _facts: &Connection, counters: &mut Counters) {
@@ -1238,7 +1240,11 @@ impl<S: RecordSink> MessageSink for Side<'_, S> {
                     let sums = &mut scratch.sums;
                     sums.clear();
                     run.sum(sums);
-                    sink.checksums(operation_id, run.first, sums);
+                    sink.row(RowRef::Checksums(ChecksumRun {
+                        operation_id,
+                        first_block: run.first,
+                        sums,
+                    }));
                 }
             });
         }

@@ -1,0 +1,545 @@
+use std::convert::Infallible;
+use std::path::Path;
+use std::process::Command;
+
+use bytes::Bytes;
+use lineside_time::Random;
+use parquet::basic::{Compression, Encoding as ParquetEncoding, LogicalType, Type};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
+use proptest::prelude::*;
+
+use super::*;
+use crate::cell::{ColumnType, Text, Word};
+use crate::columns::{PAGE_BYTES, ROWS_MAX};
+use crate::read::{PartReader, ReadError, Value};
+use crate::sample::SampleRow;
+use crate::sink::ChecksumRun;
+use crate::tables::{
+    ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, Row, ServiceRow,
+};
+
+type Parts = Vec<Part>;
+
+struct Collector(Parts);
+
+impl PartSink for Collector {
+    type Error = Infallible;
+
+    fn part(&mut self, part: Part) -> Result<(), Infallible> {
+        self.0.push(part);
+        Ok(())
+    }
+}
+
+fn run(operation_id: i64, first_block: i64, sums: &[u64]) -> RowRef<'_> {
+    RowRef::Checksums(ChecksumRun {
+        operation_id,
+        first_block,
+        sums,
+    })
+}
+
+fn encoder(config: &EncoderConfig) -> TraceEncoder<Collector> {
+    TraceEncoder::new(config, Collector(Vec::new()))
+}
+
+fn parts(encoder: TraceEncoder<Collector>) -> Parts {
+    encoder.finish().expect("nothing fails").0.0
+}
+
+fn open_part(part: &Part) -> PartReader<Bytes> {
+    PartReader::open(Bytes::from(part.bytes.clone())).expect("a part")
+}
+
+/// All rows of a table, in the order of its parts.
+fn values(parts: &Parts, table: Table) -> Vec<Vec<Value>> {
+    let columns: Vec<_> = table.columns().iter().map(|column| column.name).collect();
+    let mut all = Vec::new();
+    for part in parts.iter().filter(|part| part.table == table) {
+        let rows = open_part(part).rows(&columns).expect("all columns");
+        let before = all.len();
+        all.extend(rows.map(|row| row.expect("a row")));
+        assert_eq!((all.len() - before) as u64, part.rows);
+    }
+    all
+}
+
+fn small(part_rows_max: usize) -> EncoderConfig {
+    EncoderConfig {
+        part_rows_max,
+        checksum_part_rows_max: part_rows_max,
+        ..EncoderConfig::new(Table::ALL, "t-1")
+    }
+}
+
+fn rows<R: SampleRow>(random: &mut Random) -> Vec<R> {
+    (0..random.below(40)).map(|_| R::sample(random)).collect()
+}
+
+/// The parquet crate panics at some of what each byte can become; here that is an error like any other.
+#[test]
+fn no_byte_of_a_damaged_part_is_a_panic() {
+    crate::read::hide_contained_panics();
+    let mut encoder = encoder(&small(100));
+    let losses: Vec<LossRow> = rows(&mut Random::new(7));
+    losses.iter().for_each(|row| row.write_to(&mut encoder));
+    let parts = parts(encoder);
+    let whole = parts
+        .iter()
+        .find(|part| part.table == Table::Losses && part.rows > 0);
+    let whole = &whole.expect("a part with rows").bytes;
+    let read = |bytes: Vec<u8>| -> Result<usize, ReadError> {
+        let part = PartReader::open(Bytes::from(bytes))?;
+        let names: Vec<_> = part.column_names().map(str::to_owned).collect();
+        let columns: Vec<_> = names.iter().map(String::as_str).collect();
+        part.rows(&columns)?
+            .try_fold(0, |count, row| row.map(|_| count + 1))
+    };
+    assert_eq!(read(whole.clone()).expect("it is whole"), losses.len());
+    let mut contradictions = 0;
+    for at in 0..whole.len() {
+        for value in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            contradictions += usize::from(matches!(read(bytes), Err(ReadError::Contradicts)));
+        }
+    }
+    assert!(
+        contradictions > 0,
+        "panics are not contained, or there are none any more"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn rows_come_back_from_every_table(
+        seed in any::<u64>(), part_rows_max in 1..50_usize,
+    ) {
+        let mut random = Random::new(seed);
+        let mut encoder = encoder(&small(part_rows_max));
+        let operations: Vec<OperationRow> = rows(&mut random);
+        let nfs: Vec<NfsRow> = rows(&mut random);
+        let nfs4: Vec<Nfs4Row> = rows(&mut random);
+        let services: Vec<ServiceRow> = rows(&mut random);
+        let connections: Vec<ConnectionRow> = rows(&mut random);
+        let files: Vec<FileRow> = rows(&mut random);
+        let losses: Vec<LossRow> = rows(&mut random);
+        let packets: Vec<PacketRow> = rows(&mut random);
+        operations.iter().for_each(|row| row.write_to(&mut encoder));
+        nfs.iter().for_each(|row| row.write_to(&mut encoder));
+        nfs4.iter().for_each(|row| row.write_to(&mut encoder));
+        services.iter().for_each(|row| row.write_to(&mut encoder));
+        connections.iter().for_each(|row| row.write_to(&mut encoder));
+        files.iter().for_each(|row| row.write_to(&mut encoder));
+        losses.iter().for_each(|row| row.write_to(&mut encoder));
+        packets.iter().for_each(|row| row.write_to(&mut encoder));
+        let mut checksums = Vec::new();
+        for operation in 0..random.below(6) as i64 {
+            let sums: Vec<u64> = (0..random.below(40)).map(|_| random.bits()).collect();
+            encoder.row(run(operation, 100, &sums));
+            for (sum, block) in sums.iter().zip(100..) {
+                let row = [operation, block, sum.cast_signed()];
+                checksums.push(row.map(Value::Integer).to_vec());
+            }
+        }
+        let parts = parts(encoder);
+        fn expected<R: SampleRow>(rows: &[R]) -> Vec<Vec<Value>> {
+            rows.iter().map(SampleRow::values).collect()
+        }
+        prop_assert_eq!(values(&parts, Table::Operations), expected(&operations));
+        prop_assert_eq!(values(&parts, Table::Nfs), expected(&nfs));
+        prop_assert_eq!(values(&parts, Table::Nfs4), expected(&nfs4));
+        prop_assert_eq!(values(&parts, Table::Services), expected(&services));
+        prop_assert_eq!(values(&parts, Table::Connections), expected(&connections));
+        prop_assert_eq!(values(&parts, Table::Files), expected(&files));
+        prop_assert_eq!(values(&parts, Table::Losses), expected(&losses));
+        prop_assert_eq!(values(&parts, Table::Packets), expected(&packets));
+        prop_assert_eq!(values(&parts, Table::Checksums), checksums);
+        for part in &parts {
+            prop_assert!(part.rows <= part_rows_max as u64);
+            prop_assert_eq!(part.rows == 0, part.index == 0);
+        }
+    }
+}
+
+#[test]
+fn a_trace_without_rows_has_an_empty_part_of_each_table() {
+    let parts = parts(encoder(&EncoderConfig::new(Table::ALL, "t-2")));
+    let tables: Vec<_> = parts.iter().map(|part| part.table).collect();
+    assert_eq!(tables, Table::ALL);
+    for part in &parts {
+        assert_eq!(part.file_name(), "part-000000.parquet");
+        let reader = open_part(part);
+        assert_eq!(reader.row_count(), 0);
+        assert_eq!(
+            reader.metadata("lineside.schema_version"),
+            Some(crate::SCHEMA_VERSION)
+        );
+        assert_eq!(reader.metadata("lineside.trace_id"), Some("t-2"));
+        let checksum = Some("xxh3-64/seed0/512");
+        assert_eq!(reader.metadata("lineside.checksum"), checksum);
+        assert_eq!(reader.metadata("ARROW:schema"), None);
+        let names: Vec<_> = reader.column_names().map(str::to_owned).collect();
+        let columns = part.table.columns().iter();
+        assert_eq!(names, columns.map(|column| column.name).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn only_portable_types_and_one_row_group_a_part() {
+    let mut encoder = encoder(&small(100));
+    let mut random = Random::new(1);
+    for _ in 0..10 {
+        OperationRow::sample(&mut random).write_to(&mut encoder);
+        FileRow::sample(&mut random).write_to(&mut encoder);
+    }
+    for part in parts(encoder) {
+        let reader = SerializedFileReader::new(Bytes::from(part.bytes)).expect("a part");
+        assert_eq!(reader.num_row_groups(), usize::from(part.rows > 0));
+        let schema = reader.metadata().file_metadata().schema_descr_ptr();
+        for (column, spec) in schema.columns().iter().zip(part.table.columns()) {
+            let physical = match spec.column_type {
+                ColumnType::Int64 => Type::INT64,
+                ColumnType::Int32 => Type::INT32,
+                ColumnType::Boolean => Type::BOOLEAN,
+                ColumnType::String | ColumnType::Bytes => Type::BYTE_ARRAY,
+            };
+            // No other logical type: no unsigned numbers, no time stamps, no dictionaries.
+            let text = spec.column_type == ColumnType::String;
+            let logical = text.then_some(LogicalType::String);
+            assert_eq!(column.physical_type(), physical, "{}", spec.name);
+            assert_eq!(column.logical_type_ref(), logical.as_ref(), "{}", spec.name);
+            assert_eq!(column.max_rep_level(), 0);
+            assert_eq!(
+                column.max_def_level() > 0,
+                spec.null.is_some(),
+                "{}",
+                spec.name
+            );
+        }
+    }
+}
+
+#[test]
+fn columns_are_encoded_as_described() {
+    let mut encoder = encoder(&small(100));
+    encoder.row(run(1, 2, &[3, 3, 3]));
+    let parts = parts(encoder);
+    let part = parts.iter().find(|part| part.rows == 3).expect("the sums");
+    let reader = SerializedFileReader::new(Bytes::from(part.bytes.clone())).expect("a part");
+    let group = reader.metadata().row_group(0);
+    for (column, encoding, has_range) in [
+        (0, ParquetEncoding::PLAIN, true),
+        (1, ParquetEncoding::DELTA_BINARY_PACKED, true),
+        (2, ParquetEncoding::PLAIN, false),
+    ] {
+        let column = group.column(column);
+        let encodings: Vec<_> = column.encodings().collect();
+        assert!(encodings.contains(&encoding), "{encodings:?}");
+        assert!(column.dictionary_page_offset().is_none());
+        assert_eq!(column.statistics().is_some(), has_range);
+    }
+}
+
+/// Pages of every encoding that follow one another, dictionaries that outgrow their room or are in vain, runs and
+/// their ends.
+#[test]
+fn long_columns_come_back() {
+    const ROWS: i64 = 160_000;
+    let mut random = Random::new(5);
+    let mut config = small(ROWS as usize);
+    config.tables = vec![Table::Operations];
+    let mut encoder = encoder(&config);
+    let mut expected = Vec::new();
+    for index in 0..ROWS {
+        let mut row = OperationRow {
+            operation_id: index << (index % 40),
+            // Differences of every width.
+            rpc_id: random.bits().cast_signed() >> (index / 1000 % 64),
+            call_time_ns: (index % 7 > 0).then(|| random.bits().cast_signed()),
+            call_end_ns: (index > 50_000).then_some(i64::MIN >> (index % 64)),
+            file_id: Some(random.bits().cast_signed()),
+            // Unique, few, one after another, all but constant.
+            offset: Some(index * 4096),
+            count: Some(random.below(5) as i64 - 2),
+            transferred: (index / 1000 % 2 == 0).then_some(index / 9),
+            user_id: (index % 30_000 == 0).then_some(7),
+            // Each twice, across the looks at pages; of nine bits.
+            file_size: Some((index + 1) / 2 * 8192),
+            client_port: Some(random.below(500) as i32),
+            server_port: Some(-1 - random.below(40_000) as i32),
+            status: Word::Number(random.below(70_000) as i64),
+            // One in three is new.
+            reply_bytes: Some(if index % 3 == 0 { index } else { index % 3 }),
+            reply_missing: index % 3 == 0 || index > 70_000,
+            retransmissions: i32::from(index == 99_999),
+            ..OperationRow::default()
+        };
+        row.name.set(format!("file {}", index % 65_000).as_bytes());
+        row.write_to(&mut encoder);
+        expected.push(row.values());
+    }
+    let parts = parts(encoder);
+    assert_eq!(parts.len(), 2);
+    assert!(values(&parts, Table::Operations) == expected);
+
+    let reader = SerializedFileReader::new(Bytes::from(parts[1].bytes.clone()));
+    let reader = reader.expect("a part");
+    let group = reader.metadata().row_group(0);
+    for (place, column) in Table::Operations.columns().iter().enumerate() {
+        let chunk = group.column(place);
+        let values = expected.iter().map(|row| &row[place]);
+        let nulls = values.clone().filter(|value| **value == Value::Null);
+        let numbers = || values.clone().filter_map(Value::integer);
+        let Some(statistics) = chunk.statistics() else {
+            assert_eq!(column.encoding, crate::Encoding::Plain, "{}", column.name);
+            continue;
+        };
+        let name = column.name;
+        assert_eq!(
+            statistics.null_count_opt(),
+            Some(nulls.count() as u64),
+            "{name}"
+        );
+        if let Statistics::Int64(range) = statistics {
+            assert_eq!(range.min_opt().copied(), numbers().min(), "{name}");
+            assert_eq!(range.max_opt().copied(), numbers().max(), "{name}");
+        }
+    }
+    // What does not repeat has left its dictionary; what repeats has not.
+    let encodings = |name: &str| -> Vec<ParquetEncoding> {
+        let columns = Table::Operations.columns().iter();
+        let place = columns.clone().position(|column| column.name == name);
+        group.column(place.expect("a column")).encodings().collect()
+    };
+    for name in ["offset", "reply_bytes", "status", "name"] {
+        assert!(encodings(name).contains(&ParquetEncoding::PLAIN), "{name}");
+    }
+    let dictionary_bytes = |name: &str| {
+        let columns = Table::Operations.columns().iter();
+        let place = columns.clone().position(|column| column.name == name);
+        let chunk = group.column(place.expect("a column"));
+        chunk.data_page_offset() - chunk.dictionary_page_offset().expect("it has one")
+    };
+    let (vain, full) = (dictionary_bytes("offset"), dictionary_bytes("reply_bytes"));
+    assert!(
+        vain < full / 10,
+        "a vain dictionary is given up early: {vain}, {full}"
+    );
+    assert!(!encodings("count").contains(&ParquetEncoding::DELTA_BINARY_PACKED));
+    let plain = group.column(0).compression() == Compression::UNCOMPRESSED;
+    assert!(!plain, "ids are compressed");
+    assert!(group.compressed_size() < reader.metadata().row_group(0).total_byte_size());
+}
+
+#[test]
+fn tables_that_were_not_asked_for_are_not_written() {
+    let mut encoder = encoder(&EncoderConfig::new(&[Table::Files], "t"));
+    assert!(encoder.wants(Table::Files));
+    assert!(!encoder.wants(Table::Nfs));
+    NfsRow::default().write_to(&mut encoder);
+    FileRow::default().write_to(&mut encoder);
+    encoder.end_parts();
+    encoder.end_parts();
+    let parts = parts(encoder);
+    let rows: Vec<_> = parts.iter().map(|part| (part.table, part.rows)).collect();
+    assert_eq!(rows, [(Table::Files, 0), (Table::Files, 1)]);
+}
+
+#[test]
+fn the_first_error_of_the_sink_is_kept_and_ends_the_output() {
+    let mut calls = 0;
+    let mut encoder = TraceEncoder::new(&small(1), |part: Part| {
+        calls += 1;
+        match part.rows {
+            0 => Ok(()),
+            _ => Err(format!("disk full at call {calls}")),
+        }
+    });
+    assert!(encoder.error().is_none());
+    for _ in 0..3 {
+        OperationRow::default().write_to(&mut encoder);
+    }
+    assert!(!encoder.wants(Table::Operations));
+    let error = encoder.error().expect("kept").to_string();
+    assert_eq!(error, format!("disk full at call {}", Table::ALL.len() + 1));
+    assert!(encoder.finish().is_err());
+}
+
+#[test]
+fn long_texts_end_pages_and_parts_early() {
+    let mut config = EncoderConfig::new(&[Table::Operations], "t");
+    config.part_bytes_max = 1 << 20;
+    let mut encoder = encoder(&config);
+    let (mut random, mut row) = (Random::new(3), OperationRow::default());
+    let mut bytes = vec![0; Text::BYTES_MAX];
+    for _ in 0..200 {
+        random.fill(&mut bytes);
+        row.name.set(&bytes);
+        row.write_to(&mut encoder);
+        let hostile = ROWS_MAX * 4 * Text::BYTES_MAX;
+        assert!(
+            encoder.held_bytes() < 3 * hostile,
+            "{}",
+            encoder.held_bytes()
+        );
+    }
+    let parts = parts(encoder);
+    assert!(parts.len() > 3, "{}", parts.len());
+    assert_eq!(parts.iter().map(|part| part.rows).sum::<u64>(), 200);
+}
+
+#[test]
+fn a_part_ends_at_its_size_but_for_its_open_pages() {
+    let mut config = EncoderConfig::new(&[Table::Checksums], "t");
+    config.part_bytes_max = 1 << 20;
+    let mut encoder = encoder(&config);
+    let mut random = Random::new(4);
+    for operation in 0..4_000 {
+        let sums: [u64; 128] = std::array::from_fn(|_| random.bits());
+        encoder.row(run(operation, 0, &sums));
+    }
+    let parts = parts(encoder);
+    let full = &parts[1..parts.len() - 1];
+    assert!(full.len() >= 3, "{} full parts", full.len());
+    for part in full {
+        let open_pages = Table::Checksums.columns().len() * PAGE_BYTES;
+        let allowed = config.part_bytes_max..config.part_bytes_max + open_pages;
+        assert!(allowed.contains(&part.bytes.len()), "{}", part.bytes.len());
+    }
+}
+
+#[test]
+fn parts_end_where_time_passes_a_window() {
+    let mut config = EncoderConfig::new(&[Table::Files, Table::Losses], "t");
+    config.part_time_ns = NonZeroU64::new(10);
+    let mut encoder = encoder(&config);
+    // Rows before the first stamp, within a window, in the next, after a long pause, at the end of time.
+    for now_ns in [
+        i64::MIN,
+        i64::MIN,
+        -25,
+        -21,
+        -20,
+        7,
+        9,
+        70,
+        70,
+        i64::MAX,
+        i64::MAX,
+    ] {
+        encoder.on_time(now_ns);
+        FileRow::default().write_to(&mut encoder);
+    }
+    LossRow::default().write_to(&mut encoder);
+    let parts = parts(encoder);
+    let rows = |table| {
+        let parts = parts.iter().filter(move |part| part.table == table);
+        parts.map(|part| part.rows).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(Table::Files), [0, 2, 2, 1, 2, 2, 2]);
+    assert_eq!(rows(Table::Losses), [0, 1]);
+}
+
+/// Runs the script of `lab/` on traces with and without rows, and every example of the guide in DuckDB.
+#[test]
+fn other_tools_read_a_trace() {
+    let python = std::env::var("LINESIDE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let run = |folder: &Path, arguments: &[&str]| {
+        let mut command = Command::new(&python);
+        command.current_dir(folder).args(arguments).output()
+    };
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let packages = run(root, &["-c", "import duckdb, pandas, pyarrow"]);
+    if !packages.is_ok_and(|output| output.status.success()) {
+        println!(
+            "SKIP: {python} has no duckdb, pandas and pyarrow (LINESIDE_PYTHON names another)"
+        );
+        return;
+    }
+    let parent = tempfile::tempdir().expect("a folder");
+    for (name, rows) in [("EMPTY", 0), ("TRACE", 1000)] {
+        let folder = parent.path().join(name);
+        write_trace(&folder, rows);
+        let script = root.join("lab/read_trace.py");
+        let script = script.to_str().expect("UTF-8");
+        let output = run(parent.path(), &[script, name]).expect("Python runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        let lines = String::from_utf8_lossy(&output.stdout);
+        let same = lines.matches("the same in DuckDB, pandas, pyarrow").count();
+        assert_eq!(same, Table::ALL.len(), "{lines}");
+    }
+    let wrong = parent.path().join("TRACE/trace.json");
+    let manifest = std::fs::read_to_string(&wrong).expect("there");
+    std::fs::write(&wrong, manifest.replace("\"rows\": 1000", "\"rows\": 999")).expect("written");
+    let script = root.join("lab/read_trace.py");
+    let output = run(parent.path(), &[script.to_str().expect("UTF-8"), "TRACE"]);
+    assert!(
+        !output.expect("Python runs").status.success(),
+        "the script tells a difference"
+    );
+
+    let guide = std::fs::read_to_string(root.join("docs/guide/trace.md")).expect("the guide");
+    let queries: Vec<_> = guide
+        .split("```sql\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(queries.len(), 5);
+    for query in queries {
+        for trace in ["TRACE", "EMPTY"] {
+            let query = query.replace("TRACE", trace);
+            let code = "import duckdb, sys; print(len(duckdb.execute(sys.argv[1]).fetchall()))";
+            let output = run(parent.path(), &["-c", code, &query]).expect("Python runs");
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{query}: {told}");
+            let none = output.stdout.starts_with(b"0");
+            assert!(!none || trace == "EMPTY", "{query}: no rows");
+        }
+    }
+}
+
+/// A trace of random rows on the disk, `rows` in each table.
+fn write_trace(folder: &Path, rows: usize) {
+    let mut encoder = TraceEncoder::new(&small(300), |part: Part| {
+        let table = folder.join(part.table.name());
+        std::fs::create_dir_all(&table)?;
+        std::fs::write(table.join(part.file_name()), &part.bytes)
+    });
+    let mut random = Random::new(9);
+    for index in 0..rows as i64 {
+        let operation = OperationRow {
+            operation_id: index,
+            call_time_ns: Some(index),
+            call_end_ns: Some(index),
+            reply_time_ns: Some(2 * index),
+            program: Word::Known("nfs"),
+            operation: Word::Known(["READ", "WRITE"][index as usize % 2]),
+            ..OperationRow::sample(&mut random)
+        };
+        operation.write_to(&mut encoder);
+        encoder.row(run(index, 7, &[random.bits()]));
+        NfsRow::sample(&mut random).write_to(&mut encoder);
+        Nfs4Row::sample(&mut random).write_to(&mut encoder);
+        ServiceRow::sample(&mut random).write_to(&mut encoder);
+        ConnectionRow::sample(&mut random).write_to(&mut encoder);
+        FileRow::sample(&mut random).write_to(&mut encoder);
+        LossRow::sample(&mut random).write_to(&mut encoder);
+        PacketRow::sample(&mut random).write_to(&mut encoder);
+    }
+    let (_, summaries) = encoder
+        .finish()
+        .map_err(|error| error.to_string())
+        .expect("written");
+    let mut manifest = crate::Manifest::default();
+    manifest.verdict.state = crate::State::Complete;
+    for (table, summary) in summaries {
+        manifest.tables.insert(table.name().to_owned(), summary);
+    }
+    // What a run that still goes on has beside its complete parts.
+    std::fs::write(folder.join("nfs/.part-000099.parquet.tmp"), "half").expect("written");
+    std::fs::write(folder.join("trace.json"), manifest.to_json()).expect("written");
+}
