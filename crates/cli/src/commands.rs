@@ -8,10 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use lineside_account::Budget;
 use lineside_host::{
-    Descendants, NetNamespace, Program, Signals, Stopwatch, SystemClock, something_listens,
+    Descendants, NetNamespace, Netlink, Program, Signals, Stopwatch, SystemClock, something_listens,
 };
 use lineside_path::{Bump, Path, Wait};
-use lineside_port::live::outside::route_all_by;
 use lineside_port::live::{TapEnd, open_tap};
 use lineside_time::Clock;
 
@@ -106,7 +105,8 @@ impl Commands<'_> {
         let client_net = NetNamespace::new()?;
         let client_port = open(&CLIENT, &SERVER)?;
         if outside.is_some() {
-            route_all_by(SERVER.v4).context("cannot show the client the way outside")?;
+            let added = Netlink::open().and_then(|netlink| netlink.add_default_route(SERVER.v4));
+            added.context("cannot show the client the way outside")?;
         }
         if in_own_namespace {
             lineside_host::hand_down_network_rights().context("cannot hand down rights")?;

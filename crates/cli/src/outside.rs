@@ -7,8 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use lineside_host::{NetNamespace, Program, Stopwatch};
-use lineside_port::live::outside::{Masquerade, interface_index, make_veth, route_all_by, set_up};
+use lineside_host::{Masquerade, NetNamespace, Netlink, Program, Stopwatch};
 
 use crate::config::ConfigError;
 
@@ -119,11 +118,14 @@ fn veth(
     use std::os::fd::AsFd;
     // At most 15 bytes, as process ids are below 2^22.
     let name = format!("lineside{}", std::process::id());
-    make_veth(NAME, &name, caller.as_fd())?;
+    let inside = Netlink::open()?;
+    inside.add_veth(NAME, &name, caller.as_fd())?;
     caller.enter()?;
-    let index = interface_index(&name)?;
+    let netlink = Netlink::open()?;
+    let index = netlink.link_named(&name)?.index;
     let [host, own] = addresses(index);
-    set_up(index, host, PREFIX_LEN)?;
+    netlink.add_address(index, host.into(), PREFIX_LEN)?;
+    netlink.switch_on(index)?;
     forward(&name)?;
     let forwards = std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward");
     if forwards.is_ok_and(|text| text.trim() == "0") {
@@ -141,8 +143,10 @@ fn veth(
         }
     };
     server.enter()?;
-    set_up(interface_index(NAME)?, own, PREFIX_LEN)?;
-    route_all_by(host)?;
+    let index = inside.link_named(NAME)?.index;
+    inside.add_address(index, own.into(), PREFIX_LEN)?;
+    inside.switch_on(index)?;
+    inside.add_default_route(host)?;
     Ok((host, masquerade))
 }
 

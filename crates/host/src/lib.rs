@@ -1,5 +1,5 @@
-//! What a run asks of the operating system: clocks, signals, privileges, namespaces, programs and probes, facts about the machine,
-//! and the run folder with its control socket.
+//! What a run asks of the operating system: clocks, signals, privileges, network namespaces with their
+//! links and routes, programs and probes, facts about the machine, and the run folder with its control socket.
 //!
 //! Engines never come here; roles and the binary do.
 
@@ -7,8 +7,10 @@ mod clock;
 mod control;
 mod folder;
 mod machine;
+mod masquerade;
 mod memory;
 mod namespaces;
+mod netlink;
 mod output;
 mod privileges;
 mod probe;
@@ -19,11 +21,13 @@ pub use clock::{Stopwatch, SystemClock};
 pub use control::{Control, Request, ask};
 pub use folder::{FolderError, RunFolder};
 pub use machine::{MachineFacts, MemoryUse};
+pub use masquerade::Masquerade;
 pub use memory::prefer_huge_pages;
 pub use namespaces::{
     NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights,
     may_make_network_namespaces, something_listens,
 };
+pub use netlink::{Link, LinkStats, Netlink};
 pub use output::{PartQueue, PartWriter};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
 pub use probe::{Ping, ProbeError, connect_round_trip};

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use lineside_frame::LinkType;
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{
-    LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, Stats64, XdpAttached,
-};
+use lineside_host::{Link, Netlink};
 
-use super::netlink::Netlink;
 use crate::PortError;
+
+/// Raw IP (linux/if_arp.h), which libc lacks.
+const ARPHRD_RAWIP: u16 = 519;
+/// The driver reports a link at the other end (linux/if.h), which libc lacks.
+const IFF_LOWER_UP: libc::c_int = 1 << 16;
 
 /// A network interface, as it was when it was looked up.
 #[derive(Debug, Clone, Default)]
@@ -55,29 +55,15 @@ impl Interface {
     pub fn all() -> Result<Vec<Self>, PortError> {
         let read = || {
             let netlink = Netlink::open()?;
-            let mut links = Vec::new();
-            let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
-            netlink.dump(request, |message| {
-                if let RouteNetlinkMessage::NewLink(link) = message {
-                    links.push(link);
-                }
-            })?;
-            let mut addresses = Vec::new();
-            let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-            netlink.dump(request, |message| {
-                if let RouteNetlinkMessage::NewAddress(address) = message {
-                    addresses.push(address);
-                }
-            })?;
-            std::io::Result::Ok((links, addresses))
+            std::io::Result::Ok((netlink.links()?, netlink.addresses()?))
         };
         let (links, addresses) = read().map_err(|cause| PortError::Interfaces { cause })?;
         let mut interfaces: BTreeMap<u32, Self> = BTreeMap::new();
         let mut masters = Vec::new();
         let mut order = Vec::new();
         for link in links {
-            let (interface, master) = Self::from_link(link);
-            masters.extend(master.map(|master| (interface.index, master)));
+            masters.extend(link.master.map(|master| (link.index, master)));
+            let interface = Self::from_link(link);
             order.push(interface.index);
             interfaces.insert(interface.index, interface);
         }
@@ -90,16 +76,11 @@ impl Interface {
                 interface.master = Some(name);
             }
         }
-        for message in addresses {
-            let Some(interface) = interfaces.get_mut(&message.header.index) else {
-                continue;
-            };
-            for attribute in message.attributes {
-                if let AddressAttribute::Address(address) = attribute
-                    && !is_link_local(address)
-                {
-                    interface.addresses.push(address);
-                }
+        for (index, address) in addresses {
+            if let Some(interface) = interfaces.get_mut(&index)
+                && !is_link_local(address)
+            {
+                interface.addresses.push(address);
             }
         }
         Ok(order
@@ -140,55 +121,31 @@ impl Interface {
             .find(|each| each.index == self.index && each.name == self.name))
     }
 
-    fn from_link(link: LinkMessage) -> (Self, Option<u32>) {
-        let flags = link.header.flags;
-        let mut interface = Self {
-            index: link.header.index,
-            link_type: match link.header.link_layer_type {
-                LinkLayerType::Ether | LinkLayerType::Loopback => Some(LinkType::ETHERNET),
-                LinkLayerType::None | LinkLayerType::Ppp | LinkLayerType::Rawip => {
-                    Some(LinkType::RAW)
-                }
+    fn from_link(link: Link) -> Self {
+        let has = |flag: libc::c_int| link.flags & flag as u32 != 0;
+        let stats = link.stats.unwrap_or_default();
+        Self {
+            link_type: match link.hardware_type {
+                libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Some(LinkType::ETHERNET),
+                libc::ARPHRD_NONE | libc::ARPHRD_PPP | ARPHRD_RAWIP => Some(LinkType::RAW),
                 _ => None,
             },
-            is_loopback: flags.contains(LinkFlags::Loopback),
-            is_up: flags.contains(LinkFlags::Up),
-            is_running: flags.contains(LinkFlags::LowerUp),
-            ..Self::default()
-        };
-        let mut master = None;
-        for attribute in link.attributes {
-            match attribute {
-                LinkAttribute::IfName(name) => interface.name = name,
-                LinkAttribute::Address(bytes) => interface.hardware_address = bytes.try_into().ok(),
-                LinkAttribute::Mtu(mtu) => interface.mtu = mtu,
-                LinkAttribute::CarrierDownCount(count) => interface.link_losses = count,
-                LinkAttribute::Controller(index) => master = Some(index),
-                LinkAttribute::NumRxQueues(count) => interface.receive_queues = count,
-                LinkAttribute::Stats64(stats) => interface.note_stats(&stats),
-                LinkAttribute::LinkInfo(infos) => {
-                    for info in infos {
-                        if let LinkInfo::Kind(kind) = info {
-                            interface.kind = Some(kind.to_string());
-                        }
-                    }
-                }
-                LinkAttribute::Xdp(facts) => {
-                    interface.has_xdp = facts.iter().any(|fact| match fact {
-                        LinkXdp::Attached(attached) => *attached != XdpAttached::None,
-                        _ => false,
-                    });
-                }
-                _ => {}
-            }
+            is_loopback: has(libc::IFF_LOOPBACK),
+            is_up: has(libc::IFF_UP),
+            is_running: has(IFF_LOWER_UP),
+            name: link.name,
+            index: link.index,
+            kind: link.kind,
+            hardware_address: link.hardware_address.try_into().ok(),
+            link_losses: link.carrier_down_count,
+            mtu: link.mtu,
+            master: None,
+            addresses: Vec::new(),
+            receive_queues: link.receive_queues,
+            has_xdp: link.has_xdp,
+            received: stats.rx_packets,
+            dropped: stats.rx_dropped,
         }
-        (interface, master)
-    }
-
-    fn note_stats(&mut self, stats: &Stats64) {
-        self.received = stats.rx_packets;
-        // What the adapter had no room for, and what the driver threw away.
-        self.dropped = stats.rx_missed_errors + stats.rx_fifo_errors + stats.rx_dropped;
     }
 }
 

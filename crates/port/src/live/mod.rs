@@ -8,8 +8,6 @@ mod filter;
 mod generator;
 mod interface;
 mod mapping;
-mod netlink;
-pub mod outside;
 mod packet;
 mod tap;
 mod xdp;

@@ -9,21 +9,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use lineside_account::Budget;
 use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Pool};
-use netlink_packet_route::address::{
-    AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope,
-};
-use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkMessage,
-};
-use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use lineside_host::Netlink;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::clock::{ClockWatch, wall_ns};
-use super::netlink::Netlink;
 use crate::{Facts, LiveFacts, Method, Port, PortError, Received};
 
 /// Room for some forty of the longest frames.
@@ -63,17 +53,8 @@ pub fn open_tap(
     };
     let file = open_device(name)?;
     let netlink = Netlink::open().map_err(failed("ask the kernel about"))?;
-    let mut index = 0;
-    let mut wanted = LinkMessage::default();
-    wanted
-        .attributes
-        .push(LinkAttribute::IfName(name.to_owned()));
-    let found = netlink.ask(RouteNetlinkMessage::GetLink(wanted), |message| {
-        if let RouteNetlinkMessage::NewLink(link) = message {
-            index = link.header.index;
-        }
-    });
-    found.map_err(failed("find"))?;
+    let found = netlink.link_named(name).map_err(failed("find"))?;
+    let index = found.index;
     set_up(&netlink, index, here, there, mtu).map_err(failed("set up"))?;
     let blocks_max = (bytes_max / BLOCK_LEN).max(2);
     let Some(pool) = Pool::new(BLOCK_LEN, blocks_max, budget) else {
@@ -142,58 +123,18 @@ fn set_up(
     there: &TapEnd,
     mtu: u32,
 ) -> io::Result<()> {
-    let set = |index, is_up: bool, attributes| {
-        let mut link = LinkMessage::default();
-        link.header.index = index;
-        if is_up {
-            link.header.flags = LinkFlags::Up;
-            link.header.change_mask = LinkFlags::Up;
-        }
-        link.attributes = attributes;
-        netlink.order(RouteNetlinkMessage::SetLink(link))
-    };
-    let ethernet = LinkAttribute::Address(here.ethernet.to_vec());
-    set(index, false, vec![ethernet, LinkAttribute::Mtu(mtu)])?;
-    // Without an address of its own making a device asks for no router. A kernel without IPv6 refuses.
-    let silent = AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)]);
-    let has_v6 = set(
-        index,
-        false,
-        vec![LinkAttribute::AfSpecUnspec(vec![silent])],
-    )
-    .is_ok();
-    set(LOOPBACK, true, Vec::new())?;
-    set(index, true, Vec::new())?;
+    netlink.set_ethernet(index, here.ethernet, mtu)?;
+    // Without an address of its own making a device sends no router solicitations.
+    let has_v6 = netlink.make_no_v6_address(index).is_ok();
+    netlink.switch_on(LOOPBACK)?;
+    netlink.switch_on(index)?;
     let mut ends = vec![(IpAddr::V4(here.v4), IpAddr::V4(there.v4), 24)];
     if has_v6 {
         ends.push((IpAddr::V6(here.v6), IpAddr::V6(there.v6), 64));
     }
     for (own, other, prefix_len) in ends {
-        let family = match own {
-            IpAddr::V4(_) => AddressFamily::Inet,
-            IpAddr::V6(_) => AddressFamily::Inet6,
-        };
-        let mut address = AddressMessage::default();
-        address.header.family = family;
-        address.header.prefix_len = prefix_len;
-        // It is nobody else's: without waiting for an answer that never comes, it can be used at once.
-        address.header.flags = AddressHeaderFlags::Nodad;
-        address.header.scope = AddressScope::Universe;
-        address.header.index = index;
-        address.attributes = vec![AddressAttribute::Local(own), AddressAttribute::Address(own)];
-        netlink.order(RouteNetlinkMessage::NewAddress(address))?;
-        let mut neighbour = NeighbourMessage::default();
-        neighbour.header.family = family;
-        neighbour.header.ifindex = index;
-        neighbour.header.state = NeighbourState::Permanent;
-        neighbour.attributes = vec![
-            NeighbourAttribute::Destination(match other {
-                IpAddr::V4(address) => NeighbourAddress::Inet(address),
-                IpAddr::V6(address) => NeighbourAddress::Inet6(address),
-            }),
-            NeighbourAttribute::LinkLayerAddress(there.ethernet.to_vec()),
-        ];
-        netlink.order(RouteNetlinkMessage::NewNeighbour(neighbour))?;
+        netlink.add_address(index, own, prefix_len)?;
+        netlink.add_neighbour(index, other, there.ethernet)?;
     }
     Ok(())
 }
@@ -308,24 +249,11 @@ impl Port for TapPort {
     }
 
     fn account(&mut self) {
-        let mut wanted = LinkMessage::default();
-        wanted.header.index = self.index;
-        let mut dropped = None;
-        // Counts that cannot be had stay as they were.
-        let _ = self
-            .netlink
-            .ask(RouteNetlinkMessage::GetLink(wanted), |message| {
-                if let RouteNetlinkMessage::NewLink(link) = message {
-                    dropped = link
-                        .attributes
-                        .iter()
-                        .find_map(|attribute| match attribute {
-                            // What the host transmits is what is received here.
-                            LinkAttribute::Stats64(stats) => Some(stats.tx_dropped),
-                            _ => None,
-                        });
-                }
-            });
+        // Counts that cannot be had stay as they were. What the host transmits is received here.
+        let link = self.netlink.link(self.index).ok();
+        let dropped = link
+            .and_then(|link| link.stats)
+            .map(|stats| stats.tx_dropped);
         let was_set = self.clock.was_set();
         let frames = self.facts.frames;
         let live = self.facts.live.get_or_insert_default();
