@@ -7,6 +7,8 @@
 
 mod budget;
 mod counters;
+mod text;
 
 pub use budget::{Budget, Lease, parse_size};
 pub use counters::{Counter, Counters, Kind};
+pub use text::{bytes, grouped, time};

@@ -16,7 +16,10 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "filter", "measure", "trace",
         ],
     ),
-    ("roles", &["capture", "load", "path", "lab", "analyze"]),
+    (
+        "roles",
+        &["run", "capture", "load", "path", "lab", "analyze"],
+    ),
     ("binary", &["cli"]),
 ];
 

@@ -1,0 +1,122 @@
+//! Capture files, folders of them and pipes, opened as one port.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use lineside_account::Budget;
+use lineside_port::{CaptureReader, FolderFile, Followed, Merge, PoolConfig, Port, PortError};
+
+use crate::RunError;
+
+/// Inputs that are open.
+pub struct Opened {
+    /// All of them, merged by their stamps.
+    pub port: Merge,
+    /// Files of folders that cannot be read as captures, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// Opens files and folders as one port.
+pub fn open(inputs: &[PathBuf], budget: &Budget) -> Result<Opened, RunError> {
+    open_as(inputs, false, budget)
+}
+
+/// Opens files and folders as one port that goes on when a file grows, or a folder gets its next file.
+pub fn open_followed(inputs: &[PathBuf], budget: &Budget) -> Result<Opened, RunError> {
+    open_as(inputs, true, budget)
+}
+
+fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> Result<Opened, RunError> {
+    check(inputs)?;
+    // Where one file of a folder follows another, both are open for a moment.
+    let open_max = inputs
+        .iter()
+        .map(|input| 1 + usize::from(input.is_dir()))
+        .sum();
+    let pool = pool(budget, open_max);
+    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
+    let mut left_out = Vec::new();
+    for path in inputs {
+        if path.is_dir() {
+            left_out.extend(open_folder(path, follows, &pool, &mut ports)?);
+        } else {
+            ports.push(match follows {
+                true => Box::new(Followed::file(path, &pool)?),
+                false => Box::new(CaptureReader::open(path, &pool)?),
+            });
+        }
+    }
+    if ports.len() > usize::from(u16::MAX) {
+        return Err(RunError::usage(
+            "more than 65,535 files: merge some of them first",
+        ));
+    }
+    let port = Merge::new(ports);
+    Ok(Opened { port, left_out })
+}
+
+/// Adds the files of a folder; returns those that were left out, each with the reason.
+fn open_folder(
+    path: &Path,
+    follows: bool,
+    pool: &PoolConfig,
+    ports: &mut Vec<Box<dyn Port>>,
+) -> Result<Vec<String>, RunError> {
+    let (mut files, left_out) = match lineside_port::list(path, pool) {
+        // The first file may be about to come.
+        Err(PortError::NoCaptures { .. }) if follows => (Vec::new(), Vec::new()),
+        listed => listed?,
+    };
+    let last = if follows { files.pop() } else { None };
+    for file in files {
+        ports.push(Box::new(file));
+    }
+    if follows {
+        let last = last.as_ref().map(FolderFile::path);
+        ports.push(Box::new(Followed::folder(path, last, pool)?));
+    }
+    Ok(left_out)
+}
+
+/// Opens files, each with its name, and reads nothing yet.
+pub fn open_files(inputs: &[PathBuf]) -> Result<Vec<(String, File)>, RunError> {
+    check(inputs)?;
+    let open = |path: &PathBuf| Ok((path.display().to_string(), CaptureReader::open_file(path)?));
+    inputs.iter().map(open).collect()
+}
+
+/// Reads files that are open as one port.
+pub fn read_files(files: Vec<(String, File)>, budget: &Budget) -> Result<Merge, RunError> {
+    let pool = pool(budget, files.len());
+    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(files.len());
+    for (name, file) in files {
+        ports.push(Box::new(CaptureReader::of_file(file, &name, &pool)?));
+    }
+    Ok(Merge::new(ports))
+}
+
+/// A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for rows.
+fn pool(budget: &Budget, files: usize) -> PoolConfig {
+    PoolConfig {
+        budget: budget.clone(),
+        bytes_max: budget.limit_bytes() / 4 / files,
+    }
+}
+
+fn check(inputs: &[PathBuf]) -> Result<(), RunError> {
+    if inputs.is_empty() {
+        return Err(RunError::usage(
+            "nothing to capture: name a FILE, - for standard input, or an interface with -i",
+        ));
+    }
+    let is_standard = |input: &&PathBuf| input.as_os_str() == "-";
+    if inputs.iter().filter(is_standard).count() > 1 {
+        return Err(RunError::usage("standard input (-) can be read only once"));
+    }
+    if inputs.len() > usize::from(u16::MAX) {
+        return Err(RunError::usage(
+            "more than 65,535 inputs: merge some of them first",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! What the runs of all roles share: how one begins, goes on, ends, and is judged.
+//!
+//! ```text
+//!  files, folders, pipes, interfaces ─► inputs ─► Merge ─► receive_all ─► Consumer     (a role's own)
+//!                                                              │
+//!  Run: folder, trace.json ◄── begin, tick, end ───────────────┘── judge: the table of verdict rules
+//!       parts of tables    ◄── Parts, a thread of lineside-host
+//! ```
+//!
+//! Not here: what a role does with frames, the command line, and printing. This crate has no clock:
+//! whoever calls passes the time in. What a user should know while a run goes on passes through
+//! [`Progress`].
+#![forbid(unsafe_code)]
+
+mod capture_file;
+mod error;
+mod facts;
+mod inputs;
+mod interfaces;
+mod parts;
+mod progress;
+mod receive;
+mod run;
+mod verdict;
+
+pub use capture_file::check_capture_file;
+pub use error::RunError;
+pub use facts::{input_facts, inputs_facts};
+pub use inputs::{Opened, open, open_files, open_followed, read_files};
+pub use interfaces::{Interfaces, open_interfaces};
+pub use parts::{Parts, bound_encoder};
+pub use progress::Progress;
+pub use receive::{BURST_FRAMES, Consumer, Intake, Moment, Step, Turn, receive_all};
+pub use run::Run;
+pub use verdict::{
+    Check, Evidence, LinkEvidence, RULES, Reason, Rule, TapEvidence, counted, drops, judge, unread,
+};

@@ -1,0 +1,656 @@
+//! The verdict of a run: one table of rules, for all roles.
+//!
+//! A role gathers [`Evidence`], and [`judge`] asks every rule of [`RULES`] in order. A rule that holds
+//! adds its sentences to the reasons and sets the state; a later rule overrides the state of an earlier
+//! one. Without any, the run is complete. Rules about one input, or about one direction of a link, are
+//! asked together for each of them.
+//!
+//! The verdict is decided nowhere else: a new condition is a new row here, with its case in the test.
+
+use lineside_account::{Counter, Counters, Kind, bytes, grouped};
+use lineside_port::{Facts, LiveFacts};
+use lineside_trace::{State, Verdict};
+
+/// What is known of a run when it is judged; a role leaves empty what it does not have.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence<'a> {
+    /// What a capture counted.
+    pub counters: Counters,
+    /// What a capture read, or listened to.
+    pub inputs: Vec<&'a Facts>,
+    /// The directions of an emulated link.
+    pub links: Vec<LinkEvidence>,
+    /// The capture of what left an emulated link.
+    pub tap: Option<TapEvidence>,
+    /// Errors that cut the run short, and inputs that ended too early, a sentence each.
+    pub failures: Vec<String>,
+    /// The signal that ended the run before its input ended.
+    pub signal: Option<u8>,
+}
+
+/// One direction of an emulated link.
+#[derive(Debug, Clone, Default)]
+pub struct LinkEvidence {
+    /// The direction's name.
+    pub name: String,
+    /// Frames that found a queue full whose limit was worked out rather than asked for, by that limit.
+    pub dropped_by_derived_limit: Vec<(u64, String)>,
+    /// Frames dropped because memory for frames under way was full.
+    pub dropped_by_memory: u64,
+    /// Frames that left more than a millisecond late.
+    pub late: u64,
+}
+
+/// What the tap of an emulated link took, and what it missed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TapEvidence {
+    /// Frames in the trace.
+    pub captured: u64,
+    /// Frames that found the capture's queue full.
+    pub dropped_queue: u64,
+    /// Frames for which there was no memory.
+    pub dropped_memory: u64,
+}
+
+/// Why a verdict is what it is, a sentence.
+pub type Reason = String;
+
+/// A condition and what it makes of the verdict.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// The state of a run for which the rule holds.
+    pub state: State,
+    /// When it holds, and the sentences.
+    pub check: Check,
+}
+
+/// How a rule looks for its reasons.
+#[derive(Debug, Clone, Copy)]
+pub enum Check {
+    /// A counter is not 0: the sentence is its value and these words.
+    Counted(Counter, &'static str),
+    /// Of the whole run.
+    Run(fn(&Evidence<'_>) -> Vec<Reason>),
+    /// Of each input.
+    Input(fn(&Facts) -> Vec<Reason>),
+    /// Of each direction of a link.
+    Link(fn(&LinkEvidence) -> Vec<Reason>),
+}
+
+use Check::{Counted, Input, Link, Run};
+use State::{Disturbed, Incomplete, Limited};
+
+/// All rules, those that weigh more later.
+pub const RULES: [Rule; 16] = [
+    rule(Incomplete, Run(stream_lost)),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::DatagramsIncomplete,
+            "fragmented packets lack some of their fragments",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::DatagramsChecksumWrong,
+            "fragmented datagrams do not match their checksum and were not read",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::ConnectionsReusedUnseen,
+            "connections began again, or went on elsewhere, without a SYN: the tap missed more than a hole",
+        ),
+    ),
+    rule(Incomplete, Run(replies_without_calls)),
+    rule(Incomplete, Run(not_read)),
+    rule(Incomplete, Input(dropped_by_recorder)),
+    rule(Incomplete, Input(dropped_live)),
+    rule(Incomplete, Input(|facts| facts.warnings.clone())),
+    rule(Incomplete, Run(dropped_by_tap)),
+    rule(Limited, Link(derived_limit)),
+    rule(Limited, Link(memory_full)),
+    rule(Disturbed, Link(late)),
+    rule(Incomplete, Run(|evidence| evidence.failures.clone())),
+    rule(Incomplete, Run(ended_by_signal)),
+    rule(Limited, Run(limits)),
+];
+
+/// The shares of a verdict: their names, and how each follows from the evidence.
+const SHARES: [(&str, fn(&Evidence<'_>) -> Option<f64>); 2] = [
+    ("stream_bytes_lost", stream_bytes_lost),
+    ("frames_dropped", frames_dropped),
+];
+
+const fn rule(state: State, check: Check) -> Rule {
+    Rule { state, check }
+}
+
+/// Judges a run that has ended.
+pub fn judge(evidence: &Evidence<'_>) -> Verdict {
+    let mut verdict = Verdict {
+        state: State::Complete,
+        ..Verdict::default()
+    };
+    let mut hold = |rule: &Rule, reasons: Vec<Reason>| {
+        if !reasons.is_empty() {
+            verdict.state = rule.state;
+            verdict.reasons.extend(reasons);
+        }
+    };
+    let is_of_same = |one: &Rule, other: &Rule| {
+        std::mem::discriminant(&one.check) == std::mem::discriminant(&other.check)
+    };
+    for rules in RULES.chunk_by(is_of_same) {
+        match rules[0].check {
+            Counted(..) | Run(_) => {
+                for rule in rules {
+                    hold(rule, rule.check.of_run(evidence));
+                }
+            }
+            Input(_) => {
+                for facts in &evidence.inputs {
+                    rules
+                        .iter()
+                        .for_each(|rule| hold(rule, rule.check.of_input(facts)));
+                }
+            }
+            Link(_) => {
+                for link in &evidence.links {
+                    rules
+                        .iter()
+                        .for_each(|rule| hold(rule, rule.check.of_link(link)));
+                }
+            }
+        }
+    }
+    let shares = SHARES.iter();
+    let shares = shares.filter_map(|(name, of)| Some(((*name).to_owned(), of(evidence)?)));
+    verdict.shares.extend(shares);
+    verdict
+}
+
+impl Check {
+    fn of_run(&self, evidence: &Evidence<'_>) -> Vec<Reason> {
+        match self {
+            Counted(counter, what) => {
+                let reason = counted(&[(*counter, what)], &evidence.counters);
+                reason.into_iter().collect()
+            }
+            Run(find) => find(evidence),
+            Input(_) | Link(_) => Vec::new(),
+        }
+    }
+
+    fn of_input(&self, facts: &Facts) -> Vec<Reason> {
+        match self {
+            Input(find) => find(facts),
+            _ => Vec::new(),
+        }
+    }
+
+    fn of_link(&self, link: &LinkEvidence) -> Vec<Reason> {
+        match self {
+            Link(find) => find(link),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn stream_bytes_lost(evidence: &Evidence<'_>) -> Option<f64> {
+    let value = |counter| evidence.counters.value(counter);
+    let lost = value(Counter::StreamLost);
+    (lost > 0).then(|| lost as f64 / value(Counter::StreamBytes) as f64)
+}
+
+fn stream_lost(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let value = |counter| evidence.counters.value(counter);
+    let Some(share) = stream_bytes_lost(evidence) else {
+        return Vec::new();
+    };
+    vec![format!(
+        "{} of the TCP payload ({:.3} %) never came: {} holes not seen by the tap, {} cut by the snap length, {} given up",
+        bytes(value(Counter::StreamLost)),
+        share * 100.0,
+        grouped(value(Counter::HolesNotSeen)),
+        grouped(value(Counter::HolesSnapLength)),
+        grouped(value(Counter::HolesGivenUp)),
+    )]
+}
+
+/// A capture may begin between a call and its reply, now and then.
+const ORPHANS_SHARE: u64 = 100;
+
+fn replies_without_calls(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let value = |counter| evidence.counters.value(counter);
+    let (orphans, replies) = (value(Counter::RepliesWithoutCall), value(Counter::Replies));
+    if evidence.inputs.len() < 2 || orphans <= replies / ORPHANS_SHARE {
+        return Vec::new();
+    }
+    vec![format!(
+        "{} of {} replies have no call: the inputs' clocks differ by more than --late-window, or one lacks what another has",
+        grouped(orphans),
+        grouped(replies)
+    )]
+}
+
+fn not_read(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let unread = unread(&evidence.counters).into_iter();
+    unread.map(|unread| format!("not read: {unread}")).collect()
+}
+
+/// What could not be read, by cause; `None` if everything could.
+pub fn unread(counters: &Counters) -> Option<String> {
+    let causes = [
+        (
+            Counter::FramesUnknownLink,
+            "frames of link types that are not known",
+        ),
+        (
+            Counter::FramesTooDeep,
+            "frames with too many tags or tunnels",
+        ),
+        (
+            Counter::MalformedLink,
+            "frames too short for their link header",
+        ),
+        (Counter::MalformedIp, "malformed IP packets"),
+        (Counter::MalformedTunnel, "malformed tunnel packets"),
+        (Counter::MalformedTcp, "malformed TCP segments"),
+        (Counter::MalformedUdp, "malformed UDP datagrams"),
+        (Counter::MalformedFragment, "malformed IP fragments"),
+        (Counter::RecordsMalformed, "malformed RPC records"),
+    ];
+    counted(&causes, counters)
+}
+
+/// The counters that are not 0, each with its words; `None` if all are 0.
+pub fn counted(named: &[(Counter, &str)], counters: &Counters) -> Option<String> {
+    let there = named.iter().filter_map(|&(counter, what)| {
+        let value = counters.value(counter);
+        (value > 0).then(|| format!("{} {what}", grouped(value)))
+    });
+    let there: Vec<_> = there.collect();
+    (!there.is_empty()).then(|| there.join(", "))
+}
+
+fn dropped_by_recorder(facts: &Facts) -> Vec<Reason> {
+    let interfaces = facts.interfaces.iter();
+    let dropped: u64 = interfaces
+        .filter_map(|interface| interface.dropped.max(interface.dropped_by_system))
+        .sum();
+    if dropped == 0 {
+        return Vec::new();
+    }
+    vec![format!(
+        "{}: its recorder says that {} frames were dropped",
+        facts.name,
+        grouped(dropped)
+    )]
+}
+
+/// Frames that a live input dropped: by the adapter, before the ring, and for want of memory.
+pub fn drops(live: &LiveFacts) -> [u64; 3] {
+    [live.dropped_interface, live.dropped_ring, live.dropped_pool]
+}
+
+/// Frames that came as far as a live input's adapter.
+fn arrived(live: &LiveFacts) -> u64 {
+    live.arrived + live.dropped_interface
+}
+
+fn dropped_live(facts: &Facts) -> Vec<Reason> {
+    let causes = [
+        "by the adapter or its driver",
+        "because the ring was full",
+        "because no memory was free",
+    ];
+    let Some(live) = &facts.live else {
+        return Vec::new();
+    };
+    let sum: u64 = drops(live).iter().sum();
+    if sum == 0 {
+        return Vec::new();
+    }
+    let causes = causes.iter().zip(drops(live));
+    let causes: Vec<_> = causes
+        .filter(|(_, count)| *count > 0)
+        .map(|(cause, count)| format!("{} {cause}", grouped(count)))
+        .collect();
+    vec![format!(
+        "{}: {} frames ({:.3} %) were dropped: {}",
+        facts.name,
+        grouped(sum),
+        sum as f64 / arrived(live) as f64 * 100.0,
+        causes.join(", ")
+    )]
+}
+
+fn frames_dropped(evidence: &Evidence<'_>) -> Option<f64> {
+    let live = || {
+        evidence
+            .inputs
+            .iter()
+            .filter_map(|facts| facts.live.as_ref())
+    };
+    let dropped: u64 = live().flat_map(drops).sum();
+    let arrived: u64 = live().map(arrived).sum();
+    (dropped > 0).then(|| dropped as f64 / arrived as f64)
+}
+
+/// Frames that the tap drops make the trace incomplete, though not the emulation: rules about the link weigh more.
+fn dropped_by_tap(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let tap = evidence.tap.unwrap_or_default();
+    let dropped = tap.dropped_queue + tap.dropped_memory;
+    if dropped == 0 {
+        return Vec::new();
+    }
+    vec![format!(
+        "tap: {} of {} frames that left are not in the trace: {} found the capture's queue full, {} no memory",
+        grouped(dropped),
+        grouped(tap.captured + dropped),
+        grouped(tap.dropped_queue),
+        grouped(tap.dropped_memory)
+    )]
+}
+
+/// A limit that was asked for is part of the link, and so is what it drops. A limit that was worked out is not.
+fn derived_limit(link: &LinkEvidence) -> Vec<Reason> {
+    let dropped = link.dropped_by_derived_limit.iter();
+    let dropped = dropped.filter(|(count, _)| *count > 0);
+    let reason = |(count, limit): &(u64, String)| {
+        format!(
+            "{}: {count} frames found a queue of {limit} full, which was worked out from rate and delay: give the link's own with --limit",
+            link.name
+        )
+    };
+    dropped.map(reason).collect()
+}
+
+fn memory_full(link: &LinkEvidence) -> Vec<Reason> {
+    if link.dropped_by_memory == 0 {
+        return Vec::new();
+    }
+    vec![format!(
+        "{}: {} frames were dropped because memory for frames under way was full: give more with --memory",
+        link.name, link.dropped_by_memory
+    )]
+}
+
+fn late(link: &LinkEvidence) -> Vec<Reason> {
+    if link.late == 0 {
+        return Vec::new();
+    }
+    vec![format!(
+        "{}: {} frames left more than 1 ms late",
+        link.name, link.late
+    )]
+}
+
+fn ended_by_signal(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let signal = evidence.signal.into_iter();
+    signal
+        .map(|signal| format!("ended by signal {signal} before the end of the input"))
+        .collect()
+}
+
+fn limits(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let counters = evidence.counters.iter();
+    let hit = counters.filter(|(counter, value)| counter.kind() == Kind::Limit && *value > 0);
+    hit.map(|(counter, value)| {
+        format!(
+            "{}: {} {}",
+            counter.name(),
+            grouped(value),
+            counter.meaning()
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_port::Interface;
+
+    use super::*;
+
+    fn counters(values: &[(Counter, u64)]) -> Evidence<'static> {
+        let mut counters = Counters::new();
+        for &(counter, value) in values {
+            counters.add(counter, value);
+        }
+        Evidence {
+            counters,
+            ..Evidence::default()
+        }
+    }
+
+    fn named() -> Facts {
+        Facts {
+            name: "a".to_owned(),
+            ..Facts::default()
+        }
+    }
+
+    fn recorded() -> Facts {
+        let interface = |dropped, dropped_by_system| Interface {
+            dropped,
+            dropped_by_system,
+            ..Interface::default()
+        };
+        Facts {
+            interfaces: vec![interface(Some(3), Some(5)), interface(Some(1), None)],
+            ..named()
+        }
+    }
+
+    fn live() -> Facts {
+        let live = LiveFacts {
+            arrived: 90,
+            dropped_interface: 10,
+            dropped_pool: 15,
+            ..LiveFacts::default()
+        };
+        Facts {
+            live: Some(live),
+            ..named()
+        }
+    }
+
+    fn cut() -> Facts {
+        Facts {
+            warnings: vec!["a: its last frame is cut".to_owned()],
+            ..named()
+        }
+    }
+
+    fn link(change: impl FnOnce(&mut LinkEvidence)) -> Evidence<'static> {
+        let mut link = LinkEvidence {
+            name: "outbound".to_owned(),
+            ..LinkEvidence::default()
+        };
+        change(&mut link);
+        Evidence {
+            links: vec![LinkEvidence::default(), link],
+            ..Evidence::default()
+        }
+    }
+
+    fn inputs<'a>(facts: &[&'a Facts]) -> Evidence<'a> {
+        Evidence {
+            inputs: facts.to_vec(),
+            ..Evidence::default()
+        }
+    }
+
+    #[test]
+    fn each_rule_has_its_state_and_its_sentence() {
+        let (plain, recorded, live, cut) = (named(), recorded(), live(), cut());
+        let orphans = [(Counter::RepliesWithoutCall, 2), (Counter::Replies, 199)];
+        let failed = |text: &str| vec![text.to_owned()];
+        let cases = [
+            (
+                counters(&[
+                    (Counter::StreamLost, 2048),
+                    (Counter::StreamBytes, 4096),
+                    (Counter::HolesNotSeen, 1),
+                    (Counter::HolesGivenUp, 2),
+                ]),
+                "2 KiB of the TCP payload (50.000 %) never came: 1 holes not seen by the tap, 0 cut by the snap length, 2 given up",
+            ),
+            (
+                counters(&[(Counter::DatagramsIncomplete, 1000)]),
+                "1,000 fragmented packets lack some of their fragments",
+            ),
+            (
+                counters(&[(Counter::DatagramsChecksumWrong, 1)]),
+                "1 fragmented datagrams do not match their checksum and were not read",
+            ),
+            (
+                counters(&[(Counter::ConnectionsReusedUnseen, 1)]),
+                "1 connections began again, or went on elsewhere, without a SYN: the tap missed more than a hole",
+            ),
+            (
+                Evidence {
+                    inputs: vec![&plain, &plain],
+                    ..counters(&orphans)
+                },
+                "2 of 199 replies have no call: the inputs' clocks differ by more than --late-window, or one lacks what another has",
+            ),
+            (
+                counters(&[(Counter::MalformedIp, 4), (Counter::RecordsMalformed, 2)]),
+                "not read: 4 malformed IP packets, 2 malformed RPC records",
+            ),
+            (
+                inputs(&[&recorded]),
+                "a: its recorder says that 6 frames were dropped",
+            ),
+            (
+                inputs(&[&live]),
+                "a: 25 frames (25.000 %) were dropped: 10 by the adapter or its driver, 15 because no memory was free",
+            ),
+            (inputs(&[&cut]), "a: its last frame is cut"),
+            (
+                Evidence {
+                    tap: Some(TapEvidence {
+                        captured: 90,
+                        dropped_queue: 8,
+                        dropped_memory: 2,
+                    }),
+                    ..Evidence::default()
+                },
+                "tap: 10 of 100 frames that left are not in the trace: 8 found the capture's queue full, 2 no memory",
+            ),
+            (
+                link(|link| {
+                    link.dropped_by_derived_limit = vec![(0, "1b".into()), (3, "9b".into())]
+                }),
+                "outbound: 3 frames found a queue of 9b full, which was worked out from rate and delay: give the link's own with --limit",
+            ),
+            (
+                link(|link| link.dropped_by_memory = 4),
+                "outbound: 4 frames were dropped because memory for frames under way was full: give more with --memory",
+            ),
+            (
+                link(|link| link.late = 5),
+                "outbound: 5 frames left more than 1 ms late",
+            ),
+            (
+                Evidence {
+                    failures: failed("the disk is full"),
+                    ..Evidence::default()
+                },
+                "the disk is full",
+            ),
+            (
+                Evidence {
+                    signal: Some(2),
+                    ..Evidence::default()
+                },
+                "ended by signal 2 before the end of the input",
+            ),
+            (
+                counters(&[(Counter::HeldLimit, 1)]),
+                "limits.held_bytes: 1 times that all streams together held too many bytes and the oldest gap was given up",
+            ),
+        ];
+        assert_eq!(
+            cases.len(),
+            RULES.len(),
+            "a case for each rule, in their order"
+        );
+        for ((evidence, sentence), rule) in cases.iter().zip(RULES) {
+            let verdict = judge(evidence);
+            assert_eq!(verdict.reasons, [*sentence]);
+            assert_eq!(verdict.state, rule.state, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn nothing_against_a_run_makes_it_complete() {
+        let plain = named();
+        for evidence in [
+            Evidence::default(),
+            inputs(&[&plain]),
+            counters(&[(Counter::RepliesWithoutCall, 5), (Counter::Replies, 5)]),
+            Evidence {
+                inputs: vec![&plain, &plain],
+                ..counters(&[(Counter::RepliesWithoutCall, 1), (Counter::Replies, 199)])
+            },
+            Evidence {
+                tap: Some(TapEvidence::default()),
+                ..link(|_| ())
+            },
+        ] {
+            let verdict = judge(&evidence);
+            assert_eq!(verdict.state, State::Complete, "{:?}", verdict.reasons);
+            assert!(verdict.reasons.is_empty() && verdict.shares.is_empty());
+        }
+    }
+
+    #[test]
+    fn each_limit_makes_a_run_limited() {
+        for &counter in Counter::ALL {
+            let state = judge(&counters(&[(counter, 1), (Counter::StreamBytes, 1)])).state;
+            assert_eq!(
+                state == Limited,
+                counter.kind() == Kind::Limit,
+                "{}",
+                counter.name()
+            );
+        }
+    }
+
+    #[test]
+    fn a_later_rule_overrides_the_state_and_keeps_the_reasons() {
+        let (cut, live) = (cut(), live());
+        let mut evidence = Evidence {
+            inputs: vec![&cut, &live],
+            signal: Some(15),
+            ..link(|link| link.late = 1)
+        };
+        let verdict = judge(&evidence);
+        assert_eq!((verdict.state, verdict.reasons.len()), (Incomplete, 4));
+        evidence.counters.count(Counter::DuplicatesLimit);
+        let verdict = judge(&evidence);
+        assert_eq!((verdict.state, verdict.reasons.len()), (Limited, 5));
+        assert_eq!(verdict.shares["frames_dropped"], 0.25);
+    }
+
+    #[test]
+    fn the_reasons_of_one_input_stand_together() {
+        let (one, other) = (recorded(), cut());
+        let both = Facts {
+            warnings: vec!["a: again".to_owned()],
+            ..recorded()
+        };
+        let reasons = judge(&inputs(&[&both, &other, &one])).reasons;
+        let dropped = "a: its recorder says that 6 frames were dropped";
+        assert_eq!(
+            reasons,
+            [dropped, "a: again", "a: its last frame is cut", dropped]
+        );
+    }
+}
