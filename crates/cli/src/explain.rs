@@ -434,7 +434,7 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
             remarks,
         });
     };
-    let settings = link.kinds()[usize::from(departure.kind)].settings();
+    let settings = link.classes()[usize::from(departure.class)].settings();
     let exact = |part, ns: i64, because| Part {
         part,
         mean_ns: ns as f64,

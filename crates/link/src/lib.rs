@@ -1,6 +1,6 @@
 //! An emulated link: delay, jitter, rate, loss, duplication and corruption, exact to the nanosecond in virtual time.
 //!
-//! A [`Link`] is one direction. It is given frames and the time, and says which frames leave at which instant:
+//! A [`Link`] is one direction. It takes frames and the time, and returns which frames leave at which instant:
 //!
 //! ```
 //! use lineside_frame::{Descriptor, Frame};
@@ -16,33 +16,42 @@
 //! # Ok::<(), words::WordError>(())
 //! ```
 //!
-//! * The words are netem's, and so are its tables; what the original hardware (NRG, Networking '21) does otherwise
-//!   can be had bit for bit: order kept, jitter to one side, its pseudo-random sequence.
+//! * The words are netem's, and so are its tables; where the original hardware (NRG, Networking '21) differs, its
+//!   behaviour is available bit for bit: order kept, jitter to one side, its pseudo-random sequence.
 //! * The same seed gives the same draws on each machine: each impairment has a stream of its own in each
-//!   direction, and only operations that IEEE 754 fixes go into a draw.
+//!   direction, and draws use only operations that IEEE 754 fixes.
 //! * Each frame is accounted for once ([`LinkCounters::is_whole`]), also across changes of settings.
-//! * What is held is bounded twice: by the user's [`Limit`], and by memory. What does not fit is
-//!   dropped under that name.
-//! * Frames of several [kinds](Link::add_kinds) may be treated differently; which kind a frame is of, the caller says.
-//! * Not here: sockets, clocks, two directions.
+//! * Frames under way are bounded twice: by the user's [`Limit`], and by memory. A frame beyond either is
+//!   dropped, with that [`DropReason`].
+//! * Frames of several [classes](Link::add_classes) may meet different impairments; the caller classifies.
+//!
+//! Not here: sockets, clocks, two directions.
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod bucket;
+mod class;
+mod counters;
 mod deliveries;
 mod draw;
+mod effects;
 pub mod format;
 mod item;
 mod link;
 mod loss;
+mod pace;
 mod path_file;
 mod queue;
 mod settings;
 mod table;
 pub mod words;
 
+pub use class::Class;
+pub use counters::{DropReason, Drops, LinkCounters};
 pub use deliveries::{DELIVERY_BYTES, Deliveries};
+pub use effects::{Departure, Dropped, Effects, Output};
 pub use item::{Item, Segment};
-pub use link::{Departure, Drops, Kind, Link, LinkCounters};
+pub use link::Link;
 pub use path_file::{PathFile, PathStep};
 pub use settings::{
     Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess,

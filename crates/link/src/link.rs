@@ -1,39 +1,36 @@
+//! One direction of an emulated link.
+//!
+//! ```text
+//!  push ─► up? ─► loss ─► duplicate ─► corrupt ─► limit ─► delay queue ─► rate ─► Departure
+//!           └─ down └─ loss                        └─ limit, memory          └─ rate (Excess::Drop)
+//! ```
+//!
+//! Frames of different classes meet different impairments before the queue; queue, limit and rate are one for all.
+//! The caller says of which class a frame is.
+
 use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
-use serde::Serialize;
 
-use crate::Item;
-use crate::bucket::Bucket;
-use crate::deliveries::DeliveryPace;
-use crate::draw::{Impairment, Normal, Ranks, Sampler};
-use crate::loss::LossState;
-use crate::path_file::{PathFile, PathPace};
-use crate::queue::{Arrival, DelayQueue};
-use crate::settings::{
-    Chance, Correlation, Delay, Draws, Excess, Limit, Loss, Order, Schedule, Settings,
-};
-
-/// The longest frame of an Ethernet without jumbo frames, with its [overhead](crate::ETHERNET_OVERHEAD).
-const FRAME_BYTES: u64 = 1538;
-/// A [derived](Limit::Derived) queue holds at least this, some 40 frames: without delay nothing else says how much.
-const QUEUE_BYTES_MIN: u64 = 64 * 1024;
+use crate::class::Class;
+use crate::counters::{DropReason, LinkCounters};
+use crate::draw::Sampler;
+use crate::effects::{Departure, Dropped, Output};
+use crate::pace::Pace;
+use crate::queue::{Arrival, DelayQueue, WAITING_BYTES};
+use crate::settings::{Chance, Correlation, Limit, Order, Schedule, Settings};
+use crate::{Item, bounds};
 
 /// One direction of an emulated link.
 ///
-/// ```text
-///  push ─► up? ─► loss ─► duplicate ─► corrupt ─► limit ─► delay queue ─► rate ─► Departure
-///           └─ down └─ loss                        └─ limit, memory          └─ rate (Excess::Drop)
-/// ```
-///
-/// Time is what the caller says; a frame leaves at the nanosecond that
-/// the settings give it, which [`Departure::at_ns`] says, however late the caller asks.
+/// Time is what the caller says; a frame leaves at the nanosecond that the settings give it, which
+/// [`Departure::at_ns`] says, however late the caller asks.
 #[derive(Debug)]
 pub struct Link<T> {
-    /// What befalls frames, by their kind; at least the first one, whose settings are also those of the whole link.
-    kinds: Vec<Kind>,
+    /// At least the first one, whose settings are also those of the whole link.
+    classes: Vec<Class>,
     pace: Pace,
     queue: DelayQueue<T>,
-    /// When the link began: what repeats in time counts from here.
+    /// When the link began: time of flapping, bursts and schedules counts from here.
     origin_ns: Option<Nanoseconds>,
     now_ns: Nanoseconds,
     /// Nothing leaves before the latest change.
@@ -43,277 +40,28 @@ pub struct Link<T> {
     memory_bytes_max: usize,
     held_bytes: u64,
     held_memory_bytes: usize,
-    /// What models of loss remember.
+    /// Memory of the loss models.
     loss_memory_bytes: usize,
     counters: LinkCounters,
 }
 
-/// Frames that the caller tells apart, and what befalls them: loss, duplication, corruption and delay with its order. State, rate and limit
-/// are the whole link's, and kinds with the same loss or the same delay have it together.
-#[derive(Debug)]
-pub struct Kind {
-    settings: Settings,
-    sampler: Sampler,
-    loss: LossState,
-    streams: Streams,
-    /// Order is kept by never being due before this.
-    latest_due_ns: Nanoseconds,
-    /// The first kind with the same loss: they are counted and drawn for together.
-    loss_of: u8,
-    /// The first kind with the same delay: theirs are drawn together, and their order is kept together.
-    delay_of: u8,
-    entered: u64,
-    lost: u64,
-}
-
-impl Kind {
-    fn new(settings: Settings, seed: u64, stream: u16) -> Self {
-        let ranks = |impairment| Ranks::new(seed, stream, impairment);
-        let mut kind = Self {
-            sampler: Sampler::new(&Delay::default()),
-            loss: LossState::default(),
-            streams: Streams {
-                delay: ranks(Impairment::Delay),
-                loss: ranks(Impairment::Loss),
-                duplicate: ranks(Impairment::Duplicate),
-                corrupt: ranks(Impairment::Corrupt),
-                reorder: ranks(Impairment::Reorder),
-            },
-            settings: Settings::default(),
-            latest_due_ns: Nanoseconds::MIN,
-            loss_of: 0,
-            delay_of: 0,
-            entered: 0,
-            lost: 0,
-        };
-        kind.set(settings);
-        kind
-    }
-
-    fn set(&mut self, settings: Settings) {
-        self.sampler = Sampler::new(&settings.delay);
-        if let Draws::Prbs31 { state } = settings.delay.draws
-            && settings.delay.draws != self.settings.delay.draws
-        {
-            self.streams.delay.begin_prbs31(state);
-        }
-        if settings.loss != self.settings.loss {
-            self.loss.begin();
-        }
-        let chances = [settings.duplicate, settings.corrupt, settings.reorder];
-        let loss = match settings.loss {
-            Loss::Random(chance) => chance.correlation,
-            _ => Correlation::None,
-        };
-        let correlations = chances.map(|chance| chance.correlation);
-        let mut correlations = correlations
-            .into_iter()
-            .chain([loss, settings.delay.correlation()]);
-        if correlations.any(|correlation| correlation != Correlation::None) {
-            Normal::get();
-        }
-        self.settings = settings;
-    }
-
-    /// What befalls them.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Frames of this kind that came.
-    pub fn entered(&self) -> u64 {
-        self.entered
-    }
-
-    /// Those of them that the loss model took.
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    /// The delays as the settings have them: each entry of the table is as likely as the others; of a path file in milliseconds for which they
-    /// hold.
-    pub fn asked(&self) -> Spread {
-        if let Some(path) = self.path()
-            && path.steps().iter().all(|step| step.delay_ns.is_some())
-        {
-            let spans = path.spans();
-            let steps = spans.filter_map(|(step, span_ns)| {
-                Some((step.delay_ns? as i64, (span_ns / 1_000_000).max(1)))
-            });
-            return Spread::of(steps.collect());
-        }
-        let asked = self.sampler.asked().into_iter();
-        Spread::of(asked.map(|delay_ns| (delay_ns, 1)).collect())
-    }
-
-    fn drawn(&self) -> Option<Spread> {
-        let mean_ns = self.sampler.mean_ns()?;
-        let mut spread = Spread::of(self.sampler.drawn());
-        spread.mean_ns = mean_ns;
-        Some(spread)
-    }
-
-    fn path(&self) -> Option<&PathFile> {
-        match &self.settings.schedule {
-            Some(Schedule::Path(path)) => Some(path),
-            _ => None,
-        }
-    }
-
-    fn max_ns(&self) -> i64 {
-        let scheduled = self.path().map_or(0, PathFile::delay_max_ns);
-        self.sampler.max_ns().max(scheduled)
-    }
-}
-
-/// When what is due may leave.
-#[derive(Debug, Clone)]
-enum Pace {
-    /// At once.
-    None,
-    Bucket(Bucket),
-    Path(PathPace),
-    Deliveries(DeliveryPace),
-}
-
-impl Pace {
-    #[inline]
-    fn ready_ns(&self, due: Nanoseconds, len_bytes: u32) -> Nanoseconds {
-        match self {
-            Self::None => due,
-            Self::Bucket(bucket) => bucket.ready_ns(due, len_bytes),
-            Self::Path(path) => path.ready_ns(due, len_bytes),
-            Self::Deliveries(deliveries) => deliveries.ready_ns(due, len_bytes),
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, due: Nanoseconds, len_bytes: u32) {
-        match self {
-            Self::None => {}
-            Self::Bucket(bucket) => bucket.take(due, len_bytes),
-            Self::Path(path) => path.take(due, len_bytes),
-            Self::Deliveries(deliveries) => deliveries.take(due, len_bytes),
-        }
-    }
-
-    /// Whether a frame for which it does not suffice is dropped.
-    #[inline]
-    fn drops(&self) -> bool {
-        matches!(self, Self::Bucket(bucket) if bucket.limit().excess == Excess::Drop)
-    }
-}
-
-/// A stream for each impairment.
-#[derive(Debug)]
-struct Streams {
-    delay: Ranks,
-    loss: Ranks,
-    duplicate: Ranks,
-    corrupt: Ranks,
-    reorder: Ranks,
-}
-
-/// A frame that leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Departure<T> {
-    /// When it leaves.
-    pub at_ns: Nanoseconds,
-    /// When it came.
-    pub entered_ns: Nanoseconds,
-    /// The delay that it was given.
-    pub delay_ns: Nanoseconds,
-    /// When it had been held long enough: later than that delay if order was to be kept. From then on it waited for the rate.
-    pub due_ns: Nanoseconds,
-    /// Its kind.
-    pub kind: u8,
-    /// [`Link::changes`] when it came.
-    pub changes: u16,
-    /// The frame.
-    pub item: T,
-}
-
-/// What a link counted. At any moment `entered + duplicated = released + dropped + held`, in frames:
-/// [`is_whole`](Self::is_whole).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct LinkCounters {
-    /// Frames that came.
-    pub entered: u64,
-    /// Their bytes.
-    pub entered_bytes: u64,
-    /// Frames made of others.
-    pub duplicated: u64,
-    /// Frames that left.
-    pub released: u64,
-    /// Their bytes.
-    pub released_bytes: u64,
-    /// Frames that were not let through, by reason.
-    pub dropped: Drops,
-    /// Frames of which a bit was turned.
-    pub corrupted: u64,
-    /// Frames that passed the delay at once, by [`Settings::reorder`].
-    pub hastened: u64,
-    /// Draws below 0, which counted as 0.
-    pub negative_draws: u64,
-    /// Frames that were due before one that came earlier and, to keep the order, waited for it.
-    pub held_back: u64,
-    /// Frames that were due before one that came earlier, and did not wait for it.
-    pub overtaking: u64,
-    /// The most frames that were held at once.
-    pub held_max: u64,
-    /// The most bytes of frames that were held at once.
-    pub held_bytes_max: u64,
-    /// TCP segments of connections beyond the 65,536, or those that memory bears, of which [`Loss::Segment`](crate::Loss::Segment) knows which
-    /// one to lose.
-    pub unfollowed: u64,
-}
-
-/// Frames that a link dropped, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Drops {
-    /// By the loss model.
-    pub loss: u64,
-    /// The link was down.
-    pub down: u64,
-    /// More than [`Settings::limit`].
-    pub limit: u64,
-    /// More than the rate, under [`Excess::Drop`].
-    pub rate: u64,
-    /// More than memory bears.
-    pub memory: u64,
-}
-
-impl Drops {
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.loss + self.down + self.limit + self.rate + self.memory
-    }
-
-    /// What came to them since they were `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            loss: self.loss - earlier.loss,
-            down: self.down - earlier.down,
-            limit: self.limit - earlier.limit,
-            rate: self.rate - earlier.rate,
-            memory: self.memory - earlier.memory,
-        }
-    }
-}
-
-impl LinkCounters {
-    /// Whether each frame is accounted for once, `held` being those that are in the link.
-    pub fn is_whole(&self, held: usize) -> bool {
-        self.entered + self.duplicated == self.released + self.dropped.total() + held as u64
-    }
+/// How a frame enters.
+#[derive(Clone, Copy)]
+struct Entry {
+    class: u8,
+    at_ns: Nanoseconds,
+    /// From the beginning of the link.
+    since_ns: Nanoseconds,
+    /// When it entered the first element.
+    entered_ns: Nanoseconds,
 }
 
 impl<T: Item> Link<T> {
-    /// A link. Its draws depend on `seed` and `stream` alone, a number for each direction. What it holds, frames and what it remembers of
-    /// connections, takes at most `memory_bytes_max` bytes, for which the caller vouches.
+    /// A link. Its draws depend on `seed` and `stream` alone, a number for each direction. Frames that it holds and
+    /// connections that it follows take at most `memory_bytes_max` bytes, which the caller has reserved.
     pub fn new(settings: Settings, seed: u64, stream: u16, memory_bytes_max: usize) -> Self {
         let mut link = Self {
-            kinds: vec![Kind::new(settings.clone(), seed, stream)],
+            classes: vec![Class::new(Settings::default(), seed, stream)],
             pace: Pace::None,
             queue: DelayQueue::new(),
             origin_ns: None,
@@ -328,48 +76,28 @@ impl<T: Item> Link<T> {
             counters: LinkCounters::default(),
         };
         link.set(settings);
-        link.derive_limit();
+        link.join_classes();
         link
     }
 
-    /// Adds kinds 1, 2, ... of frames, 255 at most, to kind 0, which the settings of the link are for. Their draws come from streams
-    /// `stream + 2`, `stream + 4`, ...: those of kind 0 stay as they are.
-    pub fn add_kinds(&mut self, kinds: Vec<Settings>, seed: u64, stream: u16) {
-        for settings in kinds.into_iter().take(255) {
-            let stream = stream + 2 * self.kinds.len() as u16;
-            self.kinds.push(Kind::new(settings, seed, stream));
+    /// Adds classes 1, 2, ..., 255 at most, to class 0, which the settings of the link are for. Their draws come from
+    /// streams `stream + 2`, `stream + 4`, ...: those of class 0 stay as they are.
+    pub fn add_classes(&mut self, classes: Vec<Settings>, seed: u64, stream: u16) {
+        for settings in classes.into_iter().take(255) {
+            let stream = stream + 2 * self.classes.len() as u16;
+            self.classes.push(Class::new(settings, seed, stream));
         }
-        self.join_kinds();
-        self.derive_limit();
+        self.join_classes();
     }
 
-    /// What frames of several kinds have in common is one model of loss, and one delay.
-    fn join_kinds(&mut self) {
-        for at in 1..self.kinds.len() {
-            let settings = &self.kinds[at].settings;
-            let first = |is_same: &dyn Fn(&Settings) -> bool| {
-                let before = self.kinds[..at].iter();
-                let found = { before }.position(|kind| is_same(&kind.settings));
-                found.unwrap_or(at) as u8
-            };
-            let loss_of = first(&|other| other.loss == settings.loss);
-            let delay_of = first(&|other| other.delay == settings.delay);
-            // After a change it may be together with others than before: what is under way is not overtaken.
-            let latest_ns = self.kinds[usize::from(self.kinds[at].delay_of)].latest_due_ns;
-            let order = &mut self.kinds[usize::from(delay_of)];
-            order.latest_due_ns = order.latest_due_ns.max(latest_ns);
-            (self.kinds[at].loss_of, self.kinds[at].delay_of) = (loss_of, delay_of);
-        }
+    /// The classes of frames.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
     }
 
-    /// What befalls frames of each kind.
-    pub fn kinds(&self) -> &[Kind] {
-        &self.kinds
-    }
-
-    /// What the link was asked to do.
+    /// The settings of class 0 and of the whole link.
     pub fn settings(&self) -> &Settings {
-        &self.kinds[0].settings
+        self.classes[0].settings()
     }
 
     /// How often the settings have been changed, modulo 2^16.
@@ -377,33 +105,30 @@ impl<T: Item> Link<T> {
         self.changes
     }
 
-    /// The limit that holds; a derived one is worked out.
+    /// The limit in force; a derived one is worked out.
     pub fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// What repeats in time, bursts of loss and flapping, counts from `at_ns` on; without this, from the first frame on.
-    pub fn begin(&mut self, at_ns: Nanoseconds) {
-        self.origin_ns = Some(at_ns);
-        self.pace = match (&self.pace, &self.settings().schedule) {
-            (Pace::Path(_), Some(Schedule::Path(path))) => {
-                Pace::Path(PathPace::new(path.clone(), at_ns))
-            }
-            (Pace::Deliveries(_), Some(Schedule::Deliveries(deliveries))) => {
-                Pace::Deliveries(DeliveryPace::new(deliveries.clone(), at_ns))
-            }
-            (other, _) => other.clone(),
-        };
+    /// The memory for frames under way.
+    pub(crate) fn memory_bytes_max(&self) -> usize {
+        self.memory_bytes_max
     }
 
-    /// Changes the settings at `now`, of kinds 0, 1, ... as far as they are given. Frames that are under way keep the instants at which
-    /// they are due; a new rate holds for them too. Streams of draws go on, what was drawn counts from here on, and a new model of loss
-    /// counts frames from here on.
+    /// Time of flapping, bursts of loss and schedules counts from `at_ns` on; without this, from the first frame on.
+    pub fn begin(&mut self, at_ns: Nanoseconds) {
+        self.origin_ns = Some(at_ns);
+        self.pace.begin(&self.classes[0].settings, at_ns);
+    }
+
+    /// Changes the settings at `now`, of classes 0, 1, ... as far as they are given. Frames under way keep the
+    /// instants at which they are due; a new rate holds for them too. Streams of draws go on, draws are counted anew,
+    /// and a new loss model counts frames from here on.
     pub fn change(
         &mut self,
         now: Nanoseconds,
         settings: impl IntoIterator<Item = Settings>,
-        out: &mut Vec<Departure<T>>,
+        out: &mut impl Output<T>,
     ) {
         self.on_timer(now, out);
         self.changed_ns = self.now_ns;
@@ -412,184 +137,167 @@ impl<T: Item> Link<T> {
         if let Some(whole) = settings.next() {
             self.set(whole);
         }
-        for (kind, settings) in self.kinds.iter_mut().skip(1).zip(settings) {
-            kind.set(settings);
+        for (class, settings) in self.classes.iter_mut().skip(1).zip(settings) {
+            class.set(settings);
         }
-        let models = self.kinds.iter().map(|kind| kind.loss.memory_bytes());
+        let models = self.classes.iter().map(|class| class.loss.memory_bytes());
         self.loss_memory_bytes = models.sum();
-        self.join_kinds();
-        self.derive_limit();
+        self.join_classes();
     }
 
     fn set(&mut self, settings: Settings) {
         let origin_ns = self.origin_ns.unwrap_or(0);
-        self.pace = match (&settings.schedule, settings.rate) {
-            (Some(Schedule::Path(path)), _) if path.has_rate() => match &self.pace {
-                same @ Pace::Path(_) if settings.schedule == self.settings().schedule => {
-                    same.clone()
-                }
-                _ => Pace::Path(PathPace::new(path.clone(), origin_ns)),
-            },
-            (Some(Schedule::Deliveries(deliveries)), _) => match &self.pace {
-                same @ Pace::Deliveries(_) if settings.schedule == self.settings().schedule => {
-                    same.clone()
-                }
-                _ => Pace::Deliveries(DeliveryPace::new(deliveries.clone(), origin_ns)),
-            },
-            (_, Some(rate)) => Pace::Bucket(match &self.pace {
-                Pace::Bucket(bucket) if *bucket.limit() == rate => bucket.clone(),
-                Pace::Bucket(bucket) => bucket.changed(rate, self.now_ns),
-                _ => Bucket::new(rate, self.now_ns),
-            }),
-            (_, None) => Pace::None,
-        };
-        self.kinds[0].set(settings);
+        let previous = self.settings();
+        self.pace = self
+            .pace
+            .changed(&settings, previous, origin_ns, self.now_ns);
+        self.classes[0].set(settings);
     }
 
-    fn derive_limit(&mut self) {
+    fn join_classes(&mut self) {
+        Class::join(&mut self.classes);
         self.limit = match self.settings().limit {
-            Limit::Derived => derived_limit(self.settings(), self.delay_max_ns()),
+            Limit::Derived => bounds::derived_limit(self.settings(), self.delay_max_ns()),
             limit => limit,
         };
     }
 
-    /// The largest delay of any kind.
-    fn delay_max_ns(&self) -> i64 {
-        self.kinds.iter().map(Kind::max_ns).max().unwrap_or(0)
+    /// The largest delay of any class.
+    pub(crate) fn delay_max_ns(&self) -> i64 {
+        let delays = self.classes.iter().map(Class::delay_max_ns);
+        delays.max().unwrap_or(0)
     }
 
-    /// A frame comes at `at_ns`, which may lie before the time of an earlier call: a stamp is older than the moment at
-    /// which it is read. Before it, what is due by then leaves.
+    /// A frame of class 0 enters at `at_ns`, which may lie before the time of an earlier call: a stamp is older than
+    /// the moment at which it is read. Frames that are due by then leave first.
     #[inline]
-    pub fn push(&mut self, at_ns: Nanoseconds, item: T, out: &mut Vec<Departure<T>>) {
-        self.push_as(0, at_ns, item, out);
+    pub fn push(&mut self, at_ns: Nanoseconds, item: T, out: &mut impl Output<T>) {
+        self.push_class(0, at_ns, item, out);
     }
 
-    /// The same of a frame of another kind; one that was not added counts as the first.
+    /// A frame of any class enters, as with [`push`](Self::push). A class that was not added counts as class 0.
     #[inline]
-    pub fn push_as(&mut self, kind: u8, at_ns: Nanoseconds, item: T, out: &mut Vec<Departure<T>>) {
-        let now = at_ns;
+    pub fn push_class(&mut self, class: u8, at_ns: Nanoseconds, item: T, out: &mut impl Output<T>) {
+        self.enter(class, at_ns, at_ns, item, out);
+    }
+
+    /// A frame enters that left another element, at the instant at which it left there.
+    pub fn push_departure(&mut self, class: u8, from: Departure<T>, out: &mut impl Output<T>) {
+        self.enter(class, from.at_ns, from.entered_ns, from.item, out);
+    }
+
+    #[inline]
+    fn enter(
+        &mut self,
+        class: u8,
+        at_ns: Nanoseconds,
+        entered_ns: Nanoseconds,
+        item: T,
+        out: &mut impl Output<T>,
+    ) {
         if self.origin_ns.is_none() {
-            self.begin(now);
+            self.begin(at_ns);
         }
         self.on_timer(at_ns, out);
-        let since_ns = now.saturating_sub(self.origin_ns.unwrap_or(now));
         self.counters.entered += 1;
         self.counters.entered_bytes += u64::from(item.len_bytes());
-        let index = if usize::from(kind) < self.kinds.len() {
-            kind
-        } else {
-            0
+        let is_known = usize::from(class) < self.classes.len();
+        let entry = Entry {
+            class: if is_known { class } else { 0 },
+            at_ns,
+            since_ns: at_ns.saturating_sub(self.origin_ns.unwrap_or(at_ns)),
+            entered_ns,
         };
-        let is_up = self.settings().state.is_up(since_ns);
-        let kind = &mut self.kinds[usize::from(index)];
-        kind.entered += 1;
+        let is_up = self.settings().state.is_up(entry.since_ns);
+        self.classes[usize::from(entry.class)].entered += 1;
         if !is_up {
-            self.counters.dropped.down += 1;
+            self.drop_frame(at_ns, DropReason::Down, item, out);
             return;
         }
-        let model = usize::from(kind.loss_of);
-        let model = &mut self.kinds[model];
-        let ranks = &mut model.streams.loss;
-        let is_lost = match &model.settings.schedule {
-            Some(Schedule::Path(path)) if let Some(share) = path.at(since_ns).loss => {
-                let chance = Chance {
-                    share,
-                    correlation: Correlation::None,
-                };
-                chance.happens(now, ranks)
-            }
-            _ => {
-                // The other half is for frames in any case.
-                let room_bytes = (self.memory_bytes_max / 2)
-                    .min(self.memory_bytes_max - self.held_memory_bytes)
-                    .saturating_sub(self.loss_memory_bytes);
-                let loss = &model.settings.loss;
-                let before_bytes = model.loss.memory_bytes();
-                let loses =
-                    { &mut model.loss }.loses(room_bytes, loss, now, since_ns, ranks, &item);
-                self.loss_memory_bytes += model.loss.memory_bytes() - before_bytes;
-                loses
-            }
-        };
-        let kind = &mut self.kinds[usize::from(index)];
-        if is_lost {
-            kind.lost += 1;
-            self.counters.dropped.loss += 1;
+        if self.is_lost(&entry, &item) {
+            self.classes[usize::from(entry.class)].lost += 1;
+            self.drop_frame(at_ns, DropReason::Loss, item, out);
             return;
         }
-        if kind
-            .settings
-            .duplicate
-            .happens(now, &mut kind.streams.duplicate)
-        {
+        let class = &mut self.classes[usize::from(entry.class)];
+        let duplicate = class.settings.duplicate;
+        if duplicate.happens(at_ns, &mut class.streams.duplicate) {
             self.counters.duplicated += 1;
-            self.enqueue(index, now, since_ns, item.duplicate());
+            self.enqueue(entry, item.duplicate(), out);
         }
-        self.enqueue(index, now, since_ns, item);
+        self.enqueue(entry, item, out);
+    }
+
+    /// Whether the loss model of the frame's class drops it.
+    #[inline]
+    fn is_lost(&mut self, entry: &Entry, item: &T) -> bool {
+        let model = usize::from(self.classes[usize::from(entry.class)].loss_of);
+        let model = &mut self.classes[model];
+        let ranks = &mut model.streams.loss;
+        if let Some(Schedule::Path(path)) = &model.settings.schedule
+            && let Some(share) = path.at(entry.since_ns).loss
+        {
+            let chance = Chance {
+                share,
+                correlation: Correlation::None,
+            };
+            return chance.happens(entry.at_ns, ranks);
+        }
+        // At least half of the memory is for frames.
+        let room_bytes = (self.memory_bytes_max / 2)
+            .min(self.memory_bytes_max - self.held_memory_bytes)
+            .saturating_sub(self.loss_memory_bytes);
+        let (state, loss) = (&mut model.loss, &model.settings.loss);
+        let before_bytes = state.memory_bytes();
+        let (at_ns, since_ns) = (entry.at_ns, entry.since_ns);
+        let is_lost = state.loses(room_bytes, loss, at_ns, since_ns, ranks, item);
+        self.loss_memory_bytes += state.memory_bytes() - before_bytes;
+        is_lost
     }
 
     #[inline]
-    fn enqueue(&mut self, index: u8, now: Nanoseconds, since_ns: Nanoseconds, mut item: T) {
-        let kind = &mut self.kinds[usize::from(index)];
-        let settings = &kind.settings;
-        if settings.corrupt.happens(now, &mut kind.streams.corrupt) {
-            item.flip_bit(kind.streams.corrupt.next(now, Default::default()));
+    fn enqueue(&mut self, entry: Entry, mut item: T, out: &mut impl Output<T>) {
+        let now = entry.at_ns;
+        let class = &mut self.classes[usize::from(entry.class)];
+        let corrupt = class.settings.corrupt;
+        if corrupt.happens(now, &mut class.streams.corrupt) {
+            item.flip_bit(class.streams.corrupt.next(now, Correlation::None));
             self.counters.corrupted += 1;
         }
-        let delay = usize::from(kind.delay_of);
-        let delay = &mut self.kinds[delay];
-        let delay_ns = match &delay.settings.schedule {
-            Some(Schedule::Path(path)) if let Some(delay_ns) = path.at(since_ns).delay_ns => {
-                delay_ns as i64
-            }
-            _ => delay.sampler.draw(now, &mut delay.streams.delay),
-        };
+        let delay_ns = self.draw_delay(&entry);
         self.counters.negative_draws += u64::from(delay_ns < 0);
         let len_bytes = item.len_bytes();
-        let is_full = match self.limit {
-            Limit::Derived => false,
-            Limit::Frames(most) => self.queue.len() as u64 >= most,
-            Limit::Bytes(most) => self.held_bytes + u64::from(len_bytes) > most,
-        };
-        if is_full {
-            self.counters.dropped.limit += 1;
-            return;
-        }
         let memory_bytes = Self::memory_bytes(len_bytes);
-        let taken_bytes = self.held_memory_bytes + self.loss_memory_bytes;
-        if taken_bytes + memory_bytes > self.memory_bytes_max {
-            self.counters.dropped.memory += 1;
+        if let Some(reason) = self.refusal(len_bytes, memory_bytes) {
+            self.drop_frame(now, reason, item, out);
             return;
         }
         let mut due_ns = now.saturating_add(delay_ns.max(0));
-        let kind = &mut self.kinds[usize::from(index)];
-        let reorder = kind.settings.reorder;
-        if reorder.happens(now, &mut kind.streams.reorder) {
+        let class = &mut self.classes[usize::from(entry.class)];
+        let reorder = class.settings.reorder;
+        if reorder.happens(now, &mut class.streams.reorder) {
             self.counters.hastened += 1;
             due_ns = now;
         }
         let drawn_ns = due_ns.saturating_sub(now);
-        let order = usize::from(kind.delay_of);
-        let order = &mut self.kinds[order];
-        if due_ns < order.latest_due_ns {
-            if order.settings.delay.order == Order::Reorder {
-                self.counters.overtaking += 1;
-            } else {
-                self.counters.held_back += 1;
-                due_ns = order.latest_due_ns;
-            }
-        } else {
+        let order = usize::from(class.delay_of);
+        let order = &mut self.classes[order];
+        if due_ns >= order.latest_due_ns {
             order.latest_due_ns = due_ns;
+        } else if order.settings.delay.order == Order::Reorder {
+            self.counters.overtaking += 1;
+        } else {
+            self.counters.held_back += 1;
+            due_ns = order.latest_due_ns;
         }
         self.held_memory_bytes += memory_bytes;
         self.held_bytes += u64::from(len_bytes);
         self.queue.push(Arrival {
             due_ns,
-            entered_ns: now,
+            entered_ns: entry.entered_ns,
             delay_ns: drawn_ns,
             len_bytes,
-            kind: index,
+            class: entry.class,
             changes: self.changes,
             item,
         });
@@ -598,14 +306,61 @@ impl<T: Item> Link<T> {
         counters.held_bytes_max = counters.held_bytes_max.max(self.held_bytes);
     }
 
-    /// What a frame takes while it is held.
-    fn memory_bytes(len_bytes: u32) -> usize {
-        len_bytes as usize + crate::queue::WAITING_BYTES + size_of::<T>()
+    /// The delay of a frame, from the path file or drawn; it may be negative.
+    #[inline]
+    fn draw_delay(&mut self, entry: &Entry) -> Nanoseconds {
+        let owner = usize::from(self.classes[usize::from(entry.class)].delay_of);
+        let owner = &mut self.classes[owner];
+        if let Some(Schedule::Path(path)) = &owner.settings.schedule
+            && let Some(delay_ns) = path.at(entry.since_ns).delay_ns
+        {
+            return delay_ns as i64;
+        }
+        let ranks = &mut owner.streams.delay;
+        // A class that others share the delay of has a sampler.
+        let sampler = owner.sampler.as_mut();
+        sampler.map_or(0, |sampler| sampler.draw(entry.at_ns, ranks))
     }
 
-    /// Lets what is due by `now` leave, in order of its instants. To be called at [`next_deadline`](Self::next_deadline).
+    /// Why a frame cannot be held, if it cannot.
     #[inline]
-    pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Vec<Departure<T>>) {
+    fn refusal(&self, len_bytes: u32, memory_bytes: usize) -> Option<DropReason> {
+        let is_full = match self.limit {
+            Limit::Derived => false,
+            Limit::Frames(most) => self.queue.len() as u64 >= most,
+            Limit::Bytes(most) => self.held_bytes + u64::from(len_bytes) > most,
+        };
+        if is_full {
+            return Some(DropReason::Limit);
+        }
+        let taken_bytes = self.held_memory_bytes + self.loss_memory_bytes;
+        (taken_bytes + memory_bytes > self.memory_bytes_max).then_some(DropReason::Memory)
+    }
+
+    fn drop_frame(
+        &mut self,
+        at_ns: Nanoseconds,
+        reason: DropReason,
+        item: T,
+        out: &mut impl Output<T>,
+    ) {
+        self.counters.dropped.count(reason);
+        out.drops(Dropped {
+            at_ns,
+            reason,
+            item,
+        });
+    }
+
+    /// The memory that a frame takes while it is held.
+    pub(crate) fn memory_bytes(len_bytes: u32) -> usize {
+        len_bytes as usize + WAITING_BYTES + size_of::<T>()
+    }
+
+    /// Frames that are due by `now` leave, in order of their instants. To be called at
+    /// [`next_deadline`](Self::next_deadline).
+    #[inline]
+    pub fn on_timer(&mut self, now: Nanoseconds, out: &mut impl Output<T>) {
         self.now_ns = self.now_ns.max(now);
         while let Some((due_ns, len_bytes)) = self.queue.front() {
             let due_ns = due_ns.max(self.changed_ns);
@@ -621,18 +376,18 @@ impl<T: Item> Link<T> {
             self.held_memory_bytes -= Self::memory_bytes(len_bytes);
             self.held_bytes -= u64::from(len_bytes);
             if is_dropped {
-                self.counters.dropped.rate += 1;
+                self.drop_frame(at_ns, DropReason::Rate, waiting.item, out);
                 continue;
             }
             self.pace.take(due_ns, len_bytes);
             self.counters.released += 1;
             self.counters.released_bytes += u64::from(len_bytes);
-            out.push(Departure {
+            out.departs(Departure {
                 at_ns,
                 entered_ns: waiting.entered_ns,
                 delay_ns: waiting.delay_ns,
                 due_ns,
-                kind: waiting.kind,
+                class: waiting.class,
                 changes: waiting.changes,
                 item: waiting.item,
             });
@@ -650,17 +405,17 @@ impl<T: Item> Link<T> {
         })
     }
 
-    /// Frames that are under way.
+    /// Frames under way.
     pub fn held(&self) -> usize {
         self.queue.len()
     }
 
-    /// Bytes of frames that are under way.
+    /// Bytes of frames under way.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
-    /// Copies what is held out of the memory of the port that it came from: that one needs it (rule 3).
+    /// Copies frames under way out of the memory of the port that received them, which is short of it.
     pub fn spill(&mut self) {
         for waiting in self.queue.iter_mut() {
             if !std::mem::replace(&mut waiting.is_spilled, true) {
@@ -669,112 +424,44 @@ impl<T: Item> Link<T> {
         }
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> LinkCounters {
         LinkCounters {
-            unfollowed: self.kinds.iter().map(|kind| kind.loss.unfollowed).sum(),
+            unfollowed: self.classes.iter().map(|class| class.loss.unfollowed).sum(),
             ..self.counters
         }
     }
 
-    /// The delays as the settings have them: [`Kind::asked`] of the first kind.
+    /// The delays of class 0 by the settings, as [`asked_for`](Self::asked_for) has them.
     pub fn asked(&self) -> Spread {
-        self.kinds[0].asked()
+        self.asked_for(&self.classes[0])
     }
 
-    /// The delays that were drawn since the latest change, for kind 0 and all with the same delay; `None` without jitter or frames.
-    /// Uniform jitter is told in 4,096 steps, its mean exactly.
+    /// The delays of a class by the settings: each entry of the table is as likely as the others. Of a path file, each
+    /// delay weighs as many milliseconds as it holds.
+    pub fn asked_for(&self, class: &Class) -> Spread {
+        let owner = &self.classes[usize::from(class.delay_of)];
+        let spread = owner.sampler.as_ref().map(|sampler| class.asked(sampler));
+        spread.unwrap_or_default()
+    }
+
+    /// The delays that were drawn since the latest change, for class 0 and all with the same delay; `None` without
+    /// jitter or frames. Uniform jitter is reported in 4,096 steps, its mean exactly.
     pub fn drawn(&self) -> Option<Spread> {
-        self.kinds[0].drawn()
+        self.classes[0].drawn()
     }
 
-    /// The same of the delay that a kind has, perhaps together with others.
-    pub fn drawn_for(&self, kind: &Kind) -> Option<Spread> {
-        self.kinds[usize::from(kind.delay_of)].drawn()
+    /// The same of the delay of any class, which it may share with others.
+    pub fn drawn_for(&self, class: &Class) -> Option<Spread> {
+        self.classes[usize::from(class.delay_of)].drawn()
     }
 
-    /// What a user should know of the settings, a sentence each.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let max_ns = self.delay_max_ns().max(0) as u64;
-        let shares = self.kinds.iter().map(|kind| kind.sampler.negative_share());
-        for negative in shares.filter(|&share| share > 0.0) {
-            warnings.push(format!(
-                "{:.1} % of the draws lie below 0, as the jitter is larger than the delay: those frames leave at once",
-                negative * 100.0
-            ));
-        }
-        let unfollowed = self.counters().unfollowed;
-        if unfollowed > 0 {
-            warnings.push(format!(
-                "{unfollowed} TCP segments were of more connections than memory bears, or than 65,536: none of them was lost"
-            ));
-        }
-        let frames_a_second = |frames: u64| frames as f64 * 1e9 / max_ns.max(1) as f64;
-        let product = mean_rate(self.settings()).map(|(rate, _)| product_bytes(rate, max_ns));
-        match (self.limit, product) {
-            (Limit::Frames(most), Some(product)) if most.saturating_mul(FRAME_BYTES) < product => {
-                warnings.push(format!(
-                    "a limit of {most} frames is less than rate x delay, {product} bytes or {} frames of 1,514: frames will be dropped",
-                    product.div_ceil(FRAME_BYTES)
-                ));
-            }
-            (Limit::Bytes(most), Some(product)) if most < product => {
-                warnings.push(format!(
-                    "a limit of {most} bytes is less than rate x delay, {product} bytes: frames will be dropped"
-                ));
-            }
-            (Limit::Frames(most), None) if max_ns > 0 => {
-                warnings.push(format!(
-                    "with a limit of {most} frames and delays of up to {}, more than {:.0} frames/s are dropped",
-                    lineside_time::format_duration(max_ns),
-                    frames_a_second(most)
-                ));
-            }
-            _ => {}
-        }
-        if let Some(product) = product.filter(|&product| product > self.memory_bytes_max as u64) {
-            warnings.push(format!(
-                "rate x delay, {product} bytes, is more than the {} bytes of memory for frames under way: give more with --memory",
-                self.memory_bytes_max
-            ));
-        }
-        warnings
+    /// For each class, the share of draws below 0.
+    pub(crate) fn negative_shares(&self) -> impl Iterator<Item = f64> {
+        let owners = self.classes.iter().map(|class| usize::from(class.delay_of));
+        owners.map(|owner| {
+            let sampler = self.classes[owner].sampler.as_ref();
+            sampler.map_or(0.0, Sampler::negative_share)
+        })
     }
-
-    /// The largest product of delay and rate that memory bears, in bytes of frames of 1,514. Of shorter ones it is less,
-    /// as each takes some memory besides its bytes.
-    pub fn product_bytes_max(&self) -> u64 {
-        let frames = self.memory_bytes_max / Self::memory_bytes(1514);
-        frames as u64 * 1514
-    }
-}
-
-/// Rate times delay.
-fn product_bytes(bits_per_second: u64, delay_ns: u64) -> u64 {
-    let bits = u128::from(bits_per_second) * u128::from(delay_ns) / 1_000_000_000;
-    u64::try_from(bits / 8).unwrap_or(u64::MAX)
-}
-
-/// The rate in the mean of the time, and the burst.
-fn mean_rate(settings: &Settings) -> Option<(u64, u64)> {
-    let scheduled = match &settings.schedule {
-        Some(Schedule::Path(path)) => path.bits_per_second(),
-        Some(Schedule::Deliveries(deliveries)) => Some(deliveries.bits_per_second()),
-        None => None,
-    };
-    let constant = settings
-        .rate
-        .map(|rate| (rate.bits_per_second, rate.burst_bytes));
-    scheduled.map(|rate| (rate, 0)).or(constant)
-}
-
-fn derived_limit(settings: &Settings, delay_max_ns: i64) -> Limit {
-    let Some((bits_per_second, burst_bytes)) = mean_rate(settings) else {
-        return Limit::Derived;
-    };
-    let under_way = product_bytes(bits_per_second, delay_max_ns.max(0) as u64);
-    // One bandwidth-delay product of the way there and back, as routers were long built.
-    let queue = under_way.saturating_mul(2).max(QUEUE_BYTES_MIN);
-    Limit::Bytes(under_way.saturating_add(queue).saturating_add(burst_bytes))
 }

@@ -349,19 +349,19 @@ fn kinds_are_delayed_and_lost_apart_and_share_the_rate() {
         ..Settings::default()
     };
     let mut link = Link::new(base.clone(), 7, 0, 1 << 20);
-    link.add_kinds(vec![other], 7, 0);
+    link.add_classes(vec![other], 7, 0);
     let mut out = Vec::new();
     for number in 0..100 {
         let kind = (number % 2) as u8;
         let at_ns = 10_000_000 * number;
-        link.push_as(kind, at_ns, packet(number as u64, 1000), &mut out);
+        link.push_class(kind, at_ns, packet(number as u64, 1000), &mut out);
     }
     link.on_timer(i64::MAX, &mut out);
     assert!(link.counters().is_whole(0));
     assert_eq!(link.counters().dropped.loss, 25);
-    assert_eq!(link.kinds()[1].lost(), 25);
-    assert_eq!(link.kinds()[0].lost(), 0);
-    let of = |kind| out.iter().filter(move |departure| departure.kind == kind);
+    assert_eq!(link.classes()[1].lost(), 25);
+    assert_eq!(link.classes()[0].lost(), 0);
+    let of = |kind| out.iter().filter(move |departure| departure.class == kind);
     assert_eq!((of(0).count(), of(1).count()), (50, 25));
     for departure in of(1) {
         // 1 ms, and 1000 bytes at 8 Mbit/s: alone on the wire, or behind one of the other kind.
@@ -521,17 +521,17 @@ fn what_kinds_have_in_common_they_have_together() {
     let jitter = "5ms 5ms distribution normal";
     let mut link = Link::new(settings(jitter, "every 3"), 7, 0, 1 << 20);
     let kinds = vec![settings(jitter, "none"), settings("1ms", "every 3")];
-    link.add_kinds(kinds, 7, 0);
+    link.add_classes(kinds, 7, 0);
     let mut out = Vec::new();
     for number in 0..300_u64 {
         let kind = (number % 3) as u8;
-        link.push_as(kind, 100_000 * number as i64, packet(number, 100), &mut out);
+        link.push_class(kind, 100_000 * number as i64, packet(number, 100), &mut out);
     }
     link.on_timer(i64::MAX, &mut out);
     // Kinds 0 and 2 are 200 frames for one model of loss; kinds 0 and 1 keep their order.
-    let lost: Vec<_> = link.kinds().iter().map(|kind| kind.lost()).collect();
+    let lost: Vec<_> = link.classes().iter().map(|kind| kind.lost()).collect();
     assert_eq!((lost[0] + lost[2], lost[1]), (66, 0));
-    let ordered = out.iter().filter(|departure| departure.kind < 2);
+    let ordered = out.iter().filter(|departure| departure.class < 2);
     assert!(ordered.map(|departure| departure.item.number).is_sorted());
     assert!(
         !out.iter()
@@ -540,8 +540,8 @@ fn what_kinds_have_in_common_they_have_together() {
     );
     let drawn = link.drawn().expect("jitter");
     assert_eq!(drawn.count, 200 - lost[0]);
-    assert_eq!(link.drawn_for(&link.kinds()[1]), Some(drawn));
-    assert_eq!(link.drawn_for(&link.kinds()[2]), None);
+    assert_eq!(link.drawn_for(&link.classes()[1]), Some(drawn));
+    assert_eq!(link.drawn_for(&link.classes()[2]), None);
 }
 
 #[test]
@@ -553,14 +553,14 @@ fn frames_that_a_change_brings_together_do_not_overtake() {
     const MS: i64 = 1_000_000;
     let frame = || Frame::copied(b"x", Descriptor::default());
     let mut link = Link::new(delay("1ms"), 7, 0, 1 << 20);
-    link.add_kinds(vec![delay("20ms")], 7, 0);
+    link.add_classes(vec![delay("20ms")], 7, 0);
     let mut out = Vec::new();
-    link.push_as(1, 0, frame(), &mut out);
+    link.push_class(1, 0, frame(), &mut out);
     link.change(MS, [delay("2ms"), delay("2ms")], &mut out);
-    link.push_as(1, MS, frame(), &mut out);
+    link.push_class(1, MS, frame(), &mut out);
     link.change(2 * MS, [delay("3ms"), delay("1ms")], &mut out);
-    link.push_as(1, 3 * MS, frame(), &mut out);
-    link.push_as(0, 30 * MS, frame(), &mut out);
+    link.push_class(1, 3 * MS, frame(), &mut out);
+    link.push_class(0, 30 * MS, frame(), &mut out);
     link.on_timer(40 * MS, &mut out);
     let left: Vec<_> = out
         .iter()

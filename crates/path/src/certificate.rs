@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use lineside_frame::Frame;
-use lineside_link::{Jitter, Kind, Limit, Link, LinkCounters, Order, Schedule, Settings};
+use lineside_link::{Class, Jitter, Limit, Link, LinkCounters, Order, Schedule, Settings};
 use lineside_measure::{Distance, LateCounts, Spread, Times};
 use lineside_trace::{State, Verdict};
 use serde::{Deserialize, Serialize};
@@ -228,12 +228,12 @@ fn report(link: &Link<Frame>, sent: &Sent, names: &[String]) -> DirectionReport 
 }
 
 pub(crate) fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<MatchReport> {
-    let kinds = link.kinds().iter().skip(1);
+    let kinds = link.classes().iter().skip(1);
     let parts = kinds.zip(&sent.residence_by_kind).zip(names);
     // Not every set of expressions has frames that match just these.
     let parts = parts.filter(|((kind, _), _)| kind.entered() > 0);
-    let report = |((kind, residence), name): ((&Kind, &Times), &String)| {
-        let (asked, drawn) = (kind.asked(), link.drawn_for(kind));
+    let report = |((kind, residence), name): ((&Class, &Times), &String)| {
+        let (asked, drawn) = (link.asked_for(kind), link.drawn_for(kind));
         MatchReport {
             expressions: name.clone(),
             settings: SettingsWords::of(kind.settings(), link.limit()),
@@ -250,7 +250,7 @@ pub(crate) fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<
 
 /// Expressions that no frame matched: a misspelt one looks like a link that does nothing to what was meant.
 fn unmatched(link: &Link<Frame>, names: &[String]) -> Vec<String> {
-    let kinds = link.kinds();
+    let kinds = link.classes();
     let alone = (0..kinds.len().ilog2()).map(|bit| 1 << bit);
     let is_unmatched = |bit: &usize| {
         let mut sets = kinds.iter().enumerate();
@@ -267,11 +267,11 @@ fn unmatched(link: &Link<Frame>, names: &[String]) -> Vec<String> {
 fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);
-    let is_jitter = |kind: &Kind| {
+    let is_jitter = |kind: &Class| {
         let delay = &kind.settings().delay;
         delay.jitter != Jitter::None && delay.order != Order::Reorder
     };
-    if share <= HELD_BACK_SHARE || !link.kinds().iter().any(is_jitter) {
+    if share <= HELD_BACK_SHARE || !link.classes().iter().any(is_jitter) {
         return None;
     }
     let settings = link.settings();
@@ -280,7 +280,7 @@ fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
         Some(Schedule::Path(path)) if path.has_rate() => true,
         _ => settings.rate.is_some(),
     };
-    let is_alone = !has_rate && link.kinds().len() == 1;
+    let is_alone = !has_rate && link.classes().len() == 1;
     let became = match &delays.realised {
         Some(realised) if is_alone => format!(
             "mean {:.1} us instead of {:.1}, deviation {:.1} us instead of {:.1}",

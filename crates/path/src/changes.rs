@@ -53,7 +53,7 @@ pub(crate) const OPEN_BYTES: usize = 2 * TABLE_LEN_MAX * size_of::<(i64, u64)>()
 
 /// What the account of a change to these settings takes for good.
 pub(crate) fn memory_bytes(link: &Link<Frame>, settings: &[Settings]) -> usize {
-    let before = link.kinds().iter().map(|kind| kind.settings());
+    let before = link.classes().iter().map(|kind| kind.settings());
     let words = before.chain(settings).map(|settings| {
         let words = SettingsWords::of(settings, link.limit());
         words.len_bytes() + size_of::<MatchReport>()

@@ -41,8 +41,8 @@ pub struct Leaving {
     pub entered_ns: Nanoseconds,
     /// When it is to leave.
     pub at_ns: Nanoseconds,
-    /// Its kind: see [`Path::tell_apart`].
-    pub kind: u8,
+    /// Its class: see [`Path::tell_apart`].
+    pub class: u8,
     /// As [`Departure::changes`] has it.
     pub changes: u16,
 }
@@ -52,7 +52,7 @@ impl From<&Departure<Frame>> for Leaving {
         Self {
             entered_ns: departure.entered_ns,
             at_ns: departure.at_ns,
-            kind: departure.kind,
+            class: departure.class,
             changes: departure.changes,
         }
     }
@@ -106,7 +106,7 @@ impl Sent {
     #[inline]
     fn record(&mut self, departure: &Leaving, sent_ns: Nanoseconds) {
         let residence_ns = sent_ns.saturating_sub(departure.entered_ns);
-        let other = usize::from(departure.kind).checked_sub(1);
+        let other = usize::from(departure.class).checked_sub(1);
         match other.and_then(|other| self.residence_by_kind.get_mut(other)) {
             Some(residence) => residence.record(residence_ns),
             None => self.residence.record(residence_ns),
@@ -160,7 +160,7 @@ impl Path {
         self.leases.extend(lease.transpose()?);
         let others = (1..kinds.count()).map(settings).collect();
         self.sent[direction as usize] = Sent::new(kinds.count());
-        self.links[direction as usize].add_kinds(others, self.seed, direction as u16);
+        self.links[direction as usize].add_classes(others, self.seed, direction as u16);
         self.kinds[direction as usize] = kinds;
         Ok(())
     }
@@ -188,7 +188,7 @@ impl Path {
         for frame in burst.drain(..) {
             let at_ns = frame.descriptor().stamp_ns.unwrap_or(now).min(now);
             let kind = kinds.kind(&frame);
-            link.push_as(kind, at_ns, frame, out);
+            link.push_class(kind, at_ns, frame, out);
         }
         link.on_timer(now, out);
     }
