@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::transport::TcpFlags;
+use crate::TcpFlags;
 use crate::{PROTOCOL_TCP, PROTOCOL_UDP, checksum};
 
 /// What frames between two addresses have in common.

@@ -1,4 +1,4 @@
-//! The Internet checksum (RFC 1071).
+//! The Internet checksum (RFC 1071), and its update when a part changes (RFC 1624).
 
 use std::net::IpAddr;
 
@@ -32,6 +32,21 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 #[inline]
 pub fn add(left: u16, right: u16) -> u16 {
     fold(u64::from(left) + u64::from(right))
+}
+
+/// The checksum after a 16-bit word that it covers changed from `old` to `new`: RFC 1624, 3, equation 3.
+///
+/// It is what [`checksum`] gives for the changed bytes, unless these are all zero.
+#[inline]
+pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    !add(add(!checksum, !old), new)
+}
+
+/// The checksum of a TCP segment or UDP datagram and its pseudo-header; 0 if it contains its own
+/// and that is right.
+pub fn transport(source: IpAddr, destination: IpAddr, protocol: u8, segment: &[u8]) -> u16 {
+    let pseudo = pseudo_header_sum(source, destination, protocol, segment.len());
+    !add(pseudo, sum(segment))
 }
 
 /// The sum of the pseudo-header that TCP and UDP checksums cover beside the segment: RFC 9293, 3.1

@@ -1,14 +1,17 @@
-use crate::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP, checksum, dissect_outermost};
+use crate::tcp::Segment;
+use crate::udp::{self, Datagram};
+use crate::{Dissected, checksum, dissect_outermost};
 
-/// Finishes the TCP or UDP checksum of a whole frame, if its sender left that to its adapter; says whether it did.
+/// Finishes the TCP or UDP checksum of a whole frame, if its sender left that to its network card;
+/// returns whether it did.
 ///
-/// A frame that a host gave to a virtual link never passed an adapter, and its checksum is wrong as soon as
-/// anybody but that link's other end looks at it. See [`TcpHeader::checksum_offloaded`](crate::TcpHeader).
+/// A frame that a host gave to a virtual link never passed a network card. Only the link's other
+/// end accepts its checksum: to all others it is wrong. See [`TcpHeader::checksum_offloaded`](crate::TcpHeader).
 pub fn complete_checksum(link_type: u16, bytes: &mut [u8]) -> bool {
-    let (ip, protocol, field, len) = match dissect_outermost(link_type, bytes, bytes.len()) {
-        Dissected::Tcp(ip, tcp) if tcp.checksum_offloaded => (ip, PROTOCOL_TCP, 16, ip.payload_len),
+    let (ip, len, is_tcp) = match dissect_outermost(link_type, bytes, bytes.len()) {
+        Dissected::Tcp(ip, tcp) if tcp.checksum_offloaded => (ip, ip.payload_len, true),
         Dissected::Udp(ip, udp) if udp.checksum_offloaded => {
-            (ip, PROTOCOL_UDP, 6, udp.payload_len + 8)
+            (ip, udp.payload_len + udp::HEADER_LEN, false)
         }
         _ => return false,
     };
@@ -16,14 +19,12 @@ pub fn complete_checksum(link_type: u16, bytes: &mut [u8]) -> bool {
         return false;
     };
     // The field holds the pseudo-header's sum, so that the sum of the segment includes it.
-    let sum = checksum::checksum(segment);
-    // RFC 768: 0 would say that there is none.
-    let sum = if sum == 0 && protocol == PROTOCOL_UDP {
-        0xffff
+    let checksum = checksum::checksum(segment);
+    if is_tcp {
+        Segment::new_unchecked(segment).set_checksum(checksum);
     } else {
-        sum
-    };
-    segment[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+        Datagram::new_unchecked(segment).set_checksum(Some(checksum));
+    }
     true
 }
 
@@ -33,6 +34,8 @@ mod tests {
 
     use super::*;
     use crate::build::{FrameBuilder, TcpFields};
+    use crate::ethernet::ether_type;
+    use crate::{PROTOCOL_TCP, PROTOCOL_UDP, tcp};
 
     const ETHERNET: u16 = 1;
 
@@ -43,21 +46,32 @@ mod tests {
             true => [[0x2001; 8].into(), [0xfe80; 8].into()],
         };
         let payload: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
-        let builder = FrameBuilder::new(source, destination).with_tag(0x8100, 7);
-        let (whole, field, segment_len, protocol) = match udp {
-            true => (builder.udp(700, 2049, &payload), 6, len + 8, PROTOCOL_UDP),
+        let builder = FrameBuilder::new(source, destination).with_tag(ether_type::VLAN, 7);
+        let (whole, header_len, protocol) = match udp {
+            true => (
+                builder.udp(700, 2049, &payload),
+                udp::HEADER_LEN,
+                PROTOCOL_UDP,
+            ),
             false => {
                 let fields = TcpFields {
                     source_port: 700,
                     ..TcpFields::default()
                 };
-                (builder.tcp(&fields, &payload), 16, len + 20, PROTOCOL_TCP)
+                (
+                    builder.tcp(&fields, &payload),
+                    tcp::HEADER_LEN,
+                    PROTOCOL_TCP,
+                )
             }
         };
         let mut left = whole.clone();
-        let sum = checksum::pseudo_header_sum(source, destination, protocol, segment_len);
-        let at = whole.len() - segment_len + field;
-        left[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        let sum = checksum::pseudo_header_sum(source, destination, protocol, header_len + len);
+        let segment = &mut left[whole.len() - header_len - len..];
+        match udp {
+            true => Datagram::new_unchecked(segment).set_checksum(Some(sum)),
+            false => Segment::new_unchecked(segment).set_checksum(sum),
+        }
         (whole, left)
     }
 

@@ -1,11 +1,14 @@
 //! A frame down to its transport header.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use crate::link::{self, Network, array};
-use crate::transport::{self, TcpHeader, UdpHeader};
+use crate::bytes::array;
+use crate::ethernet::{self, ether_type};
+use crate::ipv6::{FRAGMENT_HEADER_LEN, FragmentHeader, extension, extension_len};
+use crate::link::{self, Network};
+use crate::transport::{TcpHeader, UdpHeader, tcp_header, udp_header};
 use crate::tunnel::is_tunnel_port;
-use crate::{Layers, PROTOCOL_TCP, PROTOCOL_UDP, checksum};
+use crate::{Layers, PROTOCOL_TCP, PROTOCOL_UDP, arp, checksum, ipv4, ipv6, tcp};
 
 /// What a frame is. A malformed one is data, not an error: the caller counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,42 +103,42 @@ pub struct Fragment {
 /// what is there, what is there counts.
 #[inline]
 pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
-    // What nearly all frames are, seen at one look: TCP in an IPv4 packet without options and in one piece, on Ethernet
-    // without tags, nothing of it damaged.
-    const IP: usize = 14;
-    const TCP: usize = IP + 20;
+    // The fast path for nearly all frames: an undamaged TCP segment in an IPv4 packet without
+    // options and in one piece, on Ethernet without tags.
+    const IP: usize = ethernet::HEADER_LEN;
+    const TCP: usize = IP + ipv4::HEADER_LEN;
     let any = || dissect_any(link_type, bytes, wire_len);
-    let Some(head) = bytes.first_chunk::<{ TCP + 20 }>() else {
+    let Some(head) = bytes.first_chunk::<{ TCP + tcp::HEADER_LEN }>() else {
         return any();
     };
-    let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let packet = ipv4::Packet::new_unchecked(&head[IP..TCP]);
     let is_plain = link_type == 1
-        && word(12) == 0x0800
-        && head[IP] == 0x45
-        && word(IP + 6) & 0x3fff == 0
-        && head[IP + 9] == PROTOCOL_TCP;
-    let total_len = usize::from(word(IP + 2));
-    let fits = (40..=wire_len.max(bytes.len()) - IP).contains(&total_len);
+        && ethernet::Frame::new_unchecked(head).ether_type() == ether_type::IPV4
+        && packet.is_plain()
+        && !packet.is_fragment()
+        && packet.protocol() == PROTOCOL_TCP;
+    let total_len = packet.total_len();
+    let len_min = ipv4::HEADER_LEN + tcp::HEADER_LEN;
+    let fits = (len_min..=wire_len.max(bytes.len()) - IP).contains(&total_len);
     if !is_plain || !fits || checksum::sum(&head[IP..TCP]) != 0xffff {
         return any();
     }
-    let address = |at| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]).into();
     let kept = &bytes[TCP..bytes.len().min(IP + total_len)];
     let ip = Ip {
-        source: address(IP + 12),
-        destination: address(IP + 16),
+        source: packet.source().into(),
+        destination: packet.destination().into(),
         protocol: PROTOCOL_TCP,
-        hop_count: head[IP + 8],
-        identification: word(IP + 4),
+        hop_count: packet.ttl(),
+        identification: packet.identification(),
         header: IP,
         payload: TCP,
-        payload_len: total_len - 20,
+        payload_len: total_len - ipv4::HEADER_LEN,
         kept: kept.len(),
         tunnels: 0,
         virtual_network: None,
         checksum: HeaderChecksum::Right,
     };
-    match transport::tcp(&ip, kept) {
+    match tcp_header(&ip, kept) {
         Some(tcp) => Dissected::Tcp(ip, tcp),
         None => any(),
     }
@@ -163,10 +166,15 @@ pub fn layers(link_type: u16, bytes: &[u8], wire_len: usize) -> Layers {
 /// Who sent a packet and whom it is for: of IP of any protocol, and of ARP for IPv4 in Ethernet. `None`: neither,
 /// or cut before its addresses end.
 pub fn addresses(link_type: u16, bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
-    let is_arp = link_type == 1 && array(bytes, 12) == Some(&[0x08, 0x06, 0, 1, 8, 0, 6, 4]);
-    if is_arp {
-        let (sender, target) = (*array::<4>(bytes, 28)?, *array::<4>(bytes, 38)?);
-        return Some((sender.into(), target.into()));
+    if link_type == 1
+        && let Some(frame) = ethernet::Frame::new_checked(bytes)
+        && frame.ether_type() == ether_type::ARP
+    {
+        let packet = arp::Packet::new_checked(frame.payload())?;
+        return Some((
+            packet.sender_address().into(),
+            packet.target_address().into(),
+        ));
     }
     let (network, offset) = link::network(link_type, bytes, &mut Layers::default()).ok()?;
     let version = bytes.get(offset)? >> 4;
@@ -177,17 +185,13 @@ pub fn addresses(link_type: u16, bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
         Network::Mpls => return None,
     };
     if is_ipv4 {
-        let (source, destination) = (
-            *array::<4>(bytes, offset + 12)?,
-            *array::<4>(bytes, offset + 16)?,
-        );
-        return (version == 4).then_some((source.into(), destination.into()));
+        let header = array::<{ ipv4::HEADER_LEN }>(bytes, offset)?;
+        let packet = ipv4::Packet::new_unchecked(header);
+        let ends = (packet.source().into(), packet.destination().into());
+        return (version == 4).then_some(ends);
     }
-    let (source, destination) = (
-        *array::<16>(bytes, offset + 8)?,
-        *array::<16>(bytes, offset + 24)?,
-    );
-    (version == 6).then_some((source.into(), destination.into()))
+    let packet = ipv6::Packet::new_unchecked(array::<{ ipv6::HEADER_LEN }>(bytes, offset)?);
+    (version == 6).then_some((packet.source().into(), packet.destination().into()))
 }
 
 /// Dissects the payload of a packet that was put together from fragments.
@@ -271,25 +275,27 @@ impl<'a> Walk<'a> {
     /// RFC 791, 3.1.
     #[inline]
     fn ipv4(&mut self, offset: usize) -> Dissected {
-        let Some(header) = array::<20>(self.bytes, offset) else {
+        let Some(header) = array::<{ ipv4::HEADER_LEN }>(self.bytes, offset) else {
             return Dissected::MalformedIp;
         };
-        let header_len = usize::from(header[0] & 0x0f) * 4;
+        let packet = ipv4::Packet::new_unchecked(header);
+        let header_len = packet.header_len();
         let on_wire = self.end - offset;
-        let total_len = match usize::from(u16::from_be_bytes([header[2], header[3]])) {
+        let total_len = match packet.total_len() {
             // A frame that waits for segmentation by the network card may be longer than 16 bits say.
             0 => on_wire,
             len => len,
         };
-        if header[0] >> 4 != 4 || header_len < 20 || header_len > total_len.min(on_wire) {
+        let lens = ipv4::HEADER_LEN..=total_len.min(on_wire);
+        if packet.version() != 4 || !lens.contains(&header_len) {
             return Dissected::MalformedIp;
         }
         let ip = Ip {
-            source: Ipv4Addr::new(header[12], header[13], header[14], header[15]).into(),
-            destination: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(),
-            protocol: header[9],
-            hop_count: header[8],
-            identification: u16::from_be_bytes([header[4], header[5]]),
+            source: packet.source().into(),
+            destination: packet.destination().into(),
+            protocol: packet.protocol(),
+            hop_count: packet.ttl(),
+            identification: packet.identification(),
             header: offset,
             payload: 0,
             payload_len: 0,
@@ -300,15 +306,13 @@ impl<'a> Walk<'a> {
         };
         let start = offset + header_len;
         let end = offset + total_len.min(on_wire);
-
-        let position = u16::from_be_bytes([header[6], header[7]]);
-        let fragment = Fragment {
-            identification: u32::from(u16::from_be_bytes([header[4], header[5]])),
-            offset: usize::from(position & 0x1fff) * 8,
-            more: position & 0x2000 != 0,
-            protocol: header[9],
-        };
-        if fragment.more || fragment.offset != 0 {
+        if packet.is_fragment() {
+            let fragment = Fragment {
+                identification: packet.identification().into(),
+                offset: packet.fragment_offset(),
+                more: packet.more_fragments(),
+                protocol: packet.protocol(),
+            };
             return fragment_of(ip, fragment, self.bytes, start, end)
                 .unwrap_or(Dissected::MalformedIp);
         }
@@ -317,24 +321,24 @@ impl<'a> Walk<'a> {
 
     /// RFC 8200, 3.
     fn ipv6(&mut self, offset: usize) -> Dissected {
-        let Some(header) = array::<40>(self.bytes, offset) else {
+        let Some(header) = array::<{ ipv6::HEADER_LEN }>(self.bytes, offset) else {
             return Dissected::MalformedIp;
         };
-        let (source, destination) = header[8..].as_chunks::<16>().0.split_at(1);
-        if header[0] >> 4 != 6 {
+        let packet = ipv6::Packet::new_unchecked(header);
+        if packet.version() != 6 {
             return Dissected::MalformedIp;
         }
-        let start = offset + 40;
-        let end = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+        let start = offset + ipv6::HEADER_LEN;
+        let end = match packet.payload_len() {
             // A jumbogram (RFC 2675), or a frame that waits for segmentation.
             0 => self.end,
             len => self.end.min(start + len),
         };
         let ip = Ip {
-            source: Ipv6Addr::from(source[0]).into(),
-            destination: Ipv6Addr::from(destination[0]).into(),
-            protocol: header[6],
-            hop_count: header[7],
+            source: packet.source().into(),
+            destination: packet.destination().into(),
+            protocol: packet.next_header(),
+            hop_count: packet.hop_limit(),
             identification: 0,
             header: offset,
             payload: 0,
@@ -366,7 +370,7 @@ impl<'a> Walk<'a> {
     #[inline]
     fn udp(&mut self, mut ip: Ip, start: usize, end: usize) -> Dissected {
         ip.set_payload(self.bytes, start, end);
-        let Some(udp) = transport::udp(&ip, &self.bytes[ip.payload..][..ip.kept]) else {
+        let Some(udp) = udp_header(&ip, &self.bytes[ip.payload..][..ip.kept]) else {
             return Dissected::MalformedUdp;
         };
         if self.follows
@@ -391,26 +395,26 @@ impl<'a> Walk<'a> {
             let len = match ip.protocol {
                 PROTOCOL_TCP => return Some(tcp(*ip, bytes, start, end)),
                 PROTOCOL_UDP => return Some(self.udp(*ip, start, end)),
-                // RFC 4302, 2.2: in words of 4 bytes, minus 2. The only one that IPv4 has too.
-                51 => (usize::from(array::<8>(bytes, start)?[1]) + 2) * 4,
-                // Hop-by-hop options, routing, destination options: RFC 8200, 4.3, 4.4, 4.6.
-                0 | 43 | 60 if is_ipv6 => (usize::from(array::<8>(bytes, start)?[1]) + 1) * 8,
-                44 if is_ipv6 => {
-                    let header: &[u8; 8] = array(bytes, start)?;
-                    let position = u16::from_be_bytes([header[2], header[3]]);
+                extension::FRAGMENT if is_ipv6 => {
+                    let header = array::<FRAGMENT_HEADER_LEN>(bytes, start)?;
+                    let header = FragmentHeader::new_unchecked(header);
                     let fragment = Fragment {
-                        identification: u32::from_be_bytes([
-                            header[4], header[5], header[6], header[7],
-                        ]),
-                        offset: usize::from(position & !7),
-                        more: position & 1 != 0,
-                        protocol: header[0],
+                        identification: header.identification(),
+                        offset: header.offset(),
+                        more: header.more_fragments(),
+                        protocol: header.next_header(),
                     };
                     // One that is both first and last is a whole packet: RFC 6946.
                     if fragment.more || fragment.offset != 0 {
-                        return fragment_of(*ip, fragment, bytes, start + 8, end);
+                        let start = start + FRAGMENT_HEADER_LEN;
+                        return fragment_of(*ip, fragment, bytes, start, end);
                     }
-                    8
+                    FRAGMENT_HEADER_LEN
+                }
+                // The only one that IPv4 has too.
+                extension::AUTHENTICATION => extension_len(ip.protocol, array(bytes, start)?),
+                extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION if is_ipv6 => {
+                    extension_len(ip.protocol, array(bytes, start)?)
                 }
                 protocol if self.follows => return Some(self.in_ip(ip, protocol, start, end)),
                 _ => return Some(Dissected::OtherProtocol),
@@ -426,24 +430,28 @@ impl<'a> Walk<'a> {
 
 #[inline]
 pub(crate) fn ipv4_checksum(bytes: &[u8], offset: usize, header_len: usize) -> HeaderChecksum {
-    if let Some(header) = array::<20>(bytes, offset)
-        && header_len == 20
+    if let Some(header) = array::<{ ipv4::HEADER_LEN }>(bytes, offset)
+        && header_len == ipv4::HEADER_LEN
         && checksum::sum(header) == 0xffff
     {
         return HeaderChecksum::Right;
     }
-    match bytes.get(offset..offset + header_len) {
-        None => HeaderChecksum::Unknown,
-        Some(header) if checksum::sum(header) == 0xffff => HeaderChecksum::Right,
-        Some(header) if header[10..12] == [0, 0] => HeaderChecksum::Offloaded,
-        Some(_) => HeaderChecksum::Wrong,
+    let Some(header) = bytes.get(offset..offset + header_len) else {
+        return HeaderChecksum::Unknown;
+    };
+    if checksum::sum(header) == 0xffff {
+        return HeaderChecksum::Right;
+    }
+    match ipv4::Packet::new_unchecked(header).checksum() {
+        0 => HeaderChecksum::Offloaded,
+        _ => HeaderChecksum::Wrong,
     }
 }
 
 #[inline]
 fn tcp(mut ip: Ip, bytes: &[u8], start: usize, end: usize) -> Dissected {
     ip.set_payload(bytes, start, end);
-    match transport::tcp(&ip, &bytes[ip.payload..][..ip.kept]) {
+    match tcp_header(&ip, &bytes[ip.payload..][..ip.kept]) {
         Some(tcp) => Dissected::Tcp(ip, tcp),
         None => Dissected::MalformedTcp,
     }

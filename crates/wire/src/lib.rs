@@ -1,5 +1,10 @@
 //! Ethernet to TCP and UDP: what a frame's headers say, and how to write them.
 //!
+//! A module per protocol ([`ethernet`], [`arp`], [`ipv4`], [`ipv6`], [`icmp`], [`tcp`], [`udp`]) has
+//! the offsets of its fields and a view of a buffer: getters over `&[u8]`, setters over `&mut [u8]`.
+//! `new_checked` compares the lengths that a header claims with the buffer once; after it no getter
+//! panics. `new_unchecked` is for headers that a snap length may have cut, and for new ones.
+//!
 //! [`dissect`] reads one frame down to its transport header, without allocating:
 //!
 //! ```text
@@ -22,20 +27,29 @@
 //!
 //! [`FourTuple`], [`SeqNumber`] and [`Direction`] are what tables of connections and code that follows TCP are made of.
 //!
-//! [`build`] writes frames, for tests and roles that send.
+//! [`build`] writes frames, for tests and roles that send. [`checksum`] computes, verifies and
+//! updates checksums.
 #![forbid(unsafe_code)]
 
+pub mod arp;
 pub mod build;
+mod bytes;
 pub mod checksum;
 mod complete;
 mod direction;
 mod dissect;
+pub mod ethernet;
 mod four_tuple;
+pub mod icmp;
+pub mod ipv4;
+pub mod ipv6;
 mod layers;
 mod link;
 mod seq_number;
+pub mod tcp;
 mod transport;
 mod tunnel;
+pub mod udp;
 
 pub use complete::complete_checksum;
 pub use direction::Direction;
@@ -46,7 +60,8 @@ pub use dissect::{
 pub use four_tuple::{Endpoint, FourTuple};
 pub use layers::{Layers, Tunnel, TunnelKind};
 pub use seq_number::SeqNumber;
-pub use transport::{TcpFlags, TcpHeader, UdpHeader};
+pub use tcp::TcpFlags;
+pub use transport::{TcpHeader, UdpHeader};
 pub use tunnel::is_tunnel_port;
 
 /// IP protocol number of TCP.

@@ -1,7 +1,9 @@
 //! Link headers: from the first byte of a frame to the network header.
 
 use crate::Layers;
+use crate::bytes::{array, u16_at};
 use crate::dissect::Dissected;
+use crate::ethernet::{self, TAG_LEN, Tag, ether_type};
 
 /// Which network header follows the link header, as far as we read any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +44,11 @@ pub(crate) fn network(
     layers: &mut Layers,
 ) -> Result<(Network, usize), Unread> {
     match link_type {
-        1 => ethernet(bytes, 0, layers),
+        1 => in_ethernet(bytes, 0, layers),
         113 => tagged(bytes, 14, layers),
         276 => match array::<20>(bytes, 0) {
             // The type stands first, the network header after all 20 bytes.
-            Some(&[high, low, ..]) => tags(bytes, u16::from_be_bytes([high, low]), 20, layers),
+            Some(header) => tags(bytes, u16_at(header, 0), 20, layers),
             None => Err(Unread::Malformed),
         },
         0 | 108 => {
@@ -62,12 +64,12 @@ pub(crate) fn network(
 
 /// The same of an Ethernet frame that begins at `offset`.
 #[inline]
-pub(crate) fn ethernet(
+pub(crate) fn in_ethernet(
     bytes: &[u8],
     offset: usize,
     layers: &mut Layers,
 ) -> Result<(Network, usize), Unread> {
-    tagged(bytes, offset + 12, layers)
+    tagged(bytes, offset + ethernet::field::ETHER_TYPE, layers)
 }
 
 /// The type field at `offset` ends the link header, if no tags follow.
@@ -77,7 +79,7 @@ fn tagged(bytes: &[u8], offset: usize, layers: &mut Layers) -> Result<(Network, 
     tags(bytes, u16::from_be_bytes(*ether_type), offset + 2, layers)
 }
 
-/// Walks tags from `offset`, where what `ether_type` names begins.
+/// Walks tags from `offset`, where the header that `ether_type` names begins.
 #[inline]
 fn tags(
     bytes: &[u8],
@@ -87,20 +89,18 @@ fn tags(
 ) -> Result<(Network, usize), Unread> {
     loop {
         match ether_type {
-            0x0800 => return Ok((Network::Ipv4, offset)),
-            0x86dd => return Ok((Network::Ipv6, offset)),
-            // 802.1Q, 802.1ad, and what switches used before 802.1ad.
-            0x8100 | 0x88a8 | 0x9100 => {
-                let &[control_high, control_low, type_high, type_low] =
-                    array(bytes, offset).ok_or(Unread::Malformed)?;
-                if !layers.push_tag(u16::from_be_bytes([control_high, control_low]) & 0x0fff) {
+            ether_type::IPV4 => return Ok((Network::Ipv4, offset)),
+            ether_type::IPV6 => return Ok((Network::Ipv6, offset)),
+            ether_type::VLAN | ether_type::SERVICE_VLAN | ether_type::OLD_SERVICE_VLAN => {
+                let tag = array::<TAG_LEN>(bytes, offset).ok_or(Unread::Malformed)?;
+                let tag = Tag::new_unchecked(tag);
+                if !layers.push_tag(tag.id()) {
                     return Err(Unread::TooDeep);
                 }
-                ether_type = u16::from_be_bytes([type_high, type_low]);
-                offset += 4;
+                ether_type = tag.ether_type();
+                offset += TAG_LEN;
             }
-            // Unicast and multicast: RFC 5332, 3.
-            0x8847 | 0x8848 => return Ok((Network::Mpls, offset)),
+            ether_type::MPLS | ether_type::MPLS_UPSTREAM => return Ok((Network::Mpls, offset)),
             _ => return Err(Unread::NotIp),
         }
     }
@@ -118,9 +118,4 @@ fn address_family(bytes: [u8; 4]) -> Option<Network> {
         10 | 24 | 28 | 30 => Some(Network::Ipv6),
         _ => None,
     }
-}
-
-/// The `N` bytes at `offset`, if all are there.
-pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[u8; N]> {
-    bytes.get(offset..)?.first_chunk()
 }

@@ -1,10 +1,9 @@
-//! TCP and UDP headers.
+//! What is known of a TCP or UDP header, also where a snap length cut the rest of its packet.
 
-use std::fmt;
-use std::ops::BitOr;
-
+use crate::bytes::array;
 use crate::dissect::Ip;
-use crate::link::array;
+use crate::tcp::{self, Segment, TcpFlags};
+use crate::udp::{self, Datagram};
 use crate::{PROTOCOL_TCP, PROTOCOL_UDP, checksum};
 
 /// A TCP header: RFC 9293, 3.1.
@@ -55,80 +54,24 @@ pub struct UdpHeader {
     pub checksum_verifiable: bool,
 }
 
-/// TCP's control bits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct TcpFlags(pub u8);
-
-impl TcpFlags {
-    /// The sender has no more data.
-    pub const FIN: Self = Self(0x01);
-    /// Begins a connection.
-    pub const SYN: Self = Self(0x02);
-    /// Aborts the connection.
-    pub const RST: Self = Self(0x04);
-    /// Hand the data over now.
-    pub const PSH: Self = Self(0x08);
-    /// The acknowledgement number holds.
-    pub const ACK: Self = Self(0x10);
-    /// The urgent pointer holds.
-    pub const URG: Self = Self(0x20);
-    /// Echo of congestion.
-    pub const ECE: Self = Self(0x40);
-    /// The congestion window was reduced.
-    pub const CWR: Self = Self(0x80);
-
-    /// Whether the segment opens a connection or answers one that does. A SYN that would also push, end or
-    /// refuse is none that a stack sends: its header is damaged (seen in a public capture, where believing
-    /// it would hide all that follows).
-    pub fn opens(self) -> bool {
-        self.contains(Self::SYN) && self.0 & (Self::PSH.0 | Self::FIN.0 | Self::RST.0) == 0
-    }
-
-    /// True if all bits of `flags` are set.
-    pub fn contains(self, flags: Self) -> bool {
-        self.0 & flags.0 == flags.0
-    }
-}
-
-impl BitOr for TcpFlags {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl fmt::Debug for TcpFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
-        f.debug_set()
-            .entries(
-                (0..8)
-                    .filter(|bit| self.0 & (1 << bit) != 0)
-                    .map(|bit| names[bit]),
-            )
-            .finish()
-    }
-}
-
 /// `kept` is what was kept of the packet's payload.
 #[inline]
-pub(crate) fn tcp(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
-    let header: &[u8; 20] = array(kept, 0)?;
-    let header_len = usize::from(header[12] >> 4) * 4;
-    if header_len < 20 {
+pub(crate) fn tcp_header(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
+    let segment = Segment::new_unchecked(array::<{ tcp::HEADER_LEN }>(kept, 0)?);
+    let header_len = segment.header_len();
+    if header_len < tcp::HEADER_LEN {
         return None;
     }
     let payload_len = ip.payload_len.checked_sub(header_len)?;
-    let checksum = u16::from_be_bytes([header[16], header[17]]);
+    let checksum = segment.checksum();
     let payload = header_len.min(kept.len());
     Some(TcpHeader {
-        source_port: u16::from_be_bytes([header[0], header[1]]),
-        destination_port: u16::from_be_bytes([header[2], header[3]]),
-        sequence: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
-        acknowledgement: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
-        flags: TcpFlags(header[13]),
-        window: u16::from_be_bytes([header[14], header[15]]),
+        source_port: segment.source_port(),
+        destination_port: segment.destination_port(),
+        sequence: segment.sequence().0,
+        acknowledgement: segment.acknowledgement().0,
+        flags: segment.flags(),
+        window: segment.window(),
         checksum,
         header_len,
         payload: ip.payload + payload,
@@ -140,23 +83,23 @@ pub(crate) fn tcp(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
 
 /// `kept` is what was kept of the packet's payload.
 #[inline]
-pub(crate) fn udp(ip: &Ip, kept: &[u8]) -> Option<UdpHeader> {
-    let header: &[u8; 8] = array(kept, 0)?;
-    let claimed = usize::from(u16::from_be_bytes([header[4], header[5]]));
+pub(crate) fn udp_header(ip: &Ip, kept: &[u8]) -> Option<UdpHeader> {
+    let datagram = Datagram::new_unchecked(array::<{ udp::HEADER_LEN }>(kept, 0)?);
+    let claimed = datagram.len();
     let len = match claimed {
         // A jumbogram, or a frame that waits for segmentation by the network card: RFC 2675, 4.
         0 => ip.payload_len,
         len => len.min(ip.payload_len),
     };
-    let payload_len = len.checked_sub(8)?;
-    let checksum = u16::from_be_bytes([header[6], header[7]]);
+    let payload_len = len.checked_sub(udp::HEADER_LEN)?;
+    let checksum = datagram.checksum();
     let checksum_offloaded = is_offloaded(ip, PROTOCOL_UDP, len, checksum);
     Some(UdpHeader {
-        source_port: u16::from_be_bytes([header[0], header[1]]),
-        destination_port: u16::from_be_bytes([header[2], header[3]]),
-        payload: ip.payload + 8,
+        source_port: datagram.source_port(),
+        destination_port: datagram.destination_port(),
+        payload: ip.payload + udp::HEADER_LEN,
         payload_len,
-        kept: (kept.len() - 8).min(payload_len),
+        kept: (kept.len() - udp::HEADER_LEN).min(payload_len),
         checksum_offloaded,
         checksum_verifiable: checksum != 0 && !checksum_offloaded && claimed == len,
     })

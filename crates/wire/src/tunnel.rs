@@ -5,9 +5,11 @@
 
 use std::net::IpAddr;
 
+use crate::bytes::{array, u16_at};
 use crate::dissect::{Dissected, HeaderChecksum, Ip, Walk, ipv4_checksum};
+use crate::ethernet::{self, ether_type};
 use crate::layers::{Tunnel, TunnelKind};
-use crate::link::{self, Network, array};
+use crate::link::{self, Network};
 use crate::transport::UdpHeader;
 
 /// RFC 7348, 5.
@@ -22,9 +24,6 @@ const GENEVE_PORT: u16 = 6081;
 pub fn is_tunnel_port(port: u16) -> bool {
     matches!(port, VXLAN_PORT | VXLAN_GPE_PORT | GENEVE_PORT)
 }
-
-/// EtherType of an Ethernet frame: RFC 1701; "transparent Ethernet bridging".
-const BRIDGED: u16 = 0x6558;
 
 impl Walk<'_> {
     /// What IP carries that is neither TCP nor UDP nor an extension header. `start..end` is its payload on the wire.
@@ -51,7 +50,7 @@ impl Walk<'_> {
     fn gre(&mut self, ip: &Ip, start: usize, end: usize) -> Dissected {
         let outside = self.bytes;
         self.narrow(end);
-        let Some(&[flags, version, type_high, type_low]) = array(self.bytes, start) else {
+        let Some(header @ &[flags, version, ..]) = array::<4>(self.bytes, start) else {
             return Dissected::MalformedTunnel;
         };
         let (has_checksum, has_key, has_sequence) =
@@ -67,12 +66,12 @@ impl Walk<'_> {
         }
         let key = has_key.then(|| array(self.bytes, key_at).copied());
         let key = key.flatten().map(u32::from_be_bytes);
-        let carried = u16::from_be_bytes([type_high, type_low]);
+        let carried = u16_at(header, 2);
         match (carried, has_sequence) {
-            (0x88be, false) => self.ethernet_in(TunnelKind::ErspanI, None, ip, inside),
-            (0x88be, true) => self.erspan(TunnelKind::ErspanII, ip, inside),
-            (0x22eb, _) => self.erspan(TunnelKind::ErspanIII, ip, inside),
-            (BRIDGED, _) => self.ethernet_in(TunnelKind::Gre, key, ip, inside),
+            (ether_type::ERSPAN, false) => self.ethernet_in(TunnelKind::ErspanI, None, ip, inside),
+            (ether_type::ERSPAN, true) => self.erspan(TunnelKind::ErspanII, ip, inside),
+            (ether_type::ERSPAN_III, _) => self.erspan(TunnelKind::ErspanIII, ip, inside),
+            (ether_type::BRIDGED, _) => self.ethernet_in(TunnelKind::Gre, key, ip, inside),
             _ => match network_of(carried) {
                 Some(network) => self.packet_in(TunnelKind::Gre, key, ip, network, inside),
                 None => Dissected::OtherProtocol,
@@ -170,9 +169,9 @@ impl Walk<'_> {
                     return None;
                 }
                 let options = usize::from(header[0] & 0x3f) * 4;
-                let carried = u16::from_be_bytes([header[2], header[3]]);
+                let carried = u16_at(header, 2);
                 let network = network_of(carried);
-                if network.is_none() && carried != BRIDGED {
+                if network.is_none() && carried != ether_type::BRIDGED {
                     return None;
                 }
                 let (kind, inside, options) = (TunnelKind::Geneve, inside + options, inside);
@@ -274,7 +273,7 @@ impl Walk<'_> {
         if offset <= self.bytes.len() {
             self.layers.set_link(offset);
         }
-        match link::ethernet(self.bytes, offset, &mut self.layers) {
+        match link::in_ethernet(self.bytes, offset, &mut self.layers) {
             Ok((network, offset)) => self.packet(network, offset),
             Err(why) => why.into(),
         }
@@ -283,16 +282,16 @@ impl Walk<'_> {
 
 fn network_of(ether_type: u16) -> Option<Network> {
     match ether_type {
-        0x0800 => Some(Network::Ipv4),
-        0x86dd => Some(Network::Ipv6),
-        0x8847 | 0x8848 => Some(Network::Mpls),
+        ether_type::IPV4 => Some(Network::Ipv4),
+        ether_type::IPV6 => Some(Network::Ipv6),
+        ether_type::MPLS | ether_type::MPLS_UPSTREAM => Some(Network::Mpls),
         _ => None,
     }
 }
 
 /// Whether the bytes at `offset` may be an Ethernet frame: its type is one (IEEE 802.3, 3.2.6), or the length of an LLC frame.
 fn is_ethernet(bytes: &[u8], offset: usize) -> bool {
-    let ether_type = array(bytes, offset + 12).copied().map(u16::from_be_bytes);
+    let ether_type = ether_type_of(bytes, offset);
     ether_type.is_some_and(|ether_type| matches!(ether_type, 3..=1500 | 0x0600..))
 }
 
@@ -303,14 +302,22 @@ fn is_bridged(bytes: &[u8], offset: usize) -> bool {
         let checksum = || ipv4_checksum(bytes, offset, header_len);
         first >> 4 == 4 && header_len >= 20 && checksum() == HeaderChecksum::Right
     });
-    let version = bytes.get(offset + 14).map(|first| first >> 4);
-    match array(bytes, offset + 12).copied().map(u16::from_be_bytes) {
+    let inside = bytes.get(offset + ethernet::HEADER_LEN);
+    let version = inside.map(|first| first >> 4);
+    match ether_type_of(bytes, offset) {
         _ if is_ipv4 => false,
-        Some(0x0800) => version == Some(4),
-        Some(0x86dd) => version == Some(6),
-        Some(0x8100 | 0x88a8 | 0x9100 | 0x8847 | 0x8848) => true,
+        Some(ether_type::IPV4) => version == Some(4),
+        Some(ether_type::IPV6) => version == Some(6),
+        Some(ether_type::VLAN | ether_type::SERVICE_VLAN | ether_type::OLD_SERVICE_VLAN) => true,
+        Some(ether_type::MPLS | ether_type::MPLS_UPSTREAM) => true,
         _ => false,
     }
+}
+
+/// The type of the Ethernet frame at `offset`, if its header is whole.
+fn ether_type_of(bytes: &[u8], offset: usize) -> Option<u16> {
+    let frame = ethernet::Frame::new_checked(bytes.get(offset..)?)?;
+    Some(frame.ether_type())
 }
 
 /// Whether the packet at `offset` begins with its version.
