@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lineside_account::Budget;
@@ -265,6 +267,36 @@ fn each_frame_is_received_or_counted_as_lost() {
         assert_eq!(flowing.dropped_pool, held.dropped_pool);
         assert_eq!(flowing.dropped_ring, held.dropped_ring);
         assert_identity(port);
+    }
+}
+
+/// The kernel has room for frames from the moment on at which they are led to the port.
+#[test]
+fn frames_that_arrive_while_a_port_opens_find_memory() {
+    for method in METHODS {
+        let Some(wire) = wire_for_xdp(2, 2, 1500) else {
+            return;
+        };
+        let frames: Vec<_> = (0..32).map(|at| frame(at, 60)).collect();
+        let done = AtomicBool::new(false);
+        let (mut arrived, mut dropped) = (0, 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    wire.send(&frames);
+                }
+            });
+            for _ in 0..20 {
+                for port in &mut open_near(method) {
+                    port.account();
+                    arrived += live(port.as_ref()).arrived;
+                    dropped += live(port.as_ref()).dropped_pool;
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert!(arrived > 0, "{method}");
+        assert_eq!(dropped, 0, "{method}: of {arrived}");
     }
 }
 

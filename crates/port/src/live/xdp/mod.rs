@@ -33,6 +33,7 @@ use super::ethtool::queues_in_use;
 use super::{HEADER_LEN_MAX, Interface, LiveOptions, see_all_frames};
 use crate::{BLOCK_LEN, Method, Port, PortError};
 
+use chunks::Chunks;
 use port::XdpPort;
 use program::Maps;
 use socket::{Sizes, Socket, Step};
@@ -70,17 +71,27 @@ pub(super) fn open(
             Err((step, errno)) => return Err(refusal.of_socket(step, errno, queue, umem.len())),
         }
     }
-    let attached = Arc::new(Attached::new(interface, options, reason, &sockets)?);
     let share = chunks / sockets.len();
     let blocks = options.bytes_max / 4 / BLOCK_LEN / sockets.len();
     let is_one = sockets.len() == 1;
-    let ports = sockets.into_iter().enumerate().map(|(queue, socket)| {
+    // The kernel must have room for frames before the program leads the first of them to a socket.
+    let chunks = { sockets.iter_mut().enumerate() }.map(|(queue, socket)| {
+        // SAFETY: each port gets a range of its own, and `Chunks` gives a chunk to the kernel only when it has
+        // seen that it is free.
+        let slots = unsafe { umem.slots(queue * share, share) };
+        let mut chunks = Chunks::new(slots, umem.chunk, queue * share, share);
+        chunks.refill(&mut socket.fill);
+        chunks
+    });
+    let chunks: Vec<Chunks> = chunks.collect();
+    let attached = Arc::new(Attached::new(interface, options, reason, &sockets)?);
+    let ports = { sockets.into_iter().zip(chunks).enumerate() }.map(|(queue, (socket, chunks))| {
         let port = XdpPort::new(
             Arc::clone(&attached),
             queue as u32,
             is_one,
             socket,
-            (Arc::clone(&umem), queue * share, share),
+            (Arc::clone(&umem), chunks),
             (options.budget.clone(), blocks.clamp(2, BLOCKS_MAX)),
         );
         port.map(|port| Box::new(port) as Box<dyn Port>)

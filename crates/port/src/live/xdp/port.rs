@@ -101,13 +101,13 @@ struct Joined {
 }
 
 impl XdpPort {
-    /// A port over `socket`, with chunks `first..first + count` of the memory.
+    /// A port over `socket`, whose fill ring has what is free of `chunks`.
     pub(super) fn new(
         attached: Arc<Attached>,
         queue: u32,
         is_one: bool,
         socket: Socket,
-        (umem, first, count): (Arc<Umem>, usize, usize),
+        (umem, chunks): (Arc<Umem>, Chunks),
         (budget, blocks_max): (Budget, usize),
     ) -> Result<Self, PortError> {
         let interface = &attached.interface;
@@ -145,12 +145,9 @@ impl XdpPort {
             }),
             ..Facts::default()
         };
-        // SAFETY: each port gets a range of its own, and `Chunks` gives a chunk to the kernel only when it has
-        // seen that it is free.
-        let slots = unsafe { umem.slots(first, count) };
-        let mut port = Self {
+        Ok(Self {
             queue,
-            chunks: Chunks::new(slots, umem.chunk, first, count),
+            chunks,
             joined: Joined {
                 budget,
                 blocks_max,
@@ -178,9 +175,7 @@ impl XdpPort {
             attached,
             socket,
             umem,
-        };
-        port.chunks.refill(&mut port.socket.fill);
-        Ok(port)
+        })
     }
 
     /// Takes frames from the ring until `burst` holds `len_max`, or there are none, or, which is `false`, no
