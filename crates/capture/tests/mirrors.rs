@@ -2,13 +2,13 @@
 //!
 //! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{Config, Pipeline};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_testkit::capture;
 use lineside_testkit::wrap::{self, Wrap};
+use lineside_testkit::{capture, captures};
 use lineside_trace::{CollectedRows, ConnectionRow, Text};
 
 /// Frames of a capture that are compared: more would only take longer.
@@ -115,22 +115,12 @@ fn assert_same(what: &str, wrapped: &CollectedRows, whole: &CollectedRows) {
 
 /// The captures at hand, the example first: name and frames.
 fn captures() -> Vec<(String, Vec<capture::Frame>)> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for part in ["own", "public"] {
-        match std::fs::read_dir(repository.join("../shared/traces").join(part)) {
-            Ok(entries) => paths.extend(entries.map(|entry| entry.expect("an entry").path())),
-            Err(_) => println!("SKIP: only the example is mirrored: no ../shared/traces/{part}"),
-        }
-    }
-    paths.sort();
-    paths.insert(0, repository.join("examples/nfs-mix.pcapng.zst"));
     let read = |path: &PathBuf| {
         let mut frames = capture::read(path).ok()?;
         frames.truncate(FRAMES_MAX);
         Some((path.display().to_string(), frames))
     };
-    paths.iter().filter_map(read).collect()
+    captures::all().iter().filter_map(read).collect()
 }
 
 fn text(text: &Text) -> String {

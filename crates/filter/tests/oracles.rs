@@ -3,11 +3,11 @@
 
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lineside_filter::Filter;
 use lineside_testkit::capture::{self, Frame};
+use lineside_testkit::captures;
 use lineside_time::Random;
 use lineside_wire::TcpFlags;
 use lineside_wire::build::{FrameBuilder, TcpFields};
@@ -222,20 +222,13 @@ fn tcpdump(file: &[u8], option: &str, expression: &str) -> Result<Vec<i64>, Stri
     Ok(stamps)
 }
 
-/// Frames of the example and of the small captures in `../shared/traces`.
+/// Frames of the example `nfs-mix` and of the small captures at hand.
 fn recorded() -> Vec<Frame> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut paths = vec![root.join("examples/nfs-mix.pcapng.zst")];
-    for folder in ["own", "public"] {
-        let Ok(entries) = std::fs::read_dir(root.join("../shared/traces").join(folder)) else {
-            continue;
-        };
-        let small = entries
-            .flatten()
-            .filter(|entry| entry.metadata().is_ok_and(|facts| facts.len() < 100_000));
-        paths.extend(small.map(|entry| entry.path()));
-    }
-    paths.sort();
+    let mut paths = captures::all();
+    paths.retain(|path| {
+        let is_small = path.metadata().is_ok_and(|facts| facts.len() < 100_000);
+        is_small || path.ends_with("examples/nfs-mix.pcapng.zst")
+    });
     let read = paths.iter().flat_map(|path| capture::read(path));
     read.flat_map(|frames| frames.into_iter().take(FRAMES_MAX))
         .collect()

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod captures;
 pub mod disk;
 pub mod drive;
 pub mod mangle;

@@ -2,11 +2,12 @@
 //! memory stays inside the budget, the identities of rule 5 hold, and the same bytes give the same rows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lineside_testkit::capture::{self, Frame};
+use lineside_testkit::captures;
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_time::Random;
 
@@ -82,16 +83,8 @@ fn small_captures_cut_at_every_offset_do_no_harm() {
     });
 }
 
-/// The captures beside the repository, or else the example in it.
+/// The captures at hand.
 fn originals() -> Vec<Original> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["own", "public"].map(|part| repository.join("../shared/traces").join(part));
-    let mut paths: Vec<PathBuf> = folders.iter().flat_map(|folder| files(folder)).collect();
-    if paths.is_empty() {
-        println!("SKIP: mutants of ../shared/traces, which is not there: only of examples/");
-    }
-    paths.extend(files(&repository.join("examples")));
-    paths.sort();
     let original = |path: PathBuf| {
         let is_small = path.metadata().is_ok_and(|facts| facts.len() < 1 << 20);
         let bytes = is_small.then(|| capture::bytes(&path))?.ok()?;
@@ -103,21 +96,9 @@ fn originals() -> Vec<Original> {
             frames,
         })
     };
-    let originals: Vec<Original> = paths.into_iter().filter_map(original).collect();
+    let originals: Vec<Original> = captures::all().into_iter().filter_map(original).collect();
     assert!(!originals.is_empty(), "there is nothing to change");
     originals
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder);
-    entries.map_or_else(
-        |_| Vec::new(),
-        |entries| {
-            entries
-                .map(|entry| entry.expect("an entry").path())
-                .collect()
-        },
-    )
 }
 
 /// The mutant of this number: always the same.

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use lineside_testkit::capture::{self, Frame};
+use lineside_testkit::captures;
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::oracle::{Block, Message, Oracle};
 
-use crate::support::{Record, Trace, example, shared_traces};
+use crate::support::{Record, Trace, example};
 
 /// Seeds for each kind of harm and capture. More find more and take longer. With `LINESIDE_KEEP=FOLDER`
 /// the harmed captures in which something is wrong are kept.
@@ -86,9 +87,9 @@ fn harms(seed: u64, frames: usize) -> Vec<(&'static str, Harm)> {
 
 #[test]
 fn what_survives_harm_is_recorded_and_nothing_else() {
-    let mut captures = vec![example()];
-    if let Some(folder) = shared_traces() {
-        captures.extend(
+    let mut paths = vec![example(), captures::example("nfs-v4.pcapng.zst")];
+    if let Some(folder) = captures::beside() {
+        paths.extend(
             [
                 "own/mix-v3.pcapng.zst",
                 "own/udp-v3-ipv6.pcap.zst",
@@ -100,7 +101,7 @@ fn what_survives_harm_is_recorded_and_nothing_else() {
         );
     }
     let mut failures = Vec::new();
-    for path in captures {
+    for path in paths {
         let whole = Whole::new(&path);
         for seed in 0..SEEDS {
             for (kind, harm) in harms(seed, whole.frames.len()) {

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use lineside_analyze::{Report, Series, SlowOperation};
-use lineside_testkit::capture;
+use lineside_testkit::mangle::{Harm, mangle};
+use lineside_testkit::{capture, captures};
 use lineside_trace::{SCHEMA_VERSION, Table};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::python::python;
-use crate::support::{example, lineside, records, repository, shared_traces, talk};
+use crate::support::{example, lineside, records, repository, talk};
 
 /// A folder with a trace of `input` in `trace`, which does not tell where the input lies.
 fn traced(input: &Path) -> TempDir {
@@ -75,7 +76,7 @@ fn counts_sums_and_quantiles_agree_with_duckdb() {
         return;
     };
     let mut inputs = vec![example()];
-    if let Some(shared) = shared_traces() {
+    if let Some(shared) = captures::beside() {
         inputs.push(shared.join("public/wireshark__nfs_bad_stalls.cap.zst"));
         inputs.push(shared.join("own/mix-v3-1500-snap128.pcap.zst"));
     }
@@ -377,11 +378,7 @@ fn intervals_add_up() {
 
 #[test]
 fn intervals_give_reads_and_writes_the_bytes_of_their_compounds() {
-    let Some(captures) = shared_traces() else {
-        println!("SKIP: intervals of NFSv4: no ../shared/traces");
-        return;
-    };
-    let folder = traced(&captures.join("own/mix-v40.pcap.zst"));
+    let folder = traced(&captures::example("nfs-v4.pcapng.zst"));
     let series = json(&folder, &["--interval", "60"]);
     let bytes = |what: &str| series["intervals"][0][what]["rpc_bytes"].as_u64();
     let report = json(&folder, &[]);
@@ -447,13 +444,16 @@ fn a_slow_operation_with_a_name_tells_that_name() {
 
 #[test]
 fn what_is_not_known_of_reads_has_no_heading() {
-    let Some(captures) = shared_traces() else {
-        println!("SKIP: READs cut short: no ../shared/traces");
-        return;
-    };
     let folder = tempfile::tempdir().expect("a folder");
-    let input = captures.join("public/wireshark__nfs_bad_stalls.cap.zst");
-    let input = input.to_str().expect("UTF-8");
+    // Frames cut behind the headers of a READ's reply: how much was read is seen in none.
+    let frames = capture::read(&example()).expect("the example");
+    let harm = Harm {
+        snap: 96,
+        ..Harm::default()
+    };
+    let cut = folder.path().join("cut.pcap");
+    fs::write(&cut, capture::write(&mangle(&frames, &harm).frames)).expect("written");
+    let input = cut.to_str().expect("UTF-8");
     printed(&run(&folder, &["capture", input, "-q", "-o", "trace"]));
     let text = printed(&run(&folder, &["report", "trace"]));
     assert!(text.contains("nfs v3 READ"), "{text}");

@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use lineside_account::{Counter, Counters};
+use lineside_testkit::captures;
+pub(crate) use lineside_testkit::captures::repository;
 use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{Manifest, Row as _, Table, tables};
 use tempfile::TempDir;
@@ -15,20 +17,9 @@ pub(crate) fn lineside() -> Command {
     Command::new(env!("CARGO_BIN_EXE_lineside"))
 }
 
-/// The folder of captures that lies beside the repository where it is developed.
-pub(crate) fn shared_traces() -> Option<PathBuf> {
-    let folder = repository().join("../shared/traces");
-    folder.is_dir().then_some(folder)
-}
-
-/// The example that lies in the repository.
+/// The example that `./demo` captures.
 pub(crate) fn example() -> PathBuf {
-    repository().join("examples/nfs-mix.pcapng.zst")
-}
-
-/// The root of the repository.
-pub(crate) fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    captures::example("nfs-mix.pcapng.zst")
 }
 
 /// What a program said on standard error.

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use lineside_account::Counter;
 use lineside_nfs::{mount, side, v3};
-use lineside_testkit::capture;
 use lineside_testkit::oracle::Oracle;
 use lineside_testkit::tshark::{self, Dissected};
 use lineside_testkit::wrap::{self, Wrap};
+use lineside_testkit::{capture, captures};
 use lineside_trace::Text;
 use twox_hash::XxHash3_64;
 
 use crate::compounds;
 use crate::services::{self, Services};
-use crate::support::{Record, Trace, counters, example, shared_traces};
+use crate::support::{Record, Trace, counters, example};
 
 /// Captures in which tshark does not see everything, and why. There, what it sees must still be in the
 /// trace and equal; of our own captures, what it does not see is compared with the oracle.
@@ -52,18 +52,9 @@ fn rows_equal_what_tshark_dissects() {
         println!("SKIP: rows are not compared with tshark: there is none");
         return;
     }
-    let mut captures = vec![example()];
-    match shared_traces() {
-        Some(folder) => captures.extend(
-            ["own", "public"]
-                .iter()
-                .flat_map(|part| captures_in(&folder.join(part))),
-        ),
-        None => println!("SKIP: only the example is compared with tshark: no ../shared/traces"),
-    }
     let mut failures = String::new();
     let mut seen = BTreeSet::new();
-    for path in captures {
+    for path in captures::all() {
         let name = path
             .file_name()
             .unwrap_or_default()
@@ -78,9 +69,7 @@ fn rows_equal_what_tshark_dissects() {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
-    if shared_traces().is_some() {
-        services::assert_all_compared(&seen);
-    }
+    services::assert_all_compared(&seen);
 }
 
 /// tshark knows the tunnels too, from the same numbers.
@@ -108,16 +97,6 @@ fn tshark_sees_the_same_messages_in_tunnels() {
         let replies = messages.len() as u64 - calls;
         assert_eq!(counter(Counter::Replies), replies, "replies, {how:?}");
     }
-}
-
-fn captures_in(folder: &Path) -> Vec<PathBuf> {
-    let entries =
-        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    paths.sort();
-    paths
 }
 
 /// A connection and a transaction on it: client, server, their ports, transport, xid.

@@ -4,12 +4,12 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lineside_port::{BLOCK_LEN, CaptureReader, Port};
+use lineside_testkit::captures;
 use lz4_flex::frame::FrameEncoder;
 use lzma_rust2::{XzOptions, XzWriter};
 use pcap_parser::traits::PcapNGPacketBlock;
@@ -22,19 +22,9 @@ use crate::support::{
 };
 
 #[test]
-fn every_capture_of_the_shared_folder_reads_as_the_oracle_does() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let mut files: Vec<PathBuf> = ["own", "public"]
-        .iter()
-        .filter_map(|part| fs::read_dir(folder.join(part)).ok())
-        .flatten()
-        .map(|entry| entry.expect("a readable folder").path())
-        .collect();
-    files.sort();
-    if files.is_empty() {
-        eprintln!("skipped: no shared/traces beside the repository");
-        return;
-    }
+fn every_capture_at_hand_reads_as_the_oracle_does() {
+    let files = captures::all();
+    assert!(files.len() >= 3, "{files:?}");
     for path in &files {
         let mut reader = CaptureReader::open(path, &pool()).expect("a capture");
         let mut frames = Vec::new();
@@ -54,7 +44,7 @@ fn every_capture_of_the_shared_folder_reads_as_the_oracle_does() {
             assert_eq!(frame, expected, "frame {} of {}", index + 1, path.display());
         }
     }
-    eprintln!("{} captures of shared/traces", files.len());
+    eprintln!("{} captures", files.len());
 }
 
 proptest! {

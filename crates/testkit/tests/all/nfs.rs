@@ -1,7 +1,7 @@
 //! Every NFSv2 message and every NFSv4 compound of the captures, beside tshark's dissection of it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::Path;
 
 use lineside_frame::{Cursor, Fault, Piece};
 use lineside_nfs::v2;
@@ -9,9 +9,9 @@ use lineside_nfs::v4::{self, callback};
 use lineside_rpc::message::{AcceptStatus, Body, Header, ReplyHeader};
 use lineside_rpc::xdr::{Xdr, padding};
 use lineside_testkit::oracle::{Message, Oracle};
-use lineside_testkit::{capture, tshark};
+use lineside_testkit::{capture, captures, tshark};
 
-/// Captures of NFSv4 without encryption, in which tshark sees every compound.
+/// Captures beside the repository of NFSv4 without encryption, in which tshark sees every compound.
 const CAPTURES: [&str; 11] = [
     "own/mix-v40.pcap.zst",
     "own/pynfs-v40.pcap.zst",
@@ -35,14 +35,17 @@ struct Compound {
 
 #[test]
 fn compounds_are_walked_as_tshark_walks_them() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    if !folder.is_dir() || !tshark::available() {
-        println!("SKIP: compounds are not compared: no tshark, or no captures in ../shared/traces");
+    if !tshark::available() {
+        println!("SKIP: compounds are not compared with tshark: there is none");
         return;
     }
+    let mut paths = vec![captures::example("nfs-v4.pcapng.zst")];
+    if let Some(folder) = captures::beside() {
+        paths.extend(CAPTURES.map(|name| folder.join(name)));
+    }
     let mut operations: BTreeMap<u32, usize> = BTreeMap::new();
-    for name in CAPTURES {
-        let path = folder.join(name);
+    for path in paths {
+        let name = path.display();
         let frames = capture::read(&path).expect("a whole capture");
         let oracle = Oracle::new(&frames);
         let replies = oracle.messages.iter().filter(|message| !message.call);
@@ -100,6 +103,7 @@ fn compounds_are_walked_as_tshark_walks_them() {
         println!("{name}: {compared} compounds");
     }
     println!("{} kinds of operations: {operations:?}", operations.len());
+    assert!(operations.len() > 25, "{operations:?}");
 }
 
 /// What tshark says of an NFSv2 message too.
@@ -113,13 +117,25 @@ struct Summary {
 
 #[test]
 fn nfs2_messages_are_read_as_tshark_reads_them() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    if !folder.is_dir() || !tshark::available() {
-        println!("SKIP: NFSv2 is not compared: no tshark, or no captures in ../shared/traces");
+    if !tshark::available() {
+        println!("SKIP: NFSv2 is not compared with tshark: there is none");
         return;
     }
-    let path = folder.join("public/wireshark__nfsv2.pcap");
-    let oracle = Oracle::new(&capture::read(&path).expect("a whole capture"));
+    assert_nfs2_is_read(
+        &captures::example("services.pcapng.zst"),
+        2 * 2 * NFS2_CALLS,
+    );
+    if let Some(folder) = captures::beside() {
+        // 73 calls and 73 replies.
+        assert_nfs2_is_read(&folder.join("public/wireshark__nfsv2.pcap"), 146);
+    }
+}
+
+/// The calls of NFSv2 in `lab/services`, which makes them over UDP and over TCP.
+const NFS2_CALLS: usize = 22;
+
+fn assert_nfs2_is_read(path: &Path, messages: usize) {
+    let oracle = Oracle::new(&capture::read(path).expect("a whole capture"));
     let mut found = BTreeMap::new();
     for message in &oracle.messages {
         let Some((v2::PROGRAM, v2::VERSION, number)) = message.procedure else {
@@ -170,8 +186,8 @@ fn nfs2_messages_are_read_as_tshark_reads_them() {
         let (_, frame) = oracle.frames_of(message);
         found.insert((frame as u64 + 1, message.xid, message.call), summary);
     }
-    assert_eq!(found.len(), 146, "73 calls and 73 replies");
-    for message in tshark::dissect(&path, true).expect("tshark runs") {
+    assert_eq!(found.len(), messages, "{}", path.display());
+    for message in tshark::dissect(path, true).expect("tshark runs") {
         if (message.program, message.version) != (Some(v2::PROGRAM), Some(v2::VERSION)) {
             continue;
         }

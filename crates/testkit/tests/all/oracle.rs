@@ -1,12 +1,11 @@
 //! The oracle and tshark are two opinions, written apart from each other: they must agree.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use lineside_testkit::oracle::Oracle;
-use lineside_testkit::{capture, tshark};
+use lineside_testkit::{capture, captures, tshark};
 
-/// Complete captures, small enough, in which tshark sees every NFSv3 and MOUNT message.
+/// Complete captures beside the repository, small enough, in which tshark sees every NFSv3 and MOUNT message.
 const CAPTURES: [&str; 6] = [
     "mix-v3-1500.pcap.zst",
     "mix-v3-ipv6.pcap.zst",
@@ -18,13 +17,16 @@ const CAPTURES: [&str; 6] = [
 
 #[test]
 fn the_oracle_and_tshark_find_the_same_messages() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/own");
-    if !folder.is_dir() || !tshark::available() {
-        println!("SKIP: the oracle is not compared: no tshark, or no captures in ../shared/traces");
+    if !tshark::available() {
+        println!("SKIP: the oracle is not compared with tshark: there is none");
         return;
     }
-    for name in CAPTURES {
-        let path = folder.join(name);
+    let mut paths = captures::examples();
+    if let Some(folder) = captures::beside() {
+        paths.extend(CAPTURES.map(|name| folder.join("own").join(name)));
+    }
+    for path in paths {
+        let name = path.display();
         let frames = capture::read(&path).expect("a whole capture");
         let oracle = Oracle::new(&frames);
         // By frame, stamp, xid and direction; how often, for a call may come again in one frame.
