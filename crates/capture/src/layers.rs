@@ -3,8 +3,8 @@ use std::fmt::Display;
 use lineside_trace::{ConnectionRow, Text};
 use lineside_wire::Layers;
 
-/// What lay around the first frame of a connection.
-pub(crate) fn note(layers: &Layers, row: &mut ConnectionRow) {
+/// Sets the columns of the tags and tunnels around the first frame of a connection.
+pub(crate) fn set_layers(layers: &Layers, row: &mut ConnectionRow) {
     append(&mut row.vlan_ids, layers.tags());
     let names = layers.tunnels().map(|tunnel| tunnel.kind.name());
     append(&mut row.encapsulation, names);

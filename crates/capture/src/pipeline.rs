@@ -7,7 +7,7 @@ use lineside_trace::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_wire::{Dissected, Ip};
 
 use crate::config::Config;
-use crate::operations::{Operations, connection_id};
+use crate::rpc::{Operations, connection_id};
 
 /// The path from frames to rows.
 pub struct Pipeline<S> {

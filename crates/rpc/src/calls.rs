@@ -1,15 +1,15 @@
-//! Calls and replies of one connection, matched by xid in whatever order they arrive (C8).
+//! Calls and replies of one connection, matched by xid in whatever order they arrive.
 //!
 //! ```text
 //!  reply ─► Early ─────────call────────┐
 //!                                      ▼
 //!  call ──► Outstanding ──reply──► Answered ──(evicted)──►
 //!               │
-//!               └──(expired)──► GivenUp ──(evicted)──►
+//!               └──(expired)──► Expired ──(evicted)──►
 //! ```
 //!
 //! A call that comes again while outstanding is a retransmission; one that comes after its reply is a
-//! repeat; one that the tap delivered after its reply but that was sent before is neither. The order
+//! repeat; one that the tap delivered after its reply but that was sent before it is neither. The order
 //! is that of the frames' ordinals, not of processing.
 
 use std::collections::VecDeque;
@@ -20,41 +20,41 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 /// Answered calls that may stay in the queue of the waiting ones before it is swept.
 const WAITING_SLACK: usize = 64;
 
-/// The calls and replies of a connection that still matter. `C` is the caller's note of a call, `R`
-/// of a reply that came before its call.
+/// The calls and replies of a connection that still matter. Its user keeps a `C` for an outstanding call, an `A` for
+/// an answered one, and an `R` for a reply that came before its call.
 #[derive(Debug)]
-pub struct Pairs<C, R> {
-    entries: HashTable<Entry<C, R>>,
+pub struct CallTable<C, A, R> {
+    entries: HashTable<Entry<C, A, R>>,
     hasher: DefaultHashBuilder,
-    /// Outstanding calls and early replies with their times, oldest first, and some that wait no more; a
-    /// serial tells whether an entry is the same.
+    /// Outstanding calls and early replies with their times, oldest first, and some that wait no more; an
+    /// entry is the same only if its serial is.
     waiting: VecDeque<(u64, u64, i64)>,
     answered: VecDeque<(u64, u64)>,
     serial: u64,
 }
 
 #[derive(Debug)]
-struct Entry<C, R> {
+struct Entry<C, A, R> {
     key: u64,
     serial: u64,
-    state: State<C, R>,
+    state: State<C, A, R>,
 }
 
 #[derive(Debug)]
-enum State<C, R> {
+enum State<C, A, R> {
     Outstanding(C),
     Early(R),
     Answered {
-        call: C,
+        call: A,
         reply_ordinal: u64,
     },
     /// Outstanding for too long: remembered as an answered one is, to know its reply should that still come.
-    GivenUp,
+    Expired,
 }
 
 /// What a call is to those before it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum OnCall<C, R> {
+pub enum OnCall<C, A, R> {
     /// New, or its xid was used for something long ago.
     New,
     /// New, and this reply was there before it.
@@ -62,25 +62,25 @@ pub enum OnCall<C, R> {
     /// The same call is outstanding.
     Again(C),
     /// A call with its xid was answered before this one was sent.
-    Repeat(C),
+    Repeat(A),
     /// It was sent before the reply that has been seen: the tap was late.
-    Late(C),
+    Late(A),
 }
 
 /// What a reply is to the calls before it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum OnReply<C> {
+pub enum OnReply<C, A> {
     /// It answers this call.
     Answers(C),
     /// This call had been answered.
-    Duplicate(C),
-    /// This call had been given up.
+    Duplicate(A),
+    /// This call had expired.
     TooLate,
     /// There is no such call.
     Unknown,
 }
 
-/// What was given up.
+/// What has waited for too long.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Expired<C, R> {
     /// A call without reply.
@@ -89,13 +89,13 @@ pub enum Expired<C, R> {
     Reply(R),
 }
 
-/// What a call and its reply have in common: the xid, and which end calls (0 or 1), since NFSv4.1's callbacks
+/// The key that a call and its reply share: the xid, and which end calls (0 or 1), since NFSv4.1's callbacks
 /// share a connection with what they call back to.
 pub fn key(caller: usize, xid: u32) -> u64 {
     (caller as u64) << 32 | u64::from(xid)
 }
 
-impl<C: Copy, R> Pairs<C, R> {
+impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     /// No calls, no replies.
     pub fn new() -> Self {
         Self {
@@ -108,12 +108,12 @@ impl<C: Copy, R> Pairs<C, R> {
     }
 
     /// A call was seen in the frame `ordinal`. Unless it is new, nothing changes; if it is,
-    /// [`Pairs::outstanding`] is to follow.
+    /// [`CallTable::outstanding`] is to follow.
     #[inline]
-    pub fn on_call(&mut self, key: u64, ordinal: u64) -> OnCall<C, R> {
+    pub fn on_call(&mut self, key: u64, ordinal: u64) -> OnCall<C, A, R> {
         match self.get(key).map(|entry| &entry.state) {
             None => OnCall::New,
-            Some(State::GivenUp) => {
+            Some(State::Expired) => {
                 self.find(key).map(remove);
                 OnCall::New
             }
@@ -130,16 +130,16 @@ impl<C: Copy, R> Pairs<C, R> {
         }
     }
 
-    /// Notes a call that now waits for its reply, which [`Pairs::on_call`] has said to be new.
+    /// Adds a call that now waits for its reply, after [`CallTable::on_call`] has found it to be new.
     #[inline]
     pub fn outstanding(&mut self, key: u64, call: C, now: i64) {
         self.insert(key, State::Outstanding(call));
         self.wait(key, now);
     }
 
-    /// Notes a call that now waits for its reply instead of one that [`Pairs::on_call`] has found; returns the note of
-    /// that if it was answered.
-    pub fn replace(&mut self, key: u64, call: C, now: i64) -> Option<C> {
+    /// Adds a call that now waits for its reply in place of the one that [`CallTable::on_call`] has found; returns what
+    /// was kept of that one if it was answered.
+    pub fn replace(&mut self, key: u64, call: C, now: i64) -> Option<A> {
         let replaced = self.find(key).map(remove);
         self.outstanding(key, call, now);
         match replaced {
@@ -148,7 +148,7 @@ impl<C: Copy, R> Pairs<C, R> {
         }
     }
 
-    /// Notes a reply whose call may still come.
+    /// Adds a reply whose call may still come.
     pub fn early(&mut self, key: u64, reply: R, now: i64) {
         self.find(key).map(remove);
         self.insert(key, State::Early(reply));
@@ -157,11 +157,11 @@ impl<C: Copy, R> Pairs<C, R> {
 
     /// What a reply belongs to.
     #[inline]
-    pub fn on_reply(&self, key: u64) -> OnReply<C> {
+    pub fn on_reply(&self, key: u64) -> OnReply<C, A> {
         match self.get(key).map(|entry| &entry.state) {
             Some(&State::Outstanding(call)) => OnReply::Answers(call),
             Some(&State::Answered { call, .. }) => OnReply::Duplicate(call),
-            Some(State::GivenUp) => OnReply::TooLate,
+            Some(State::Expired) => OnReply::TooLate,
             Some(State::Early(_)) | None => OnReply::Unknown,
         }
     }
@@ -206,9 +206,9 @@ impl<C: Copy, R> Pairs<C, R> {
             })
     }
 
-    /// The call was answered by a reply that began in the frame `ordinal`; `call` is what to remember of it.
+    /// The call was answered by a reply that began in the frame `ordinal`; `call` is kept of it.
     #[inline]
-    pub fn answered(&mut self, key: u64, call: C, ordinal: u64) {
+    pub fn answered(&mut self, key: u64, call: A, ordinal: u64) {
         let Some(entry) = self.get_mut(key) else {
             return;
         };
@@ -225,9 +225,9 @@ impl<C: Copy, R> Pairs<C, R> {
         }
     }
 
-    /// The note of the oldest answered call, if more than `keep` are remembered, those given up included.
+    /// Forgets the oldest answered call, if more than `keep` are remembered, the expired ones included.
     #[inline]
-    pub fn evict_answered(&mut self, keep: usize) -> Option<C> {
+    pub fn evict_answered(&mut self, keep: usize) -> Option<A> {
         while self.answered.len() > keep {
             let (key, serial) = self.answered.pop_front()?;
             if let Some(found) = self.find(key).filter(|found| found.get().serial == serial) {
@@ -236,7 +236,7 @@ impl<C: Copy, R> Pairs<C, R> {
                         found.remove();
                         return Some(call);
                     }
-                    State::GivenUp => _ = found.remove(),
+                    State::Expired => _ = found.remove(),
                     State::Outstanding(_) | State::Early(_) => {}
                 }
             }
@@ -266,7 +266,7 @@ impl<C: Copy, R> Pairs<C, R> {
             };
             match found.get().state {
                 State::Outstanding(call) => {
-                    found.get_mut().state = State::GivenUp;
+                    found.get_mut().state = State::Expired;
                     self.answered.push_back((key, serial));
                     return Some(Expired::Call(call));
                 }
@@ -275,7 +275,7 @@ impl<C: Copy, R> Pairs<C, R> {
                         return Some(Expired::Reply(reply));
                     }
                 }
-                State::Answered { .. } | State::GivenUp => {}
+                State::Answered { .. } | State::Expired => {}
             }
         }
         None
@@ -294,7 +294,7 @@ impl<C: Copy, R> Pairs<C, R> {
     #[inline]
     fn wait(&mut self, key: u64, since_ns: i64) {
         self.waiting.push_back((key, self.serial, since_ns));
-        // One call without reply keeps those behind it in the queue, also when they are answered.
+        // One call without reply keeps those after it in the queue, also when they are answered.
         if self.waiting.len() > 2 * self.entries.len() + WAITING_SLACK {
             self.sweep();
         }
@@ -313,26 +313,26 @@ impl<C: Copy, R> Pairs<C, R> {
     }
 
     #[inline]
-    fn get(&self, key: u64) -> Option<&Entry<C, R>> {
+    fn get(&self, key: u64) -> Option<&Entry<C, A, R>> {
         let hash = self.hasher.hash_one(key);
         self.entries.find(hash, |entry| entry.key == key)
     }
 
     #[inline]
-    fn get_mut(&mut self, key: u64) -> Option<&mut Entry<C, R>> {
+    fn get_mut(&mut self, key: u64) -> Option<&mut Entry<C, A, R>> {
         let hash = self.hasher.hash_one(key);
         self.entries.find_mut(hash, |entry| entry.key == key)
     }
 
     #[inline]
-    fn find(&mut self, key: u64) -> Option<hash_table::OccupiedEntry<'_, Entry<C, R>>> {
+    fn find(&mut self, key: u64) -> Option<hash_table::OccupiedEntry<'_, Entry<C, A, R>>> {
         let hash = self.hasher.hash_one(key);
         self.entries.find_entry(hash, |entry| entry.key == key).ok()
     }
 
     /// Adds an entry whose key has none.
     #[inline]
-    fn insert(&mut self, key: u64, state: State<C, R>) {
+    fn insert(&mut self, key: u64, state: State<C, A, R>) {
         debug_assert!(self.get(key).is_none(), "two entries of a key");
         self.serial += 1;
         let entry = Entry {
@@ -348,11 +348,11 @@ impl<C: Copy, R> Pairs<C, R> {
     }
 }
 
-fn remove<C, R>(found: hash_table::OccupiedEntry<'_, Entry<C, R>>) -> State<C, R> {
+fn remove<C, A, R>(found: hash_table::OccupiedEntry<'_, Entry<C, A, R>>) -> State<C, A, R> {
     found.remove().0.state
 }
 
-impl<C: Copy, R> Default for Pairs<C, R> {
+impl<C: Copy, A: Copy, R> Default for CallTable<C, A, R> {
     fn default() -> Self {
         Self::new()
     }
@@ -363,63 +363,63 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_answered_once_and_repeats_are_told_apart() {
-        let mut pairs: Pairs<u32, &str> = Pairs::new();
-        assert_eq!(pairs.on_call(7, 1), OnCall::New);
-        pairs.outstanding(7, 100, 0);
-        assert_eq!(pairs.on_call(7, 2), OnCall::Again(100));
-        assert_eq!(pairs.on_reply(7), OnReply::Answers(100));
-        pairs.answered(7, 100, 5);
-        assert_eq!(pairs.on_reply(7), OnReply::Duplicate(100));
-        assert_eq!(pairs.on_call(7, 4), OnCall::Late(100));
-        assert_eq!(pairs.on_call(7, 6), OnCall::Repeat(100));
-        assert_eq!(pairs.replace(7, 101, 0), Some(100));
+    fn a_call_is_answered_once_and_repeats_are_distinguished() {
+        let mut calls: CallTable<u32, u32, &str> = CallTable::new();
+        assert_eq!(calls.on_call(7, 1), OnCall::New);
+        calls.outstanding(7, 100, 0);
+        assert_eq!(calls.on_call(7, 2), OnCall::Again(100));
+        assert_eq!(calls.on_reply(7), OnReply::Answers(100));
+        calls.answered(7, 100, 5);
+        assert_eq!(calls.on_reply(7), OnReply::Duplicate(100));
+        assert_eq!(calls.on_call(7, 4), OnCall::Late(100));
+        assert_eq!(calls.on_call(7, 6), OnCall::Repeat(100));
+        assert_eq!(calls.replace(7, 101, 0), Some(100));
         assert_eq!(
-            pairs.evict_answered(0),
+            calls.evict_answered(0),
             None,
             "the xid belongs to the repeat now"
         );
-        assert_eq!(pairs.expire(1), Some(Expired::Call(101)));
-        assert_eq!(pairs.on_reply(7), OnReply::TooLate);
-        assert_eq!(pairs.evict_answered(0), None, "it has had no answer");
-        assert!(pairs.is_empty());
+        assert_eq!(calls.expire(1), Some(Expired::Call(101)));
+        assert_eq!(calls.on_reply(7), OnReply::TooLate);
+        assert_eq!(calls.evict_answered(0), None, "it has had no answer");
+        assert!(calls.is_empty());
     }
 
     #[test]
-    fn a_call_that_was_given_up_is_remembered_until_its_xid_is_used_again() {
-        let mut pairs: Pairs<u32, &str> = Pairs::new();
-        pairs.outstanding(7, 100, 0);
-        assert_eq!(pairs.expire(1), Some(Expired::Call(100)));
-        assert_eq!(pairs.expire(1), None, "once");
-        assert_eq!(pairs.on_call(7, 2), OnCall::New);
-        pairs.outstanding(7, 101, 2);
-        assert_eq!(pairs.on_reply(7), OnReply::Answers(101));
-        assert_eq!(pairs.evict_answered(0), None, "it is outstanding");
-        assert_eq!(pairs.on_reply(7), OnReply::Answers(101));
+    fn an_expired_call_is_remembered_until_its_xid_is_used_again() {
+        let mut calls: CallTable<u32, u32, &str> = CallTable::new();
+        calls.outstanding(7, 100, 0);
+        assert_eq!(calls.expire(1), Some(Expired::Call(100)));
+        assert_eq!(calls.expire(1), None, "once");
+        assert_eq!(calls.on_call(7, 2), OnCall::New);
+        calls.outstanding(7, 101, 2);
+        assert_eq!(calls.on_reply(7), OnReply::Answers(101));
+        assert_eq!(calls.evict_answered(0), None, "it is outstanding");
+        assert_eq!(calls.on_reply(7), OnReply::Answers(101));
     }
 
     #[test]
-    fn an_unanswered_call_does_not_keep_the_answered_ones_behind_it() {
-        let mut pairs: Pairs<u32, ()> = Pairs::new();
-        pairs.outstanding(0, 0, 0);
+    fn an_unanswered_call_does_not_keep_the_answered_ones() {
+        let mut calls: CallTable<u32, u32, ()> = CallTable::new();
+        calls.outstanding(0, 0, 0);
         for key in 1..10_000 {
-            pairs.outstanding(key, 7, 1);
-            pairs.answered(key, 7, 5);
-            pairs.evict_answered(16);
+            calls.outstanding(key, 7, 1);
+            calls.answered(key, 7, 5);
+            calls.evict_answered(16);
         }
-        assert!(pairs.len() <= 18 && pairs.waiting.len() <= 2 * 18 + WAITING_SLACK + 1);
-        assert_eq!(pairs.expire(1), Some(Expired::Call(0)));
+        assert!(calls.len() <= 18 && calls.waiting.len() <= 2 * 18 + WAITING_SLACK + 1);
+        assert_eq!(calls.expire(1), Some(Expired::Call(0)));
     }
 
     #[test]
     fn a_reply_that_came_first_waits_for_its_call() {
-        let mut pairs: Pairs<u32, &str> = Pairs::new();
-        assert_eq!(pairs.on_reply(9), OnReply::Unknown);
-        pairs.early(9, "reply", 10);
-        assert!(pairs.is_early(9));
-        assert_eq!(pairs.expire(10), None);
-        assert_eq!(pairs.on_call(9, 3), OnCall::Answers("reply"));
-        pairs.early(8, "lonely", 10);
-        assert_eq!(pairs.expire(11), Some(Expired::Reply("lonely")));
+        let mut calls: CallTable<u32, u32, &str> = CallTable::new();
+        assert_eq!(calls.on_reply(9), OnReply::Unknown);
+        calls.early(9, "reply", 10);
+        assert!(calls.is_early(9));
+        assert_eq!(calls.expire(10), None);
+        assert_eq!(calls.on_call(9, 3), OnCall::Answers("reply"));
+        calls.early(8, "lonely", 10);
+        assert_eq!(calls.expire(11), Some(Expired::Reply("lonely")));
     }
 }

@@ -6,10 +6,11 @@ use lineside_nfs::v4::layouts::LayoutBody;
 use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
 use lineside_trace::{Blob, OperationRow, Word};
 
-use crate::details::{Details, bits, set_blob, set_text, word};
+use crate::protocol::details::{Details, bits, set_blob, set_text, word};
+use crate::protocol::nfs3;
 
 /// Fills in the arguments of an operation.
-pub(crate) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut Counters) {
+pub(super) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut Counters) {
     use v4::Call;
     if let Some(attributes) = call.attributes() {
         set_attributes(attributes, details, counters);
@@ -121,7 +122,7 @@ pub(crate) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut
 }
 
 /// Fills in the results of an operation, in the row of what all protocols have too.
-pub(crate) fn of_reply(
+pub(super) fn of_reply(
     reply: &v4::Reply<'_>,
     common: &mut OperationRow,
     details: &mut Details,
@@ -218,12 +219,12 @@ pub(crate) fn of_reply(
 }
 
 /// Whether `count` means bytes of a file, and not room for a listing.
-pub(crate) fn moves_data(call: &v4::Call<'_>) -> bool {
+pub(super) fn moves_data(call: &v4::Call<'_>) -> bool {
     !matches!(call, v4::Call::ReadDir(_) | v4::Call::ListXattrs(_))
 }
 
 /// The attributes of an object.
-pub(crate) fn object(
+pub(super) fn object(
     list: &AttributeList<'_>,
     common: &mut OperationRow,
     details: &mut Details,
@@ -305,7 +306,7 @@ fn set_attributes(list: &AttributeList<'_>, details: &mut Details, counters: &mu
 }
 
 /// Fills in the arguments of a callback.
-pub(crate) fn of_callback(call: &callback::Call<'_>, details: &mut Details) {
+pub(super) fn of_callback(call: &callback::Call<'_>, details: &mut Details) {
     let row = &mut details.nfs4;
     let mut any = set_stateid(call.stateid(), &mut row.stateid, &mut row.stateid_sequence);
     any |= set_bytes(&mut row.session, call.session().as_ref());
@@ -318,11 +319,11 @@ pub(crate) fn of_callback(call: &callback::Call<'_>, details: &mut Details) {
 }
 
 /// The word of the column `file_type`: that of NFSv3, which has the same numbers, and what came with NFSv4.
-pub(crate) fn file_type(kind: v4::FileType) -> Word {
+pub(super) fn file_type(kind: v4::FileType) -> Word {
     match kind {
         v4::FileType::ATTRIBUTE_DIRECTORY => Word::Known("ATTRDIR"),
         v4::FileType::NAMED_ATTRIBUTE => Word::Known("NAMEDATTR"),
-        other => crate::details::file_type(v3::FileType(other.0)),
+        other => nfs3::file_type(v3::FileType(other.0)),
     }
 }
 

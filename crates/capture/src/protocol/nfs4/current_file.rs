@@ -1,13 +1,13 @@
 //! Which file each operation of an NFSv4 compound is about.
 //!
 //! Operations act on a current and a saved file handle (RFC 8881 section 16.2.3.1). PUTFH brings a handle;
-//! LOOKUP, OPEN and others make another object the current one without telling its handle, unless a GETFH
+//! LOOKUP, OPEN and others make another object the current one; its handle is on the wire only if a GETFH
 //! follows. So the compound is walked twice: once to learn the objects' handles, once to give them to the rows.
 
 use lineside_nfs::v4::Operation as Op;
 use lineside_trace::Word;
 
-use super::{Note, Operation};
+use crate::rpc::{Operation, OperationTable, Slot};
 
 /// An object that is the current one for some operations.
 #[derive(Debug, Default, Clone, Copy)]
@@ -15,16 +15,16 @@ pub(super) struct Object {
     /// Its id, if its handle was on the wire.
     pub(super) id: Option<i64>,
     /// The operation that has its handle.
-    pub(super) holder: Option<Note>,
+    pub(super) holder: Option<Slot>,
     /// The operation that made it the current one by its name.
-    pub(super) maker: Option<Note>,
+    pub(super) maker: Option<Slot>,
     /// The operation that has its attributes.
-    pub(super) attributes: Option<Note>,
+    pub(super) attributes: Option<Slot>,
 }
 
 /// The objects of one compound; its memory is used again for the next.
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub(crate) struct FilesOfCompound {
     objects: Vec<Object>,
     met: usize,
     current: Option<usize>,
@@ -38,8 +38,8 @@ enum Effect {
     Nothing,
     /// It is about the current one.
     Uses,
-    /// It is about the current one, and tells its handle.
-    Tells,
+    /// It is about the current one, and its result has the handle.
+    Reads,
     /// It is about the saved and the current one.
     UsesBoth,
     /// It sets a current one, whatever was before.
@@ -55,7 +55,7 @@ enum Effect {
 }
 
 fn effect(operation: &Operation) -> Effect {
-    let Some(op) = operation.op.and_then(Op::from_number) else {
+    let Some(op) = operation.compound.number.and_then(Op::from_number) else {
         return Effect::Nothing;
     };
     match op {
@@ -69,7 +69,7 @@ fn effect(operation: &Operation) -> Effect {
         Op::Open => Effect::Makes,
         Op::SaveFh => Effect::Saves,
         Op::RestoreFh => Effect::Restores,
-        Op::GetFh => Effect::Tells,
+        Op::GetFh => Effect::Reads,
         Op::Rename | Op::Link | Op::Copy | Op::Clone => Effect::UsesBoth,
         Op::SecInfo | Op::SecInfoNoName => Effect::Consumes,
         Op::BackchannelCtl
@@ -94,14 +94,14 @@ fn effect(operation: &Operation) -> Effect {
     }
 }
 
-impl Files {
+impl FilesOfCompound {
     /// Gives the rows of the compound that begins in `first` their files.
-    pub(super) fn resolve(&mut self, operations: &mut [Operation], first: Note) {
+    pub(super) fn resolve(&mut self, operations: &mut OperationTable, first: Slot) {
         self.learn(operations, first, None);
         self.rewind();
         let mut next = Some(first);
-        while let Some(note) = next {
-            let operation = &mut operations[note as usize];
+        while let Some(slot) = next {
+            let operation = &mut operations[slot];
             let effect = effect(operation);
             let before = self.id(self.current);
             self.step(effect);
@@ -109,57 +109,57 @@ impl Files {
             let row = &mut operation.row;
             match effect {
                 Effect::Nothing => {}
-                Effect::Uses | Effect::Tells | Effect::Consumes | Effect::MayMake => {
+                Effect::Uses | Effect::Reads | Effect::Consumes | Effect::MayMake => {
                     row.file_id = before;
                 }
                 Effect::UsesBoth => (row.file_id, row.file2_id) = (self.id(self.saved), before),
                 Effect::Puts | Effect::Saves | Effect::Restores => row.file_id = after,
                 Effect::Makes => (row.file_id, row.result_file_id) = (before, after),
             }
-            next = operation.next;
+            next = operation.compound.next;
         }
     }
 
     /// The objects, once they are resolved.
-    pub(super) fn told(&self) -> impl Iterator<Item = Object> + use<'_> {
+    pub(super) fn objects(&self) -> impl Iterator<Item = Object> + use<'_> {
         self.objects.iter().copied()
     }
 
-    /// The file that the operation in `note` is about, as far as is known before the compound has ended.
+    /// The file that the operation in `slot` is about, as far as is known before the compound has ended.
     pub(super) fn id_at(
         &mut self,
-        operations: &[Operation],
-        first: Note,
-        note: Note,
+        operations: &OperationTable,
+        first: Slot,
+        slot: Slot,
     ) -> Option<i64> {
-        self.learn(operations, first, Some(note));
+        self.learn(operations, first, Some(slot));
         self.id(self.current)
     }
 
-    fn learn(&mut self, operations: &[Operation], first: Note, until: Option<Note>) {
+    fn learn(&mut self, operations: &OperationTable, first: Slot, until: Option<Slot>) {
         self.objects.clear();
         self.rewind();
         let mut next = Some(first);
-        while let Some(note) = next
-            && Some(note) != until
+        while let Some(slot) = next
+            && Some(slot) != until
         {
-            let operation = &operations[note as usize];
+            let operation = &operations[slot];
             let row = &operation.row;
             let effect = effect(operation);
             self.step(effect);
             if let Some(object) = self.current.and_then(|at| self.objects.get_mut(at)) {
-                if matches!(effect, Effect::Puts | Effect::Tells) && row.file_id.is_some() {
+                if matches!(effect, Effect::Puts | Effect::Reads) && row.file_id.is_some() {
                     object.id = row.file_id;
-                    object.holder = operation.handle.is_some().then_some(note);
+                    object.holder = operation.handle.is_some().then_some(slot);
                 }
                 if effect == Effect::Makes {
-                    object.maker = Some(note);
+                    object.maker = Some(slot);
                 }
                 if row.file_type != Word::None || row.file_size.is_some() {
-                    object.attributes = Some(note);
+                    object.attributes = Some(slot);
                 }
             }
-            next = operation.next;
+            next = operation.compound.next;
         }
     }
 
@@ -179,7 +179,7 @@ impl Files {
             Effect::Saves => self.saved = self.current,
             Effect::Restores => self.current = self.saved,
             Effect::Consumes => self.current = None,
-            Effect::Nothing | Effect::Uses | Effect::Tells | Effect::UsesBoth => {}
+            Effect::Nothing | Effect::Uses | Effect::Reads | Effect::UsesBoth => {}
         }
     }
 

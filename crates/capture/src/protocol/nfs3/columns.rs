@@ -1,83 +1,11 @@
-//! What an operation has beyond the table `operations`; NFSv3's fields as columns of the table `nfs`.
+//! NFSv3's fields as columns of the table `nfs`.
 
 use lineside_account::{Counter, Counters};
-use lineside_frame::View;
-use lineside_nfs::{v3, v4};
+use lineside_nfs::v3;
 use lineside_rpc::xdr::{InPlace, Optional, Outcome};
-use lineside_trace::{Blob, Nfs4Row, NfsRow, RecordSink, RowRef, ServiceRow, Table, Text, Word};
+use lineside_trace::{NfsRow, Word};
 
-/// Rows of an operation in the tables that belong to one protocol each. One whose flag is not set is empty.
-#[derive(Debug, Default)]
-pub(crate) struct Details {
-    pub(crate) nfs: NfsRow,
-    pub(crate) nfs4: Nfs4Row,
-    pub(crate) service: ServiceRow,
-    pub(crate) has_nfs: bool,
-    pub(crate) has_nfs4: bool,
-    pub(crate) has_service: bool,
-}
-
-impl Details {
-    /// Whether a sink wants any of them.
-    pub(crate) fn wanted(sink: &impl RecordSink) -> bool {
-        [Table::Nfs, Table::Nfs4, Table::Services]
-            .iter()
-            .any(|&table| sink.wants(table))
-    }
-
-    /// Gives the rows that say something to `sink`, as those of an operation.
-    pub(crate) fn write(&mut self, operation_id: i64, sink: &mut impl RecordSink) {
-        if self.has_nfs {
-            self.nfs.operation_id = operation_id;
-            sink.row(RowRef::Nfs(&self.nfs));
-        }
-        if self.has_nfs4 {
-            self.nfs4.operation_id = operation_id;
-            sink.row(RowRef::Nfs4(&self.nfs4));
-        }
-        if self.has_service {
-            self.service.operation_id = operation_id;
-            sink.row(RowRef::Services(&self.service));
-        }
-    }
-
-    /// Says nothing any more; memory of texts is kept.
-    #[inline]
-    pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.has_nfs) {
-            self.nfs.clear();
-        }
-        if std::mem::take(&mut self.has_nfs4) {
-            self.nfs4.clear();
-        }
-        if std::mem::take(&mut self.has_service) {
-            self.service.clear();
-        }
-    }
-}
-
-/// A constant by its name, or by its number if the protocol knows no name for it.
-pub(crate) fn word(name: Option<&'static str>, number: u32) -> Word {
-    match name {
-        Some(name) => Word::Known(name),
-        None => Word::Number(i64::from(number)),
-    }
-}
-
-/// The name of a procedure of a program that is only read at RPC level.
-pub(crate) fn procedure_word(program: u32, version: u32, procedure: u32) -> Word {
-    match (program, version, procedure) {
-        (v3::PROGRAM, 4, 0) => Word::Known("NULL"),
-        (program, 1, 0) if v4::callback::PROGRAMS.contains(&program) => Word::Known("CB_NULL"),
-        _ => Word::Number(i64::from(procedure)),
-    }
-}
-
-/// Whether the attributes in the reply are those of another object than the call's handle.
-pub(crate) fn replies_about_another(procedure: v3::Procedure) -> bool {
-    use v3::Procedure::{Create, Lookup, MkDir, MkNod, SymLink};
-    matches!(procedure, Lookup | Create | MkDir | SymLink | MkNod)
-}
+use crate::protocol::details::{bits, set_text, word};
 
 /// Whether `count` means bytes of a file, as for READ, WRITE and COMMIT, and not room for a listing.
 pub(crate) fn moves_data(call: &v3::Call<'_>) -> bool {
@@ -99,26 +27,6 @@ pub(crate) fn file_type(kind: v3::FileType) -> Word {
         v3::FileType::FIFO => "FIFO",
         other => return Word::Number(i64::from(other.0)),
     })
-}
-
-pub(crate) fn set_blob(blob: &mut Blob, view: &View<'_>) {
-    blob.set(&[]);
-    for slice in view.slices() {
-        blob.append(slice);
-    }
-}
-
-pub(crate) fn set_text(text: &mut Text, view: Option<&View<'_>>) {
-    let Some(view) = view else {
-        return;
-    };
-    if let Some(bytes) = view.contiguous() {
-        return text.set(bytes);
-    }
-    text.set(&[]);
-    for slice in view.slices() {
-        text.append(slice);
-    }
 }
 
 /// Fills in the arguments; false if there is nothing to say.
@@ -324,10 +232,6 @@ fn wcc_of<'o, 'a, O, F>(
 
 fn stable_how(how: v3::StableHow) -> Word {
     word(how.name(), how.0)
-}
-
-pub(crate) fn bits(verifier: [u8; 8]) -> i64 {
-    i64::from_be_bytes(verifier)
 }
 
 /// Nanoseconds since the epoch; what contradicts itself is null and counted.

@@ -1,0 +1,216 @@
+//! NFSv3 (RFC 1813): a row for each call. WRITE is read from its beginning on, and so is the reply to READ.
+
+use std::net::IpAddr;
+
+use lineside_account::Counters;
+use lineside_frame::Cursor;
+use lineside_nfs::v3;
+use lineside_rpc::record::Want;
+use lineside_rpc::xdr::Optional;
+use lineside_trace::{OperationRow, RecordSink, Word};
+
+use super::details::{set_text, word};
+use super::{Needs, Protocol};
+use crate::rpc::{Fact, IncomingMessage, Operations, Slot, file_id, file_id_of, handle_bytes};
+
+mod columns;
+
+pub(crate) use columns::{file_type, object, set_attributes};
+
+/// A procedure of NFSv3.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nfs3(v3::Procedure);
+
+impl Protocol for Nfs3 {
+    type Call<'a> = v3::Call<'a>;
+    type Reply<'a> = v3::Reply<'a>;
+
+    #[inline]
+    fn find(program: u32, version: u32, number: u32) -> Option<Self> {
+        match (program, version) {
+            (v3::PROGRAM, v3::VERSION) => v3::Procedure::from_number(number).map(Self),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn name(self) -> Word {
+        Word::Known(self.0.name())
+    }
+
+    #[inline]
+    fn call_needs(self) -> Needs {
+        match self.0 {
+            v3::Procedure::Write => Needs::Beginning,
+            _ => Needs::Whole,
+        }
+    }
+
+    #[inline]
+    fn reply_needs(self) -> Needs {
+        match self.0 {
+            v3::Procedure::Read => Needs::Beginning,
+            _ => Needs::Whole,
+        }
+    }
+
+    #[inline]
+    fn decode_call<'a>(self, cursor: &mut Cursor<'a>) -> v3::Call<'a> {
+        v3::Call::decode(self.0, cursor)
+    }
+
+    #[inline]
+    fn decode_reply<'a>(self, cursor: &mut Cursor<'a>) -> v3::Reply<'a> {
+        v3::Reply::decode(self.0, cursor)
+    }
+
+    fn on_call<S: RecordSink>(
+        self,
+        call: &v3::Call<'_>,
+        incoming: &mut IncomingMessage<'_, S>,
+        slot: Slot,
+        cursor: &mut Cursor<'_>,
+    ) -> Want {
+        let server = incoming.receiver();
+        let operation = &mut incoming.all.operations[slot];
+        let row = &mut operation.row;
+        let handle = call.file().map(|handle| handle.view());
+        row.file_id = handle.map(|handle| file_id_of(server, &handle));
+        row.file2_id = call.file2().map(|handle| file_id_of(server, &handle));
+        set_text(&mut row.name, call.name().as_deref());
+        if matches!(call, v3::Call::Rename(_)) {
+            set_text(&mut row.name2, call.name2().as_deref());
+        }
+        row.offset = call.offset().map(u64::cast_signed);
+        row.count = call
+            .count()
+            .filter(|_| columns::moves_data(call))
+            .map(i64::from);
+        let details = &mut operation.details;
+        details.has_nfs |= columns::of_call(call, &mut details.nfs, incoming.counters);
+        let mut want = Want::End;
+        if let v3::Call::Write(write) = call
+            && let Some(len) = write.data_len
+        {
+            want = incoming.expect_data_to_end(slot, write.offset, len, cursor);
+        }
+        incoming.end_call(slot, handle, cursor);
+        want
+    }
+
+    fn on_reply<S: RecordSink>(
+        self,
+        reply: &v3::Reply<'_>,
+        incoming: &mut IncomingMessage<'_, S>,
+        slot: Slot,
+        cursor: &mut Cursor<'_>,
+    ) -> Want {
+        let server = incoming.sender();
+        let operation = &mut incoming.all.operations[slot];
+        let row = &mut operation.row;
+        row.status = reply
+            .status()
+            .map_or(Word::None, |status| word(v3::status_name(status), status));
+        row.transferred = reply.transferred().map(i64::from);
+        let attributes = reply.attributes();
+        if let Some(attributes) = &attributes {
+            let (file_type, size) = attributes.with(|seen| (seen.file_type, seen.size));
+            row.file_size = size.map(u64::cast_signed);
+            row.file_type = file_type.map_or(Word::None, columns::file_type);
+        }
+        let result = reply.object();
+        if let Some(result) = &result {
+            row.result_file_id = Some(file_id_of(server, result));
+        }
+        let details = &mut operation.details;
+        let counters = &mut *incoming.counters;
+        details.has_nfs |=
+            columns::of_reply(reply, attributes.as_ref(), &mut details.nfs, counters);
+        let offset = row.offset.map(i64::cast_unsigned);
+        let mut want = Want::End;
+        if let v3::Reply::Read(outcome) = reply
+            && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
+        {
+            want = incoming.expect_data_to_end(slot, offset, len, cursor);
+        }
+        incoming.end_reply(slot, cursor);
+        incoming.report_result(slot, result.map(|result| result.view()), server);
+        if let v3::Reply::ReadDirPlus(outcome) = reply
+            && let Some(listing) = outcome.ok()
+            && incoming.all.wants_files
+        {
+            report_entries(listing, incoming, slot, server);
+        }
+        want
+    }
+
+    fn read_on<S: RecordSink>(self, _: &mut IncomingMessage<'_, S>, _: Cursor<'_>) -> Want {
+        Want::End
+    }
+
+    #[inline]
+    fn write_rows<S: RecordSink>(
+        self,
+        all: &mut Operations<S>,
+        connection: usize,
+        slot: Slot,
+        counters: &mut Counters,
+    ) {
+        use v3::Procedure::{Create, Lookup, MkDir, MkNod, SymLink};
+        // The attributes in the reply to these are those of the object that was found or made.
+        let is_about_call = !matches!(self.0, Lookup | Create | MkDir | SymLink | MkNod);
+        all.write_row(connection, slot, is_about_call, counters);
+    }
+}
+
+/// Reports the files that a directory's listing has with their handles.
+fn report_entries<S: RecordSink>(
+    listing: &v3::ReadDirPlusOk<'_>,
+    incoming: &mut IncomingMessage<'_, S>,
+    slot: Slot,
+    server: IpAddr,
+) {
+    let OperationRow {
+        operation_id,
+        file_id: parent,
+        ..
+    } = incoming.all.operations[slot].row;
+    for entry in listing.entries.iter() {
+        let (Some(handle), Some(name)) = (entry.handle.value(), entry.name) else {
+            continue;
+        };
+        // The directory itself and the one above it would lead in circles.
+        if name.len() <= 2 && name.slices().flatten().all(|&byte| byte == b'.') {
+            continue;
+        }
+        let mut copy = None;
+        let handle = handle_bytes(&handle, &mut copy);
+        let mut scratch = std::mem::take(&mut incoming.all.scratch.name);
+        let name = match name.contiguous() {
+            Some(bytes) => bytes,
+            None => {
+                scratch.clear();
+                name.copy_to(&mut scratch);
+                &scratch
+            }
+        };
+        let (file_type, size) = match entry.attributes {
+            Optional::Present(attributes) => attributes.with(|seen| (seen.file_type, seen.size)),
+            Optional::Unread | Optional::Absent => (None, None),
+        };
+        let fact = Fact {
+            operation_id,
+            time_ns: incoming.message.last.stamp_ns,
+            server,
+            handle,
+            file_id: file_id(server, handle),
+            parent,
+            name: Some(name),
+            file_type: file_type.map_or(Word::None, columns::file_type),
+            size: size.map(u64::cast_signed),
+        };
+        let all = &mut *incoming.all;
+        all.report_fact(incoming.connection, &fact, incoming.counters);
+        incoming.all.scratch.name = scratch;
+    }
+}

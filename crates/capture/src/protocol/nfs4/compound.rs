@@ -1,0 +1,459 @@
+//! A call or a reply with a compound, read an operation at a time.
+
+use lineside_account::Counter;
+use lineside_frame::{Cursor, Fault};
+use lineside_nfs::v4::{self, Operation as Op, callback};
+use lineside_rpc::record::Want;
+use lineside_rpc::xdr::{Xdr, padding};
+use lineside_trace::{RecordSink, Word};
+
+use super::{Nfs4, columns};
+use crate::protocol::details::{set_text, word};
+use crate::rpc::{Fact, HandleBytes, IncomingMessage, Slot, file_id, file_id_of};
+
+/// Operations of one compound that are recorded: servers allow some hundred at most.
+const OPERATIONS_MAX: u32 = 1024;
+
+/// How far a message with a compound was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    /// Operations still to be read, and those that were.
+    left: u32,
+    index: u32,
+    /// The slot of the one read last.
+    last: Slot,
+    /// Segments of its READ_PLUS still to be read.
+    segments: u32,
+}
+
+/// What was read of a message.
+enum Step {
+    /// An operation; what follows it can be read.
+    Next,
+    /// An operation up to its data, of so many bytes.
+    Data(u32),
+    /// Nothing: too little has come.
+    Wait,
+    /// All that can be.
+    Stop,
+}
+
+impl Progress {
+    /// Nothing was read of the compound that begins in `first`.
+    pub(super) fn new(first: Slot, operation_count: Option<u32>) -> Self {
+        Self {
+            left: operation_count.unwrap_or(0),
+            index: 0,
+            last: first,
+            segments: 0,
+        }
+    }
+}
+
+/// Reads the operations of one message, as far as they have come.
+pub(super) struct CompoundReader<'r, 'a, S> {
+    incoming: &'r mut IncomingMessage<'a, S>,
+    kind: Nfs4,
+    is_call: bool,
+    first: Slot,
+    progress: Progress,
+}
+
+impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
+    /// `None`: the message belongs to no compound any more.
+    pub(super) fn new(kind: Nfs4, incoming: &'r mut IncomingMessage<'a, S>) -> Option<Self> {
+        let open = incoming.opened()?;
+        let (is_call, first, progress) = (open.is_call, open.slot?, open.progress?);
+        Some(Self {
+            incoming,
+            kind,
+            is_call,
+            first,
+            progress,
+        })
+    }
+
+    /// What follows the cursor is read when more has come.
+    pub(super) fn end(self) {
+        if let Some(open) = self.incoming.opened() {
+            open.progress = Some(self.progress);
+        }
+    }
+
+    /// Reads on in a compound, of which all before the cursor was read.
+    pub(super) fn read_operations(&mut self, mut cursor: Cursor<'_>) -> Want {
+        while self.progress.left > 0 || self.progress.segments > 0 {
+            let before = cursor;
+            let step = match (self.is_call, self.kind) {
+                (true, Nfs4::Compound) => self.read_call(&mut cursor),
+                (true, Nfs4::Callback) => self.read_callback(&mut cursor),
+                (false, Nfs4::Compound) if self.progress.segments > 0 => {
+                    self.read_segment(&mut cursor)
+                }
+                (false, Nfs4::Compound) => self.read_result(&mut cursor),
+                (false, Nfs4::Callback) => self.read_callback_result(&mut cursor),
+            };
+            match step {
+                Step::Next => {}
+                Step::Data(len) => {
+                    return Want::Data {
+                        from: cursor.position(),
+                        len: u64::from(len) + padding(len as usize) as u64,
+                    };
+                }
+                // What was read is done with.
+                Step::Wait if before.position() > 0 => {
+                    return Want::Data {
+                        from: before.position(),
+                        len: 0,
+                    };
+                }
+                // A long operation is not tried again at each segment that comes.
+                Step::Wait => return Want::More(cursor.needed().max(2 * before.remaining())),
+                Step::Stop => {
+                    if cursor.fault() == Some(Fault::Malformed) {
+                        self.incoming.counters.count(Counter::RecordsMalformed);
+                    }
+                    break;
+                }
+            }
+        }
+        Want::End
+    }
+
+    fn read_call(&mut self, cursor: &mut Cursor<'_>) -> Step {
+        let call = v4::Call::decode(cursor);
+        if self.must_wait(cursor) {
+            return Step::Wait;
+        }
+        let known = call.operation().map(Op::name);
+        let Some(slot) = self.call_row(call.number(), known) else {
+            return Step::Stop;
+        };
+        let server = self.incoming.receiver();
+        let operation = &mut self.incoming.all.operations[slot];
+        let (row, details) = (&mut operation.row, &mut operation.details);
+        row.call_incomplete = cursor.fault().is_some();
+        // Most have nothing beside their number but a handle.
+        let is_plain = matches!(
+            call,
+            v4::Call::PutFh(_)
+                | v4::Call::GetAttr(_)
+                | v4::Call::GetFh(())
+                | v4::Call::SaveFh(())
+                | v4::Call::RestoreFh(())
+        );
+        if !is_plain {
+            set_text(&mut row.name, call.name().as_deref());
+            if let v4::Call::Rename(args) = &call {
+                set_text(&mut row.name2, args.to.as_deref());
+            }
+            row.offset = call.offset().map(u64::cast_signed);
+            if columns::moves_data(&call) {
+                row.count = call.count().map(u64::cast_signed);
+            }
+            columns::of_call(&call, details, self.incoming.counters);
+        }
+        if let Some(handle) = call.handle() {
+            let file = file_id_of(server, &handle);
+            row.file_id = Some(file);
+            let is_known = self.incoming.has_reported(file);
+            self.keep_handle(slot, &handle, !is_known);
+        }
+        if cursor.fault().is_some() {
+            return Step::Stop;
+        }
+        if is_plain {
+            return Step::Next;
+        }
+        let offset = match &call {
+            v4::Call::Write(args) => args.offset,
+            _ => None,
+        };
+        self.data_follows(slot, offset, call.data_len())
+    }
+
+    fn read_callback(&mut self, cursor: &mut Cursor<'_>) -> Step {
+        let call = callback::Call::decode(cursor);
+        if self.must_wait(cursor) {
+            return Step::Wait;
+        }
+        let known = call.operation().map(callback::Operation::name);
+        let Some(slot) = self.call_row(call.number(), known) else {
+            return Step::Stop;
+        };
+        // The files are the caller's.
+        let owner = self.incoming.sender();
+        let operation = &mut self.incoming.all.operations[slot];
+        let (row, details) = (&mut operation.row, &mut operation.details);
+        row.call_incomplete = cursor.fault().is_some();
+        row.offset = call.offset().map(u64::cast_signed);
+        row.count = call.count().map(u64::cast_signed);
+        row.file_id = call.handle().map(|handle| file_id_of(owner, &handle));
+        columns::of_callback(&call, details);
+        match cursor.fault() {
+            Some(_) => Step::Stop,
+            None => Step::Next,
+        }
+    }
+
+    fn read_result(&mut self, cursor: &mut Cursor<'_>) -> Step {
+        let reply = v4::Reply::decode(cursor);
+        if self.must_wait(cursor) {
+            return Step::Wait;
+        }
+        let Some(slot) = self.result_row(reply.number(), cursor) else {
+            return Step::Stop;
+        };
+        let server = self.incoming.sender();
+        let operation = &mut self.incoming.all.operations[slot];
+        let (row, details) = (&mut operation.row, &mut operation.details);
+        row.status = status(reply.status());
+        row.reply_incomplete = cursor.fault().is_some();
+        // Many results are a status alone.
+        if let v4::Reply::PutFh(_)
+        | v4::Reply::Lookup(_)
+        | v4::Reply::SaveFh(_)
+        | v4::Reply::RestoreFh(_) = reply
+        {
+            return match cursor.fault() {
+                Some(_) => Step::Stop,
+                None => Step::Next,
+            };
+        }
+        columns::of_reply(&reply, row, details, self.incoming.counters);
+        if let Some(handle) = reply.handle() {
+            row.file_id = Some(file_id_of(server, &handle));
+            self.keep_handle(slot, &handle, true);
+        }
+        if let v4::Reply::ReadDir(outcome) = &reply
+            && let Some(listing) = outcome.ok()
+            && self.incoming.all.wants_files
+        {
+            self.report_entries(slot, listing);
+        }
+        if cursor.fault().is_some() {
+            return Step::Stop;
+        }
+        let operation = &mut self.incoming.all.operations[slot];
+        if let Some(segments) = reply.segment_count() {
+            operation.row.transferred = Some(0);
+            self.progress.segments = segments;
+            return Step::Next;
+        }
+        let offset = operation.row.offset.map(i64::cast_unsigned);
+        self.data_follows(slot, offset, reply.data_len())
+    }
+
+    fn read_callback_result(&mut self, cursor: &mut Cursor<'_>) -> Step {
+        let reply = callback::Reply::decode(cursor);
+        if self.must_wait(cursor) {
+            return Step::Wait;
+        }
+        let Some(slot) = self.result_row(reply.number(), cursor) else {
+            return Step::Stop;
+        };
+        let operation = &mut self.incoming.all.operations[slot];
+        let row = &mut operation.row;
+        row.status = status(reply.status());
+        row.reply_incomplete = cursor.fault().is_some();
+        if let Some(attributes) = reply.attributes() {
+            columns::object(
+                attributes,
+                row,
+                &mut operation.details,
+                self.incoming.counters,
+            );
+        }
+        match cursor.fault() {
+            Some(_) => Step::Stop,
+            None => Step::Next,
+        }
+    }
+
+    /// A segment of READ_PLUS.
+    fn read_segment(&mut self, cursor: &mut Cursor<'_>) -> Step {
+        let segment = v4::Segment::decode(cursor);
+        if self.must_wait(cursor) {
+            return Step::Wait;
+        }
+        let slot = self.progress.last;
+        let row = &mut self.incoming.all.operations[slot].row;
+        let (offset, len, moved) = match &segment {
+            v4::Segment::Data(data) => (data.offset, data.data_len, data.data_len.map(u64::from)),
+            v4::Segment::Hole(hole) => (None, None, hole.length),
+            _ => (None, None, None),
+        };
+        let Some(moved) = moved.filter(|_| cursor.fault().is_none()) else {
+            (row.transferred, row.reply_incomplete) = (None, true);
+            return Step::Stop;
+        };
+        let so_far = row.transferred.unwrap_or(0);
+        row.transferred = Some(so_far.saturating_add(moved.cast_signed().max(0)));
+        self.progress.segments -= 1;
+        self.data_follows(slot, offset, len)
+    }
+
+    /// The slot of an operation of the call, with its name if it is `known`; `None` if its number was not seen, or
+    /// there is no room for it.
+    fn call_row(&mut self, number: Option<u32>, known: Option<&'static str>) -> Option<Slot> {
+        let Some(number) = number else {
+            let last = self.progress.last;
+            self.incoming.all.operations[last].row.call_incomplete = true;
+            return None;
+        };
+        let slot = self.new_row()?;
+        let operation = &mut self.incoming.all.operations[slot];
+        operation.compound.number = Some(number);
+        operation.row.operation = word(known, number);
+        if known.is_none() {
+            self.incoming.counters.count(Counter::OperationsUnknown);
+        }
+        Some(slot)
+    }
+
+    /// The slot of the operation that the next result answers; `None` if they do not belong together.
+    fn result_row(&mut self, number: Option<u32>, cursor: &mut Cursor<'_>) -> Option<Slot> {
+        let Progress { index, last, .. } = self.progress;
+        let Some(number) = number else {
+            self.incoming.all.operations[last].row.reply_incomplete = true;
+            return None;
+        };
+        let first = &self.incoming.all.operations[self.first];
+        let (is_read, count) = (
+            first.compound.number.is_some(),
+            first.details.nfs4.compound_operations,
+        );
+        let called = if index > 0 {
+            self.incoming.all.operations[last].compound.next
+        } else {
+            is_read.then_some(self.first)
+        };
+        if let Some(slot) = called {
+            // A number that the server does not know is answered as OP_ILLEGAL.
+            let is_other = self.incoming.all.operations[slot].compound.number != Some(number);
+            if is_other && number != Op::Illegal.number() {
+                cursor.reject();
+                return None;
+            }
+            self.advance(slot);
+            return Some(slot);
+        }
+        if count.is_some_and(|count| i64::from(index) >= count) {
+            cursor.reject();
+            return None;
+        }
+        // The call was not seen that far: the operation is known by its result.
+        let slot = self.new_row()?;
+        let operation = &mut self.incoming.all.operations[slot];
+        operation.compound.number = Some(number);
+        operation.row.operation = name(self.kind, number);
+        operation.row.call_incomplete = true;
+        Some(slot)
+    }
+
+    /// The slot of the operation that is read next; `None` if there is no room for it.
+    fn new_row(&mut self) -> Option<Slot> {
+        let Progress { index, last, .. } = self.progress;
+        let mut slot = self.first;
+        if index >= OPERATIONS_MAX {
+            // Once: not by the reply, if the call has met the limit too.
+            if self.is_call || self.incoming.all.operations[last].row.call_incomplete {
+                self.incoming.counters.count(Counter::CompoundLimit);
+            }
+            return None;
+        }
+        let known = self.incoming.all.operations[last].compound.next;
+        if index > 0
+            && let Some(known) = known
+        {
+            // The reply overtook the call.
+            slot = known;
+        } else if index > 0 {
+            let (all, counters) = (&mut *self.incoming.all, &mut *self.incoming.counters);
+            slot = all.open_operation(self.incoming.connection, counters)?;
+            // Making room may have cost this very compound its slots.
+            if self.incoming.opened().and_then(|open| open.slot) != Some(self.first) {
+                self.incoming.all.operations.give_back(slot);
+                return None;
+            }
+            self.incoming.all.operations[last].compound.next = Some(slot);
+        }
+        let id = self.incoming.all.operations[self.first].row.operation_id;
+        let row = &mut self.incoming.all.operations[slot].row;
+        row.operation_id = id + i64::from(index);
+        row.compound_index = Some(index as i32);
+        self.advance(slot);
+        Some(slot)
+    }
+
+    /// One more operation was read: that in `slot`.
+    fn advance(&mut self, slot: Slot) {
+        let progress = &mut self.progress;
+        progress.left = progress.left.saturating_sub(1);
+        progress.index += 1;
+        progress.last = slot;
+    }
+
+    fn data_follows(&mut self, slot: Slot, offset: Option<u64>, len: Option<u32>) -> Step {
+        let Some(len) = len else { return Step::Next };
+        self.incoming.expect_data(slot, offset, len);
+        Step::Data(len)
+    }
+
+    /// Whether a field was not there because it may still come.
+    fn must_wait(&self, cursor: &Cursor<'_>) -> bool {
+        cursor.fault() == Some(Fault::End) && !self.incoming.is_complete
+    }
+
+    /// Keeps a handle for the table `files`.
+    fn keep_handle(&mut self, slot: Slot, handle: &v4::Handle<'_>, is_new: bool) {
+        if is_new && self.incoming.all.wants_files {
+            self.incoming.all.operations[slot].handle = Some(HandleBytes::new(handle));
+        }
+    }
+
+    /// Reports the files of a directory that a reply lists with their handles.
+    fn report_entries(&mut self, slot: Slot, listing: &v4::ReadDirOk<'_>) {
+        let server = self.incoming.sender();
+        let time_ns = self.incoming.message.last.stamp_ns;
+        let all = &mut *self.incoming.all;
+        let parent = all.scratch.files.id_at(&all.operations, self.first, slot);
+        let operation_id = all.operations[slot].row.operation_id;
+        for entry in listing.entries.iter() {
+            let values = entry.attributes.values();
+            let (Some(handle), Some(entry_name)) = (values.handle, entry.name) else {
+                continue;
+            };
+            let handle = HandleBytes::new(&handle);
+            let mut name = std::mem::take(&mut all.scratch.name);
+            name.clear();
+            entry_name.copy_to(&mut name);
+            let fact = Fact {
+                operation_id,
+                time_ns,
+                server,
+                handle: handle.bytes(),
+                file_id: file_id(server, handle.bytes()),
+                parent,
+                name: Some(&name),
+                file_type: values.file_type.map_or(Word::None, columns::file_type),
+                size: values.size.map(u64::cast_signed),
+            };
+            all.report_fact(self.incoming.connection, &fact, self.incoming.counters);
+            all.scratch.name = name;
+        }
+    }
+}
+
+fn name(kind: Nfs4, number: u32) -> Word {
+    let name = match kind {
+        Nfs4::Compound => Op::from_number(number).map(Op::name),
+        Nfs4::Callback => callback::Operation::from_number(number).map(callback::Operation::name),
+    };
+    word(name, number)
+}
+
+fn status(status: Option<u32>) -> Word {
+    status.map_or(Word::None, |status| word(v4::status_name(status), status))
+}

@@ -1,0 +1,290 @@
+//! NFSv4 and its callbacks: a row for each operation of a compound.
+//!
+//! The operations of a compound have a slot each, chained to that of the first, which alone stands in the connection's
+//! table of calls. Call and reply are read an operation at a time ([`compound`]), so that file data in their middle
+//! passes as it comes:
+//!
+//! ```text
+//!  call   header ─ SEQUENCE ─ PUTFH ─ WRITE ─ data ─ GETATTR
+//!                     │         │       │               │
+//!  slots            first ──► next ──► next ────────► next
+//!                     │         │       │               │
+//!  reply  header ─ SEQUENCE ─ PUTFH ─ WRITE ───────── GETATTR
+//! ```
+//!
+//! The file that an operation is about is worked out when both have ended ([`current_file`]), since only a GETFH after
+//! a LOOKUP gives the handle that the LOOKUP found.
+
+use lineside_account::Counters;
+use lineside_frame::Cursor;
+use lineside_nfs::v4::{self, callback};
+use lineside_rpc::record::Want;
+use lineside_rpc::xdr::Xdr;
+use lineside_trace::{OperationRow, RecordSink, RowRef, Word};
+
+use super::details::{set_text, word};
+use super::{Needs, Protocol};
+use crate::rpc::{Fact, IncomingMessage, Operations, Slot, mark_incomplete};
+
+mod columns;
+mod compound;
+mod current_file;
+
+pub(crate) use compound::Progress;
+pub(crate) use current_file::FilesOfCompound;
+
+use compound::CompoundReader;
+
+/// A slot's place in a compound.
+#[derive(Debug, Default)]
+pub(crate) struct CompoundLink {
+    /// The operation's number, once its call or its result was read.
+    number: Option<u32>,
+    /// The slot of the next operation.
+    next: Option<Slot>,
+    /// In the first slot: how many operations the server has answered.
+    results: Option<u32>,
+}
+
+impl CompoundLink {
+    /// As before its use; the next slot was [taken](write_rows) out already.
+    pub(crate) fn clear(&mut self) {
+        (self.number, self.results) = (None, None);
+    }
+}
+
+/// Compounds of the client, or of the server's callbacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nfs4 {
+    Compound,
+    Callback,
+}
+
+impl Protocol for Nfs4 {
+    type Call<'a> = v4::CallHeader<'a>;
+    type Reply<'a> = v4::ReplyHeader<'a>;
+
+    const HAS_IDENTITY: bool = true;
+
+    #[inline]
+    fn find(program: u32, version: u32, number: u32) -> Option<Self> {
+        match (program, version) {
+            _ if number != v4::COMPOUND => None,
+            (v4::PROGRAM, v4::VERSION) => Some(Self::Compound),
+            (program, callback::VERSION) if callback::PROGRAMS.contains(&program) => {
+                Some(Self::Callback)
+            }
+            _ => None,
+        }
+    }
+
+    fn name(self) -> Word {
+        Word::Known(match self {
+            Self::Compound => "COMPOUND",
+            Self::Callback => "CB_COMPOUND",
+        })
+    }
+
+    #[inline]
+    fn call_needs(self) -> Needs {
+        Needs::Beginning
+    }
+
+    #[inline]
+    fn reply_needs(self) -> Needs {
+        Needs::Beginning
+    }
+
+    fn decode_call<'a>(self, cursor: &mut Cursor<'a>) -> v4::CallHeader<'a> {
+        match self {
+            Self::Compound => v4::CallHeader::decode(cursor),
+            Self::Callback => callback::CallHeader::decode(cursor).into(),
+        }
+    }
+
+    fn decode_reply<'a>(self, cursor: &mut Cursor<'a>) -> v4::ReplyHeader<'a> {
+        v4::ReplyHeader::decode(cursor)
+    }
+
+    /// The first row has what all of the compound has in common.
+    fn on_call<S: RecordSink>(
+        self,
+        header: &v4::CallHeader<'_>,
+        incoming: &mut IncomingMessage<'_, S>,
+        slot: Slot,
+        cursor: &mut Cursor<'_>,
+    ) -> Want {
+        let operation = &mut incoming.all.operations[slot];
+        operation.row.call_incomplete = cursor.fault().is_some();
+        operation.details.has_nfs4 = true;
+        let details = &mut operation.details.nfs4;
+        details.minor_version = header.minor_version.map(i64::from);
+        set_text(&mut details.tag, header.tag.as_deref());
+        details.compound_operations = header.operation_count.map(i64::from);
+        self.begin(incoming, slot, header.operation_count, cursor)
+    }
+
+    fn on_reply<S: RecordSink>(
+        self,
+        header: &v4::ReplyHeader<'_>,
+        incoming: &mut IncomingMessage<'_, S>,
+        slot: Slot,
+        cursor: &mut Cursor<'_>,
+    ) -> Want {
+        let operation = &mut incoming.all.operations[slot];
+        operation.row.reply_incomplete = cursor.fault().is_some();
+        operation.details.nfs4.compound_status = header
+            .status
+            .map_or(Word::None, |status| word(status.name(), status.0));
+        operation.compound.results = header.operation_count;
+        self.begin(incoming, slot, header.operation_count, cursor)
+    }
+
+    fn read_on<S: RecordSink>(
+        self,
+        incoming: &mut IncomingMessage<'_, S>,
+        cursor: Cursor<'_>,
+    ) -> Want {
+        let Some(mut reader) = CompoundReader::new(self, incoming) else {
+            return Want::End;
+        };
+        let want = reader.read_operations(cursor);
+        reader.end();
+        want
+    }
+
+    fn write_rows<S: RecordSink>(
+        self,
+        all: &mut Operations<S>,
+        connection: usize,
+        slot: Slot,
+        counters: &mut Counters,
+    ) {
+        let mut files = std::mem::take(&mut all.scratch.files);
+        files.resolve(&mut all.operations, slot);
+        write_operations(all, slot);
+        report_files(&files, all, connection, slot, counters);
+        all.scratch.files = files;
+        let mut next = Some(slot);
+        while let Some(slot) = next {
+            next = all.operations[slot].compound.next.take();
+            all.operations.release(slot);
+        }
+    }
+}
+
+impl Nfs4 {
+    /// Reads the operations after the header of a call or a reply.
+    fn begin<S: RecordSink>(
+        self,
+        incoming: &mut IncomingMessage<'_, S>,
+        slot: Slot,
+        operation_count: Option<u32>,
+        cursor: &Cursor<'_>,
+    ) -> Want {
+        if let Some(open) = incoming.opened() {
+            open.progress = Some(Progress::new(slot, operation_count));
+        }
+        self.read_on(incoming, *cursor)
+    }
+}
+
+/// Writes a row for each operation of the compound.
+fn write_operations<S: RecordSink>(all: &mut Operations<S>, first: Slot) {
+    let results = all.operations[first].compound.results;
+    // Out of its slot while the others borrow from it.
+    let mut whole = std::mem::take(&mut all.operations[first].row);
+    let mut next = Some(first);
+    while let Some(slot) = next {
+        let operation = &mut all.operations[slot];
+        let row = if slot == first {
+            &mut whole
+        } else {
+            share(&whole, &mut operation.row);
+            &mut operation.row
+        };
+        if let (Some(results), Some(index)) = (results, row.compound_index) {
+            row.not_executed = index as u32 >= results;
+            row.reply_incomplete |= !row.not_executed && row.status == Word::None;
+        }
+        mark_incomplete(row);
+        all.sink.row(RowRef::Operations(row));
+        if all.wants_details {
+            operation.details.write(row.operation_id, &mut all.sink);
+        }
+        next = operation.compound.next;
+    }
+    all.operations[first].row = whole;
+}
+
+/// Reports the files whose handles the compound has.
+fn report_files<S: RecordSink>(
+    files: &FilesOfCompound,
+    all: &mut Operations<S>,
+    connection: usize,
+    first: Slot,
+    counters: &mut Counters,
+) {
+    let whole = &all.operations[first].row;
+    let time_ns = whole.reply_end_ns.or(whole.call_end_ns);
+    let server = whole.server_address;
+    for object in files.objects() {
+        let (Some(holder), Some(file_id), Some(server)) = (object.holder, object.id, server) else {
+            continue;
+        };
+        let holder = &mut all.operations[holder];
+        let Some(handle) = holder.handle.take() else {
+            continue;
+        };
+        let operation_id = holder.row.operation_id;
+        let mut name = std::mem::take(&mut all.scratch.name);
+        name.clear();
+        let maker = object.maker.map(|maker| &all.operations[maker].row);
+        let made = maker.and_then(|row| row.name.bytes());
+        name.extend_from_slice(made.unwrap_or(&[]));
+        let attributes = object.attributes.map(|slot| &all.operations[slot].row);
+        let fact = Fact {
+            operation_id,
+            time_ns,
+            server,
+            handle: handle.bytes(),
+            file_id,
+            parent: made.and(maker).and_then(|row| row.file_id),
+            name: made.is_some().then_some(&name),
+            file_type: attributes.map_or(Word::None, |row| row.file_type),
+            size: attributes.and_then(|row| row.file_size),
+        };
+        all.report_fact(connection, &fact, counters);
+        all.scratch.name = name;
+    }
+}
+
+/// Copies what all operations of a compound have in common: all but what is counted once, in the first row.
+fn share(whole: &OperationRow, row: &mut OperationRow) {
+    row.rpc_id = whole.rpc_id;
+    row.connection_id = whole.connection_id;
+    row.call_time_ns = whole.call_time_ns;
+    row.call_end_ns = whole.call_end_ns;
+    row.reply_time_ns = whole.reply_time_ns;
+    row.reply_end_ns = whole.reply_end_ns;
+    row.call_frame = whole.call_frame;
+    row.reply_frame = whole.reply_frame;
+    row.call_input = whole.call_input;
+    row.reply_input = whole.reply_input;
+    row.client_address = whole.client_address;
+    row.server_address = whole.server_address;
+    row.client_port = whole.client_port;
+    row.server_port = whole.server_port;
+    row.transport = whole.transport;
+    row.xid = whole.xid;
+    row.program = whole.program;
+    row.program_number = whole.program_number;
+    row.version = whole.version;
+    row.rpc_status = whole.rpc_status;
+    row.auth_flavor = whole.auth_flavor;
+    row.user_id = whole.user_id;
+    row.group_id = whole.group_id;
+    row.call_missing = whole.call_missing;
+    row.reply_missing = whole.reply_missing;
+    row.repeat = whole.repeat;
+}

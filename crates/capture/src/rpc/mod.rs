@@ -1,0 +1,371 @@
+//! ONC RPC as the flow engine's sink: from messages to operations and their rows.
+//!
+//! ```text
+//!  flow ─► connection ─► Records ─► direction ─┬─► request ─► Protocol::on_call ──┐
+//!          (StreamSink)  (rpc)    (MessageSink)├─► reply ───► Protocol::on_reply ─┴─► operation ─► rows
+//!                                              └─► payload ─► checksums
+//! ```
+//!
+//! An [`Operation`] is open from its call (or from a reply whose call never came) until both of its messages have
+//! ended; then its rows go to the sink. Operations lie in slots that are used again, so that no message allocates.
+//! What arguments and results mean is not here: see [`protocol`](crate::protocol).
+
+use lineside_account::{Budget, Counter, Counters};
+use lineside_flow::{Connection, Transport};
+use lineside_frame::Range;
+use lineside_rpc::calls::Expired;
+use lineside_rpc::record::Records;
+use lineside_trace::{ConnectionRow, FileRow, LossRow, RecordSink, RowRef, Table, Word};
+use lineside_wire::Direction;
+
+use crate::config::Config;
+use crate::cores::Sums;
+use crate::protocol::{Details, FilesOfCompound};
+
+mod connection;
+mod direction;
+mod early;
+mod files;
+mod headers;
+mod incoming;
+mod operation;
+mod payload;
+mod reply;
+mod request;
+mod rows;
+mod tls;
+
+pub use files::file_id;
+
+pub(crate) use files::{Fact, HandleBytes, file_id_of, handle_bytes};
+pub(crate) use incoming::IncomingMessage;
+pub(crate) use operation::{Operation, OperationTable, Slot, mark_incomplete};
+pub(crate) use reply::Answer;
+pub(crate) use request::Request;
+
+use connection::RpcConnection;
+use direction::DirectionSink;
+use early::EarlyReply;
+use operation::{CallRef, OPERATION_BYTES, Signature};
+
+/// Rows are numbered by frame and by place within it, in so many bits.
+const PLACE_BITS: u32 = 18;
+
+pub(crate) fn connection_id(facts: &Connection) -> i64 {
+    (facts.first().ordinal << PLACE_BITS).cast_signed()
+}
+
+/// The sink of the flow engine.
+pub(crate) struct Operations<S> {
+    config: Config,
+    budget: Budget,
+    pub(crate) sink: S,
+    pub(crate) wants_files: bool,
+    pub(crate) wants_details: bool,
+    connections: Vec<Option<Box<RpcConnection>>>,
+    pub(crate) operations: OperationTable,
+    /// Lists of ranges that no message holds any more.
+    spare: Vec<Vec<Range>>,
+    /// Connections that may hold ranges, each once, and whether a connection is among them.
+    holders: Vec<usize>,
+    listed: Vec<bool>,
+    /// The reply in the datagram at hand that waits for its call.
+    early_key: Option<u64>,
+    now: i64,
+    ending: bool,
+    is_relieved: bool,
+    /// Blocks whose checksums another actor computes.
+    deferred: Option<Box<Sums>>,
+    pub(crate) scratch: Scratch,
+}
+
+/// Memory that is used again for each row.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) files: FilesOfCompound,
+    pub(crate) name: Vec<u8>,
+    sums: Vec<u64>,
+    file: FileRow,
+    connection: ConnectionRow,
+    loss: LossRow,
+}
+
+impl<S: RecordSink> Operations<S> {
+    pub(crate) fn new(mut config: Config, budget: &Budget, sink: S) -> Self {
+        config.record.any_program |= config.decode_as.names_unregistered();
+        Self {
+            config,
+            budget: budget.clone(),
+            wants_files: sink.wants(Table::Files),
+            wants_details: Details::wanted(&sink),
+            sink,
+            connections: Vec::new(),
+            operations: OperationTable::default(),
+            spare: Vec::new(),
+            holders: Vec::new(),
+            listed: Vec::new(),
+            is_relieved: false,
+            early_key: None,
+            now: i64::MIN,
+            ending: false,
+            deferred: None,
+            scratch: Scratch::default(),
+        }
+    }
+
+    pub(crate) fn set_now(&mut self, now: i64) {
+        self.now = now;
+    }
+
+    /// Whether data that comes from now on is not checksummed, because the run is behind.
+    pub(crate) fn set_relieved(&mut self, is_relieved: bool) {
+        self.is_relieved = is_relieved;
+    }
+
+    pub(crate) fn set_ending(&mut self) {
+        self.ending = true;
+    }
+
+    /// From now on blocks are collected and not checksummed; they lie here until they are taken.
+    pub(crate) fn deferred(&mut self) -> &mut Sums {
+        self.deferred.get_or_insert_default()
+    }
+
+    pub(crate) fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    pub(crate) fn into_sink(mut self) -> S {
+        self.give_back();
+        self.sink
+    }
+
+    /// Nothing more comes: gives back what is drawn for operations.
+    pub(crate) fn give_back(&mut self) {
+        let drawn = std::mem::take(&mut self.operations).len() * OPERATION_BYTES;
+        self.budget.give_back(drawn);
+    }
+
+    /// Copies what is held out of the port's blocks.
+    pub(crate) fn spill(&mut self, counters: &mut Counters) {
+        let mut spilled = 0;
+        for holder in self.holders.drain(..) {
+            self.listed[holder] = false;
+            let Some(connection) = self.connections[holder].as_mut() else {
+                continue;
+            };
+            let records = connection.records.iter_mut().flatten();
+            spilled += records.map(|records| records.spill()).sum::<usize>();
+            let early = connection.calls.early_mut();
+            spilled += early
+                .flat_map(|early| &mut early.ranges)
+                .filter_map(|range| (range.spill() > 0).then_some(()))
+                .count();
+        }
+        counters.add(Counter::RangesSpilled, spilled as u64);
+    }
+
+    fn connection(&mut self, connection: usize) -> &mut RpcConnection {
+        self.connections[connection]
+            .as_mut()
+            .expect("the flow engine opens a slot before it uses it")
+    }
+
+    fn add_holder(&mut self, connection: usize) {
+        if !std::mem::replace(&mut self.listed[connection], true) {
+            self.holders.push(connection);
+        }
+    }
+
+    /// Runs `act` on a direction's records, which are taken out of the connection meanwhile so that
+    /// the sink can reach everything else, the other direction included.
+    fn with_records(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        counters: &mut Counters,
+        act: impl FnOnce(&mut Records, &mut DirectionSink<'_, S>, &mut Counters),
+    ) {
+        let Some(mut records) = self.connection(connection).records[direction].take() else {
+            return;
+        };
+        let mut sink = DirectionSink {
+            all: self,
+            connection,
+            direction,
+        };
+        act(&mut records, &mut sink, counters);
+        let holds = records.holds();
+        self.connection(connection).records[direction] = Some(records);
+        if holds {
+            self.add_holder(connection);
+        }
+    }
+
+    /// No more records come, in either direction.
+    fn finish_records(&mut self, connection: usize, counters: &mut Counters) {
+        for direction in Direction::BOTH {
+            self.with_records(
+                connection,
+                direction,
+                counters,
+                |records, sink, counters| {
+                    records.finish(sink, counters);
+                },
+            );
+        }
+    }
+
+    /// A slot for an operation of the connection.
+    #[inline]
+    pub(crate) fn open_operation(
+        &mut self,
+        connection: usize,
+        counters: &mut Counters,
+    ) -> Option<Slot> {
+        match self.operations.take_free() {
+            Some(slot) => Some(slot),
+            None => self.add_operation(connection, counters),
+        }
+    }
+
+    #[cold]
+    fn add_operation(&mut self, connection: usize, counters: &mut Counters) -> Option<Slot> {
+        if self.operations.len() < self.config.outstanding_max && self.budget.draw(OPERATION_BYTES)
+        {
+            return Some(self.operations.add());
+        }
+        counters.count(Counter::OutstandingLimit);
+        // The oldest of this connection makes room; if it has none, the new one is not recorded.
+        while !self.operations.has_free() {
+            let rpc = self.connection(connection);
+            // Over UDP the answered ones go first: they only wait for copies of their reply.
+            if rpc.transport == Transport::Udp
+                && let Some(evicted) = rpc.calls.evict_answered(0)
+            {
+                self.emit_evicted(connection, evicted, counters);
+                continue;
+            }
+            match rpc.calls.expire(i64::MAX) {
+                Some(Expired::Reply(_)) => {
+                    // It would need room itself.
+                    counters.count(Counter::Replies);
+                    counters.count(Counter::RepliesWithoutCall);
+                }
+                Some(call) => self.on_expired(connection, call, counters),
+                None => {
+                    let evicted = rpc.calls.evict_answered(0)?;
+                    self.emit_evicted(connection, evicted, counters);
+                }
+            }
+        }
+        self.operations.take_free()
+    }
+
+    fn on_expired(
+        &mut self,
+        connection: usize,
+        expired: Expired<Slot, Box<EarlyReply>>,
+        counters: &mut Counters,
+    ) {
+        match expired {
+            Expired::Call(slot) => {
+                let end = if self.ending {
+                    Counter::CallsOutstanding
+                } else {
+                    Counter::CallsExpired
+                };
+                counters.count(end);
+                self.operations[slot].row.reply_missing = true;
+                self.emit(connection, slot, counters);
+                self.forget_ended(connection, counters);
+            }
+            Expired::Reply(early) => self.read_early(connection, &early, None, counters),
+        }
+    }
+
+    /// After a call was answered or has expired: forgets the oldest of those, which are one too many at most.
+    #[inline]
+    fn forget_ended(&mut self, connection: usize, counters: &mut Counters) {
+        let answered_max = self.config.answered_max;
+        let calls = &mut self.connection(connection).calls;
+        if let Some(evicted) = calls.evict_answered(answered_max) {
+            self.emit_evicted(connection, evicted, counters);
+        }
+    }
+
+    /// Writes the rows of an answered call that is forgotten now, if they waited until then.
+    #[inline]
+    fn emit_evicted(&mut self, connection: usize, evicted: CallRef, counters: &mut Counters) {
+        if let CallRef::Open(slot) = evicted {
+            self.emit(connection, slot, counters);
+        }
+    }
+
+    #[inline]
+    fn expire(&mut self, connection: usize, deadline_ns: i64, counters: &mut Counters) {
+        while let Some(expired) = self.connection(connection).calls.expire(deadline_ns) {
+            self.on_expired(connection, expired, counters);
+        }
+    }
+
+    /// What was called by an answered call.
+    fn signature(&self, answered: CallRef) -> Signature {
+        match answered {
+            CallRef::Open(slot) => Signature::of(&self.operations[slot]),
+            CallRef::Written(signature) => signature,
+        }
+    }
+
+    /// Writes the rows of an operation and frees its slot.
+    fn emit(&mut self, connection: usize, slot: Slot, counters: &mut Counters) {
+        let early = self.operations[slot].early.take();
+        // A message of it that is still open must not reach the slot's next user.
+        for open in self.connection(connection).open.iter_mut().flatten() {
+            open.slot.take_if(|open| *open == slot);
+        }
+        let procedure = self.operations[slot].procedure;
+        procedure.write_rows(self, connection, slot, counters);
+        if let Some(early) = early {
+            self.read_early(connection, &early, None, counters);
+        }
+    }
+
+    /// Writes the row of an operation that is its call's only one. `is_about_call`: the attributes in the reply are those
+    /// of the call's file.
+    pub(crate) fn write_row(
+        &mut self,
+        connection: usize,
+        slot: Slot,
+        is_about_call: bool,
+        counters: &mut Counters,
+    ) {
+        let operation = &mut self.operations[slot];
+        mark_incomplete(&mut operation.row);
+        let row = &operation.row;
+        self.sink.row(RowRef::Operations(row));
+        if self.wants_details {
+            operation.details.write(row.operation_id, &mut self.sink);
+        }
+        if let Some(handle) = operation.handle.take()
+            && let (Some(file_id), Some(server)) = (row.file_id, row.server_address)
+        {
+            let fact = Fact {
+                operation_id: row.operation_id,
+                time_ns: row.reply_end_ns.or(row.call_end_ns),
+                server,
+                handle: handle.bytes(),
+                file_id,
+                parent: None,
+                name: None,
+                file_type: match is_about_call {
+                    true => row.file_type,
+                    false => Word::None,
+                },
+                size: row.file_size.filter(|_| is_about_call),
+            };
+            self.report_fact(connection, &fact, counters);
+        }
+        self.operations.release(slot);
+    }
+}

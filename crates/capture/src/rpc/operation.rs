@@ -1,0 +1,151 @@
+//! Operations that are open, in slots that are used again.
+
+use std::ops::{Index, IndexMut};
+
+use lineside_trace::{OperationRow, Word};
+
+use super::early::EarlyReply;
+use super::files::HandleBytes;
+use crate::protocol::{CompoundLink, Details, Procedure};
+
+/// What is known of one call and its reply so far.
+#[derive(Debug, Default)]
+pub(crate) struct Operation {
+    pub(crate) row: OperationRow,
+    pub(crate) details: Details,
+    /// What reads its arguments and results.
+    pub(crate) procedure: Procedure,
+    /// The number of the procedure.
+    pub(super) number: u32,
+    pub(super) call_done: bool,
+    pub(super) reply_done: bool,
+    /// The handle in the call, if this connection has not reported its file yet; of NFSv4 also the one in the reply.
+    pub(crate) handle: Option<HandleBytes>,
+    /// Of NFSv4: its place in a compound.
+    pub(crate) compound: CompoundLink,
+    /// First bytes of the arguments, where they distinguish the call from others.
+    pub(super) identity: Option<HandleBytes>,
+    /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
+    pub(super) is_wrapped: bool,
+    /// A reply that came before its call, to be read when the call has ended.
+    pub(super) early: Option<Box<EarlyReply>>,
+}
+
+impl Operation {
+    fn clear(&mut self) {
+        self.row.clear();
+        self.details.clear();
+        self.procedure = Procedure::default();
+        (self.call_done, self.reply_done) = (false, false);
+        (self.handle, self.identity) = (None, None);
+        self.compound.clear();
+    }
+}
+
+/// What an operation costs, to draw on the budget: two rows with a name each.
+pub(super) const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
+
+/// Where an open operation lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
+
+/// All slots, those in use and the free ones.
+#[derive(Default)]
+pub(crate) struct OperationTable {
+    operations: Vec<Operation>,
+    free: Vec<Slot>,
+}
+
+impl OperationTable {
+    pub(super) fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn take_free(&mut self) -> Option<Slot> {
+        self.free.pop()
+    }
+
+    pub(super) fn add(&mut self) -> Slot {
+        self.operations.push(Operation::default());
+        Slot((self.operations.len() - 1) as u32)
+    }
+
+    /// The slot is free again, and its operation empty.
+    #[inline]
+    pub(crate) fn release(&mut self, slot: Slot) {
+        self[slot].clear();
+        self.free.push(slot);
+    }
+
+    /// The slot, which was not used, is free again.
+    pub(crate) fn give_back(&mut self, slot: Slot) {
+        self.free.push(slot);
+    }
+}
+
+impl Index<Slot> for OperationTable {
+    type Output = Operation;
+
+    #[inline]
+    fn index(&self, slot: Slot) -> &Operation {
+        &self.operations[slot.0 as usize]
+    }
+}
+
+impl IndexMut<Slot> for OperationTable {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut Operation {
+        &mut self.operations[slot.0 as usize]
+    }
+}
+
+/// What the connection's table of calls keeps of an answered call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallRef {
+    /// Its rows wait for copies of its reply.
+    Open(Slot),
+    /// Its rows are written.
+    Written(Signature),
+}
+
+/// Program, version and procedure in one number. Those of NFS and of the programs beside it do not collide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Signature(u32);
+
+impl Signature {
+    #[inline]
+    pub(super) fn new(program: Option<i64>, version: Option<i32>, procedure: u32) -> Self {
+        let (program, version) = (program.unwrap_or(0) as u32, version.unwrap_or(0) as u32);
+        Self(program ^ (version << 18) ^ (procedure << 22))
+    }
+
+    #[inline]
+    pub(super) fn of(operation: &Operation) -> Self {
+        let Operation { row, number, .. } = operation;
+        Self::new(row.program_number, row.version, *number)
+    }
+}
+
+/// A cut message takes more with it: where the header before data is cut, the data, and where the call does not
+/// show how its reply is to be read, the reply.
+#[inline]
+pub(crate) fn mark_incomplete(row: &mut OperationRow) {
+    if row.call_incomplete || row.reply_incomplete {
+        let has_status = row.program == Word::Known("nfs") && row.operation != Word::Known("NULL");
+        row.reply_incomplete |= has_status
+            && row.status == Word::None
+            && row.rpc_status == Word::Known("SUCCESS")
+            && !row.not_executed;
+        let has_failed = matches!(row.status, Word::Known(status) if !status.ends_with("_OK"));
+        row.data_incomplete |= match row.operation {
+            Word::Known("WRITE") => row.call_incomplete,
+            Word::Known("READ") => row.reply_incomplete && !has_failed,
+            _ => false,
+        };
+    }
+}

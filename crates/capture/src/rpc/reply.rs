@@ -1,0 +1,195 @@
+//! Replies: matched with their calls, then read by the protocol of the call.
+
+use lineside_account::{Counter, Counters};
+use lineside_flow::Transport;
+use lineside_frame::{Cursor, Fault};
+use lineside_rpc::calls::{self, OnReply};
+use lineside_rpc::message::ReplyHeader;
+use lineside_rpc::record::{Message, Want};
+use lineside_trace::{RecordSink, Word};
+
+use super::incoming::{IncomingMessage, begin_row, rpc_status, unwrap};
+use super::operation::{CallRef, Signature, Slot};
+use super::{Operations, PLACE_BITS};
+use crate::protocol::{Needs, Procedure, Protocol};
+
+/// A reply to a call that was seen.
+pub(crate) struct Answer {
+    xid: u32,
+    slot: Slot,
+    rpc_status: Word,
+}
+
+impl<S: RecordSink> IncomingMessage<'_, S> {
+    /// A reply, with the cursor after its header.
+    pub(super) fn on_reply(
+        &mut self,
+        xid: u32,
+        reply: &ReplyHeader<'_>,
+        cursor: &mut Cursor<'_>,
+    ) -> Want {
+        let calls_direction = self.direction.opposite();
+        let key = calls::key(calls_direction.index(), xid);
+        let connection = self.all.connection(self.connection);
+        let mut found = connection.calls.on_reply(key);
+        if found == OnReply::Unknown && connection.has_candidate(calls_direction, xid, true) {
+            // The call is there, but it was not certain to be one: now it is.
+            let (all, counters) = (&mut *self.all, &mut *self.counters);
+            all.with_records(
+                self.connection,
+                calls_direction,
+                counters,
+                |records, sink, counters| {
+                    records.on_agreement(xid, true, sink, counters);
+                },
+            );
+            found = self.all.connection(self.connection).calls.on_reply(key);
+        }
+        match found {
+            OnReply::Answers(slot) => self.on_matched_reply(xid, slot, reply, cursor),
+            OnReply::Duplicate(answered) => {
+                self.counters.count(Counter::Replies);
+                self.counters.count(Counter::RepliesDuplicate);
+                if let CallRef::Open(slot) = answered {
+                    self.all.operations[slot].row.duplicate_replies += 1;
+                }
+                self.open(None, false, xid);
+                Want::End
+            }
+            OnReply::TooLate => {
+                self.counters.count(Counter::ReplyLimit);
+                self.on_reply_without_call(xid, reply)
+            }
+            OnReply::Unknown => self.on_reply_without_call(xid, reply),
+        }
+    }
+
+    fn on_reply_without_call(&mut self, xid: u32, reply: &ReplyHeader<'_>) -> Want {
+        let (now, timeout) = (self.all.now, self.all.config.reply_timeout_ns);
+        let deadline = now.saturating_sub(timeout);
+        self.all.expire(self.connection, deadline, self.counters);
+        let connection = self.all.connection(self.connection);
+        connection.caller.get_or_insert(self.direction.opposite());
+        if self.keep_early(xid) {
+            self.open(None, false, xid);
+            return Want::End;
+        }
+        self.on_unmatched_reply(xid, reply)
+    }
+
+    /// A reply whose call was never seen: its procedure is not known, so only the header is read.
+    pub(super) fn on_unmatched_reply(&mut self, xid: u32, reply: &ReplyHeader<'_>) -> Want {
+        let calls_direction = self.direction.opposite();
+        let connection = self.all.connection(self.connection);
+        if let Some(records) = &mut connection.records[calls_direction] {
+            records.revive();
+        }
+        self.counters.count(Counter::Replies);
+        self.counters.count(Counter::RepliesWithoutCall);
+        let slot = if self.message.first_offset >> PLACE_BITS != 0 {
+            self.counters.count(Counter::PlacesLimit);
+            None
+        } else {
+            self.all.open_operation(self.connection, self.counters)
+        };
+        if let Some(slot) = slot {
+            let Operations {
+                connections,
+                operations,
+                ..
+            } = &mut *self.all;
+            let connection = connections[self.connection]
+                .as_ref()
+                .expect("a slot in use");
+            let operation = &mut operations[slot];
+            operation.call_done = true;
+            let row = &mut operation.row;
+            begin_row(row, self.message, connection, calls_direction, xid);
+            row.call_missing = true;
+            row.reply_time_ns = self.message.first.stamp_ns;
+            row.rpc_status = rpc_status(reply);
+        }
+        self.open(slot, false, xid);
+        Want::End
+    }
+
+    /// The reply to the call in `slot`.
+    pub(super) fn on_matched_reply(
+        &mut self,
+        xid: u32,
+        slot: Slot,
+        reply: &ReplyHeader<'_>,
+        cursor: &mut Cursor<'_>,
+    ) -> Want {
+        let operation = &self.all.operations[slot];
+        let mut procedure = Procedure::default();
+        if reply.is_success() {
+            procedure = operation.procedure;
+            if operation.is_wrapped {
+                unwrap(cursor);
+            }
+        }
+        let answer = Answer {
+            xid,
+            slot,
+            rpc_status: rpc_status(reply),
+        };
+        procedure.read_reply(self, &answer, cursor)
+    }
+
+    /// Reads the results as `protocol` has them.
+    #[inline]
+    pub(crate) fn read_reply<P: Protocol>(
+        &mut self,
+        protocol: P,
+        answer: &Answer,
+        cursor: &mut Cursor<'_>,
+    ) -> Want {
+        let needs = protocol.reply_needs();
+        if !self.is_complete && needs == Needs::Whole {
+            return Want::Whole;
+        }
+        // Decoded to where they stay, like a call's arguments.
+        let results = protocol.decode_reply(cursor);
+        if !self.is_complete && needs == Needs::Beginning && cursor.fault() == Some(Fault::End) {
+            return Want::More(cursor.needed());
+        }
+        self.open(Some(answer.slot), false, answer.xid);
+        self.counters.count(Counter::Replies);
+        let row = &mut self.all.operations[answer.slot].row;
+        row.reply_time_ns = self.message.first.stamp_ns;
+        row.rpc_status = answer.rpc_status;
+        protocol.on_reply(&results, self, answer.slot, cursor)
+    }
+}
+
+impl<S: RecordSink> Operations<S> {
+    /// Both messages of an operation have ended. `last`: the later one.
+    pub(super) fn on_answered(
+        &mut self,
+        connection: usize,
+        key: u64,
+        slot: Slot,
+        last: &Message,
+        counters: &mut Counters,
+    ) {
+        if self.operations[slot].row.call_missing {
+            return self.emit(connection, slot, counters);
+        }
+        counters.count(Counter::CallsAnswered);
+        // Where copies of the reply may follow, the row waits for them until it is evicted.
+        let rpc = self.connection(connection);
+        let waits =
+            rpc.transport == Transport::Udp || self.operations[slot].row.retransmissions > 0;
+        let remembered = match waits {
+            true => CallRef::Open(slot),
+            false => CallRef::Written(Signature::of(&self.operations[slot])),
+        };
+        let calls = &mut self.connection(connection).calls;
+        calls.answered(key, remembered, last.first.ordinal);
+        if !waits {
+            self.emit(connection, slot, counters);
+        }
+        self.forget_ended(connection, counters);
+    }
+}

@@ -1,0 +1,287 @@
+//! Calls: matched with what has been seen of their xid, then read by their protocol.
+
+use lineside_account::Counter;
+use lineside_flow::Config as FlowConfig;
+use lineside_frame::{Cursor, Fault};
+use lineside_rpc::calls::{self, Expired, OnCall};
+use lineside_rpc::record::{Message, Want};
+use lineside_trace::{RecordSink, Word};
+
+use super::early::EarlyReply;
+use super::files::{HANDLE_MAX, HandleBytes};
+use super::headers::Caller;
+use super::incoming::{IncomingMessage, begin_row, unwrap};
+use super::operation::{CallRef, Signature, Slot};
+use super::tls::Probe;
+use super::{Operations, PLACE_BITS};
+use crate::protocol::{Needs, Procedure, Protocol};
+
+/// A call by its header.
+pub(crate) struct Request {
+    pub(super) xid: u32,
+    pub(super) caller: Caller,
+    /// The number of the procedure.
+    pub(super) number: u32,
+}
+
+impl Request {
+    fn signature(&self) -> Signature {
+        let (program, version) = self.numbers();
+        Signature::new(program, version, self.number)
+    }
+
+    /// Program and version, as rows have them.
+    fn numbers(&self) -> (Option<i64>, Option<i32>) {
+        let version = i32::try_from(self.caller.version).ok();
+        (Some(i64::from(self.caller.program)), version)
+    }
+}
+
+/// A call that begins an operation.
+struct NewCall {
+    /// The reply that came before it.
+    early: Option<Box<EarlyReply>>,
+    /// The same call has been answered before.
+    is_repeat: bool,
+    /// No other call is in the table with its xid.
+    is_first: bool,
+}
+
+impl<S: RecordSink> IncomingMessage<'_, S> {
+    /// A call, with the cursor after its header.
+    pub(super) fn on_call(&mut self, request: &Request, cursor: &mut Cursor<'_>) -> Want {
+        let caller = &request.caller;
+        let named = Procedure::find(caller.meant, caller.version, request.number);
+        let procedure = match caller.is_readable {
+            true => named,
+            false => Procedure::default(),
+        };
+        if caller.is_wrapped {
+            unwrap(cursor);
+        }
+        procedure.read_call(self, request, named, cursor)
+    }
+
+    /// Reads the arguments as `protocol` has them; `procedure` is the same without its type.
+    #[inline]
+    pub(crate) fn read_call<P: Protocol>(
+        &mut self,
+        protocol: P,
+        [procedure, named]: [Procedure; 2],
+        request: &Request,
+        cursor: &mut Cursor<'_>,
+    ) -> Want {
+        let needs = protocol.call_needs();
+        if !self.is_complete && needs == Needs::Whole {
+            return Want::Whole;
+        }
+        let start = *cursor;
+        // Decoded to where they stay: they are large, and a move costs as much as most of their fields.
+        let arguments = protocol.decode_call(cursor);
+        if !self.is_complete && needs == Needs::Beginning && cursor.fault() == Some(Fault::End) {
+            return Want::More(cursor.needed());
+        }
+        if request.caller.asks_tls {
+            let key = calls::key(self.direction.index(), request.xid);
+            let connection = self.all.connection(self.connection);
+            // The answer may have come first, where the tap was late.
+            connection.probe.get_or_insert(Probe::Asked(key));
+        }
+        let mut identity = None;
+        if P::HAS_IDENTITY && !request.caller.is_wrapped {
+            if let Some(bytes) = self.identity_needs(request, &start) {
+                return Want::More(bytes);
+            }
+            identity = identity_of(start);
+        }
+        let Some(slot) = self.begin_operation(request, identity.as_ref()) else {
+            self.open(None, true, request.xid);
+            return Want::End;
+        };
+        self.open(Some(slot), true, request.xid);
+        self.begin_call_row(slot, request, procedure, named.name());
+        self.all.operations[slot].identity = identity;
+        protocol.on_call(&arguments, self, slot, cursor)
+    }
+
+    /// How long the message must be to tell whether it is the same call as an outstanding one, if it has not come that far.
+    fn identity_needs(&mut self, request: &Request, start: &Cursor<'_>) -> Option<usize> {
+        if self.is_complete || start.remaining() >= HANDLE_MAX {
+            return None;
+        }
+        let key = calls::key(self.direction.index(), request.xid);
+        let is_outstanding = self
+            .all
+            .connection(self.connection)
+            .calls
+            .is_outstanding(key);
+        is_outstanding.then(|| start.position() + HANDLE_MAX)
+    }
+
+    /// Sets what the header of the call gives of the row.
+    #[inline]
+    fn begin_call_row(&mut self, slot: Slot, request: &Request, procedure: Procedure, name: Word) {
+        let Operations {
+            connections,
+            operations,
+            ..
+        } = &mut *self.all;
+        let caller = &request.caller;
+        let operation = &mut operations[slot];
+        (operation.procedure, operation.number) = (procedure, request.number);
+        operation.is_wrapped = caller.is_wrapped;
+        let row = &mut operation.row;
+        row.program = caller.program_word;
+        row.operation = name;
+        row.auth_flavor = caller.auth_flavor;
+        [row.user_id, row.group_id] = caller.ids;
+        let connection = connections[self.connection]
+            .as_mut()
+            .expect("a slot in use");
+        if connection.program == Word::None {
+            connection.program = row.program;
+        }
+        self.counters
+            .add(Counter::CallsDecodedAs, caller.is_decoded_as.into());
+    }
+
+    /// The slot of a new call; `None` if it is the copy of a known one, or there is no room.
+    fn begin_operation(
+        &mut self,
+        request: &Request,
+        identity: Option<&HandleBytes>,
+    ) -> Option<Slot> {
+        let now = self.all.now;
+        if self.message.first_offset >> PLACE_BITS != 0 {
+            self.counters.count(Counter::PlacesLimit);
+            return None;
+        }
+        let deadline = now.saturating_sub(self.all.config.reply_timeout_ns);
+        self.all.expire(self.connection, deadline, self.counters);
+        let key = calls::key(self.direction.index(), request.xid);
+        let new = self.match_call(key, request, identity)?;
+        let slot = self.all.open_operation(self.connection, self.counters)?;
+        self.counters.count(Counter::RpcCalls);
+        let Operations {
+            connections,
+            operations,
+            ..
+        } = &mut *self.all;
+        let connection = connections[self.connection]
+            .as_mut()
+            .expect("a slot in use");
+        let replaced = match new.is_first {
+            true => {
+                connection.calls.outstanding(key, slot, now);
+                None
+            }
+            false => connection.calls.replace(key, slot, now),
+        };
+        connection.caller.get_or_insert(self.direction);
+        let operation = &mut operations[slot];
+        operation.early = new.early;
+        let row = &mut operation.row;
+        begin_row(row, self.message, connection, self.direction, request.xid);
+        row.call_time_ns = self.message.first.stamp_ns;
+        (row.program_number, row.version) = request.numbers();
+        row.repeat = new.is_repeat;
+        if let Some(CallRef::Open(replaced)) = replaced {
+            self.all.emit(self.connection, replaced, self.counters);
+        }
+        Some(slot)
+    }
+
+    /// What a call is to those before it with its xid; `None` if it is the copy of one.
+    #[inline]
+    fn match_call(
+        &mut self,
+        key: u64,
+        request: &Request,
+        identity: Option<&HandleBytes>,
+    ) -> Option<NewCall> {
+        let mut new = NewCall {
+            early: None,
+            is_repeat: false,
+            is_first: true,
+        };
+        let ordinal = self.message.first.ordinal;
+        let connection = self.all.connection(self.connection);
+        match connection.calls.on_call(key, ordinal) {
+            OnCall::New => {}
+            // The reply belongs to another call, which was not seen.
+            OnCall::Answers(reply)
+                if is_before(&reply.message, self.message, &self.all.config.flow) =>
+            {
+                self.all
+                    .read_early(self.connection, &reply, None, self.counters);
+            }
+            OnCall::Answers(reply) => new.early = Some(reply),
+            OnCall::Again(slot) => {
+                if self.is_retransmission(slot, request, identity) {
+                    self.all.operations[slot].row.retransmissions += 1;
+                    self.counters.count(Counter::CallsRetransmitted);
+                    return None;
+                }
+                // The xid was used again for something else: the first call will not be answered now.
+                new.is_first = false;
+                self.all
+                    .on_expired(self.connection, Expired::Call(slot), self.counters);
+            }
+            OnCall::Repeat(answered) => {
+                // Otherwise the xid was used again for something else.
+                new.is_repeat = self.all.signature(answered) == request.signature();
+                self.counters
+                    .add(Counter::CallsRepeated, new.is_repeat.into());
+                new.is_first = false;
+            }
+            OnCall::Late(answered) => {
+                self.counters.count(Counter::CallsRetransmitted);
+                if let CallRef::Open(slot) = answered {
+                    self.all.operations[slot].row.retransmissions += 1;
+                }
+                return None;
+            }
+        }
+        Some(new)
+    }
+
+    /// Whether this is the outstanding call in `slot` once more.
+    fn is_retransmission(
+        &self,
+        slot: Slot,
+        request: &Request,
+        identity: Option<&HandleBytes>,
+    ) -> bool {
+        let operation = &self.all.operations[slot];
+        let row = &operation.row;
+        let identities = operation.identity.as_ref().zip(identity);
+        (row.program_number, row.version) == request.numbers()
+            && operation.number == request.number
+            && identities.is_none_or(|(before, now)| is_alike(before, now))
+    }
+}
+
+/// First bytes of the arguments, as far as they came: of a compound, a session's slot and sequence are among them, or
+/// the handle that it begins with. Clients use an xid again before it was answered when the connection was lost: the
+/// call is the same only if these bytes are. `None` if one of them was not seen.
+#[inline(never)]
+fn identity_of(mut cursor: Cursor<'_>) -> Option<HandleBytes> {
+    let view = cursor.view(cursor.remaining().min(HANDLE_MAX))?;
+    Some(HandleBytes::new(&view))
+}
+
+/// Whether calls with these first bytes may be the same.
+fn is_alike(one: &HandleBytes, other: &HandleBytes) -> bool {
+    let len = one.bytes().len().min(other.bytes().len());
+    one.bytes()[..len] == other.bytes()[..len]
+}
+
+/// Whether `earlier` was certainly sent before `later`, however late the tap was: by the stamps, and by the frames
+/// between, since a late frame may be stamped when it comes.
+fn is_before(earlier: &Message, later: &Message, flow: &FlowConfig) -> bool {
+    let stamps = earlier.first.stamp_ns.zip(later.first.stamp_ns);
+    let frames = later.first.ordinal.saturating_sub(earlier.first.ordinal);
+    frames > flow.late_segments
+        && stamps
+            .is_some_and(|(earlier, later)| later.saturating_sub(earlier) > flow.late_window_ns)
+}

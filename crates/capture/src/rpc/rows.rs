@@ -1,0 +1,113 @@
+//! Rows that are not of an operation: of a connection in an interval, and of bytes that are missing.
+
+use std::cmp::Reverse;
+
+use lineside_flow::{Connection, Endpoint, FlowCounts};
+use lineside_frame::{Cause, Chunk};
+use lineside_trace::{ConnectionRow, RecordSink, RowRef};
+use lineside_wire::Direction;
+
+use super::{Operations, connection_id};
+use crate::layers;
+
+/// Ports at which RPC is served: a client's own may be smaller.
+const SERVICES: [u16; 2] = [111, 2049];
+
+/// The direction in which the client sends. The client is the end that opened the connection, or else the one that
+/// calls, is at no known service, or has the greater port.
+fn client_direction(facts: &Connection, caller: Option<Direction>) -> Direction {
+    let [one, other] = facts.ends();
+    let initiator = facts.initiator().map(|end| Direction::BOTH[end]);
+    initiator.or(caller).unwrap_or_else(|| {
+        let served = |end: Endpoint| (SERVICES.contains(&end.port), Reverse(end.port));
+        match served(one) > served(other) {
+            true => Direction::Reverse,
+            false => Direction::Forward,
+        }
+    })
+}
+
+impl<S: RecordSink> Operations<S> {
+    pub(super) fn write_loss(
+        &mut self,
+        connection: usize,
+        facts: &Connection,
+        direction: Direction,
+        offset: i64,
+        hole: Chunk<'_>,
+    ) {
+        let client = client_direction(facts, self.connection(connection).caller);
+        let row = &mut self.scratch.loss;
+        row.clear();
+        row.connection_id = Some(connection_id(facts));
+        row.direction = Some(if direction == client {
+            "client_to_server"
+        } else {
+            "server_to_client"
+        });
+        row.time_ns = hole.descriptor().stamp_ns;
+        row.first_byte = Some(offset);
+        row.bytes = Some(hole.len() as i64);
+        row.cause = Some(match hole.missing() {
+            Some(Cause::SnapLength) => "snap_length",
+            Some(Cause::GivenUp) => "given_up",
+            _ => "not_seen",
+        });
+        row.input = Some(i32::from(hole.descriptor().input));
+        self.sink.row(RowRef::Losses(row));
+    }
+
+    pub(super) fn write_interval(
+        &mut self,
+        connection: usize,
+        facts: &Connection,
+        start_ns: i64,
+        counts: &[FlowCounts; 2],
+    ) {
+        let interval_ns = self.config.flow.interval_ns;
+        let rpc = self.connection(connection);
+        let client = client_direction(facts, rpc.caller);
+        let (program, resynchronised) = (rpc.program, std::mem::take(&mut rpc.resynchronised));
+        let tls_seen = rpc.tls.is_some();
+        let row = &mut self.scratch.connection;
+        row.clear();
+        row.connection_id = connection_id(facts);
+        if start_ns != i64::MIN {
+            row.interval_start_ns = Some(start_ns);
+            row.interval_ns = Some(interval_ns);
+        }
+        let ends = facts.ends();
+        let (client_end, server_end) = (ends[client], ends[client.opposite()]);
+        row.client_address = Some(client_end.address);
+        row.server_address = Some(server_end.address);
+        row.client_port = Some(i32::from(client_end.port));
+        row.server_port = Some(i32::from(server_end.port));
+        row.transport = Some(facts.transport().name());
+        set_counts(row, &counts[client], &counts[client.opposite()]);
+        row.resynchronised = resynchronised;
+        layers::set_layers(facts.layers(), row);
+        row.program = program;
+        row.tls_seen = tls_seen;
+        self.sink.row(RowRef::Connections(row));
+    }
+}
+
+fn set_counts(row: &mut ConnectionRow, from_client: &FlowCounts, from_server: &FlowCounts) {
+    row.client_packets = from_client.packets as i64;
+    row.client_bytes = from_client.bytes as i64;
+    row.client_retransmitted_bytes = from_client.retransmitted_bytes as i64;
+    row.client_out_of_order_packets = from_client.out_of_order_packets as i64;
+    row.client_lost_bytes = from_client.lost_bytes as i64;
+    row.server_packets = from_server.packets as i64;
+    row.server_bytes = from_server.bytes as i64;
+    row.server_retransmitted_bytes = from_server.retransmitted_bytes as i64;
+    row.server_out_of_order_packets = from_server.out_of_order_packets as i64;
+    row.server_lost_bytes = from_server.lost_bytes as i64;
+    let shortest = [from_client.rtt_min_ns, from_server.rtt_min_ns];
+    row.rtt_min_ns = shortest.into_iter().flatten().min().map(u64::cast_signed);
+    let samples = from_client.rtt_samples + from_server.rtt_samples;
+    let sum = from_client
+        .rtt_sum_ns
+        .saturating_add(from_server.rtt_sum_ns);
+    row.rtt_ns = sum.checked_div(samples).map(u64::cast_signed);
+}
