@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sinks: vec![("read-bytes".to_owned(), ReadBytes::default())],
         settle: |_, _| Ok(()),
     };
-    let mut port = Merge::new(vec![Box::new(reader)]);
+    let mut port = Merge::new([reader]);
     let done = cores.run(&mut port, &budget, u64::MAX, |_, _, _| Step::Continue)?;
     for (client, bytes) in done.sinks.iter().flat_map(|sink| &sink.0) {
         println!("{client:>40} {bytes:>16} bytes");

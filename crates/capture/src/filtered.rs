@@ -3,7 +3,7 @@ use std::os::fd::BorrowedFd;
 use lineside_account::{Counter, Counters};
 use lineside_filter::{Filter, Program};
 use lineside_frame::{Burst, FrameRef, LinkType};
-use lineside_port::{Facts, Port, PortError, Received};
+use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
 
 /// A port of which only the frames that match a filter come out.
 ///
@@ -21,7 +21,7 @@ pub struct Filtered<P> {
     has_failed: bool,
 }
 
-impl<P: Port> Filtered<P> {
+impl<P: Receive> Filtered<P> {
     /// Puts `filter` behind `port`; without one, all frames come out.
     pub fn new(port: P, filter: Option<Filter>) -> Self {
         Self {
@@ -110,6 +110,12 @@ impl<P: Port> Filtered<P> {
 }
 
 impl<P: Port> Port for Filtered<P> {
+    fn facts(&self) -> Vec<&Facts> {
+        self.port.facts()
+    }
+}
+
+impl<P: Receive> Receive for Filtered<P> {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.has_failed {
             return Ok(Received::End);
@@ -127,14 +133,12 @@ impl<P: Port> Port for Filtered<P> {
         }
     }
 
-    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
-        self.port.transmit(burst)
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.port.leave(ahead);
     }
+}
 
-    fn reclaim(&mut self) -> usize {
-        self.port.reclaim()
-    }
-
+impl<P: Live> Live for Filtered<P> {
     fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
         self.port.wake_on(descriptors);
     }
@@ -150,14 +154,6 @@ impl<P: Port> Port for Filtered<P> {
     fn shut(&mut self) {
         self.port.shut();
     }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.port.leave(ahead);
-    }
-
-    fn facts(&self) -> Vec<&Facts> {
-        self.port.facts()
-    }
 }
 
 #[cfg(test)]
@@ -171,6 +167,12 @@ mod tests {
     struct Frames(Vec<Frame>);
 
     impl Port for Frames {
+        fn facts(&self) -> Vec<&Facts> {
+            Vec::new()
+        }
+    }
+
+    impl Receive for Frames {
         fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
             let count = max.min(2).min(self.0.len());
             burst.extend(self.0.drain(..count));
@@ -181,16 +183,8 @@ mod tests {
             })
         }
 
-        fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
-            Ok(0)
-        }
-
-        fn reclaim(&mut self) -> usize {
-            0
-        }
-
-        fn facts(&self) -> Vec<&Facts> {
-            Vec::new()
+        fn leave(&mut self, ahead: &mut Burst) {
+            ahead.clear();
         }
     }
 

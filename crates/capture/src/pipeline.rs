@@ -1,7 +1,7 @@
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, Frame, FrameRef};
-use lineside_port::{Port, PortError, Received};
+use lineside_port::{PortError, Receive, Received};
 use lineside_time::{Clock, VirtualClock};
 use lineside_trace::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_wire::{Dissected, Ip};
@@ -299,7 +299,7 @@ pub enum Step {
 pub(crate) const BURST_FRAMES: usize = 256;
 
 /// Asks for the next burst, but for no more than the `left` frames; of none, that is the end.
-pub(crate) fn receive<P: Port>(
+pub(crate) fn receive<P: Receive>(
     port: &mut P,
     burst: &mut Burst,
     left: u64,
@@ -316,7 +316,7 @@ pub(crate) fn receive<P: Port>(
 /// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between`, called after each
 /// burst and, with true, after the last one, says so.
 /// Returns the port's errors: an input that fails ends there, and the others go on.
-pub fn run<P: Port, S: RecordSink>(
+pub fn run<P: Receive, S: RecordSink>(
     port: &mut P,
     pipeline: &mut Pipeline<S>,
     frames_max: u64,
@@ -343,7 +343,7 @@ pub fn run<P: Port, S: RecordSink>(
 }
 
 /// Drives a port as [`run`] does, but lets all frames go: what happens to them happens in the port.
-pub fn pass<P: Port>(
+pub fn pass<P: Receive>(
     port: &mut P,
     frames_max: u64,
     mut between: impl FnMut(&mut P, &Counters, bool) -> Step,

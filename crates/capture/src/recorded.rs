@@ -1,7 +1,7 @@
 use std::os::fd::BorrowedFd;
 
 use lineside_frame::Burst;
-use lineside_port::{CaptureWriter, Facts, Interface, Port, PortError, Received};
+use lineside_port::{CaptureWriter, Facts, Interface, Live, Port, PortError, Receive, Received};
 
 /// A port whose frames are also written into capture files.
 ///
@@ -59,6 +59,12 @@ pub fn interface(facts: &Facts) -> Interface {
 }
 
 impl<P: Port> Port for Recorded<P> {
+    fn facts(&self) -> Vec<&Facts> {
+        self.port.facts()
+    }
+}
+
+impl<P: Live> Receive for Recorded<P> {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.has_failed {
             return Ok(Received::End);
@@ -79,18 +85,12 @@ impl<P: Port> Port for Recorded<P> {
         written.and(received)
     }
 
-    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
-        self.port.transmit(burst)
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.port.leave(ahead);
     }
+}
 
-    fn reclaim(&mut self) -> usize {
-        self.port.reclaim()
-    }
-
-    fn facts(&self) -> Vec<&Facts> {
-        self.port.facts()
-    }
-
+impl<P: Live> Live for Recorded<P> {
     fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
         self.port.wake_on(descriptors);
     }
@@ -106,9 +106,5 @@ impl<P: Port> Port for Recorded<P> {
 
     fn shut(&mut self) {
         self.port.shut();
-    }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.port.leave(ahead);
     }
 }

@@ -10,7 +10,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_actor::Schedule;
 use lineside_capture::{Config, Cores, Done, FlowConfig, Pipeline, Settle, Step};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_port::{CaptureReader, Facts, PoolConfig, Port, PortError, Received};
+use lineside_port::{CaptureReader, Facts, PoolConfig, Port, PortError, Receive, Received};
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::wrap::{self, Wrap};
 use lineside_testkit::{capture, captures};
@@ -31,6 +31,12 @@ struct Memory<'a> {
 }
 
 impl Port for Memory<'_> {
+    fn facts(&self) -> Vec<&Facts> {
+        Vec::new()
+    }
+}
+
+impl Receive for Memory<'_> {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         self.calls += 1;
         if self.calls.is_multiple_of(5) {
@@ -57,16 +63,8 @@ impl Port for Memory<'_> {
         })
     }
 
-    fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
-        unreachable!("capture sends nothing")
-    }
-
-    fn reclaim(&mut self) -> usize {
-        0
-    }
-
-    fn facts(&self) -> Vec<&Facts> {
-        Vec::new()
+    fn leave(&mut self, ahead: &mut Burst) {
+        ahead.clear();
     }
 }
 
@@ -139,7 +137,7 @@ fn two() -> Vec<(String, CollectedRows)> {
 }
 
 fn on_cores(
-    port: &mut impl Port,
+    port: &mut impl Receive,
     config: Config,
     pipelines: usize,
     schedule: Schedule,
@@ -340,7 +338,7 @@ fn a_pool_of_two_blocks_is_enough() {
         };
         let bytes = io::Cursor::new(capture::write(&frames));
         let reader = CaptureReader::new(Box::new(bytes), "memory", &pool).expect("a capture");
-        let mut port = lineside_port::Merge::new(vec![Box::new(reader)]);
+        let mut port = lineside_port::Merge::new([reader]);
         let (rows, counters) = on_cores(&mut port, Config::default(), 4, schedule);
         assert!(rows == expected.0);
         assert_eq!(told(&counters), told(&expected.1));

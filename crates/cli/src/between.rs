@@ -8,7 +8,7 @@ use lineside_analyze::grouped;
 use lineside_host::{Capability, Privileges, RunFolder, Signals, Stopwatch, SystemClock};
 use lineside_path::{Bump, BumpFacts, Certificate, Direction, Path, Wait};
 use lineside_port::live::{Interface, LiveOptions};
-use lineside_port::{Method, Port};
+use lineside_port::{LivePort, Method, Port};
 use lineside_time::Clock;
 use lineside_trace::State;
 
@@ -86,7 +86,7 @@ impl Between {
         trace_id: &str,
         signals: &Signals,
     ) -> anyhow::Result<Ran> {
-        let open = |interface: &Interface| -> anyhow::Result<Vec<Box<dyn Port>>> {
+        let open = |interface: &Interface| -> anyhow::Result<Vec<Box<dyn LivePort>>> {
             let options = LiveOptions {
                 method: self.method,
                 sockets: 1,

@@ -17,8 +17,8 @@ use lineside_host::{
     FolderError, MachineFacts, MemoryUse, PartWriter, RunFolder, Signals, Stopwatch, SystemClock,
 };
 use lineside_port::{
-    CaptureReader, CaptureWriter, Facts, FolderFile, Followed, Merge, PoolConfig, Port, PortError,
-    Rotation, WriterConfig,
+    CaptureReader, CaptureWriter, Facts, FolderFile, Followed, Live as _, Merge, MergeInput,
+    PoolConfig, Port, PortError, Rotation, WriterConfig,
 };
 use lineside_time::Clock;
 use lineside_trace::{
@@ -781,12 +781,12 @@ fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> anyhow::Result
         .map(|input| 1 + usize::from(input.is_dir()))
         .sum();
     let pool = pool(budget, open_max);
-    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
+    let mut ports: Vec<MergeInput> = Vec::with_capacity(inputs.len());
     for path in inputs {
         if !path.is_dir() {
             ports.push(match follows {
-                true => Box::new(Followed::file(path, &pool)?),
-                false => Box::new(CaptureReader::open(path, &pool)?),
+                true => Followed::file(path, &pool)?.into(),
+                false => CaptureReader::open(path, &pool)?.into(),
             });
             continue;
         }
@@ -808,12 +808,8 @@ fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> anyhow::Result
                 None
             }
         };
-        ports.extend(
-            files
-                .into_iter()
-                .map(|file| Box::new(file) as Box<dyn Port>),
-        );
-        ports.extend(followed.map(|followed| Box::new(followed) as Box<dyn Port>));
+        ports.extend(files.into_iter().map(MergeInput::from));
+        ports.extend(followed.map(MergeInput::from));
     }
     if ports.len() > usize::from(u16::MAX) {
         return Err(ConfigError::usage("more than 65,535 files: merge some of them first").into());
@@ -831,11 +827,11 @@ pub(crate) fn open_files(inputs: &[PathBuf]) -> anyhow::Result<Vec<(String, File
 /// Reads open files as one port.
 pub(crate) fn read(files: Vec<(String, File)>, budget: &Budget) -> anyhow::Result<Merge> {
     let pool = pool(budget, files.len());
-    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(files.len());
+    let mut readers = Vec::with_capacity(files.len());
     for (name, file) in files {
-        ports.push(Box::new(CaptureReader::of_file(file, &name, &pool)?));
+        readers.push(CaptureReader::of_file(file, &name, &pool)?);
     }
-    Ok(Merge::new(ports))
+    Ok(Merge::new(readers))
 }
 
 /// A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for rows.

@@ -18,7 +18,7 @@ use lineside_path::{
     Certificate, ChangeReport, Direction, DirectionReport, Inside, InsideError, MatchReport,
     SettingsWords, Sides, Virtual,
 };
-use lineside_port::{CaptureWriter, Port, Received, Rotation, WriterConfig};
+use lineside_port::{CaptureWriter, Port, Receive, Received, Rotation, WriterConfig};
 use lineside_time::Clock;
 use lineside_trace::{InputFacts, Manifest, State};
 use serde::{Deserialize, Serialize};
@@ -552,7 +552,7 @@ impl Run<'_> {
     /// All frames through the path. What was read before an error still leaves.
     fn pass(
         &mut self,
-        port: &mut impl Port,
+        port: &mut impl Receive,
         mut frames_left: u64,
         signals: &Signals,
         notes: &Notes,

@@ -11,7 +11,7 @@ use lineside_frame::Burst;
 use lineside_link::{Drops, Excess, Jitter, Limit, Link, Order, Schedule, Settings};
 use lineside_measure::Spread;
 use lineside_path::{Departures, Direction, Path, Sides};
-use lineside_port::{Port, Received};
+use lineside_port::{Receive, Received};
 use lineside_time::{Clock, VirtualClock, format_duration};
 use serde::Serialize;
 

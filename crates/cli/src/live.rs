@@ -9,7 +9,7 @@ use lineside_analyze::{bytes, grouped};
 use lineside_filter::Filter;
 use lineside_host::{Capability, Privileges};
 use lineside_port::live::{FilterInstruction, Interface, LiveOptions, VLAN_TAG_PRESENT};
-use lineside_port::{Facts, LiveFacts, Merge, Method, Port};
+use lineside_port::{Facts, Live, LiveFacts, Merge, Method};
 use lineside_time::Clock;
 use lineside_trace::{LiveInput, LossRow, RELIEFS_MAX, SECONDS_MAX, Second};
 
@@ -104,7 +104,7 @@ impl Account {
     }
 
     /// Once a burst.
-    pub(crate) fn note_backlog(&mut self, port: &impl Port) {
+    pub(crate) fn note_backlog(&mut self, port: &impl Live) {
         self.backlog = self.backlog.max(port.backlog());
     }
 
@@ -113,7 +113,7 @@ impl Account {
         &mut self,
         elapsed: Duration,
         now_ns: i64,
-        port: &mut impl Port,
+        port: &mut impl Live,
         counters: &Counters,
         budget: &Budget,
     ) -> Vec<LossRow> {
@@ -342,7 +342,7 @@ impl Relief {
     const END: f32 = 0.125;
 
     /// Whether data goes without checksums now.
-    pub(crate) fn look(&mut self, port: &impl Port, clock: &impl Clock) -> bool {
+    pub(crate) fn look(&mut self, port: &impl Live, clock: &impl Clock) -> bool {
         let backlog = port.backlog();
         match self.is_on {
             false if backlog > Self::BEGIN => {

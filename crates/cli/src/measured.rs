@@ -13,7 +13,7 @@ use lineside_flow::{RoundTrips, Towards};
 use lineside_frame::Burst;
 use lineside_host::{Ping, Signals, Stopwatch, connect_round_trip};
 use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile, PathStep};
-use lineside_port::{Port, Received};
+use lineside_port::{Receive, Received};
 use lineside_trace::Table;
 
 use crate::config::ConfigError;

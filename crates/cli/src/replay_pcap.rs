@@ -17,7 +17,7 @@ use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_host::{Capability, Privileges, Signals, Stopwatch};
 use lineside_port::live::{Interface, must_carry, open_to_send};
-use lineside_port::{Port, Received};
+use lineside_port::{Port, Receive, Received, Transmit};
 use lineside_time::{Rate, parse_rate};
 use lineside_workload::{Departures, Replay, Speed, Timing};
 
@@ -184,8 +184,8 @@ impl Sender {
     /// Reads ahead, or waits, and sends what is due. False: all is sent.
     fn turn(
         &mut self,
-        source: &mut impl Port,
-        port: &mut dyn Port,
+        source: &mut impl Receive,
+        port: &mut dyn Transmit,
         interface: &str,
     ) -> anyhow::Result<bool> {
         let now = self.stopwatch.elapsed();
@@ -234,7 +234,7 @@ impl Sender {
         self.ended = self.left == 0;
     }
 
-    fn read(&mut self, source: &mut impl Port) {
+    fn read(&mut self, source: &mut impl Receive) {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(256);
         match source.receive(&mut self.read, most) {
             // Frames that wait hold all memory: they are sent first.

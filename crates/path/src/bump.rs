@@ -7,7 +7,7 @@ use std::time::Duration;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Delay, Settings};
 use lineside_measure::{Spread, Times};
-use lineside_port::{Method, Port, PortError, Received};
+use lineside_port::{LivePort, Method, PortError, Received};
 use lineside_time::Nanoseconds;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -58,7 +58,7 @@ const PROBE_GAP_NS: i64 = 100_000;
 pub struct Bump {
     path: Path,
     /// The queues of each side, by [`Direction`] of what comes from them. What leaves goes by the first one.
-    sides: [Vec<Box<dyn Port>>; 2],
+    sides: [Vec<Box<dyn LivePort>>; 2],
     /// Bytes of a frame that the port at the end of a direction takes.
     len_max: [usize; 2],
     wait: Wait,
@@ -142,7 +142,7 @@ impl Bump {
     /// A path between two sides, each with the ports of its queues: the first one is the inside.
     pub fn new(
         path: Path,
-        sides: [Vec<Box<dyn Port>>; 2],
+        sides: [Vec<Box<dyn LivePort>>; 2],
         wait: Wait,
         completes_checksums: bool,
     ) -> Self {
@@ -246,12 +246,12 @@ impl Bump {
     }
 
     /// All ports, those of the inside first.
-    pub fn ports(&self) -> impl Iterator<Item = &dyn Port> {
+    pub fn ports(&self) -> impl Iterator<Item = &dyn LivePort> {
         self.sides.iter().flatten().map(|port| &**port)
     }
 
     /// All ports, to read what the kernel counts, or to shut them.
-    pub fn ports_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Port>> {
+    pub fn ports_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn LivePort>> {
         self.sides.iter_mut().flatten()
     }
 
@@ -590,7 +590,7 @@ fn probe(source: [u8; 6]) -> Frame {
 }
 
 /// Bytes of a frame, with an Ethernet header and a tag, that the first of a side's ports takes; what is no interface takes all.
-fn len_max(side: &[Box<dyn Port>]) -> usize {
+fn len_max(side: &[Box<dyn LivePort>]) -> usize {
     const HEADERS_LEN: usize = 18;
     let facts = side.first().map(|port| port.facts()).unwrap_or_default();
     let live = facts.first().and_then(|facts| facts.live.as_ref());
@@ -602,7 +602,7 @@ mod tests {
     use lineside_account::Budget;
     use lineside_frame::{Descriptor, Frame};
     use lineside_link::words;
-    use lineside_port::Facts;
+    use lineside_port::{Facts, Live, Port, Receive, Transmit};
 
     use super::*;
 
@@ -616,6 +616,12 @@ mod tests {
     struct End(std::sync::Arc<std::sync::Mutex<Wire>>);
 
     impl Port for End {
+        fn facts(&self) -> Vec<&Facts> {
+            Vec::new()
+        }
+    }
+
+    impl Receive for End {
         fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
             let mut wire = self.0.lock().expect("one thread");
             let count = max.min(wire.to_come.len());
@@ -626,6 +632,12 @@ mod tests {
             })
         }
 
+        fn leave(&mut self, ahead: &mut Burst) {
+            ahead.clear();
+        }
+    }
+
+    impl Transmit for End {
         fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
             let mut wire = self.0.lock().expect("one thread");
             let count = burst.len().min(wire.room);
@@ -637,12 +649,28 @@ mod tests {
             0
         }
 
-        fn facts(&self) -> Vec<&Facts> {
-            Vec::new()
+        fn stamp_next(&mut self) -> bool {
+            false
+        }
+
+        fn handed_over(&mut self) -> Option<Option<i64>> {
+            None
         }
     }
 
-    fn end() -> (Box<dyn Port>, std::sync::Arc<std::sync::Mutex<Wire>>) {
+    impl Live for End {
+        fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
+
+        fn backlog(&self) -> f32 {
+            0.0
+        }
+
+        fn account(&mut self) {}
+
+        fn shut(&mut self) {}
+    }
+
+    fn end() -> (Box<dyn LivePort>, std::sync::Arc<std::sync::Mutex<Wire>>) {
         let wire = Wire {
             to_come: VecDeque::new(),
             sent: Vec::new(),

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 
 use lineside_account::Budget;
 use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
-use lineside_port::{BLOCK_LEN, Facts, Port, PortError, Received};
+use lineside_port::{BLOCK_LEN, Facts, Port, PortError, Receive, Received};
 use lineside_time::Nanoseconds;
 use rustix::event::poll;
 use rustix::time::Timespec;
@@ -162,6 +162,12 @@ impl Tap {
 }
 
 impl Port for TapPort {
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+}
+
+impl Receive for TapPort {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let dropped = self.shared.dropped_memory.load(Ordering::Relaxed);
         if std::mem::replace(&mut self.asked_for, dropped) != dropped {
@@ -201,16 +207,8 @@ impl Port for TapPort {
         }
     }
 
-    fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
-        Ok(0)
-    }
-
-    fn reclaim(&mut self) -> usize {
-        0
-    }
-
-    fn facts(&self) -> Vec<&Facts> {
-        vec![&self.facts]
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.facts.take_back(ahead);
     }
 }
 

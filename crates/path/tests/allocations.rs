@@ -11,7 +11,7 @@ use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Settings, words};
 use lineside_path::{Bump, Path, Wait};
-use lineside_port::{Facts, Port, PortError, Received};
+use lineside_port::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
 
 struct Counting;
 
@@ -52,6 +52,12 @@ struct End {
 }
 
 impl Port for End {
+    fn facts(&self) -> Vec<&Facts> {
+        Vec::new()
+    }
+}
+
+impl Receive for End {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let mut comes = self.comes.lock().expect("one thread");
         let count = max.min(comes.len()).min(7);
@@ -65,6 +71,12 @@ impl Port for End {
         })
     }
 
+    fn leave(&mut self, ahead: &mut Burst) {
+        ahead.clear();
+    }
+}
+
+impl Transmit for End {
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
         let count = burst.len();
         self.goes
@@ -78,13 +90,27 @@ impl Port for End {
         0
     }
 
-    fn facts(&self) -> Vec<&Facts> {
-        Vec::new()
+    fn stamp_next(&mut self) -> bool {
+        false
     }
 
+    fn handed_over(&mut self) -> Option<Option<i64>> {
+        None
+    }
+}
+
+impl Live for End {
     fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
         descriptors.push(self.silent.as_fd());
     }
+
+    fn backlog(&self) -> f32 {
+        0.0
+    }
+
+    fn account(&mut self) {}
+
+    fn shut(&mut self) {}
 }
 
 #[test]
@@ -106,7 +132,7 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
             goes,
             silent,
         };
-        vec![Box::new(end) as Box<dyn Port>]
+        vec![Box::new(end) as Box<dyn LivePort>]
     };
     // What leaves by one end comes from the other: it goes round and round.
     let sides = [end(&near, &far), end(&far, &near)];

@@ -282,18 +282,6 @@ pub enum PortError {
         /// What the operating system says.
         cause: io::Error,
     },
-    /// Frames do not go that way.
-    #[error("'{name}' is read, it cannot be sent to")]
-    ReceivesOnly {
-        /// The port.
-        name: String,
-    },
-    /// Frames do not come from there.
-    #[error("'{name}' is written, nothing can be received from it")]
-    TransmitsOnly {
-        /// The port.
-        name: String,
-    },
 }
 
 /// An offset in a capture.

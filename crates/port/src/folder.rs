@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use lineside_frame::Burst;
 
-use crate::{CaptureReader, Facts, PoolConfig, Port, PortError, Received};
+use crate::{CaptureReader, Facts, PoolConfig, Port, PortError, Receive, Received};
 
 /// A file of a folder, opened when its turn comes and closed at its end.
 pub struct FolderFile {
@@ -114,9 +114,21 @@ impl FolderFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// The stamp of its first frame: until the other inputs have come as far, it need not be opened.
+    pub(crate) fn begins_ns(&self) -> i64 {
+        self.first_ns
+    }
 }
 
 impl Port for FolderFile {
+    fn facts(&self) -> Vec<&Facts> {
+        let reader = self.reader.as_ref();
+        vec![reader.map_or(&self.facts, CaptureReader::own_facts)]
+    }
+}
+
+impl Receive for FolderFile {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.ended {
             return Ok(Received::End);
@@ -137,23 +149,11 @@ impl Port for FolderFile {
         received
     }
 
-    fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
-        Err(PortError::ReceivesOnly {
-            name: self.facts.name.clone(),
-        })
-    }
-
-    fn reclaim(&mut self) -> usize {
-        0
-    }
-
-    fn facts(&self) -> Vec<&Facts> {
-        let reader = self.reader.as_ref();
-        vec![reader.map_or(&self.facts, CaptureReader::own_facts)]
-    }
-
-    fn begins_ns(&self) -> Option<i64> {
-        (self.reader.is_none() && !self.ended).then_some(self.first_ns)
+    fn leave(&mut self, ahead: &mut Burst) {
+        match &mut self.reader {
+            Some(reader) => reader.leave(ahead),
+            None => self.facts.take_back(ahead),
+        }
     }
 }
 
@@ -319,6 +319,16 @@ impl Followed {
 }
 
 impl Port for Followed {
+    fn facts(&self) -> Vec<&Facts> {
+        let last = self
+            .reader
+            .as_ref()
+            .map_or(&self.awaited, CaptureReader::own_facts);
+        self.facts.iter().chain([last]).collect()
+    }
+}
+
+impl Receive for Followed {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.has_failed {
             return Ok(Received::End);
@@ -328,22 +338,16 @@ impl Port for Followed {
         received
     }
 
-    fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
-        Err(PortError::ReceivesOnly {
-            name: self.awaited.name.clone(),
-        })
-    }
-
-    fn reclaim(&mut self) -> usize {
-        0
-    }
-
-    fn facts(&self) -> Vec<&Facts> {
-        let last = self
-            .reader
-            .as_ref()
-            .map_or(&self.awaited, CaptureReader::own_facts);
-        self.facts.iter().chain([last]).collect()
+    fn leave(&mut self, ahead: &mut Burst) {
+        let last = match &mut self.reader {
+            Some(reader) => reader.own_facts_mut(),
+            None => &mut self.awaited,
+        };
+        for frame in ahead.drain(..) {
+            let file = usize::from(frame.descriptor().input);
+            let facts = self.facts.get_mut(file).unwrap_or(last);
+            facts.take_back(&mut vec![frame]);
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use lineside_frame::{Burst, LinkType};
 
 pub use error::{Place, PortError};
 pub use folder::{FolderFile, Followed, list};
-pub use merge::Merge;
+pub use merge::{Merge, MergeInput};
 pub use reader::{CaptureReader, PoolConfig};
 pub use rotation::{Rotation, RotationError};
 pub use writer::{CaptureWriter, WriterConfig};
@@ -48,64 +48,69 @@ pub const FRAME_LEN_MAX: usize = 262_144;
 pub const BLOCK_LEN: usize = 512 * 1024;
 
 /// A place where frames come from or go to.
+///
+/// What it can do follows from the traits besides: a file is read by [`Receive`] or written by
+/// [`Transmit`], an interface does both and is [`Live`]. No method has a default: a port that stands
+/// in front of another one forwards all of them, or does not compile.
 pub trait Port: Send {
-    /// Appends at most `max` frames to `burst`. Waits until there is one, but for no second; a live port
-    /// does not wait: it says [`Received::Idle`], and who has nothing else to do polls
-    /// [`wake_on`](Self::wake_on).
+    /// What is known of each input or output behind this port, in their order.
+    fn facts(&self) -> Vec<&Facts>;
+}
+
+/// A port from which frames come.
+pub trait Receive: Port {
+    /// Appends at most `max` frames to `burst`. A file waits until there is one, but less than a
+    /// second; a live port does not wait: it returns [`Received::Idle`], and a caller that has
+    /// nothing else to do polls [`wake_on`](Live::wake_on).
     ///
-    /// After an error the port is at its end, and says so.
+    /// After an error the port is at its end, and returns [`Received::End`].
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError>;
 
+    /// Ends the receiving. `ahead` are frames that were received from this port and not looked at:
+    /// they count as never received, those of a live port as [`unread`](LiveFacts::unread).
+    fn leave(&mut self, ahead: &mut Burst);
+}
+
+/// A port to which frames go.
+pub trait Transmit: Port {
     /// Sends frames from the front of `burst`, removes them there and returns how many.
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError>;
 
     /// Takes back the slots of frames that have left since the last call; returns how many.
     fn reclaim(&mut self) -> usize;
 
-    /// Has the kernel stamp the first frame of the next [`transmit`](Self::transmit) as it hands it to the driver; false if it cannot, or
-    /// one that was asked for before has yet to come.
-    fn stamp_next(&mut self) -> bool {
-        false
-    }
+    /// Requests a stamp for the first frame of the next [`transmit`](Self::transmit), which the
+    /// kernel takes as it hands the frame to the driver; false if it cannot, or if the stamp of an
+    /// earlier request has yet to come.
+    fn stamp_next(&mut self) -> bool;
 
-    /// The stamp that was asked for, told once: nanoseconds since the Unix epoch, or `None` if the kernel gave none after all.
-    fn handed_over(&mut self) -> Option<Option<i64>> {
-        None
-    }
-
-    /// What is known of each input or output behind this port, in their order.
-    fn facts(&self) -> Vec<&Facts>;
-
-    /// Appends what becomes readable when a live port may have frames.
-    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
-        let _ = descriptors;
-    }
-
-    /// The share of what lies between the kernel and a live port that waits to be received, from 0 to 1.
-    fn backlog(&self) -> f32 {
-        0.0
-    }
-
-    /// Brings [`facts`](Self::facts) up to date with what the kernel counts.
-    fn account(&mut self) {}
-
-    /// The stamp of the first frame of a port that was not asked for any yet, if that is known: until others have come as
-    /// far, it need not be asked.
-    fn begins_ns(&self) -> Option<i64> {
-        None
-    }
-
-    /// Lets no further frame into a live port. What has arrived can still be received; then comes the end.
-    fn shut(&mut self) {}
-
-    /// Nobody receives any more. `ahead` are frames of this port that were received and that nobody looks at: they
-    /// count as never received, those of a live port as [`unread`](LiveFacts::unread).
-    fn leave(&mut self, ahead: &mut Burst) {
-        ahead.clear();
-    }
+    /// The requested stamp, returned once: nanoseconds since the Unix epoch, or `None` if the
+    /// kernel gave none after all.
+    fn handed_over(&mut self) -> Option<Option<i64>>;
 }
 
-/// What [`Port::receive`] came to.
+/// A port whose frames arrive while it is open: from an interface, not from a file.
+pub trait Live: Receive {
+    /// Appends the descriptors that become readable when the port may have frames.
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>);
+
+    /// The share of the space between the kernel and the port that is filled by frames which wait
+    /// to be received, from 0 to 1.
+    fn backlog(&self) -> f32;
+
+    /// Brings [`facts`](Port::facts) up to date with what the kernel counts.
+    fn account(&mut self);
+
+    /// Lets no further frame in. Frames that have arrived can still be received; then comes the end.
+    fn shut(&mut self);
+}
+
+/// A live port in both directions, such as an interface.
+pub trait LivePort: Live + Transmit {}
+
+impl<P: Live + Transmit> LivePort for P {}
+
+/// The outcome of [`Receive::receive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// So many frames were appended: at least one, unless none was asked for or a filter took all away.
@@ -151,7 +156,7 @@ pub struct Facts {
     pub live: Option<LiveFacts>,
 }
 
-/// What is known of a live port, of the time since it was opened. [`Port::account`] brings it up to date.
+/// What is known of a live port, of the time since it was opened. [`Live::account`] brings it up to date.
 ///
 /// Once the port has ended: `arrived` = frames received + `dropped_ring` + `dropped_pool` + `unread`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -225,8 +230,8 @@ pub struct Interface {
 }
 
 impl Facts {
-    /// Frames that were received and that nobody has looked at are none that were received.
-    fn take_back(&mut self, frames: &mut Burst) {
+    /// Counts frames that were received and not looked at as not received, and drops them.
+    pub fn take_back(&mut self, frames: &mut Burst) {
         self.frames -= frames.len() as u64;
         if let Some(live) = &mut self.live {
             live.unread += frames.len() as u64;

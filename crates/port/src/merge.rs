@@ -4,7 +4,9 @@ use std::time::Duration;
 use lineside_frame::Burst;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::{Facts, Port, PortError, Received};
+use crate::{
+    CaptureReader, Facts, FolderFile, Followed, Live, LivePort, Port, PortError, Receive, Received,
+};
 
 /// Frames that are asked of an input at once: enough to spread the cost of a call, few enough that
 /// inputs with sparse frames pin little.
@@ -23,7 +25,7 @@ const QUEUE_LEN_MAX: usize = 64;
 /// [`ordinal`](lineside_frame::Descriptor::ordinal). If an input fails, what the
 /// others hold comes at the calls after the error.
 pub struct Merge {
-    inputs: Vec<Input>,
+    inputs: Vec<MergeInput>,
     ordinal: u64,
 }
 
@@ -37,31 +39,98 @@ const WAIT_HELD_UP: Duration = Duration::from_millis(1);
 /// several times what a frame does. A ring of the usual size holds more than 5 ms of frames at any rate.
 const GATHER: Duration = Duration::from_millis(2);
 
-struct Input {
-    port: Box<dyn Port>,
+/// An input of a [`Merge`]: a file, a file of a folder, or a live port.
+pub struct MergeInput {
+    port: Source,
     /// Frames to come, the next one last.
     queue: Burst,
     ended: bool,
     /// A live input without a next frame: those to come have arrived after this.
     quiet_until_ns: Option<i64>,
-    /// It need not be asked before: see [`Port::begins_ns`].
+    /// Of a file that is not open yet, the stamp of its first frame: until others have come as far,
+    /// it is not opened.
     begins_ns: Option<i64>,
 }
 
+enum Source {
+    File(Box<dyn Receive>),
+    Live(Box<dyn Live>),
+}
+
+impl Source {
+    fn receive(&mut self) -> &mut dyn Receive {
+        match self {
+            Self::File(port) => &mut **port,
+            Self::Live(port) => &mut **port,
+        }
+    }
+
+    fn facts(&self) -> Vec<&Facts> {
+        match self {
+            Self::File(port) => port.facts(),
+            Self::Live(port) => port.facts(),
+        }
+    }
+}
+
+impl MergeInput {
+    fn new(port: Source, begins_ns: Option<i64>) -> Self {
+        Self {
+            port,
+            queue: Burst::new(),
+            ended: false,
+            quiet_until_ns: None,
+            begins_ns,
+        }
+    }
+
+    fn live(&self) -> Option<&dyn Live> {
+        match &self.port {
+            Source::File(_) => None,
+            Source::Live(port) => Some(&**port),
+        }
+    }
+
+    fn live_mut(&mut self) -> Option<&mut dyn Live> {
+        match &mut self.port {
+            Source::File(_) => None,
+            Source::Live(port) => Some(&mut **port),
+        }
+    }
+}
+
+impl From<CaptureReader> for MergeInput {
+    fn from(file: CaptureReader) -> Self {
+        Self::new(Source::File(Box::new(file)), None)
+    }
+}
+
+impl From<FolderFile> for MergeInput {
+    fn from(file: FolderFile) -> Self {
+        let begins_ns = Some(file.begins_ns());
+        Self::new(Source::File(Box::new(file)), begins_ns)
+    }
+}
+
+impl From<Followed> for MergeInput {
+    fn from(file: Followed) -> Self {
+        Self::new(Source::File(Box::new(file)), None)
+    }
+}
+
+impl From<Box<dyn LivePort>> for MergeInput {
+    fn from(port: Box<dyn LivePort>) -> Self {
+        Self::new(Source::Live(port), None)
+    }
+}
+
 impl Merge {
-    /// Merges `ports`; with one of them it only numbers its frames.
-    pub fn new(ports: Vec<Box<dyn Port>>) -> Self {
-        let inputs = ports
-            .into_iter()
-            .map(|port| Input {
-                begins_ns: port.begins_ns(),
-                port,
-                queue: Burst::new(),
-                ended: false,
-                quiet_until_ns: None,
-            })
-            .collect();
-        Self { inputs, ordinal: 0 }
+    /// Merges `inputs`; with one of them it only numbers its frames.
+    pub fn new<I: Into<MergeInput>>(inputs: impl IntoIterator<Item = I>) -> Self {
+        Self {
+            inputs: inputs.into_iter().map(Into::into).collect(),
+            ordinal: 0,
+        }
     }
 
     /// Makes sure that every input which has not ended has its next frame, or is known to be quiet; if one
@@ -71,7 +140,7 @@ impl Merge {
             if !input.wants_frames() {
                 continue;
             }
-            let received = input.port.receive(&mut input.queue, max);
+            let received = input.port.receive().receive(&mut input.queue, max);
             match received.inspect_err(|_| input.ended = true)? {
                 Received::Frames(_) => {
                     input.queue.reverse();
@@ -107,15 +176,15 @@ impl Merge {
 
     /// Waits until an input without a next frame wakes.
     fn wait(&mut self) -> Result<Received, PortError> {
-        let waiting = |input: &&Input| input.wants_frames();
+        let waiting = |input: &&MergeInput| input.wants_frames();
         let idle: Vec<_> = self.inputs.iter().filter(waiting).collect();
-        let until_ns = self.inputs.iter().filter_map(Input::time_ns).min();
+        let until_ns = self.inputs.iter().filter_map(MergeInput::time_ns).min();
         let is_holding = self.inputs.iter().any(|input| !input.queue.is_empty());
         let wait = if is_holding { WAIT_HELD_UP } else { WAIT_MAX };
         let _ = poll(&mut [], Some(&timespec(GATHER)));
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::with_capacity(idle.len());
-        for input in &idle {
-            input.port.wake_on(&mut descriptors);
+        for port in idle.iter().filter_map(|input| input.live()) {
+            port.wake_on(&mut descriptors);
         }
         let mut polled: Vec<_> = descriptors
             .iter()
@@ -144,7 +213,7 @@ impl Merge {
     }
 }
 
-impl Input {
+impl MergeInput {
     fn next_stamp_ns(&self) -> Option<i64> {
         let frame = self.queue.last()?;
         Some(frame.descriptor().stamp_ns.unwrap_or(i64::MIN))
@@ -169,10 +238,19 @@ fn timespec(time: Duration) -> Timespec {
 }
 
 impl Port for Merge {
+    fn facts(&self) -> Vec<&Facts> {
+        self.inputs
+            .iter()
+            .flat_map(|input| input.port.facts())
+            .collect()
+    }
+}
+
+impl Receive for Merge {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if let [input] = &mut self.inputs[..] {
             let before = burst.len();
-            let received = input.port.receive(burst, max);
+            let received = input.port.receive().receive(burst, max);
             for frame in &mut burst[before..] {
                 self.ordinal += 1;
                 frame.descriptor_mut().ordinal = self.ordinal;
@@ -188,7 +266,7 @@ impl Port for Merge {
         let mut count = 0;
         while count < max {
             // What is merged goes out before an input is asked that might wait.
-            if count > 0 && self.inputs.iter().any(Input::wants_frames) {
+            if count > 0 && self.inputs.iter().any(MergeInput::wants_frames) {
                 break;
             }
             if let Some(waiting) = self.refill(QUEUE_LEN_MAX)? {
@@ -228,58 +306,51 @@ impl Port for Merge {
         Ok(Received::Frames(count))
     }
 
-    fn transmit(&mut self, _burst: &mut Burst) -> Result<usize, PortError> {
-        Err(PortError::ReceivesOnly { name: self.name() })
-    }
-
-    fn reclaim(&mut self) -> usize {
-        self.inputs
-            .iter_mut()
-            .map(|input| input.port.reclaim())
-            .sum()
-    }
-
-    fn facts(&self) -> Vec<&Facts> {
-        self.inputs
-            .iter()
-            .flat_map(|input| input.port.facts())
-            .collect()
-    }
-
-    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
-        for input in &self.inputs {
-            input.port.wake_on(descriptors);
-        }
-    }
-
-    fn backlog(&self) -> f32 {
-        let backlogs = self.inputs.iter().map(|input| input.port.backlog());
-        backlogs.fold(0.0, f32::max)
-    }
-
-    fn account(&mut self) {
-        for input in &mut self.inputs {
-            input.port.account();
-        }
-    }
-
-    /// What waits for its turn goes back too.
+    /// Frames that wait for their turn go back too.
     fn leave(&mut self, ahead: &mut Burst) {
-        for frame in ahead.drain(..) {
-            let input = usize::from(frame.descriptor().input);
-            if let Some(input) = self.inputs.get_mut(input) {
+        let last = self.inputs.len().saturating_sub(1);
+        for mut frame in ahead.drain(..) {
+            // A port of several files is the last one, and counts from its own place.
+            let descriptor = frame.descriptor_mut();
+            let index = usize::from(descriptor.input).min(last);
+            descriptor.input -= index as u16;
+            if let Some(input) = self.inputs.get_mut(index) {
                 input.queue.push(frame);
             }
         }
         for input in &mut self.inputs {
-            input.port.leave(&mut input.queue);
+            input.port.receive().leave(&mut input.queue);
             input.ended = true;
+        }
+    }
+}
+
+/// Of the inputs that are files there is nothing to wake on, to account or to shut.
+impl Live for Merge {
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+        for port in self.inputs.iter().filter_map(MergeInput::live) {
+            port.wake_on(descriptors);
+        }
+    }
+
+    fn backlog(&self) -> f32 {
+        let backlogs = self
+            .inputs
+            .iter()
+            .filter_map(MergeInput::live)
+            .map(Live::backlog);
+        backlogs.fold(0.0, f32::max)
+    }
+
+    fn account(&mut self) {
+        for port in self.inputs.iter_mut().filter_map(MergeInput::live_mut) {
+            port.account();
         }
     }
 
     fn shut(&mut self) {
-        for input in &mut self.inputs {
-            input.port.shut();
+        for port in self.inputs.iter_mut().filter_map(MergeInput::live_mut) {
+            port.shut();
         }
     }
 }

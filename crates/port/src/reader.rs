@@ -14,7 +14,7 @@ use crate::foreign::foreign;
 use crate::pcap::{FILE_HEADER_LEN, Pcap};
 use crate::pcapng::{Pcapng, SECTION_HEADER};
 use crate::source::{Compression, Counted, Decompressed, Source, Waiting};
-use crate::{BLOCK_LEN, Facts, Place, Port, PortError, Received};
+use crate::{BLOCK_LEN, Facts, Place, Port, PortError, Receive, Received};
 
 /// How much memory the frames of one input may take.
 #[derive(Debug, Clone)]
@@ -173,6 +173,10 @@ impl CaptureReader {
 
     pub(crate) fn own_facts(&self) -> &Facts {
         &self.facts
+    }
+
+    pub(crate) fn own_facts_mut(&mut self) -> &mut Facts {
+        &mut self.facts
     }
 
     /// Makes as many bytes ready as a file header has, or all there are.
@@ -369,6 +373,12 @@ impl CaptureReader {
 }
 
 impl Port for CaptureReader {
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+}
+
+impl Receive for CaptureReader {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let before = burst.len();
         while !self.ended {
@@ -399,22 +409,8 @@ impl Port for CaptureReader {
         Ok(Received::End)
     }
 
-    fn transmit(&mut self, _burst: &mut Burst) -> Result<usize, PortError> {
-        Err(PortError::ReceivesOnly {
-            name: self.facts.name.clone(),
-        })
-    }
-
-    fn reclaim(&mut self) -> usize {
-        0
-    }
-
     fn leave(&mut self, ahead: &mut Burst) {
         self.facts.take_back(ahead);
-    }
-
-    fn facts(&self) -> Vec<&Facts> {
-        vec![&self.facts]
     }
 }
 

@@ -7,7 +7,7 @@ use lineside_frame::{Burst, Frame, FrameRef, LinkType};
 
 use crate::encode::{self, RECORD_LEN_MAX};
 use crate::output::{CHUNK_LEN, CHUNKS_MAX, Files, Message, Output};
-use crate::{FRAME_LEN_MAX, Facts, Interface, Port, PortError, Received, Rotation};
+use crate::{FRAME_LEN_MAX, Facts, Interface, Port, PortError, Rotation, Transmit};
 
 /// What was encoded goes to the disk after so long, however little it is.
 const FLUSH_NS: i64 = 1_000_000_000;
@@ -430,12 +430,12 @@ impl CaptureWriter {
 }
 
 impl Port for CaptureWriter {
-    fn receive(&mut self, _burst: &mut Burst, _max: usize) -> Result<Received, PortError> {
-        Err(PortError::TransmitsOnly {
-            name: self.facts.name.clone(),
-        })
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
     }
+}
 
+impl Transmit for CaptureWriter {
     /// Takes all frames. After an error those that were encoded are gone from `burst`.
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
         let mut count = 0;
@@ -449,13 +449,18 @@ impl Port for CaptureWriter {
         Ok(count)
     }
 
-    /// Bytes are copied in [`transmit`](Port::transmit), which lets go of the slots itself.
+    /// Bytes are copied in [`transmit`](Transmit::transmit), which lets go of the slots itself.
     fn reclaim(&mut self) -> usize {
         0
     }
 
-    fn facts(&self) -> Vec<&Facts> {
-        vec![&self.facts]
+    /// No: a file has no driver.
+    fn stamp_next(&mut self) -> bool {
+        false
+    }
+
+    fn handed_over(&mut self) -> Option<Option<i64>> {
+        None
     }
 }
 

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
-use lineside_port::{CaptureReader, FolderFile, Followed, Merge, PoolConfig, Port, PortError};
+use lineside_port::{
+    CaptureReader, FolderFile, Followed, Merge, MergeInput, PoolConfig, PortError,
+};
 
 use crate::RunError;
 
@@ -34,15 +36,15 @@ fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> Result<Opened,
         .map(|input| 1 + usize::from(input.is_dir()))
         .sum();
     let pool = pool(budget, open_max);
-    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(inputs.len());
+    let mut ports: Vec<MergeInput> = Vec::with_capacity(inputs.len());
     let mut left_out = Vec::new();
     for path in inputs {
         if path.is_dir() {
             left_out.extend(open_folder(path, follows, &pool, &mut ports)?);
         } else {
             ports.push(match follows {
-                true => Box::new(Followed::file(path, &pool)?),
-                false => Box::new(CaptureReader::open(path, &pool)?),
+                true => Followed::file(path, &pool)?.into(),
+                false => CaptureReader::open(path, &pool)?.into(),
             });
         }
     }
@@ -60,7 +62,7 @@ fn open_folder(
     path: &Path,
     follows: bool,
     pool: &PoolConfig,
-    ports: &mut Vec<Box<dyn Port>>,
+    ports: &mut Vec<MergeInput>,
 ) -> Result<Vec<String>, RunError> {
     let (mut files, left_out) = match lineside_port::list(path, pool) {
         // The first file may be about to come.
@@ -68,12 +70,10 @@ fn open_folder(
         listed => listed?,
     };
     let last = if follows { files.pop() } else { None };
-    for file in files {
-        ports.push(Box::new(file));
-    }
+    ports.extend(files.into_iter().map(MergeInput::from));
     if follows {
         let last = last.as_ref().map(FolderFile::path);
-        ports.push(Box::new(Followed::folder(path, last, pool)?));
+        ports.push(Followed::folder(path, last, pool)?.into());
     }
     Ok(left_out)
 }
@@ -88,11 +88,11 @@ pub fn open_files(inputs: &[PathBuf]) -> Result<Vec<(String, File)>, RunError> {
 /// Reads files that are open as one port.
 pub fn read_files(files: Vec<(String, File)>, budget: &Budget) -> Result<Merge, RunError> {
     let pool = pool(budget, files.len());
-    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(files.len());
+    let mut readers = Vec::with_capacity(files.len());
     for (name, file) in files {
-        ports.push(Box::new(CaptureReader::of_file(file, &name, &pool)?));
+        readers.push(CaptureReader::of_file(file, &name, &pool)?);
     }
-    Ok(Merge::new(ports))
+    Ok(Merge::new(readers))
 }
 
 /// A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for rows.

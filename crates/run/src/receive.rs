@@ -8,7 +8,7 @@
 //! ```
 
 use lineside_frame::Burst;
-use lineside_port::{Port, PortError, Received};
+use lineside_port::{PortError, Receive, Received};
 
 /// Frames a burst: enough to pay for the turn, few enough to stay in the first-level cache with their headers.
 pub const BURST_FRAMES: usize = 256;
@@ -75,7 +75,11 @@ impl Intake {
 
     /// Receives a burst, and passes it to `consumer`.
     #[inline]
-    pub fn turn<P: Port + ?Sized, C: Consumer>(&mut self, port: &mut P, consumer: &mut C) -> Turn {
+    pub fn turn<P: Receive + ?Sized, C: Consumer>(
+        &mut self,
+        port: &mut P,
+        consumer: &mut C,
+    ) -> Turn {
         let received = match usize::try_from(self.left) {
             Ok(0) => {
                 self.leave(port);
@@ -104,7 +108,7 @@ impl Intake {
     }
 
     /// Receives no more: what the port has read ahead counts as never received.
-    pub fn leave<P: Port + ?Sized>(&mut self, port: &mut P) {
+    pub fn leave<P: Receive + ?Sized>(&mut self, port: &mut P) {
         port.leave(&mut self.burst);
     }
 }
@@ -124,7 +128,7 @@ pub enum Moment {
 /// until `between`, called after each burst, stops it.
 ///
 /// Returns the port's errors: an input that fails ends there, and the others go on.
-pub fn receive_all<P: Port + ?Sized, C: Consumer>(
+pub fn receive_all<P: Receive + ?Sized, C: Consumer>(
     port: &mut P,
     consumer: &mut C,
     frames_max: u64,
@@ -152,7 +156,7 @@ pub fn receive_all<P: Port + ?Sized, C: Consumer>(
 #[cfg(test)]
 mod tests {
     use lineside_frame::{Descriptor, Frame};
-    use lineside_port::Facts;
+    use lineside_port::{Facts, Port};
 
     use super::*;
 
@@ -160,6 +164,12 @@ mod tests {
     struct Script(Vec<Result<Received, PortError>>, usize);
 
     impl Port for Script {
+        fn facts(&self) -> Vec<&Facts> {
+            Vec::new()
+        }
+    }
+
+    impl Receive for Script {
         fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
             let next = match self.0.is_empty() {
                 true => Ok(Received::End),
@@ -170,18 +180,6 @@ mod tests {
                 burst.extend((0..count).map(|_| Frame::copied(&[0; 60], Descriptor::default())));
             }
             next
-        }
-
-        fn transmit(&mut self, _: &mut Burst) -> Result<usize, PortError> {
-            Ok(0)
-        }
-
-        fn reclaim(&mut self) -> usize {
-            0
-        }
-
-        fn facts(&self) -> Vec<&Facts> {
-            Vec::new()
         }
 
         fn leave(&mut self, ahead: &mut Burst) {

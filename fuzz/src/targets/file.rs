@@ -2,7 +2,7 @@
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, Range};
-use lineside_port::{CaptureReader, PoolConfig, Port, PortError, Received};
+use lineside_port::{CaptureReader, PoolConfig, Port, PortError, Receive, Received};
 
 use super::{Bytes, Pieces};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lineside_account::{Budget, Counter, Counters, Kind};
 use lineside_capture::{Config, Pipeline, PortRule, Step, Transport, run as drive};
-use lineside_port::{CaptureReader, Merge, PoolConfig, Port};
+use lineside_port::{CaptureReader, Merge, PoolConfig};
 use lineside_trace::{RecordSink, RowRef, Table};
 use twox_hash::XxHash3_64;
 
@@ -92,9 +92,9 @@ pub(crate) fn capture(files: &[Arc<[u8]>], setup: &Setup) -> Outcome {
         };
         let name = format!("input {input}");
         let reader = CaptureReader::new(Box::new(source), &name, &pool).ok()?;
-        Some(Box::new(reader) as Box<dyn Port>)
+        Some(reader)
     });
-    let mut port = Merge::new(readers.collect());
+    let mut port = Merge::new(readers);
     let mut pipeline = Pipeline::new(setup.config.clone(), &budget, Rows::default());
     let (mut frames, mut idle_turns) = (0, 0);
     drive(&mut port, &mut pipeline, u64::MAX, |_, pipeline, _| {

@@ -27,7 +27,7 @@ use lineside_account::{Budget, Counters};
 use lineside_actor::{Address, ConfigError, Guest, Outcome, Report, RunError, Schedule, System};
 use lineside_flow::Fragments;
 use lineside_frame::Burst;
-use lineside_port::{Port, PortError, Received};
+use lineside_port::{PortError, Receive, Received};
 use lineside_trace::{LossRow, RecordSink, RowBuffer, Table};
 
 use crate::config::Config;
@@ -133,7 +133,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
     ///
     /// Under [`Schedule::Simulated`] everything is read before the run begins: for small inputs that lie in
     /// memory of their own.
-    pub fn run<P: Port>(
+    pub fn run<P: Receive>(
         self,
         port: &mut P,
         budget: &Budget,
@@ -282,7 +282,7 @@ struct Graph<S> {
 }
 
 /// Reads until the end, and lets everything become rows. What an actor's failure cut short is told by the run.
-fn read<P: Port>(
+fn read<P: Receive>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,
@@ -295,7 +295,7 @@ fn read<P: Port>(
     errors
 }
 
-fn read_all<P: Port>(
+fn read_all<P: Receive>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,

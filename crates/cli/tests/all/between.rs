@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::live::{Interface, LiveOptions, open_each};
-use lineside_port::{Method, Port};
+use lineside_port::{LivePort, Method};
 use lineside_time::Random;
 use lineside_trace::State;
 
@@ -165,7 +165,7 @@ fn tcp_and_datagrams_pass_an_emulated_link_late_and_some_never() {
 }
 
 /// A packet socket at the client's end of the wire, and one at the server's.
-fn raw_ends(hosts: &Hosts) -> [Box<dyn Port>; 2] {
+fn raw_ends(hosts: &Hosts) -> [Box<dyn LivePort>; 2] {
     [(&hosts.client, "c0"), (&hosts.server, "s0")].map(|(host, name)| {
         host.enter(|| {
             let options = LiveOptions {
@@ -183,7 +183,7 @@ fn raw_ends(hosts: &Hosts) -> [Box<dyn Port>; 2] {
 }
 
 /// What a port gets within a tenth of a second.
-fn arrivals(port: &mut dyn Port) -> Vec<Vec<u8>> {
+fn arrivals(port: &mut dyn LivePort) -> Vec<Vec<u8>> {
     let mut burst = Burst::new();
     for _ in 0..50 {
         port.receive(&mut burst, 99).expect("it receives");
@@ -192,7 +192,7 @@ fn arrivals(port: &mut dyn Port) -> Vec<Vec<u8>> {
     burst.iter().map(|frame| frame.bytes().to_vec()).collect()
 }
 
-fn send(port: &mut dyn Port, frames: &[Vec<u8>]) {
+fn send(port: &mut dyn LivePort, frames: &[Vec<u8>]) {
     let descriptor = Descriptor {
         link_type: LinkType::ETHERNET,
         ..Descriptor::default()

@@ -7,7 +7,7 @@ use std::process::Output;
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Frame};
-use lineside_port::{CaptureReader, Merge, PoolConfig, Port, Received};
+use lineside_port::{CaptureReader, Merge, PoolConfig, Receive, Received};
 use lineside_testkit::tshark;
 use lineside_wire::build::FrameBuilder;
 
@@ -20,7 +20,7 @@ fn frames(path: &Path) -> Vec<(i64, Option<IpAddr>, Vec<u8>)> {
         bytes_max: 64 << 20,
     };
     let reader = CaptureReader::open(path, &pool).expect("a capture");
-    let mut port = Merge::new(vec![Box::new(reader)]);
+    let mut port = Merge::new([reader]);
     let (mut frames, mut burst) = (Vec::new(), Burst::new());
     let read = |frame: Frame| {
         let stamp_ns = frame.descriptor().stamp_ns.expect("a stamp");

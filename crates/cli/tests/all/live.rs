@@ -13,7 +13,7 @@ use lineside_account::Counter;
 use lineside_analyze::grouped;
 use lineside_filter::Filter;
 use lineside_host::Stopwatch;
-use lineside_port::{CaptureReader, PoolConfig, Port, Received};
+use lineside_port::{CaptureReader, PoolConfig, Port, Receive, Received};
 use lineside_testkit::capture::{self, Frame};
 use lineside_testkit::disk::SmallDisk;
 use lineside_time::Random;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_port::Port;
+use lineside_port::Transmit;
 use lineside_port::live::{Interface, open_to_send};
 use lineside_testkit::capture;
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
@@ -174,7 +174,7 @@ impl Wire {
     }
 }
 
-fn send_all(port: &mut dyn Port, frames: &[(usize, &capture::Frame)]) {
+fn send_all(port: &mut dyn Transmit, frames: &[(usize, &capture::Frame)]) {
     let mut burst: Burst = frames
         .iter()
         .map(|(_, frame)| {

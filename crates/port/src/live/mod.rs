@@ -9,6 +9,7 @@ mod generator;
 mod interface;
 mod mapping;
 mod packet;
+mod packet_socket;
 mod tap;
 mod xdp;
 
@@ -22,7 +23,7 @@ pub use generator::{Departures, Generator, GeneratorError, pass_all};
 pub use interface::Interface;
 pub use tap::{TapEnd, open_tap};
 
-use crate::{Method, Port, PortError};
+use crate::{LivePort, Method, PortError, Transmit};
 
 /// Bytes of an Ethernet header, and of a VLAN tag in it.
 const HEADER_LEN: usize = 14;
@@ -66,7 +67,10 @@ pub struct FilterInstruction {
 pub const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// Opens an interface to receive: a port for each of its sockets.
-pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+pub fn open(
+    interface: &Interface,
+    options: &LiveOptions,
+) -> Result<Vec<Box<dyn LivePort>>, PortError> {
     must_be_up(interface)?;
     let (method, reason) = match options.method {
         None => choice(interface),
@@ -90,7 +94,7 @@ pub fn open(interface: &Interface, options: &LiveOptions) -> Result<Vec<Box<dyn 
 pub fn open_each(
     interface: &Interface,
     options: &LiveOptions,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn LivePort>>, PortError> {
     must_be_up(interface)?;
     let packet = |reason: &str| Ok(vec![packet::open_each(interface, options, reason)?]);
     let reason = match options.method {
@@ -134,9 +138,9 @@ pub fn choice(interface: &Interface) -> (Method, String) {
 }
 
 /// Opens an interface to send, where something is at its other end.
-pub fn open_to_send(interface: &Interface) -> Result<Box<dyn Port>, PortError> {
+pub fn open_to_send(interface: &Interface) -> Result<Box<dyn Transmit>, PortError> {
     must_carry(interface)?;
-    packet::open_to_send(interface)
+    packet_socket::open_to_send(interface)
 }
 
 /// Fails if what is sent there is lost: it is switched off, or has no carrier.

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,11 +18,11 @@ use super::clock::{ClockWatch, wall_ns};
 use super::each::{EachError, EachRing};
 use super::filter::CountingFilter;
 use super::mapping::Mapping;
+use super::packet_socket::PacketSocket;
 use super::{
-    FilterInstruction, HEADER_LEN, HEADER_LEN_MAX, Interface, LiveOptions, see_all_frames,
-    set_option,
+    FilterInstruction, HEADER_LEN_MAX, Interface, LiveOptions, see_all_frames, set_option,
 };
-use crate::{BLOCK_LEN, Facts, LiveFacts, Method, Port, PortError, Received};
+use crate::{BLOCK_LEN, Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
 
 /// A block that is not full is handed over after this time.
 const RETIRE_MS: u32 = 10;
@@ -36,24 +36,22 @@ const BLOCKS_MIN: usize = 4;
 /// Blocks of a ring at most: 32 MiB, the traffic of 25 ms at 10 Gb/s.
 const BLOCKS_MAX: usize = 64;
 
-/// Frames that are sent by one call.
-const SEND_MAX: usize = 64;
-
 /// Opens a port for each socket; `reason` says why packet sockets were chosen.
 pub(super) fn open(
     interface: &Interface,
     options: &LiveOptions,
     reason: &str,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn LivePort>>, PortError> {
     let count = options.sockets.max(1);
-    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(count);
+    let mut ports: Vec<Box<dyn LivePort>> = Vec::with_capacity(count);
     for queue in 0..count {
-        let mut port = PacketPort::new(interface, reason)?;
-        port.ring = Some(Ring::new(&port, options, count)?);
+        let mut socket = PacketSocket::new(interface, reason)?;
+        let ring = Ring::new(&socket, options, count)?;
         if count > 1 {
-            port.live_mut().queue = Some(queue as u32);
-            port.facts.name = format!("{} ({queue})", interface.name);
+            socket.live_mut().queue = Some(queue as u32);
+            socket.facts.name = format!("{} ({queue})", interface.name);
         }
+        let mut port = PacketPort::new(socket, Frames::Blocks(ring));
         port.listen(options, count)?;
         ports.push(Box::new(port));
     }
@@ -65,61 +63,46 @@ pub(super) fn open_each(
     interface: &Interface,
     options: &LiveOptions,
     reason: &str,
-) -> Result<Box<dyn Port>, PortError> {
-    let mut port = PacketPort::new(interface, reason)?;
+) -> Result<Box<dyn LivePort>, PortError> {
+    let mut socket = PacketSocket::new(interface, reason)?;
     let frame_len = interface.mtu as usize + HEADER_LEN_MAX;
     let ring = EachRing::new(
-        port.socket.as_fd(),
+        socket.socket.as_fd(),
         frame_len,
         &options.budget,
         options.bytes_max,
     );
-    port.each = Some(ring.map_err(|error| match error {
+    let ring = ring.map_err(|error| match error {
         EachError::Memory(needed_bytes) => PortError::Memory {
             name: interface.name.clone(),
             needed_bytes,
         },
-        EachError::Kernel(cause) => PacketPort::failure(interface, "make a packet ring for", cause),
-    })?);
+        EachError::Kernel(cause) => {
+            PacketSocket::failure(interface, "make a packet ring for", cause)
+        }
+    })?;
     // What this host sends here would pass the path as if it had come. Old kernels do not know this, and the ring sees to it.
-    let _ = port.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
-    let _ = port.set(libc::PACKET_QDISC_BYPASS, &1_i32);
+    let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
+    let _ = socket.set(libc::PACKET_QDISC_BYPASS, &1_i32);
     let reported = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-    port.stamps_sent = set_option(
-        port.socket.as_fd(),
+    socket.stamps_sent = set_option(
+        socket.socket.as_fd(),
         libc::SOL_SOCKET,
         libc::SO_TIMESTAMPING,
         &reported,
     )
     .is_ok();
+    let mut port = PacketPort::new(socket, Frames::Slots(ring));
     port.listen(options, 1)?;
     Ok(Box::new(port))
 }
 
-pub(super) fn open_to_send(interface: &Interface) -> Result<Box<dyn Port>, PortError> {
-    let port = PacketPort::new(interface, "frames are sent")?;
-    port.bind(0)?;
-    // Without a queueing discipline: who asked for a time does not want another's. Old kernels have one anyway.
-    let _ = port.set(libc::PACKET_QDISC_BYPASS, &1_i32);
-    Ok(Box::new(port))
-}
-
 struct PacketPort {
-    socket: OwnedFd,
-    interface: Interface,
-    link_type: LinkType,
-    ring: Option<Ring>,
-    /// Instead of it.
-    each: Option<EachRing>,
-    facts: Facts,
+    socket: PacketSocket,
+    ring: Frames,
     /// Counts what it rejects; `None` without a filter, or where only a classic one may be had.
     filter: Option<CountingFilter>,
     clock: ClockWatch,
-    /// The kernel stamps frames that are sent, if asked.
-    stamps_sent: bool,
-    stamping: Stamping,
-    /// Calls that sent since a frame was stamped.
-    unstamped: u32,
     /// When faults were looked for.
     looked_ns: i64,
     /// When no more frames were let in, by the wall clock.
@@ -128,14 +111,12 @@ struct PacketPort {
     is_down: bool,
 }
 
-/// How far it has come with the stamp of a frame that is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stamping {
-    Idle,
-    /// The next frame is to have one.
-    Asked,
-    /// One was sent: the stamp is on its way to the socket's queue of errors.
-    Sending,
+/// The ring by which frames come.
+enum Frames {
+    /// Many at once.
+    Blocks(Ring),
+    /// Each at once.
+    Slots(EachRing),
 }
 
 /// The blocks that the kernel fills in turn.
@@ -168,128 +149,51 @@ struct OpenBlock {
 unsafe impl Send for Ring {}
 
 impl PacketPort {
-    fn new(interface: &Interface, reason: &str) -> Result<Self, PortError> {
-        let Some(link_type) = interface.link_type else {
-            return Err(PortError::UnknownHardware {
-                name: interface.name.clone(),
-            });
-        };
-        // SAFETY: a plain system call.
-        let socket =
-            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if socket < 0 {
-            let cause = io::Error::last_os_error();
-            return Err(if cause.raw_os_error() == Some(libc::EPERM) {
-                PortError::Privilege {
-                    what: format!("listen at or send to '{}' by AF_PACKET", interface.name),
-                    capabilities: &["cap_net_raw"],
-                }
-            } else {
-                Self::failure(interface, "open a packet socket for", cause)
-            });
-        }
-        // SAFETY: the descriptor is new and nobody else's.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        let facts = Facts {
-            name: interface.name.clone(),
-            format: Method::AfPacket.to_string(),
-            link_types: vec![link_type],
-            resolution_ns: Some(1),
-            live: Some(LiveFacts {
-                method: Method::AfPacket,
-                reason: reason.to_owned(),
-                mtu: interface.mtu,
-                filtered: Some(0),
-                ..LiveFacts::default()
-            }),
-            ..Facts::default()
-        };
-        Ok(Self {
+    fn new(socket: PacketSocket, ring: Frames) -> Self {
+        Self {
             socket,
-            interface: interface.clone(),
-            link_type,
-            ring: None,
-            each: None,
-            facts,
+            ring,
             filter: None,
             clock: ClockWatch::new(),
-            stamps_sent: false,
-            stamping: Stamping::Idle,
-            unstamped: STAMP_EVERY,
             looked_ns: 0,
             shut_ns: None,
             ended: false,
             is_down: false,
-        })
-    }
-
-    fn failure(interface: &Interface, action: &'static str, cause: io::Error) -> PortError {
-        PortError::Interface {
-            name: interface.name.clone(),
-            action,
-            cause,
         }
-    }
-
-    fn live_mut(&mut self) -> &mut LiveFacts {
-        self.facts.live.get_or_insert_default()
     }
 
     /// Lets frames in: only now, so that all of them have passed the filter.
     fn listen(&mut self, options: &LiveOptions, sockets: usize) -> Result<(), PortError> {
         if !options.filter.is_empty() {
-            self.filter(&options.filter)
-                .map_err(|cause| Self::failure(&self.interface, "attach the filter at", cause))?;
+            self.filter(&options.filter).map_err(|cause| {
+                PacketSocket::failure(&self.socket.interface, "attach the filter at", cause)
+            })?;
         }
-        let interface = &self.interface;
-        let failed = |action| move |cause| Self::failure(interface, action, cause);
-        if self.interface.is_loopback {
+        let interface = &self.socket.interface;
+        let failed = |action| move |cause| PacketSocket::failure(interface, action, cause);
+        if self.socket.interface.is_loopback {
             // Each frame would come twice: as it leaves and as it arrives. Old kernels cannot tell.
-            let _ = self.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
+            let _ = self.socket.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
         }
         if options.promiscuous {
-            see_all_frames(self.socket.as_fd(), &self.interface)
+            see_all_frames(self.socket.socket.as_fd(), &self.socket.interface)
                 .map_err(failed("see all frames of"))?;
         }
-        self.bind(libc::ETH_P_ALL as u16)?;
+        self.socket.bind(libc::ETH_P_ALL as u16)?;
         if sockets > 1 {
             // A group is known by 16 bits in the network namespace: those of the process and the interface.
-            let group = (std::process::id() ^ self.interface.index.rotate_left(8)) & 0xffff;
+            let group = (std::process::id() ^ self.socket.interface.index.rotate_left(8)) & 0xffff;
             let group = group | (libc::PACKET_FANOUT_HASH << 16);
-            self.set(libc::PACKET_FANOUT, &group)
+            self.socket
+                .set(libc::PACKET_FANOUT, &group)
                 .map_err(failed("share among sockets the frames of"))?;
-        }
-        Ok(())
-    }
-
-    fn bind(&self, protocol: u16) -> Result<(), PortError> {
-        let address = libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: protocol.to_be(),
-            sll_ifindex: self.interface.index as i32,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        };
-        // SAFETY: the address is whole and its length is given.
-        let result = unsafe {
-            libc::bind(
-                self.socket.as_raw_fd(),
-                ptr::from_ref(&address).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
-        };
-        if result < 0 {
-            let cause = io::Error::last_os_error();
-            return Err(Self::failure(&self.interface, "listen at", cause));
         }
         Ok(())
     }
 
     /// Attaches a filter: if possible one that counts what it rejects.
     fn filter(&mut self, program: &[FilterInstruction]) -> io::Result<()> {
-        let (socket, level) = (self.socket.as_fd(), libc::SOL_SOCKET);
+        let (socket, level) = (self.socket.socket.as_fd(), libc::SOL_SOCKET);
         if let Some(filter) = CountingFilter::new(program) {
             let descriptor = filter.as_fd().as_raw_fd();
             if set_option(socket, level, libc::SO_ATTACH_BPF, &descriptor).is_ok() {
@@ -297,47 +201,34 @@ impl PacketPort {
                 return Ok(());
             }
         }
-        self.live_mut().filtered = None;
-        self.attach(program)
-    }
-
-    fn attach(&self, program: &[FilterInstruction]) -> io::Result<()> {
-        let program = libc::sock_fprog {
-            len: program.len() as u16,
-            filter: program.as_ptr().cast_mut().cast(),
-        };
-        set_option(
-            self.socket.as_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            &program,
-        )
-    }
-
-    fn set<T>(&self, option: i32, value: &T) -> io::Result<()> {
-        set_option(self.socket.as_fd(), libc::SOL_PACKET, option, value)
+        self.socket.live_mut().filtered = None;
+        self.socket.attach(program)
     }
 
     /// Looks why the kernel says that something is wrong with the socket.
     fn look_at_fault(&mut self) -> Result<(), PortError> {
-        let fault = rustix::net::sockopt::socket_error(&self.socket);
+        let fault = rustix::net::sockopt::socket_error(&self.socket.socket);
         let (Ok(Err(cause)) | Err(cause)) = fault else {
             return Ok(());
         };
         if cause != rustix::io::Errno::NETDOWN {
-            return Err(Self::failure(&self.interface, "receive from", cause.into()));
+            return Err(PacketSocket::failure(
+                &self.socket.interface,
+                "receive from",
+                cause.into(),
+            ));
         }
-        if self.interface.again()?.is_none() {
+        if self.socket.interface.again()?.is_none() {
             return Err(PortError::InterfaceGone {
-                name: self.interface.name.clone(),
-                frames: self.facts.frames,
+                name: self.socket.interface.name.clone(),
+                frames: self.socket.facts.frames,
             });
         }
         // The kernel takes the socket up again with the interface.
         if !std::mem::replace(&mut self.is_down, true) {
-            self.facts.warnings.push(format!(
+            self.socket.facts.warnings.push(format!(
                 "'{}' went down after {} frames: what passed until it came up again was not seen",
-                self.interface.name, self.facts.frames
+                self.socket.interface.name, self.socket.facts.frames
             ));
         }
         Ok(())
@@ -352,7 +243,7 @@ impl PacketPort {
         // SAFETY: the kernel writes at most `len` bytes.
         let result = unsafe {
             libc::getsockopt(
-                self.socket.as_raw_fd(),
+                self.socket.socket.as_raw_fd(),
                 libc::SOL_PACKET,
                 libc::PACKET_STATISTICS,
                 ptr::from_mut(&mut stats).cast(),
@@ -361,8 +252,8 @@ impl PacketPort {
         };
         if result == 0 {
             // The kernel begins again at 0 with each answer.
-            let frames = self.facts.frames;
-            let live = self.live_mut();
+            let frames = self.socket.facts.frames;
+            let live = self.socket.live_mut();
             live.arrived += u64::from(stats.tp_packets);
             live.dropped_ring += u64::from(stats.tp_drops);
             live.unread = live.arrived.saturating_sub(frames + live.dropped_ring);
@@ -374,15 +265,62 @@ impl PacketPort {
 }
 
 impl PacketPort {
+    fn receive_blocks(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        let Frames::Blocks(ring) = &mut self.ring else {
+            return Ok(Received::End);
+        };
+        if self.ended {
+            return Ok(Received::End);
+        }
+        ring.give_back();
+        if ring.is_short() {
+            return Ok(Received::PoolEmpty);
+        }
+        let before = burst.len();
+        while burst.len() - before < max {
+            if ring.open.is_none() && !ring.take_block() {
+                break;
+            }
+            ring.cut(
+                burst,
+                before + max,
+                self.socket.link_type,
+                &mut self.socket.facts,
+            );
+        }
+        if burst.len() > before {
+            self.is_down = false;
+            return Ok(Received::Frames(burst.len() - before));
+        }
+        let now_ns = wall_ns();
+        if self
+            .shut_ns
+            .is_some_and(|shut_ns| now_ns > shut_ns + DELAY_NS)
+        {
+            self.ended = true;
+            self.account();
+            return Ok(Received::End);
+        }
+        self.look_at_fault().inspect_err(|_| self.ended = true)?;
+        Ok(Received::Idle {
+            until_ns: now_ns - DELAY_NS,
+        })
+    }
+
     fn receive_each(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
-        let Some(each) = &mut self.each else {
+        let Frames::Slots(each) = &mut self.ring else {
             return Ok(Received::End);
         };
         if self.ended {
             return Ok(Received::End);
         }
         let before = burst.len();
-        let has_room = each.take(burst, before + max, self.link_type, &mut self.facts);
+        let has_room = each.take(
+            burst,
+            before + max,
+            self.socket.link_type,
+            &mut self.socket.facts,
+        );
         if burst.len() > before || max == 0 {
             self.is_down = false;
             return Ok(Received::Frames(burst.len() - before));
@@ -405,161 +343,77 @@ impl PacketPort {
         }
         Ok(Received::Idle { until_ns: now_ns })
     }
-
-    /// The stamp of the frame that was sent with a request for one.
-    fn stamp_sent(&mut self) -> Option<i64> {
-        /// For `struct scm_timestamping`, and what else the kernel tells of the frame.
-        const CONTROL_LEN: usize = 256;
-        let mut control = [0_u64; CONTROL_LEN / 8];
-        // SAFETY: all zeros is a value of this structure: no buffers, no address.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = CONTROL_LEN;
-        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: the kernel writes at most `msg_controllen` bytes to `control`, and no others.
-        let len = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, flags) };
-        if len < 0 {
-            return None;
-        }
-        // SAFETY: the kernel left whole control messages in `control`, whose length it set.
-        let mut part = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-        while !part.is_null() {
-            // SAFETY: `part` is one of them; its data is as long as its kind says, three timespecs here, of which the first is
-            // the software's stamp; it may lie unaligned.
-            unsafe {
-                let kind = ((*part).cmsg_level, (*part).cmsg_type);
-                if kind == (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) {
-                    let stamp: libc::timespec = ptr::read_unaligned(libc::CMSG_DATA(part).cast());
-                    return Some(stamp.tv_sec * 1_000_000_000 + stamp.tv_nsec);
-                }
-                part = libc::CMSG_NXTHDR(&raw const message, part);
-            }
-        }
-        None
-    }
 }
 
-/// One call in so many has a frame stamped: a stamp costs two system calls.
-const STAMP_EVERY: u32 = 16;
 /// A frame that was on its way to the ring when it was shut is there after this time.
 const SHUT_NS: i64 = 2_000_000;
 /// A port that is asked again and again does not look for faults each time.
 const LOOK_NS: i64 = 1_000_000;
 
 impl Port for PacketPort {
+    fn facts(&self) -> Vec<&Facts> {
+        self.socket.facts()
+    }
+}
+
+impl Receive for PacketPort {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
-        if self.each.is_some() {
-            return self.receive_each(burst, max);
+        match self.ring {
+            Frames::Blocks(_) => self.receive_blocks(burst, max),
+            Frames::Slots(_) => self.receive_each(burst, max),
         }
-        let Some(ring) = &mut self.ring else {
-            return Err(PortError::TransmitsOnly {
-                name: self.facts.name.clone(),
-            });
-        };
-        if self.ended {
-            return Ok(Received::End);
-        }
-        ring.give_back();
-        if ring.is_short() {
-            return Ok(Received::PoolEmpty);
-        }
-        let before = burst.len();
-        while burst.len() - before < max {
-            if ring.open.is_none() && !ring.take_block() {
-                break;
-            }
-            ring.cut(burst, before + max, self.link_type, &mut self.facts);
-        }
-        if burst.len() > before {
-            self.is_down = false;
-            return Ok(Received::Frames(burst.len() - before));
-        }
-        let now_ns = wall_ns();
-        if self
-            .shut_ns
-            .is_some_and(|shut_ns| now_ns > shut_ns + DELAY_NS)
-        {
-            self.ended = true;
-            self.account();
-            return Ok(Received::End);
-        }
-        self.look_at_fault().inspect_err(|_| self.ended = true)?;
-        Ok(Received::Idle {
-            until_ns: now_ns - DELAY_NS,
-        })
     }
 
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.socket.facts.take_back(ahead);
+    }
+}
+
+impl Transmit for PacketPort {
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
-        let mut sent = 0;
-        while sent < burst.len() {
-            let count = (burst.len() - sent).min(SEND_MAX);
-            match self.send(&burst[sent..sent + count]) {
-                Ok(0) => break,
-                Ok(count) => sent += count,
-                Err(error) => {
-                    burst.drain(..sent);
-                    return Err(error);
-                }
-            }
-        }
-        burst.drain(..sent);
-        self.facts.frames += sent as u64;
-        Ok(sent)
+        self.socket.transmit(burst)
     }
 
     fn reclaim(&mut self) -> usize {
-        self.ring.as_mut().map_or(0, Ring::give_back)
+        match &mut self.ring {
+            Frames::Blocks(ring) => ring.give_back(),
+            Frames::Slots(_) => 0,
+        }
     }
 
     fn stamp_next(&mut self) -> bool {
-        let is_wanted = self.stamps_sent && self.unstamped >= STAMP_EVERY;
-        if is_wanted && self.stamping == Stamping::Idle {
-            self.stamping = Stamping::Asked;
-        }
-        self.stamping == Stamping::Asked
+        self.socket.stamp_next()
     }
 
     fn handed_over(&mut self) -> Option<Option<i64>> {
-        if self.stamping != Stamping::Sending {
-            return None;
-        }
-        let stamp_ns = self.stamp_sent()?;
-        self.stamping = Stamping::Idle;
-        self.unstamped = 0;
-        Some(Some(stamp_ns))
+        self.socket.handed_over()
     }
+}
 
-    fn facts(&self) -> Vec<&Facts> {
-        vec![&self.facts]
-    }
-
+impl Live for PacketPort {
     fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
-        descriptors.push(self.socket.as_fd());
+        descriptors.push(self.socket.socket.as_fd());
     }
 
     fn backlog(&self) -> f32 {
-        match &self.each {
-            Some(each) => each.backlog(),
-            None => self.ring.as_ref().map_or(0.0, Ring::backlog),
+        match &self.ring {
+            Frames::Blocks(ring) => ring.backlog(),
+            Frames::Slots(each) => each.backlog(),
         }
     }
 
     fn account(&mut self) {
         self.count_drops();
         let was_set = self.clock.was_set();
-        let is_first = self.live_mut().queue.is_none_or(|queue| queue == 0);
-        let now = is_first.then(|| self.interface.again().ok().flatten());
+        let is_first = self.socket.live_mut().queue.is_none_or(|queue| queue == 0);
+        let now = is_first.then(|| self.socket.interface.again().ok().flatten());
         let dropped = now.flatten();
-        let dropped = dropped.map(|now| now.dropped.saturating_sub(self.interface.dropped));
-        let live = self.live_mut();
+        let dropped = dropped.map(|now| now.dropped.saturating_sub(self.socket.interface.dropped));
+        let live = self.socket.live_mut();
         live.clock_steps += u64::from(was_set);
         if let Some(dropped) = dropped {
             live.dropped_interface = dropped;
         }
-    }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.facts.take_back(ahead);
     }
 
     fn shut(&mut self) {
@@ -571,95 +425,19 @@ impl Port for PacketPort {
         };
         if self.shut_ns.is_none() {
             // If the kernel refused, frames would go on coming until the port is dropped: nothing is lost by that.
-            let _ = self.attach(&[NOTHING]);
+            let _ = self.socket.attach(&[NOTHING]);
             self.shut_ns = Some(wall_ns());
         }
     }
 }
 
-impl PacketPort {
-    /// Sends up to [`SEND_MAX`] frames by one call; returns how many the kernel took.
-    fn send(&mut self, frames: &[lineside_frame::Frame]) -> Result<usize, PortError> {
-        // SAFETY: all zeros are values of these structures: no buffers, no address.
-        let mut parts: [libc::iovec; SEND_MAX] = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
-        let mut messages: [libc::mmsghdr; SEND_MAX] = unsafe { std::mem::zeroed() };
-        for (frame, (part, message)) in frames.iter().zip(parts.iter_mut().zip(&mut messages)) {
-            let given = frame.descriptor().link_type;
-            if given != self.link_type {
-                return Err(PortError::WrongLinkType {
-                    name: self.facts.name.clone(),
-                    holds: self.link_type.0,
-                    given: given.0,
-                    number: frame.descriptor().number,
-                });
-            }
-            part.iov_base = frame.bytes().as_ptr().cast_mut().cast();
-            part.iov_len = frame.bytes().len();
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
-        }
-        // A control message with a request for a stamp: a header and 32 bits.
-        let mut control = [0_u64; 4];
-        if self.stamping == Stamping::Asked {
-            let first = &mut messages[0].msg_hdr;
-            first.msg_control = control.as_mut_ptr().cast();
-            // SAFETY: the message fits `control`, which is aligned as its header is.
-            unsafe {
-                first.msg_controllen = libc::CMSG_SPACE(4) as usize;
-                let part = libc::CMSG_FIRSTHDR(first);
-                (*part).cmsg_level = libc::SOL_SOCKET;
-                (*part).cmsg_type = libc::SO_TIMESTAMPING;
-                (*part).cmsg_len = libc::CMSG_LEN(4) as usize;
-                let wish = libc::SOF_TIMESTAMPING_TX_SOFTWARE;
-                ptr::write_unaligned(libc::CMSG_DATA(part).cast(), wish);
-            }
-        }
-        // SAFETY: each message has one part, which is a frame's bytes; the kernel only reads them.
-        let sent = unsafe {
-            libc::sendmmsg(
-                self.socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                frames.len() as u32,
-                libc::MSG_DONTWAIT,
-            )
-        };
-        if sent >= 0 {
-            self.unstamped = self.unstamped.saturating_add(1);
-            if self.stamping == Stamping::Asked && sent > 0 {
-                self.stamping = Stamping::Sending;
-            }
-            return Ok(sent as usize);
-        }
-        let cause = io::Error::last_os_error();
-        match cause.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(0),
-            Some(libc::ENETDOWN) => Err(PortError::InterfaceDown {
-                name: self.facts.name.clone(),
-            }),
-            Some(libc::EMSGSIZE) => {
-                let len = frames[0].bytes().len();
-                // An Ethernet header is not of the packet.
-                let header_len = match self.link_type {
-                    LinkType::ETHERNET => HEADER_LEN,
-                    _ => 0,
-                };
-                Err(PortError::TooLong {
-                    name: self.facts.name.clone(),
-                    mtu: self.interface.mtu,
-                    number: frames[0].descriptor().number,
-                    len,
-                    needed: len.saturating_sub(header_len),
-                })
-            }
-            _ => Err(Self::failure(&self.interface, "send to", cause)),
-        }
-    }
-}
-
 impl Ring {
-    fn new(port: &PacketPort, options: &LiveOptions, sockets: usize) -> Result<Self, PortError> {
-        let name = || port.interface.name.clone();
+    fn new(
+        socket: &PacketSocket,
+        options: &LiveOptions,
+        sockets: usize,
+    ) -> Result<Self, PortError> {
+        let name = || socket.interface.name.clone();
         let most = options.bytes_max / sockets / BLOCK_LEN;
         let count = most.clamp(BLOCKS_MIN, BLOCKS_MAX);
         let Some(memory) = options.budget.lease(count * BLOCK_LEN) else {
@@ -668,9 +446,10 @@ impl Ring {
                 needed_bytes: count * BLOCK_LEN,
             });
         };
-        let failed = |cause| PacketPort::failure(&port.interface, "make a packet ring for", cause);
+        let failed =
+            |cause| PacketSocket::failure(&socket.interface, "make a packet ring for", cause);
         let version = libc::tpacket_versions::TPACKET_V3 as i32;
-        port.set(libc::PACKET_VERSION, &version).map_err(failed)?;
+        socket.set(libc::PACKET_VERSION, &version).map_err(failed)?;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_LEN as u32,
             tp_block_nr: count as u32,
@@ -681,10 +460,10 @@ impl Ring {
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
-        port.set(libc::PACKET_RX_RING, &request).map_err(failed)?;
+        socket.set(libc::PACKET_RX_RING, &request).map_err(failed)?;
         let len = count * BLOCK_LEN;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        let mapping = Mapping::of(port.socket.as_fd(), 0, len, access, MapFlags::SHARED);
+        let mapping = Mapping::of(socket.socket.as_fd(), 0, len, access, MapFlags::SHARED);
         let mapping = mapping.map_err(|cause| failed(cause.into()))?;
         let start = mapping.start();
         let mapping: Arc<dyn Send + Sync> = Arc::new(mapping);

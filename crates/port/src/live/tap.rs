@@ -14,7 +14,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::clock::{ClockWatch, wall_ns};
-use crate::{Facts, LiveFacts, Method, Port, PortError, Received};
+use crate::{
+    Facts, Live, LiveFacts, LivePort, Method, Port, PortError, Receive, Received, Transmit,
+};
 
 /// Room for some forty of the longest frames.
 const BLOCK_LEN: usize = 64 * 1024;
@@ -43,7 +45,7 @@ pub fn open_tap(
     mtu: u32,
     budget: &Budget,
     bytes_max: usize,
-) -> Result<Box<dyn Port>, PortError> {
+) -> Result<Box<dyn LivePort>, PortError> {
     let failed = |action| {
         move |cause: io::Error| PortError::Interface {
             name: name.to_owned(),
@@ -181,6 +183,12 @@ impl TapPort {
 }
 
 impl Port for TapPort {
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+}
+
+impl Receive for TapPort {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.is_shut {
             return Ok(Received::End);
@@ -219,6 +227,12 @@ impl Port for TapPort {
         })
     }
 
+    fn leave(&mut self, ahead: &mut Burst) {
+        ahead.clear();
+    }
+}
+
+impl Transmit for TapPort {
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
         let mut sent = 0;
         for frame in burst.iter() {
@@ -240,12 +254,24 @@ impl Port for TapPort {
         0
     }
 
-    fn facts(&self) -> Vec<&Facts> {
-        vec![&self.facts]
+    /// No: there is no driver.
+    fn stamp_next(&mut self) -> bool {
+        false
     }
 
+    fn handed_over(&mut self) -> Option<Option<i64>> {
+        None
+    }
+}
+
+impl Live for TapPort {
     fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
         descriptors.push(self.file.as_fd());
+    }
+
+    /// 0: the device does not say how many frames wait.
+    fn backlog(&self) -> f32 {
+        0.0
     }
 
     fn account(&mut self) {

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use lineside_account::Budget;
 use lineside_frame::Burst;
-use lineside_port::{BLOCK_LEN, CaptureReader, PoolConfig, Port, PortError, Received};
+use lineside_port::{BLOCK_LEN, CaptureReader, PoolConfig, PortError, Receive, Received};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::formats::{gzip, lz4, xz, zstd};
-use crate::support::{pcap_of, pcapng_of, pool, read, writer};
+use crate::support::{pcap_of, pcapng_of, pool, read};
 
 const LENS: [usize; 5] = [20, 0, 33, 60, 1];
 
@@ -289,24 +289,6 @@ fn a_budget_without_room_is_refused() {
         assert!(error.to_string().contains("raise --memory"));
         assert_eq!(config.budget.used_bytes(), 0);
     }
-}
-
-#[test]
-fn a_port_of_one_direction_says_so() {
-    let source = Box::new(Cursor::new(pcap_of(&[1])));
-    let mut reader = CaptureReader::new(source, "in.pcap", &pool()).expect("a header");
-    let error = reader.transmit(&mut Burst::new()).expect_err("read only");
-    assert_eq!(error.to_string(), "'in.pcap' is read, it cannot be sent to");
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut writer = writer(&folder.path().join("out.pcap"), &[]);
-    let error = writer
-        .receive(&mut Burst::new(), 1)
-        .expect_err("write only");
-    assert!(
-        error
-            .to_string()
-            .ends_with("out.pcap' is written, nothing can be received from it")
-    );
 }
 
 proptest! {

@@ -3,14 +3,14 @@
 use std::io::Cursor;
 
 use lineside_frame::Burst;
-use lineside_port::{CaptureReader, Merge, Port, PortError, Received};
+use lineside_port::{CaptureReader, Merge, Port, PortError, Receive, Received, list};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::support::{Bytes, drain, pcap_of, pool};
 
 /// An input of frames with these stamps, of which `None` is written as a simple packet block.
-fn input(stamps_ns: &[Option<u64>]) -> Box<dyn Port> {
+fn input(stamps_ns: &[Option<u64>]) -> CaptureReader {
     let mut file = Bytes::new(false);
     file.section();
     file.interface(1, 0, |body| body.option(9, &[9]));
@@ -25,7 +25,7 @@ fn input(stamps_ns: &[Option<u64>]) -> Box<dyn Port> {
         }
     }
     let source = Box::new(Cursor::new(file.bytes));
-    Box::new(CaptureReader::new(source, "test", &pool()).expect("a header"))
+    CaptureReader::new(source, "test", &pool()).expect("a header")
 }
 
 proptest! {
@@ -53,7 +53,7 @@ proptest! {
         }
 
         let ports = inputs.iter().map(|stamps| input(stamps));
-        let mut merge = Merge::new(ports.collect());
+        let mut merge = Merge::new(ports);
         let mut merged = Vec::new();
         let error = drain(&mut merge, max, |frame| {
             let descriptor = frame.descriptor();
@@ -71,11 +71,11 @@ fn an_input_that_fails_leaves_the_others() {
     let mut damaged = pcap_of(&[10, 10]);
     let second = 24 + 26;
     damaged[second + 8..second + 12].fill(0xff);
-    let reader = |bytes: Vec<u8>| -> Box<dyn Port> {
+    let reader = |bytes: Vec<u8>| {
         let source = Box::new(Cursor::new(bytes));
-        Box::new(CaptureReader::new(source, "test", &pool()).expect("a header"))
+        CaptureReader::new(source, "test", &pool()).expect("a header")
     };
-    let mut merge = Merge::new(vec![reader(damaged), reader(pcap_of(&[10; 5]))]);
+    let mut merge = Merge::new([reader(damaged), reader(pcap_of(&[10; 5]))]);
     let (mut burst, mut errors) = (Burst::new(), 0);
     loop {
         match merge.receive(&mut burst, 100) {
@@ -87,9 +87,21 @@ fn an_input_that_fails_leaves_the_others() {
     }
     let from: Vec<u16> = burst.iter().map(|frame| frame.descriptor().input).collect();
     assert_eq!((from, errors), (vec![0, 1, 1, 1, 1, 1], 1));
-    let error = merge.transmit(&mut burst).expect_err("read only");
-    assert_eq!(
-        error.to_string(),
-        "'test, test' is read, it cannot be sent to"
-    );
+}
+
+#[test]
+fn frames_ahead_at_an_end_count_as_not_received() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["1.pcap", "2.pcap"] {
+        std::fs::write(folder.path().join(name), pcap_of(&[10; 5])).expect("room");
+    }
+    let (files, _) = list(folder.path(), &pool()).expect("captures");
+    let mut merge = Merge::new(files);
+    let mut burst = Burst::new();
+    while !matches!(merge.receive(&mut burst, 3), Ok(Received::End)) {}
+    assert_eq!(burst.len(), 10);
+    let mut ahead = burst.split_off(3);
+    merge.leave(&mut ahead);
+    let received: u64 = merge.facts().iter().map(|facts| facts.frames).sum();
+    assert_eq!(received, 3);
 }

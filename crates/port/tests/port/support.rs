@@ -6,7 +6,7 @@ use std::path::Path;
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::{
-    BLOCK_LEN, CaptureReader, CaptureWriter, Facts, PoolConfig, Port, PortError, Received,
+    BLOCK_LEN, CaptureReader, CaptureWriter, Facts, PoolConfig, Port, PortError, Receive, Received,
     Rotation, WriterConfig,
 };
 
@@ -114,7 +114,7 @@ pub(crate) fn read(bytes: &[u8]) -> Outcome {
 
 /// Gives frames to `each` until the end or an error, after which there must be an end.
 pub(crate) fn drain(
-    port: &mut dyn Port,
+    port: &mut dyn Receive,
     max: usize,
     mut each: impl FnMut(&Frame),
 ) -> Option<PortError> {

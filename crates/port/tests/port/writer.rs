@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Frame, LinkType};
-use lineside_port::{CaptureReader, CaptureWriter, Interface, Port, PortError, WriterConfig};
+use lineside_port::{
+    CaptureReader, CaptureWriter, Interface, Port, PortError, Transmit, WriterConfig,
+};
 use lineside_testkit::disk::SmallDisk;
 use pcap_parser::Block;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::live::{Generator, Interface, LiveOptions, open, open_to_send, pass_all};
-use lineside_port::{LiveFacts, Method, Port, PortError, Received};
+use lineside_port::{LiveFacts, LivePort, Method, PortError, Received};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::wire::{Wire, ip, near, wire};
@@ -52,7 +52,7 @@ fn wire_for_xdp(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> {
     Some(wire)
 }
 
-fn open_near(method: Method) -> Vec<Box<dyn Port>> {
+fn open_near(method: Method) -> Vec<Box<dyn LivePort>> {
     open(&near(), &options(method)).expect("opens")
 }
 
@@ -76,7 +76,7 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 /// Receives so many frames, a burst for each port.
-fn receive(ports: &mut [Box<dyn Port>], count: usize) -> Vec<Burst> {
+fn receive(ports: &mut [Box<dyn LivePort>], count: usize) -> Vec<Burst> {
     let mut bursts: Vec<_> = ports.iter().map(|_| Burst::new()).collect();
     let end_ns = wall_ns() + 10_000_000_000;
     while bursts.iter().map(Vec::len).sum::<usize>() < count {
@@ -89,7 +89,7 @@ fn receive(ports: &mut [Box<dyn Port>], count: usize) -> Vec<Burst> {
 }
 
 /// Whether a port has woken who waits for it, within so many milliseconds.
-fn has_woken(ports: &[Box<dyn Port>], time_ms: i64) -> bool {
+fn has_woken(ports: &[Box<dyn LivePort>], time_ms: i64) -> bool {
     let mut descriptors = Vec::new();
     for port in ports {
         port.wake_on(&mut descriptors);
@@ -103,7 +103,7 @@ fn has_woken(ports: &[Box<dyn Port>], time_ms: i64) -> bool {
 }
 
 /// Receives until every frame that arrived is received or counted as lost.
-fn drain(port: &mut dyn Port, burst: &mut Burst) {
+fn drain(port: &mut dyn LivePort, burst: &mut Burst) {
     let end_ns = wall_ns() + 10_000_000_000;
     loop {
         assert!(wall_ns() < end_ns, "quiet within 10 s: {:?}", live(port));
@@ -128,11 +128,11 @@ fn wall_ns() -> i64 {
     now.duration_since(UNIX_EPOCH).expect("after").as_nanos() as i64
 }
 
-fn live(port: &dyn Port) -> LiveFacts {
+fn live(port: &dyn LivePort) -> LiveFacts {
     port.facts()[0].live.clone().expect("a live port")
 }
 
-fn assert_identity(port: &dyn Port) {
+fn assert_identity(port: &dyn LivePort) {
     let facts = port.facts()[0];
     let live = live(port);
     assert_eq!(

@@ -12,7 +12,7 @@ use lineside_account::Budget;
 use lineside_frame::Burst;
 use lineside_host::Signals;
 use lineside_port::live::{Generator, Interface, pass_all};
-use lineside_port::{CaptureReader, PoolConfig, Port, Received};
+use lineside_port::{CaptureReader, PoolConfig, Receive, Received};
 
 #[derive(Parser)]
 struct Arguments {

@@ -7,7 +7,7 @@ use lineside_account::Budget;
 use lineside_frame::Burst;
 use lineside_host::Signals;
 use lineside_port::live::{Interface, LiveOptions, open};
-use lineside_port::{Merge, Method, Port, Received};
+use lineside_port::{Live, Merge, Method, Port, Receive, Received};
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -31,7 +31,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::bpf::{self, Mode};
 use super::ethtool::queues_in_use;
 use super::{HEADER_LEN_MAX, Interface, LiveOptions, see_all_frames};
-use crate::{BLOCK_LEN, Method, Port, PortError};
+use crate::{BLOCK_LEN, LivePort, Method, PortError};
 
 use chunks::Chunks;
 use port::XdpPort;
@@ -45,7 +45,7 @@ pub(super) fn open(
     interface: &Interface,
     options: &LiveOptions,
     reason: &str,
-) -> Result<Vec<Box<dyn Port>>, PortError> {
+) -> Result<Vec<Box<dyn LivePort>>, PortError> {
     let refusal = Refusal { interface };
     let queues = queues_in_use(interface) as usize;
     // Three quarters of the memory are for chunks, a quarter for frames that are put together.
@@ -94,7 +94,7 @@ pub(super) fn open(
             (Arc::clone(&umem), chunks),
             (options.budget.clone(), blocks.clamp(2, BLOCKS_MAX)),
         );
-        port.map(|port| Box::new(port) as Box<dyn Port>)
+        port.map(|port| Box::new(port) as Box<dyn LivePort>)
     });
     ports.collect()
 }

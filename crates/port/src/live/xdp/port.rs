@@ -16,7 +16,10 @@ use super::socket::Socket;
 use super::umem::{Umem, take_stamp};
 use crate::live::clock::ClockWatch;
 use crate::live::{HEADER_LEN, TAG_LEN};
-use crate::{BLOCK_LEN, FRAME_LEN_MAX, Facts, LiveFacts, Method, Port, PortError, Received};
+use crate::{
+    BLOCK_LEN, FRAME_LEN_MAX, Facts, Live, LiveFacts, Method, Port, PortError, Receive, Received,
+    Transmit,
+};
 
 /// A frame that was counted is in the ring or lost after this time: so long a host may stand still between the
 /// two.
@@ -501,6 +504,12 @@ impl XdpPort {
 }
 
 impl Port for XdpPort {
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+}
+
+impl Receive for XdpPort {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.ended {
             return Ok(Received::End);
@@ -540,6 +549,13 @@ impl Port for XdpPort {
         }
     }
 
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.received -= ahead.len() as u64;
+        self.facts.take_back(ahead);
+    }
+}
+
+impl Transmit for XdpPort {
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
         self.complete()?;
         if self.is_down {
@@ -597,11 +613,9 @@ impl Port for XdpPort {
         self.stamping = Stamping::Idle;
         Some(stamp_ns)
     }
+}
 
-    fn facts(&self) -> Vec<&Facts> {
-        vec![&self.facts]
-    }
-
+impl Live for XdpPort {
     fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
         descriptors.push(self.socket.as_fd());
     }
@@ -645,11 +659,6 @@ impl Port for XdpPort {
                 attached.interface.name, self.facts.frames
             ));
         }
-    }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.received -= ahead.len() as u64;
-        self.facts.take_back(ahead);
     }
 
     fn shut(&mut self) {
