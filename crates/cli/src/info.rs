@@ -5,14 +5,18 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use lineside_account::{Budget, Counter, Counters};
-use lineside_analyze::{Trace, bytes, grouped};
+use lineside_account::Budget;
+use lineside_analyze::Trace;
 use lineside_capture::{Pipeline, Step};
+use lineside_trace::Table;
 use lineside_trace::read::Value;
-use lineside_trace::{InputFacts, Manifest, Table, TableSummary};
 
 use crate::Exit;
-use crate::summary::{Nowhere, RowTally, Tally, Tallying, failed, numbers, unread, verdict_lines};
+use crate::inputs::{inputs, open};
+use crate::print::{
+    exit, filter_line, input_lines, print, print_json, table_lines, traffic_lines, verdict_lines,
+};
+use crate::tally::{Nowhere, RowTally, Tally, Tallying, failed};
 
 /// Flags of `info`.
 #[derive(Debug, Args)]
@@ -38,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 
 fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
     let budget = Budget::new(256 << 20);
-    let mut port = crate::capture::open(std::slice::from_ref(&arguments.path), &budget)?;
+    let mut port = open(std::slice::from_ref(&arguments.path), &budget)?;
     let config = lineside_capture::Config {
         checksums: false,
         ..Default::default()
@@ -55,20 +59,20 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
         lineside_capture::run(&mut port, &mut pipeline, u64::MAX, |_, _, _| Step::Continue);
     let (Tallying { tally, .. }, counters) = pipeline.finish();
     let tally = tally.finish();
-    let inputs = crate::capture::inputs(&port);
+    let inputs = inputs(&port);
     if arguments.json {
         let json = serde_json::json!({
             "inputs": inputs,
             "summary": tally,
             "counters": counters.iter().map(|(counter, value)| (counter.name(), value)).collect::<BTreeMap<_, _>>(),
         });
-        crate::report::print_json(&json)?;
+        print_json(&json)?;
     } else {
         let mut out = String::new();
         input_lines(&inputs, &mut out);
         traffic_lines(&counters, &mut out);
         tally.lines(&mut out);
-        crate::report::print(&out)?;
+        print(&out)?;
     }
     for warning in inputs.iter().flat_map(|input| &input.warnings) {
         eprintln!("lineside: warning: {warning}");
@@ -89,8 +93,8 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
             "summary": tally,
             "unreadable": trace.warnings,
         });
-        crate::report::print_json(&json)?;
-        return Ok(crate::report::exit(&trace.warnings));
+        print_json(&json)?;
+        return Ok(exit(&trace.warnings));
     }
     let mut out = String::new();
     if let Some(manifest) = manifest {
@@ -110,8 +114,8 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
         table_lines(&manifest.tables, &mut out);
         verdict_lines(&manifest.verdict, &mut out);
     }
-    crate::report::print(&out)?;
-    Ok(crate::report::exit(&trace.warnings))
+    print(&out)?;
+    Ok(exit(&trace.warnings))
 }
 
 /// The columns of `operations` that a tally looks at.
@@ -149,79 +153,4 @@ fn tally_of(trace: &mut Trace) -> Tally {
             .add(failed, row[5].integer());
     });
     tally
-}
-
-pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
-    for input in inputs {
-        let _ = writeln!(
-            out,
-            "input        {} ({}): {} frames, {}",
-            input.name,
-            input.format,
-            grouped(input.frames),
-            bytes(input.bytes)
-        );
-    }
-}
-
-/// What the filter of a run took away, if it had one.
-pub(crate) fn filter_line(manifest: &Manifest, out: &mut String) {
-    let Some(filter) = manifest.configuration["capture"]["filter"].as_str() else {
-        return;
-    };
-    let ours = manifest.counters.get(Counter::FramesFiltered.name());
-    let live = manifest
-        .inputs
-        .iter()
-        .filter_map(|input| input.live.as_ref());
-    let kernels: Option<u64> = live.map(|live| live.filtered).sum();
-    let filtered = ours.map_or(0, |counter| counter.value) + kernels.unwrap_or(0);
-    let uncounted = match kernels {
-        Some(_) => "",
-        None => "; what the kernel rejected is not counted: that takes cap_bpf",
-    };
-    let _ = writeln!(
-        out,
-        "filter       {filter:?}: {} frames did not match{uncounted}",
-        grouped(filtered)
-    );
-}
-
-pub(crate) fn traffic_lines(counters: &Counters, out: &mut String) {
-    let value = |counter| counters.value(counter);
-    let _ = writeln!(
-        out,
-        "connections  {}, {} of them with RPC",
-        grouped(value(Counter::Connections)),
-        grouped(value(Counter::ConnectionsRpc))
-    );
-    let disorder = [
-        (Counter::SegmentsOutOfOrder, "segments out of order"),
-        (Counter::SegmentsRetransmitted, "retransmitted"),
-        (Counter::HolesNotSeen, "holes"),
-        (Counter::FramesCut, "frames cut by the snap length"),
-        (Counter::Resynchronised, "times resynchronised"),
-    ];
-    let lines = [
-        ("disorder", numbers(&disorder, counters)),
-        ("not read", unread(counters)),
-    ];
-    for (lead, found) in lines {
-        if let Some(found) = found {
-            let _ = writeln!(out, "{lead:<13}{found}");
-        }
-    }
-}
-
-pub(crate) fn table_lines(tables: &BTreeMap<String, TableSummary>, out: &mut String) {
-    let mut lead = "tables";
-    for (name, summary) in tables {
-        let _ = writeln!(
-            out,
-            "{lead:<13}{name:<14}{:>11} rows{:>12}",
-            grouped(summary.rows),
-            bytes(summary.bytes)
-        );
-        lead = "";
-    }
 }

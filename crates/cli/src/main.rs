@@ -1,26 +1,21 @@
 //! The `lineside` command.
 #![forbid(unsafe_code)]
 
-mod between;
 mod capture;
-mod commands;
 mod config;
-mod control;
-mod cores;
-mod decode_as;
+mod ctl;
 mod emulate;
 mod explain;
 mod info;
-mod link_words;
-mod live;
+mod inputs;
+mod link;
 mod manual;
-mod measured;
-mod outside;
+mod outputs;
+mod print;
 mod replay_pcap;
 mod report;
-mod summary;
 mod table;
-mod tap;
+mod tally;
 
 use std::process::ExitCode;
 
@@ -47,7 +42,7 @@ enum Verb {
     /// Pass a capture's frames through an emulated link: delay, rate, loss, exact in virtual time
     Emulate(Box<emulate::Arguments>),
     /// Change an emulated link while it runs, or say what holds
-    Ctl(Box<control::Arguments>),
+    Ctl(Box<ctl::Arguments>),
     /// Say where a frame's delay comes from: jitter, order, queue and rate, for settings or for a frame of a capture
     Explain(Box<explain::Arguments>),
     /// Make, convert and look at tables of delay distributions and path files; measure networks
@@ -93,7 +88,7 @@ fn main() -> ExitCode {
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Slow(arguments) => report::run_slow(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
-        Verb::Ctl(arguments) => control::run(&arguments),
+        Verb::Ctl(arguments) => ctl::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),

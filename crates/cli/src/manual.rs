@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::Exit;
-use crate::report::print;
+use crate::print::print;
 
 /// Flags of `completions`.
 #[derive(Debug, Args)]

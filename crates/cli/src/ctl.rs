@@ -1,0 +1,120 @@
+//! `lineside ctl`: changes of an emulated link while it runs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io;
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use lineside_path::SettingsWords;
+use lineside_trace::{Manifest, State};
+
+use crate::Exit;
+use crate::config::ConfigError;
+use crate::link::asked::files;
+use crate::link::control::{Answer, Done, Request};
+use crate::link::keys::LinkWords;
+use crate::print::{print, print_json};
+
+/// Flags of `ctl`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The folder of the run: what it was given with -o
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    #[command(flatten)]
+    link: LinkWords,
+    /// Print what held before and what holds now as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let request = Request {
+        files: files(&arguments.link)?,
+        emulate: arguments.link.clone(),
+    };
+    let run = &arguments.run;
+    let answer = lineside_host::ask(run, &serde_json::to_string(&request)?);
+    let answer = answer.map_err(|error| anyhow!(why_none(run, &error)))?;
+    let answer = serde_json::from_str(&answer)
+        .with_context(|| format!("{}: a run of another version", run.display()))?;
+    let done = match answer {
+        Answer::Done(done) => done,
+        Answer::Refused(why) => bail!(ConfigError::usage(&why)),
+    };
+    if arguments.json {
+        print_json(&done)?;
+    } else if !arguments.quiet {
+        print(&lines(&done, !arguments.link.is_empty()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Why a run does not answer.
+fn why_none(run: &std::path::Path, error: &io::Error) -> String {
+    let manifest = std::fs::read_to_string(run.join("trace.json"));
+    let manifest = manifest
+        .ok()
+        .and_then(|text| Manifest::from_json(&text).ok());
+    let why = match (error.kind(), manifest.map(|manifest| manifest.verdict.state)) {
+        (io::ErrorKind::PermissionDenied, _) => {
+            "the run is another user's: ask as that one, or with sudo".to_owned()
+        }
+        (_, Some(State::Unfinished)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            "the run was ended before it could finish: nothing can be changed any more".to_owned()
+        }
+        (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused, Some(State::Unfinished)) => {
+            "nobody takes changes there: that does a running 'lineside emulate --between' or '--server' with -o".to_owned()
+        }
+        (_, Some(_)) => "the run has ended: nothing can be changed any more".to_owned(),
+        (io::ErrorKind::NotFound, None) => "no run folder: give the one of emulate's -o".to_owned(),
+        (io::ErrorKind::UnexpectedEof, None) => "the run has ended".to_owned(),
+        (_, None) => error.to_string(),
+    };
+    format!("{}: {why}", run.display())
+}
+
+/// What has changed, or what holds.
+fn lines(done: &Done, is_change: bool) -> String {
+    let mut out = String::new();
+    for (name, after) in &done.after {
+        let before = done.before.get(name);
+        let texts = |words: Option<&SettingsWords>| -> BTreeMap<String, Option<String>> {
+            let value = words.and_then(|words| serde_json::to_value(words).ok());
+            let texts = value.and_then(|value| serde_json::from_value(value).ok());
+            texts.unwrap_or_default()
+        };
+        let (before, after) = (texts(before), texts(Some(after)));
+        for key in [
+            "link",
+            "loss",
+            "duplicate",
+            "corrupt",
+            "reorder",
+            "delay",
+            "rate",
+            "path",
+            "limit",
+        ] {
+            let word = |texts: &BTreeMap<String, Option<String>>| {
+                let text = texts.get(key).cloned().flatten();
+                text.unwrap_or_else(|| "none".to_owned())
+            };
+            let (before, after) = (word(&before), word(&after));
+            if !is_change {
+                let _ = writeln!(out, "{name:<12} {key:<10} {after}");
+            } else if before != after {
+                let _ = writeln!(out, "{name:<12} {key:<10} {after}, before: {before}");
+            }
+        }
+    }
+    if is_change && done.at_ns.is_none() {
+        out += "nothing to change: that held already\n";
+    }
+    out
+}

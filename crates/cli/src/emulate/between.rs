@@ -1,0 +1,336 @@
+//! `lineside emulate --between IF1,IF2`: an emulated link between two interfaces.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use lineside_account::Budget;
+use lineside_analyze::grouped;
+use lineside_host::{Capability, Privileges, RunFolder, Signals, Stopwatch, SystemClock};
+use lineside_path::{Bump, BumpFacts, Certificate, Direction, Path, Wait};
+use lineside_port::live::{Interface, LiveOptions};
+use lineside_port::{LivePort, Method, Port};
+use lineside_time::Clock;
+use lineside_trace::State;
+
+use super::tap;
+use crate::config::{ConfigError, nearest};
+use crate::inputs::{METHODS, input, listening_lines};
+use crate::link::control::{Changes, Controlled, make_next, while_controlled};
+use crate::outputs::Seen;
+
+/// What `--between` needs beside the path.
+pub(crate) struct Between {
+    pub(crate) interfaces: [Interface; 2],
+    /// `None`: AF_XDP, or where it cannot be had AF_PACKET.
+    pub(crate) method: Option<Method>,
+    pub(crate) wait: Wait,
+    pub(crate) completes_checksums: bool,
+    /// What leaves is captured into the run's folder.
+    pub(crate) is_tapped: bool,
+    pub(crate) duration: Option<Duration>,
+    /// Says nothing but errors.
+    pub(crate) is_quiet: bool,
+}
+
+/// What a run between interfaces came to.
+pub(crate) struct Ran {
+    pub(crate) certificate: Certificate,
+    pub(crate) facts: BumpFacts,
+    /// What the tap's capture came to.
+    pub(crate) tapped: Option<anyhow::Result<Seen>>,
+    pub(crate) inputs: Vec<lineside_trace::InputFacts>,
+    pub(crate) signal: Option<u8>,
+    pub(crate) failure: Option<anyhow::Error>,
+}
+
+/// Frames under way when the run is told to end leave within this time, or are lost.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// The kernel's counts are read so often, which takes tens of microseconds: if possible while nothing is due.
+const TICK: Duration = Duration::from_secs(1);
+
+const TICK_MAX: Duration = Duration::from_secs(10);
+
+impl Between {
+    /// The two interfaces of `--between`.
+    pub(crate) fn interfaces(
+        names: &[String],
+        method: Option<Method>,
+    ) -> anyhow::Result<[Interface; 2]> {
+        let [one, other] = names else {
+            return Err(ConfigError::usage(
+                "--between names two interfaces: --between IF1,IF2, the first one is the inside",
+            )
+            .into());
+        };
+        if one == other {
+            return Err(ConfigError::usage(&format!(
+                "--between {one},{other}: a link has two different ends"
+            ))
+            .into());
+        }
+        // Without the others, AF_XDP is refused, and AF_PACKET is taken if that is allowed.
+        let needed: &[Capability] = match method {
+            Some(Method::AfXdpNative | Method::AfXdpGeneric) => {
+                &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf]
+            }
+            _ => &[Capability::NetRaw],
+        };
+        Privileges::read()?.require(needed)?;
+        Ok([Interface::named(one)?, Interface::named(other)?])
+    }
+
+    /// Emulates until a signal, the end of the time, or an error; then lets what is under way leave.
+    pub(crate) fn run(
+        &self,
+        mut path: Path,
+        budget: &Budget,
+        controlled: Option<Controlled>,
+        folder: Option<&RunFolder>,
+        trace_id: &str,
+        signals: &Signals,
+    ) -> anyhow::Result<Ran> {
+        let open = |interface: &Interface| -> anyhow::Result<Vec<Box<dyn LivePort>>> {
+            let options = LiveOptions {
+                method: self.method,
+                sockets: 1,
+                promiscuous: true,
+                filter: Vec::new(),
+                budget: budget.clone(),
+                bytes_max: budget.limit_bytes() / 8,
+            };
+            Ok(lineside_port::live::open_each(interface, &options)?)
+        };
+        let [inside, outside] = &self.interfaces;
+        let sides = [open(inside)?, open(outside)?];
+        lineside_host::drop_privileges(folder, &[])?;
+        let clock = SystemClock::default();
+        path.begin(clock.now());
+        let mut bump = Bump::new(path, sides, self.wait, self.completes_checksums);
+        let tapped = match folder.filter(|_| self.is_tapped) {
+            Some(folder) => {
+                let first_outside = bump.side_len(Direction::Outbound) as u16;
+                let bytes_max = budget.limit_bytes() / 8;
+                let ends = lineside_path::tap([0, first_outside], bytes_max, budget);
+                let (tap, port) = ends.context("the budget bears an eighth for the tap")?;
+                bump.set_tap(Some(tap));
+                Some((port, folder))
+            }
+            None => None,
+        };
+        if !self.is_quiet {
+            let facts: Vec<_> = bump.ports().flat_map(Port::facts).collect();
+            eprint!("{}", listening_lines(&facts));
+            for warning in self.host_warnings(&bump) {
+                eprintln!("lineside: warning: {warning}");
+            }
+        }
+        let addresses = { &self.interfaces }.each_ref();
+        let addresses = addresses.map(|interface| interface.hardware_address);
+        bump.calibrate(addresses, &mut || clock.now())?;
+        for line in floor_lines(&bump).into_iter().filter(|_| !self.is_quiet) {
+            eprintln!("lineside: {line}");
+        }
+        let mut ran = std::thread::scope(|scope| {
+            let capture = tapped.map(|(port, folder)| {
+                scope.spawn(move || tap::run(port, folder, trace_id, budget))
+            });
+            let mut ran = while_controlled(controlled, |changes| {
+                self.turn(&mut bump, &clock, signals, changes)
+            });
+            ran.facts = bump.facts();
+            // The capture ends when it has taken what is in the queue.
+            bump.set_tap(None);
+            ran.tapped = capture.map(|capture| {
+                let ended = capture.join();
+                ended.unwrap_or_else(|_| Err(anyhow::anyhow!("the tap's capture has panicked")))
+            });
+            ran
+        });
+        note_tap(&mut ran);
+        Ok(ran)
+    }
+
+    /// What should be known of the interfaces before anything passes.
+    fn host_warnings(&self, bump: &Bump) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (interface, direction) in self.interfaces.iter().zip(Direction::BOTH) {
+            let name = &interface.name;
+            let method = bump.method(direction);
+            let is_packet = method == Some(Method::AfPacket);
+            if let Some(address) = interface.addresses.first() {
+                warnings.push(match is_packet {
+                    true => format!(
+                        "the host has the address {address} at {name}: by AF_PACKET it gets the frames too, and answers those for it"
+                    ),
+                    false => format!(
+                        "the host has the address {address} at {name}: it is cut off while this runs"
+                    ),
+                });
+            }
+            if let Some(master) = { &interface.master }.as_ref().filter(|_| is_packet) {
+                warnings.push(format!(
+                    "{name} belongs to {master}, which passes the frames on as well: 'ip link set {name} nomaster'"
+                ));
+            }
+            if method != Some(Method::AfXdpNative) && interface.joins_frames() {
+                warnings.push(format!(
+                    "{name} joins the frames of a stream before they come here, and joined ones are too long for the other side: 'ethtool -K {name} gro off', and 'ethtool -K {name} gro on' afterwards"
+                ));
+            }
+        }
+        warnings
+    }
+
+    /// Turns the loop until the end.
+    fn turn(
+        &self,
+        bump: &mut Bump,
+        clock: &SystemClock,
+        signals: &Signals,
+        changes: &Changes,
+    ) -> Ran {
+        let stopwatch = Stopwatch::start();
+        let (mut ticked, mut shut) = (Duration::ZERO, None);
+        let (mut signal, mut failure) = (None, None);
+        let mut now = || clock.now();
+        loop {
+            if let Err(error) = bump.turn(&mut now) {
+                failure = Some(error.into());
+                break;
+            }
+            make_next(changes, bump, clock);
+            let elapsed = stopwatch.elapsed();
+            if let Some(shut) = shut {
+                if bump.held() == 0 || elapsed - shut > DRAIN {
+                    break;
+                }
+                continue;
+            }
+            signal = signals.stop();
+            if signal.is_some() || self.duration.is_some_and(|duration| elapsed >= duration) {
+                bump.ports_mut().for_each(|port| port.shut());
+                shut = Some(elapsed);
+            } else if elapsed - ticked >= TICK
+                && (bump.is_calm(clock.now()) || elapsed - ticked >= TICK_MAX)
+            {
+                ticked = elapsed;
+                bump.ports_mut().for_each(|port| port.account());
+            }
+        }
+        bump.ports_mut().for_each(|port| port.account());
+        let facts: Vec<_> = bump.ports().flat_map(Port::facts).collect();
+        Ran {
+            certificate: bump.certificate("wall clock"),
+            facts: BumpFacts::default(),
+            tapped: None,
+            inputs: facts.into_iter().map(input).collect(),
+            signal,
+            failure,
+        }
+    }
+}
+
+/// What the tap dropped makes the trace incomplete, though not the emulation.
+fn note_tap(ran: &mut Ran) {
+    let Some(tap) = ran.facts.tap else { return };
+    let dropped = tap.dropped_queue + tap.dropped_memory;
+    let verdict = &mut ran.certificate.verdict;
+    if dropped > 0 {
+        if verdict.state == State::Complete {
+            verdict.state = State::Incomplete;
+        }
+        verdict.reasons.push(format!(
+            "tap: {} of {} frames that left are not in the trace: {} found the capture's queue full, {} no memory",
+            grouped(dropped),
+            grouped(tap.tapped + dropped),
+            grouped(tap.dropped_queue),
+            grouped(tap.dropped_memory)
+        ));
+    }
+}
+
+/// What a frame takes at least, and which delays are shorter than that.
+fn floor_lines(bump: &Bump) -> Vec<String> {
+    let Some(calibration) = bump.facts().calibration else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!(
+        "a frame takes {:.1} us at least (99 %: {:.1} us) once the loop has seen it, found by {}",
+        us(calibration.floor_ns),
+        us(calibration.turn.p99_ns + calibration.send.p99_ns),
+        calibration.method
+    )];
+    for direction in Direction::BOTH {
+        let warning = bump.below_floor(direction);
+        lines.extend(warning.map(|warning| format!("warning: {}: {warning}", direction.name())));
+    }
+    lines
+}
+
+fn us(ns: i64) -> f64 {
+    ns as f64 / 1e3
+}
+
+/// The word of `--method`.
+pub(crate) fn method(word: &str) -> Result<Option<Method>, ConfigError> {
+    let known = METHODS.iter().find(|(known, _)| *known == word);
+    known.map(|(_, method)| *method).ok_or_else(|| {
+        let words = METHODS.iter().map(|(known, _)| *known);
+        let nearest = nearest(word, words);
+        ConfigError::usage(&format!(
+            "method: '{word}' is unknown; the nearest known one is {nearest}"
+        ))
+    })
+}
+
+/// The word of `--wait`.
+pub(crate) fn wait(word: &str) -> Result<Wait, ConfigError> {
+    let known = Wait::WORDS.iter().find(|(known, _)| *known == word);
+    known.map(|(_, wait)| *wait).ok_or_else(|| {
+        let nearest = nearest(word, Wait::WORDS.iter().map(|(known, _)| *known));
+        ConfigError::usage(&format!(
+            "wait: '{word}' is unknown; the nearest known one is {nearest}"
+        ))
+    })
+}
+
+/// What the loop saw of itself, for the terminal.
+pub(crate) fn lines(facts: &BumpFacts) -> String {
+    let mut out = format!(
+        "loop         releases begin {:.1} us early, {} stalls of the machine of more than 100 us, {:.1} us the longest\n",
+        us(facts.lead_ns),
+        facts.stalls,
+        us(facts.stall_max_ns)
+    );
+    if let Some(floor_ns) = facts.floor_ns {
+        out += &format!(
+            "             {:.1} us is what a frame takes that nothing delays\n",
+            us(floor_ns)
+        );
+    }
+    for (count, what) in [
+        (facts.refusals, "times a port took no frame that was due"),
+        (
+            facts.dropped_at_start,
+            "frames came while it started, and were dropped",
+        ),
+        (
+            facts.too_long,
+            "frames were too long for the other side: offload joins them; 'ethtool -K IF tso off gso off' at the senders, 'gro off' here",
+        ),
+        (
+            facts.dropped_down,
+            "frames were due while the interface that they leave by was down",
+        ),
+        (
+            facts.checksums_completed,
+            "checksums were finished that the sender had left to its adapter",
+        ),
+    ] {
+        if count > 0 {
+            out += &format!("             {} {what}\n", grouped(count));
+        }
+    }
+    out
+}

@@ -1,0 +1,227 @@
+//! The certificate for the terminal.
+
+use std::fmt::Write;
+
+use lineside_analyze::{bytes, grouped, time};
+use lineside_link::Drops;
+use lineside_measure::Spread;
+use lineside_path::{
+    Certificate, ChangeReport, Direction, DirectionReport, MatchReport, SettingsWords, Sides,
+};
+
+use crate::print::{spread_text, verdict_lines};
+
+pub(super) fn side_warnings(sides: &Sides) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if sides.unaddressed() > 0 {
+        warnings.push(format!(
+            "{} frames are neither IP nor ARP: they went outbound",
+            grouped(sides.unaddressed())
+        ));
+    }
+    if sides.unremembered() > 0 {
+        warnings.push(format!(
+            "{} frames are of more pairs of addresses than are remembered: name the first side with --inside",
+            grouped(sides.unremembered())
+        ));
+    }
+    warnings
+}
+
+/// The certificate for the terminal.
+pub(super) fn lines(certificate: &Certificate) -> String {
+    let mut out = String::new();
+    for direction in Direction::BOTH {
+        let name = direction.name();
+        let Some(report) = certificate.directions.get(name) else {
+            continue;
+        };
+        let (words, counters) = (&report.settings, &report.counters);
+        let _ = writeln!(
+            out,
+            "{name:<12} {} frames in, {}; {} out, {}",
+            grouped(counters.entered),
+            bytes(counters.entered_bytes),
+            grouped(counters.released),
+            bytes(counters.released_bytes)
+        );
+        let drops = counters.dropped;
+        let changes: Vec<_> = { certificate.changes.iter() }
+            .filter(|change| change.direction == name)
+            .collect();
+        let dropped = |what: &str, count: fn(&Drops) -> u64, word| {
+            let words = words_of_drops(report, &changes, count, word);
+            (count(&drops), format!("{what}: {words}"))
+        };
+        let counted = |count, what: &str, word| match changes.is_empty() {
+            true => {
+                let words = words_of(&report.settings, &report.matches, word);
+                (count, format!("{what}: {words}"))
+            }
+            // Changes do not tell these counts apart, so neither do words.
+            false => (count, what.to_owned()),
+        };
+        for (count, what) in [
+            dropped("lost", |drops| drops.loss, |words| &words.loss),
+            dropped(
+                "came while the link was down",
+                |drops| drops.down,
+                |words| &words.link,
+            ),
+            dropped(
+                "dropped by the limit",
+                |drops| drops.limit,
+                |words| &words.limit,
+            ),
+            (drops.rate, "dropped by the rate".to_owned()),
+            (drops.memory, "dropped because memory was full".to_owned()),
+            counted(counters.duplicated, "doubled", |words| &words.duplicate),
+            counted(counters.corrupted, "with a bit turned", |words| {
+                &words.corrupt
+            }),
+            counted(counters.hastened, "that passed the delay", |words| {
+                &words.reorder
+            }),
+            (report.held, "were still under way at the end".to_owned()),
+        ] {
+            if count > 0 {
+                let _ = writeln!(out, "             {} {what}", grouped(count));
+            }
+        }
+        let _ = writeln!(out, "  delay      {}", words.delay);
+        if let Some(rate) = &words.rate {
+            let _ = writeln!(out, "  rate       {rate}, limit {}", words.limit);
+        }
+        if let Some(path) = &words.path {
+            let _ = writeln!(out, "  path       {path}, limit {}", words.limit);
+        }
+        let delays = &report.delays;
+        spread_line("asked", Some(&delays.asked), &mut out);
+        spread_line("drawn", delays.drawn.as_ref(), &mut out);
+        spread_line("realised", delays.realised.as_ref(), &mut out);
+        let distances = [
+            ("drawn", delays.drawn_distance),
+            ("realised", delays.realised_distance),
+        ];
+        // Without jitter a distance says no more than the means do.
+        for (what, distance) in distances.into_iter().filter(|_| delays.drawn.is_some()) {
+            if let Some(distance) = distance {
+                let _ = writeln!(
+                    out,
+                    "  {what:<10} {:.4} from asked by Kolmogorov and Smirnov, p-value {:.3}",
+                    distance.ks, distance.p_value
+                );
+            }
+        }
+        for matching in &report.matches {
+            let words = &matching.settings;
+            let _ = writeln!(
+                out,
+                "  match {}: {} frames, {} lost: {}; delay {}",
+                matching.expressions,
+                grouped(matching.entered),
+                grouped(matching.lost),
+                words.loss,
+                words.delay
+            );
+            spread_line("asked", Some(&matching.asked), &mut out);
+            spread_line("realised", matching.realised.as_ref(), &mut out);
+        }
+        for warning in &report.warnings {
+            let _ = writeln!(out, "             {warning}");
+        }
+        for change in changes {
+            let _ = writeln!(
+                out,
+                "  until {} after the start, {} frames had come, {} were dropped; delay {}",
+                time(change.after_ns.unwrap_or_default().max(0) as u64),
+                grouped(change.entered),
+                grouped(change.dropped.total()),
+                change.before.delay
+            );
+            spread_line("asked", Some(&change.delays.asked), &mut out);
+            spread_line("realised", change.delays.realised.as_ref(), &mut out);
+        }
+    }
+    let _ = writeln!(out, "seed         {}", certificate.seed);
+    verdict_lines(&certificate.verdict, &mut out);
+    out
+}
+
+/// A setting by which frames were dropped: those that held while they were.
+fn words_of_drops(
+    report: &DirectionReport,
+    changes: &[&ChangeReport],
+    count: fn(&Drops) -> u64,
+    word: fn(&SettingsWords) -> &str,
+) -> String {
+    let mut since = count(&report.counters.dropped);
+    let mut told = Vec::new();
+    for change in changes {
+        let before = count(&change.dropped);
+        since -= before;
+        if before > 0 {
+            told.push(words_of(&change.before, &change.matches, word));
+        }
+    }
+    if since > 0 {
+        told.push(words_of(&report.settings, &report.matches, word));
+    }
+    told.dedup();
+    told.join(", then ")
+}
+
+/// A setting of the link, and where it differs that of frames told apart.
+fn words_of(
+    settings: &SettingsWords,
+    matches: &[MatchReport],
+    word: fn(&SettingsWords) -> &str,
+) -> String {
+    let own = word(settings);
+    let others = { matches.iter() }.filter(|matching| word(&matching.settings) != own);
+    others.fold(own.to_owned(), |words, matching| {
+        let other = word(&matching.settings);
+        format!("{words}, match {}: {other}", matching.expressions)
+    })
+}
+
+fn spread_line(name: &str, spread: Option<&Spread>, out: &mut String) {
+    if let Some(spread) = spread {
+        let _ = writeln!(out, "  {name:<10} {}", spread_text(spread));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_account::Budget;
+    use lineside_frame::{Descriptor, Frame};
+    use lineside_path::Departures;
+
+    use super::*;
+    use crate::link::asked::Asked;
+    use crate::link::keys::LinkWords;
+
+    #[test]
+    fn drops_are_told_with_the_words_that_held() {
+        let asked = |link: &str| {
+            let words = LinkWords {
+                link: Some(vec![link.to_owned()]),
+                ..LinkWords::default()
+            };
+            Asked::read(&words).expect("right words")
+        };
+        let budget = Budget::new(64 << 20);
+        let mut path = asked("up").path(1, &budget).expect("it fits");
+        let mut out = Departures::default();
+        for (now, link) in (0..).zip(["down", "flap 1s 1s", "up"]) {
+            let settings = asked(link).settings;
+            let settings = { &settings }.each_ref().map(|each| Some(&each[..]));
+            path.change(now, settings, &mut out).expect("memory");
+            let mut burst = vec![Frame::copied(&[0; 60], Descriptor::default())];
+            path.on_burst(now, Direction::Outbound, &mut burst, &mut out);
+        }
+        let text = lines(&path.certificate(lineside_path::VIRTUAL));
+        let told = "1 came while the link was down: down\n";
+        assert!(text.contains(told), "{text}");
+    }
+}

@@ -1,0 +1,304 @@
+//! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through an emulated link.
+
+use std::num::NonZeroU64;
+use std::path::Path;
+
+use anyhow::Context;
+use lineside_account::Budget;
+use lineside_capture::Filtered;
+use lineside_frame::Burst;
+use lineside_host::Signals;
+use lineside_path::{Sides, Virtual};
+use lineside_port::{CaptureWriter, Port, Receive, Received, Rotation, WriterConfig};
+use lineside_trace::State;
+
+use super::between::{self, Between};
+use super::commands::Commands;
+use super::flags::{Arguments, Mode, Prepared};
+use super::notes::Notes;
+use super::print::{lines, side_warnings};
+use crate::Exit;
+use crate::config::{ConfigError, duration};
+use crate::inputs::{self, open};
+use crate::link::asked::Asked;
+use crate::outputs::{check_out, note_rows};
+use crate::print::{print, print_json};
+
+/// Frames that are read at once.
+const READ_MAX: usize = 256;
+
+pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
+    let arguments = given.resolved()?;
+    let Some(mode) = arguments.mode() else {
+        return Err(ConfigError::usage(
+            "what passes the link is missing: name a capture (FILE), two interfaces (--between IF1,IF2), or two commands (--server CMD -- CMD)",
+        )
+        .into());
+    };
+    arguments.refuse_flags_of_others(mode)?;
+    let Prepared {
+        path,
+        asked,
+        budget,
+        filter,
+        inside,
+    } = arguments.prepare()?;
+    let inputs = arguments.inputs();
+    match mode {
+        Mode::Commands => return arguments.run_commands(path, asked, &budget),
+        Mode::Between => return arguments.run_between(path, asked, &budget),
+        Mode::Capture | Mode::Explain => {}
+    }
+    let files = open(inputs, &budget)?;
+    let out = arguments.write_pcap.as_deref();
+    let force = arguments.force == Some(true);
+    check_out(out, false, inputs, force, arguments.json)?;
+    let notes = Notes::begin(&arguments, &inputs)?;
+    let signals = Signals::register().context("cannot handle signals")?;
+
+    let mut run = Run {
+        emulation: Virtual::new(path, Sides::new(inside)),
+        out,
+        budget: &budget,
+        has_begun: false,
+        writer: None,
+        left: Burst::new(),
+        signal: None,
+    };
+    let mut port = Filtered::new(files, filter);
+    let mut failure = run
+        .pass(
+            &mut port,
+            arguments.frames_max.map_or(u64::MAX, NonZeroU64::get),
+            &signals,
+            &notes,
+        )
+        .err();
+    let written = run.writer.take().map_or(Ok(()), CaptureWriter::finish);
+    if let Some(error) = failure.take_if(|_| !run.has_begun) {
+        // Of no frame there is nothing to certify.
+        return Err(error);
+    }
+
+    let mut certificate = run.emulation.certificate();
+    let cut = { port.facts().into_iter() }.flat_map(|facts| facts.warnings.clone());
+    let unfinished = cut
+        .chain(failure.as_ref().map(|error| format!("{error:#}")))
+        .chain(written.as_ref().err().map(ToString::to_string))
+        .chain(
+            run.signal
+                .map(|signal| format!("ended by signal {signal} before the end of the input")),
+        );
+    for reason in unfinished {
+        certificate.verdict.state = State::Incomplete;
+        certificate.verdict.reasons.push(reason);
+    }
+    let json = serde_json::to_value(&certificate)?;
+    notes.end(inputs::inputs(&port), &certificate, &json)?;
+    let warnings = port
+        .facts()
+        .into_iter()
+        .flat_map(|facts| facts.warnings.clone());
+    for warning in warnings.chain(side_warnings(run.emulation.sides())) {
+        eprintln!("lineside: warning: {warning}");
+    }
+    if arguments.json {
+        print_json(&certificate)?;
+    } else if arguments.writes_to_standard_output() && !arguments.quiet {
+        eprint!("{}", lines(&certificate));
+    } else if !arguments.quiet {
+        print(&lines(&certificate))?;
+    }
+    failure.map_or(Ok(()), Err)?;
+    written?;
+    Ok(run.signal.map_or(Exit::Done, Exit::Signal))
+}
+
+impl Arguments {
+    /// Between two commands.
+    fn run_commands(
+        &self,
+        path: lineside_path::Path,
+        asked: Asked,
+        budget: &Budget,
+    ) -> anyhow::Result<Exit> {
+        let commands = Commands {
+            server: self.server.as_deref().unwrap_or_default(),
+            client: self.client.as_deref().unwrap_or_default(),
+            server_wait: self.server_wait.as_deref().unwrap_or_default(),
+            wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+            is_outside_open: self.outside == Some(true),
+        };
+        commands.check()?;
+        let signals = Signals::register().context("cannot handle signals")?;
+        let notes = Notes::begin(self, &self.client)?;
+        let controlled = notes.listen(asked)?;
+        let ran = commands.run(path, budget, controlled, &signals, self.quiet);
+        let (ran, exit) = ran.inspect_err(|_| notes.withdraw())?;
+        let mut json = serde_json::to_value(&ran.certificate)?;
+        json["loop"] = serde_json::to_value(&ran.facts)?;
+        notes.end(ran.inputs, &ran.certificate, &json)?;
+        // Standard output is the client's, but for what was asked for.
+        if self.json {
+            print_json(&json)?;
+        } else if !self.quiet {
+            eprint!("{}{}", lines(&ran.certificate), between::lines(&ran.facts));
+        }
+        ran.failure.map_or(Ok(()), Err)?;
+        Ok(exit)
+    }
+
+    /// Between two interfaces.
+    fn run_between(
+        &self,
+        path: lineside_path::Path,
+        asked: Asked,
+        budget: &Budget,
+    ) -> anyhow::Result<Exit> {
+        if self.tap == Some(true) && self.output.is_none() {
+            return Err(ConfigError::usage(
+                "--tap writes a trace into the run folder: name that with --output RUN",
+            )
+            .into());
+        }
+        let interfaces = self.between.as_deref().unwrap_or_default();
+        let duration = self.autostop.as_deref().map(duration).transpose()?;
+        let duration = duration
+            .map(|text| lineside_time::parse_duration(&text))
+            .transpose();
+        let duration = duration.map_err(|error| ConfigError::usage(&format!("-a: {error}")))?;
+        let method = between::method(self.method.as_deref().unwrap_or_default())?;
+        // Words first: they are wrong with or without rights.
+        let between = Between {
+            method,
+            wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+            interfaces: Between::interfaces(interfaces, method)?,
+            is_tapped: self.tap == Some(true),
+            completes_checksums: self.no_checksum_completion != Some(true),
+            duration: duration.map(std::time::Duration::from_nanos),
+            is_quiet: self.quiet,
+        };
+        let signals = Signals::register().context("cannot handle signals")?;
+        let mut notes = Notes::begin(self, &self.between)?;
+        let controlled = notes.listen(asked)?;
+        let ran = between.run(
+            path,
+            budget,
+            controlled,
+            notes.folder.as_ref(),
+            &notes.manifest.trace_id,
+            &signals,
+        );
+        let ran = ran.inspect_err(|_| notes.withdraw())?;
+        for warning in ran.inputs.iter().flat_map(|input| &input.warnings) {
+            eprintln!("lineside: warning: {warning}");
+        }
+        let certificate = ran.certificate;
+        let mut json = serde_json::to_value(&certificate)?;
+        json["loop"] = serde_json::to_value(&ran.facts)?;
+        json["machine"] = serde_json::to_value(&notes.manifest.machine)?;
+        let (tapped, tap_failure) = match ran.tapped {
+            Some(Err(error)) => (None, Some(error)),
+            tapped => (tapped.and_then(Result::ok), None),
+        };
+        if let Some(seen) = &tapped {
+            note_rows(&mut notes.manifest, seen);
+        }
+        notes.end(ran.inputs, &certificate, &json)?;
+        if self.json {
+            print_json(&json)?;
+        } else if !self.quiet {
+            print(&(lines(&certificate) + &between::lines(&ran.facts)))?;
+        }
+        ran.failure.or(tap_failure).map_or(Ok(()), Err)?;
+        Ok(ran.signal.map_or(Exit::Done, Exit::Signal))
+    }
+
+    fn writes_to_standard_output(&self) -> bool {
+        self.write_pcap
+            .as_ref()
+            .is_some_and(|out| out.as_os_str() == "-")
+    }
+}
+
+struct Run<'a> {
+    emulation: Virtual,
+    out: Option<&'a Path>,
+    budget: &'a Budget,
+    /// A frame came.
+    has_begun: bool,
+    /// Made when the first frames have been read: only then a pcapng file's link types are known.
+    writer: Option<CaptureWriter>,
+    left: Burst,
+    signal: Option<u8>,
+}
+
+impl Run<'_> {
+    /// All frames through the path. What was read before an error still leaves.
+    fn pass(
+        &mut self,
+        port: &mut impl Receive,
+        mut frames_left: u64,
+        signals: &Signals,
+        notes: &Notes,
+    ) -> anyhow::Result<()> {
+        let mut burst = Burst::new();
+        let mut failure = None;
+        while frames_left > 0 && failure.is_none() {
+            self.signal = signals.stop();
+            if self.signal.is_some() {
+                break;
+            }
+            let most = usize::try_from(frames_left)
+                .unwrap_or(READ_MAX)
+                .min(READ_MAX);
+            match port.receive(&mut burst, most) {
+                Ok(Received::End) => break,
+                Ok(Received::PoolEmpty) => self.emulation.spill(),
+                Ok(Received::Frames(_) | Received::Interrupted | Received::Idle { .. }) => {}
+                Err(error) => failure = Some(error),
+            }
+            frames_left -= burst.len() as u64;
+            if !burst.is_empty() && !self.has_begun {
+                self.open_writer(port)?;
+                notes.write()?;
+                self.has_begun = true;
+            }
+            self.emulation.on_burst(&mut burst, &mut self.left);
+            self.write()?;
+        }
+        if failure.is_none() {
+            self.open_writer(port)?;
+        }
+        while self.emulation.drain(&mut self.left) {
+            self.write()?;
+        }
+        self.write()?;
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn open_writer(&mut self, port: &impl Port) -> anyhow::Result<()> {
+        let (None, Some(out)) = (&self.writer, self.out) else {
+            return Ok(());
+        };
+        let inputs = port.facts().into_iter();
+        let config = WriterConfig {
+            budget: self.budget.clone(),
+            interfaces: inputs.map(lineside_capture::interface).collect(),
+            application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
+            comment: Some("emulated: stamps are the instants at which frames left".to_owned()),
+            rotation: Rotation::default(),
+            replaces: false,
+        };
+        self.writer = Some(CaptureWriter::create(out, config, None)?);
+        Ok(())
+    }
+
+    fn write(&mut self) -> anyhow::Result<()> {
+        if let Some(writer) = &mut self.writer {
+            writer.write(&self.left)?;
+        }
+        self.left.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! `lineside explain`: where a frame's delay comes from.
+
+use lineside_path::Direction;
+
+use super::flags::{Arguments, SIZE};
+use super::frame::of_frame;
+use super::print::lines;
+use super::settings::of_settings;
+use crate::Exit;
+use crate::config::ConfigError;
+use crate::emulate::Mode;
+use crate::print::print;
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    // What a file says of a run that was, or will be, is no matter here: only its settings are.
+    arguments.emulate.refuse_flags_of_others(Mode::Explain)?;
+    let emulate = arguments.emulate.resolved()?;
+    let inputs = match arguments.frame {
+        None if !arguments.emulate.names_inputs() => &[],
+        _ => emulate.inputs(),
+    };
+    let of_settings_only = [
+        ("--size", arguments.size.is_some()),
+        ("--load", arguments.load.is_some()),
+    ];
+    let given = of_settings_only.iter().find(|(_, is_given)| *is_given);
+    if let (Some((flag, _)), [_, ..]) = (given, inputs) {
+        return Err(ConfigError::usage(&format!(
+            "{flag} is for settings, and the frames of a capture have their own: leave it out"
+        ))
+        .into());
+    }
+    let prepared = emulate.prepare()?;
+    let explained = match (arguments.frame, inputs) {
+        (Some(number), [_, ..]) => vec![of_frame(inputs, prepared, number)?],
+        (None, [_, ..]) => {
+            return Err(ConfigError::usage("which frame of the capture: add --frame N").into());
+        }
+        (Some(_), []) => {
+            return Err(ConfigError::usage("--frame of which capture: add -r FILE").into());
+        }
+        (None, []) => {
+            let size = arguments.size.unwrap_or(SIZE);
+            let load = arguments.load.as_deref().map_or(Ok(0.0), load)?;
+            let explain = |direction| {
+                let link = prepared.path.link(direction);
+                of_settings(direction, link.settings(), link, size, load)
+            };
+            Direction::BOTH.map(explain).into()
+        }
+    };
+    let text = if emulate.wants_json() {
+        serde_json::to_string_pretty(&explained)? + "\n"
+    } else {
+        explained.iter().map(lines).collect()
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn load(text: &str) -> Result<f64, ConfigError> {
+    let number = { text.strip_suffix('%') }.and_then(|number| number.parse::<f64>().ok());
+    let percent = number.filter(|percent| (0.0..100.0).contains(percent));
+    let percent = percent.ok_or_else(|| {
+        ConfigError::usage(&format!(
+            "load: '{text}' is not a share from 0% to less than 100%, at which the queue grows for ever"
+        ))
+    })?;
+    Ok(percent / 100.0)
+}

@@ -1,0 +1,164 @@
+//! What settings do to a frame of a given size.
+
+use lineside_link::{Excess, Jitter, Limit, Link, Order, Schedule, Settings};
+use lineside_measure::Spread;
+use lineside_path::Direction;
+use lineside_time::format_duration;
+
+use super::account::{Explained, Part};
+use super::print::{bit_rate, us};
+
+/// What the settings do to a frame of this size.
+pub(super) fn of_settings<T: lineside_link::Item>(
+    direction: Direction,
+    settings: &Settings,
+    link: &Link<T>,
+    size: u32,
+    load: f64,
+) -> Explained {
+    let asked = link.asked();
+    let cut = |ns: f64| ns.max(0.0);
+    let mut parts = vec![Part {
+        part: "delay",
+        mean_ns: cut(asked.mean_ns),
+        least_ns: cut(asked.min_ns as f64),
+        most_ns: Some(cut(asked.max_ns as f64)),
+        because: delay_because(settings, &asked),
+    }];
+    if settings.delay.jitter != Jitter::None {
+        parts.push(Part {
+            part: "order",
+            mean_ns: 0.0,
+            least_ns: 0.0,
+            most_ns: Some(match settings.delay.order {
+                Order::Reorder => 0.0,
+                _ => (asked.max_ns - asked.min_ns.max(0)) as f64,
+            }),
+            because: match settings.delay.order {
+                Order::Reorder => "frames may overtake each other: none waits for another".to_owned(),
+                _ => format!(
+                    "order is kept: who was drawn a short delay waits for those before it, as soon as frames come closer than the delays differ (deviation {})",
+                    us(asked.deviation_ns)
+                ),
+            },
+        });
+    }
+    let framed = |overhead: u32| {
+        let bytes = u64::from(size) + u64::from(overhead);
+        (
+            bytes * 8,
+            if overhead > 0 {
+                format!("({size} + {overhead} bytes of framing)")
+            } else {
+                format!("{size} bytes")
+            },
+        )
+    };
+    let mean_rate = match (&settings.schedule, settings.rate) {
+        (Some(Schedule::Path(path)), _) if path.has_rate() => path.bits_per_second(),
+        (Some(Schedule::Deliveries(trace)), _) => Some(trace.bits_per_second()),
+        (_, rate) => rate.map(|rate| rate.bits_per_second),
+    };
+    if let Some(rate) = mean_rate {
+        let constant = settings.rate.filter(|_| !is_scheduled(settings));
+        let (bits, bytes) = framed(constant.map_or(0, |rate| rate.overhead_bytes));
+        let service_ns = bits as f64 * 1e9 / rate as f64;
+        let burst = constant.map_or(0, |rate| rate.burst_bytes);
+        let is_at_once = burst * 8 >= bits && load == 0.0;
+        parts.push(Part {
+            part: "rate",
+            mean_ns: if is_at_once { 0.0 } else { service_ns },
+            least_ns: if burst * 8 >= bits { 0.0 } else { service_ns },
+            most_ns: constant.map(|_| service_ns),
+            because: match (constant, burst * 8 >= bits) {
+                (None, _) => format!(
+                    "{bytes} at {} in the mean of the time; when it comes decides",
+                    bit_rate(rate)
+                ),
+                (Some(_), false) => {
+                    format!("8 x {bytes} / {} = {}", bit_rate(rate), us(service_ns))
+                }
+                (Some(_), true) => format!(
+                    "8 x {bytes} / {} = {}, but after a pause {burst} bytes leave at once",
+                    bit_rate(rate),
+                    us(service_ns)
+                ),
+            },
+        });
+        let drops = constant.is_some_and(|rate| rate.excess == Excess::Drop);
+        let queue_ns = load / (2.0 * (1.0 - load)) * service_ns;
+        let held = match link.limit() {
+            Limit::Bytes(bytes) => Some(bytes as f64 * 8e9 / rate as f64),
+            Limit::Frames(frames) => Some(frames as f64 * service_ns),
+            Limit::Derived => None,
+        };
+        // What is under way counts to the limit too.
+        let most_ns = held.map(|held_ns| (held_ns - cut(asked.min_ns as f64)).max(0.0));
+        parts.push(Part {
+            part: "queue",
+            mean_ns: if drops { 0.0 } else { queue_ns },
+            least_ns: 0.0,
+            most_ns: if drops { Some(0.0) } else { most_ns },
+            because: if drops {
+                "what comes too fast is dropped, so nothing waits".to_owned()
+            } else {
+                format!(
+                    "at {:.1} % load {load:.3} / (2 x (1 - {load:.3})) x {} = {} in the mean, if frames come at random (M/D/1); at most what the limit of {} holds",
+                    load * 100.0, us(service_ns), us(queue_ns), link.limit()
+                )
+            },
+        });
+    }
+    Explained {
+        direction: direction.name(),
+        parts,
+        remarks: link.warnings(),
+    }
+}
+
+pub(super) fn is_scheduled(settings: &Settings) -> bool {
+    match &settings.schedule {
+        Some(Schedule::Path(path)) => path.has_rate(),
+        Some(Schedule::Deliveries(_)) => true,
+        None => false,
+    }
+}
+
+fn delay_because(settings: &Settings, asked: &Spread) -> String {
+    if let Some(Schedule::Path(path)) = &settings.schedule {
+        return format!("as {} has it at the time when the frame comes", path.name());
+    }
+    let base = format_duration(settings.delay.base_ns);
+    let spread = format!(
+        "mean {}, deviation {}",
+        us(asked.mean_ns),
+        us(asked.deviation_ns)
+    );
+    match &settings.delay.jitter {
+        Jitter::None => format!("{base} for each frame"),
+        Jitter::Around {
+            jitter_ns,
+            distribution,
+        } => format!(
+            "{base}, and from {distribution} of {} to both sides: {spread}",
+            format_duration(*jitter_ns)
+        ),
+        Jitter::Above {
+            jitter_ns,
+            distribution,
+        } => format!(
+            "{base} at least, and from {distribution} up to {} more: {spread}",
+            format_duration(*jitter_ns)
+        ),
+        Jitter::Shifted {
+            shift,
+            cycle_ns,
+            distribution,
+        } => format!(
+            "{base} at least, and from {distribution} up to 2^{shift} cycles of {cycle_ns} ns more: {spread}"
+        ),
+        Jitter::Measured { name, times, .. } => {
+            format!("{base}, and a time of {name} x {times}: {spread}")
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Changes of an emulated link while it runs: what `ctl` asks, and what the run answers.
+//!
+//! ```text
+//!  ctl ──request──► thread of the run: words, files ──settings──► its polling loop
+//!      ◄──answer───                                 ◄──instant────
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use anyhow::{Context, anyhow};
+use lineside_host::{Control, RunFolder};
+use lineside_link::Settings;
+use lineside_path::{Bump, Direction, SettingsWords};
+use lineside_time::{Clock, Nanoseconds};
+use serde::{Deserialize, Serialize};
+
+use super::asked::Asked;
+use super::keys::LinkWords;
+
+/// What `ctl` asks of a run.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    /// Nothing: to be told what holds.
+    pub(crate) emulate: LinkWords,
+    /// The text of each file that they name, since the run may not be able to read it.
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// What it answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Done(Done),
+    /// Why nothing has changed.
+    Refused(String),
+}
+
+/// What held before a change, and what holds from then on; the same if nothing was to be changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Done {
+    /// When, by the run's clock; `None` if nothing was changed.
+    pub(crate) at_ns: Option<Nanoseconds>,
+    /// By the name of the direction.
+    pub(crate) before: BTreeMap<String, SettingsWords>,
+    pub(crate) after: BTreeMap<String, SettingsWords>,
+}
+
+/// A change for the polling loop to make.
+pub(crate) struct Change {
+    /// By [`Direction`], and by the set of expressions that match.
+    settings: [Option<Vec<Settings>>; 2],
+    answer: SyncSender<Result<Done, String>>,
+}
+
+/// What the loop is asked to change.
+pub(crate) type Changes = Receiver<Change>;
+
+/// What a run needs to take changes: the socket in its folder, and what holds.
+pub(crate) struct Controlled {
+    control: Control,
+    asked: Asked,
+}
+
+impl Controlled {
+    /// Listens in the run's folder; to be called before rights are given up. Where there can be no socket, the run goes on without.
+    pub(crate) fn listen(folder: &RunFolder, asked: Asked) -> Option<Self> {
+        match Control::listen(folder) {
+            Ok(control) => Some(Self { control, asked }),
+            Err(error) => {
+                eprintln!("lineside: warning: nothing can be changed while this runs: {error}");
+                None
+            }
+        }
+    }
+}
+
+/// Runs `run` with what `ctl` asks to be changed meanwhile.
+pub(crate) fn while_controlled<T>(
+    controlled: Option<Controlled>,
+    run: impl FnOnce(&Changes) -> T,
+) -> T {
+    /// However the run ends, the thread that takes requests does too.
+    struct Closer<'a>(&'a Control);
+    impl Drop for Closer<'_> {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+    let (sender, changes) = channel();
+    let Some(Controlled { control, asked }) = controlled else {
+        return run(&changes);
+    };
+    let control = &control;
+    std::thread::scope(move |scope| {
+        let _closer = Closer(control);
+        scope.spawn(move || serve(control, asked, &sender));
+        // With these go the requests that nobody will answer.
+        let changes = changes;
+        run(&changes)
+    })
+}
+
+/// Until the socket is closed.
+fn serve(control: &Control, mut asked: Asked, changes: &Sender<Change>) {
+    while let Some(request) = control.next() {
+        let answer = match on_request(&mut asked, &request.text, changes) {
+            Ok(done) => Answer::Done(done),
+            Err(why) => Answer::Refused(format!("{why:#}")),
+        };
+        if let Ok(text) = serde_json::to_string(&answer) {
+            request.answer(&text);
+        }
+    }
+}
+
+fn on_request(asked: &mut Asked, text: &str, changes: &Sender<Change>) -> anyhow::Result<Done> {
+    const ENDING: &str = "the run is ending: nothing has changed";
+    let request: Request = serde_json::from_str(text).context("a request of another version")?;
+    let new = asked.changed(&request.emulate, request.files)?;
+    let settings = Direction::BOTH.map(|direction| {
+        let index = direction as usize;
+        (new.settings[index] != asked.settings[index]).then(|| new.settings[index].clone())
+    });
+    let (answer, answered) = sync_channel(1);
+    let sent = changes.send(Change { settings, answer });
+    sent.map_err(|_| anyhow!(ENDING))?;
+    let done = answered.recv().map_err(|_| anyhow!(ENDING))?;
+    let done = done.map_err(|why| anyhow!(why))?;
+    *asked = new;
+    Ok(done)
+}
+
+/// Makes the next change that is asked for, if there is one: to be called between two turns of the loop.
+pub(crate) fn make_next(changes: &Changes, bump: &mut Bump, clock: &impl Clock) {
+    let Ok(Change { settings, answer }) = changes.try_recv() else {
+        return;
+    };
+    let words = |bump: &Bump| {
+        let words = |direction: Direction| {
+            let words = bump.path().settings_words(direction);
+            (direction.name().to_owned(), words)
+        };
+        BTreeMap::from(Direction::BOTH.map(words))
+    };
+    let (now, before) = (clock.now(), words(bump));
+    let given = settings.each_ref().map(Option::as_deref);
+    let is_change = given.iter().any(Option::is_some);
+    let done = bump.change(now, given).map(|()| Done {
+        at_ns: is_change.then_some(now),
+        before,
+        after: words(bump),
+    });
+    let _ = answer.send(done.map_err(|error| error.to_string()));
+}

@@ -1,0 +1,364 @@
+//! What an emulated link does to frames, as flags and keys have it.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use lineside_link::{Chance, Order, PathStep, Schedule, Settings, words};
+use lineside_path::{Direction, EXPRESSIONS_MAX};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::files::Files;
+use super::words::{NONE, Words, find, kept, refused, trace_name};
+use crate::config::ConfigError;
+
+/// Words about a link: for both directions, or for one if `out:` or `in:` stands before them; with `match EXPR:` behind that, for the
+/// frames that match.
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+#[group(skip)]
+#[serde(default)]
+pub(crate) struct LinkWords {
+    /// How long frames are held: '100us', '100us 10us 25% distribution normal order reorder'
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) delay: Option<Vec<String>>,
+    /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop', 'trace FILE' (mahimahi's)
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) rate: Option<Vec<String>>,
+    /// Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17', 'segment 3 times 2'
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) loss: Option<Vec<String>>,
+    /// Which come twice: '1%'
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) duplicate: Option<Vec<String>>,
+    /// In which a bit is turned: '0.1%'
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) corrupt: Option<Vec<String>>,
+    /// Which pass the delay at once, before others: '25% 50%'
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) reorder: Option<Vec<String>>,
+    /// Delay, loss and rate over time, from a path file, in place of those flags
+    #[arg(long, value_name = "FILE")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) path: Option<Vec<String>>,
+    /// How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) limit: Option<Vec<String>>,
+    /// Whether the link takes frames: 'up', 'down', 'flap 10s 1s'
+    #[arg(long, value_name = "WORDS")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) link: Option<Vec<String>>,
+}
+
+/// In a file, one text may stand for a list of one.
+fn one_or_many<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "words, or a list of words")]
+    enum Words {
+        One(String),
+        Many(Vec<String>),
+    }
+    let words = Option::<Words>::deserialize(input)?;
+    Ok(words.map(|words| match words {
+        Words::One(words) => vec![words],
+        Words::Many(words) => words,
+    }))
+}
+
+impl LinkWords {
+    /// Whether nothing was given.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Fails if something is said twice: of one direction, or of both, and of one expression.
+    pub(super) fn refuse_doubles(&self) -> Result<(), ConfigError> {
+        for (flag, given) in [
+            ("delay", &self.delay),
+            ("rate", &self.rate),
+            ("loss", &self.loss),
+            ("duplicate", &self.duplicate),
+            ("corrupt", &self.corrupt),
+            ("reorder", &self.reorder),
+            ("path", &self.path),
+            ("limit", &self.limit),
+            ("link", &self.link),
+        ] {
+            let mut known = BTreeMap::new();
+            for text in given.iter().flatten() {
+                let words = Words::read(text)?;
+                let of = (words.direction.map(Direction::name), words.expression);
+                if let Some(earlier) = known.insert(of, text) {
+                    return Err(ConfigError::usage(&format!(
+                        "{flag}: '{earlier}' and '{text}' are for the same frames: leave one of them away"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The expressions that tell frames of a direction apart, in the order in which they are given.
+    pub(super) fn expressions(&self, direction: Direction) -> Result<Vec<String>, ConfigError> {
+        let mut expressions: Vec<String> = Vec::new();
+        for words in [
+            &self.delay,
+            &self.loss,
+            &self.duplicate,
+            &self.corrupt,
+            &self.reorder,
+        ] {
+            for words in words.iter().flatten() {
+                let words = Words::read(words)?;
+                let is_here = words.direction.is_none_or(|given| given == direction);
+                if let Some(expression) = words.expression.filter(|_| is_here)
+                    && !expressions.iter().any(|known| known == expression)
+                {
+                    expressions.push(expression.to_owned());
+                }
+            }
+        }
+        for words in [&self.rate, &self.limit, &self.link, &self.path] {
+            for words in words.iter().flatten() {
+                if Words::read(words)?.expression.is_some() {
+                    return Err(ConfigError::usage(&format!(
+                        "'{words}': match goes with delay, loss, duplicate, corrupt and reorder; the rest is one link's for all frames"
+                    )));
+                }
+            }
+        }
+        if expressions.len() > EXPRESSIONS_MAX {
+            return Err(ConfigError::usage(&format!(
+                "match: more than {EXPRESSIONS_MAX} different expressions for one direction"
+            )));
+        }
+        Ok(expressions)
+    }
+
+    /// These words, with those of `given` in place of what they say anew: for one direction and expression, or for both directions. Of rate, limit
+    /// and path `none` takes away what there is.
+    pub(super) fn changed(&self, given: &Self) -> Result<Self, ConfigError> {
+        let changed = |known: &Option<Vec<String>>, given: &Option<Vec<String>>, can_go| {
+            let mut changed = known.clone().unwrap_or_default();
+            let read = given.iter().flatten();
+            let read: Result<Vec<_>, _> = read.map(|text| Ok((text, Words::read(text)?))).collect();
+            let mut read = read?;
+            // Words for both directions take the place of known ones, and not of those that are given beside them.
+            read.sort_by_key(|(_, new)| new.direction.is_some());
+            for (text, new) in read {
+                changed = kept(&changed, &new)?;
+                if !(can_go && new.words.trim() == NONE) {
+                    changed.push(text.clone());
+                }
+            }
+            Ok::<_, ConfigError>(Some(changed).filter(|words| !words.is_empty()))
+        };
+        Ok(Self {
+            delay: changed(&self.delay, &given.delay, false)?,
+            rate: changed(&self.rate, &given.rate, true)?,
+            loss: changed(&self.loss, &given.loss, false)?,
+            duplicate: changed(&self.duplicate, &given.duplicate, false)?,
+            corrupt: changed(&self.corrupt, &given.corrupt, false)?,
+            reorder: changed(&self.reorder, &given.reorder, false)?,
+            path: changed(&self.path, &given.path, true)?,
+            limit: changed(&self.limit, &given.limit, true)?,
+            link: changed(&self.link, &given.link, false)?,
+        })
+    }
+
+    /// The settings of a direction for frames that match these expressions and no others.
+    pub(super) fn settings(
+        &self,
+        direction: Direction,
+        matched: &[&str],
+        files: &mut Files,
+    ) -> Result<Settings, ConfigError> {
+        let mut settings = Settings::default();
+        if let Some(words) = find(self.delay.as_deref(), direction, matched)? {
+            settings.delay = refused(words::delay(words, &mut |name| files.table(name)))?;
+        }
+        if let Some(words) = find(self.rate.as_deref(), direction, matched)? {
+            match trace_name(words) {
+                Some(name) => {
+                    settings.schedule = Some(Schedule::Deliveries(files.deliveries(name)?));
+                }
+                None => settings.rate = Some(refused(words::rate(words))?),
+            }
+        }
+        if let Some(words) = find(self.loss.as_deref(), direction, matched)? {
+            settings.loss = refused(words::loss(words))?;
+        }
+        if let Some(words) = find(self.limit.as_deref(), direction, matched)? {
+            settings.limit = refused(words::limit(words))?;
+        }
+        if let Some(words) = find(self.link.as_deref(), direction, matched)? {
+            settings.state = refused(words::state(words))?;
+        }
+        if let Some(name) = find(self.path.as_deref(), direction, matched)? {
+            let path = files.path(name.trim())?;
+            let first = path.steps().first();
+            let gives = |column: &dyn Fn(&PathStep) -> bool| first.is_some_and(column);
+            for (flag, is_twice) in [
+                (
+                    "--rate",
+                    self.rate.is_some() && path.has_rate() || settings.schedule.is_some(),
+                ),
+                (
+                    "--delay",
+                    self.delay.is_some() && gives(&|step| step.delay_ns.is_some()),
+                ),
+                (
+                    "--loss",
+                    self.loss.is_some() && gives(&|step| step.loss.is_some()),
+                ),
+            ] {
+                if is_twice {
+                    return Err(ConfigError::usage(&format!(
+                        "path: '{name}' gives what {flag} gives too: leave one of them away"
+                    )));
+                }
+            }
+            settings.schedule = Some(Schedule::Path(path));
+        }
+        let chance = |setting, words: &Option<Vec<String>>| match find(
+            words.as_deref(),
+            direction,
+            matched,
+        )? {
+            Some(words) => refused(words::chance(setting, words)),
+            None => Ok(Chance::default()),
+        };
+        settings.duplicate = chance("duplicate", &self.duplicate)?;
+        settings.corrupt = chance("corrupt", &self.corrupt)?;
+        settings.reorder = chance("reorder", &self.reorder)?;
+        if settings.reorder.share > 0.0 {
+            if settings.delay == lineside_link::Delay::default() && self.path.is_none() {
+                return Err(ConfigError::usage(
+                    "reorder: without a delay there is none to pass: add --delay",
+                ));
+            }
+            settings.delay.order = Order::Reorder;
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::asked::Asked;
+
+    #[test]
+    fn words_are_for_both_directions_or_for_one() {
+        let words = |given: &[&str], direction, matched: &[&str]| {
+            let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
+            let found = find(Some(&given), direction, matched).expect("right words");
+            found.map(str::to_owned)
+        };
+        use Direction::{Inbound, Outbound};
+        for (given, outbound, inbound) in [
+            (&[][..], None, None),
+            (&["1ms"], Some("1ms"), Some("1ms")),
+            (&["in:5ms", "1ms"], Some("1ms"), Some("5ms")),
+            (&["out: 5ms"], Some("5ms"), None),
+            (&["match udp: 5ms", "1ms"], Some("1ms"), Some("1ms")),
+        ] {
+            assert_eq!(words(given, Outbound, &[]).as_deref(), outbound);
+            assert_eq!(words(given, Inbound, &[]).as_deref(), inbound);
+        }
+        let given = [
+            "1ms",
+            "in: match udp: 5ms",
+            "match host fe80:: or net ::/0: 7ms",
+            "in: 2ms",
+        ];
+        for (direction, matched, found) in [
+            (Outbound, &["udp"][..], "1ms"),
+            (Inbound, &["udp"], "5ms"),
+            (Inbound, &["tcp"], "2ms"),
+            (Inbound, &["host fe80:: or net ::/0", "udp"], "7ms"),
+            (Outbound, &["udp", "host fe80:: or net ::/0"], "7ms"),
+        ] {
+            assert_eq!(words(&given, direction, matched).as_deref(), Some(found));
+        }
+        for wrong in ["match udp:5ms", "match : 5ms", "in: match  : 5ms"] {
+            assert!(Words::read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_twice_of_the_same_frames() {
+        let refused = |delay: &[&str]| {
+            let delay = delay.iter().map(|&words| words.to_owned()).collect();
+            let words = LinkWords {
+                delay: Some(delay),
+                ..LinkWords::default()
+            };
+            let error = Asked::read(&words).err()?;
+            Some(error.to_string())
+        };
+        for right in [
+            &["1ms", "in: 2ms"][..],
+            &["in: 1ms", "out: 2ms"],
+            &["1ms", "match udp: 2ms", "in: match udp: 3ms"],
+        ] {
+            assert_eq!(refused(right), None);
+        }
+        for wrong in [
+            ["1ms", "2ms"],
+            ["in: 1ms", "in:2ms"],
+            ["match udp: 1ms", "match udp : 2ms"],
+        ] {
+            let why = refused(&wrong).expect("it is refused");
+            assert!(wrong.iter().all(|words| why.contains(words)), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_change_takes_the_place_of_what_it_says_anew() {
+        let words = |delay: &[&str], rate: &[&str]| {
+            let list = |words: &[&str]| {
+                let words: Vec<_> = words.iter().map(|&words| words.to_owned()).collect();
+                Some(words).filter(|words| !words.is_empty())
+            };
+            LinkWords {
+                delay: list(delay),
+                rate: list(rate),
+                loss: list(&["1%"]),
+                ..LinkWords::default()
+            }
+        };
+        for (known, given, after) in [
+            (&["10ms"][..], &["40ms"][..], &["40ms"][..]),
+            (&["10ms", "in: 5ms"], &["40ms"], &["40ms"]),
+            (&["10ms"], &["in: 5ms"], &["out: 10ms", "in: 5ms"]),
+            (&["10ms"], &["in: 5ms", "40ms"], &["out: 40ms", "in: 5ms"]),
+            (
+                &["in: 5ms", "10ms"],
+                &["out: 2ms"],
+                &["in: 5ms", "out: 2ms"],
+            ),
+            (
+                &["out: 1ms", "in: 5ms"],
+                &["out:2ms"],
+                &["in: 5ms", "out:2ms"],
+            ),
+            (
+                &["match udp: 1ms", "10ms"],
+                &["40ms", "in: match udp: 2ms"],
+                &["out: match udp: 1ms", "40ms", "in: match udp: 2ms"],
+            ),
+        ] {
+            let changed = words(known, &["1mbit"]).changed(&words(given, &["in: none"]));
+            let expected = words(after, &["out: 1mbit"]);
+            assert_eq!(changed.expect("right words"), expected);
+        }
+        let changed = words(&["1ms"], &["1mbit"]).changed(&words(&[], &["none"]));
+        assert_eq!(changed.expect("right words"), words(&["1ms"], &[]));
+    }
+}

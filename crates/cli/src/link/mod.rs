@@ -1,0 +1,7 @@
+//! An emulated link, as `emulate`, `explain` and `ctl` have it: its keys, the words in them, and changes while it runs.
+
+pub(crate) mod asked;
+pub(crate) mod control;
+pub(crate) mod files;
+pub(crate) mod keys;
+mod words;

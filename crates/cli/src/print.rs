@@ -1,0 +1,204 @@
+//! Standard output, and the lines that several verbs print.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io::{self, IsTerminal};
+
+use anyhow::bail;
+use lineside_account::{Counter, Counters};
+use lineside_analyze::{bytes, grouped, terminal};
+use lineside_measure::Spread;
+use lineside_trace::{InputFacts, Manifest, TableSummary, Verdict};
+use serde::Serialize;
+
+use crate::Exit;
+
+/// Prints to standard output; that the reader, such as `head`, has seen enough is no error.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    match io::Write::write_all(&mut io::stdout().lock(), text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            bail!("standard output: cannot write: {error}")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints JSON as [`print()`] does.
+pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// What could be reported was; what could not be read is a failure all the same.
+pub(crate) fn exit(unreadable: &[String]) -> Exit {
+    for warning in unreadable {
+        eprintln!("lineside: warning: {warning}");
+    }
+    if unreadable.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Failure
+    }
+}
+
+pub(crate) fn style() -> terminal::Style {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    terminal::Style {
+        colour: !plain && io::stdout().is_terminal(),
+    }
+}
+
+pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
+    for input in inputs {
+        let _ = writeln!(
+            out,
+            "input        {} ({}): {} frames, {}",
+            input.name,
+            input.format,
+            grouped(input.frames),
+            bytes(input.bytes)
+        );
+    }
+}
+
+/// What the filter of a run took away, if it had one.
+pub(crate) fn filter_line(manifest: &Manifest, out: &mut String) {
+    let Some(filter) = manifest.configuration["capture"]["filter"].as_str() else {
+        return;
+    };
+    let ours = manifest.counters.get(Counter::FramesFiltered.name());
+    let live = manifest
+        .inputs
+        .iter()
+        .filter_map(|input| input.live.as_ref());
+    let kernels: Option<u64> = live.map(|live| live.filtered).sum();
+    let filtered = ours.map_or(0, |counter| counter.value) + kernels.unwrap_or(0);
+    let uncounted = match kernels {
+        Some(_) => "",
+        None => "; what the kernel rejected is not counted: that takes cap_bpf",
+    };
+    let _ = writeln!(
+        out,
+        "filter       {filter:?}: {} frames did not match{uncounted}",
+        grouped(filtered)
+    );
+}
+
+pub(crate) fn traffic_lines(counters: &Counters, out: &mut String) {
+    let value = |counter| counters.value(counter);
+    let _ = writeln!(
+        out,
+        "connections  {}, {} of them with RPC",
+        grouped(value(Counter::Connections)),
+        grouped(value(Counter::ConnectionsRpc))
+    );
+    let disorder = [
+        (Counter::SegmentsOutOfOrder, "segments out of order"),
+        (Counter::SegmentsRetransmitted, "retransmitted"),
+        (Counter::HolesNotSeen, "holes"),
+        (Counter::FramesCut, "frames cut by the snap length"),
+        (Counter::Resynchronised, "times resynchronised"),
+    ];
+    let lines = [
+        ("disorder", numbers(&disorder, counters)),
+        ("not read", unread(counters)),
+    ];
+    for (lead, found) in lines {
+        if let Some(found) = found {
+            let _ = writeln!(out, "{lead:<13}{found}");
+        }
+    }
+}
+
+pub(crate) fn table_lines(tables: &BTreeMap<String, TableSummary>, out: &mut String) {
+    let mut lead = "tables";
+    for (name, summary) in tables {
+        let _ = writeln!(
+            out,
+            "{lead:<13}{name:<14}{:>11} rows{:>12}",
+            grouped(summary.rows),
+            bytes(summary.bytes)
+        );
+        lead = "";
+    }
+}
+
+/// The lines of a verdict.
+pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
+    let state = serde_json::to_value(verdict.state)
+        .ok()
+        .and_then(|state| state.as_str().map(str::to_owned))
+        .unwrap_or_default();
+    let _ = writeln!(out, "verdict      {state}");
+    for reason in &verdict.reasons {
+        let _ = writeln!(out, "             {reason}");
+    }
+}
+
+/// What nobody could read, by cause; `None` if there is nothing.
+pub(crate) fn unread(counters: &Counters) -> Option<String> {
+    let causes = [
+        (
+            Counter::FramesUnknownLink,
+            "frames of link types that are not known",
+        ),
+        (
+            Counter::FramesTooDeep,
+            "frames with too many tags or tunnels",
+        ),
+        (
+            Counter::MalformedLink,
+            "frames too short for their link header",
+        ),
+        (Counter::MalformedIp, "malformed IP packets"),
+        (Counter::MalformedTunnel, "malformed tunnel packets"),
+        (Counter::MalformedTcp, "malformed TCP segments"),
+        (Counter::MalformedUdp, "malformed UDP datagrams"),
+        (Counter::MalformedFragment, "malformed IP fragments"),
+        (Counter::RecordsMalformed, "malformed RPC records"),
+    ];
+    numbers(&causes, counters)
+}
+
+/// What there is of each, in words; `None` if there is nothing.
+pub(crate) fn numbers(named: &[(Counter, &str)], counters: &Counters) -> Option<String> {
+    let there = named.iter().filter_map(|&(counter, what)| {
+        let value = counters.value(counter);
+        (value > 0).then(|| format!("{} {what}", grouped(value)))
+    });
+    let there: Vec<_> = there.collect();
+    (!there.is_empty()).then(|| there.join(", "))
+}
+
+/// `12.3 s`
+pub(crate) fn seconds(ns: i64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
+}
+
+/// A distribution in a line.
+pub(crate) fn spread_text(spread: &Spread) -> String {
+    let us = |ns: i64| ns as f64 / 1e3;
+    format!(
+        "mean {:.3} us, deviation {:.3}; 1 % {:.3}, 50 % {:.3}, 99 % {:.3}, 99.9 % {:.3}, most {:.3}",
+        spread.mean_ns / 1e3,
+        spread.deviation_ns / 1e3,
+        us(spread.p01_ns),
+        us(spread.p50_ns),
+        us(spread.p99_ns),
+        us(spread.p999_ns),
+        us(spread.max_ns)
+    )
+}
+
+pub(crate) fn counter_lines(counters: &Counters) -> String {
+    let shown = counters.iter().filter(|&(_, value)| value > 0);
+    shown
+        .map(|(counter, value)| {
+            format!(
+                "{:<40}{:>16}  {}\n",
+                counter.name(),
+                grouped(value),
+                counter.meaning()
+            )
+        })
+        .collect()
+}

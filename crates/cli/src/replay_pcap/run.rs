@@ -1,0 +1,106 @@
+//! `lineside replay-pcap`: a capture's frames onto an interface.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Seek;
+use std::num::NonZeroU64;
+
+use anyhow::Context;
+use lineside_account::Budget;
+use lineside_capture::Filtered;
+use lineside_filter::Filter;
+use lineside_frame::Burst;
+use lineside_host::{Capability, Privileges, Signals, Stopwatch};
+use lineside_port::Port;
+use lineside_port::live::{Interface, open_to_send};
+use lineside_workload::{Replay, Speed, Timing};
+
+use super::flags::Arguments;
+use super::print::print_account;
+use super::sender::{READY_MAX, Sender};
+use crate::Exit;
+use crate::config::ConfigError;
+use crate::inputs::{open_files, read};
+
+/// Memory for frames that were read and not sent.
+const MEMORY_BYTES: usize = 64 << 20;
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let timing = match (arguments.speed, arguments.rate) {
+        _ if arguments.fast => Timing::Fast,
+        (_, Some(rate)) => Timing::Constant(rate),
+        (speed, None) => Timing::Own(speed.unwrap_or(Speed::ORIGINAL)),
+    };
+    let filter = arguments.filter.as_deref().map(Filter::parse).transpose();
+    let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
+    Privileges::read()?.require(&[Capability::NetRaw])?;
+    let interface = Interface::named(&arguments.interface)?;
+    let mut port = open_to_send(&interface)?;
+    let budget = Budget::new(MEMORY_BYTES);
+    let files = open_files(&arguments.files)?;
+    if arguments.loops > 1 && arguments.files.iter().any(|file| file.as_os_str() == "-") {
+        return Err(ConfigError::usage("--loop: standard input can be read only once").into());
+    }
+    let mut loops_left = arguments.loops - 1;
+    // The files and the interface are open. What decompresses a file is a thread, and is started behind this.
+    lineside_host::drop_privileges(None, &[])?;
+    let open = || -> anyhow::Result<_> {
+        let again = |(name, file): &(String, File)| {
+            let mut file = file.try_clone()?;
+            if name != "-" {
+                // A pipe cannot be read again, and is at its beginning the first time.
+                let _ = file.rewind();
+            }
+            Ok((name.clone(), file))
+        };
+        let files = files.iter().map(again).collect::<std::io::Result<_>>()?;
+        let merged = read(files, &budget)?;
+        Ok(Filtered::new(merged, filter.clone()))
+    };
+    let mut source = open()?;
+    let signals = Signals::register().context("cannot handle signals")?;
+
+    let mut sender = Sender {
+        replay: Replay::new(timing, 0),
+        stopwatch: Stopwatch::start(),
+        read: Burst::new(),
+        ready: VecDeque::with_capacity(READY_MAX),
+        due: Burst::new(),
+        left: arguments.frames_max.map_or(u64::MAX, NonZeroU64::get),
+        frames_cut: 0,
+        stalls: 0,
+        refused_since: None,
+        shift_ns: 0,
+        span: None,
+        ended: false,
+        is_full: false,
+        error: None,
+    };
+    let mut signal = None;
+    let mut failure = None;
+    while signal.is_none() && failure.is_none() {
+        signal = signals.stop();
+        match sender.turn(&mut source, &mut *port, &interface.name) {
+            Ok(true) if sender.ended && loops_left > 0 && sender.error.is_none() => {
+                loops_left -= 1;
+                source = open()?;
+                sender.begin_again();
+            }
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => failure = Some(error),
+        }
+    }
+    let departures = sender.replay.departures();
+    if !arguments.quiet {
+        print_account(arguments, &sender, &departures)?;
+    }
+    for warning in source.facts().iter().flat_map(|facts| &facts.warnings) {
+        eprintln!("lineside: warning: {warning}");
+    }
+    match (failure.or(sender.error), signal) {
+        (Some(error), _) => Err(error),
+        (None, Some(signal)) => Ok(Exit::Signal(signal)),
+        (None, None) => Ok(Exit::Done),
+    }
+}

@@ -1,0 +1,91 @@
+//! Flags of `report` and `slow`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lineside_analyze::{Filter, Moment};
+use lineside_time::parse_duration;
+
+/// Flags of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// The folder of a trace
+    #[arg(value_name = "TRACE")]
+    pub(super) trace: PathBuf,
+    #[command(flatten)]
+    pub(super) filter: FilterArguments,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Write a page that needs nothing else (- is standard output)
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(super) html: Option<PathBuf>,
+    /// Print nfsiostat's columns for each interval: seconds, or a time with its unit
+    #[arg(long, value_name = "SECONDS", conflicts_with = "html", value_parser = interval_ns)]
+    pub(super) interval: Option<u64>,
+}
+
+/// Flags of `slow`.
+#[derive(Debug, Args)]
+pub(crate) struct SlowArguments {
+    /// The folder of a trace
+    #[arg(value_name = "TRACE")]
+    pub(super) trace: PathBuf,
+    /// The least time that is slow: a number with its unit; milliseconds without, as nfsslower has it
+    #[arg(value_name = "TIME", default_value = "10ms", value_parser = latency_ns)]
+    pub(super) latency: u64,
+    #[command(flatten)]
+    pub(super) filter: FilterArguments,
+    /// Print a JSON object for each operation, one a line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Which operations.
+#[derive(Debug, Args)]
+pub(super) struct FilterArguments {
+    /// From this time on: RFC 3339, or how long after the start, such as 10s
+    #[arg(long, value_name = "TIME")]
+    since: Option<Moment>,
+    /// Before this time: RFC 3339, or how long after the start, such as 10s
+    #[arg(long, value_name = "TIME")]
+    until: Option<Moment>,
+    /// Of this client
+    #[arg(long, value_name = "ADDRESS")]
+    client: Option<String>,
+    /// Of this name, such as READ
+    #[arg(long, value_name = "NAME")]
+    operation: Option<String>,
+}
+
+impl FilterArguments {
+    pub(super) fn filter(&self) -> Filter {
+        Filter {
+            since: self.since,
+            until: self.until,
+            client: self.client.clone(),
+            operation: self.operation.clone(),
+        }
+    }
+}
+
+/// Nanoseconds of a time with its unit, or of a number of `unit`.
+fn duration(text: &str, unit: &str) -> Result<u64, String> {
+    let with_unit = if text.parse::<f64>().is_ok() {
+        format!("{text}{unit}")
+    } else {
+        text.to_owned()
+    };
+    parse_duration(&with_unit).map_err(|error| error.to_string())
+}
+
+fn interval_ns(text: &str) -> Result<u64, String> {
+    match duration(text, "s")? {
+        0 => Err("an interval of no time has no operations".to_owned()),
+        ns => Ok(ns),
+    }
+}
+
+fn latency_ns(text: &str) -> Result<u64, String> {
+    duration(text, "ms")
+}

@@ -1,0 +1,114 @@
+//! Flags of `table`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use lineside_link::TABLE_LEN_MAX;
+
+/// Flags of `table`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(super) from: Option<Source>,
+    /// normal, pareto, paretonormal, or a file: netem's (.dist), the original hardware's (.coe), or samples, one a line (12.5us; nanoseconds without a unit)
+    #[arg(value_name = "NAME|FILE")]
+    pub(super) source: Option<String>,
+    /// Entries of a table that is made from samples: 2, 4, 8, ... where prbs31 shall draw from it
+    #[arg(long, global = true, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=TABLE_LEN_MAX as i64))]
+    pub(super) entries: u32,
+    /// Write to standard output in this form, instead of the figures
+    #[arg(long, global = true, value_name = "FORM")]
+    pub(super) export: Option<Form>,
+    /// How long a line of an exported path file holds, such as 10s
+    #[arg(long, global = true, value_name = "TIME", default_value = "1s")]
+    pub(super) step: String,
+    /// Print the figures as JSON
+    #[arg(long, global = true, conflicts_with = "export")]
+    pub(super) json: bool,
+}
+
+/// Forms of a table.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Form {
+    /// netem's: the shape, cut at four deviations
+    Netem,
+    /// The original hardware's: the same, unsigned
+    Coe,
+    /// One entry a line: nanoseconds, or 8192 for a deviation
+    Plain,
+    /// What was measured, one a line, in nanoseconds and in the order of time
+    Samples,
+    /// A path file: delay and loss over time, of what was measured
+    Path,
+    /// A trace of mahimahi's
+    Mahimahi,
+}
+
+/// Where a network was measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Source {
+    /// Round trips of TCP in capture files: from each segment to its acknowledgement, at the place of the tap
+    FromCapture {
+        /// Capture files; - is standard input
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        /// Which way from the tap: server (who was called), client, or both
+        #[arg(long, value_name = "WORD", default_value = "server")]
+        towards: Way,
+    },
+    /// Times from call to reply in a trace: the server and the way there
+    FromTrace {
+        /// The run folder
+        trace: PathBuf,
+    },
+    /// Round trips to a host by ICMP echoes, one after the other
+    FromPing {
+        /// A name or an address
+        host: String,
+        #[command(flatten)]
+        pace: Pace,
+    },
+    /// Round trips to a TCP port: from each SYN to its answer
+    FromTcp {
+        /// HOST:PORT
+        host: String,
+        #[command(flatten)]
+        pace: Pace,
+    },
+    /// A path file, or a trace of mahimahi's: what is in it, or converted with --export
+    Path {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// Which end of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Way {
+    /// Who was called
+    Server,
+    /// Who called
+    Client,
+    /// Both
+    Both,
+}
+
+/// How probes follow each other.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pace {
+    /// So many probes
+    #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) count: u32,
+    /// A probe so often, or when the one before is answered or given up
+    #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
+    pub(super) interval: Duration,
+    /// A probe without answer for so long is lost
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub(super) timeout: Duration,
+}
+
+fn duration(text: &str) -> Result<Duration, lineside_time::DurationError> {
+    lineside_time::parse_duration(text).map(Duration::from_nanos)
+}

@@ -1,0 +1,251 @@
+//! `lineside table from-...`: round trips of a real network, as a distribution or over time.
+
+use std::fmt::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use lineside_account::Budget;
+use lineside_analyze::{Trace, grouped};
+use lineside_flow::{RoundTrips, Towards};
+use lineside_frame::Burst;
+use lineside_host::{Ping, Signals, Stopwatch, connect_round_trip};
+use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile, PathStep};
+use lineside_port::{Receive, Received};
+use lineside_trace::Table;
+
+use super::flags::{Pace, Source, Way};
+use crate::config::ConfigError;
+use crate::inputs::open;
+
+/// A network as it was measured.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    /// In the order of their times.
+    pub(crate) samples: Vec<Sample>,
+    /// Each frame of the way that was asked for: when it passed, and its bytes.
+    pub(crate) frames: Vec<(i64, u32)>,
+    /// What a user should know, a sentence each.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// A round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) at_ns: i64,
+    /// `None`: nothing came back.
+    pub(crate) took_ns: Option<i64>,
+}
+
+/// Samples and frames that are kept: some 500 MB.
+const KEPT_MAX: usize = 20_000_000;
+
+impl Measured {
+    /// Measures.
+    pub(crate) fn of(from: &Source) -> anyhow::Result<Self> {
+        let mut measured = match from {
+            Source::FromCapture { files, towards } => Self::of_capture(files, *towards)?,
+            Source::FromTrace { trace } => Self::of_trace(trace)?,
+            Source::FromPing { host, pace } => {
+                let to = resolve(&format!("{host}:0"), host)?;
+                let mut ping = Ping::new(to.ip())?;
+                Self::of_probes(pace, || Ok(ping.round_trip(pace.timeout)?))?
+            }
+            Source::FromTcp { host, pace } => {
+                let to = resolve(host, host)?;
+                Self::of_probes(pace, || Ok(connect_round_trip(to, pace.timeout)?))?
+            }
+            Source::Path { .. } => unreachable!("a path file is not measured here"),
+        };
+        measured.samples.sort_by_key(|sample| sample.at_ns);
+        if measured
+            .samples
+            .iter()
+            .all(|sample| sample.took_ns.is_none())
+        {
+            bail!(
+                "no round trip was seen: {}",
+                match from {
+                    Source::FromCapture { .. } =>
+                        "are there TCP connections in it, in both directions?",
+                    Source::FromTrace { .. } => "has it calls with replies?",
+                    _ => "nothing answers there",
+                }
+            );
+        }
+        Ok(measured)
+    }
+
+    fn of_capture(files: &[PathBuf], towards: Way) -> anyhow::Result<Self> {
+        let budget = Budget::new(256 << 20);
+        let mut port = open(files, &budget)?;
+        let (mut trips, mut measured, mut burst) =
+            (RoundTrips::new(&budget), Self::default(), Burst::new());
+        let mut sides = lineside_path::Sides::new(None);
+        let mut left_out = 0_u64;
+        loop {
+            let received = port.receive(&mut burst, 256);
+            for frame in burst.drain(..) {
+                let descriptor = *frame.descriptor();
+                let Some(at_ns) = descriptor.stamp_ns else {
+                    continue;
+                };
+                if measured.frames.len() >= KEPT_MAX {
+                    left_out += 1;
+                    continue;
+                }
+                let to_server = sides.direction(&frame) == lineside_path::Direction::Outbound;
+                if towards == Way::Both || (towards == Way::Server) == to_server {
+                    measured.frames.push((at_ns, descriptor.wire_len));
+                }
+                let (bytes, wire_len) = (frame.bytes(), descriptor.wire_len as usize);
+                let trip = trips.on_frame(at_ns, descriptor.link_type.0, bytes, wire_len);
+                let wanted = trip.filter(|trip| match towards {
+                    Way::Server => trip.towards == Towards::Server,
+                    Way::Client => trip.towards == Towards::Client,
+                    Way::Both => true,
+                });
+                measured.samples.extend(wanted.map(|trip| Sample {
+                    at_ns: trip.at_ns,
+                    took_ns: Some(trip.took_ns),
+                }));
+            }
+            if received? == Received::End {
+                break;
+            }
+        }
+        if left_out > 0 {
+            measured.remarks.push(format!(
+                "{} frames behind the first {} were left out",
+                grouped(left_out),
+                grouped(KEPT_MAX as u64)
+            ));
+        }
+        if trips.unfollowed() > 0 {
+            measured.remarks.push(format!(
+                "{} segments are of more connections than are followed",
+                grouped(trips.unfollowed())
+            ));
+        }
+        Ok(measured)
+    }
+
+    fn of_trace(trace: &Path) -> anyhow::Result<Self> {
+        let mut trace = Trace::open(trace)?;
+        let mut measured = Self::default();
+        trace.rows(
+            Table::Operations,
+            &["call_time_ns", "reply_time_ns"],
+            |row| {
+                if let (Some(call_ns), Some(reply_ns)) = (row[0].integer(), row[1].integer())
+                    && measured.samples.len() < KEPT_MAX
+                {
+                    measured.samples.push(Sample {
+                        at_ns: call_ns,
+                        took_ns: Some(reply_ns.saturating_sub(call_ns).max(0)),
+                    });
+                }
+            },
+        );
+        if let Some(warning) = trace.warnings.into_iter().next() {
+            bail!("{warning}");
+        }
+        Ok(measured)
+    }
+
+    fn of_probes(
+        pace: &Pace,
+        mut probe: impl FnMut() -> anyhow::Result<Option<Duration>>,
+    ) -> anyhow::Result<Self> {
+        let signals = Signals::register().context("cannot handle signals")?;
+        let (watch, mut measured) = (Stopwatch::start(), Self::default());
+        for _ in 0..pace.count {
+            let began = watch.elapsed();
+            let took = probe()?;
+            measured.samples.push(Sample {
+                at_ns: began.as_nanos() as i64,
+                took_ns: took.map(|took| took.as_nanos() as i64),
+            });
+            if signals.stop().is_some() {
+                break;
+            }
+            watch.wait_until(began + pace.interval);
+        }
+        let lost = measured
+            .samples
+            .iter()
+            .filter(|sample| sample.took_ns.is_none());
+        let lost = lost.count();
+        if lost > 0 {
+            measured.remarks.push(format!(
+                "{lost} of {} probes were not answered",
+                measured.samples.len()
+            ));
+        }
+        Ok(measured)
+    }
+
+    /// The times of what was answered.
+    pub(crate) fn times_ns(&self) -> Vec<i64> {
+        self.samples
+            .iter()
+            .filter_map(|sample| sample.took_ns)
+            .collect()
+    }
+
+    /// How the network was over time: of the samples in each `step`, half of the middle round trip as the delay, and the share that was not
+    /// answered. It begins anew at its end.
+    pub(crate) fn path_file(&self, step_ns: u64) -> Result<PathFile, &'static str> {
+        let first_ns = self.samples.first().map_or(0, |sample| sample.at_ns);
+        let (mut steps, mut delay_ns): (Vec<PathStep>, _) = (Vec::new(), None);
+        let mut samples = &self.samples[..];
+        while let Some(next) = samples.first() {
+            let window = (next.at_ns - first_ns) as u64 / step_ns;
+            let is_here = |sample: &&Sample| (sample.at_ns - first_ns) as u64 / step_ns == window;
+            let (here, behind) = samples.split_at(samples.iter().take_while(is_here).count());
+            samples = behind;
+            let mut times: Vec<_> = here.iter().filter_map(|sample| sample.took_ns).collect();
+            times.sort_unstable();
+            // Where nothing came back, the delay stays what it was.
+            delay_ns = times
+                .get(times.len() / 2)
+                .map(|&took_ns| took_ns as u64 / 2)
+                .or(delay_ns);
+            steps.push(PathStep {
+                at_ns: window * step_ns,
+                delay_ns: Some(delay_ns.unwrap_or(0)),
+                loss: Some(1.0 - times.len() as f64 / here.len() as f64),
+                bits_per_second: None,
+            });
+        }
+        let period_ns = steps.last().map(|last| last.at_ns + step_ns);
+        PathFile::new("measured", steps, period_ns)
+    }
+
+    /// The frames of the way that was asked for as a trace of mahimahi's: a line for each 1,500 bytes that had passed.
+    pub(crate) fn deliveries(&self) -> Result<Deliveries, String> {
+        let (mut text, mut bytes) = (String::new(), 0);
+        let first_ns = self.frames.first().map_or(0, |&(at_ns, _)| at_ns);
+        for &(at_ns, len) in &self.frames {
+            bytes += u64::from(len);
+            while bytes >= DELIVERY_BYTES {
+                bytes -= DELIVERY_BYTES;
+                let _ = writeln!(text, "{}", (at_ns - first_ns).max(0) / 1_000_000);
+            }
+        }
+        Deliveries::read("measured", &text).map_err(|error| error.to_string())
+    }
+}
+
+fn resolve(text: &str, host: &str) -> anyhow::Result<SocketAddr> {
+    let found = text.to_socket_addrs().map(|mut all| all.next());
+    match found {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err(ConfigError::usage(&format!("{host}: it has no address")).into()),
+        Err(error) => Err(ConfigError::usage(&format!(
+            "{host}: {error}; from-ping takes a name or an address, from-tcp HOST:PORT"
+        ))
+        .into()),
+    }
+}

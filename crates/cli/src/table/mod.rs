@@ -1,0 +1,9 @@
+//! `lineside table`: distributions of delay, made, converted and looked at.
+
+mod flags;
+mod measured;
+mod print;
+mod run;
+
+pub(crate) use flags::Arguments;
+pub(crate) use run::run;

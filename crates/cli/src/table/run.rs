@@ -1,0 +1,147 @@
+//! `lineside table`: distributions of delay, made, converted and looked at.
+
+use std::path::Path;
+
+use lineside_link::{Deliveries, PathFile, Table, format};
+
+use super::flags::{Arguments, Form, Source};
+use super::measured::Measured;
+use super::print::{comment, json, lines, path_figures, path_lines};
+use crate::Exit;
+use crate::config::ConfigError;
+use crate::link::files::{Content, content, read_text};
+use crate::print::print;
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let step_ns = lineside_time::parse_duration(&arguments.step);
+    let step_ns = step_ns.map_err(|error| ConfigError::usage(&format!("step: {error}")))?;
+    if step_ns == 0 {
+        return Err(ConfigError::usage("step: 0 holds nothing: give a time such as 100ms").into());
+    }
+    let (name, table, samples) = match (&arguments.from, &arguments.source) {
+        (Some(Source::Path { file }), _) => return run_path(arguments, file, step_ns),
+        (Some(from), _) => {
+            let measured = Measured::of(from)?;
+            for remark in &measured.remarks {
+                eprintln!("lineside: warning: {remark}");
+            }
+            let text = match arguments.export {
+                Some(Form::Samples) => {
+                    let times = measured.times_ns();
+                    let lines: Vec<_> = times.iter().map(i64::to_string).collect();
+                    Some(lines.join("\n") + "\n")
+                }
+                Some(Form::Path) => {
+                    let path = measured.path_file(step_ns);
+                    Some(path.map_err(anyhow::Error::msg)?.write())
+                }
+                Some(Form::Mahimahi) => {
+                    let problem = "the frames of a capture make one: table from-capture";
+                    let trace = measured.deliveries();
+                    Some(
+                        trace
+                            .map_err(|why| anyhow::anyhow!("{why}; {problem}"))?
+                            .write(),
+                    )
+                }
+                _ => None,
+            };
+            if let Some(text) = text {
+                print(&text)?;
+                return Ok(Exit::Done);
+            }
+            let times = measured.times_ns();
+            let table = Table::from_samples(times.clone(), arguments.entries as usize)?;
+            ("FILE".to_owned(), table, Some(times))
+        }
+        (None, Some(source)) => {
+            let (table, samples) = of_source(source, arguments.entries as usize)?;
+            (source.clone(), table, samples)
+        }
+        (None, None) => {
+            return Err(ConfigError::usage(
+                "name a table, or a file, or where to measure: from-capture, from-trace, from-ping, from-tcp; or path FILE",
+            )
+            .into());
+        }
+    };
+    let cut = table.standardised().1;
+    let text = match arguments.export {
+        Some(form) => {
+            if cut > 0 && matches!(form, Form::Netem | Form::Coe) {
+                eprintln!(
+                    "lineside: warning: {cut} of {} entries lie more than 4 deviations from the mean and were cut: --export plain keeps them",
+                    table.values().len()
+                );
+            }
+            match form {
+                Form::Netem => format::write_dist(&table, &comment(&name, &table)),
+                Form::Coe => format::write_coe(&table),
+                Form::Plain => format::write_plain(&table),
+                Form::Samples | Form::Path | Form::Mahimahi => {
+                    return Err(ConfigError::usage(
+                        "--export samples, path and mahimahi are for what was measured over time: from-capture, from-trace, from-ping, from-tcp, path",
+                    )
+                    .into());
+                }
+            }
+        }
+        None if arguments.json => json(&table, samples.as_deref())?,
+        None => lines(&name, &table, samples.as_deref()),
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// A built-in table, or one of a file; and the samples that it was made of.
+fn of_source(source: &str, entries: usize) -> anyhow::Result<(Table, Option<Vec<i64>>)> {
+    match source {
+        "normal" => return Ok((Table::normal(), None)),
+        "pareto" => return Ok((Table::pareto(), None)),
+        "paretonormal" => return Ok((Table::pareto_normal(), None)),
+        _ => {}
+    }
+    let text = read_text(Path::new(source));
+    let content = text.and_then(|text| content(source, &text));
+    Ok(match content.map_err(|why| ConfigError::usage(&why))? {
+        Content::Table(table) => (table, None),
+        Content::Samples(samples) => (
+            Table::from_samples(samples.clone(), entries)?,
+            Some(samples),
+        ),
+    })
+}
+
+/// `table path FILE`: figures of a path file or of a trace of mahimahi's, or one as the other.
+fn run_path(arguments: &Arguments, file: &Path, step_ns: u64) -> anyhow::Result<Exit> {
+    let name = file.display().to_string();
+    let usage = |why: String| ConfigError::usage(&why);
+    let text = read_text(file).map_err(usage)?;
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    let is_path = lines.find(|line| !line.trim().is_empty());
+    let is_path = is_path.is_some_and(|line| line.trim_start().starts_with("time"));
+    let path = if is_path {
+        PathFile::read(&name, &text).map_err(|error| error.to_string())
+    } else {
+        let trace = Deliveries::read(&name, &text).map_err(|error| error.to_string());
+        trace.and_then(|trace| Ok(trace.path_file(step_ns)?))
+    };
+    let path = path.map_err(|why| usage(format!("{name}: {why}")))?;
+    let text = match arguments.export {
+        Some(Form::Path) => path.write(),
+        Some(Form::Mahimahi) => {
+            let trace = Deliveries::of_path(&path);
+            trace
+                .map_err(|why| usage(format!("{name}: {why}")))?
+                .write()
+        }
+        Some(_) => {
+            let problem = "a path file can be written as path or mahimahi: netem, coe, plain and samples are of distributions";
+            return Err(usage(problem.to_owned()).into());
+        }
+        None if arguments.json => serde_json::to_string_pretty(&path_figures(&path))? + "\n",
+        None => path_lines(&path),
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,297 @@
+//! Operations counted by program and name, from rows as they pass.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use lineside_analyze::{bytes, grouped};
+use lineside_trace::{OperationRow, RecordSink, RowRef, Table, Word, is_success};
+use serde::Serialize;
+
+use crate::print::seconds;
+
+/// What operations there are, counted as they pass.
+#[derive(Debug, Default, Clone, Serialize)]
+pub(crate) struct Tally {
+    /// By program, version and operation.
+    pub(crate) operations: BTreeMap<String, BTreeMap<String, Count>>,
+    pub(crate) total: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) replies_without_call: u64,
+    pub(crate) incomplete: u64,
+    pub(crate) first_ns: Option<i64>,
+    pub(crate) last_ns: Option<i64>,
+}
+
+/// What there is of one operation.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub(crate) struct Count {
+    pub(crate) calls: u64,
+    pub(crate) errors: u64,
+    pub(crate) bytes_moved: u64,
+}
+
+impl Tally {
+    /// The count of an operation; empty texts are what was not seen.
+    pub(crate) fn count(
+        &mut self,
+        program: &str,
+        version: Option<i64>,
+        operation: &str,
+    ) -> &mut Count {
+        let program = match version {
+            _ if program.is_empty() => "call not seen".to_owned(),
+            Some(version) => format!("{program} v{version}"),
+            None => program.to_owned(),
+        };
+        let operation = if operation.is_empty() { "?" } else { operation };
+        self.operations
+            .entry(program)
+            .or_default()
+            .entry(operation.to_owned())
+            .or_default()
+    }
+
+    /// Counts a row beside its operation.
+    pub(crate) fn row(
+        &mut self,
+        times: [Option<i64>; 2],
+        call_missing: bool,
+        reply_missing: bool,
+        incomplete: bool,
+    ) {
+        self.total += 1;
+        self.replies_without_call += u64::from(call_missing);
+        self.unanswered += u64::from(reply_missing);
+        self.incomplete += u64::from(incomplete);
+        for time in times {
+            let Some(time) = time else {
+                continue;
+            };
+            if self.first_ns.is_none_or(|first| time < first) {
+                self.first_ns = Some(time);
+            }
+            if self.last_ns.is_none_or(|last| time > last) {
+                self.last_ns = Some(time);
+            }
+        }
+    }
+
+    /// The lines of a summary.
+    pub(crate) fn lines(&self, out: &mut String) {
+        if self.total == 0 {
+            out.push_str("operations   none\n");
+            return;
+        }
+        let _ = write!(out, "operations   {}", grouped(self.total));
+        if let (Some(first), Some(last)) = (self.first_ns, self.last_ns) {
+            let _ = write!(out, " in {}", seconds(last.saturating_sub(first)));
+        }
+        for (what, number) in [
+            ("without reply", self.unanswered),
+            ("without call", self.replies_without_call),
+            ("incomplete", self.incomplete),
+        ] {
+            if number > 0 {
+                let _ = write!(out, ", {} {what}", grouped(number));
+            }
+        }
+        out.push('\n');
+        for (program, operations) in &self.operations {
+            let mut by_calls: Vec<_> = operations.iter().collect();
+            by_calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
+            let mut lead = program.as_str();
+            for (operation, count) in by_calls {
+                // NFSv4 has names of up to 20 letters, most with few calls.
+                let width = 24_usize.saturating_sub(operation.len().max(14));
+                let _ = write!(
+                    out,
+                    "  {lead:<11}{operation:<14} {:>width$}",
+                    grouped(count.calls)
+                );
+                if count.errors > 0 {
+                    let _ = write!(out, "{:>11} failed", grouped(count.errors));
+                }
+                if count.bytes_moved > 0 {
+                    let _ = write!(out, "{:>12} moved", bytes(count.bytes_moved));
+                }
+                out.push('\n');
+                lead = "";
+            }
+        }
+    }
+}
+
+/// A sink that tallies operations and passes every row on.
+pub(crate) struct Tallying<S> {
+    pub(crate) tally: RowTally,
+    pub(crate) next: S,
+}
+
+/// What there is of one kind, and a status of it that says no failure.
+#[derive(Debug, Default)]
+struct Counted {
+    fine: &'static str,
+    count: Count,
+}
+
+/// Program, version and operation.
+type Kind = (Word, Option<i32>, Word);
+
+/// A tally by the words of rows, which cost no allocation.
+#[derive(Debug, Default)]
+pub(crate) struct RowTally {
+    counts: Vec<(Kind, Counted)>,
+    /// Where a kind was found last, by its operation.
+    found: Vec<usize>,
+    rest: Tally,
+}
+
+impl RowTally {
+    /// Several times the procedures of NFSv3, so that few share a place.
+    const FOUND: usize = 128;
+
+    /// Whether there was no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.total == 0
+    }
+
+    fn add(&mut self, row: &OperationRow) {
+        let incomplete = row.call_incomplete || row.reply_incomplete || row.data_incomplete;
+        self.rest.row(
+            [row.call_time_ns, row.reply_time_ns],
+            row.call_missing,
+            row.reply_missing,
+            incomplete,
+        );
+        let is_same = |(program, version, operation): &Kind| {
+            is_same_word(operation, &row.operation)
+                && *version == row.version
+                && is_same_word(program, &row.program)
+        };
+        self.found.resize(Self::FOUND, 0);
+        let found = &mut self.found[place_of(&row.operation)];
+        if !self
+            .counts
+            .get(*found)
+            .is_some_and(|(known, _)| is_same(known))
+        {
+            let known = self.counts.iter().position(|(known, _)| is_same(known));
+            *found = known.unwrap_or_else(|| {
+                let kind = (row.program, row.version, row.operation);
+                self.counts.push((kind, Counted::default()));
+                self.counts.len() - 1
+            });
+        }
+        let Counted { fine, count } = &mut self.counts[*found].1;
+        let status = name(&row.status);
+        let is_fine = std::ptr::eq(*fine, status) && !status.is_empty();
+        let failed = !is_fine && failed(status, name(&row.rpc_status));
+        if !failed {
+            *fine = status;
+        }
+        count.add(failed, row.transferred);
+    }
+
+    pub(crate) fn finish(&self) -> Tally {
+        let mut tally = self.rest.clone();
+        for ((program, version, operation), Counted { count, .. }) in &self.counts {
+            tally
+                .count(&text(program), version.map(i64::from), &text(operation))
+                .merge(count);
+        }
+        tally
+    }
+}
+
+/// A word's place among those found last: by its address, which is spread by a factor as in Fibonacci hashing.
+fn place_of(word: &Word) -> usize {
+    let bits = match word {
+        Word::None => 0,
+        Word::Known(text) => text.as_ptr().addr() as u64,
+        Word::Number(number) => number.cast_unsigned(),
+    };
+    (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RowTally::FOUND.ilog2())) as usize
+}
+
+/// Whether two words are the same by where they lie: one text in two places counts as two words here, and
+/// [`RowTally::finish`] puts them together.
+fn is_same_word(one: &Word, other: &Word) -> bool {
+    match (one, other) {
+        (Word::None, Word::None) => true,
+        (Word::Known(one), Word::Known(other)) => std::ptr::eq(*one, *other),
+        (Word::Number(one), Word::Number(other)) => one == other,
+        _ => false,
+    }
+}
+
+impl Count {
+    fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.bytes_moved += other.bytes_moved;
+    }
+
+    pub(crate) fn add(&mut self, failed: bool, transferred: Option<i64>) {
+        self.calls += 1;
+        self.errors += u64::from(failed);
+        self.bytes_moved += transferred.map_or(0, |bytes| bytes.max(0) as u64);
+    }
+}
+
+impl<S: RecordSink> RecordSink for Tallying<S> {
+    fn wants(&self, table: Table) -> bool {
+        self.next.wants(table)
+    }
+
+    fn on_time(&mut self, now_ns: i64) {
+        self.next.on_time(now_ns);
+    }
+
+    fn row(&mut self, row: RowRef<'_>) {
+        if let RowRef::Operations(row) = row {
+            self.tally.add(row);
+        }
+        self.next.row(row);
+    }
+}
+
+/// Takes rows and keeps none: `info` on a capture file needs the tally alone.
+pub(crate) struct Nowhere;
+
+impl RecordSink for Nowhere {
+    fn wants(&self, _: Table) -> bool {
+        false
+    }
+
+    fn on_time(&mut self, _: i64) {}
+
+    fn row(&mut self, _: RowRef<'_>) {}
+}
+
+/// Whether a status says that the operation failed.
+pub(crate) fn failed(status: &str, rpc_status: &str) -> bool {
+    if status.is_empty() {
+        !rpc_status.is_empty() && !is_success(rpc_status)
+    } else {
+        !is_success(status)
+    }
+}
+
+/// A word's name, empty for null; a number has none of those that [`failed`] knows.
+fn name(word: &Word) -> &'static str {
+    match word {
+        Word::None => "",
+        Word::Known(name) => name,
+        Word::Number(_) => "?",
+    }
+}
+
+/// A word as text, empty for null.
+fn text(word: &Word) -> Cow<'static, str> {
+    match word {
+        Word::None => "".into(),
+        Word::Known(name) => (*name).into(),
+        Word::Number(number) => number.to_string().into(),
+    }
+}
