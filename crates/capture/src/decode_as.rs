@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use lineside_flow::{Endpoint, Transport};
+use lineside_flow::Transport;
 use lineside_rpc::message::is_registered;
+use lineside_wire::Endpoint;
 
 /// Rules about ports and programs; of several that fit, the last one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

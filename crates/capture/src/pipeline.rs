@@ -247,8 +247,8 @@ impl<S: RecordSink> Flows<S> {
                 row.transport = Word::Known("tcp");
                 row.source_port = Some(i32::from(tcp.source_port));
                 row.destination_port = Some(i32::from(tcp.destination_port));
-                row.tcp_sequence = Some(i64::from(tcp.sequence));
-                row.tcp_acknowledgement = Some(i64::from(tcp.acknowledgement));
+                row.tcp_sequence = Some(i64::from(tcp.sequence.0));
+                row.tcp_acknowledgement = Some(i64::from(tcp.acknowledgement.0));
                 row.tcp_flags = Some(i32::from(tcp.flags.0));
                 row.tcp_window = Some(i32::from(tcp.window));
                 row.payload_bytes = Some(tcp.payload_len as i64);

@@ -1,21 +1,11 @@
 use std::hash::{Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lineside_account::Lease;
 use lineside_frame::{Descriptor, FrameRef, Range};
-use lineside_wire::Layers;
+use lineside_wire::{Direction, Endpoint, FourTuple, Layers};
 
 use crate::fragments::Whole;
 use crate::stream::Stream;
-
-/// One end of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Endpoint {
-    /// The address.
-    pub address: IpAddr,
-    /// The port.
-    pub port: u16,
-}
 
 /// What carries the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,43 +26,24 @@ impl Transport {
     }
 }
 
-/// The addresses, ports and transport of a connection, both directions alike: the lesser end first.
-///
-/// Addresses are kept as numbers, which compare, hash and order in few instructions, and as the
-/// addresses themselves do.
+/// What tells a connection from others: its ends, its transport and perhaps its virtual network.
+/// Packets of both directions have the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
-    addresses: [u128; 2],
-    ports: [u16; 2],
-    is_ipv4: bool,
+    /// In its canonical form.
+    pub(crate) tuple: FourTuple,
     pub(crate) transport: Transport,
     /// Of a connection whose ends another one of another virtual network had first.
     pub(crate) network: Option<u32>,
 }
 
 impl Key {
-    /// The key, and the direction of a packet: 0 from the lesser end to the greater.
+    /// The key of a packet's connection, and the packet's direction.
     #[inline]
-    pub(crate) fn new(
-        transport: Transport,
-        source: Endpoint,
-        destination: Endpoint,
-    ) -> (Self, usize) {
-        let bits = |address| match address {
-            IpAddr::V4(address) => u128::from(address.to_bits()),
-            IpAddr::V6(address) => address.to_bits(),
-        };
-        let from = (bits(source.address), source.port);
-        let to = (bits(destination.address), destination.port);
-        let (lesser, greater, direction) = if from <= to {
-            (from, to, 0)
-        } else {
-            (to, from, 1)
-        };
+    pub(crate) fn new(transport: Transport, packet: &FourTuple) -> (Self, Direction) {
+        let (tuple, direction) = packet.canonical();
         let key = Self {
-            addresses: [lesser.0, greater.0],
-            ports: [lesser.1, greater.1],
-            is_ipv4: source.address.is_ipv4(),
+            tuple,
             transport,
             network: None,
         };
@@ -84,29 +55,14 @@ impl Key {
         let network = Some(network);
         Self { network, ..self }
     }
-
-    /// The lesser end and the greater.
-    pub(crate) fn ends(&self) -> [Endpoint; 2] {
-        [0, 1].map(|end| Endpoint {
-            address: if self.is_ipv4 {
-                Ipv4Addr::from_bits(self.addresses[end] as u32).into()
-            } else {
-                Ipv6Addr::from_bits(self.addresses[end]).into()
-            },
-            port: self.ports[end],
-        })
-    }
 }
 
 impl Hash for Key {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let [one, other] = self.ports;
         let network = self.network.map_or(0, |network| u64::from(network) + 1);
-        let kind = network << 2 | u64::from(self.is_ipv4) << 1 | self.transport as u64;
-        state.write_u128(self.addresses[0]);
-        state.write_u128(self.addresses[1]);
-        state.write_u64(u64::from(one) << 48 | u64::from(other) << 32 | kind);
+        self.tuple.hash(state);
+        state.write_u64(network << 1 | self.transport as u64);
     }
 }
 
@@ -139,7 +95,7 @@ pub struct Connection {
     pub(crate) layers: Layers,
     /// Its virtual network, once a packet was seen in one.
     pub(crate) network: Option<u32>,
-    pub(crate) initiator: Option<usize>,
+    pub(crate) initiator: Option<Direction>,
     pub(crate) streams: [Stream; 2],
     /// Segments of both directions so far: the clock that lateness is counted by.
     pub(crate) segments: u64,
@@ -161,7 +117,7 @@ pub struct Connection {
 /// A segment kept because it may belong to the next incarnation of its four-tuple.
 #[derive(Debug)]
 pub(crate) struct Stray {
-    pub(crate) direction: usize,
+    pub(crate) direction: Direction,
     pub(crate) segment: crate::stream::Segment,
     /// Empty if a snap length left nothing of it.
     pub(crate) range: Range,
@@ -237,9 +193,9 @@ impl Connection {
         !self.is_reset && self.ended == [false; 2]
     }
 
-    /// The two ends: direction 0 goes from the first to the second.
+    /// The two ends: direction `Forward` goes from the first to the second.
     pub fn ends(&self) -> [Endpoint; 2] {
-        self.key.ends()
+        self.key.tuple.ends()
     }
 
     /// What carries it.
@@ -258,7 +214,7 @@ impl Connection {
     }
 
     /// The direction of the end that opened it, if its handshake was seen.
-    pub fn initiator(&self) -> Option<usize> {
+    pub fn initiator(&self) -> Option<Direction> {
         self.initiator
     }
 }

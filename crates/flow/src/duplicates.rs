@@ -189,7 +189,7 @@ fn order(time_ns: i64) -> u64 {
 fn signature_of(ip: &Ip, tcp: &TcpHeader) -> u64 {
     let ports = u64::from(tcp.source_port) << 48 | u64::from(tcp.destination_port) << 32;
     fold(
-        u64::from(tcp.sequence) << 32 | u64::from(tcp.acknowledgement),
+        u64::from(tcp.sequence.0) << 32 | u64::from(tcp.acknowledgement.0),
         ports | u64::from(ip.identification) << 16 | u64::from(tcp.checksum),
     )
 }

@@ -5,9 +5,12 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef};
-use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, TcpFlags, TcpHeader, UdpHeader};
+use lineside_wire::{
+    Direction, Dissected, Endpoint, FourTuple, Fragment, HeaderChecksum, Ip, SeqNumber, TcpFlags,
+    TcpHeader, UdpHeader,
+};
 
-use crate::connection::{Connection, Endpoint, FlowCounts, Key, Origin, Transport};
+use crate::connection::{Connection, FlowCounts, Key, Origin, Transport};
 use crate::duplicates::Duplicates;
 use crate::fragments::{Fragments, Whole, count_whole};
 use crate::stream::{Held, Moment, Segment, State};
@@ -71,7 +74,7 @@ pub trait StreamSink {
     fn on_stream(
         &mut self,
         connection: usize,
-        direction: usize,
+        direction: Direction,
         after_syn: bool,
         chunk: Chunk<'_>,
         counters: &mut Counters,
@@ -80,7 +83,7 @@ pub trait StreamSink {
     fn on_datagram(
         &mut self,
         connection: usize,
-        direction: usize,
+        direction: Direction,
         chunks: &[Chunk<'_>],
         counters: &mut Counters,
     );
@@ -89,7 +92,7 @@ pub trait StreamSink {
         &mut self,
         connection: usize,
         facts: &Connection,
-        direction: usize,
+        direction: Direction,
         offset: i64,
         hole: Chunk<'_>,
     );
@@ -434,15 +437,8 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
-        let source = Endpoint {
-            address: ip.source,
-            port: udp.source_port,
-        };
-        let destination = Endpoint {
-            address: ip.destination,
-            port: udp.destination_port,
-        };
-        let (key, direction) = Key::new(Transport::Udp, source, destination);
+        let tuple = FourTuple::of(ip, udp.source_port, udp.destination_port);
+        let (key, direction) = Key::new(Transport::Udp, &tuple);
         let key = self.key_in(ip.virtual_network, key);
         let slot = self.slot(key, None, origin, sink, counters)?;
         let connection = self.slots[slot]
@@ -482,11 +478,15 @@ impl Engine {
         let goes = |from, to| {
             is(from, &ip.source, tcp.source_port) && is(to, &ip.destination, tcp.destination_port)
         };
-        let direction = usize::from(!goes(one, other));
+        let is_forward = goes(one, other);
         let is_plain = tcp.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
-        if !is_plain || tcp.kept < tcp.payload_len || (direction == 1 && !goes(other, one)) {
+        if !is_plain || tcp.kept < tcp.payload_len || !is_forward && !goes(other, one) {
             return None;
         }
+        let direction = match is_forward {
+            true => Direction::Forward,
+            false => Direction::Reverse,
+        };
         let slot = recent.slot;
         let connection = self.slots[slot].as_deref_mut()?;
         let is_same_network = match ip.virtual_network {
@@ -499,7 +499,7 @@ impl Engine {
         let stamp_ns = payload.descriptor().stamp_ns?;
         let (stream, back) = (
             &connection.streams[direction],
-            &connection.streams[1 - direction],
+            &connection.streams[direction.opposite()],
         );
         let is_next = stream.state == State::Open
             && stream.offset(tcp.sequence) == stream.next
@@ -521,8 +521,14 @@ impl Engine {
             segments: connection.segments,
             ns: self.now,
         };
-        let offset = connection.streams[1 - direction].offset(tcp.acknowledgement);
-        acknowledged(connection, 1 - direction, offset, moment, Some(stamp_ns));
+        let offset = connection.streams[direction.opposite()].offset(tcp.acknowledgement);
+        acknowledged(
+            connection,
+            direction.opposite(),
+            offset,
+            moment,
+            Some(stamp_ns),
+        );
         let len = tcp.payload_len as u64;
         let counts = &mut connection.counts[direction];
         counts.packets += 1;
@@ -551,15 +557,8 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Taken {
-        let source = Endpoint {
-            address: ip.source,
-            port: tcp.source_port,
-        };
-        let destination = Endpoint {
-            address: ip.destination,
-            port: tcp.destination_port,
-        };
-        let (key, direction) = Key::new(Transport::Tcp, source, destination);
+        let tuple = FourTuple::of(ip, tcp.source_port, tcp.destination_port);
+        let (key, direction) = Key::new(Transport::Tcp, &tuple);
         let key = self.key_in(ip.virtual_network, key);
         let place = recent_place(tcp);
         let recent = self.recent[place].as_ref();
@@ -569,7 +568,7 @@ impl Engine {
             return taken(Counter::FramesTcp, None);
         };
         if known != Some(slot) {
-            let ends = key.ends();
+            let ends = key.tuple.ends();
             self.recent[place] = Some(Recent { key, ends, slot });
         }
         let connection = self.slots[slot]
@@ -624,7 +623,7 @@ impl Engine {
             false => i64::MIN,
         };
         let mut segment = Segment {
-            sequence: tcp.sequence.wrapping_add(u32::from(syn)),
+            sequence: tcp.sequence + u32::from(syn),
             acknowledgement: ack.then_some(tcp.acknowledgement),
             payload_len: 0,
             kept: 0,
@@ -646,7 +645,7 @@ impl Engine {
                 return taken(Counter::FramesTcp, None);
             };
             slot = same_or_next;
-            segment.sequence = segment.sequence.wrapping_add(segment.payload_len as u32);
+            segment.sequence += segment.payload_len as u32;
         }
         let slot = match syn {
             true => self.replay_strays(slot, sink, counters),
@@ -660,7 +659,7 @@ impl Engine {
     fn on_segment<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         segment: Segment,
         chunk: Chunk<'_>,
         sink: &mut S,
@@ -675,18 +674,13 @@ impl Engine {
         if let Some(acknowledgement) = segment.acknowledgement {
             on_acknowledgement(
                 connection,
-                1 - direction,
+                direction.opposite(),
                 acknowledgement,
                 moment,
                 chunk.descriptor(),
             );
         }
-        let [one, two] = &mut connection.streams;
-        let (stream, other) = if direction == 0 {
-            (one, two)
-        } else {
-            (two, one)
-        };
+        let (stream, other) = direction.split_mut(&mut connection.streams);
         let counts = &mut connection.counts[direction];
         if segment.payload_len > 0 {
             if stream.state == State::Unseen {
@@ -749,7 +743,7 @@ impl Engine {
                     );
                 }
                 let connection = self.slots[slot].as_ref().expect("a slot in use");
-                if !connection.streams[1 - direction].held.is_empty() {
+                if !connection.streams[direction.opposite()].held.is_empty() {
                     self.advance(slot, false, sink, counters);
                 }
                 return Some(slot);
@@ -776,11 +770,11 @@ impl Engine {
     fn hold(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         start: i64,
         segment: &Segment,
         chunk: Chunk<'_>,
-        needs: Option<u32>,
+        needs: Option<SeqNumber>,
         moment: Moment,
         counters: &mut Counters,
     ) {
@@ -840,7 +834,10 @@ impl Engine {
             let mut advance = |direction, forced| {
                 self.advance_one(slot, direction, flush, forced, sink, counters)
             };
-            let steps = [advance(0, false), advance(1, false)];
+            let steps = [
+                advance(Direction::Forward, false),
+                advance(Direction::Reverse, false),
+            ];
             if steps.contains(&Step::Progressed) {
                 continue;
             }
@@ -848,7 +845,7 @@ impl Engine {
             let mut forced = |direction| {
                 steps[direction] == Step::Waits && advance(direction, true) == Step::Progressed
             };
-            if !forced(0) && !forced(1) {
+            if !forced(Direction::Forward) && !forced(Direction::Reverse) {
                 return;
             }
         }
@@ -859,7 +856,7 @@ impl Engine {
     fn advance_one<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         flush: bool,
         forced: bool,
         sink: &mut S,
@@ -881,12 +878,7 @@ impl Engine {
                 segments - moment.segments >= late_segments && waited_ns >= late_window_ns
                     || quiet_window_ns.is_some_and(|window_ns| waited_ns >= window_ns)
             };
-            let [one, two] = &mut connection.streams;
-            let (stream, other) = if direction == 0 {
-                (one, two)
-            } else {
-                (two, one)
-            };
+            let (stream, other) = direction.split_mut(&mut connection.streams);
             let Some(front) = stream.held.front() else {
                 return step;
             };
@@ -937,7 +929,7 @@ impl Engine {
                 let needs = other.acknowledged_offset(needs);
                 if self.give_up_acknowledged(
                     slot,
-                    1 - direction,
+                    direction.opposite(),
                     needs,
                     &descriptor,
                     sink,
@@ -972,7 +964,7 @@ impl Engine {
     }
 
     /// Takes the first of the held parts, of which there is one.
-    fn take_front(&mut self, slot: usize, direction: usize, counters: &mut Counters) -> Held {
+    fn take_front(&mut self, slot: usize, direction: Direction, counters: &mut Counters) -> Held {
         let connection = self.slots[slot].as_mut().expect("a slot in use");
         let stream = &mut connection.streams[direction];
         let held = stream.held.pop_front().expect("the front was looked at");
@@ -991,7 +983,7 @@ impl Engine {
     fn give_up_acknowledged<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         offset: i64,
         by: &Descriptor,
         sink: &mut S,
@@ -1027,7 +1019,7 @@ impl Engine {
     fn give_up<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         end: i64,
         cause: Cause,
         by: &Descriptor,
@@ -1048,7 +1040,7 @@ impl Engine {
     fn deliver_hole<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         offset: i64,
         hole: Chunk<'_>,
         sink: &mut S,
@@ -1063,7 +1055,7 @@ impl Engine {
     fn note_loss<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         offset: i64,
         hole: Chunk<'_>,
         sink: &mut S,
@@ -1084,14 +1076,14 @@ impl Engine {
     fn lose_tail<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         sink: &mut S,
         counters: &mut Counters,
     ) {
         let connection = self.slots[slot].as_mut().expect("a slot in use");
         let stream = &connection.streams[direction];
         let (offset, len) = match (stream.state, stream.unseen, stream.acked) {
-            (State::Unseen, Some((first, last)), _) => (0, i64::from(last.wrapping_sub(first))),
+            (State::Unseen, Some((first, last)), _) => (0, i64::from(last.bytes_from(first))),
             // A FIN that came late may have been acknowledged before.
             (State::Open, _, Some(acked)) => (stream.next, stream.before_fin(acked) - stream.next),
             _ => return,
@@ -1194,7 +1186,7 @@ impl Engine {
             return;
         }
         self.advance(slot, true, sink, counters);
-        for direction in [0, 1] {
+        for direction in Direction::BOTH {
             self.lose_tail(slot, direction, sink, counters);
         }
         let connection = self.slots[slot].take().expect("it was there");
@@ -1342,8 +1334,8 @@ fn duplicate(
 #[inline]
 fn on_acknowledgement(
     connection: &mut Connection,
-    direction: usize,
-    acknowledgement: u32,
+    direction: Direction,
+    acknowledgement: SeqNumber,
     moment: Moment,
     by: &Descriptor,
 ) {
@@ -1352,7 +1344,7 @@ fn on_acknowledgement(
         let (_, last) = stream
             .unseen
             .get_or_insert((acknowledgement, acknowledgement));
-        if i64::from(acknowledgement.wrapping_sub(*last)) <= AHEAD_MAX {
+        if i64::from(acknowledgement.bytes_from(*last)) <= AHEAD_MAX {
             *last = acknowledgement;
         }
         return;
@@ -1368,7 +1360,7 @@ fn on_acknowledgement(
 #[inline]
 fn acknowledged(
     connection: &mut Connection,
-    direction: usize,
+    direction: Direction,
     offset: i64,
     moment: Moment,
     stamp_ns: Option<i64>,

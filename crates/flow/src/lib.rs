@@ -32,7 +32,7 @@ mod fragments;
 mod round_trips;
 mod stream;
 
-pub use connection::{Connection, Endpoint, FlowCounts, Transport};
+pub use connection::{Connection, FlowCounts, Transport};
 pub use engine::{Config, Engine, StreamSink, Taken};
 pub use fragments::{Fragments, Whole};
 pub use round_trips::{RoundTrip, RoundTrips, Towards};

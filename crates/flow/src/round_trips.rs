@@ -1,14 +1,12 @@
-use std::net::IpAddr;
-
 use hashbrown::HashMap;
 use lineside_account::{Budget, Lease};
 use lineside_time::Nanoseconds;
-use lineside_wire::{Dissected, TcpFlags, dissect};
+use lineside_wire::{Dissected, FourTuple, SeqNumber, TcpFlags, dissect};
 
 /// Connections that are followed at once. What more come are not.
 const CONNECTIONS_MAX: usize = 65_536;
 /// What one takes at most: just after the table was laid out anew it is filled to 7/16, and until then the old one is there too.
-const CONNECTION_BYTES: usize = 4 * size_of::<([(IpAddr, u16); 2], Connection)>();
+const CONNECTION_BYTES: usize = 4 * size_of::<(FourTuple, Connection)>();
 /// Drawn at once.
 const CONNECTIONS_MORE: usize = 1024;
 
@@ -19,8 +17,8 @@ const CONNECTIONS_MORE: usize = 1024;
 /// (Karn's rule). A receiver may hold an acknowledgement back; that of a SYN it does not.
 #[derive(Debug)]
 pub struct RoundTrips {
-    /// By the client's end and the server's.
-    connections: HashMap<[(IpAddr, u16); 2], Connection>,
+    /// By the tuple from the client to the server.
+    connections: HashMap<FourTuple, Connection>,
     /// For so many.
     connections_max: usize,
     lease: Lease,
@@ -54,9 +52,9 @@ struct Connection([Direction; 2]);
 #[derive(Debug, Default)]
 struct Direction {
     /// Behind the last byte seen; `None` before the first.
-    next: Option<u32>,
+    next: Option<SeqNumber>,
     /// The sequence number behind the segment that is followed, and when it passed.
-    followed: Option<(u32, Nanoseconds)>,
+    followed: Option<(SeqNumber, Nanoseconds)>,
 }
 
 impl RoundTrips {
@@ -94,28 +92,23 @@ impl RoundTrips {
         let Dissected::Tcp(ip, tcp) = dissect(link_type, bytes, wire_len) else {
             return None;
         };
-        let here = (ip.source, tcp.source_port);
-        let there = (ip.destination, tcp.destination_port);
+        let tuple = FourTuple::of(&ip, tcp.source_port, tcp.destination_port);
         let is_syn = tcp.flags.opens();
         let is_answer = tcp.flags.contains(TcpFlags::ACK);
-        let from_server = self.connections.contains_key(&[there, here]);
-        let is_new = !from_server && !self.connections.contains_key(&[here, there]);
+        let from_server = self.connections.contains_key(&tuple.reversed());
+        let is_new = !from_server && !self.connections.contains_key(&tuple);
         if is_new && !self.has_room() {
             self.unfollowed += 1;
             return None;
         }
         // The answer to a SYN that was not seen comes from the server.
         let from_server = from_server || is_new && is_syn && is_answer;
-        let key = if from_server {
-            [there, here]
-        } else {
-            [here, there]
-        };
+        let key = if from_server { tuple.reversed() } else { tuple };
         if is_syn && !is_answer {
             // RFC 9293, 3.5: ports may be used again.
             let known = self.connections.get(&key);
             let next = known.and_then(|known| known.0[0].next);
-            if next != Some(tcp.sequence.wrapping_add(1)) {
+            if next != Some(tcp.sequence + 1) {
                 self.connections.remove(&key);
             }
         }
@@ -128,10 +121,10 @@ impl RoundTrips {
         };
         let len = tcp.payload_len as u32 + u32::from(is_syn);
         if len > 0 {
-            let end = tcp.sequence.wrapping_add(len);
+            let end = tcp.sequence + len;
             let first = *sent.next.get_or_insert(tcp.sequence);
-            if is_ahead(end, first) {
-                let is_all_new = !is_ahead(first, tcp.sequence);
+            if end.is_after(first) {
+                let is_all_new = !first.is_after(tcp.sequence);
                 sent.next = Some(end);
                 if is_all_new {
                     sent.followed.get_or_insert((end, at_ns));
@@ -142,7 +135,7 @@ impl RoundTrips {
             }
         }
         let (end, sent_ns) = answered.followed?;
-        if !is_answer || is_ahead(end, tcp.acknowledgement) {
+        if !is_answer || end.is_after(tcp.acknowledgement) {
             return None;
         }
         answered.followed = None;
@@ -159,13 +152,10 @@ impl RoundTrips {
     }
 }
 
-/// Whether a sequence number comes behind another: RFC 9293, 3.4.
-fn is_ahead(one: u32, other: u32) -> bool {
-    one.wrapping_sub(other) as i32 > 0
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use lineside_wire::build::{FrameBuilder, TcpFields};
 
     use super::*;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use lineside_frame::Range;
+use lineside_wire::SeqNumber;
 
 /// Acknowledgements remembered while bytes are missing. Beyond, a later one stands for those before
 /// it, which only makes the observer more patient. A guess: more than two late windows of segments.
@@ -14,8 +15,8 @@ const PART_BYTES_MIN: usize = 1 << 10;
 /// The fields of a TCP header that reassembly needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
-    pub(crate) sequence: u32,
-    pub(crate) acknowledgement: Option<u32>,
+    pub(crate) sequence: SeqNumber,
+    pub(crate) acknowledgement: Option<SeqNumber>,
     /// Payload bytes on the wire, and how many of them the frame kept.
     pub(crate) payload_len: usize,
     pub(crate) kept: usize,
@@ -44,7 +45,7 @@ pub(crate) struct Held {
     pub(crate) range: Range,
     pub(crate) arrived: Moment,
     /// The other direction must be delivered up to this sequence number first.
-    pub(crate) needs: Option<u32>,
+    pub(crate) needs: Option<SeqNumber>,
 }
 
 impl Held {
@@ -60,13 +61,13 @@ impl Held {
 pub(crate) struct Stream {
     pub(crate) state: State,
     /// The initial sequence number, if the SYN was seen.
-    pub(crate) isn: Option<u32>,
+    pub(crate) isn: Option<SeqNumber>,
     /// The offset of the first byte after the SYN, if that was seen.
     pub(crate) syn_end: Option<i64>,
     /// When the first segment of a stream that was joined in its middle came.
     pub(crate) begun: Moment,
     /// Sequence number of offset 0.
-    base: u32,
+    base: SeqNumber,
     /// Where delivery began.
     pub(crate) first: i64,
     /// Everything before is delivered, as bytes or as holes.
@@ -82,7 +83,7 @@ pub(crate) struct Stream {
     /// The latest one of what was not seen, borne out by nothing so far.
     claimed: Option<(i64, Moment)>,
     /// Of a direction that was never seen: what the other side acknowledged of it first, and last.
-    pub(crate) unseen: Option<(u32, u32)>,
+    pub(crate) unseen: Option<(SeqNumber, SeqNumber)>,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
     /// The latest answer of [`acknowledged`](Self::acknowledged).
@@ -108,7 +109,7 @@ pub(crate) enum State {
 
 impl Stream {
     /// Sets where the stream begins, `sequence` being offset 0.
-    pub(crate) fn begin(&mut self, sequence: u32, state: State) {
+    pub(crate) fn begin(&mut self, sequence: SeqNumber, state: State) {
         self.base = sequence;
         self.state = state;
         self.next = 0;
@@ -122,14 +123,14 @@ impl Stream {
 
     /// The offset of a sequence number: the one nearest to the next expected byte.
     #[inline]
-    pub(crate) fn offset(&self, sequence: u32) -> i64 {
-        let expected = self.base.wrapping_add(self.next as u32);
-        self.next + i64::from(sequence.wrapping_sub(expected) as i32)
+    pub(crate) fn offset(&self, sequence: SeqNumber) -> i64 {
+        let expected = self.base + self.next as u32;
+        self.next + i64::from(sequence.distance_from(expected))
     }
 
     /// The offset up to which an acknowledgement means bytes: a FIN takes a sequence number too.
     #[inline]
-    pub(crate) fn acknowledged_offset(&self, acknowledgement: u32) -> i64 {
+    pub(crate) fn acknowledged_offset(&self, acknowledgement: SeqNumber) -> i64 {
         self.before_fin(self.offset(acknowledgement))
     }
 
@@ -141,7 +142,7 @@ impl Stream {
 
     /// Whether everything before a sequence number was delivered, as bytes or as holes.
     #[inline]
-    pub(crate) fn has_delivered(&self, acknowledgement: u32) -> bool {
+    pub(crate) fn has_delivered(&self, acknowledgement: SeqNumber) -> bool {
         self.state == State::Open && self.acknowledged_offset(acknowledgement) <= self.next
     }
 
@@ -233,7 +234,7 @@ impl Stream {
         start: i64,
         range: Range,
         arrived: Moment,
-        needs: Option<u32>,
+        needs: Option<SeqNumber>,
     ) -> (usize, usize) {
         if self.held.back().is_none_or(|last| last.end() <= start) {
             // Most come in order behind a hole.
@@ -333,12 +334,12 @@ mod tests {
     #[test]
     fn offsets_survive_wrap_around() {
         let mut stream = Stream::default();
-        stream.begin(u32::MAX - 1, State::Open);
-        assert_eq!(stream.offset(u32::MAX - 1), 0);
-        assert_eq!(stream.offset(3), 5);
-        assert_eq!(stream.offset(u32::MAX - 11), -10);
+        stream.begin(SeqNumber(u32::MAX - 1), State::Open);
+        assert_eq!(stream.offset(SeqNumber(u32::MAX - 1)), 0);
+        assert_eq!(stream.offset(SeqNumber(3)), 5);
+        assert_eq!(stream.offset(SeqNumber(u32::MAX - 11)), -10);
         stream.next = 5 << 32;
-        assert_eq!(stream.offset(u32::MAX), (5 << 32) + 1);
+        assert_eq!(stream.offset(SeqNumber(u32::MAX)), (5 << 32) + 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Cause, Chunk, Descriptor, Frame, LinkType};
 use lineside_time::Random;
 use lineside_wire::build::{FrameBuilder, TcpFields};
-use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum};
+use lineside_wire::{Direction, PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum};
 use proptest::prelude::*;
 
 const PORTS: (u16, u16) = (700, 2049);
@@ -58,11 +58,11 @@ struct Recorder {
 impl StreamSink for Recorder {
     fn on_open(&mut self, _: usize, _: &Connection) {}
 
-    fn on_stream(&mut self, _: usize, _: usize, _: bool, chunk: Chunk<'_>, _: &mut Counters) {
+    fn on_stream(&mut self, _: usize, _: Direction, _: bool, chunk: Chunk<'_>, _: &mut Counters) {
         self.stream.extend_from_slice(chunk.bytes());
     }
 
-    fn on_datagram(&mut self, _: usize, _: usize, chunks: &[Chunk<'_>], _: &mut Counters) {
+    fn on_datagram(&mut self, _: usize, _: Direction, chunks: &[Chunk<'_>], _: &mut Counters) {
         let (mut bytes, mut present) = (Vec::new(), Vec::new());
         for chunk in chunks {
             assert_ne!(chunk.missing(), Some(Cause::GivenUp));
@@ -73,7 +73,7 @@ impl StreamSink for Recorder {
         self.datagrams.push((bytes, present));
     }
 
-    fn on_loss(&mut self, _: usize, _: &Connection, _: usize, _: i64, _: Chunk<'_>) {}
+    fn on_loss(&mut self, _: usize, _: &Connection, _: Direction, _: i64, _: Chunk<'_>) {}
     fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}
     fn on_close(&mut self, _: usize, _: &Connection, _: &mut Counters) {}
 }

@@ -10,6 +10,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Cause, Chunk, Descriptor, Frame, LinkType};
 use lineside_time::Random;
+use lineside_wire::Direction::{self, Forward, Reverse};
 use proptest::prelude::*;
 
 use simulation::{DEPTH, LATE_SEGMENTS, PAYLOAD_AT, Sent, Talk, builder, displace, talk};
@@ -126,7 +127,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The bytes of a direction of an incarnation that the tap saw.
-    fn coverage(&self, incarnation: usize, direction: usize) -> Vec<bool> {
+    fn coverage(&self, incarnation: usize, direction: Direction) -> Vec<bool> {
         let mut covered = vec![false; self.talks[incarnation].streams[direction].len()];
         for seen in self.seen {
             if (seen.sent.incarnation, seen.sent.direction) == (incarnation, direction) {
@@ -144,7 +145,7 @@ impl<'a> Checker<'a> {
             .iter()
             .filter_map(|output| Some((output, output.incarnation?)))
         {
-            for direction in [0, 1] {
+            for direction in Direction::BOTH {
                 let covered = self.coverage(incarnation, direction);
                 let mut delivered = vec![false; covered.len()];
                 for range in &output.delivered[direction] {
@@ -165,7 +166,7 @@ impl<'a> Checker<'a> {
                 let different = (from..covered.len()).find(|&at| delivered[at] != covered[at]);
                 assert_eq!(
                     different, None,
-                    "direction {direction} of incarnation {incarnation}: what is seen is delivered"
+                    "direction {direction:?} of incarnation {incarnation}: what is seen is delivered"
                 );
                 for (range, cause) in &output.holes[direction] {
                     assert_ne!(*cause, Cause::GivenUp);
@@ -173,7 +174,7 @@ impl<'a> Checker<'a> {
                         covered[range.start as usize..range.end as usize]
                             .iter()
                             .all(|covered| !covered),
-                        "a hole at {range:?} of direction {direction} where bytes were seen"
+                        "a hole at {range:?} of direction {direction:?} where bytes were seen"
                     );
                 }
             }
@@ -198,7 +199,7 @@ impl StreamSink for Checker<'_> {
     fn on_stream(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         after_syn: bool,
         chunk: Chunk<'_>,
         _counters: &mut Counters,
@@ -228,7 +229,7 @@ impl StreamSink for Checker<'_> {
         let expected = output.next[direction].unwrap_or(place);
         assert_eq!(
             place, expected,
-            "direction {direction}: the next byte of the stream"
+            "direction {direction:?}: the next byte of the stream"
         );
         let stream = &talks[incarnation].streams[direction];
         assert_eq!(
@@ -238,9 +239,9 @@ impl StreamSink for Checker<'_> {
         output.delivered[direction].push(place..place + len);
         output.next[direction] = Some(place + len);
         // Of the other direction, all that this segment acknowledges and the tap saw comes first.
-        let from = output.next[1 - direction].or(from_start);
+        let from = output.next[direction.opposite()].or(from_start);
         if let Some(from) = from.map(|from| from as usize) {
-            let covered = self.coverage(incarnation, 1 - direction);
+            let covered = self.coverage(incarnation, direction.opposite());
             let to = frame.acknowledged.min(covered.len());
             assert!(
                 !ordered || from >= to || covered[from..to].iter().all(|covered| !covered),
@@ -250,11 +251,11 @@ impl StreamSink for Checker<'_> {
         }
     }
 
-    fn on_datagram(&mut self, _: usize, _: usize, _: &[Chunk<'_>], _: &mut Counters) {
+    fn on_datagram(&mut self, _: usize, _: Direction, _: &[Chunk<'_>], _: &mut Counters) {
         panic!("no datagrams here");
     }
 
-    fn on_loss(&mut self, _: usize, _: &Connection, _: usize, _: i64, hole: Chunk<'_>) {
+    fn on_loss(&mut self, _: usize, _: &Connection, _: Direction, _: i64, hole: Chunk<'_>) {
         assert!(hole.missing().is_some());
     }
 
@@ -358,7 +359,7 @@ proptest! {
         let seen = tap(&talks[0].sent, Tap { snap, drop: 0.0, ..harm });
         let mut checker = Checker::new(&talks, &seen);
         let counters = checker.run(config(), &Budget::new(64 << 20));
-        for direction in [0, 1] {
+        for direction in Direction::BOTH {
             let covered = checker.coverage(0, direction);
             let output = &checker.outputs[0];
             let mut left: Vec<_> = covered.iter().map(|_| 0).collect();
@@ -431,7 +432,7 @@ struct Hand {
 struct Recorder {
     streams: [Vec<u8>; 2],
     holes: [Vec<(usize, Cause)>; 2],
-    order: Vec<(usize, usize)>,
+    order: Vec<(Direction, usize)>,
     rtt_samples: u64,
 }
 
@@ -441,7 +442,7 @@ impl StreamSink for Recorder {
     fn on_stream(
         &mut self,
         _: usize,
-        direction: usize,
+        direction: Direction,
         _: bool,
         chunk: Chunk<'_>,
         _: &mut Counters,
@@ -453,8 +454,8 @@ impl StreamSink for Recorder {
         self.order.push((direction, chunk.len()));
     }
 
-    fn on_datagram(&mut self, _: usize, _: usize, _: &[Chunk<'_>], _: &mut Counters) {}
-    fn on_loss(&mut self, _: usize, _: &Connection, _: usize, _: i64, _: Chunk<'_>) {}
+    fn on_datagram(&mut self, _: usize, _: Direction, _: &[Chunk<'_>], _: &mut Counters) {}
+    fn on_loss(&mut self, _: usize, _: &Connection, _: Direction, _: i64, _: Chunk<'_>) {}
     fn on_interval(&mut self, _: usize, _: &Connection, _: i64, counts: &[FlowCounts; 2]) {
         self.rtt_samples += counts[0].rtt_samples + counts[1].rtt_samples;
     }
@@ -475,7 +476,7 @@ impl Hand {
     fn segment(
         &mut self,
         sink: &mut Recorder,
-        direction: usize,
+        direction: Direction,
         sequence: u32,
         acknowledgement: u32,
         flags: u8,
@@ -501,9 +502,9 @@ impl Hand {
     }
 
     fn handshake(&mut self, sink: &mut Recorder) {
-        self.segment(sink, 0, u32::MAX, 0, SYN, b"");
-        self.segment(sink, 1, u32::MAX, 0, SYN | ACK, b"");
-        self.segment(sink, 0, 0, 0, ACK, b"");
+        self.segment(sink, Forward, u32::MAX, 0, SYN, b"");
+        self.segment(sink, Reverse, u32::MAX, 0, SYN | ACK, b"");
+        self.segment(sink, Forward, 0, 0, ACK, b"");
     }
 
     fn finish(mut self, sink: &mut Recorder) -> Counters {
@@ -519,9 +520,9 @@ use simulation::{ACK, FIN, RST, SYN};
 fn of_conflicting_overlaps_the_first_copy_wins_and_the_conflict_is_counted() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 4, 0, ACK, b"efgh");
-    hand.segment(&mut sink, 0, 2, 0, ACK, b"cdEFghij");
-    hand.segment(&mut sink, 0, 0, 0, ACK, b"abCD");
+    hand.segment(&mut sink, Forward, 4, 0, ACK, b"efgh");
+    hand.segment(&mut sink, Forward, 2, 0, ACK, b"cdEFghij");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"abCD");
     let counters = hand.finish(&mut sink);
     assert_eq!(sink.streams[0], b"abcdefghij");
     assert_eq!(counters.value(Counter::OverlapConflicts), 4);
@@ -541,7 +542,7 @@ fn who_is_late_is_out_of_order_and_who_follows_a_hole_is_not() {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
         hand.handshake(&mut sink);
         for &sequence in sent {
-            hand.segment(&mut sink, 0, sequence, 0, ACK, b"abcd");
+            hand.segment(&mut sink, Forward, sequence, 0, ACK, b"abcd");
         }
         let counters = hand.finish(&mut sink);
         let counted = counters.value(Counter::SegmentsOutOfOrder);
@@ -563,10 +564,10 @@ fn a_hole_in_a_connection_that_goes_quiet_is_told_in_time_where_time_passes() {
             &hand.budget,
         );
         hand.handshake(&mut sink);
-        hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+        hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
         // "re" is lost; the client has it.
-        hand.segment(&mut sink, 1, 2, 4, ACK, b"ply");
-        hand.segment(&mut sink, 0, 4, 5, ACK, b"");
+        hand.segment(&mut sink, Reverse, 2, 4, ACK, b"ply");
+        hand.segment(&mut sink, Forward, 4, 5, ACK, b"");
         // What a port without free blocks asks for does not end the waiting.
         hand.engine.spill(&mut hand.counters);
         hand.engine
@@ -590,9 +591,9 @@ fn a_hole_in_a_connection_that_goes_quiet_is_told_in_time_where_time_passes() {
 fn data_behind_the_peers_fin_does_not_wait() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 0, 0, ACK | FIN, b"call");
+    hand.segment(&mut sink, Forward, 0, 0, ACK | FIN, b"call");
     // The FIN takes a sequence number: 5 acknowledges it.
-    hand.segment(&mut sink, 1, 0, 5, ACK, b"reply");
+    hand.segment(&mut sink, Reverse, 0, 5, ACK, b"reply");
     assert_eq!(sink.streams[1], b"reply", "it waits for nothing");
     let counters = hand.finish(&mut sink);
     assert_eq!(counters.value(Counter::StreamLost), 0);
@@ -602,14 +603,14 @@ fn data_behind_the_peers_fin_does_not_wait() {
 fn a_lost_end_of_a_call_is_a_hole_before_the_reply_that_acknowledges_it() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 0, 0, ACK, b"ca");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"ca");
     // "ll" is lost, and nothing more comes in that direction.
     for at in 0..20 {
-        hand.segment(&mut sink, 1, at, 4, ACK, b"r");
+        hand.segment(&mut sink, Reverse, at, 4, ACK, b"r");
     }
     assert_eq!(
         sink.order[..3],
-        [(0, 2), (0, 2), (1, 1)],
+        [(Forward, 2), (Forward, 2), (Reverse, 1)],
         "the call, its lost end, the reply"
     );
     assert_eq!(sink.holes[0], [(2, Cause::NotSeen)]);
@@ -627,12 +628,12 @@ fn a_lost_end_of_a_call_is_a_hole_before_the_reply_that_acknowledges_it() {
 fn one_wrong_acknowledgement_makes_no_hole() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
-    hand.segment(&mut sink, 1, 0, 100_000, ACK, b"r");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+    hand.segment(&mut sink, Reverse, 0, 100_000, ACK, b"r");
     for at in 1..20 {
-        hand.segment(&mut sink, 1, at, 4, ACK, b"r");
+        hand.segment(&mut sink, Reverse, at, 4, ACK, b"r");
     }
-    hand.segment(&mut sink, 0, 4, 20, ACK, b"more");
+    hand.segment(&mut sink, Forward, 4, 20, ACK, b"more");
     hand.finish(&mut sink);
     assert_eq!(sink.streams[0], b"callmore");
     assert_eq!(sink.holes[0], []);
@@ -642,14 +643,14 @@ fn one_wrong_acknowledgement_makes_no_hole() {
 fn a_wrong_acknowledgement_gives_up_nothing_that_is_sent_again() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
     // Of an earlier incarnation, say.
-    hand.segment(&mut sink, 1, 0, 10_000_000, ACK, b"");
-    hand.segment(&mut sink, 0, 8, 0, ACK, b"more");
+    hand.segment(&mut sink, Reverse, 0, 10_000_000, ACK, b"");
+    hand.segment(&mut sink, Forward, 8, 0, ACK, b"more");
     for _ in 0..4 * LATE_SEGMENTS {
-        hand.segment(&mut sink, 1, 0, 4, ACK, b"");
+        hand.segment(&mut sink, Reverse, 0, 4, ACK, b"");
     }
-    hand.segment(&mut sink, 0, 4, 0, ACK, b"some");
+    hand.segment(&mut sink, Forward, 4, 0, ACK, b"some");
     let counters = hand.finish(&mut sink);
     assert_eq!(sink.streams[0], b"callsomemore");
     assert_eq!(counters.value(Counter::StreamLost), 0);
@@ -661,10 +662,10 @@ fn a_gap_too_long_to_wait_at_is_a_hole_of_the_same_connection() {
     const MISSED: u32 = 300 << 20;
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
-    hand.segment(&mut sink, 1, 0, 4, ACK, b"reply");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+    hand.segment(&mut sink, Reverse, 0, 4, ACK, b"reply");
     for (at, payload) in [(5, b"next"), (9, b"last")] {
-        hand.segment(&mut sink, 1, at + MISSED, 40_000, ACK, payload);
+        hand.segment(&mut sink, Reverse, at + MISSED, 40_000, ACK, payload);
     }
     let counters = hand.finish(&mut sink);
     assert_eq!(sink.streams[1], b"replynextlast");
@@ -681,11 +682,11 @@ fn behind_a_fin_there_is_only_another_connection() {
     for segments in [1, 2] {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
         hand.handshake(&mut sink);
-        hand.segment(&mut sink, 0, 0, 0, ACK | FIN, b"old");
-        hand.segment(&mut sink, 1, 0, 4, ACK | FIN, b"");
+        hand.segment(&mut sink, Forward, 0, 0, ACK | FIN, b"old");
+        hand.segment(&mut sink, Reverse, 0, 4, ACK | FIN, b"");
         // The tap missed its SYN.
         for (at, payload) in [(100_000, b"new"), (100_003, b"one")].iter().take(segments) {
-            hand.segment(&mut sink, 0, *at, 500, ACK, *payload);
+            hand.segment(&mut sink, Forward, *at, 500, ACK, *payload);
         }
         let counters = hand.finish(&mut sink);
         assert_eq!(sink.holes[0], []);
@@ -706,9 +707,9 @@ fn behind_a_fin_there_is_only_another_connection() {
 fn what_strayed_far_ahead_and_nobody_acknowledged_is_no_hole() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
-    hand.segment(&mut sink, 0, 100_000_000, 0, ACK, b"stray");
-    hand.segment(&mut sink, 1, 0, 4, ACK, b"reply");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+    hand.segment(&mut sink, Forward, 100_000_000, 0, ACK, b"stray");
+    hand.segment(&mut sink, Reverse, 0, 4, ACK, b"reply");
     let counters = hand.finish(&mut sink);
     assert_eq!(sink.streams[0], b"call");
     assert_eq!(counters.value(Counter::StreamLost), 0);
@@ -728,9 +729,9 @@ fn a_lost_tail_is_lost() {
     ] {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
         hand.handshake(&mut sink);
-        hand.segment(&mut sink, 1, 0, 0, ACK, b"data");
+        hand.segment(&mut sink, Reverse, 0, 0, ACK, b"data");
         for &acknowledgement in acknowledgements {
-            hand.segment(&mut sink, 0, 0, acknowledgement, flags, b"");
+            hand.segment(&mut sink, Forward, 0, acknowledgement, flags, b"");
         }
         let counters = hand.finish(&mut sink);
         assert_eq!(
@@ -743,13 +744,13 @@ fn a_lost_tail_is_lost() {
     // With its FIN, one acknowledgement is enough.
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 1, 100, 0, ACK | FIN, b"");
-    hand.segment(&mut sink, 0, 0, 101, ACK, b"");
+    hand.segment(&mut sink, Reverse, 100, 0, ACK | FIN, b"");
+    hand.segment(&mut sink, Forward, 0, 101, ACK, b"");
     assert_eq!(hand.finish(&mut sink).value(Counter::StreamLost), 100);
 
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     for at in 0..3 {
-        hand.segment(&mut sink, 0, at, 7_000 + 1_000 * at, ACK, b"c");
+        hand.segment(&mut sink, Forward, at, 7_000 + 1_000 * at, ACK, b"c");
     }
     let counters = hand.finish(&mut sink);
     assert_eq!(
@@ -774,14 +775,14 @@ fn a_reset_that_is_none_ends_nothing() {
     ] {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
         hand.handshake(&mut sink);
-        hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
-        hand.segment(&mut sink, 1, 0, 4, ACK, b"");
+        hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+        hand.segment(&mut sink, Reverse, 0, 4, ACK, b"");
         for &(sequence, flags) in resets {
             let payload = if flags == ACK { &b"ab"[..] } else { b"" };
-            hand.segment(&mut sink, 0, sequence, 0, flags, payload);
+            hand.segment(&mut sink, Forward, sequence, 0, flags, payload);
         }
         hand.frames += minute;
-        hand.segment(&mut sink, 1, 0, 4, ACK, b"reply");
+        hand.segment(&mut sink, Reverse, 0, 4, ACK, b"reply");
         let counters = hand.finish(&mut sink);
         assert_eq!(
             counters.value(Counter::Connections),
@@ -797,10 +798,10 @@ fn many_small_parts_are_too_much_before_their_bytes_are() {
     hand.handshake(&mut sink);
     let parts = Config::default().flow_held_max_bytes as u32 / 1024;
     for at in 1..=parts {
-        hand.segment(&mut sink, 0, 2 * at, 0, ACK, b"x");
+        hand.segment(&mut sink, Forward, 2 * at, 0, ACK, b"x");
     }
     assert_eq!(sink.holes[0], []);
-    hand.segment(&mut sink, 0, 2 * parts + 2, 0, ACK, b"x");
+    hand.segment(&mut sink, Forward, 2 * parts + 2, 0, ACK, b"x");
     assert_eq!(sink.holes[0][0], (2, Cause::GivenUp));
 }
 
@@ -809,12 +810,12 @@ fn what_is_sent_again_tells_no_round_trip() {
     for again in [false, true] {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
         hand.handshake(&mut sink);
-        hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+        hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
         if again {
             hand.frames += 1_000;
-            hand.segment(&mut sink, 0, 0, 0, ACK, b"call");
+            hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
         }
-        hand.segment(&mut sink, 1, 0, 4, ACK, b"");
+        hand.segment(&mut sink, Reverse, 0, 4, ACK, b"");
         hand.finish(&mut sink);
         assert_eq!(sink.rtt_samples, u64::from(!again));
     }
@@ -825,17 +826,16 @@ fn at_the_end_a_reply_still_follows_its_call() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     // Joined in its middle and over before the late window: all of it waits for the end. Both ways
     // round, since directions are numbered by address.
-    for flip in [0, 1] {
-        let call = flip;
+    for call in Direction::BOTH {
         hand.segment(&mut sink, call, 1000, 5000, ACK, b"call");
-        hand.segment(&mut sink, 1 - call, 5000, 1004, ACK, b"reply");
+        hand.segment(&mut sink, call.opposite(), 5000, 1004, ACK, b"reply");
         hand.segment(&mut sink, call, 1004, 5005, ACK, b"again");
         let mut other = Hand::new();
         std::mem::swap(&mut hand, &mut other);
         other.finish(&mut sink);
         assert_eq!(
             std::mem::take(&mut sink.order),
-            [(call, 4), (1 - call, 5), (call, 5)]
+            [(call, 4), (call.opposite(), 5), (call, 5)]
         );
     }
 }
@@ -843,9 +843,9 @@ fn at_the_end_a_reply_still_follows_its_call() {
 #[test]
 fn a_syn_that_contradicts_what_is_held_is_another_connection() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
-    hand.segment(&mut sink, 0, 1000, 1, ACK, b"later");
-    hand.segment(&mut sink, 0, 900, 1, ACK, b"earlier");
-    hand.segment(&mut sink, 0, 949, 0, SYN, b"");
+    hand.segment(&mut sink, Forward, 1000, 1, ACK, b"later");
+    hand.segment(&mut sink, Forward, 900, 1, ACK, b"earlier");
+    hand.segment(&mut sink, Forward, 949, 0, SYN, b"");
     let counters = hand.finish(&mut sink);
     assert_eq!(sink.streams[0], b"earlierlater");
     assert_eq!(counters.value(Counter::ConnectionsReused), 1);
@@ -854,22 +854,23 @@ fn a_syn_that_contradicts_what_is_held_is_another_connection() {
 #[test]
 fn a_gap_is_given_up_when_it_is_acknowledged_and_late() {
     for acknowledged in [false, true] {
+        let acknowledgement = if acknowledged { 8 } else { 0 };
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
         hand.handshake(&mut sink);
-        hand.segment(&mut sink, 0, 4, 0, ACK, b"efgh");
+        hand.segment(&mut sink, Forward, 4, 0, ACK, b"efgh");
         for _ in 0..LATE_SEGMENTS {
             assert_eq!(sink.order, []);
-            hand.segment(&mut sink, 1, 0, if acknowledged { 8 } else { 0 }, ACK, b"");
+            hand.segment(&mut sink, Reverse, 0, acknowledgement, ACK, b"");
         }
         assert_eq!(
             sink.order,
             [],
             "{LATE_SEGMENTS} segments after it, not one less"
         );
-        hand.segment(&mut sink, 1, 0, if acknowledged { 8 } else { 0 }, ACK, b"");
-        let order = [(0, 4), (0, 4)];
+        hand.segment(&mut sink, Reverse, 0, acknowledgement, ACK, b"");
+        let order = [(Forward, 4), (Forward, 4)];
         assert_eq!(sink.order, &order[..if acknowledged { 2 } else { 0 }]);
-        hand.segment(&mut sink, 0, 0, 0, ACK, b"abcd");
+        hand.segment(&mut sink, Forward, 0, 0, ACK, b"abcd");
         let counters = hand.finish(&mut sink);
         let (bytes, discarded) = if acknowledged {
             (&b"efgh"[..], 4)
@@ -885,10 +886,10 @@ fn a_gap_is_given_up_when_it_is_acknowledged_and_late() {
 fn a_syn_with_another_number_begins_another_connection_however_near() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 0, 0, ACK, b"old");
-    hand.segment(&mut sink, 0, u32::MAX, 0, SYN, b"");
-    hand.segment(&mut sink, 0, 900, 0, SYN, b"");
-    hand.segment(&mut sink, 0, 901, 0, 0, b"new");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"old");
+    hand.segment(&mut sink, Forward, u32::MAX, 0, SYN, b"");
+    hand.segment(&mut sink, Forward, 900, 0, SYN, b"");
+    hand.segment(&mut sink, Forward, 901, 0, 0, b"new");
     let counters = hand.finish(&mut sink);
     assert_eq!(sink.streams[0], b"oldnew");
     assert_eq!(sink.holes[0], []);
@@ -910,9 +911,9 @@ fn a_stream_that_holds_too_much_gives_up_its_gap() {
         &hand.budget,
     );
     hand.handshake(&mut sink);
-    hand.segment(&mut sink, 0, 4, 0, ACK, b"0123456789");
+    hand.segment(&mut sink, Forward, 4, 0, ACK, b"0123456789");
     assert_eq!(sink.order, []);
-    hand.segment(&mut sink, 0, 14, 0, ACK, b"a");
+    hand.segment(&mut sink, Forward, 14, 0, ACK, b"a");
     assert_eq!(sink.holes[0], [(4, Cause::GivenUp)]);
     assert_eq!(sink.streams[0], b"0123456789a");
     let counters = hand.finish(&mut sink);

@@ -62,7 +62,7 @@ impl Item for Frame {
                     (ip.source, tcp.source_port),
                     (ip.destination, tcp.destination_port),
                 ],
-                sequence: tcp.sequence,
+                sequence: tcp.sequence.0,
                 len: tcp.payload_len as u32,
                 is_syn: tcp.flags.opens(),
             }),

@@ -4,7 +4,7 @@ use crate::bytes::array;
 use crate::dissect::Ip;
 use crate::tcp::{self, Segment, TcpFlags};
 use crate::udp::{self, Datagram};
-use crate::{PROTOCOL_TCP, PROTOCOL_UDP, checksum};
+use crate::{PROTOCOL_TCP, PROTOCOL_UDP, SeqNumber, checksum};
 
 /// A TCP header: RFC 9293, 3.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,9 +14,9 @@ pub struct TcpHeader {
     /// Port of the receiver.
     pub destination_port: u16,
     /// Sequence number of the first payload byte; of the SYN if there is one.
-    pub sequence: u32,
+    pub sequence: SeqNumber,
     /// The next sequence number that the sender expects; holds if ACK is set.
-    pub acknowledgement: u32,
+    pub acknowledgement: SeqNumber,
     /// Control bits.
     pub flags: TcpFlags,
     /// The window as sent, without its scale.
@@ -68,8 +68,8 @@ pub(crate) fn tcp_header(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
     Some(TcpHeader {
         source_port: segment.source_port(),
         destination_port: segment.destination_port(),
-        sequence: segment.sequence().0,
-        acknowledgement: segment.acknowledgement().0,
+        sequence: segment.sequence(),
+        acknowledgement: segment.acknowledgement(),
         flags: segment.flags(),
         window: segment.window(),
         checksum,

@@ -530,8 +530,8 @@ impl Packet {
         let (ip, payload, payload_len, payload_kept, ports) = match dissected {
             Dissected::Tcp(ip, tcp) => {
                 prop_assert!(self.is_tcp);
-                prop_assert_eq!(tcp.sequence, self.fields.sequence);
-                prop_assert_eq!(tcp.acknowledgement, self.fields.acknowledgement);
+                prop_assert_eq!(tcp.sequence.0, self.fields.sequence);
+                prop_assert_eq!(tcp.acknowledgement.0, self.fields.acknowledgement);
                 prop_assert_eq!(tcp.flags, self.fields.flags);
                 prop_assert_eq!(tcp.window, self.fields.window);
                 let options_len = self.fields.options.len().next_multiple_of(4);

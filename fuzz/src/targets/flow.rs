@@ -6,7 +6,10 @@ use std::net::Ipv4Addr;
 use lineside_account::{Budget, Counter, Counters, Kind};
 use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Cause, Chunk, Descriptor, Frame};
-use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, PROTOCOL_TCP, TcpFlags, TcpHeader};
+use lineside_wire::{
+    Direction, Dissected, Fragment, HeaderChecksum, Ip, PROTOCOL_TCP, SeqNumber, TcpFlags,
+    TcpHeader,
+};
 
 use super::Bytes;
 
@@ -40,13 +43,16 @@ pub(crate) fn run(data: &[u8]) {
     let mut sink = Streams::default();
     // Where each direction of each of two connections is; near the wrap-around, if so chosen.
     let base = u32::from(begin) << 24 | if begin & 1 == 0 { 0 } else { 0x00ff_ff00 };
-    let mut next = [[base, base.wrapping_mul(3)]; 2];
+    let mut next = [[base, base.wrapping_mul(3)].map(SeqNumber); 2];
     let mut now = 0;
     while !bytes.is_empty() {
         let (flags, kind) = (bytes.u8(), bytes.u8());
         let (step, acknowledged) = (bytes.u8() as i8, bytes.u8() as i8);
         let (len, time) = (usize::from(bytes.u16()) % 3000, bytes.u8());
-        let (connection, direction) = (usize::from(kind & 1), usize::from(kind >> 1 & 1));
+        let (connection, direction) = (
+            usize::from(kind & 1),
+            Direction::BOTH[usize::from(kind >> 1 & 1)],
+        );
         let scale = match kind >> 2 & 3 {
             0 => 0,
             1 => 1,
@@ -54,9 +60,9 @@ pub(crate) fn run(data: &[u8]) {
             // Beyond what can be a gap.
             _ => 10 << 20,
         };
-        let sequence = next[connection][direction].wrapping_add((i32::from(step) * scale) as u32);
+        let sequence = next[connection][direction] + (i32::from(step) * scale) as u32;
         let acknowledgement =
-            next[connection][1 - direction].wrapping_add((i32::from(acknowledged) * 100) as u32);
+            next[connection][direction.opposite()] + (i32::from(acknowledged) * 100) as u32;
         let snapped = if kind & 0x20 == 0 { 0 } else { len / 2 };
         now += if kind & 0x40 == 0 {
             i64::from(time) * 10_000
@@ -64,8 +70,8 @@ pub(crate) fn run(data: &[u8]) {
             i64::from(time) * 1_000_000_000
         };
         let header = TcpHeader {
-            source_port: 700 + direction as u16,
-            destination_port: 701 - direction as u16,
+            source_port: 700 + direction.index() as u16,
+            destination_port: 701 - direction.index() as u16,
             sequence,
             acknowledgement,
             flags: TcpFlags(flags),
@@ -86,7 +92,7 @@ pub(crate) fn run(data: &[u8]) {
             &mut counters,
         );
         if kind & 0x10 == 0 {
-            let end = sequence.wrapping_add(len as u32 + u32::from(flags >> 1 & 1));
+            let end = sequence + (len as u32 + u32::from(flags >> 1 & 1));
             next[connection][direction] = end;
         }
         if time & 1 != 0 {
@@ -116,7 +122,7 @@ pub(crate) fn run(data: &[u8]) {
 #[derive(Default)]
 struct Streams {
     /// Of each frame, by its ordinal: the sequence number of its first payload byte.
-    sequences: Vec<u32>,
+    sequences: Vec<SeqNumber>,
     /// By connection: the next byte's sequence number and offset of each direction, once one was seen.
     places: [Option<[Place; 2]>; 8],
     delivered: u64,
@@ -125,7 +131,7 @@ struct Streams {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Place {
-    sequence: Option<u32>,
+    sequence: Option<SeqNumber>,
     offset: Option<i64>,
 }
 
@@ -143,12 +149,12 @@ impl Streams {
         let mut bytes = vec![0; HEADER_LEN];
         bytes[..2].copy_from_slice(&tcp.source_port.to_be_bytes());
         bytes[2..4].copy_from_slice(&tcp.destination_port.to_be_bytes());
-        bytes[4..8].copy_from_slice(&tcp.sequence.to_be_bytes());
-        bytes[8..12].copy_from_slice(&tcp.acknowledgement.to_be_bytes());
+        bytes[4..8].copy_from_slice(&tcp.sequence.0.to_be_bytes());
+        bytes[8..12].copy_from_slice(&tcp.acknowledgement.0.to_be_bytes());
         (bytes[12], bytes[13]) = ((HEADER_LEN as u8 / 4) << 4, tcp.flags.0);
         let syn = u32::from(tcp.flags.opens());
-        let first = tcp.sequence.wrapping_add(syn);
-        let content = |at: usize| byte(first.wrapping_add(at as u32));
+        let first = tcp.sequence + syn;
+        let content = |at: usize| byte(first + at as u32);
         bytes.extend((0..tcp.kept).map(content));
         let address = |host: u16| Ipv4Addr::new(10, 0, connection as u8, host as u8).into();
         let ip = Ip {
@@ -189,7 +195,7 @@ impl Streams {
                 more: start == 0,
                 protocol: PROTOCOL_TCP,
             };
-            let sequence = first.wrapping_add((start as u32).wrapping_sub(HEADER_LEN as u32));
+            let sequence = first + (start as u32).wrapping_sub(HEADER_LEN as u32);
             let dissected = Dissected::Fragment(ip, fragment);
             self.frame(engine, now, part, sequence, &dissected, counters);
         }
@@ -201,7 +207,7 @@ impl Streams {
         engine: &mut Engine,
         now: i64,
         bytes: &[u8],
-        sequence: u32,
+        sequence: SeqNumber,
         dissected: &Dissected,
         counters: &mut Counters,
     ) {
@@ -209,7 +215,7 @@ impl Streams {
             Dissected::Tcp(..) => HEADER_LEN as u32,
             _ => 0,
         };
-        self.sequences.push(sequence.wrapping_sub(header_len));
+        self.sequences.push(sequence - header_len);
         let descriptor = Descriptor {
             stamp_ns: Some(now),
             wire_len: bytes.len() as u32,
@@ -223,7 +229,7 @@ impl Streams {
         counters.count(taken.outcome);
     }
 
-    fn place(&mut self, connection: usize, direction: usize) -> &mut Place {
+    fn place(&mut self, connection: usize, direction: Direction) -> &mut Place {
         &mut self.places[connection]
             .as_mut()
             .expect("an open connection")[direction]
@@ -231,8 +237,12 @@ impl Streams {
 }
 
 /// The byte that has this sequence number.
-fn byte(sequence: u32) -> u8 {
-    (sequence ^ sequence >> 8 ^ sequence >> 16 ^ sequence >> 24) as u8
+fn byte(sequence: SeqNumber) -> u8 {
+    sequence
+        .0
+        .to_be_bytes()
+        .into_iter()
+        .fold(0, |sum, byte| sum ^ byte)
 }
 
 impl StreamSink for Streams {
@@ -244,14 +254,14 @@ impl StreamSink for Streams {
     fn on_stream(
         &mut self,
         connection: usize,
-        direction: usize,
+        direction: Direction,
         after_syn: bool,
         chunk: Chunk<'_>,
         _: &mut Counters,
     ) {
         assert!(!chunk.is_empty());
         let first = self.sequences[chunk.descriptor().ordinal as usize - 1]
-            .wrapping_add(chunk.offset_in_frame() as u32);
+            + chunk.offset_in_frame() as u32;
         let place = self.place(connection, direction);
         assert!(
             !after_syn || place.sequence.is_none(),
@@ -259,21 +269,21 @@ impl StreamSink for Streams {
         );
         if chunk.missing().is_some() {
             if let Some(sequence) = &mut place.sequence {
-                *sequence = sequence.wrapping_add(chunk.len() as u32);
+                *sequence += chunk.len() as u32;
             }
             return;
         }
         if let Some(expected) = place.sequence {
             assert_eq!(first, expected, "what is delivered has gaps or comes twice");
         }
-        place.sequence = Some(first.wrapping_add(chunk.len() as u32));
+        place.sequence = Some(first + chunk.len() as u32);
         for (at, &found) in chunk.bytes().iter().enumerate() {
-            assert_eq!(found, byte(first.wrapping_add(at as u32)));
+            assert_eq!(found, byte(first + at as u32));
         }
         self.delivered += chunk.len() as u64;
     }
 
-    fn on_datagram(&mut self, _: usize, _: usize, _: &[Chunk<'_>], _: &mut Counters) {
+    fn on_datagram(&mut self, _: usize, _: Direction, _: &[Chunk<'_>], _: &mut Counters) {
         unreachable!("there is no UDP");
     }
 
@@ -281,7 +291,7 @@ impl StreamSink for Streams {
         &mut self,
         connection: usize,
         _: &Connection,
-        direction: usize,
+        direction: Direction,
         offset: i64,
         hole: Chunk<'_>,
     ) {

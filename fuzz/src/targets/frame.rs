@@ -3,7 +3,7 @@
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Chunk, Descriptor, Frame, LinkType};
-use lineside_wire::{Dissected, dissect, layers};
+use lineside_wire::{Direction, Dissected, dissect, layers};
 
 use super::Bytes;
 
@@ -104,11 +104,11 @@ impl StreamSink for Datagrams {
         self.open += 1;
     }
 
-    fn on_stream(&mut self, _: usize, _: usize, _: bool, chunk: Chunk<'_>, _: &mut Counters) {
+    fn on_stream(&mut self, _: usize, _: Direction, _: bool, chunk: Chunk<'_>, _: &mut Counters) {
         assert!(!chunk.is_empty());
     }
 
-    fn on_datagram(&mut self, _: usize, _: usize, chunks: &[Chunk<'_>], _: &mut Counters) {
+    fn on_datagram(&mut self, _: usize, _: Direction, chunks: &[Chunk<'_>], _: &mut Counters) {
         let len: usize = chunks.iter().map(Chunk::len).sum();
         let is_whole =
             |chunk: &Chunk<'_>| chunk.missing().is_some() || chunk.bytes().len() == chunk.len();
@@ -116,7 +116,7 @@ impl StreamSink for Datagrams {
         assert!(chunks.iter().all(is_whole) && len <= u32::MAX as usize);
     }
 
-    fn on_loss(&mut self, _: usize, _: &Connection, _: usize, _: i64, hole: Chunk<'_>) {
+    fn on_loss(&mut self, _: usize, _: &Connection, _: Direction, _: i64, hole: Chunk<'_>) {
         assert!(hole.missing().is_some() && !hole.is_empty());
     }
 

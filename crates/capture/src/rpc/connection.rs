@@ -2,12 +2,12 @@
 
 use hashbrown::HashSet;
 use lineside_account::{Counter, Counters};
-use lineside_flow::{Connection, Endpoint, FlowCounts, StreamSink, Transport};
+use lineside_flow::{Connection, FlowCounts, StreamSink, Transport};
 use lineside_frame::Chunk;
 use lineside_rpc::calls::{CallTable, OnReply};
 use lineside_rpc::record::{self, Records};
 use lineside_trace::{RecordSink, Word};
-use lineside_wire::Direction;
+use lineside_wire::{Direction, Endpoint};
 
 use super::direction::DirectionSink;
 use super::early::EarlyReply;
@@ -168,12 +168,11 @@ impl<S: RecordSink> StreamSink for Operations<S> {
     fn on_stream(
         &mut self,
         connection: usize,
-        direction: usize,
+        direction: Direction,
         after_syn: bool,
         chunk: Chunk<'_>,
         counters: &mut Counters,
     ) {
-        let direction = Direction::BOTH[direction];
         let rpc = self.connection(connection);
         if rpc.rule == Some(PortRule::None) {
             return self.skip(connection, after_syn.then_some(chunk));
@@ -203,11 +202,10 @@ impl<S: RecordSink> StreamSink for Operations<S> {
     fn on_datagram(
         &mut self,
         connection: usize,
-        direction: usize,
+        direction: Direction,
         chunks: &[Chunk<'_>],
         counters: &mut Counters,
     ) {
-        let direction = Direction::BOTH[direction];
         let rule = self.connection(connection).rule;
         if rule == Some(PortRule::None) {
             return self.skip(connection, chunks.first().copied());
@@ -227,11 +225,10 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         &mut self,
         connection: usize,
         facts: &Connection,
-        direction: usize,
+        direction: Direction,
         offset: i64,
         hole: Chunk<'_>,
     ) {
-        let direction = Direction::BOTH[direction];
         self.write_loss(connection, facts, direction, offset, hole);
     }
 

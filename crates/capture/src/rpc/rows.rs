@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use lineside_flow::{Connection, Endpoint, FlowCounts};
+use lineside_flow::{Connection, FlowCounts};
 use lineside_frame::{Cause, Chunk};
 use lineside_trace::{ConnectionRow, RecordSink, RowRef};
-use lineside_wire::Direction;
+use lineside_wire::{Direction, Endpoint};
 
 use super::{Operations, connection_id};
 use crate::layers;
@@ -17,8 +17,7 @@ const SERVICES: [u16; 2] = [111, 2049];
 /// calls, is at no known service, or has the greater port.
 fn client_direction(facts: &Connection, caller: Option<Direction>) -> Direction {
     let [one, other] = facts.ends();
-    let initiator = facts.initiator().map(|end| Direction::BOTH[end]);
-    initiator.or(caller).unwrap_or_else(|| {
+    facts.initiator().or(caller).unwrap_or_else(|| {
         let served = |end: Endpoint| (SERVICES.contains(&end.port), Reverse(end.port));
         match served(one) > served(other) {
             true => Direction::Reverse,

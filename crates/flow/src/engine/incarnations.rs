@@ -3,7 +3,7 @@
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, Range};
-use lineside_wire::{TcpFlags, TcpHeader};
+use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
 use super::{BEHIND_MAX, Engine, StreamSink};
 use crate::connection::{Connection, Key, Origin, Stray};
@@ -21,14 +21,14 @@ impl Engine {
     pub(super) fn on_stray<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
+        direction: Direction,
         segment: Segment,
         chunk: Chunk<'_>,
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
         let connection = self.slots[slot].as_mut().expect("a slot in use");
-        let end = |of: &Segment| of.sequence.wrapping_add(of.payload_len as u32);
+        let end = |of: &Segment| of.sequence + of.payload_len as u32;
         let mut strays = { &connection.strays }
             .iter()
             .map(|stray| (stray.direction, stray.segment));
@@ -83,8 +83,8 @@ impl Engine {
     fn leap<S: StreamSink>(
         &mut self,
         slot: usize,
-        direction: usize,
-        sequence: u32,
+        direction: Direction,
+        sequence: SeqNumber,
         by: &Descriptor,
         sink: &mut S,
         counters: &mut Counters,
@@ -153,8 +153,8 @@ impl Engine {
 
 /// Whether a segment far ahead is one of the same incarnation, of which the tap missed much: by what it acknowledges of the other
 /// direction, which another incarnation does by chance once in fifty times.
-fn goes_on(connection: &Connection, direction: usize, segment: &Segment) -> bool {
-    let [stream, other] = [direction, 1 - direction].map(|at| &connection.streams[at]);
+fn goes_on(connection: &Connection, direction: Direction, segment: &Segment) -> bool {
+    let [stream, other] = [direction, direction.opposite()].map(|at| &connection.streams[at]);
     let acknowledges = |acknowledgement| {
         let ahead = other.offset(acknowledgement) - other.next;
         other.state == State::Open && (-BEHIND_MAX..=KNOWN_AHEAD_MAX).contains(&ahead)
@@ -166,22 +166,22 @@ fn goes_on(connection: &Connection, direction: usize, segment: &Segment) -> bool
 }
 
 /// Whether a SYN begins another incarnation of the four-tuple.
-pub(super) fn begins_anew(connection: &Connection, direction: usize, tcp: &TcpHeader) -> bool {
+pub(super) fn begins_anew(connection: &Connection, direction: Direction, tcp: &TcpHeader) -> bool {
     let stream = &connection.streams[direction];
     match (stream.isn, stream.state) {
         (Some(isn), _) => isn != tcp.sequence,
         (None, State::Unseen) => {
             // The answer to a SYN of this incarnation, unless it acknowledges something else.
-            let other = connection.streams[1 - direction].isn;
+            let other = connection.streams[direction.opposite()].isn;
             let acknowledges = tcp
                 .flags
                 .contains(TcpFlags::ACK)
                 .then_some(tcp.acknowledgement);
-            matches!((other, acknowledges), (Some(isn), Some(ack)) if ack != isn.wrapping_add(1))
+            matches!((other, acknowledges), (Some(isn), Some(ack)) if ack != isn + 1)
         }
         // The SYN is late: it belongs here if the stream goes on from it.
         (None, State::Starting | State::Open) => {
-            let begin = stream.offset(tcp.sequence.wrapping_add(1));
+            let begin = stream.offset(tcp.sequence + 1);
             let held = stream.held.front().map_or(stream.next, |held| held.start);
             let next = held.min(stream.next);
             // No byte comes before the first one of the connection.
@@ -198,10 +198,10 @@ pub(super) fn begins_anew(connection: &Connection, direction: usize, tcp: &TcpHe
 /// How many bytes of a stream may have passed before its late SYN.
 const SYN_LATE_MAX: i64 = 64 << 10;
 
-pub(super) fn on_syn(connection: &mut Connection, direction: usize, tcp: &TcpHeader) {
+pub(super) fn on_syn(connection: &mut Connection, direction: Direction, tcp: &TcpHeader) {
     let stream = &mut connection.streams[direction];
     if stream.isn.is_none() {
-        let first = tcp.sequence.wrapping_add(1);
+        let first = tcp.sequence + 1;
         match stream.state {
             State::Unseen => stream.begin(first, State::Open),
             State::Starting => stream.open(stream.offset(first)),
@@ -212,15 +212,19 @@ pub(super) fn on_syn(connection: &mut Connection, direction: usize, tcp: &TcpHea
     }
     if connection.initiator.is_none() {
         let answers = tcp.flags.contains(TcpFlags::ACK);
-        connection.initiator = Some(if answers { 1 - direction } else { direction });
+        connection.initiator = Some(if answers {
+            direction.opposite()
+        } else {
+            direction
+        });
     }
 }
 
 /// Takes note of a FIN or RST, and of what denies one.
-pub(super) fn note_end(connection: &mut Connection, direction: usize, tcp: &TcpHeader) {
+pub(super) fn note_end(connection: &mut Connection, direction: Direction, tcp: &TcpHeader) {
     let syn = tcp.flags.opens();
     let stream = &mut connection.streams[direction];
-    let first = tcp.sequence.wrapping_add(u32::from(syn));
+    let first = tcp.sequence + u32::from(syn);
     let is_seen = stream.state != State::Unseen;
     let end = stream.offset(first) + tcp.payload_len as i64;
     if tcp.flags.contains(TcpFlags::RST) {

@@ -2,6 +2,7 @@
 //! behind the tap; then it is sent again, perhaps cut otherwise, and acknowledged only then.
 
 use lineside_time::Random;
+use lineside_wire::Direction::{self, Forward, Reverse};
 use lineside_wire::TcpFlags;
 use lineside_wire::build::{FrameBuilder, TcpFields};
 
@@ -20,7 +21,7 @@ pub(crate) const ACK: u8 = TcpFlags::ACK.0;
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) incarnation: usize,
-    pub(crate) direction: usize,
+    pub(crate) direction: Direction,
     /// Its place in its stream, and how many bytes it carries.
     pub(crate) start: usize,
     pub(crate) len: usize,
@@ -43,14 +44,14 @@ pub(crate) struct Talk {
 
 impl Sent {
     pub(crate) fn frame(&self, talk: &Talk) -> Vec<u8> {
-        let number = |direction: usize, place: usize| {
+        let number = |direction: Direction, place: usize| {
             talk.isns[direction]
                 .wrapping_add(1)
                 .wrapping_add(place as u32)
         };
         let sequence = number(self.direction, self.start).wrapping_sub(u32::from(self.syn));
         let acknowledgement = number(
-            1 - self.direction,
+            self.direction.opposite(),
             self.acknowledged + usize::from(self.beyond_fin),
         );
         let mut flags = if self.without_ack { 0 } else { ACK };
@@ -62,14 +63,14 @@ impl Sent {
 }
 
 pub(crate) fn builder(
-    direction: usize,
+    direction: Direction,
     sequence: u32,
     acknowledgement: u32,
     flags: u8,
     payload: &[u8],
 ) -> Vec<u8> {
     let ends = [([10, 0, 0, 1], 700), ([10, 0, 0, 2], 2049)];
-    let (source, destination) = (ends[direction], ends[1 - direction]);
+    let (source, destination) = (ends[direction], ends[direction.opposite()]);
     FrameBuilder::new(source.0.into(), destination.0.into()).tcp(
         &TcpFields {
             source_port: source.1,
@@ -117,7 +118,7 @@ pub(crate) fn talk(seed: u64, incarnation: usize) -> Talk {
     };
     let plain = Sent {
         incarnation,
-        direction: 0,
+        direction: Forward,
         start: 0,
         len: 0,
         acknowledged: 0,
@@ -133,31 +134,31 @@ pub(crate) fn talk(seed: u64, incarnation: usize) -> Talk {
     });
     talk.sent.push(Sent {
         syn: true,
-        direction: 1,
+        direction: Reverse,
         ..plain.clone()
     });
     talk.sent.push(plain.clone());
     let loss = if random.chance(0.5) { 0.0 } else { 0.1 };
     let mss = 1 + random.below(200) as usize;
-    let mut sides = [0, 1].map(|direction| Side {
+    let mut sides = Direction::BOTH.map(|direction| Side {
         next: 0,
         again: Vec::new(),
-        received: vec![false; talk.streams[1 - direction].len()],
+        received: vec![false; talk.streams[direction.opposite()].len()],
         has: 0,
     });
     loop {
-        let done = [0, 1].map(|direction| {
+        let done = Direction::BOTH.map(|direction| {
             sides[direction].next == talk.streams[direction].len()
                 && sides[direction].again.is_empty()
         });
         let direction = match done {
             [true, true] => break,
-            [true, false] => 1,
-            [false, true] => 0,
-            _ => usize::from(random.chance(0.5)),
+            [true, false] => Reverse,
+            [false, true] => Forward,
+            _ => Direction::BOTH[usize::from(random.chance(0.5))],
         };
         let len = talk.streams[direction].len();
-        let has = sides[1 - direction].has;
+        let has = sides[direction.opposite()].has;
         let side = &mut sides[direction];
         let acknowledged = side.has;
         for (.., wait) in &mut side.again {
@@ -199,19 +200,19 @@ pub(crate) fn talk(seed: u64, incarnation: usize) -> Talk {
             });
         }
         if !lost {
-            let other = &mut sides[1 - direction];
+            let other = &mut sides[direction.opposite()];
             other.received[start..start + size].fill(true);
             while other.received.get(other.has) == Some(&true) {
                 other.has += 1;
             }
         }
     }
-    let ends = [0, 1].map(|direction| talk.streams[direction].len());
-    for (direction, beyond_fin) in [(0, false), (1, true)] {
+    let ends = Direction::BOTH.map(|direction| talk.streams[direction].len());
+    for (direction, beyond_fin) in [(Forward, false), (Reverse, true)] {
         talk.sent.push(Sent {
             direction,
             start: ends[direction],
-            acknowledged: ends[1 - direction],
+            acknowledged: ends[direction.opposite()],
             fin: true,
             beyond_fin,
             ..plain.clone()
