@@ -12,7 +12,9 @@ use lineside_time::Nanoseconds;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
-use crate::{Certificate, Departures, Direction, Leaving, NoMemory, Path, Tap, TapFacts};
+use crate::{
+    Certificate, Departures, Direction, Leaving, NoMemory, Path, Tap, TapCounts, TapFacts,
+};
 
 /// What the loop does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,7 +79,7 @@ pub struct Bump {
     lead_ns: i64,
     /// The running median of the time from a call that sends to the stamp of its first frame.
     hand_over_ns: Option<i64>,
-    tap: Option<Tap>,
+    tap: Option<TapCounts>,
     /// Descriptors to wait for; empty but while it waits.
     polled: Vec<PollFd<'static>>,
     woken_by: Vec<BorrowedFd<'static>>,
@@ -171,9 +173,13 @@ impl Bump {
         }
     }
 
-    /// Gives copies of what leaves to `tap`.
+    /// Gives copies of frames that leave to `tap`, or ends it.
     pub fn set_tap(&mut self, tap: Option<Tap>) {
-        self.tap = tap;
+        self.path.remove_observers();
+        self.tap = tap.as_ref().map(Tap::counts);
+        if let Some(tap) = tap {
+            self.path.add_observer(Box::new(tap));
+        }
     }
 
     /// The path.
@@ -187,7 +193,7 @@ impl Bump {
         now: Nanoseconds,
         settings: [Option<&[Settings]>; 2],
     ) -> Result<(), NoMemory> {
-        self.path.change(now, settings, &mut self.out)
+        self.path.change(now, &settings, &mut self.out)
     }
 
     /// How many ports the side has from which the frames of a direction come.
@@ -262,7 +268,7 @@ impl Bump {
             floor_ns: self.floor_ns(),
             lead_ns: self.lead_ns,
             pickup: self.pickup.spread(),
-            tap: self.tap.as_ref().map(Tap::facts),
+            tap: self.tap.as_ref().map(TapCounts::facts),
             hand_over: self.hand_over.spread(),
             ..self.facts.clone()
         }
@@ -271,8 +277,7 @@ impl Bump {
     /// Frames that are under way or wait for a port.
     pub fn held(&self) -> usize {
         let waiting: usize = self.sending.iter().map(|(burst, _)| burst.len()).sum();
-        let held = Direction::BOTH.map(|direction| self.path.link(direction).held());
-        waiting + held[0] + held[1]
+        waiting + self.path.held()
     }
 
     /// One turn: what came goes into the path, what is due leaves; then waits as it was told to. `clock` tells the
@@ -294,14 +299,7 @@ impl Bump {
         }
         self.path
             .on_timer(now.saturating_add(self.lead_ns), &mut self.out);
-        if let Some(tap) = &mut self.tap {
-            for direction in Direction::BOTH {
-                for departure in &self.out[direction as usize] {
-                    tap.on_frame(now, direction, &departure.item);
-                }
-            }
-            tap.on_turn(now);
-        }
+        self.path.observe(now, &mut self.out);
         let mut has_sent = false;
         for direction in Direction::BOTH {
             has_sent |= self.send(direction, clock)?;

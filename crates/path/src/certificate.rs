@@ -1,29 +1,32 @@
+//! The certificate of a path: what was asked for, drawn and realised, and whether the result is valid.
+
 use std::collections::BTreeMap;
 
 use lineside_frame::Frame;
-use lineside_link::{Class, Jitter, Limit, Link, LinkCounters, Order, Schedule, Settings};
+use lineside_link::{Class, Jitter, Limit, Link, LinkCounters, Order, Schedule};
 use lineside_measure::{Distance, LateCounts, Spread, Times};
 use lineside_trace::{State, Verdict};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::ChangeReport;
-use crate::path::{Direction, Path, Sent};
+use crate::account::Account;
+use crate::element::LinkReport;
+use crate::{ChangeReport, Path, SettingsWords};
 
-/// Frames held back above this share are worth a sentence: the realised distribution is then another than that asked for.
+/// A warning is given above this share of frames held back: the realised distribution then differs from the one asked for.
 const HELD_BACK_SHARE: f64 = 0.01;
 
-/// What a path was asked, what it drew and what it did.
+/// The settings of a path, the delays it drew, and how frames passed it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Certificate {
     /// The seed of all draws: the same one gives the same again.
     pub seed: u64,
-    /// `virtual`: instants are exact; else the clock that they were kept by.
+    /// `virtual`: instants are exact; or else the clock of the run.
     pub clock: &'static str,
-    /// Whether the result holds.
+    /// Whether the result is valid.
     pub verdict: Verdict,
-    /// By [`Direction::name`].
+    /// By [`Path::name`].
     pub directions: BTreeMap<&'static str, DirectionReport>,
-    /// What was changed while it ran, in order.
+    /// Changes of settings while it ran, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeReport>,
 }
@@ -31,46 +34,46 @@ pub struct Certificate {
 /// One direction: settings and delays since its latest change, all else of the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DirectionReport {
-    /// What was asked, in words that ask for the same again.
+    /// The settings.
     pub settings: SettingsWords,
-    /// What was counted: `entered + duplicated = released + dropped + held`.
+    /// The counters: `entered + duplicated = released + dropped + held`.
     pub counters: LinkCounters,
-    /// The limit as it was asked for.
+    /// The limit of the settings, before a derived one was worked out.
     #[serde(skip)]
     limit_asked: Limit,
     /// Frames that are under way.
     pub held: u64,
-    /// Of frames that came since the latest change, but for those of `matches`.
+    /// Of frames that entered since the latest change, without those of `matches`.
     #[serde(flatten)]
     pub delays: Delays,
     /// The largest product of rate and delay that memory bears, in bytes of frames of 1,514.
     pub rate_times_delay_bytes_max: u64,
     /// What a user should know, a sentence each.
     pub warnings: Vec<String>,
-    /// Frames that are treated differently by what they match.
+    /// Frames that match expressions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<MatchReport>,
 }
 
-/// The delays of frames, asked, drawn and realised.
+/// The delays of frames: by the settings, drawn, and realised.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Delays {
     /// The delays by the settings.
     pub asked: Spread,
     /// Those drawn; none without jitter.
     pub drawn: Option<Spread>,
-    /// Of those drawn from those asked; the p-value is for independent draws.
+    /// Of those drawn from those by the settings; the p-value is for independent draws.
     pub drawn_distance: Option<Distance>,
-    /// From coming to leaving: what order and rate made of them.
+    /// From entering to leaving: the drawn delays with what order and rate added.
     pub realised: Option<Spread>,
-    /// Of those realised from those asked.
+    /// Of those realised from those by the settings.
     pub realised_distance: Option<Distance>,
-    /// From the instant that the link in virtual time gives a frame that came when it did, to the one at which it left.
-    /// `None` in virtual time, where there is none.
+    /// From the instant at which the same link in virtual time lets the frame leave to the one at which it left.
+    /// `None` in virtual time.
     pub difference: Option<Spread>,
     /// Frames that left later than they should have.
     pub late: LateCounts,
-    /// The latest.
+    /// The most that a frame was late.
     pub lateness_max_ns: i64,
 }
 
@@ -79,91 +82,24 @@ pub struct Delays {
 pub struct MatchReport {
     /// The expressions.
     pub expressions: String,
-    /// What befalls them, in words.
+    /// Their settings.
     pub settings: SettingsWords,
-    /// Frames that came.
+    /// Frames that entered.
     pub entered: u64,
     /// Those of them that were lost.
     pub lost: u64,
     /// The delays by the settings.
     pub asked: Spread,
-    /// Those drawn, together with what has the same delay; none without jitter.
+    /// Those drawn, also for other frames with the same delay; none without jitter.
     pub drawn: Option<Spread>,
     /// Of those drawn from those asked.
     pub drawn_distance: Option<Distance>,
-    /// From coming to leaving.
+    /// From entering to leaving.
     pub realised: Option<Spread>,
 }
 
-/// All settings of a direction as words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SettingsWords {
-    /// `--link`
-    pub link: String,
-    /// `--loss`, or `path` and the name of the file that gives it
-    pub loss: String,
-    /// `--duplicate`
-    pub duplicate: String,
-    /// `--corrupt`
-    pub corrupt: String,
-    /// `--reorder`
-    pub reorder: String,
-    /// `--delay`
-    pub delay: String,
-    /// `--rate`
-    pub rate: Option<String>,
-    /// `--limit`, worked out; `memory`: no other bound.
-    pub limit: String,
-    /// `--path`, if there is one: in place of what of the above it gives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-}
-
-impl SettingsWords {
-    pub(crate) fn of(settings: &Settings, limit: Limit) -> Self {
-        let (mut rate, mut path) = (settings.rate.map(|rate| rate.to_string()), None);
-        let mut loss = settings.loss.to_string();
-        match &settings.schedule {
-            Some(Schedule::Path(file)) => {
-                path = Some(file.name().to_owned());
-                if file.steps()[0].loss.is_some() {
-                    loss = format!("path {}", file.name());
-                }
-            }
-            Some(Schedule::Deliveries(trace)) => rate = Some(format!("trace {}", trace.name())),
-            None => {}
-        }
-        Self {
-            link: settings.state.to_string(),
-            loss,
-            duplicate: settings.duplicate.to_string(),
-            corrupt: settings.corrupt.to_string(),
-            reorder: settings.reorder.to_string(),
-            delay: settings.delay.to_string(),
-            rate,
-            limit: limit.to_string(),
-            path,
-        }
-    }
-
-    /// Bytes of the words.
-    pub(crate) fn len_bytes(&self) -> usize {
-        let always = [
-            &self.link,
-            &self.loss,
-            &self.duplicate,
-            &self.corrupt,
-            &self.reorder,
-            &self.delay,
-            &self.limit,
-        ];
-        let perhaps = [&self.rate, &self.path].into_iter().flatten();
-        always.into_iter().chain(perhaps).map(String::len).sum()
-    }
-}
-
 impl Delays {
-    /// Those asked and drawn, of the frames of a link that match nothing.
+    /// Those by the settings and those drawn, of class 0 of a link.
     pub(crate) fn drawn(link: &Link<Frame>) -> Self {
         let (asked, drawn) = (link.asked(), link.drawn());
         Self {
@@ -174,33 +110,33 @@ impl Delays {
         }
     }
 
-    /// What became of them is what this says.
-    pub(crate) fn realise(&mut self, sent: &Sent) {
-        self.realised = sent.residence.spread();
-        self.realised_distance = sent.residence.distance(&self.asked);
-        self.difference = sent.difference.spread();
-        self.late = sent.late;
-        self.lateness_max_ns = sent.lateness_max_ns;
+    /// Adds how frames left.
+    pub(crate) fn realise(&mut self, account: &Account) {
+        self.realised = account.residence.spread();
+        self.realised_distance = account.residence.distance(&self.asked);
+        self.difference = account.difference.spread();
+        self.late = account.late;
+        self.lateness_max_ns = account.lateness_max_ns;
     }
 }
 
 impl Path {
-    /// What became of it so far; `clock` as [`Certificate::clock`] says.
+    /// The certificate so far; `clock` as [`Certificate::clock`] says.
     pub fn certificate(&self, clock: &'static str) -> Certificate {
         let changes = self.changes();
-        let reports = Direction::BOTH.map(|direction| {
-            let (link, sent) = (self.link(direction), self.sent(direction));
-            let mut report = report(link, sent, self.kind_names(direction));
+        let report = |side| {
+            let mut report = report(self.report(side), self.account(side));
             if clock == VIRTUAL {
                 report.delays.difference = None;
             }
-            (direction.name(), report)
-        });
+            (self.name(side), report)
+        };
+        let reports: Vec<_> = self.sides().map(report).collect();
         Certificate {
             seed: self.seed(),
             clock,
             verdict: verdict(&reports, &changes),
-            directions: reports.into(),
+            directions: reports.into_iter().collect(),
             changes,
         }
     }
@@ -209,12 +145,13 @@ impl Path {
 /// The clock of captured frames, as [`Certificate::clock`] says.
 pub const VIRTUAL: &str = "virtual";
 
-fn report(link: &Link<Frame>, sent: &Sent, names: &[String]) -> DirectionReport {
+fn report(report: LinkReport<'_>, account: &Account) -> DirectionReport {
+    let link = report.link;
     let mut delays = Delays::drawn(link);
-    delays.realise(sent);
+    delays.realise(account);
     let mut warnings = link.warnings();
     warnings.extend(held_back(link, &delays));
-    warnings.extend(unmatched(link, names));
+    warnings.extend(unmatched(report));
     DirectionReport {
         settings: SettingsWords::of(link.settings(), link.limit()),
         counters: link.counters(),
@@ -223,22 +160,23 @@ fn report(link: &Link<Frame>, sent: &Sent, names: &[String]) -> DirectionReport 
         delays,
         rate_times_delay_bytes_max: link.product_bytes_max(),
         warnings,
-        matches: matches(link, sent, names),
+        matches: matches(report, account),
     }
 }
 
-pub(crate) fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<MatchReport> {
-    let kinds = link.classes().iter().skip(1);
-    let parts = kinds.zip(&sent.residence_by_kind).zip(names);
+pub(crate) fn matches(report: LinkReport<'_>, account: &Account) -> Vec<MatchReport> {
+    let link = report.link;
+    let classes = link.classes().iter().skip(1);
+    let parts = classes.zip(&account.residence_by_class).zip(report.classes);
     // Not every set of expressions has frames that match just these.
-    let parts = parts.filter(|((kind, _), _)| kind.entered() > 0);
-    let report = |((kind, residence), name): ((&Class, &Times), &String)| {
-        let (asked, drawn) = (link.asked_for(kind), link.drawn_for(kind));
+    let parts = parts.filter(|((class, _), _)| class.entered() > 0);
+    let report = |((class, residence), name): ((&Class, &Times), &String)| {
+        let (asked, drawn) = (link.asked_for(class), link.drawn_for(class));
         MatchReport {
             expressions: name.clone(),
-            settings: SettingsWords::of(kind.settings(), link.limit()),
-            entered: kind.entered(),
-            lost: kind.lost(),
+            settings: SettingsWords::of(class.settings(), link.limit()),
+            entered: class.entered(),
+            lost: class.lost(),
             drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
             asked,
             drawn,
@@ -248,27 +186,27 @@ pub(crate) fn matches(link: &Link<Frame>, sent: &Sent, names: &[String]) -> Vec<
     parts.map(report).collect()
 }
 
-/// Expressions that no frame matched: a misspelt one looks like a link that does nothing to what was meant.
-fn unmatched(link: &Link<Frame>, names: &[String]) -> Vec<String> {
-    let kinds = link.classes();
-    let alone = (0..kinds.len().ilog2()).map(|bit| 1 << bit);
+/// Expressions that no frame matched: with a misspelt one the link would seem to do nothing to the frames that were meant.
+fn unmatched(report: LinkReport<'_>) -> Vec<String> {
+    let classes = report.link.classes();
+    let alone = (0..classes.len().ilog2()).map(|bit| 1 << bit);
     let is_unmatched = |bit: &usize| {
-        let mut sets = kinds.iter().enumerate();
-        sets.all(|(set, kind)| set & bit == 0 || kind.entered() == 0)
+        let mut sets = classes.iter().enumerate();
+        sets.all(|(set, class)| set & bit == 0 || class.entered() == 0)
     };
     alone
         .filter(is_unmatched)
-        .map(|bit| format!("match {}: matched no frame", names[bit - 1]))
+        .map(|bit| format!("match {}: matched no frame", report.classes[bit - 1]))
         .collect()
 }
 
-/// Keeping the order makes another distribution of the one asked for, if frames come closer than their delays differ.
-/// What a rate adds to the delays cannot be told from what order does, nor which of frames told apart have waited.
+/// A warning if order changed the distribution, because frames came closer than their delays differ. With a rate, or with
+/// several classes, it has no figures: the waits for order are not known separately.
 fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);
-    let is_jitter = |kind: &Class| {
-        let delay = &kind.settings().delay;
+    let is_jitter = |class: &Class| {
+        let delay = &class.settings().delay;
         delay.jitter != Jitter::None && delay.order != Order::Reorder
     };
     if share <= HELD_BACK_SHARE || !link.classes().iter().any(is_jitter) {

@@ -1,4 +1,4 @@
-//! What a path was before its settings changed.
+//! The account of a path before its settings changed.
 
 use lineside_account::Lease;
 use lineside_frame::Frame;
@@ -7,53 +7,55 @@ use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
 use serde::Serialize;
 
-use crate::certificate::{self, Delays, MatchReport, SettingsWords};
-use crate::path::{Direction, Sent};
+use crate::account::Account;
+use crate::certificate::{self, Delays, MatchReport};
+use crate::element::LinkReport;
+use crate::{SettingsWords, SideId};
 
-/// A change of one direction's settings, and what became of the frames that came before it, since the change before.
+/// A change of one direction's settings, and how frames passed that entered before it, since the previous change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeReport {
     /// When, by the certificate's clock.
     pub at_ns: Nanoseconds,
-    /// The same from the beginning of the run.
+    /// The same, from the beginning of the run.
     pub after_ns: Option<Nanoseconds>,
-    /// Which direction: [`Direction::name`].
+    /// Which direction: [`Path::name`](crate::Path::name).
     pub direction: &'static str,
-    /// What held until then.
+    /// The settings until then.
     pub before: SettingsWords,
-    /// What holds from then on.
+    /// The settings from then on.
     pub after: SettingsWords,
-    /// Frames that came before.
+    /// Frames that entered before.
     pub entered: u64,
     /// Frames that were dropped before.
     pub dropped: Drops,
-    /// Of frames that came before, also of those that left after the change; but for those of `matches`.
+    /// Of frames that entered before, also of those that left after the change; without those of `matches`.
     #[serde(flatten)]
     pub delays: Delays,
-    /// Frames that are treated differently by what they match; counted since the beginning.
+    /// Frames that match expressions, counted since the beginning.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<MatchReport>,
-    /// As it was asked for.
+    /// The limit of the settings, before a derived one was worked out.
     #[serde(skip)]
     pub(crate) limit_asked: Limit,
 }
 
-/// A change and what it takes to tell of it.
+/// A change, and what is kept to report it.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) report: ChangeReport,
-    /// What had been counted.
+    /// The counters at the change.
     pub(crate) counters: LinkCounters,
-    pub(crate) direction: Direction,
+    pub(crate) side: SideId,
     _lease: Lease,
 }
 
-/// The values of two distributions, which their distance is found from while frames from before the change may still leave.
+/// The values of two distributions, to work out their distance while frames from before the change may still leave.
 pub(crate) const OPEN_BYTES: usize = 2 * TABLE_LEN_MAX * size_of::<(i64, u64)>();
 
-/// What the account of a change to these settings takes for good.
+/// The memory that the report of a change to these settings takes for good.
 pub(crate) fn memory_bytes(link: &Link<Frame>, settings: &[Settings]) -> usize {
-    let before = link.classes().iter().map(|kind| kind.settings());
+    let before = link.classes().iter().map(|class| class.settings());
     let words = before.chain(settings).map(|settings| {
         let words = SettingsWords::of(settings, link.limit());
         words.len_bytes() + size_of::<MatchReport>()
@@ -62,18 +64,18 @@ pub(crate) fn memory_bytes(link: &Link<Frame>, settings: &[Settings]) -> usize {
 }
 
 impl Change {
-    /// The account of a link whose settings are about to change at `at_ns`; `counters` are those at the change before.
-    pub(crate) fn of(
+    /// The change at `at_ns` of a link whose settings are still the old ones; `counters` are those at the previous change.
+    pub(crate) fn new(
         at_ns: Nanoseconds,
-        link: &Link<Frame>,
-        sent: &Sent,
-        names: &[String],
-        direction: Direction,
+        (side, direction): (SideId, &'static str),
+        report: LinkReport<'_>,
+        account: &Account,
         counters: &LinkCounters,
         lease: Lease,
     ) -> Self {
+        let link = report.link;
         let words = SettingsWords::of(link.settings(), link.limit());
-        let mut matches = certificate::matches(link, sent, names);
+        let mut matches = certificate::matches(report, account);
         for matching in &mut matches {
             matching.asked.forget_values();
             matching.drawn.iter_mut().for_each(Spread::forget_values);
@@ -84,7 +86,7 @@ impl Change {
             report: ChangeReport {
                 at_ns,
                 after_ns: None,
-                direction: direction.name(),
+                direction,
                 after: words.clone(),
                 before: words,
                 entered: now.entered - counters.entered,
@@ -94,15 +96,15 @@ impl Change {
                 limit_asked: link.settings().limit,
             },
             counters: now,
-            direction,
+            side,
             _lease: lease,
         }
     }
 
-    /// No more frames from before it are told of: `sent` are all.
-    pub(crate) fn close(&mut self, sent: &Sent) {
+    /// Ends the report: `account` is that of all frames from before the change.
+    pub(crate) fn close(&mut self, account: &Account) {
         let delays = &mut self.report.delays;
-        delays.realise(sent);
+        delays.realise(account);
         delays.asked.forget_values();
         for spread in [
             &mut delays.drawn,

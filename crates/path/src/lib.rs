@@ -1,33 +1,47 @@
-//! A path: two sides, and a link in each direction between them.
+//! A path: two numbered sides, and a chain of elements for the frames of each.
 //!
 //! ```text
-//!  inside ──on_burst(Outbound)──► Link ──► out[Outbound] ──► outside
-//!         ◄── out[Inbound] ◄────── Link ◄──on_burst(Inbound)──
+//!            on_burst             elements              departures, drops
+//!  side 0 ──────────► [classifier ─► link] ─► [...] ──┬──► out[0], leaves at side 1
+//!  side 1 ──────────► [link] ─► [...] ────────────────┼──► out[1], leaves at side 0
+//!                                                     └──► observers: a tap, a monitor
 //! ```
 //!
-//! * [`Path`] is the core of a polling loop: it is given bursts and the time, and says what leaves when.
-//!   It knows neither ports nor clocks.
-//! * [`Virtual`] drives it by the stamps of captured frames, exact to the nanosecond; which side a frame comes from
-//!   is told by [`Sides`].
-//! * [`Bump`] puts it between two ports, in a polling loop that keeps its instants.
-//! * A [`Tap`] gives copies of what leaves to a capture in another thread.
-//! * A [`Certificate`] says what was asked, drawn and realised, and whether the result holds.
+//! * [`Path`] is the core: it takes bursts and the time, and returns what leaves when. It knows neither
+//!   ports nor clocks.
+//! * An [`Element`] is a part of a chain: a link, a [`Classifier`] with the links of its classes. An [`Observer`] sees
+//!   each departure and each drop.
+//! * [`Virtual`] drives a path by the stamps of captured frames, exact to the nanosecond; a [`DirectionFinder`] finds the
+//!   side at which each frame enters.
+//! * [`Bump`] puts a path between two ports, in a polling loop that keeps its instants.
+//! * A [`Tap`] copies frames that leave to a capture in another thread.
+//! * A [`Certificate`] reports what was asked for, drawn and realised, and whether the result is valid.
 #![forbid(unsafe_code)]
 
+mod account;
 mod bump;
 mod certificate;
+mod chain;
 mod changes;
-mod kinds;
+mod classify;
+mod direction_finder;
+mod element;
+mod observe;
 mod path;
-mod sides;
+mod settings_words;
+mod side;
 mod tap;
-mod virtually;
+mod virtual_time;
 
 pub use bump::{Bump, BumpFacts, Calibration, Wait};
-pub use certificate::{Certificate, Delays, DirectionReport, MatchReport, SettingsWords, VIRTUAL};
+pub use certificate::{Certificate, Delays, DirectionReport, MatchReport, VIRTUAL};
 pub use changes::ChangeReport;
-pub use kinds::EXPRESSIONS_MAX;
-pub use path::{Departures, Direction, Leaving, NoMemory, Path};
-pub use sides::{Inside, InsideError, Sides};
-pub use tap::{Tap, TapFacts, TapPort, tap};
-pub use virtually::Virtual;
+pub use classify::{Classifier, EXPRESSIONS_MAX};
+pub use direction_finder::{DirectionFinder, Inside, InsideError};
+pub use element::{Element, LinkReport};
+pub use observe::Observer;
+pub use path::{NoMemory, Path};
+pub use settings_words::SettingsWords;
+pub use side::{Departures, Direction, Leaving, SideId};
+pub use tap::{Tap, TapCounts, TapFacts, TapPort, tap};
+pub use virtual_time::Virtual;

@@ -1,126 +1,58 @@
+//! The core of a path: a chain of elements for the frames of each side, observers, and the account of what left.
+//!
+//! It has no ports and no clock. A driver, in virtual time or between ports, gives it bursts and the time, sends what
+//! leaves, and reports when that was.
+
 use lineside_account::{Budget, Lease};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Departure, Link, LinkCounters, Settings};
-use lineside_measure::{LateCounts, SignedTimes, Times};
 use lineside_time::Nanoseconds;
 
+use crate::account::Account;
+use crate::chain::Chain;
 use crate::changes::{self, Change};
-use crate::kinds::Kinds;
-use crate::{ChangeReport, SettingsWords};
+use crate::classify::Classifier;
+use crate::element::{Element, LinkReport};
+use crate::observe::{Observer, Observers};
+use crate::{ChangeReport, Departures, Direction, Leaving, SettingsWords, SideId};
 
-/// Which way a frame goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the first side, the inside, to the second.
-    Outbound = 0,
-    /// From the second side to the first.
-    Inbound = 1,
-}
-
-impl Direction {
-    /// Both, the first one first.
-    pub const BOTH: [Self; 2] = [Self::Outbound, Self::Inbound];
-
-    /// Its name in words and certificates.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Outbound => "outbound",
-            Self::Inbound => "inbound",
-        }
-    }
-}
-
-/// What leaves, by [`Direction`], each in order of its instants.
-pub type Departures = [Vec<Departure<Frame>>; 2];
-
-/// The account of a frame that leaves: when it came, and when it is to leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Leaving {
-    /// When it came.
-    pub entered_ns: Nanoseconds,
-    /// When it is to leave.
-    pub at_ns: Nanoseconds,
-    /// Its class: see [`Path::tell_apart`].
-    pub class: u8,
-    /// As [`Departure::changes`] has it.
-    pub changes: u16,
-}
-
-impl From<&Departure<Frame>> for Leaving {
-    fn from(departure: &Departure<Frame>) -> Self {
-        Self {
-            entered_ns: departure.entered_ns,
-            at_ns: departure.at_ns,
-            class: departure.class,
-            changes: departure.changes,
-        }
-    }
-}
-
-/// Two links, and what became of the frames that left them.
+/// A path between numbered sides, of which there are two so far: what enters at one leaves at the other.
 #[derive(Debug)]
 pub struct Path {
-    links: [Link<Frame>; 2],
-    kinds: [Kinds; 2],
+    sides: Vec<Side>,
+    observers: Observers,
     seed: u64,
     began_ns: Option<Nanoseconds>,
-    sent: [Sent; 2],
-    /// Of the frames that came before the latest change, if there was one.
-    sent_before: [Option<Sent>; 2],
     changes: Vec<Change>,
     budget: Budget,
-    /// For frames under way, and for the accounts of frames that are told apart.
+    /// For frames under way in the chain of a side.
+    memory_bytes: usize,
+    /// For frames under way, and for the accounts of classes.
     leases: Vec<Lease>,
 }
 
-/// There is no memory left for the account of a change, or of frames told apart.
+/// The frames that enter at one side.
+#[derive(Debug)]
+struct Side {
+    /// As certificates name them.
+    name: &'static str,
+    chain: Chain,
+    account: Account,
+    /// Of the frames that entered before the latest change, if there was one.
+    account_before: Option<Account>,
+    /// [`Link::changes`] of the chain's link.
+    changes: u16,
+}
+
+/// The budget has no memory left for the account of a change, or of classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no memory is left to account for it: give more with --memory")]
 pub struct NoMemory;
 
-/// Frames that left, as the caller says.
-#[derive(Debug, Default)]
-pub(crate) struct Sent {
-    pub(crate) residence: Times,
-    /// The same of kinds 1, 2, ...
-    pub(crate) residence_by_kind: Vec<Times>,
-    pub(crate) difference: SignedTimes,
-    pub(crate) late: LateCounts,
-    pub(crate) lateness_max_ns: i64,
-}
-
-impl Sent {
-    fn new(kinds: usize) -> Self {
-        let mut sent = Self::default();
-        sent.residence_by_kind
-            .resize_with(kinds - 1, Times::default);
-        sent
-    }
-
-    /// What it takes.
-    fn memory_bytes(kinds: usize) -> usize {
-        (kinds + 1) * Times::MEMORY_BYTES
-    }
-
-    #[inline]
-    fn record(&mut self, departure: &Leaving, sent_ns: Nanoseconds) {
-        let residence_ns = sent_ns.saturating_sub(departure.entered_ns);
-        let other = usize::from(departure.class).checked_sub(1);
-        match other.and_then(|other| self.residence_by_kind.get_mut(other)) {
-            Some(residence) => residence.record(residence_ns),
-            None => self.residence.record(residence_ns),
-        }
-        let late_ns = sent_ns.saturating_sub(departure.at_ns);
-        self.difference.record(late_ns);
-        self.late.record(late_ns);
-        self.lateness_max_ns = self.lateness_max_ns.max(late_ns);
-    }
-}
-
 impl Path {
-    /// A path with these links, by [`Direction`]. `memory_bytes` for the frames under way, half in each direction, are drawn
-    /// on `budget`; `None` if it does not bear them.
+    /// A path between two sides with a link for the frames of each, by [`Direction`]. `memory_bytes` for the frames
+    /// under way, half for each side, are leased from `budget`; `None` if it has not so much.
     pub fn new(
         settings: [Settings; 2],
         seed: u64,
@@ -128,133 +60,211 @@ impl Path {
         budget: &Budget,
     ) -> Option<Self> {
         let lease = budget.lease(memory_bytes)?;
-        let [outbound, inbound] = settings;
+        let memory_bytes = memory_bytes / settings.len();
+        let names = Direction::BOTH.map(Direction::name);
+        let sides = settings.into_iter().zip(names).enumerate();
+        let side = |(index, (settings, name))| Side {
+            name,
+            chain: Chain::new(Link::new(settings, seed, index as u16, memory_bytes)),
+            account: Account::new(1),
+            account_before: None,
+            changes: 0,
+        };
         Some(Self {
-            links: [
-                Link::new(outbound, seed, Direction::Outbound as u16, memory_bytes / 2),
-                Link::new(inbound, seed, Direction::Inbound as u16, memory_bytes / 2),
-            ],
-            kinds: Default::default(),
+            sides: sides.map(side).collect(),
+            observers: Observers::default(),
             seed,
             began_ns: None,
-            sent: Default::default(),
-            sent_before: Default::default(),
             changes: Vec::new(),
             budget: budget.clone(),
+            memory_bytes,
             leases: vec![lease],
         })
     }
 
-    /// Treats frames of a direction differently by what they match: `settings` says what befalls those that match a set of the filters, a bit
-    /// each, at most [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX). What befalls those that match none, and state, rate and limit of all, stay
-    /// as they are. To be called before the first frame, once. The account of each set is drawn on the budget.
-    pub fn tell_apart(
+    /// Gives frames of a side that match expressions other settings: `settings` returns those for each set of the
+    /// filters, a bit each, of at most [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX). The settings of frames that match
+    /// none, and state, rate and limit of all, stay. To be called before the first frame, once. The accounts of the
+    /// classes are leased from the budget.
+    pub fn classify(
         &mut self,
-        direction: Direction,
+        side: impl Into<SideId>,
         filters: Vec<Filter>,
         settings: impl Fn(usize) -> Settings,
     ) -> Result<(), NoMemory> {
-        let kinds = Kinds::new(filters);
-        let bytes = Sent::memory_bytes(kinds.count() - 1);
-        let lease = { kinds.count() > 1 }.then(|| self.budget.lease(bytes).ok_or(NoMemory));
-        self.leases.extend(lease.transpose()?);
-        let others = (1..kinds.count()).map(settings).collect();
-        self.sent[direction as usize] = Sent::new(kinds.count());
-        self.links[direction as usize].add_classes(others, self.seed, direction as u16);
-        self.kinds[direction as usize] = kinds;
+        let count = Classifier::class_count(filters.len());
+        if count == 1 {
+            return Ok(());
+        }
+        let bytes = Account::memory_bytes(count - 1);
+        self.leases.push(self.budget.lease(bytes).ok_or(NoMemory)?);
+        let index = side.into().index();
+        let (stream, side) = (index as u16, &mut self.sides[index]);
+        let own = side.chain.report().link.settings().clone();
+        let mut link = Link::new(own, self.seed, stream, self.memory_bytes);
+        link.add_classes((1..count).map(settings).collect(), self.seed, stream);
+        let mut classifier = Classifier::new(filters, link);
+        if let Some(began_ns) = self.began_ns {
+            classifier.begin(began_ns);
+        }
+        side.account = Account::new(count);
+        side.chain.replace_first(Box::new(classifier));
         Ok(())
     }
 
-    /// What repeats in time counts from `now` on; without this, from each direction's first frame on.
-    pub fn begin(&mut self, now: Nanoseconds) {
-        self.began_ns = Some(now);
-        self.links.iter_mut().for_each(|link| link.begin(now));
+    /// Adds an element that frames of a side pass after those before it. To be called before the first frame.
+    pub fn add_element(&mut self, side: impl Into<SideId>, element: Box<dyn Element>) {
+        self.sides[side.into().index()].chain.push(element);
     }
 
-    /// Frames came on their way `direction`: all of `burst`, each when its stamp says, or now if it has none or a later one.
-    /// What is due by then, and by `now`, leaves in that direction.
+    /// Adds an observer of all sides.
+    pub fn add_observer(&mut self, observer: Box<dyn Observer>) {
+        self.observers.push(observer);
+    }
+
+    /// Drops all observers.
+    pub fn remove_observers(&mut self) {
+        self.observers.clear();
+    }
+
+    /// The sides.
+    pub fn sides(&self) -> impl Iterator<Item = SideId> + use<> {
+        (0..self.sides.len()).map(SideId::new)
+    }
+
+    /// The side at which frames leave that entered at `side`: with two sides the other one.
+    #[inline]
+    pub fn exit(&self, side: SideId) -> SideId {
+        SideId::new(1 - side.index())
+    }
+
+    /// The name in certificates of the frames that enter at `side`.
+    pub fn name(&self, side: impl Into<SideId>) -> &'static str {
+        self.side(side).name
+    }
+
+    /// Time of flapping, bursts of loss and schedules counts from `now` on; without this, from each side's first frame on.
+    pub fn begin(&mut self, now: Nanoseconds) {
+        self.began_ns = Some(now);
+        let sides = self.sides.iter_mut();
+        sides.for_each(|side| side.chain.begin(now));
+    }
+
+    /// Frames enter at `side`: all of `burst`, each when its stamp says, or now if it has none or a later one.
+    /// Frames of this side that are due by then, and by `now`, leave.
+    #[inline]
     pub fn on_burst(
         &mut self,
         now: Nanoseconds,
-        direction: Direction,
+        side: impl Into<SideId>,
         burst: &mut Burst,
         out: &mut Departures,
     ) {
-        let (link, out) = (
-            &mut self.links[direction as usize],
-            &mut out[direction as usize],
-        );
-        let kinds = &mut self.kinds[direction as usize];
-        for frame in burst.drain(..) {
-            let at_ns = frame.descriptor().stamp_ns.unwrap_or(now).min(now);
-            let kind = kinds.kind(&frame);
-            link.push_class(kind, at_ns, frame, out);
-        }
-        link.on_timer(now, out);
+        let index = side.into().index();
+        let out = out.side(index, !self.observers.is_empty());
+        self.sides[index].chain.on_burst(now, burst, out);
     }
 
-    /// What is due by `now` leaves. To be called at [`next_deadline`](Self::next_deadline).
+    /// Frames that are due by `now` leave. To be called at [`next_deadline`](Self::next_deadline).
+    #[inline]
     pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Departures) {
-        for (link, out) in self.links.iter_mut().zip(out) {
-            link.on_timer(now, out);
+        let keeps_drops = !self.observers.is_empty();
+        for (index, side) in self.sides.iter_mut().enumerate() {
+            side.chain.on_timer(now, out.side(index, keeps_drops));
         }
     }
 
     /// When the next frame leaves.
+    #[inline]
     pub fn next_deadline(&self) -> Option<Nanoseconds> {
-        self.links.iter().filter_map(Link::next_deadline).min()
+        let deadlines = self.sides.iter().map(|side| side.chain.next_deadline());
+        deadlines.flatten().min()
     }
 
-    /// Changes settings at `now`, by [`Direction`]: for frames that match none of the expressions, and for those that match each set of them,
-    /// as [`tell_apart`](Self::tell_apart) has it. Frames that are under way stay. The certificate tells the time before apart, whose
-    /// account is drawn on the budget; if that does not bear it, nothing changes.
+    /// Shows all departures and drops to the observers, and forgets the drops: once a turn, before departures are taken
+    /// out of `out`. They leave at `now`.
+    #[inline]
+    pub fn observe(&mut self, now: Nanoseconds, out: &mut Departures) {
+        if self.observers.is_empty() {
+            return;
+        }
+        for (side, effects) in out.sides_mut() {
+            if !effects.departures.is_empty() {
+                self.observers.on_departures(now, side, &effects.departures);
+            }
+        }
+        self.observers.end_turn(now, out);
+    }
+
+    /// Shows one departure to the observers: in virtual time each has an instant of its own.
+    #[inline]
+    pub(crate) fn observe_one(&mut self, side: SideId, departure: &Departure<Frame>) {
+        let one = std::slice::from_ref(departure);
+        self.observers.on_departures(departure.at_ns, side, one);
+    }
+
+    /// Shows drops to the observers, and forgets them, after the departures up to `now`.
+    pub(crate) fn observe_drops(&mut self, now: Nanoseconds, out: &mut Departures) {
+        self.observers.end_turn(now, out);
+    }
+
+    /// Changes settings at `now`, by side: those of class 0 and of each other class, as [`classify`](Self::classify)
+    /// has them. Frames under way stay. The certificate reports the time before separately, in an account that is leased
+    /// from the budget; without memory for it nothing changes.
+    ///
+    /// # Panics
+    ///
+    /// If a side has another number of classes.
     pub fn change(
         &mut self,
         now: Nanoseconds,
-        settings: [Option<&[Settings]>; 2],
+        settings: &[Option<&[Settings]>],
         out: &mut Departures,
     ) -> Result<(), NoMemory> {
-        let mut leases = [None, None];
-        for direction in Direction::BOTH {
-            if let Some(settings) = settings[direction as usize] {
-                leases[direction as usize] = Some(self.lease(direction, settings)?);
-            }
-        }
-        for (direction, lease) in Direction::BOTH.into_iter().zip(leases) {
-            if let (Some(settings), Some(lease)) = (settings[direction as usize], lease) {
-                self.change_direction(now, direction, settings, lease, out);
-            }
+        let given = settings.iter().enumerate();
+        let given = given.filter_map(|(index, settings)| Some((index, (*settings)?)));
+        let leases = given.map(|(index, settings)| {
+            let lease = self.lease(index, settings)?;
+            Ok((index, settings, lease))
+        });
+        // All or none.
+        let leases: Vec<_> = leases.collect::<Result<_, NoMemory>>()?;
+        for (index, settings, lease) in leases {
+            self.change_side(now, index, settings, lease, out);
         }
         Ok(())
     }
 
-    fn lease(&self, direction: Direction, settings: &[Settings]) -> Result<Lease, NoMemory> {
-        let index = direction as usize;
-        let kinds = self.kinds[index].count();
-        assert_eq!(settings.len(), kinds, "each kind has settings");
-        let mut bytes = changes::memory_bytes(&self.links[index], settings);
-        if self.sent_before[index].is_none() {
-            bytes += Sent::memory_bytes(kinds) + changes::OPEN_BYTES;
+    /// The memory to account for a change of a side.
+    fn lease(&self, index: usize, settings: &[Settings]) -> Result<Lease, NoMemory> {
+        let side = &self.sides[index];
+        let link = side.chain.report().link;
+        let classes = link.classes().len();
+        assert_eq!(settings.len(), classes, "each class has settings");
+        let mut bytes = changes::memory_bytes(link, settings);
+        if side.account_before.is_none() {
+            bytes += Account::memory_bytes(classes) + changes::OPEN_BYTES;
         }
         self.budget.lease(bytes).ok_or(NoMemory)
     }
 
-    fn change_direction(
+    fn change_side(
         &mut self,
         now: Nanoseconds,
-        direction: Direction,
+        index: usize,
         settings: &[Settings],
         lease: Lease,
         out: &mut Departures,
     ) {
-        let index = direction as usize;
-        // What is due by now leaves under the old settings.
-        self.links[index].on_timer(now, &mut out[index]);
-        let sent = Sent::new(settings.len());
-        let sent = std::mem::replace(&mut self.sent[index], sent);
-        let before = self.sent_before[index].replace(sent);
+        let out = out.side(index, !self.observers.is_empty());
+        let (id, side) = (SideId::new(index), &mut self.sides[index]);
+        // Frames that are due by now leave under the old settings.
+        side.chain.on_timer(now, out);
+        let account = Account::new(settings.len());
+        let account = std::mem::replace(&mut side.account, account);
+        let before = side.account_before.replace(account);
         let mut earlier = self.changes.iter_mut().rev();
-        let latest = earlier.find(|change| change.direction == direction);
+        let latest = earlier.find(|change| change.side == id);
         let counters = match (latest, before) {
             (Some(latest), Some(before)) => {
                 latest.close(&before);
@@ -262,10 +272,12 @@ impl Path {
             }
             _ => LinkCounters::default(),
         };
-        let (link, names) = (&mut self.links[index], self.kinds[index].names());
-        let sent = self.sent_before[index].get_or_insert_default();
-        let mut change = Change::of(now, link, sent, names, direction, &counters, lease);
-        link.change(now, settings.iter().cloned(), &mut out[index]);
+        let account = side.account_before.get_or_insert_default();
+        let report = side.chain.report();
+        let mut change = Change::new(now, (id, side.name), report, account, &counters, lease);
+        let link = side.chain.link_mut();
+        link.change(now, settings.iter().cloned(), out);
+        side.changes = link.changes();
         change.report.after_ns = self.began_ns.map(|began_ns| now - began_ns);
         change.report.after = SettingsWords::of(link.settings(), link.limit());
         self.changes.push(change);
@@ -275,49 +287,53 @@ impl Path {
     pub fn changes(&self) -> Vec<ChangeReport> {
         let report = |(at, change): (usize, &Change)| {
             let mut report = change.report.clone();
-            let is_latest =
-                { self.changes[at + 1..].iter() }.all(|later| later.direction != change.direction);
-            if let Some(sent) = &self.sent_before[change.direction as usize]
+            let mut later = self.changes[at + 1..].iter();
+            let is_latest = later.all(|later| later.side != change.side);
+            if let Some(account) = &self.side(change.side).account_before
                 && is_latest
             {
-                report.delays.realise(sent);
+                report.delays.realise(account);
             }
             report
         };
         self.changes.iter().enumerate().map(report).collect()
     }
 
-    /// What holds in a direction, in words.
-    pub fn settings_words(&self, direction: Direction) -> SettingsWords {
-        let link = self.link(direction);
+    /// The settings of a side in words.
+    pub fn settings_words(&self, side: impl Into<SideId>) -> SettingsWords {
+        let link = self.link(side);
         SettingsWords::of(link.settings(), link.limit())
     }
 
     /// A departure was sent at `sent_ns`, by the clock of `now`: its residence and lateness go into the certificate.
     #[inline]
-    pub fn on_sent(&mut self, direction: Direction, departure: &Leaving, sent_ns: Nanoseconds) {
-        let index = direction as usize;
-        let came_before = departure.changes != self.links[index].changes();
-        let sent = match &mut self.sent_before[index] {
-            Some(before) if came_before => before,
-            _ => &mut self.sent[index],
+    pub fn on_sent(&mut self, side: impl Into<SideId>, departure: &Leaving, sent_ns: Nanoseconds) {
+        let side = &mut self.sides[side.into().index()];
+        let account = match &mut side.account_before {
+            Some(before) if departure.changes != side.changes => before,
+            _ => &mut side.account,
         };
-        sent.record(departure, sent_ns);
+        account.record(departure, sent_ns);
     }
 
-    /// Copies frames that are under way out of the memory of the port that they came from (rule 3).
+    /// Frames under way.
+    pub fn held(&self) -> usize {
+        self.sides.iter().map(|side| side.chain.held()).sum()
+    }
+
+    /// Copies frames under way out of the memory of the port that received them, which is short of it.
     pub fn spill(&mut self) {
-        self.links.iter_mut().for_each(Link::spill);
+        self.sides.iter_mut().for_each(|side| side.chain.spill());
     }
 
-    /// The link of a direction.
-    pub fn link(&self, direction: Direction) -> &Link<Frame> {
-        &self.links[direction as usize]
+    /// The link of a side.
+    pub fn link(&self, side: impl Into<SideId>) -> &Link<Frame> {
+        self.report(side).link
     }
 
-    /// What the frames of kinds 1, 2, ... of a direction match.
-    pub(crate) fn kind_names(&self, direction: Direction) -> &[String] {
-        self.kinds[direction as usize].names()
+    /// The link of a side, and what its classes match.
+    pub(crate) fn report(&self, side: impl Into<SideId>) -> LinkReport<'_> {
+        self.side(side).chain.report()
     }
 
     /// The seed of all draws.
@@ -325,7 +341,11 @@ impl Path {
         self.seed
     }
 
-    pub(crate) fn sent(&self, direction: Direction) -> &Sent {
-        &self.sent[direction as usize]
+    pub(crate) fn account(&self, side: impl Into<SideId>) -> &Account {
+        &self.side(side).account
+    }
+
+    fn side(&self, side: impl Into<SideId>) -> &Side {
+        &self.sides[side.into().index()]
     }
 }

@@ -1,11 +1,12 @@
-//! What leaves a path, for a capture beside it (rule 10).
+//! Copies of frames that leave a path, for a capture in another thread. It is not a port of the path: a capture that is
+//! too slow misses frames, and the path does not wait for it.
 //!
 //! ```text
 //!  polling loop: Tap ──copies into blocks of its own──► bounded queue ──► TapPort: another thread
-//!                 └─► no room, no block: counted, and the frame goes its way
+//!                 └─► queue full, or no block free: counted, and the frame leaves all the same
 //! ```
 //!
-//! The loop neither waits nor wakes anybody: who receives looks again after a millisecond.
+//! The loop neither waits nor wakes the other thread: that looks again after a millisecond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,13 +14,14 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 
 use lineside_account::Budget;
 use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
+use lineside_link::{Departure, Dropped};
 use lineside_port::{BLOCK_LEN, Facts, Port, PortError, Receive, Received};
 use lineside_time::Nanoseconds;
 use rustix::event::poll;
 use rustix::time::Timespec;
 use serde::Serialize;
 
-use crate::Direction;
+use crate::{Observer, SideId};
 
 /// Frames that wait in the queue: 30 ms at half a million a second.
 const QUEUE_MAX: usize = 16_384;
@@ -29,9 +31,8 @@ pub struct Tap {
     queue: SyncSender<Frame>,
     pool: Pool,
     writer: Option<BlockWriter>,
-    /// The input that frames of a direction count to.
-    inputs: [u16; 2],
-    numbers: [u64; 2],
+    /// The input that frames of a side count to, and the number of its latest frame.
+    inputs: Vec<(u16, u64)>,
     shared: Arc<Shared>,
 }
 
@@ -45,7 +46,7 @@ struct Shared {
     dropped_memory: AtomicU64,
 }
 
-/// What became of the frames that left.
+/// The counts of a tap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct TapFacts {
     /// Frames that went to the capture.
@@ -66,9 +67,9 @@ pub struct TapPort {
     asked_for: u64,
 }
 
-/// A tap and its other end, with `bytes_max` for copies of frames, all touched now: no page is mapped while the loop runs. `None` if the
-/// budget does not bear them.
-pub fn tap(inputs: [u16; 2], bytes_max: usize, budget: &Budget) -> Option<(Tap, TapPort)> {
+/// A tap and its other end; `inputs` are those that frames of each side count to. It has `bytes_max` for copies of
+/// frames, all touched now, so that no page is mapped while the loop runs. `None` if the budget has not so much.
+pub fn tap(inputs: &[u16], bytes_max: usize, budget: &Budget) -> Option<(Tap, TapPort)> {
     let mut pool = Pool::new(BLOCK_LEN, (bytes_max / BLOCK_LEN).max(2), budget)?;
     let blocks: Vec<_> = std::iter::from_fn(|| {
         let mut block = pool.take()?;
@@ -96,19 +97,24 @@ pub fn tap(inputs: [u16; 2], bytes_max: usize, budget: &Budget) -> Option<(Tap, 
         queue: sender,
         pool,
         writer: None,
-        inputs,
-        numbers: [0; 2],
+        inputs: inputs.iter().map(|&input| (input, 0)).collect(),
         shared,
     };
     Some((tap, port))
 }
 
 impl Tap {
-    /// A frame leaves.
-    pub(crate) fn on_frame(&mut self, now: Nanoseconds, direction: Direction, frame: &FrameRef) {
-        let direction = direction as usize;
-        self.numbers[direction] += 1;
-        let Some(copy) = self.copy(now, direction, frame) else {
+    /// A frame leaves that entered at `side`.
+    fn on_frame(&mut self, now: Nanoseconds, side: SideId, frame: &FrameRef) {
+        let (input, number) = &mut self.inputs[side.index()];
+        *number += 1;
+        let descriptor = Descriptor {
+            stamp_ns: Some(now),
+            input: *input,
+            number: *number,
+            ..*frame.descriptor()
+        };
+        let Some(copy) = self.copy(frame, descriptor) else {
             self.shared.dropped_memory.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -122,7 +128,7 @@ impl Tap {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn copy(&mut self, now: Nanoseconds, direction: usize, frame: &FrameRef) -> Option<Frame> {
+    fn copy(&mut self, frame: &FrameRef, descriptor: Descriptor) -> Option<Frame> {
         let bytes = frame.bytes();
         let has_room = { &mut self.writer }
             .as_mut()
@@ -135,28 +141,43 @@ impl Tap {
         let writer = self.writer.as_mut()?;
         writer.unfilled()[..bytes.len()].copy_from_slice(bytes);
         writer.advance(bytes.len());
-        let descriptor = Descriptor {
-            stamp_ns: Some(now),
-            input: self.inputs[direction],
-            number: self.numbers[direction],
-            ..*frame.descriptor()
-        };
         Some(writer.take(bytes.len(), descriptor))
     }
 
-    /// Once a turn.
-    pub(crate) fn on_turn(&self, now: Nanoseconds) {
+    /// Its counts, also while a path has it.
+    pub fn counts(&self) -> TapCounts {
+        TapCounts(Arc::clone(&self.shared))
+    }
+}
+
+impl Observer for Tap {
+    fn on_departures(&mut self, now: Nanoseconds, side: SideId, departures: &[Departure<Frame>]) {
+        for departure in departures {
+            self.on_frame(now, side, &departure.item);
+        }
+    }
+
+    /// A capture shows the frames that a wire carries.
+    fn on_drops(&mut self, _: SideId, _: &[Dropped<Frame>]) {}
+
+    fn on_turn(&mut self, now: Nanoseconds) {
         // Release, with the acquire of `TapPort::receive`: frames that left before are in the queue.
         self.shared.now_ns.store(now, Ordering::Release);
     }
+}
 
-    /// What became of the frames so far.
+/// The counts of a tap while it runs.
+pub struct TapCounts(Arc<Shared>);
+
+impl TapCounts {
+    /// The counts so far.
     pub fn facts(&self) -> TapFacts {
+        let Self(shared) = self;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         TapFacts {
-            tapped: count(&self.shared.tapped),
-            dropped_queue: count(&self.shared.dropped_queue),
-            dropped_memory: count(&self.shared.dropped_memory),
+            tapped: count(&shared.tapped),
+            dropped_queue: count(&shared.dropped_queue),
+            dropped_memory: count(&shared.dropped_memory),
         }
     }
 }
@@ -235,9 +256,9 @@ mod tests {
     #[test]
     fn frames_come_as_they_left_and_what_finds_no_room_is_counted() {
         let budget = Budget::new(64 << 20);
-        let (mut tap, mut port) = tap([0, 3], 2 * BLOCK_LEN, &budget).expect("it fits");
-        tap.on_frame(5, Direction::Outbound, &frame(1));
-        tap.on_frame(6, Direction::Inbound, &frame(2));
+        let (mut tap, mut port) = tap(&[0, 3], 2 * BLOCK_LEN, &budget).expect("it fits");
+        tap.on_frame(5, SideId::new(0), &frame(1));
+        tap.on_frame(6, SideId::new(1), &frame(2));
         let mut burst = Burst::new();
         assert_eq!(take(&mut port, &mut burst, 9), Received::Frames(2));
         let seen = |frame: &Frame| {
@@ -253,8 +274,8 @@ mod tests {
 
         // Both blocks are full of frames that nobody lets go.
         let many = 2 * BLOCK_LEN / 100 + 10;
-        (0..many).for_each(|_| tap.on_frame(10, Direction::Outbound, &frame(3)));
-        let facts = tap.facts();
+        (0..many).for_each(|_| tap.on_frame(10, SideId::new(0), &frame(3)));
+        let facts = tap.counts().facts();
         assert!(facts.dropped_memory >= 10, "{facts:?}");
         assert_eq!(facts.tapped + facts.dropped_memory, 2 + many as u64);
         assert_eq!(take(&mut port, &mut burst, 1), Received::PoolEmpty, "once");
@@ -266,11 +287,11 @@ mod tests {
         (0..QUEUE_MAX + 7).for_each(|_| {
             tap.on_frame(
                 11,
-                Direction::Outbound,
+                SideId::new(0),
                 &Frame::copied(b"short", Descriptor::default()),
             );
         });
-        assert_eq!(tap.facts().dropped_queue, 7);
+        assert_eq!(tap.counts().facts().dropped_queue, 7);
         drop(tap);
         while take(&mut port, &mut burst, 999) != Received::End {}
     }

@@ -137,7 +137,7 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
     // What leaves by one end comes from the other: it goes round and round.
     let sides = [end(&near, &far), end(&far, &near)];
     let mut bump = Bump::new(path, sides, Wait::Sleep, true);
-    let (tap, mut port) = lineside_path::tap([0, 1], 4 << 20, &budget).expect("it fits");
+    let (tap, mut port) = lineside_path::tap(&[0, 1], 4 << 20, &budget).expect("it fits");
     bump.set_tap(Some(tap));
     let descriptor = Descriptor {
         link_type: LinkType::ETHERNET,

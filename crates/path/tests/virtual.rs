@@ -6,7 +6,7 @@ use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Link, Settings, words};
 use lineside_measure::LateCounts;
-use lineside_path::{Direction, Path, Sides, Virtual};
+use lineside_path::{Direction, DirectionFinder, Path, Virtual};
 use lineside_time::Random;
 use lineside_trace::State;
 use lineside_wire::build::FrameBuilder;
@@ -61,7 +61,7 @@ fn emulated(
     burst_len: usize,
 ) -> (Burst, Virtual) {
     let path = Path::new(settings, 7, MEMORY, &Budget::new(MEMORY)).expect("memory");
-    let mut emulation = Virtual::new(path, Sides::default());
+    let mut emulation = Virtual::new(path, DirectionFinder::default());
     let (mut left, mut burst) = (Burst::new(), Burst::new());
     for (number, (_, _, frame)) in frames.into_iter().enumerate() {
         burst.push(frame);
@@ -203,7 +203,7 @@ fn memory_that_does_not_suffice_limits_the_verdict() {
         100_000,
         &Budget::new(100_000),
     );
-    let mut emulation = Virtual::new(path.expect("memory"), Sides::default());
+    let mut emulation = Virtual::new(path.expect("memory"), DirectionFinder::default());
     let mut left = Burst::new();
     let mut burst: Burst = capture(500)
         .into_iter()
@@ -371,7 +371,7 @@ fn what_was_before_a_change_and_what_came_after_are_told_apart() {
     let budget = Budget::new(MEMORY);
     let start = [settings("10ms", None, "every 4"), Settings::default()];
     let mut path = Path::new(start, 1, MEMORY / 2, &budget).expect("memory");
-    path.tell_apart(Direction::Outbound, filters(), |_| {
+    path.classify(Direction::Outbound, filters(), |_| {
         settings("10ms", None, "every 4")
     })
     .expect("memory");
@@ -390,7 +390,7 @@ fn what_was_before_a_change_and_what_came_after_are_told_apart() {
         settings("40ms", None, "none"),
         settings("1ms", None, "none"),
     ];
-    path.change(19 * MS, [Some(&after), None], &mut out)
+    path.change(19 * MS, &[Some(&after), None], &mut out)
         .expect("memory");
     for number in 20..30 {
         frame_at(&mut path, number * MS, &mut out);
@@ -438,7 +438,7 @@ fn what_was_before_a_change_and_what_came_after_are_told_apart() {
 
     // One more closes the account of the first one. When there is no memory left for it, nothing changes.
     let used = budget.used_bytes();
-    path.change(80 * MS, [Some(&after), None], &mut out)
+    path.change(80 * MS, &[Some(&after), None], &mut out)
         .expect("memory");
     assert!(budget.used_bytes() > used);
     let certificate = check(&path, 2);
@@ -452,7 +452,7 @@ fn what_was_before_a_change_and_what_came_after_are_told_apart() {
     let rest = budget
         .lease(MEMORY - budget.used_bytes())
         .expect("it is left");
-    path.change(90 * MS, [Some(&after), None], &mut out)
+    path.change(90 * MS, &[Some(&after), None], &mut out)
         .expect_err("no memory");
     assert_eq!(path.changes().len(), 2);
     drop(rest);

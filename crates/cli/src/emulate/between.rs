@@ -111,7 +111,7 @@ impl Between {
             Some(folder) => {
                 let first_outside = bump.side_len(Direction::Outbound) as u16;
                 let bytes_max = budget.limit_bytes() / 8;
-                let ends = lineside_path::tap([0, first_outside], bytes_max, budget);
+                let ends = lineside_path::tap(&[0, first_outside], bytes_max, budget);
                 let (tap, port) = ends.context("the budget bears an eighth for the tap")?;
                 bump.set_tap(Some(tap));
                 Some((port, folder))

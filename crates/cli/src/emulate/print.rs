@@ -6,23 +6,23 @@ use lineside_analyze::{bytes, grouped, time};
 use lineside_link::Drops;
 use lineside_measure::Spread;
 use lineside_path::{
-    Certificate, ChangeReport, Direction, DirectionReport, MatchReport, SettingsWords, Sides,
+    Certificate, ChangeReport, Direction, DirectionFinder, DirectionReport, MatchReport, SettingsWords,
 };
 
 use crate::print::{spread_text, verdict_lines};
 
-pub(super) fn side_warnings(sides: &Sides) -> Vec<String> {
+pub(super) fn side_warnings(finder: &DirectionFinder) -> Vec<String> {
     let mut warnings = Vec::new();
-    if sides.unaddressed() > 0 {
+    if finder.unaddressed() > 0 {
         warnings.push(format!(
             "{} frames are neither IP nor ARP: they went outbound",
-            grouped(sides.unaddressed())
+            grouped(finder.unaddressed())
         ));
     }
-    if sides.unremembered() > 0 {
+    if finder.unremembered() > 0 {
         warnings.push(format!(
             "{} frames are of more pairs of addresses than are remembered: name the first side with --inside",
-            grouped(sides.unremembered())
+            grouped(finder.unremembered())
         ));
     }
     warnings
@@ -216,7 +216,7 @@ mod tests {
         for (now, link) in (0..).zip(["down", "flap 1s 1s", "up"]) {
             let settings = asked(link).settings;
             let settings = { &settings }.each_ref().map(|each| Some(&each[..]));
-            path.change(now, settings, &mut out).expect("memory");
+            path.change(now, &settings, &mut out).expect("memory");
             let mut burst = vec![Frame::copied(&[0; 60], Descriptor::default())];
             path.on_burst(now, Direction::Outbound, &mut burst, &mut out);
         }

@@ -8,7 +8,7 @@ use lineside_account::Budget;
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
 use lineside_host::Signals;
-use lineside_path::{Sides, Virtual};
+use lineside_path::{DirectionFinder, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Received, Rotation, WriterConfig};
 use lineside_trace::State;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let signals = Signals::register().context("cannot handle signals")?;
 
     let mut run = Run {
-        emulation: Virtual::new(path, Sides::new(inside)),
+        emulation: Virtual::new(path, DirectionFinder::new(inside)),
         out,
         budget: &budget,
         has_begun: false,
@@ -99,7 +99,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .facts()
         .into_iter()
         .flat_map(|facts| facts.warnings.clone());
-    for warning in warnings.chain(side_warnings(run.emulation.sides())) {
+    for warning in warnings.chain(side_warnings(run.emulation.finder())) {
         eprintln!("lineside: warning: {warning}");
     }
     if arguments.json {

@@ -7,7 +7,7 @@ use lineside_analyze::{grouped, time};
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
 use lineside_link::Drops;
-use lineside_path::{Departures, Direction, Path, Sides};
+use lineside_path::{Departures, Direction, DirectionFinder, Path};
 use lineside_port::{Receive, Received};
 use lineside_time::{Clock, VirtualClock};
 
@@ -31,7 +31,7 @@ pub(super) fn of_frame(
     } = prepared;
     let files = open(inputs, &budget)?;
     let mut port = Filtered::new(files, filter);
-    let (mut sides, mut clock) = (Sides::new(inside), VirtualClock::new());
+    let (mut finder, mut clock) = (DirectionFinder::new(inside), VirtualClock::new());
     let (mut burst, mut next, mut out) = (Burst::new(), Burst::new(), Departures::default());
     let (mut count, mut begun_ns, mut wanted) = (0, 0, None);
     loop {
@@ -46,7 +46,7 @@ pub(super) fn of_frame(
                 path.begin(at_ns);
             }
             frame.descriptor_mut().stamp_ns = Some(at_ns);
-            let direction = sides.direction(&frame);
+            let direction = finder.direction(&frame);
             let ordinal = frame.descriptor().ordinal;
             let len = frame.descriptor().wire_len;
             // What is due by then leaves before it comes.

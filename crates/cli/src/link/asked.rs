@@ -94,7 +94,7 @@ impl Asked {
         for direction in Direction::BOTH {
             let filters = filters(&self.expressions[direction as usize])?;
             let settings = &self.settings[direction as usize];
-            path.tell_apart(direction, filters, |set| settings[set].clone())
+            path.classify(direction, filters, |set| settings[set].clone())
                 .map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
         }
         Ok(path)

@@ -82,7 +82,7 @@ impl Measured {
         let mut port = open(files, &budget)?;
         let (mut trips, mut measured, mut burst) =
             (RoundTrips::new(&budget), Self::default(), Burst::new());
-        let mut sides = lineside_path::Sides::new(None);
+        let mut finder = lineside_path::DirectionFinder::new(None);
         let mut left_out = 0_u64;
         loop {
             let received = port.receive(&mut burst, 256);
@@ -95,7 +95,7 @@ impl Measured {
                     left_out += 1;
                     continue;
                 }
-                let to_server = sides.direction(&frame) == lineside_path::Direction::Outbound;
+                let to_server = finder.direction(&frame) == lineside_path::Direction::Outbound;
                 if towards == Way::Both || (towards == Way::Server) == to_server {
                     measured.frames.push((at_ns, descriptor.wire_len));
                 }

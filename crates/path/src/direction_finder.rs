@@ -7,7 +7,7 @@ use lineside_wire::addresses;
 
 use crate::Direction;
 
-/// Pairs of addresses that are remembered: some 8 MB.
+/// Pairs of addresses that are stored: some 8 MB.
 const PAIRS_MAX: usize = 65_536;
 
 /// The addresses of the first side: a network, such as `10.0.0.0/8` or `2001:db8::/32`, or one address.
@@ -65,20 +65,20 @@ impl Inside {
     }
 }
 
-/// Tells from the addresses of a captured frame which way it went.
+/// Finds the direction of captured frames from their addresses.
 #[derive(Debug, Default)]
-pub struct Sides {
+pub struct DirectionFinder {
     inside: Option<Inside>,
-    /// By the lesser and the greater address, whether the lesser one sent first.
+    /// Whether the lesser address sent first, by the lesser and the greater one.
     pairs: HashMap<(IpAddr, IpAddr), bool>,
-    /// A frame came from the inside that was named.
+    /// A frame came from `inside`.
     is_inside_seen: bool,
     unaddressed: u64,
     unremembered: u64,
 }
 
-impl Sides {
-    /// What `inside` sends goes outbound; without it, whatever goes as the first frame of its pair of addresses did.
+impl DirectionFinder {
+    /// Frames from `inside` go outbound; without it, frames that go the way of the first one between their addresses do.
     pub fn new(inside: Option<Inside>) -> Self {
         Self {
             inside,
@@ -86,7 +86,7 @@ impl Sides {
         }
     }
 
-    /// Which way the frame went. One without addresses, neither IP nor ARP, counts as outbound.
+    /// The direction of a frame. One without addresses, neither IP nor ARP, counts as outbound.
     pub fn direction(&mut self, frame: &FrameRef) -> Direction {
         let link_type = frame.descriptor().link_type.0;
         let Some((source, destination)) = addresses(link_type, frame.bytes()) else {
@@ -126,7 +126,7 @@ impl Sides {
         is_rising
     }
 
-    /// An inside was named, and no frame came from there.
+    /// Whether an inside was given and no frame came from there.
     pub fn is_inside_unseen(&self) -> bool {
         self.inside.is_some() && !self.is_inside_seen
     }
@@ -136,7 +136,7 @@ impl Sides {
         self.unaddressed
     }
 
-    /// Frames of more pairs than are remembered: the lesser address counts as inside.
+    /// Frames of pairs beyond those that are stored: the lesser address counts as inside.
     pub fn unremembered(&self) -> u64 {
         self.unremembered
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_hold_their_addresses() {
+    fn a_network_contains_its_addresses() {
         for (network, address, holds) in [
             ("10.0.0.0/8", "10.255.1.2", true),
             ("10.0.0.0/8", "11.0.0.0", false),
@@ -186,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pairs_first_frame_goes_outbound() {
+    fn the_first_frame_of_a_pair_goes_outbound() {
         use Direction::{Inbound, Outbound};
-        let mut sides = Sides::new(None);
+        let mut finder = DirectionFinder::new(None);
         let ways = [
             ("10.0.0.9", "10.0.0.1", Outbound),
             ("10.0.0.1", "10.0.0.9", Inbound),
@@ -197,15 +197,15 @@ mod tests {
             ("10.0.0.2", "10.0.0.1", Inbound),
         ];
         for (source, destination, way) in ways {
-            assert_eq!(sides.direction(&frame(source, destination)), way);
+            assert_eq!(finder.direction(&frame(source, destination)), way);
         }
-        let mut sides = Sides::new(Some("10.0.0.1/32".parse().expect("a network")));
-        assert_eq!(sides.direction(&frame("10.0.0.9", "10.0.0.1")), Inbound);
-        assert!(sides.is_inside_unseen());
-        assert_eq!(sides.direction(&frame("10.0.0.1", "10.0.0.9")), Outbound);
-        assert!(!sides.is_inside_unseen());
-        assert_eq!(sides.unaddressed(), 0);
-        sides.direction(&Frame::copied(b"short", Descriptor::default()));
-        assert_eq!(sides.unaddressed(), 1);
+        let mut finder = DirectionFinder::new(Some("10.0.0.1/32".parse().expect("a network")));
+        assert_eq!(finder.direction(&frame("10.0.0.9", "10.0.0.1")), Inbound);
+        assert!(finder.is_inside_unseen());
+        assert_eq!(finder.direction(&frame("10.0.0.1", "10.0.0.9")), Outbound);
+        assert!(!finder.is_inside_unseen());
+        assert_eq!(finder.unaddressed(), 0);
+        finder.direction(&Frame::copied(b"short", Descriptor::default()));
+        assert_eq!(finder.unaddressed(), 1);
     }
 }

@@ -2,37 +2,40 @@ use lineside_frame::{Burst, Frame};
 use lineside_link::Departure;
 use lineside_time::{Nanoseconds, VirtualClock};
 
-use crate::{Certificate, Departures, Direction, Leaving, Path, Sides, VIRTUAL};
+use crate::{Certificate, Departures, Direction, DirectionFinder, Leaving, Path, VIRTUAL};
 
-/// A path in virtual time: frames of a capture in, in the order of their stamps, and the frames that the path lets
-/// through out, in order of the instants at which they leave, which become their stamps.
+/// A path in virtual time: it takes frames of a capture in the order of their stamps, and lets frames leave in the order
+/// of the instants at which they do, which become their stamps.
 ///
 /// A stamp that lies before an earlier one, or is missing, counts as that earlier one.
 #[derive(Debug)]
 pub struct Virtual {
     path: Path,
-    sides: Sides,
+    finder: DirectionFinder,
     clock: VirtualClock,
     has_begun: bool,
     /// One frame, on its way into the path.
     next: Burst,
     out: Departures,
+    /// Departures of both directions while they are merged.
+    merging: [Vec<Departure<Frame>>; 2],
 }
 
 impl Virtual {
-    /// Nothing has come yet.
-    pub fn new(path: Path, sides: Sides) -> Self {
+    /// A path that no frame has entered; `finder` finds the direction of each.
+    pub fn new(path: Path, finder: DirectionFinder) -> Self {
         Self {
             path,
-            sides,
+            finder,
             clock: VirtualClock::new(),
             has_begun: false,
             next: Burst::new(),
             out: Departures::default(),
+            merging: Default::default(),
         }
     }
 
-    /// Takes all of `burst`, and appends what has left by its last frame to `left`.
+    /// Takes all of `burst`, and appends the frames that have left by its last frame to `left`.
     pub fn on_burst(&mut self, burst: &mut Burst, left: &mut Burst) {
         let mut now = None;
         for mut frame in burst.drain(..) {
@@ -47,7 +50,7 @@ impl Virtual {
                 self.path.begin(at_ns);
             }
             frame.descriptor_mut().stamp_ns = Some(at_ns);
-            let direction = self.sides.direction(&frame);
+            let direction = self.finder.direction(&frame);
             self.next.push(frame);
             self.path
                 .on_burst(at_ns, direction, &mut self.next, &mut self.out);
@@ -55,11 +58,11 @@ impl Virtual {
         }
         if let Some(now) = now {
             self.path.on_timer(now, &mut self.out);
-            self.merge(left);
+            self.merge(now, left);
         }
     }
 
-    /// No more come: what is under way leaves. Some at a time; false when all have.
+    /// After the last frame: those under way leave, some at a time; false when all have left.
     pub fn drain(&mut self, left: &mut Burst) -> bool {
         const SOME: usize = 256;
         let before = left.len();
@@ -67,20 +70,23 @@ impl Virtual {
             && left.len() < before + SOME
         {
             self.path.on_timer(deadline_ns, &mut self.out);
-            self.merge(left);
+            self.merge(deadline_ns, left);
         }
         self.path.next_deadline().is_some()
     }
 
-    /// Both directions are at the same time, so all that leaves later leaves behind these.
-    fn merge(&mut self, left: &mut Burst) {
-        let [outbound, inbound] = &mut self.out;
+    /// Both directions are at the same time, so that all frames that leave later leave after these.
+    fn merge(&mut self, now: Nanoseconds, left: &mut Burst) {
+        for (index, departures) in self.merging.iter_mut().enumerate() {
+            std::mem::swap(departures, &mut self.out[index]);
+        }
+        let [outbound, inbound] = &mut self.merging;
         let (mut first, mut second) = (outbound.drain(..).peekable(), inbound.drain(..).peekable());
         let key =
             |departure: &Departure<Frame>| (departure.at_ns, departure.item.descriptor().ordinal);
         loop {
             let is_first = match (first.peek(), second.peek()) {
-                (None, None) => return,
+                (None, None) => break,
                 (Some(one), Some(other)) => key(one) <= key(other),
                 (one, _) => one.is_some(),
             };
@@ -90,13 +96,15 @@ impl Virtual {
                 (Direction::Inbound, second.next())
             };
             let Some(mut departure) = departure else {
-                return;
+                break;
             };
             let leaving = Leaving::from(&departure);
             self.path.on_sent(direction, &leaving, leaving.at_ns);
             departure.item.descriptor_mut().stamp_ns = Some(departure.at_ns);
+            self.path.observe_one(direction.into(), &departure);
             left.push(departure.item);
         }
+        self.path.observe_drops(now, &mut self.out);
     }
 
     /// The path.
@@ -104,12 +112,17 @@ impl Virtual {
         &self.path
     }
 
-    /// The path's certificate, with what is known of the sides besides.
+    /// The path, to add elements and observers.
+    pub fn path_mut(&mut self) -> &mut Path {
+        &mut self.path
+    }
+
+    /// The path's certificate, with a warning if no frame came from the inside that was named.
     pub fn certificate(&self) -> Certificate {
         let mut certificate = self.path.certificate(VIRTUAL);
         let outbound = certificate.directions.get_mut(Direction::Outbound.name());
         if let Some(outbound) = outbound
-            && self.sides.is_inside_unseen()
+            && self.finder.is_inside_unseen()
         {
             let warning = "inside: no frame came from the network that was named";
             outbound.warnings.push(warning.to_owned());
@@ -117,12 +130,12 @@ impl Virtual {
         certificate
     }
 
-    /// Who is on which side.
-    pub fn sides(&self) -> &Sides {
-        &self.sides
+    /// What found the directions.
+    pub fn finder(&self) -> &DirectionFinder {
+        &self.finder
     }
 
-    /// Copies frames that are under way out of the memory of the port that they came from (rule 3).
+    /// Copies frames under way out of the memory of the port that received them, which is short of it.
     pub fn spill(&mut self) {
         self.path.spill();
     }

@@ -1,0 +1,45 @@
+use lineside_measure::{LateCounts, SignedTimes, Times};
+use lineside_time::Nanoseconds;
+
+use crate::Leaving;
+
+/// The account of frames that left at one side since the latest change, as the caller reports them.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// From entering to leaving, of class 0.
+    pub(crate) residence: Times,
+    /// The same of classes 1, 2, ...
+    pub(crate) residence_by_class: Vec<Times>,
+    /// From the instant at which a frame was to leave to the one at which it did.
+    pub(crate) difference: SignedTimes,
+    pub(crate) late: LateCounts,
+    pub(crate) lateness_max_ns: i64,
+}
+
+impl Account {
+    pub(crate) fn new(classes: usize) -> Self {
+        let mut account = Self::default();
+        let others = &mut account.residence_by_class;
+        others.resize_with(classes - 1, Times::default);
+        account
+    }
+
+    /// The memory of an account.
+    pub(crate) fn memory_bytes(classes: usize) -> usize {
+        (classes + 1) * Times::MEMORY_BYTES
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, departure: &Leaving, sent_ns: Nanoseconds) {
+        let residence_ns = sent_ns.saturating_sub(departure.entered_ns);
+        let other = usize::from(departure.class).checked_sub(1);
+        match other.and_then(|other| self.residence_by_class.get_mut(other)) {
+            Some(residence) => residence.record(residence_ns),
+            None => self.residence.record(residence_ns),
+        }
+        let late_ns = sent_ns.saturating_sub(departure.at_ns);
+        self.difference.record(late_ns);
+        self.late.record(late_ns);
+        self.lateness_max_ns = self.lateness_max_ns.max(late_ns);
+    }
+}

@@ -1,0 +1,69 @@
+use lineside_frame::Frame;
+use lineside_link::{Departure, Dropped};
+use lineside_time::Nanoseconds;
+
+use crate::{Departures, SideId};
+
+/// Sees each frame that leaves a path and each that it drops, the same way in virtual time and between ports: a
+/// tap, a monitor. It delays no frame.
+pub trait Observer {
+    /// Frames that entered at `side` leave at `now`, in this order.
+    fn on_departures(&mut self, now: Nanoseconds, side: SideId, departures: &[Departure<Frame>]);
+
+    /// Frames that entered at `side` were dropped.
+    fn on_drops(&mut self, side: SideId, drops: &[Dropped<Frame>]);
+
+    /// All frames that left by `now` have been observed.
+    fn on_turn(&mut self, now: Nanoseconds);
+}
+
+/// The observers of a path.
+#[derive(Default)]
+pub(crate) struct Observers(Vec<Box<dyn Observer>>);
+
+impl Observers {
+    pub(crate) fn push(&mut self, observer: Box<dyn Observer>) {
+        self.0.push(observer);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn on_departures(
+        &mut self,
+        now: Nanoseconds,
+        side: SideId,
+        departures: &[Departure<Frame>],
+    ) {
+        for observer in &mut self.0 {
+            observer.on_departures(now, side, departures);
+        }
+    }
+
+    /// Drops, which are then forgotten, and the end of a turn.
+    pub(crate) fn end_turn(&mut self, now: Nanoseconds, out: &mut Departures) {
+        for (side, effects) in out.sides_mut() {
+            if !effects.drops.is_empty() {
+                for observer in &mut self.0 {
+                    observer.on_drops(side, &effects.drops);
+                }
+                effects.drops.clear();
+            }
+        }
+        for observer in &mut self.0 {
+            observer.on_turn(now);
+        }
+    }
+}
+
+impl std::fmt::Debug for Observers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} observers", self.0.len())
+    }
+}

@@ -1,0 +1,69 @@
+use lineside_link::{Limit, Schedule, Settings};
+use serde::{Deserialize, Serialize};
+
+/// The settings of a direction in words, which give the same settings again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingsWords {
+    /// `--link`
+    pub link: String,
+    /// `--loss`, or `path` and the name of the file that gives it
+    pub loss: String,
+    /// `--duplicate`
+    pub duplicate: String,
+    /// `--corrupt`
+    pub corrupt: String,
+    /// `--reorder`
+    pub reorder: String,
+    /// `--delay`
+    pub delay: String,
+    /// `--rate`
+    pub rate: Option<String>,
+    /// `--limit`, a derived one worked out; `memory`: no other bound.
+    pub limit: String,
+    /// `--path`, if there is one: it replaces the settings above that it gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+impl SettingsWords {
+    pub(crate) fn of(settings: &Settings, limit: Limit) -> Self {
+        let (mut rate, mut path) = (settings.rate.map(|rate| rate.to_string()), None);
+        let mut loss = settings.loss.to_string();
+        match &settings.schedule {
+            Some(Schedule::Path(file)) => {
+                path = Some(file.name().to_owned());
+                if file.steps()[0].loss.is_some() {
+                    loss = format!("path {}", file.name());
+                }
+            }
+            Some(Schedule::Deliveries(trace)) => rate = Some(format!("trace {}", trace.name())),
+            None => {}
+        }
+        Self {
+            link: settings.state.to_string(),
+            loss,
+            duplicate: settings.duplicate.to_string(),
+            corrupt: settings.corrupt.to_string(),
+            reorder: settings.reorder.to_string(),
+            delay: settings.delay.to_string(),
+            rate,
+            limit: limit.to_string(),
+            path,
+        }
+    }
+
+    /// Bytes of the words.
+    pub(crate) fn len_bytes(&self) -> usize {
+        let always = [
+            &self.link,
+            &self.loss,
+            &self.duplicate,
+            &self.corrupt,
+            &self.reorder,
+            &self.delay,
+            &self.limit,
+        ];
+        let perhaps = [&self.rate, &self.path].into_iter().flatten();
+        always.into_iter().chain(perhaps).map(String::len).sum()
+    }
+}
