@@ -6,7 +6,8 @@ use lineside_analyze::{bytes, grouped, time};
 use lineside_link::Drops;
 use lineside_measure::Spread;
 use lineside_path::{
-    Certificate, ChangeReport, Direction, DirectionFinder, DirectionReport, MatchReport, SettingsWords,
+    Certificate, ChangeReport, Direction, DirectionFinder, DirectionReport, MatchReport,
+    SettingsWords,
 };
 
 use crate::print::{spread_text, verdict_lines};
