@@ -9,8 +9,10 @@ use lineside_filter::Filter;
 use lineside_testkit::capture::{self, Frame};
 use lineside_testkit::captures;
 use lineside_time::Random;
-use lineside_wire::TcpFlags;
 use lineside_wire::build::{FrameBuilder, TcpFields};
+use lineside_wire::ethernet::{self, ether_type};
+use lineside_wire::tcp::TcpOption;
+use lineside_wire::{TcpFlags, arp};
 
 const ETHERNET: u16 = 1;
 const LINK_TYPES: [u16; 8] = [ETHERNET, 113, 276, 0, 108, 101, 228, 229];
@@ -259,9 +261,9 @@ fn crafted(link_type: u16) -> Vec<Frame> {
     let tags: &[&[(u16, u16)]] = if link_type == ETHERNET {
         &[
             &[],
-            &[(0x8100, 5)],
-            &[(0x88a8, 100), (0x8100, 42)],
-            &[(0x9100, 42)],
+            &[(ether_type::VLAN, 5)],
+            &[(ether_type::SERVICE_VLAN, 100), (ether_type::VLAN, 42)],
+            &[(ether_type::OLD_SERVICE_VLAN, 42)],
         ]
     } else {
         &[&[]]
@@ -320,17 +322,15 @@ fn of_pair(builder: &FrameBuilder) -> Vec<Vec<u8>> {
         (53, 53),
     ];
     let flags = [0x02, 0x12, 0x10, 0x18, 0x11];
+    let mut mss = [0; 4];
+    TcpOption::Mss(1460).emit(&mut mss);
     let mut frames = Vec::new();
     for ((source_port, destination_port), flags) in ports.into_iter().zip(flags) {
         let fields = TcpFields {
             source_port,
             destination_port,
             flags: TcpFlags(flags),
-            options: if flags == 0x02 {
-                vec![2, 4, 5, 180]
-            } else {
-                Vec::new()
-            },
+            options: if flags == 0x02 { &mss } else { &[] },
             ..TcpFields::default()
         };
         frames.push(builder.tcp(&fields, &[0x5a; 40]));
@@ -364,32 +364,40 @@ fn of_pair(builder: &FrameBuilder) -> Vec<Vec<u8>> {
     frames
 }
 
-/// ARP, RARP, 802.2, a type that nobody knows, and frames to all.
+/// ARP, RARP, 802.2, an EtherType that the filter does not know, and broadcasts.
 fn not_ip() -> Vec<Vec<u8>> {
+    let sender = [2, 0, 0, 0, 0, 1];
     let ethernet = |to: [u8; 6], ether_type: u16, payload: &[u8]| {
-        [
-            &to[..],
-            &[2, 0, 0, 0, 0, 1],
-            &ether_type.to_be_bytes(),
-            payload,
-        ]
-        .concat()
+        let mut bytes = vec![0; ethernet::HEADER_LEN + payload.len()];
+        let mut frame = ethernet::Frame::new_unchecked(&mut bytes);
+        frame.set_destination(to);
+        frame.set_source(sender);
+        frame.set_ether_type(ether_type);
+        frame.payload_mut().copy_from_slice(payload);
+        bytes
     };
-    let arp = |sender: [u8; 4], target: [u8; 4]| {
-        let addresses = [&[2, 0, 0, 0, 0, 1][..], &sender, &[0; 6], &target].concat();
-        [&[0, 1, 8, 0, 6, 4, 0, 1][..], &addresses, &[0; 18]].concat()
+    let arp = |from: [u8; 4], to: [u8; 4]| {
+        // Padded to the shortest frame.
+        let mut bytes = [0; 46];
+        arp::Packet::emit(
+            &mut bytes,
+            arp::REQUEST,
+            (sender, from.into()),
+            ([0; 6], to.into()),
+        );
+        bytes
     };
     let all = [0xff; 6];
     let to = [2, 0, 0, 0, 0, 2];
     vec![
-        ethernet(all, 0x0806, &arp([10, 0, 0, 1], [10, 0, 0, 2])),
-        ethernet(to, 0x0806, &arp([10, 0, 0, 2], [192, 168, 1, 7])),
-        ethernet(all, 0x8035, &arp([0, 0, 0, 0], [10, 0, 0, 1])),
+        ethernet(all, ether_type::ARP, &arp([10, 0, 0, 1], [10, 0, 0, 2])),
+        ethernet(to, ether_type::ARP, &arp([10, 0, 0, 2], [192, 168, 1, 7])),
+        ethernet(all, ether_type::RARP, &arp([0, 0, 0, 0], [10, 0, 0, 1])),
         ethernet([1, 0x80, 0xc2, 0, 0, 0], 38, &[0x42, 0x42, 3, 0, 0]),
         ethernet([1, 0, 0x5e, 0, 0, 0xfb], 0x88cc, &[2, 7, 4]),
         ethernet(
             to,
-            0x8100,
+            ether_type::VLAN,
             &[&[0x60, 5, 8, 6][..], &arp([10, 0, 0, 1], [10, 0, 0, 2])].concat(),
         ),
     ]

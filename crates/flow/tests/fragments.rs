@@ -292,7 +292,7 @@ fn opened(ipv6: bool, bytes: &[u8]) -> (FrameBuilder, Vec<u8>, Vec<u8>) {
         destination_port: PORTS.1,
         sequence,
         flags,
-        options: [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2].into(),
+        options: &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2],
         ..TcpFields::default()
     };
     let opening = builder.tcp(&fields(99, TcpFlags::SYN), b"");

@@ -1,34 +1,51 @@
 //! Writing frames, from the link header to the payload, with correct lengths and checksums.
+//!
+//! The length of a frame is known before it is written: [`FrameBuilder::tcp_len`] and
+//! [`FrameBuilder::udp_len`]. `emit_tcp` and `emit_udp` write it into a slice, without allocating;
+//! `tcp`, `udp`, `packet` and `fragments` give vectors, for tests.
 
 use std::net::IpAddr;
 
-use crate::TcpFlags;
-use crate::{PROTOCOL_TCP, PROTOCOL_UDP, checksum};
+use crate::ethernet::{self, TAG_LEN, Tag, ether_type};
+use crate::ipv6::{FRAGMENT_HEADER_LEN, FragmentHeader, extension};
+use crate::tcp::Segment;
+use crate::udp::Datagram;
+use crate::{PROTOCOL_TCP, PROTOCOL_UDP, SeqNumber, TcpFlags, ipv4, ipv6, tcp, udp};
 
 /// What frames between two addresses have in common.
 ///
 /// ```
 /// use lineside_wire::build::{FrameBuilder, TcpFields};
+/// use lineside_wire::ethernet::ether_type;
 ///
-/// let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into()).with_tag(0x8100, 42);
-/// let frame = builder.tcp(&TcpFields { source_port: 700, destination_port: 2049, ..TcpFields::default() }, b"data");
-/// assert_eq!(frame.len(), 14 + 4 + 20 + 20 + 4);
+/// let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
+///     .with_tag(ether_type::VLAN, 42);
+/// let fields = TcpFields { source_port: 700, destination_port: 2049, ..TcpFields::default() };
+/// let mut buffer = [0; 128];
+/// let len = builder.emit_tcp(&fields, b"data", &mut buffer);
+/// assert_eq!(len, 14 + 4 + 20 + 20 + 4);
+/// assert_eq!(buffer[..len], builder.tcp(&fields, b"data"));
 /// ```
 #[derive(Debug, Clone)]
 pub struct FrameBuilder {
     source: IpAddr,
     destination: IpAddr,
     link_type: u16,
+    /// Source and destination.
+    link_addresses: [[u8; 6]; 2],
+    /// EtherType and control information, outermost first.
     tags: Vec<(u16, u16)>,
-    hop_count: u8,
+    ttl: u8,
+    ecn: u8,
     identification: u32,
     options: Vec<u8>,
+    /// Numbers of extension headers, each with its bytes.
     extensions: Vec<(u8, Vec<u8>)>,
 }
 
 /// The fields of a TCP header that a sender chooses.
-#[derive(Debug, Clone, Default)]
-pub struct TcpFields {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TcpFields<'a> {
     /// Port of the sender.
     pub source_port: u16,
     /// Port of the receiver.
@@ -42,7 +59,18 @@ pub struct TcpFields {
     /// The window as sent.
     pub window: u16,
     /// Options, at most 40 bytes; padded with end-of-list to a multiple of 4.
-    pub options: Vec<u8>,
+    pub options: &'a [u8],
+}
+
+impl TcpFields<'_> {
+    fn header_len(&self) -> usize {
+        let len = self.options.len();
+        assert!(
+            len <= tcp::OPTIONS_LEN_MAX,
+            "a header has room for 40 bytes of options"
+        );
+        tcp::HEADER_LEN + len.next_multiple_of(4)
+    }
 }
 
 impl FrameBuilder {
@@ -57,8 +85,11 @@ impl FrameBuilder {
             source,
             destination,
             link_type: 1,
+            // Locally administered.
+            link_addresses: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
             tags: Vec::new(),
-            hop_count: 64,
+            ttl: 64,
+            ecn: 0,
             identification: 0,
             options: Vec::new(),
             extensions: Vec::new(),
@@ -71,6 +102,12 @@ impl FrameBuilder {
         self
     }
 
+    /// Ethernet addresses; 02:00:00:00:00:01 and 02:00:00:00:00:02 if not set.
+    pub fn with_link_addresses(mut self, source: [u8; 6], destination: [u8; 6]) -> Self {
+        self.link_addresses = [source, destination];
+        self
+    }
+
     /// One more VLAN tag, inside those before it; `kind` is 0x8100, 0x88a8 or 0x9100.
     pub fn with_tag(mut self, kind: u16, id: u16) -> Self {
         self.tags.push((kind, id));
@@ -78,8 +115,14 @@ impl FrameBuilder {
     }
 
     /// Time to live or hop limit; 64 if not set.
-    pub fn with_hop_count(mut self, hop_count: u8) -> Self {
-        self.hop_count = hop_count;
+    pub fn with_ttl(mut self, ttl: u8) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Congestion notification, 2 bits; 0 (not capable) if not set. RFC 3168, 5.
+    pub fn with_ecn(mut self, ecn: u8) -> Self {
+        self.ecn = ecn & 3;
         self
     }
 
@@ -91,26 +134,62 @@ impl FrameBuilder {
 
     /// IPv4 options, at most 40 bytes; padded with end-of-list to a multiple of 4.
     pub fn with_options(mut self, options: &[u8]) -> Self {
-        self.options = padded(options);
+        assert!(
+            options.len() <= ipv4::OPTIONS_LEN_MAX,
+            "a header has room for 40 bytes of options"
+        );
+        self.options = options.to_vec();
+        self.options.resize(options.len().next_multiple_of(4), 0);
         self
     }
 
-    /// One more IPv6 extension header of protocol number `kind`, behind those before it. Its first
+    /// One more IPv6 extension header of protocol number `kind`, after those before it. Its first
     /// byte, which names the next header, is filled in.
     pub fn with_extension(mut self, kind: u8, header: &[u8]) -> Self {
         self.extensions.push((kind, header.to_vec()));
         self
     }
 
+    /// Bytes of the frame that [`emit_tcp`](Self::emit_tcp) writes.
+    pub fn tcp_len(&self, fields: &TcpFields<'_>, payload_len: usize) -> usize {
+        self.headers_len(None) + fields.header_len() + payload_len
+    }
+
+    /// Writes a frame with a TCP segment to the beginning of `buffer` and returns its length. Panics
+    /// if `buffer` is shorter.
+    pub fn emit_tcp(&self, fields: &TcpFields<'_>, payload: &[u8], buffer: &mut [u8]) -> usize {
+        let segment_len = fields.header_len() + payload.len();
+        let (segment, len) = self.emit_headers(PROTOCOL_TCP, segment_len, None, buffer);
+        self.emit_segment(fields, payload, segment);
+        len
+    }
+
+    /// Bytes of the frame that [`emit_udp`](Self::emit_udp) writes.
+    pub fn udp_len(&self, payload_len: usize) -> usize {
+        self.headers_len(None) + udp::HEADER_LEN + payload_len
+    }
+
+    /// Writes a frame with a UDP datagram from the first of `ports` to the second, to the beginning
+    /// of `buffer`, and returns its length. Panics if `buffer` is shorter.
+    pub fn emit_udp(&self, ports: [u16; 2], payload: &[u8], buffer: &mut [u8]) -> usize {
+        let datagram_len = udp::HEADER_LEN + payload.len();
+        let (datagram, len) = self.emit_headers(PROTOCOL_UDP, datagram_len, None, buffer);
+        self.emit_datagram(ports, payload, datagram);
+        len
+    }
+
     /// A frame with a TCP segment.
-    pub fn tcp(&self, fields: &TcpFields, payload: &[u8]) -> Vec<u8> {
-        self.packet(PROTOCOL_TCP, &self.tcp_segment(fields, payload))
+    pub fn tcp(&self, fields: &TcpFields<'_>, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; self.tcp_len(fields, payload.len())];
+        self.emit_tcp(fields, payload, &mut frame);
+        frame
     }
 
     /// A frame with a UDP datagram.
     pub fn udp(&self, source_port: u16, destination_port: u16, payload: &[u8]) -> Vec<u8> {
-        let datagram = self.udp_datagram(source_port, destination_port, payload);
-        self.packet(PROTOCOL_UDP, &datagram)
+        let mut frame = vec![0; self.udp_len(payload.len())];
+        self.emit_udp([source_port, destination_port], payload, &mut frame);
+        frame
     }
 
     /// A frame with any IP payload. A length beyond 16 bits is written as 0, as network stacks do
@@ -139,156 +218,228 @@ impl FrameBuilder {
     }
 
     /// A TCP segment with its checksum, without the headers before it.
-    pub fn tcp_segment(&self, fields: &TcpFields, payload: &[u8]) -> Vec<u8> {
-        let options = padded(&fields.options);
-        let mut segment = Vec::with_capacity(20 + options.len() + payload.len());
-        segment.extend(fields.source_port.to_be_bytes());
-        segment.extend(fields.destination_port.to_be_bytes());
-        segment.extend(fields.sequence.to_be_bytes());
-        segment.extend(fields.acknowledgement.to_be_bytes());
-        segment.push((((20 + options.len()) / 4) << 4) as u8);
-        segment.push(fields.flags.0);
-        segment.extend(fields.window.to_be_bytes());
-        segment.extend([0; 4]);
-        segment.extend(options);
-        segment.extend(payload);
-        let sum = self.transport_checksum(PROTOCOL_TCP, &segment);
-        segment[16..18].copy_from_slice(&sum.to_be_bytes());
+    pub fn tcp_segment(&self, fields: &TcpFields<'_>, payload: &[u8]) -> Vec<u8> {
+        let mut segment = vec![0; fields.header_len() + payload.len()];
+        self.emit_segment(fields, payload, &mut segment);
         segment
     }
 
     /// A UDP datagram with its checksum, without the headers before it. A length beyond 16 bits is
     /// written as 0.
     pub fn udp_datagram(&self, source_port: u16, destination_port: u16, payload: &[u8]) -> Vec<u8> {
-        let mut datagram = Vec::with_capacity(8 + payload.len());
-        datagram.extend(source_port.to_be_bytes());
-        datagram.extend(destination_port.to_be_bytes());
-        datagram.extend(length(8 + payload.len()).to_be_bytes());
-        datagram.extend([0; 2]);
-        datagram.extend(payload);
-        // 0 would mean that there is none: RFC 768.
-        let sum = match self.transport_checksum(PROTOCOL_UDP, &datagram) {
-            0 => 0xffff,
-            sum => sum,
-        };
-        datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+        let mut datagram = vec![0; udp::HEADER_LEN + payload.len()];
+        self.emit_datagram([source_port, destination_port], payload, &mut datagram);
         datagram
     }
 
-    fn transport_checksum(&self, protocol: u8, segment: &[u8]) -> u16 {
-        let pseudo =
-            checksum::pseudo_header_sum(self.source, self.destination, protocol, segment.len());
-        !checksum::add(pseudo, checksum::sum(segment))
-    }
-
     fn frame(&self, protocol: u8, payload: &[u8], position: Option<Position>) -> Vec<u8> {
-        let mut frame = Vec::with_capacity(128 + payload.len());
-        self.link_header(&mut frame);
-        match (self.source, self.destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                let start = frame.len();
-                let header_len = 20 + self.options.len();
-                frame.extend([0x40 | (header_len / 4) as u8, 0]);
-                frame.extend(length(header_len + payload.len()).to_be_bytes());
-                frame.extend((self.identification as u16).to_be_bytes());
-                frame.extend(position.map_or(0, Position::ipv4).to_be_bytes());
-                frame.extend([self.hop_count, protocol, 0, 0]);
-                frame.extend(source.octets());
-                frame.extend(destination.octets());
-                frame.extend(&self.options);
-                let sum = checksum::checksum(&frame[start..]);
-                frame[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
-            }
-            (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                let mut headers = self.extensions.clone();
-                if let Some(position) = position {
-                    let mut header = vec![0; 2];
-                    header.extend(position.ipv6().to_be_bytes());
-                    header.extend(self.identification.to_be_bytes());
-                    headers.push((44, header));
-                }
-                let first = headers.first().map_or(protocol, |&(kind, _)| kind);
-                let extensions_len: usize = headers.iter().map(|(_, header)| header.len()).sum();
-                frame.extend([0x60, 0, 0, 0]);
-                frame.extend(length(extensions_len + payload.len()).to_be_bytes());
-                frame.extend([first, self.hop_count]);
-                frame.extend(source.octets());
-                frame.extend(destination.octets());
-                for (index, (_, header)) in headers.iter().enumerate() {
-                    frame.push(headers.get(index + 1).map_or(protocol, |&(kind, _)| kind));
-                    frame.extend(&header[1..]);
-                }
-            }
-            _ => unreachable!("`new` takes addresses of one family"),
-        }
-        frame.extend(payload);
+        let mut frame = vec![0; self.headers_len(position) + payload.len()];
+        let (packet_payload, _) = self.emit_headers(protocol, payload.len(), position, &mut frame);
+        packet_payload.copy_from_slice(payload);
         frame
     }
 
-    fn link_header(&self, frame: &mut Vec<u8>) {
-        let ether_type: u16 = if self.source.is_ipv4() {
-            0x0800
-        } else {
-            0x86dd
+    /// Fills `segment`.
+    fn emit_segment(&self, fields: &TcpFields<'_>, payload: &[u8], segment: &mut [u8]) {
+        let header_len = fields.header_len();
+        segment[header_len..].copy_from_slice(payload);
+        let mut segment = Segment::new_unchecked(segment);
+        segment.set_source_port(fields.source_port);
+        segment.set_destination_port(fields.destination_port);
+        segment.set_sequence(SeqNumber(fields.sequence));
+        segment.set_acknowledgement(SeqNumber(fields.acknowledgement));
+        segment.set_header_len(header_len);
+        segment.set_flags(fields.flags);
+        segment.set_window(fields.window);
+        segment.set_urgent(0);
+        fill_padded(segment.options_mut(), fields.options);
+        segment.fill_checksum(self.source, self.destination);
+    }
+
+    /// Fills `datagram`.
+    fn emit_datagram(&self, ports: [u16; 2], payload: &[u8], datagram: &mut [u8]) {
+        let len = length(datagram.len());
+        datagram[udp::HEADER_LEN..].copy_from_slice(payload);
+        let mut datagram = Datagram::new_unchecked(datagram);
+        datagram.set_source_port(ports[0]);
+        datagram.set_destination_port(ports[1]);
+        datagram.set_len(len);
+        datagram.fill_checksum(self.source, self.destination);
+    }
+
+    fn headers_len(&self, position: Option<Position>) -> usize {
+        let ip_len = match self.source.is_ipv4() {
+            true => ipv4::HEADER_LEN + self.options.len(),
+            false => ipv6::HEADER_LEN + self.extensions_len(position),
         };
-        let first = self.tags.first().map_or(ether_type, |&(kind, _)| kind);
+        self.link_len() + ip_len
+    }
+
+    fn extensions_len(&self, position: Option<Position>) -> usize {
+        let extensions = self.extensions.iter().map(|(_, header)| header.len());
+        extensions.sum::<usize>() + position.map_or(0, |_| FRAGMENT_HEADER_LEN)
+    }
+
+    /// Writes all headers before a payload of `payload_len` bytes of `protocol`. Returns where that
+    /// is to be written, and the length of the whole.
+    fn emit_headers<'b>(
+        &self,
+        protocol: u8,
+        payload_len: usize,
+        position: Option<Position>,
+        buffer: &'b mut [u8],
+    ) -> (&'b mut [u8], usize) {
+        let len = self.headers_len(position) + payload_len;
+        let (link, packet) = buffer[..len].split_at_mut(self.link_len());
+        self.emit_link(link);
+        let payload = match self.source.is_ipv4() {
+            true => self.emit_ipv4(protocol, position, packet),
+            false => self.emit_ipv6(protocol, position, packet),
+        };
+        (payload, len)
+    }
+
+    /// Writes the header of a packet that fills `buffer`, and returns where its payload is to be
+    /// written.
+    fn emit_ipv4<'b>(
+        &self,
+        protocol: u8,
+        position: Option<Position>,
+        buffer: &'b mut [u8],
+    ) -> &'b mut [u8] {
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (self.source, self.destination) else {
+            unreachable!("`new` takes addresses of one family");
+        };
+        let total_len = length(buffer.len());
+        let (header, payload) = buffer.split_at_mut(ipv4::HEADER_LEN + self.options.len());
+        let header_len = header.len();
+        let mut packet = ipv4::Packet::new_unchecked(header);
+        packet.set_header_len(header_len);
+        packet.set_traffic_class(self.ecn);
+        packet.set_total_len(total_len);
+        packet.set_identification(self.identification as u16);
+        let (offset, more) =
+            position.map_or((0, false), |position| (position.offset, position.more));
+        packet.set_fragment(offset, more);
+        packet.set_ttl(self.ttl);
+        packet.set_protocol(protocol);
+        packet.set_source(source);
+        packet.set_destination(destination);
+        packet.options_mut().copy_from_slice(&self.options);
+        packet.fill_checksum();
+        payload
+    }
+
+    /// The same for IPv6, with its extension headers.
+    fn emit_ipv6<'b>(
+        &self,
+        protocol: u8,
+        position: Option<Position>,
+        buffer: &'b mut [u8],
+    ) -> &'b mut [u8] {
+        let (IpAddr::V6(source), IpAddr::V6(destination)) = (self.source, self.destination) else {
+            unreachable!("`new` takes addresses of one family");
+        };
+        let (header, mut rest) = buffer.split_at_mut(ipv6::HEADER_LEN);
+        // What the last header is followed by, the one before it, and so on.
+        let last = position.map_or(protocol, |_| extension::FRAGMENT);
+        let next_of = |index: usize| self.extensions.get(index).map_or(last, |&(kind, _)| kind);
+        let mut packet = ipv6::Packet::new_unchecked(header);
+        packet.set_traffic_class(self.ecn);
+        packet.set_payload_len(length(rest.len()));
+        packet.set_next_header(next_of(0));
+        packet.set_hop_limit(self.ttl);
+        packet.set_source(source);
+        packet.set_destination(destination);
+        for (index, (_, bytes)) in self.extensions.iter().enumerate() {
+            let header;
+            (header, rest) = rest.split_at_mut(bytes.len());
+            header.copy_from_slice(bytes);
+            header[0] = next_of(index + 1);
+        }
+        if let Some(position) = position {
+            let header;
+            (header, rest) = rest.split_at_mut(FRAGMENT_HEADER_LEN);
+            let mut header = FragmentHeader::new_unchecked(header);
+            header.set_next_header(protocol);
+            header.set_position(position.offset, position.more);
+            header.set_identification(self.identification);
+        }
+        rest
+    }
+
+    fn link_len(&self) -> usize {
+        let (len, has_tags) = match self.link_type {
+            1 => (ethernet::HEADER_LEN, true),
+            113 => (16, true),
+            276 => (20, true),
+            0 | 108 => (4, false),
+            _ => (0, false),
+        };
+        len + if has_tags {
+            TAG_LEN * self.tags.len()
+        } else {
+            0
+        }
+    }
+
+    /// Fills `header`.
+    fn emit_link(&self, header: &mut [u8]) {
+        let ip_type = match self.source.is_ipv4() {
+            true => ether_type::IPV4,
+            false => ether_type::IPV6,
+        };
+        let type_of = |index: usize| self.tags.get(index).map_or(ip_type, |&(kind, _)| kind);
+        // Linux's address families.
+        let family = if self.source.is_ipv4() { 2 } else { 10 };
+        let [[a, b, c, d, e, f], destination] = self.link_addresses;
+        let [high, low] = type_of(0).to_be_bytes();
         match self.link_type {
-            // Locally administered addresses, the receiver's first.
-            1 => frame.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]),
-            // Unicast to us, Ethernet, 6 bytes of address.
-            113 => frame.extend([0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0]),
-            276 => {
-                frame.extend(first.to_be_bytes());
-                // Interface 1, Ethernet, unicast to us, 6 bytes of address.
-                frame.extend([0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0]);
+            1 => {
+                let mut frame = ethernet::Frame::new_unchecked(&mut *header);
+                frame.set_destination(destination);
+                frame.set_source(self.link_addresses[0]);
+                frame.set_ether_type(type_of(0));
             }
-            // Linux's address families; `NULL` in the order of x86.
-            0 => frame.extend([if self.source.is_ipv4() { 2 } else { 10 }, 0, 0, 0]),
-            108 => frame.extend([0, 0, 0, if self.source.is_ipv4() { 2 } else { 10 }]),
+            // Unicast to us, Ethernet, 6 bytes of address.
+            113 => {
+                header[..16].copy_from_slice(&[0, 0, 0, 1, 0, 6, a, b, c, d, e, f, 0, 0, high, low])
+            }
+            // Interface 1, Ethernet, unicast to us, 6 bytes of address.
+            276 => header[..20].copy_from_slice(&[
+                high, low, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, a, b, c, d, e, f, 0, 0,
+            ]),
+            // `NULL` in the byte order of x86.
+            0 => header.copy_from_slice(&[family, 0, 0, 0]),
+            108 => header.copy_from_slice(&[0, 0, 0, family]),
             _ => {}
         }
-        if matches!(self.link_type, 1 | 113) {
-            frame.extend(first.to_be_bytes());
-        }
+        let tags_at = header.len().saturating_sub(TAG_LEN * self.tags.len());
         if matches!(self.link_type, 1 | 113 | 276) {
-            for (index, &(_, id)) in self.tags.iter().enumerate() {
-                let next = self
-                    .tags
-                    .get(index + 1)
-                    .map_or(ether_type, |&(kind, _)| kind);
-                frame.extend(id.to_be_bytes());
-                frame.extend(next.to_be_bytes());
+            let tags = header[tags_at..].as_chunks_mut::<TAG_LEN>().0;
+            for (index, (bytes, &(_, control))) in tags.iter_mut().zip(&self.tags).enumerate() {
+                let mut tag = Tag::new_unchecked(bytes);
+                tag.set_control(control);
+                tag.set_ether_type(type_of(index + 1));
             }
         }
     }
 }
 
+/// Which part of a packet a fragment is.
 #[derive(Clone, Copy)]
 struct Position {
     offset: usize,
     more: bool,
 }
 
-impl Position {
-    fn ipv4(self) -> u16 {
-        (self.offset / 8) as u16 | if self.more { 0x2000 } else { 0 }
-    }
-
-    fn ipv6(self) -> u16 {
-        self.offset as u16 | u16::from(self.more)
-    }
-}
-
 fn length(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(0)
 }
 
-fn padded(options: &[u8]) -> Vec<u8> {
-    assert!(
-        options.len() <= 40,
-        "a header has room for 40 bytes of options"
-    );
-    let mut padded = options.to_vec();
-    padded.resize(options.len().next_multiple_of(4), 0);
-    padded
+/// Fills `field` with `options` and end-of-list.
+fn fill_padded(field: &mut [u8], options: &[u8]) {
+    let (begin, padding) = field.split_at_mut(options.len());
+    begin.copy_from_slice(options);
+    padding.fill(0);
 }

@@ -501,7 +501,7 @@ mod tests {
         ) {
             let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
             let fields = TcpFields {
-                options: vec![1; 4 * options],
+                options: &[1; 8][..4 * options],
                 ..TcpFields::default()
             };
             let mut frame = builder.tcp(&fields, &vec![7; payload]);

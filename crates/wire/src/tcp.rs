@@ -142,7 +142,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Segment<T> {
 
     /// Sets the length of the header in bytes, a multiple of 4.
     pub fn set_header_len(&mut self, len: usize) {
-        self.0.as_mut()[field::DATA_OFFSET] = (len / 4 << 4) as u8;
+        self.0.as_mut()[field::DATA_OFFSET] = ((len / 4) << 4) as u8;
     }
 
     /// Sets the control bits.
@@ -378,9 +378,9 @@ impl<'a> Iterator for TcpOptions<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match self.0.first()? {
-                &option::END => return None,
-                &option::NO_OPERATION => self.0 = &self.0[1..],
+            match *self.0.first()? {
+                option::END => return None,
+                option::NO_OPERATION => self.0 = &self.0[1..],
                 _ => {
                     let Some((option, rest)) = Self::first(self.0) else {
                         self.0 = &[];

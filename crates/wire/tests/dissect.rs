@@ -245,7 +245,7 @@ fn nine_tags_are_too_many() {
 fn cut_options_leave_the_length_known() {
     let frame = ipv4().tcp(
         &TcpFields {
-            options: vec![1; 12],
+            options: &[1; 12],
             ..fields()
         },
         b"data",
@@ -278,7 +278,7 @@ proptest! {
             } else if let Dissected::Tcp(_, tcp) = dissected {
                 prop_assert_eq!((tcp.kept, tcp.payload), (0, kept));
                 prop_assert_eq!(tcp.payload_len, packet.payload.len());
-            } else if !packet.is_tcp || kept + packet.fields.options.len().next_multiple_of(4) < headers {
+            } else if !packet.is_tcp || kept + packet.tcp_options.len().next_multiple_of(4) < headers {
                 prop_assert!(
                     matches!(
                         dissected,
@@ -387,12 +387,13 @@ struct Packet {
     is_ipv4: bool,
     addresses: [[u8; 16]; 2],
     tags: Vec<(u16, u16)>,
-    hop_count: u8,
+    ttl: u8,
     identification: u32,
     options: Vec<u8>,
     extensions: Vec<(u8, u8)>,
     is_tcp: bool,
-    fields: TcpFields,
+    fields: TcpFields<'static>,
+    tcp_options: Vec<u8>,
     payload: Vec<u8>,
 }
 
@@ -422,7 +423,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         vec(any::<u8>(), 0..300),
     );
     (network, transport).prop_map(|(network, transport)| {
-        let (link_type, is_ipv4, addresses, tags, hop_count, identification, options, extensions) =
+        let (link_type, is_ipv4, addresses, tags, ttl, identification, options, extensions) =
             network;
         let (
             is_tcp,
@@ -445,7 +446,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
             } else {
                 Vec::new()
             },
-            hop_count,
+            ttl,
             identification,
             options,
             extensions,
@@ -457,8 +458,9 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 acknowledgement,
                 flags: TcpFlags(flags),
                 window,
-                options: tcp_options,
+                options: &[],
             },
+            tcp_options,
             payload,
         }
     })
@@ -476,7 +478,7 @@ impl Packet {
     fn builder(&self) -> FrameBuilder {
         let mut builder = FrameBuilder::new(self.address(0), self.address(1))
             .with_link_type(self.link_type)
-            .with_hop_count(self.hop_count)
+            .with_ttl(self.ttl)
             .with_identification(self.identification);
         for &(kind, id) in &self.tags {
             builder = builder.with_tag(kind, id);
@@ -500,7 +502,7 @@ impl Packet {
         if self.is_tcp {
             (
                 PROTOCOL_TCP,
-                self.builder().tcp_segment(&self.fields, &self.payload),
+                self.builder().tcp_segment(&self.fields(), &self.payload),
             )
         } else {
             let (source, destination) = (self.fields.source_port, self.fields.destination_port);
@@ -509,6 +511,13 @@ impl Packet {
                 self.builder()
                     .udp_datagram(source, destination, &self.payload),
             )
+        }
+    }
+
+    fn fields(&self) -> TcpFields<'_> {
+        TcpFields {
+            options: &self.tcp_options,
+            ..self.fields
         }
     }
 
@@ -534,7 +543,7 @@ impl Packet {
                 prop_assert_eq!(tcp.acknowledgement.0, self.fields.acknowledgement);
                 prop_assert_eq!(tcp.flags, self.fields.flags);
                 prop_assert_eq!(tcp.window, self.fields.window);
-                let options_len = self.fields.options.len().next_multiple_of(4);
+                let options_len = self.tcp_options.len().next_multiple_of(4);
                 prop_assert_eq!(tcp.header_len, 20 + options_len);
                 (
                     ip,
@@ -566,7 +575,7 @@ impl Packet {
             (ip.source, ip.destination),
             (self.address(0), self.address(1))
         );
-        prop_assert_eq!(ip.hop_count, self.hop_count);
+        prop_assert_eq!(ip.hop_count, self.ttl);
         let checksum = if self.is_ipv4 {
             HeaderChecksum::Right
         } else {
@@ -586,7 +595,7 @@ fn ipv6() -> FrameBuilder {
     FrameBuilder::new(address(1), address(2))
 }
 
-fn fields() -> TcpFields {
+fn fields() -> TcpFields<'static> {
     TcpFields {
         source_port: 700,
         destination_port: 2049,
