@@ -1,7 +1,7 @@
 //! After its start the path from frames to rows allocates nothing for a frame or a message (rule 4): new
 //! connections and tables that grow excepted.
 
-mod talk;
+mod connection;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use lineside_rpc::xdr::{Handle, List, Name, Optional, Outcome};
 use lineside_trace::{RecordSink, RowRef, Table};
 use lineside_wire::TcpFlags;
 
-use talk::Talk;
+use connection::TcpConnection;
 
 struct Counting;
 
@@ -185,7 +185,7 @@ fn operation(xid: u32, data: &[u8]) -> [Vec<u8>; 2] {
             })),
         ),
     };
-    talk::nfs(xid, Auth::none(), &call, &reply, data)
+    connection::nfs(xid, Auth::none(), &call, &reply, data)
 }
 
 /// Feeds frames as a port does: from blocks of a pool, in bursts.
@@ -240,24 +240,24 @@ impl Feed {
 #[test]
 fn frames_and_messages_allocate_nothing() {
     let mut feed = Feed::new();
-    let mut talks: Vec<Talk> = (0..4)
-        .map(|index| Talk::new(700 + index, [1000 * u32::from(index), 5]))
+    let mut connections: Vec<TcpConnection> = (0..4)
+        .map(|index| TcpConnection::new(700 + index, [1000 * u32::from(index), 5]))
         .collect();
-    for talk in &mut talks {
-        for frame in talk.handshake() {
+    for connection in &mut connections {
+        for frame in connection.handshake() {
             feed.frame(&frame);
         }
     }
     let data: Vec<u8> = (0..8192u32).map(|at| (at * 7) as u8).collect();
     let mut allocated = 0;
     for xid in 0..WARM_UP + MEASURED {
-        let talk = &mut talks[(xid % 4) as usize];
+        let connection = &mut connections[(xid % 4) as usize];
         let mut frames = Vec::new();
         for (direction, message) in operation(xid, &data).iter().enumerate() {
             let mut record = Vec::new();
             encode_record(&[], message, &mut record);
             for part in record.chunks(SEGMENT) {
-                frames.push(talk.segment(direction, TcpFlags::ACK, part));
+                frames.push(connection.segment(direction, TcpFlags::ACK, part));
             }
         }
         let before = ALLOCATIONS.load(Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //! rows of that compound alone, never in a panic.
 
 #[expect(dead_code, reason = "NFSv3 is spoken elsewhere")]
-mod talk;
+mod connection;
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{BLOCK_BYTES, Config, Pipeline};
@@ -13,7 +13,7 @@ use lineside_trace::{CollectedRows, OperationRow, Word};
 use lineside_wire::TcpFlags;
 use twox_hash::XxHash3_64;
 
-use talk::Talk;
+use connection::TcpConnection;
 
 const PUTFH: u32 = 22;
 const PUTROOTFH: u32 = 24;
@@ -70,15 +70,15 @@ fn write_result(count: u32) -> Vec<u8> {
 
 /// A connection, whose messages are sent in segments.
 struct Wire {
-    talk: Talk,
+    connection: TcpConnection,
     frames: Vec<Vec<u8>>,
 }
 
 impl Wire {
     fn new() -> Self {
-        let mut talk = Talk::new(700, [100, 200]);
-        let frames = talk.handshake().into();
-        Self { talk, frames }
+        let mut connection = TcpConnection::new(700, [100, 200]);
+        let frames = connection.handshake().into();
+        Self { connection, frames }
     }
 
     fn send(&mut self, direction: usize, message: &[u8]) {
@@ -88,7 +88,7 @@ impl Wire {
 
     fn segments(&mut self, direction: usize, bytes: &[u8]) {
         for part in bytes.chunks(1448) {
-            let frame = self.talk.segment(direction, TcpFlags::ACK, part);
+            let frame = self.connection.segment(direction, TcpFlags::ACK, part);
             self.frames.push(frame);
         }
     }
@@ -151,7 +151,7 @@ fn names(rows: &[OperationRow]) -> Vec<&Word> {
 const OK: Word = Word::Known("NFS4_OK");
 
 #[test]
-fn a_count_is_not_believed() {
+fn the_operation_count_of_a_compound_is_not_trusted() {
     let operations = [put_fh(7), words(&[GETFH])];
     let results = [words(&[PUTFH, 0])];
     let (rows, counters) = alone(
@@ -165,7 +165,7 @@ fn a_count_is_not_believed() {
 }
 
 #[test]
-fn an_xid_that_comes_again_is_the_same_call_only_if_it_says_the_same() {
+fn a_reused_xid_is_a_retransmission_only_with_equal_arguments() {
     let asked = |handle| call(7, 2, &[put_fh(handle), words(&[GETFH])]);
     let answer = reply(7, 1, &[words(&[PUTFH, 70])]);
     let expected = [("the same", 1, 1), ("another", 2, 0)];
@@ -292,7 +292,7 @@ fn a_reply_that_overtakes_its_call_has_the_same_rows() {
 }
 
 #[test]
-fn a_compound_that_makes_room_for_itself_is_not_mixed_with_others() {
+fn a_compound_that_evicts_itself_is_not_mixed_with_others() {
     for outstanding_max in 1..12 {
         let mut wire = Wire::new();
         for xid in 0..20 {
@@ -309,7 +309,7 @@ fn a_compound_that_makes_room_for_itself_is_not_mixed_with_others() {
             ..Config::default()
         };
         let (rows, counters) = wire.run(config);
-        let server = talk::SERVER;
+        let server = connection::SERVER;
         for row in &rows.operations {
             let (Some(xid), Some(index)) = (row.xid, row.compound_index) else {
                 continue;
@@ -332,7 +332,7 @@ fn a_compound_that_makes_room_for_itself_is_not_mixed_with_others() {
 }
 
 #[test]
-fn what_opens_without_a_name_that_was_seen_names_no_file() {
+fn an_open_whose_name_was_not_seen_names_no_file() {
     // The call is cut within OPEN, so that it is not known whether it has a name.
     let mut wire = Wire::new();
     let operations = [put_fh(7), words(&[OPEN, 1])];
@@ -347,7 +347,7 @@ fn what_opens_without_a_name_that_was_seen_names_no_file() {
     let rows = wire.run(Config::default()).0.operations;
     let id = |handle: u32| {
         Some(lineside_capture::file_id(
-            talk::SERVER,
+            connection::SERVER,
             &handle.to_be_bytes(),
         ))
     };

@@ -1,6 +1,6 @@
 //! What content alone does not find, or should not: rules of `--decode-as`.
 
-mod talk;
+mod connection;
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{Config, DecodeAs, Pipeline, PortRule, Transport};
@@ -12,7 +12,7 @@ use lineside_trace::{CollectedRows, OperationRow, Word};
 use lineside_wire::TcpFlags;
 use lineside_wire::build::FrameBuilder;
 
-use talk::{CLIENT, SERVER, SERVER_PORT, Talk};
+use connection::{CLIENT, SERVER, SERVER_PORT, TcpConnection};
 
 /// Calls of a connection.
 const CALLS: u32 = 5;
@@ -24,7 +24,7 @@ fn messages(program: u32) -> Vec<[Vec<u8>; 2]> {
     let call = v3::Call::GetAttr(v3::FileArgs { file });
     let reply = v3::Reply::GetAttr(Outcome::Fail(v3::Status::STALE.0, ()));
     let one = |xid| {
-        let mut messages = talk::nfs(xid, Auth::none(), &call, &reply, b"");
+        let mut messages = connection::nfs(xid, Auth::none(), &call, &reply, b"");
         messages[0][12..16].copy_from_slice(&program.to_be_bytes());
         messages
     };
@@ -33,16 +33,16 @@ fn messages(program: u32) -> Vec<[Vec<u8>; 2]> {
 
 /// A connection that begins with bytes of another protocol, as a proxy sends them.
 fn tcp(begins_with: &[u8], program: u32) -> Vec<Vec<u8>> {
-    let mut talk = Talk::new(700, [100, 200]);
-    let mut frames = talk.handshake().to_vec();
+    let mut connection = TcpConnection::new(700, [100, 200]);
+    let mut frames = connection.handshake().to_vec();
     if !begins_with.is_empty() {
-        frames.push(talk.segment(0, TcpFlags::ACK, begins_with));
+        frames.push(connection.segment(0, TcpFlags::ACK, begins_with));
     }
     for message in messages(program) {
         for (direction, message) in message.iter().enumerate() {
             let mut record = Vec::new();
             encode_record(&[], message, &mut record);
-            frames.push(talk.segment(direction, TcpFlags::ACK, &record));
+            frames.push(connection.segment(direction, TcpFlags::ACK, &record));
         }
     }
     frames
@@ -108,7 +108,7 @@ fn assert_all(rows: &[OperationRow]) {
 }
 
 #[test]
-fn rpc_behind_the_header_of_a_proxy_is_found() {
+fn rpc_after_a_proxy_header_is_found() {
     // Version 2 of HAProxy's header: signature, PROXY over TCP and IPv4, 12 bytes of addresses and ports.
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
     header.extend([192, 0, 2, 1, 192, 0, 2, 2, 3, 0, 8, 1]);
@@ -125,7 +125,7 @@ fn rpc_behind_the_header_of_a_proxy_is_found() {
 }
 
 #[test]
-fn a_program_that_users_numbered_is_what_a_rule_says() {
+fn a_rule_names_a_program_with_a_private_number() {
     const USER: u32 = 0x2000_0003;
     for frames in [tcp(b"", USER), udp(USER)] {
         let (rows, _) = run(&frames, DecodeAs::default());
@@ -153,7 +153,7 @@ fn a_program_that_users_numbered_is_what_a_rule_says() {
 }
 
 #[test]
-fn a_port_that_carries_no_rpc_is_left_alone() {
+fn a_port_without_rpc_is_not_decoded() {
     for (frames, transport) in [
         (tcp(b"", v3::PROGRAM), Transport::Tcp),
         (udp(v3::PROGRAM), Transport::Udp),
@@ -183,9 +183,9 @@ fn a_rule_that_does_not_fit_loses_nothing() {
     }
     // What is no RPC stays none, and is told.
     frames = tcp(b"", v3::PROGRAM).into_iter().take(3).collect();
-    let mut talk = Talk::new(701, [100, 200]);
-    frames.extend(talk.handshake());
-    frames.push(talk.segment(0, TcpFlags::ACK, &b"GET / HTTP/1.1\r\n".repeat(200)[..1400]));
+    let mut connection = TcpConnection::new(701, [100, 200]);
+    frames.extend(connection.handshake());
+    frames.push(connection.segment(0, TcpFlags::ACK, &b"GET / HTTP/1.1\r\n".repeat(200)[..1400]));
     let (rows, counters) = run(&frames, port(Transport::Tcp, PortRule::Rpc));
     assert!(rows.is_empty(), "{rows:#?}");
     assert_eq!(counters.value(Counter::ConnectionsForcedInVain), 2);

@@ -174,7 +174,7 @@ fn a_capture_in_tunnels_gives_the_rows_of_the_plain_one() {
 /// Both the tunnel's packets and those inside, which their sender had to fragment, are put together.
 /// Two virtual networks in which the same hosts, by their addresses and ports, say the same a moment later.
 #[test]
-fn networks_with_the_same_addresses_are_told_apart() {
+fn networks_with_the_same_addresses_are_distinguished() {
     let (_, frames) = &captures()[0];
     let one = wrap::wrap_all(frames, Wrap::Vxlan);
     let mut other = wrap::wrap_all(frames, Wrap::Geneve);

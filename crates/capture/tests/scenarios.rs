@@ -2,7 +2,7 @@
 //! loses, delays, repeats, cuts and begins late. What comes out is compared with the unharmed trace and,
 //! for checksums, with the files' contents.
 
-mod talk;
+mod connection;
 #[path = "../../nfs/src/tests/values.rs"]
 mod values;
 
@@ -23,7 +23,7 @@ use lineside_wire::TcpFlags;
 use lineside_wire::build::FrameBuilder;
 use twox_hash::XxHash3_64;
 
-use talk::{CLIENT, SERVER, SERVER_PORT, Talk};
+use connection::{CLIENT, SERVER, SERVER_PORT, TcpConnection};
 use values::Values;
 
 /// Seeds, of which each is tried with every kind of harm.
@@ -74,7 +74,7 @@ fn operation(
             let all = mount::Procedure::ALL;
             let procedure = all[random.below(all.len() as u64) as usize];
             let (call, reply) = (values.mount_call(procedure), values.mount_reply(procedure));
-            return talk::mount(xid, &call, &reply);
+            return connection::mount(xid, &call, &reply);
         }
         _ => v3::Procedure::ALL[random.below(22) as usize],
     };
@@ -92,7 +92,7 @@ fn operation(
     if let v3::Reply::Read(Outcome::Ok(read)) = &mut reply {
         (read.count, read.data_len) = (count, count);
     }
-    talk::nfs(xid, credential, &call, &reply, data)
+    connection::nfs(xid, credential, &call, &reply, data)
 }
 
 /// A client over TCP: `depth` calls in flight, replies in any order, segments of any size.
@@ -100,13 +100,13 @@ fn tcp(seed: u64, port: u16, count: u32) -> Sent {
     let mut random = Random::new(seed);
     let mut values = Values(Random::new(!seed));
     let file = file(port);
-    let mut talk = Talk::new(port, [random.bits() as u32, random.bits() as u32]);
+    let mut connection = TcpConnection::new(port, [random.bits() as u32, random.bits() as u32]);
     let (mut frames, mut at) = (Vec::new(), random.below(100));
     let mut send = |frames: &mut Sent, bytes: Vec<u8>, random: &mut Random| {
         at += 1 + random.below(4);
         frames.push((at, bytes));
     };
-    for frame in talk.handshake() {
+    for frame in connection.handshake() {
         send(&mut frames, frame, &mut random);
     }
     let (first, depth) = (random.bits() as u32, 1 + random.below(8) as usize);
@@ -142,16 +142,16 @@ fn tcp(seed: u64, port: u16, count: u32) -> Sent {
             1 + random.below(1448) as usize
         };
         for part in record.chunks(size) {
-            let frame = talk.segment(direction, TcpFlags::ACK, part);
+            let frame = connection.segment(direction, TcpFlags::ACK, part);
             send(&mut frames, frame, &mut random);
             if random.chance(0.2) {
-                let frame = talk.segment(1 - direction, TcpFlags::ACK, b"");
+                let frame = connection.segment(1 - direction, TcpFlags::ACK, b"");
                 send(&mut frames, frame, &mut random);
             }
         }
     }
     for direction in [0, 1] {
-        let frame = talk.segment(direction, TcpFlags::ACK | TcpFlags::FIN, b"");
+        let frame = connection.segment(direction, TcpFlags::ACK | TcpFlags::FIN, b"");
         send(&mut frames, frame, &mut random);
     }
     frames
@@ -555,9 +555,9 @@ fn rows_do_not_depend_on_other_connections() {
 }
 
 #[test]
-fn repeated_calls_and_replies_are_told_apart() {
+fn repeated_calls_and_replies_are_distinguished() {
     let null = |xid| {
-        talk::nfs(
+        connection::nfs(
             xid,
             Auth::none(),
             &v3::Call::Null(()),
@@ -609,7 +609,7 @@ fn repeated_calls_and_replies_are_told_apart() {
 #[test]
 fn a_reply_long_before_a_call_is_not_its_own() {
     let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
-    let [call, reply] = talk::nfs(7, Auth::none(), &call, &reply, b"");
+    let [call, reply] = connection::nfs(7, Auth::none(), &call, &reply, b"");
     let datagram = |number, is_call: bool| {
         let (from, to) = if is_call {
             (CLIENT, SERVER)
@@ -651,9 +651,9 @@ fn a_reply_long_before_a_call_is_not_its_own() {
 }
 
 #[test]
-fn replies_alone_are_rpc_and_tell_who_calls() {
+fn replies_alone_are_rpc_and_show_which_end_calls() {
     let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
-    let [_, reply] = talk::nfs(7, Auth::none(), &call, &reply, b"");
+    let [_, reply] = connection::nfs(7, Auth::none(), &call, &reply, b"");
     // By the ports alone the server would be the client.
     let datagram = FrameBuilder::new(SERVER, CLIENT).udp(SERVER_PORT, 700, &reply);
     let (rows, counters) = run(&merge(&[vec![(0, datagram)]]));
@@ -671,8 +671,8 @@ fn replies_alone_are_rpc_and_tell_who_calls() {
 fn a_known_service_is_no_client() {
     // Joined in the middle, before any call.
     for port in [700, 40_000] {
-        let mut talk = Talk::new(port, [1, 1]);
-        let frames = [0, 1, 0].map(|direction| talk.segment(direction, TcpFlags::ACK, b""));
+        let mut connection = TcpConnection::new(port, [1, 1]);
+        let frames = [0, 1, 0].map(|direction| connection.segment(direction, TcpFlags::ACK, b""));
         let (rows, _) = run(&merge(&[(0..).zip(frames).collect()]));
         assert!(!rows.connections.is_empty());
         for row in rows.connections {
@@ -690,18 +690,18 @@ fn record(message: &[u8]) -> Vec<u8> {
 
 /// The frames of a connection whose sides send these bytes in turn.
 fn conversation(sent: &[(usize, Vec<u8>)]) -> Vec<capture::Frame> {
-    let mut talk = Talk::new(700, [1, 1]);
-    let mut frames: Sent = (0..).zip(talk.handshake()).collect();
+    let mut connection = TcpConnection::new(700, [1, 1]);
+    let mut frames: Sent = (0..).zip(connection.handshake()).collect();
     for (direction, bytes) in sent {
         let at = frames.len() as u64;
-        frames.push((at, talk.segment(*direction, TcpFlags::ACK, bytes)));
+        frames.push((at, connection.segment(*direction, TcpFlags::ACK, bytes)));
     }
     merge(&[frames])
 }
 
 #[test]
 fn both_ends_may_call_with_the_same_xid() {
-    let [call, reply] = talk::nfs(
+    let [call, reply] = connection::nfs(
         5,
         Auth::none(),
         &v3::Call::Null(()),
@@ -731,7 +731,7 @@ fn both_ends_may_call_with_the_same_xid() {
 #[test]
 fn a_reply_that_a_cut_call_makes_unreadable_is_incomplete() {
     let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
-    let [mut call, reply] = talk::nfs(5, Auth::none(), &call, &reply, b"");
+    let [mut call, reply] = connection::nfs(5, Auth::none(), &call, &reply, b"");
     // The procedure: GETATTR.
     call[23] = 1;
     let mut frames = conversation(&[(0, record(&call)), (1, record(&reply))]);
@@ -750,7 +750,7 @@ fn a_reply_that_a_cut_call_makes_unreadable_is_incomplete() {
 fn an_xid_used_again_for_another_procedure_is_no_repeat() {
     let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
     let [call, reply] =
-        talk::nfs(5, Auth::none(), &call, &reply, b"").map(|message| record(&message));
+        connection::nfs(5, Auth::none(), &call, &reply, b"").map(|message| record(&message));
     // Behind the mark: xid, type, RPC's version, program, version, procedure.
     let mut other = call.clone();
     other[27] = 100;
@@ -767,10 +767,10 @@ fn an_xid_used_again_for_another_procedure_is_no_repeat() {
 }
 
 #[test]
-fn a_reply_after_its_call_was_given_up_is_a_limit_that_was_hit() {
+fn a_reply_to_an_expired_call_is_counted_as_a_limit() {
     let messages = |xid| {
         let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
-        talk::nfs(xid, Auth::none(), &call, &reply, b"").map(|message| record(&message))
+        connection::nfs(xid, Auth::none(), &call, &reply, b"").map(|message| record(&message))
     };
     let ([first, first_reply], [second, second_reply]) = (messages(1), messages(2));
     let mut frames = conversation(&[(0, first), (0, second), (1, second_reply), (1, first_reply)]);
@@ -795,7 +795,7 @@ fn a_reply_after_its_call_was_given_up_is_a_limit_that_was_hit() {
 fn a_strange_first_record_does_not_hide_the_others() {
     let messages = |xid| {
         let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));
-        talk::nfs(xid, Auth::none(), &call, &reply, b"").map(|message| record(&message))
+        connection::nfs(xid, Auth::none(), &call, &reply, b"").map(|message| record(&message))
     };
     // Behind the mark: xid, type, RPC's version, program, version, procedure.
     let with = |at: usize, word: u32| {
@@ -823,7 +823,7 @@ fn a_strange_first_record_does_not_hide_the_others() {
 
 /// A NULL call that asks for TLS, and the answer of a server that agrees.
 fn tls_probe() -> [Vec<u8>; 2] {
-    let [probe, mut answer] = talk::nfs(
+    let [probe, mut answer] = connection::nfs(
         5,
         Auth::new(Flavor::TLS, &[]),
         &v3::Call::Null(()),
@@ -855,10 +855,10 @@ fn file_data_is_no_handshake() {
         stable: Some(v3::StableHow::FILE_SYNC),
         data_len: Some(hello.len() as u32),
     });
-    let [write, _] = talk::nfs(6, Auth::none(), &write, &v3::Reply::Null(()), &hello);
+    let [write, _] = connection::nfs(6, Auth::none(), &write, &v3::Reply::Null(()), &hello);
     let write = record(&write);
     let data_at = write.len() - hello.len();
-    let [_, refused] = talk::nfs(
+    let [_, refused] = connection::nfs(
         5,
         Auth::none(),
         &v3::Call::Null(()),
@@ -901,7 +901,7 @@ fn file_data_is_no_handshake() {
 
 #[test]
 fn tls_is_counted_and_never_read() {
-    let [plain_call, plain_reply] = talk::nfs(
+    let [plain_call, plain_reply] = connection::nfs(
         9,
         Auth::none(),
         &v3::Call::Null(()),

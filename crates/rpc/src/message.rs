@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_malformed() {
+    fn bytes_that_are_no_header_are_malformed() {
         for words in [
             &[9, 2][..],
             &[9, 1, 2],

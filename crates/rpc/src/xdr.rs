@@ -1454,7 +1454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_hole_in_a_list_is_not_made_up() {
+    fn entries_after_a_hole_in_a_list_are_not_invented() {
         let mut bytes = Vec::new();
         let (one, two) = ([Piece::bytes(b"one!")], [Piece::bytes(b"two!")]);
         let names: [Option<Opaque<'_, 8>>; 2] = [Some(Opaque::new(&one)), Some(Opaque::new(&two))];

@@ -605,7 +605,7 @@ fn a_record_that_is_no_message_is_searched_across() {
 
 /// A record longer than allowed is passed over and counted; a mark that was garbled is no such record.
 #[test]
-fn a_record_too_long_to_believe_is_counted() {
+fn an_implausibly_long_record_is_counted() {
     // Of a first record the mark and the header have to come in one segment: else it may be anything.
     for (begins_long, is_garbled, step) in [
         (false, false, 1000),
@@ -654,7 +654,7 @@ fn a_record_too_long_to_believe_is_counted() {
 }
 
 #[test]
-fn a_head_that_memory_does_not_bear_is_read_as_far_as_it_came() {
+fn a_head_too_large_for_memory_is_read_as_far_as_it_came() {
     let mut random = Random::new(3);
     let stream = Stream::new(&mut random, false, false, 5, 20, |random| {
         random_bytes(random, 60)

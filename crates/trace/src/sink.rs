@@ -45,7 +45,7 @@ pub struct ChecksumRun<'a> {
 impl ChecksumRun<'_> {
     /// Gives a single row to a sink.
     pub(crate) fn write_row(row: &ChecksumRow, sink: &mut impl RecordSink) {
-        sink.row(RowRef::Checksums(ChecksumRun {
+        sink.row(RowRef::Checksums(&ChecksumRun {
             operation_id: row.operation_id,
             first_block: row.block,
             sums: &[row.checksum.cast_unsigned()],
@@ -65,7 +65,7 @@ impl<R> RowsOf<R> for &R {
     }
 }
 
-impl RowsOf<ChecksumRow> for ChecksumRun<'_> {
+impl RowsOf<ChecksumRow> for &ChecksumRun<'_> {
     fn for_each(self, mut each: impl FnMut(&ChecksumRow)) {
         for (&sum, block) in self.sums.iter().zip(self.first_block..) {
             each(&ChecksumRow {

@@ -140,9 +140,9 @@ impl<C: Columns> PushRow<&C::Row> for TableEncoder<C> {
     }
 }
 
-impl PushRow<ChecksumRun<'_>> for TableEncoder<ChecksumColumns> {
+impl PushRow<&ChecksumRun<'_>> for TableEncoder<ChecksumColumns> {
     /// Adds the sums of consecutive blocks without a row for each.
-    fn push<P: PartSink>(&mut self, run: ChecksumRun<'_>, output: &mut Output<P>) {
+    fn push<P: PartSink>(&mut self, run: &ChecksumRun<'_>, output: &mut Output<P>) {
         let (mut block, mut sums) = (run.first_block, run.sums);
         while !sums.is_empty() {
             let count = sums.len().min(self.part_rows_max - self.columns.rows());

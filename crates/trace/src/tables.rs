@@ -69,7 +69,7 @@ macro_rules! referred {
         &$life $row
     };
     ($life:lifetime $row:ident $run:ident) => {
-        $run<$life>
+        &$life $run<$life>
     };
 }
 

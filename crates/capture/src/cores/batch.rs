@@ -182,7 +182,7 @@ impl Sums {
         for run in &self.runs {
             let count = usize::from(run.straddling.is_some()) + run.whole_len / BLOCK_BYTES;
             let (mine, rest) = sums.split_at(count);
-            sink.row(RowRef::Checksums(ChecksumRun {
+            sink.row(RowRef::Checksums(&ChecksumRun {
                 operation_id: run.operation_id,
                 first_block: run.first,
                 sums: mine,

@@ -108,7 +108,7 @@ impl Protocol for Service {
     }
 }
 
-/// Fills in the arguments, but for files.
+/// Sets the cells of the arguments, but for files.
 fn of_call(
     procedure: side::Procedure,
     summary: &Summary<'_>,
@@ -148,7 +148,7 @@ fn of_call(
     of_both(summary, details);
 }
 
-/// Fills in the results, but for files.
+/// Sets the cells of the results, but for files.
 fn of_reply(
     procedure: side::Procedure,
     summary: &Summary<'_>,
@@ -204,7 +204,7 @@ fn of_reply(
     }
 }
 
-/// What may stand in a call or in a reply.
+/// Sets the cells that a call or a reply may have.
 fn of_both(summary: &Summary<'_>, details: &mut Details) {
     if let Some(target) = &summary.symlink_target {
         set_text(&mut details.nfs.symlink_target, Some(target));

@@ -63,7 +63,7 @@ impl<S: RecordSink> DirectionSink<'_, S> {
                     let sums = &mut scratch.sums;
                     sums.clear();
                     run.sum(sums);
-                    sink.row(RowRef::Checksums(ChecksumRun {
+                    sink.row(RowRef::Checksums(&ChecksumRun {
                         operation_id,
                         first_block: run.first,
                         sums,

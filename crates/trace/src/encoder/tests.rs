@@ -32,12 +32,12 @@ impl PartSink for Collector {
     }
 }
 
-fn run(operation_id: i64, first_block: i64, sums: &[u64]) -> RowRef<'_> {
-    RowRef::Checksums(ChecksumRun {
+fn push_run(encoder: &mut impl RecordSink, operation_id: i64, first_block: i64, sums: &[u64]) {
+    encoder.row(RowRef::Checksums(&ChecksumRun {
         operation_id,
         first_block,
         sums,
-    })
+    }));
 }
 
 fn encoder(config: &EncoderConfig) -> TraceEncoder<Collector> {
@@ -138,7 +138,7 @@ proptest! {
         let mut checksums = Vec::new();
         for operation in 0..random.below(6) as i64 {
             let sums: Vec<u64> = (0..random.below(40)).map(|_| random.bits()).collect();
-            encoder.row(run(operation, 100, &sums));
+            push_run(&mut encoder, operation, 100, &sums);
             for (sum, block) in sums.iter().zip(100..) {
                 let row = [operation, block, sum.cast_signed()];
                 checksums.push(row.map(Value::Integer).to_vec());
@@ -225,7 +225,7 @@ fn only_portable_types_and_one_row_group_a_part() {
 #[test]
 fn columns_are_encoded_as_described() {
     let mut encoder = encoder(&small(100));
-    encoder.row(run(1, 2, &[3, 3, 3]));
+    push_run(&mut encoder, 1, 2, &[3, 3, 3]);
     let parts = parts(encoder);
     let part = parts.iter().find(|part| part.rows == 3).expect("the sums");
     let reader = SerializedFileReader::new(Bytes::from(part.bytes.clone())).expect("a part");
@@ -335,7 +335,7 @@ fn long_columns_come_back() {
 }
 
 #[test]
-fn tables_that_were_not_asked_for_are_not_written() {
+fn unrequested_tables_are_not_written() {
     let mut encoder = encoder(&EncoderConfig::new(&[Table::Files], "t"));
     assert!(encoder.wants(Table::Files));
     assert!(!encoder.wants(Table::Nfs));
@@ -399,7 +399,7 @@ fn a_part_ends_at_its_size_but_for_its_open_pages() {
     let mut random = Random::new(4);
     for operation in 0..4_000 {
         let sums: [u64; 128] = std::array::from_fn(|_| random.bits());
-        encoder.row(run(operation, 0, &sums));
+        push_run(&mut encoder, operation, 0, &sums);
     }
     let parts = parts(encoder);
     let full = &parts[1..parts.len() - 1];
@@ -521,7 +521,7 @@ fn write_trace(folder: &Path, rows: usize) {
             ..OperationRow::sample(&mut random)
         };
         operation.write_to(&mut encoder);
-        encoder.row(run(index, 7, &[random.bits()]));
+        push_run(&mut encoder, index, 7, &[random.bits()]);
         NfsRow::sample(&mut random).write_to(&mut encoder);
         Nfs4Row::sample(&mut random).write_to(&mut encoder);
         ServiceRow::sample(&mut random).write_to(&mut encoder);

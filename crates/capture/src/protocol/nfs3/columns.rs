@@ -8,7 +8,7 @@ use lineside_trace::{NfsRow, Word};
 use crate::protocol::details::{bits, set_text, word};
 
 /// Whether `count` means bytes of a file, as for READ, WRITE and COMMIT, and not room for a listing.
-pub(crate) fn moves_data(call: &v3::Call<'_>) -> bool {
+pub(super) fn moves_data(call: &v3::Call<'_>) -> bool {
     matches!(
         call,
         v3::Call::Read(_) | v3::Call::Write(_) | v3::Call::Commit(_)
@@ -29,8 +29,8 @@ pub(crate) fn file_type(kind: v3::FileType) -> Word {
     })
 }
 
-/// Fills in the arguments; false if there is nothing to say.
-pub(crate) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
+/// Sets the cells of the arguments; false if there are none.
+pub(super) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
     match call {
         v3::Call::SetAttr(args) => {
             set_attributes(&args.attributes, row, counters);
@@ -85,8 +85,8 @@ pub(crate) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Coun
     true
 }
 
-/// Fills in the results and the attributes among them; false if there is nothing to say.
-pub(crate) fn of_reply(
+/// Sets the cells of the results and of the attributes among them; false if there are none.
+pub(super) fn of_reply(
     reply: &v3::Reply<'_>,
     attributes: Option<&InPlace<'_, v3::Attributes>>,
     row: &mut NfsRow,
@@ -173,41 +173,9 @@ pub(crate) fn of_reply(
                 row.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
             }
         }
-        v3::Reply::FsStat(outcome) => {
-            if let Some(ok) = outcome.ok() {
-                row.total_bytes = ok.bytes_total.map(u64::cast_signed);
-                row.free_bytes = ok.bytes_free.map(u64::cast_signed);
-                row.available_bytes = ok.bytes_available.map(u64::cast_signed);
-                row.total_files = ok.files_total.map(u64::cast_signed);
-                row.free_files = ok.files_free.map(u64::cast_signed);
-                row.available_files = ok.files_available.map(u64::cast_signed);
-                row.invariant_seconds = ok.invariant_seconds.map(i64::from);
-            }
-        }
-        v3::Reply::FsInfo(outcome) => {
-            if let Some(ok) = outcome.ok() {
-                row.read_max = ok.read_max.map(i64::from);
-                row.read_preferred = ok.read_preferred.map(i64::from);
-                row.read_multiple = ok.read_multiple.map(i64::from);
-                row.write_max = ok.write_max.map(i64::from);
-                row.write_preferred = ok.write_preferred.map(i64::from);
-                row.write_multiple = ok.write_multiple.map(i64::from);
-                row.directory_preferred = ok.readdir_preferred.map(i64::from);
-                row.file_size_max = ok.file_size_max.map(u64::cast_signed);
-                row.time_delta_ns = time(&ok.time_delta, counters);
-                row.properties = ok.properties.map(i64::from);
-            }
-        }
-        v3::Reply::PathConf(outcome) => {
-            if let Some(ok) = outcome.ok() {
-                row.links_max = ok.links_max.map(i64::from);
-                row.name_max = ok.name_max.map(i64::from);
-                row.no_truncation = ok.no_truncation;
-                row.chown_restricted = ok.chown_restricted;
-                row.case_insensitive = ok.case_insensitive;
-                row.case_preserving = ok.case_preserving;
-            }
-        }
+        v3::Reply::FsStat(outcome) => set_fs_stat(outcome.ok(), row),
+        v3::Reply::FsInfo(outcome) => set_fs_info(outcome.ok(), row, counters),
+        v3::Reply::PathConf(outcome) => set_path_conf(outcome.ok(), row),
         v3::Reply::Commit(outcome) => {
             if let Some(wcc) = wcc_of(outcome, |ok| &ok.file, |fail| fail) {
                 before(wcc, row, counters);
@@ -216,6 +184,41 @@ pub(crate) fn of_reply(
         }
     }
     true
+}
+
+fn set_fs_stat(ok: Option<&v3::FsStatOk<'_>>, row: &mut NfsRow) {
+    let Some(ok) = ok else { return };
+    row.total_bytes = ok.bytes_total.map(u64::cast_signed);
+    row.free_bytes = ok.bytes_free.map(u64::cast_signed);
+    row.available_bytes = ok.bytes_available.map(u64::cast_signed);
+    row.total_files = ok.files_total.map(u64::cast_signed);
+    row.free_files = ok.files_free.map(u64::cast_signed);
+    row.available_files = ok.files_available.map(u64::cast_signed);
+    row.invariant_seconds = ok.invariant_seconds.map(i64::from);
+}
+
+fn set_fs_info(ok: Option<&v3::FsInfoOk<'_>>, row: &mut NfsRow, counters: &mut Counters) {
+    let Some(ok) = ok else { return };
+    row.read_max = ok.read_max.map(i64::from);
+    row.read_preferred = ok.read_preferred.map(i64::from);
+    row.read_multiple = ok.read_multiple.map(i64::from);
+    row.write_max = ok.write_max.map(i64::from);
+    row.write_preferred = ok.write_preferred.map(i64::from);
+    row.write_multiple = ok.write_multiple.map(i64::from);
+    row.directory_preferred = ok.readdir_preferred.map(i64::from);
+    row.file_size_max = ok.file_size_max.map(u64::cast_signed);
+    row.time_delta_ns = time(&ok.time_delta, counters);
+    row.properties = ok.properties.map(i64::from);
+}
+
+fn set_path_conf(ok: Option<&v3::PathConfOk<'_>>, row: &mut NfsRow) {
+    let Some(ok) = ok else { return };
+    row.links_max = ok.links_max.map(i64::from);
+    row.name_max = ok.name_max.map(i64::from);
+    row.no_truncation = ok.no_truncation;
+    row.chown_restricted = ok.chown_restricted;
+    row.case_insensitive = ok.case_insensitive;
+    row.case_preserving = ok.case_preserving;
 }
 
 fn wcc_of<'o, 'a, O, F>(
@@ -234,7 +237,7 @@ fn stable_how(how: v3::StableHow) -> Word {
     word(how.name(), how.0)
 }
 
-/// Nanoseconds since the epoch; what contradicts itself is null and counted.
+/// Nanoseconds since the epoch; a time that contradicts itself is null and counted.
 #[inline]
 fn time(time: &v3::Time, counters: &mut Counters) -> Option<i64> {
     let ns = time.nanoseconds_since_epoch();
@@ -264,7 +267,7 @@ fn object_in_part(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut 
     object(attributes, row, counters);
 }
 
-/// Always inlined: what is read in place is then read no further than it is used.
+/// Always inlined: of attributes that are read in place, only the used ones are read then.
 #[inline(always)]
 pub(crate) fn object(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
     row.mode = attributes.mode.map(i64::from);
@@ -272,7 +275,7 @@ pub(crate) fn object(attributes: &v3::Attributes, row: &mut NfsRow, counters: &m
     row.owner_id = attributes.uid.map(i64::from);
     row.owner_group_id = attributes.gid.map(i64::from);
     row.used_bytes = attributes.used.map(u64::cast_signed);
-    // Zero for all but devices; what other types put there has no meaning (RFC 1813, 2.6).
+    // Zero for all but devices; what other types put there has no meaning (RFC 1813 section 2.6).
     if matches!(
         attributes.file_type,
         Some(v3::FileType::BLOCK | v3::FileType::CHARACTER)

@@ -4,14 +4,13 @@ use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
 use lineside_nfs::v4::layouts::LayoutBody;
 use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
-use lineside_trace::{Blob, OperationRow, Word};
+use lineside_trace::{Blob, Nfs4Row, NfsRow, OperationRow, Word};
 
 use crate::protocol::details::{Details, bits, set_blob, set_text, word};
 use crate::protocol::nfs3;
 
-/// Fills in the arguments of an operation.
+/// Sets the cells of an operation's arguments.
 pub(super) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut Counters) {
-    use v4::Call;
     if let Some(attributes) = call.attributes() {
         set_attributes(attributes, details, counters);
     }
@@ -31,7 +30,15 @@ pub(super) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut
         set_blob(&mut nfs4.owner, owner);
         any4 = true;
     }
-    let (in_nfs, in_nfs4) = match call {
+    let (in_nfs, in_nfs4) = set_arguments(call, nfs, nfs4);
+    details.has_nfs |= in_nfs;
+    details.has_nfs4 |= any4 || in_nfs4;
+}
+
+/// Sets the cells of the arguments that one operation has; whether there are any in `nfs`, and in `nfs4`.
+fn set_arguments(call: &v4::Call<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (bool, bool) {
+    use v4::Call;
+    match call {
         Call::Access(args) => {
             nfs.access_requested = args.access.map(i64::from);
             (true, false)
@@ -116,19 +123,16 @@ pub(super) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut
             (false, true)
         }
         _ => (false, false),
-    };
-    details.has_nfs |= in_nfs;
-    details.has_nfs4 |= any4 || in_nfs4;
+    }
 }
 
-/// Fills in the results of an operation, in the row of what all protocols have too.
+/// Sets the cells of an operation's results, those of the table `operations` too.
 pub(super) fn of_reply(
     reply: &v4::Reply<'_>,
     common: &mut OperationRow,
     details: &mut Details,
     counters: &mut Counters,
 ) {
-    use v4::Reply;
     common.transferred = reply.transferred().map(u64::cast_signed);
     if let Some(attributes) = reply.attributes() {
         object(attributes, common, details, counters);
@@ -158,6 +162,15 @@ pub(super) fn of_reply(
         set_bytes(&mut nfs4.delegation_stateid, other.as_ref());
         any4 = true;
     }
+    let (in_nfs, in_nfs4) = set_results(reply, nfs, nfs4);
+    details.has_nfs |= any || in_nfs;
+    details.has_nfs4 |= any4 || in_nfs4;
+}
+
+/// Sets the cells of the results that one operation has; whether there are any in `nfs`, and in `nfs4`.
+fn set_results(reply: &v4::Reply<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (bool, bool) {
+    use v4::Reply;
+    let (mut any, mut any4) = (false, false);
     match reply {
         Reply::Access(outcome) => {
             let granted = outcome.ok().and_then(|ok| ok.access);
@@ -214,8 +227,7 @@ pub(super) fn of_reply(
         }
         _ => {}
     }
-    details.has_nfs |= any;
-    details.has_nfs4 |= any4;
+    (any, any4)
 }
 
 /// Whether `count` means bytes of a file, and not room for a listing.
@@ -305,7 +317,7 @@ fn set_attributes(list: &AttributeList<'_>, details: &mut Details, counters: &mu
     details.has_nfs |= any;
 }
 
-/// Fills in the arguments of a callback.
+/// Sets the cells of a callback's arguments.
 pub(super) fn of_callback(call: &callback::Call<'_>, details: &mut Details) {
     let row = &mut details.nfs4;
     let mut any = set_stateid(call.stateid(), &mut row.stateid, &mut row.stateid_sequence);
@@ -327,7 +339,7 @@ pub(super) fn file_type(kind: v4::FileType) -> Word {
     }
 }
 
-/// Fills in a cell; false if there is nothing to say.
+/// Sets a cell if there is a value; false if there is none.
 fn put<T>(cell: &mut Option<T>, value: Option<T>) -> bool {
     let is_some = value.is_some();
     if is_some {
@@ -364,7 +376,7 @@ fn layout_mode(mode: v4::IoMode) -> Word {
     word(mode.name(), mode.0)
 }
 
-/// Nanoseconds since the epoch; what does not fit is null and counted.
+/// Nanoseconds since the epoch; a time that does not fit is null and counted.
 fn time(time: Option<v4::Time>, counters: &mut Counters) -> Option<i64> {
     let time = time?;
     let ns = time.nanoseconds_since_epoch();

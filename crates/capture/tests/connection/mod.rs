@@ -15,12 +15,12 @@ pub(crate) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 pub(crate) const SERVER_PORT: u16 = 2049;
 
 /// A TCP connection by what each side has sent. Direction 0 is the client's.
-pub(crate) struct Talk {
+pub(crate) struct TcpConnection {
     pub(crate) port: u16,
     pub(crate) sequences: [u32; 2],
 }
 
-impl Talk {
+impl TcpConnection {
     pub(crate) fn new(port: u16, sequences: [u32; 2]) -> Self {
         Self { port, sequences }
     }
