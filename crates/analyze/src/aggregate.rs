@@ -1,10 +1,9 @@
 //! The one pass over `operations`: sums, histograms, and maps of bounded size.
 
-use arrow_array::ArrayRef;
 use hashbrown::HashMap;
 use lineside_measure::Times;
 use lineside_trace::is_success;
-use lineside_trace::read::ReadError;
+use lineside_trace::read::{Column, ReadError};
 
 use crate::columns::{Flags, Integers, Lexicon, Shorts, Word, Words};
 use crate::filter::Chosen;
@@ -86,25 +85,25 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn of(arrays: &'a [ArrayRef], lexica: &mut Lexica) -> Result<Self, ReadError> {
-        let mut columns = COLUMNS.iter().zip(arrays);
+    pub(crate) fn of(columns: &'a [Column], lexica: &mut Lexica) -> Result<Self, ReadError> {
+        let mut named = COLUMNS.iter().zip(columns);
         let mut next = || {
-            columns
+            named
                 .next()
                 .expect("a batch has the columns that were asked for")
         };
         macro_rules! column {
             ($kind:ident) => {{
-                let (name, array) = next();
-                $kind::of(name, array)?
+                let (name, column) = next();
+                $kind::of(name, column)?
             }};
             ($kind:ident, $lexicon:expr) => {{
-                let (name, array) = next();
-                $kind::of(name, array, $lexicon)?
+                let (name, column) = next();
+                $kind::of(name, column, $lexicon)?
             }};
         }
         Ok(Self {
-            rows: arrays.first().map_or(0, |array| array.len()),
+            rows: columns.first().map_or(0, Column::len),
             operation_id: column!(Integers),
             rpc_id: column!(Integers),
             call_time_ns: column!(Integers),

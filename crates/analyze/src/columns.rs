@@ -1,70 +1,94 @@
-//! The arrays of a batch as the types that a trace has, and texts as small numbers.
+//! The columns of a batch as the types that a trace has, and texts as small numbers.
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, StringArray};
 use hashbrown::HashMap;
-use lineside_trace::read::ReadError;
+use lineside_trace::read::{Column, ReadError, Texts as Dictionary, Values};
 
 /// A column of numbers.
-pub(crate) struct Numbers<'a, T: ArrowPrimitiveType>(&'a PrimitiveArray<T>);
+pub(crate) struct Numbers<'a, T> {
+    /// Empty if every row has a value.
+    present: &'a [bool],
+    values: &'a [T],
+}
 
 /// A column of `INT64`.
-pub(crate) type Integers<'a> = Numbers<'a, Int64Type>;
+pub(crate) type Integers<'a> = Numbers<'a, i64>;
 /// A column of `INT32`.
-pub(crate) type Shorts<'a> = Numbers<'a, Int32Type>;
+pub(crate) type Shorts<'a> = Numbers<'a, i32>;
 
-impl<'a, T: ArrowPrimitiveType> Numbers<'a, T> {
-    pub(crate) fn of(name: &str, array: &'a ArrayRef) -> Result<Self, ReadError> {
-        let array = array.as_primitive_opt::<T>();
-        array.map(Self).ok_or_else(|| wrong_type(name))
+impl<T: Copy> Numbers<'_, T> {
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<T> {
+        is_present(self.present, row).then(|| self.values[row])
     }
+}
 
-    pub(crate) fn get(&self, row: usize) -> Option<T::Native> {
-        self.0.is_valid(row).then(|| self.0.value(row))
+impl<'a> Integers<'a> {
+    pub(crate) fn of(name: &str, column: &'a Column) -> Result<Self, ReadError> {
+        match column.values() {
+            Values::Int64(values) => Ok(Self {
+                present: column.present(),
+                values,
+            }),
+            _ => Err(wrong_type(name)),
+        }
+    }
+}
+
+impl<'a> Shorts<'a> {
+    pub(crate) fn of(name: &str, column: &'a Column) -> Result<Self, ReadError> {
+        match column.values() {
+            Values::Int32(values) => Ok(Self {
+                present: column.present(),
+                values,
+            }),
+            _ => Err(wrong_type(name)),
+        }
     }
 }
 
 /// A column of flags; null is false.
-pub(crate) struct Flags<'a>(&'a BooleanArray);
+pub(crate) struct Flags<'a> {
+    present: &'a [bool],
+    values: &'a [bool],
+}
 
 impl<'a> Flags<'a> {
-    pub(crate) fn of(name: &str, array: &'a ArrayRef) -> Result<Self, ReadError> {
-        array
-            .as_boolean_opt()
-            .map(Self)
-            .ok_or_else(|| wrong_type(name))
+    pub(crate) fn of(name: &str, column: &'a Column) -> Result<Self, ReadError> {
+        match column.values() {
+            Values::Boolean(values) => Ok(Self {
+                present: column.present(),
+                values,
+            }),
+            _ => Err(wrong_type(name)),
+        }
     }
 
+    #[inline]
     pub(crate) fn get(&self, row: usize) -> bool {
-        self.0.is_valid(row) && self.0.value(row)
+        is_present(self.present, row) && self.values[row]
     }
 }
 
 /// A column of texts that repeat: a number for each, the same in every batch.
 pub(crate) struct Words<'a> {
-    keys: &'a PrimitiveArray<Int32Type>,
-    /// The number of each text in the batch's dictionary.
+    present: &'a [bool],
+    places: &'a [u32],
+    /// The number of each text of the batch.
     numbers: Vec<Word>,
 }
 
 impl<'a> Words<'a> {
     pub(crate) fn of(
         name: &str,
-        array: &'a ArrayRef,
+        column: &'a Column,
         known: &mut Lexicon,
     ) -> Result<Self, ReadError> {
-        let (keys, texts) = dictionary(name, array)?;
-        let numbers = (0..texts.len()).map(|at| {
-            if texts.is_valid(at) {
-                known.number(texts.value(at))
-            } else {
-                Lexicon::NONE
-            }
-        });
+        let (places, texts) = texts(name, column)?;
+        let text = |place| known.number(texts.text(place).unwrap_or_default());
         Ok(Self {
-            keys,
-            numbers: numbers.collect(),
+            present: column.present(),
+            places,
+            numbers: (0..texts.len()).map(text).collect(),
         })
     }
 
@@ -74,36 +98,42 @@ impl<'a> Words<'a> {
     }
 
     /// [`Lexicon::NONE`] for null.
+    #[inline]
     pub(crate) fn get(&self, row: usize) -> Word {
-        if self.keys.is_null(row) {
+        if !is_present(self.present, row) {
             return Lexicon::NONE;
         }
-        let key = usize::try_from(self.keys.value(row)).ok();
-        key.and_then(|key| self.numbers.get(key))
-            .copied()
-            .unwrap_or(Lexicon::NONE)
+        let number = self.numbers.get(self.places[row] as usize);
+        number.copied().unwrap_or(Lexicon::NONE)
     }
 }
 
 /// A column of texts of which few are looked at.
 pub(crate) struct Texts<'a> {
-    keys: &'a PrimitiveArray<Int32Type>,
-    texts: &'a StringArray,
+    present: &'a [bool],
+    places: &'a [u32],
+    texts: &'a Dictionary,
 }
 
 impl<'a> Texts<'a> {
-    pub(crate) fn of(name: &str, array: &'a ArrayRef) -> Result<Self, ReadError> {
-        let (keys, texts) = dictionary(name, array)?;
-        Ok(Self { keys, texts })
+    pub(crate) fn of(name: &str, column: &'a Column) -> Result<Self, ReadError> {
+        let (places, texts) = texts(name, column)?;
+        Ok(Self {
+            present: column.present(),
+            places,
+            texts,
+        })
     }
 
     pub(crate) fn get(&self, row: usize) -> Option<&'a str> {
-        if self.keys.is_null(row) {
-            return None;
-        }
-        let key = usize::try_from(self.keys.value(row)).ok()?;
-        (key < self.texts.len() && self.texts.is_valid(key)).then(|| self.texts.value(key))
+        let text = || self.texts.text(self.places[row] as usize);
+        is_present(self.present, row).then(text).flatten()
     }
+}
+
+#[inline]
+fn is_present(present: &[bool], row: usize) -> bool {
+    present.is_empty() || present[row]
 }
 
 /// The number of a text.
@@ -164,15 +194,11 @@ impl Lexicon {
     }
 }
 
-fn dictionary<'a>(
-    name: &str,
-    array: &'a ArrayRef,
-) -> Result<(&'a PrimitiveArray<Int32Type>, &'a StringArray), ReadError> {
-    let array = array
-        .as_dictionary_opt::<Int32Type>()
-        .ok_or_else(|| wrong_type(name))?;
-    let texts = array.values().as_string_opt::<i32>();
-    Ok((array.keys(), texts.ok_or_else(|| wrong_type(name))?))
+fn texts<'a>(name: &str, column: &'a Column) -> Result<(&'a [u32], &'a Dictionary), ReadError> {
+    match column.values() {
+        Values::Texts(places, texts) => Ok((places, texts)),
+        _ => Err(wrong_type(name)),
+    }
 }
 
 /// The column is there but of another type: no part that a lineside of this schema wrote.

@@ -83,8 +83,8 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         .collect();
     let mut lexica = Lexica::new();
     let mut compound = Compound::default();
-    trace.batches(Table::Operations, &COLUMNS, |arrays| {
-        let batch = Batch::of(arrays, &mut lexica)?;
+    trace.batches(Table::Operations, &COLUMNS, |columns| {
+        let batch = Batch::of(columns, &mut lexica)?;
         lexica.note_operations(&batch);
         let [nfs, read, write] = ["nfs", "READ", "WRITE"].map(|text| lexica.words.find(text));
         let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();

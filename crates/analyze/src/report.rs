@@ -30,8 +30,8 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let (chosen, span) = span(&mut trace, filter)?;
     let mut lexica = Lexica::new();
     let mut aggregate = Aggregate::new(span);
-    trace.batches(Table::Operations, &COLUMNS, |arrays| {
-        let batch = Batch::of(arrays, &mut lexica)?;
+    trace.batches(Table::Operations, &COLUMNS, |columns| {
+        let batch = Batch::of(columns, &mut lexica)?;
         lexica.note_operations(&batch);
         aggregate.add(&batch, &chosen, &mut lexica);
         Ok(())

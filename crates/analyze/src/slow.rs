@@ -72,8 +72,8 @@ pub fn slow(path: &Path, filter: &Filter, latency_min_ns: u64) -> Result<Slow, T
     let (chosen, _) = span(&mut trace, filter)?;
     let mut lexica = Lexica::new();
     let mut slow = Slow::default();
-    trace.batches(Table::Operations, &COLUMNS, |arrays| {
-        let batch = Batch::of(arrays, &mut lexica)?;
+    trace.batches(Table::Operations, &COLUMNS, |columns| {
+        let batch = Batch::of(columns, &mut lexica)?;
         lexica.note_operations(&batch);
         for row in batch.chosen(&chosen, &lexica) {
             slow.unanswered += u64::from(batch.reply_missing.get(row));

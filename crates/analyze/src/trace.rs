@@ -3,8 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use arrow_array::ArrayRef;
-use lineside_trace::read::{PartReader, ReadError, Value};
+use lineside_trace::read::{Column, PartReader, ReadError, Value};
 use lineside_trace::{Manifest, SCHEMA_VERSION, Table};
 
 /// Rows in a batch: enough that what is done once a batch (looking up its texts) costs nothing.
@@ -181,13 +180,13 @@ impl Trace {
             .ok()
     }
 
-    /// Gives `take` every batch of a table, each with the arrays of `columns`. What is damaged becomes a warning, and
+    /// Gives `take` every batch of a table, each with `columns`. What is damaged becomes a warning, and
     /// the rest of its part is left out.
     pub(crate) fn batches(
         &mut self,
         table: Table,
         columns: &[&str],
-        mut take: impl FnMut(&[ArrayRef]) -> Result<(), ReadError>,
+        mut take: impl FnMut(&[Column]) -> Result<(), ReadError>,
     ) {
         for path in self.parts(table) {
             let Some(part) = self.open_part(&path) else {

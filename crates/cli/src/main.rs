@@ -81,7 +81,6 @@ impl From<Exit> for ExitCode {
 }
 
 fn main() -> ExitCode {
-    lineside_trace::read::hide_contained_panics();
     let done = match Arguments::parse().verb {
         Verb::Capture(arguments) => capture::run(&arguments),
         Verb::Info(arguments) => info::run(&arguments),

@@ -8,13 +8,15 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{ColumnType, Table};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding as ParquetEncoding, ZstdLevel};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -39,12 +41,11 @@ fn main() -> Result<(), AnyError> {
         }
         println!("{:<30}{:>12}{names}   now", table.name(), "rows");
         for column in table.columns() {
-            let batches = batches(&parts, column.name)?;
-            let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-            print!("{:<30}{rows:>12}", column.name);
+            let values = values(&parts, column.name)?;
+            print!("{:<30}{:>12}", column.name, values.len());
             for (_, encoding) in CANDIDATES {
-                match encoded_bytes(&batches, encoding, column.column_type)? {
-                    Some(bytes) => print!("{:>12.3}", bytes as f64 / rows.max(1) as f64),
+                match encoded_bytes(&values, encoding, column.column_type)? {
+                    Some(bytes) => print!("{:>12.3}", bytes as f64 / values.len().max(1) as f64),
                     None => print!("{:>12}", "-"),
                 }
             }
@@ -65,21 +66,19 @@ fn parts(folder: &Path) -> Result<Vec<PathBuf>, AnyError> {
     Ok(parts)
 }
 
-fn batches(parts: &[PathBuf], column: &str) -> Result<Vec<RecordBatch>, AnyError> {
-    let mut batches = Vec::new();
+fn values(parts: &[PathBuf], column: &str) -> Result<Vec<Value>, AnyError> {
+    let mut values = Vec::new();
     for part in parts {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(part)?)?;
-        let mask = ProjectionMask::columns(builder.parquet_schema(), [column]);
-        for batch in builder.with_projection(mask).build()? {
-            batches.push(batch?);
+        for row in PartReader::open(File::open(part)?)?.rows(&[column])? {
+            values.extend(row?);
         }
     }
-    Ok(batches)
+    Ok(values)
 }
 
 /// Bytes of the pages of the column; `None` if the encoding is not for its type.
 fn encoded_bytes(
-    batches: &[RecordBatch],
+    values: &[Value],
     encoding: Option<ParquetEncoding>,
     column_type: ColumnType,
 ) -> Result<Option<i64>, ParquetError> {
@@ -91,27 +90,80 @@ fn encoded_bytes(
         Some(DELTA_BYTE_ARRAY) => matches!(column_type, ColumnType::String | ColumnType::Bytes),
         _ => true,
     };
-    let Some(first) = batches.first().filter(|_| fits) else {
+    if !fits || values.is_empty() {
         return Ok(None);
-    };
+    }
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_statistics_enabled(EnabledStatistics::None)
-        .set_max_row_group_row_count(Some(262_144))
         .set_dictionary_enabled(encoding.is_none());
     let properties = match encoding {
         Some(encoding) => properties.set_encoding(encoding).build(),
         None => properties.build(),
     };
-    let schema = Arc::clone(first.schema_ref());
-    let mut writer = ArrowWriter::try_new(std::io::sink(), schema, Some(properties))?;
-    for batch in batches {
-        writer.write(batch)?;
+    let physical = match column_type {
+        ColumnType::Int64 => "int64",
+        ColumnType::Int32 => "int32",
+        ColumnType::Boolean => "boolean",
+        ColumnType::String | ColumnType::Bytes => "binary",
+    };
+    let schema = parse_message_type(&format!("message m {{ optional {physical} c; }}"))?;
+    let schema = Arc::new(schema);
+    let mut writer = SerializedFileWriter::new(std::io::sink(), schema, Arc::new(properties))?;
+    for rows in values.chunks(262_144) {
+        let mut group = writer.next_row_group()?;
+        let mut column = group.next_column()?.expect("a column");
+        write(column.untyped(), rows)?;
+        column.close()?;
+        group.close()?;
     }
-    let groups = writer.close()?;
-    let sizes = groups
+    let file = writer.close()?;
+    let sizes = file
         .row_groups()
         .iter()
         .map(|group| group.compressed_size());
     Ok(Some(sizes.sum()))
+}
+
+fn write(column: &mut ColumnWriter<'_>, rows: &[Value]) -> Result<usize, ParquetError> {
+    let levels: Vec<_> = rows
+        .iter()
+        .map(|row| i16::from(*row != Value::Null))
+        .collect();
+    let levels = Some(levels.as_slice());
+    let integers = || rows.iter().filter_map(Value::integer);
+    match column {
+        ColumnWriter::Int64ColumnWriter(column) => {
+            column.write_batch(&integers().collect::<Vec<_>>(), levels, None)
+        }
+        ColumnWriter::Int32ColumnWriter(column) => column.write_batch(
+            &integers().map(|value| value as i32).collect::<Vec<_>>(),
+            levels,
+            None,
+        ),
+        ColumnWriter::BoolColumnWriter(column) => {
+            let flag = |row: &Value| match row {
+                Value::Boolean(value) => Some(*value),
+                _ => None,
+            };
+            column.write_batch(
+                &rows.iter().filter_map(flag).collect::<Vec<_>>(),
+                levels,
+                None,
+            )
+        }
+        ColumnWriter::ByteArrayColumnWriter(column) => {
+            let bytes = |row: &Value| match row {
+                Value::Text(text) => Some(ByteArray::from(text.as_str())),
+                Value::Bytes(bytes) => Some(ByteArray::from(bytes.clone())),
+                _ => None,
+            };
+            column.write_batch(
+                &rows.iter().filter_map(bytes).collect::<Vec<_>>(),
+                levels,
+                None,
+            )
+        }
+        _ => unreachable!("no column of a trace is of another type"),
+    }
 }

@@ -48,8 +48,8 @@ fn parts(encoder: TraceEncoder<Collector>) -> Parts {
     encoder.finish().expect("nothing fails").0.0
 }
 
-fn open_part(part: &Part) -> PartReader<Bytes> {
-    PartReader::open(Bytes::from(part.bytes.clone())).expect("a part")
+fn open_part(part: &Part) -> PartReader<Vec<u8>> {
+    PartReader::open(part.bytes.clone()).expect("a part")
 }
 
 /// All rows of a table, in the order of its parts.
@@ -77,10 +77,9 @@ fn rows<R: SampleRow>(random: &mut Random) -> Vec<R> {
     (0..random.below(40)).map(|_| R::sample(random)).collect()
 }
 
-/// The parquet crate panics at some of what each byte can become; here that is an error like any other.
+/// What each byte can become is read or is an error, never a panic.
 #[test]
 fn no_byte_of_a_damaged_part_is_a_panic() {
-    crate::read::hide_contained_panics();
     let mut encoder = encoder(&small(100));
     let losses: Vec<LossRow> = rows(&mut Random::new(7));
     losses.iter().for_each(|row| row.write_to(&mut encoder));
@@ -90,25 +89,22 @@ fn no_byte_of_a_damaged_part_is_a_panic() {
         .find(|part| part.table == Table::Losses && part.rows > 0);
     let whole = &whole.expect("a part with rows").bytes;
     let read = |bytes: Vec<u8>| -> Result<usize, ReadError> {
-        let part = PartReader::open(Bytes::from(bytes))?;
+        let part = PartReader::open(bytes)?;
         let names: Vec<_> = part.column_names().map(str::to_owned).collect();
         let columns: Vec<_> = names.iter().map(String::as_str).collect();
         part.rows(&columns)?
             .try_fold(0, |count, row| row.map(|_| count + 1))
     };
     assert_eq!(read(whole.clone()).expect("it is whole"), losses.len());
-    let mut contradictions = 0;
+    let mut damaged = 0;
     for at in 0..whole.len() {
         for value in [0, 1, 0x7f, 0x80, 0xff] {
             let mut bytes = whole.clone();
             bytes[at] = value;
-            contradictions += usize::from(matches!(read(bytes), Err(ReadError::Contradicts)));
+            damaged += usize::from(matches!(read(bytes), Err(ReadError::Damaged(_))));
         }
     }
-    assert!(
-        contradictions > 0,
-        "panics are not contained, or there are none any more"
-    );
+    assert!(damaged > 1_000, "{damaged}");
 }
 
 proptest! {
