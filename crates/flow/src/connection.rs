@@ -1,11 +1,22 @@
+//! What is known of a connection: its ends, its two streams and its counts. How it takes segments
+//! is in the modules below; which packets belong to it, the table of connections decides.
+
+mod acknowledgements;
+mod holes;
+pub(crate) mod incarnations;
+pub(crate) mod segments;
+
 use std::hash::{Hash, Hasher};
 
-use lineside_account::Lease;
+use lineside_account::{Counter, Lease};
 use lineside_frame::{Descriptor, FrameRef, Range};
-use lineside_wire::{Direction, Endpoint, FourTuple, Layers};
+use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, TcpHeader};
 
+use crate::context::{Context, Shared};
+use crate::counts::FlowCounts;
 use crate::fragments::Whole;
-use crate::stream::Stream;
+use crate::sink::StreamSink;
+use crate::stream::{Moment, Stream};
 
 /// What carries the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,30 +77,11 @@ impl Hash for Key {
     }
 }
 
-/// What one direction did in one interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FlowCounts {
-    /// Packets.
-    pub packets: u64,
-    /// Payload bytes on the wire.
-    pub bytes: u64,
-    /// Of them, bytes that had been seen before.
-    pub retransmitted_bytes: u64,
-    /// Packets with bytes that came after later ones.
-    pub out_of_order_packets: u64,
-    /// Bytes that never came.
-    pub lost_bytes: u64,
-    /// Samples of the time from a segment to its acknowledgement, seen at the tap.
-    pub rtt_samples: u64,
-    /// Their sum in nanoseconds.
-    pub rtt_sum_ns: u64,
-    /// The least of them.
-    pub rtt_min_ns: Option<u64>,
-}
-
-/// A connection: both directions between two ends, in one incarnation.
+/// A connection: both directions between two ends, from one SYN to the next (one incarnation).
 #[derive(Debug)]
 pub struct Connection {
+    /// Its place in the table, by which sinks know it.
+    pub(crate) slot: usize,
     pub(crate) key: Key,
     pub(crate) first: Descriptor,
     pub(crate) layers: Layers,
@@ -106,11 +98,11 @@ pub struct Connection {
     pub(crate) strays: Vec<Stray>,
     /// Directions that ended by FIN.
     pub(crate) ended: [bool; 2],
-    /// It was reset, and nothing came since that denies it.
+    /// It was reset, and no later segment contradicts that.
     pub(crate) is_reset: bool,
     /// Until then each segment may be a mirror's copy, also an expected one.
     pub(crate) watched_until_ns: i64,
-    /// Before that, no packet is of another interval, or comes after too long a time.
+    /// Before this time, no packet belongs to another interval or comes after the idle timeout.
     pub(crate) calm_until_ns: i64,
 }
 
@@ -119,7 +111,7 @@ pub struct Connection {
 pub(crate) struct Stray {
     pub(crate) direction: Direction,
     pub(crate) segment: crate::stream::Segment,
-    /// Empty if a snap length left nothing of it.
+    /// Empty if the snap length cut all of it.
     pub(crate) range: Range,
     /// Draws it on the memory budget.
     pub(crate) _lease: Lease,
@@ -133,7 +125,7 @@ pub(crate) enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// Of its frame, of fragments that of the first one.
+    /// The descriptor of its frame; of fragments, that of the first one.
     #[inline]
     pub(crate) fn descriptor(&self) -> &Descriptor {
         match self {
@@ -143,7 +135,7 @@ impl Origin<'_> {
         }
     }
 
-    /// What is at hand of its packet.
+    /// The bytes of its packet, as far as they are known.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Frame(frame) => frame.bytes(),
@@ -166,10 +158,17 @@ impl Origin<'_> {
     }
 }
 
+/// Counts the bytes of stray segments that belong to nothing.
+pub(crate) fn discard<S>(strays: &[Stray], context: &mut Context<'_, S>) {
+    let bytes: usize = strays.iter().map(|stray| stray.segment.payload_len).sum();
+    context.counters.add(Counter::StreamDiscarded, bytes as u64);
+}
+
 impl Connection {
-    pub(crate) fn new(key: Key, origin: &Origin<'_>, now: i64) -> Self {
+    pub(crate) fn new(slot: usize, key: Key, origin: &Origin<'_>, now: i64) -> Self {
         let layers = origin.layers();
         Self {
+            slot,
             key,
             first: *origin.descriptor(),
             layers,
@@ -188,7 +187,73 @@ impl Connection {
         }
     }
 
-    /// Neither end closed it, by what was seen.
+    /// The present moment by both clocks that lateness is counted by.
+    #[inline]
+    pub(crate) fn moment(&self, now: i64) -> Moment {
+        Moment {
+            segments: self.segments,
+            ns: now,
+        }
+    }
+
+    /// Whether a segment is a mirror's copy of an earlier one. If so, the whole connection is
+    /// watched from now on.
+    #[inline]
+    pub(crate) fn is_copy<S: StreamSink>(
+        &mut self,
+        ip: &Ip,
+        tcp: &TcpHeader,
+        origin: &Origin<'_>,
+        context: &mut Context<'_, S>,
+    ) -> bool {
+        let now = context.shared.now;
+        let duplicates = &mut context.shared.duplicates;
+        let is_copy = now <= self.watched_until_ns
+            && duplicates.has_segment(now, origin, ip, tcp, context.counters);
+        if is_copy {
+            self.watched_until_ns = i64::MAX;
+        }
+        is_copy
+    }
+
+    /// Sets the time before which an expected segment needs no look at intervals and timeouts.
+    #[inline]
+    pub(crate) fn set_calm(&mut self, shared: &Shared) {
+        let interval_end = self.interval_ns.saturating_add(shared.config.interval_ns);
+        let idle_end = self.last_ns.saturating_add(shared.idle_timeout_ns(self));
+        self.calm_until_ns = match self.is_alive() {
+            true => interval_end.min(idle_end),
+            // The next segment may show that it has not ended.
+            false => i64::MIN,
+        };
+    }
+
+    /// Whether it holds ranges.
+    pub(crate) fn holds(&self) -> bool {
+        !self.strays.is_empty() || self.streams.iter().any(|stream| !stream.held.is_empty())
+    }
+
+    /// Copies the ranges that it holds out of their blocks; returns how many there were.
+    pub(crate) fn spill(&mut self) -> usize {
+        let held = self.streams.iter_mut().flat_map(|stream| &mut stream.held);
+        let held = held.map(|held| &mut held.range);
+        let strays = self.strays.iter_mut().map(|stray| &mut stray.range);
+        held.chain(strays)
+            .filter_map(|range| (range.spill() > 0).then_some(()))
+            .count()
+    }
+
+    /// Nothing more comes: delivers and reports the rest.
+    pub(crate) fn finish<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
+        self.advance(true, context);
+        for direction in Direction::BOTH {
+            self.lose_tail(direction, context);
+        }
+        discard(&self.strays, context);
+        self.report_interval(context);
+    }
+
+    /// Neither end closed it, as far as was seen.
     pub(crate) fn is_alive(&self) -> bool {
         !self.is_reset && self.ended == [false; 2]
     }
@@ -213,7 +278,7 @@ impl Connection {
         &self.layers
     }
 
-    /// The direction of the end that opened it, if its handshake was seen.
+    /// The direction in which the end sends that opened it, if its handshake was seen.
     pub fn initiator(&self) -> Option<Direction> {
         self.initiator
     }

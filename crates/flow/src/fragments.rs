@@ -8,20 +8,22 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
 use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, Layers, PROTOCOL_UDP, checksum};
 
+use crate::config::Config;
 use crate::connection::Origin;
 use crate::duplicates::Duplicates;
-use crate::engine::{Config, count_checksums};
+use crate::engine::count_checksums;
 
 /// An IP packet's payload cannot be longer (RFC 791 3.1).
 const PAYLOAD_MAX: usize = 65_535;
-/// More than the headers of a packet take, also in several tunnels: 8 of them, each of 14 bytes of Ethernet, 60 of IP and 16
-/// of its own, and TCP's 60.
+/// More than the headers of a packet take, also in several tunnels: 8 of them, each of 14 bytes of
+/// Ethernet, 60 of IP and 16 of its own, and TCP's 60.
 const HEADERS_MAX: usize = 1024;
 /// RFC 768.
 const UDP_HEADER_LEN: usize = 8;
-/// A fragment that comes again within this time is a copy, though its packet be complete: as the beginning of another it would
-/// wait in vain. A guess: paths that copy packets differ by milliseconds, and no sender repeats an identification so soon. Not
-/// longer, since the same hosts, by their addresses, may say the same in another virtual network.
+/// A fragment that comes again within this time is a copy, though its packet be complete: as the
+/// beginning of another it would wait in vain. A guess: paths that copy packets differ by
+/// milliseconds, and no sender repeats an identification so soon. Not longer, since the same hosts,
+/// by their addresses, may say the same in another virtual network.
 const COPY_WINDOW_NS: i64 = 4_000_000;
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = 256;
@@ -56,7 +58,8 @@ pub struct Whole {
     pub(crate) ip: Ip,
     layers: Layers,
     pub(crate) ranges: Vec<Range>,
-    /// Its first bytes up to a hole, of as many fragments as [`HEADERS_MAX`] takes; empty if the first one has so many.
+    /// Its first bytes up to a hole, of as many fragments as [`HEADERS_MAX`] takes; empty if the
+    /// first one has so many.
     head: Vec<u8>,
     pub(crate) complete: bool,
 }
@@ -83,8 +86,8 @@ impl Whole {
         &first.expect("a fragment is not empty").descriptor
     }
 
-    /// Whether it is a datagram whose checksum does not match. Identifications come round within seconds, so that a
-    /// fragment may take the place of a lost one of another datagram (RFC 4963).
+    /// Whether it is a datagram whose checksum does not match. Identifications come round within
+    /// seconds, so that a fragment may take the place of a lost one of another datagram (RFC 4963).
     fn is_garbled(&self) -> bool {
         let Some(Dissected::Udp(ip, udp)) = self.dissected() else {
             return false;
@@ -143,9 +146,9 @@ impl Whole {
     }
 }
 
-/// Fragmented packets that wait for their rest. An [`Engine`](crate::Engine) has its own; where several
-/// engines share the work, one of these stands before them, so that each packet reaches the engine of
-/// its connection.
+/// Fragmented packets that wait for their rest. An [`Engine`](crate::Engine) has its own; where
+/// several engines share the work, one of these stands before them, so that each packet reaches the
+/// engine of its connection.
 pub struct Fragments {
     timeout_ns: i64,
     held_max_bytes: usize,
@@ -185,8 +188,8 @@ impl Fragments {
         self.order.is_empty() && self.done.is_empty()
     }
 
-    /// Takes a fragment; returns the outcome of its frame. Packets that it completes, or that had to
-    /// make room, come out of [`Fragments::done`].
+    /// Takes a fragment; returns the outcome of its frame. Packets that it completes, or that had
+    /// to make room, come out of [`Fragments::done`].
     pub fn on_fragment(
         &mut self,
         now: i64,
@@ -247,7 +250,8 @@ impl Fragments {
             }
         }
         if self.order.len() > 2 * self.entries.len() + ORDER_SLACK {
-            // One packet that waits keeps those behind it in the queue, also when they are complete.
+            // One packet that waits keeps those behind it in the queue, also when they are
+            // complete.
             let entries = &self.entries;
             self.order.retain(|(key, serial)| {
                 entries
@@ -315,8 +319,8 @@ impl Fragments {
         Counter::FramesFragment
     }
 
-    /// A packet that is ready to be delivered. One that is in a tunnel and a fragment of another itself waits for the
-    /// rest of that.
+    /// A packet that is ready to be delivered. One that is in a tunnel and a fragment of another
+    /// itself waits for the rest of that.
     pub fn done(&mut self, now: i64, counters: &mut Counters) -> Option<Whole> {
         loop {
             let whole = self.done.pop_front()?;

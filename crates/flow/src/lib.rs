@@ -1,4 +1,5 @@
-//! Passive flows: from dissected packets to byte streams and datagrams, whatever the tap did to them.
+//! Passive flows: from dissected packets to byte streams and datagrams, whatever the tap did to
+//! them.
 //!
 //! ```text
 //!  packet ──► fragments ──► connection table ──► per direction: in order? ──► StreamSink
@@ -7,32 +8,49 @@
 //!
 //! The tap is not the receiver: it may miss a packet that the receiver got, see an acknowledgement
 //! before the data, see packets late, twice, or cut. So a missing part of a stream becomes a *hole*
-//! with a [cause](lineside_frame::Cause) only by these rules (C6):
+//! with a [cause](lineside_frame::Cause) only by these rules:
 //!
 //! * cut by the snap length: at once;
 //! * acknowledged by the receiver, and since then [`Config::late_segments`] further segments of the
-//!   connection and [`Config::late_window_ns`] have passed: the tap did not see it. Less than that,
-//!   and it may only be late. Live, [`Config::quiet_window_ns`] alone is enough, so that a connection
-//!   that goes quiet does not keep its loss to itself;
+//!   connection and [`Config::late_window_ns`] have passed: the tap did not see it. Until then, it
+//!   may only be late. Live, [`Config::quiet_window_ns`] alone is enough, so that the loss of a
+//!   connection that goes quiet is reported in time;
 //! * not acknowledged: it waits for its retransmission, until the flow holds
 //!   [`Config::flow_held_max_bytes`].
 //!
 //! A segment whose own acknowledgement covers data of the other direction that has not been
 //! delivered yet waits for that data in the same way, so that a protocol sees a call before its
-//! reply even if the tap did not. If it waits in vain, what is missing there, and acknowledged twice
-//! or followed by other data, becomes a hole before it.
+//! reply even if the tap did not. If it waits in vain, what is missing there, and acknowledged
+//! twice or followed by other data, becomes a hole before it.
 //!
-//! The engine takes time as an argument and touches no socket, thread or clock (rule 1).
+//! ```text
+//!  engine ──► connections ──► connection
+//!    │        slots, table      ├ segments: deliver, hold, advance
+//!    ├ fragments                ├ acknowledgements, holes
+//!    └ duplicates               └ incarnations: SYN, FIN, RST, strays
+//! ```
+//!
+//! The engine takes time as an argument and touches no socket, thread or clock. It does not send:
+//! it is no TCP endpoint.
 #![forbid(unsafe_code)]
 
+mod config;
 mod connection;
+mod connections;
+mod context;
+mod counts;
 mod duplicates;
 mod engine;
 mod fragments;
+mod packets;
 mod round_trips;
+mod sink;
 mod stream;
 
-pub use connection::{Connection, FlowCounts, Transport};
-pub use engine::{Config, Engine, StreamSink, Taken};
+pub use config::Config;
+pub use connection::{Connection, Transport};
+pub use counts::FlowCounts;
+pub use engine::{Engine, Taken};
 pub use fragments::{Fragments, Whole};
 pub use round_trips::{RoundTrip, RoundTrips, Towards};
+pub use sink::StreamSink;

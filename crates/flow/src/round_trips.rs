@@ -1,25 +1,69 @@
+//! Round trips as the tap sees them: from a TCP segment to the first acknowledgement that covers
+//! it.
+//!
+//! One segment of a direction at a time is followed, as Jacobson's estimator does (SIGCOMM '88),
+//! and none whose bytes have been seen before (Karn's rule; RFC 6298 3). [`Followed`] is that
+//! segment; the engine has one in each stream, [`RoundTrips`] one in each direction of the
+//! connections in its own table, which needs no reassembly.
+
 use hashbrown::HashMap;
 use lineside_account::{Budget, Lease};
 use lineside_time::Nanoseconds;
-use lineside_wire::{Dissected, FourTuple, SeqNumber, TcpFlags, dissect};
+use lineside_wire::{Direction, Dissected, FourTuple, SeqNumber, TcpFlags, dissect};
 
-/// Connections that are followed at once. What more come are not.
+/// Connections that are followed at once. Further ones are only counted.
 const CONNECTIONS_MAX: usize = 65_536;
-/// What one takes at most: just after the table was laid out anew it is filled to 7/16, and until then the old one is there too.
+/// What a connection takes at most: just after the table was laid out anew it is filled to 7/16,
+/// and until then the old one is there too.
 const CONNECTION_BYTES: usize = 4 * size_of::<(FourTuple, Connection)>();
-/// Drawn at once.
+/// Connections for which memory is drawn at once.
 const CONNECTIONS_MORE: usize = 1024;
 
-/// Times from a TCP segment that passes the tap to the first acknowledgement that covers it: the way from the tap to its receiver and back,
-/// with the time that the receiver takes.
-///
-/// One segment of a direction at a time is followed, as Jacobson's estimator does (SIGCOMM '88), and none whose bytes have been seen before
-/// (Karn's rule). A receiver may hold an acknowledgement back; that of a SYN it does not.
+/// The segment of a direction whose acknowledgement is awaited. `E` says where it ends: an offset
+/// or a sequence number.
+#[derive(Debug)]
+pub(crate) struct Followed<E>(Option<(E, Nanoseconds)>);
+
+impl<E> Default for Followed<E> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<E: Copy> Followed<E> {
+    /// A segment with new bytes passes: it is followed unless an earlier one is.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, end: E, at_ns: Nanoseconds) {
+        self.0.get_or_insert((end, at_ns));
+    }
+
+    /// Bytes come again or out of order: there is no way to know which copy an acknowledgement is
+    /// for.
+    #[inline]
+    pub(crate) fn on_repeated(&mut self) {
+        self.0 = None;
+    }
+
+    /// An acknowledgement passes. If it covers the end of the segment, the round trip is over:
+    /// returns when it began.
+    #[inline]
+    pub(crate) fn on_acknowledged(
+        &mut self,
+        is_covered: impl FnOnce(E) -> bool,
+    ) -> Option<Nanoseconds> {
+        let (_, sent_ns) = self.0.take_if(|(end, _)| is_covered(*end))?;
+        Some(sent_ns)
+    }
+}
+
+/// Times from a TCP segment that passes the tap to the first acknowledgement that covers it: the
+/// way from the tap to its receiver and back, with the time that the receiver takes. A receiver may
+/// delay an acknowledgement; it does not delay that of a SYN.
 #[derive(Debug)]
 pub struct RoundTrips {
     /// By the tuple from the client to the server.
     connections: HashMap<FourTuple, Connection>,
-    /// For so many.
+    /// Connections for which memory is drawn.
     connections_max: usize,
     lease: Lease,
     unfollowed: u64,
@@ -36,29 +80,30 @@ pub struct RoundTrip {
     pub towards: Towards,
 }
 
-/// An end of a connection. The client is who sent the SYN, or else the first segment that was seen.
+/// An end of a connection. The client is the end that sent the SYN, or else the first segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Towards {
-    /// Who was called.
+    /// The end that was called.
     Server,
-    /// Who called.
+    /// The end that called.
     Client,
 }
 
-/// Both directions, that towards the server first.
+/// Both directions, `Forward` towards the server.
 #[derive(Debug, Default)]
-struct Connection([Direction; 2]);
+struct Connection([Half; 2]);
 
+/// One direction.
 #[derive(Debug, Default)]
-struct Direction {
-    /// Behind the last byte seen; `None` before the first.
+struct Half {
+    /// After the last byte seen; `None` before the first.
     next: Option<SeqNumber>,
-    /// The sequence number behind the segment that is followed, and when it passed.
-    followed: Option<(SeqNumber, Nanoseconds)>,
+    followed: Followed<SeqNumber>,
 }
 
 impl RoundTrips {
-    /// Nothing has been seen. What is held is drawn on `budget`; connections that it does not bear are not followed.
+    /// Nothing has been seen. Memory is drawn on `budget`; connections for which it has no room are
+    /// not followed.
     pub fn new(budget: &Budget) -> Self {
         Self {
             connections: HashMap::new(),
@@ -112,33 +157,18 @@ impl RoundTrips {
                 self.connections.remove(&key);
             }
         }
-        let connection = self.connections.entry(key).or_default();
-        let [to_server, to_client] = &mut connection.0;
-        let (sent, answered, towards) = if from_server {
-            (to_client, to_server, Towards::Server)
-        } else {
-            (to_server, to_client, Towards::Client)
+        let (direction, towards) = match from_server {
+            false => (Direction::Forward, Towards::Client),
+            true => (Direction::Reverse, Towards::Server),
         };
+        let connection = self.connections.entry(key).or_default();
+        let (sent, answered) = direction.split_mut(&mut connection.0);
         let len = tcp.payload_len as u32 + u32::from(is_syn);
         if len > 0 {
-            let end = tcp.sequence + len;
-            let first = *sent.next.get_or_insert(tcp.sequence);
-            if end.is_after(first) {
-                let is_all_new = !first.is_after(tcp.sequence);
-                sent.next = Some(end);
-                if is_all_new {
-                    sent.followed.get_or_insert((end, at_ns));
-                }
-            } else {
-                // Sent again: nobody knows which one an acknowledgement is for.
-                sent.followed = None;
-            }
+            sent.on_segment(tcp.sequence, len, at_ns);
         }
-        let (end, sent_ns) = answered.followed?;
-        if !is_answer || end.is_after(tcp.acknowledgement) {
-            return None;
-        }
-        answered.followed = None;
+        let is_covered = |end: SeqNumber| is_answer && !end.is_after(tcp.acknowledgement);
+        let sent_ns = answered.followed.on_acknowledged(is_covered)?;
         Some(RoundTrip {
             at_ns: sent_ns,
             took_ns: at_ns.saturating_sub(sent_ns).max(0),
@@ -146,9 +176,25 @@ impl RoundTrips {
         })
     }
 
-    /// Segments of connections beyond the 65,536, or those that the budget bears, that are followed at once.
+    /// Segments of connections beyond the 65,536 that are followed at once, or beyond those that
+    /// the budget has room for.
     pub fn unfollowed(&self) -> u64 {
         self.unfollowed
+    }
+}
+
+impl Half {
+    fn on_segment(&mut self, sequence: SeqNumber, len: u32, at_ns: Nanoseconds) {
+        let end = sequence + len;
+        let first = *self.next.get_or_insert(sequence);
+        if !end.is_after(first) {
+            self.followed.on_repeated();
+            return;
+        }
+        self.next = Some(end);
+        if !first.is_after(sequence) {
+            self.followed.on_sent(end, at_ns);
+        }
     }
 }
 
@@ -189,11 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_end_what_they_cover_and_nothing_sent_again() {
+    fn retransmitted_segments_give_no_round_trip() {
         let mut trips = RoundTrips::new(&Budget::new(1 << 20));
         let client = u32::MAX - 50;
         let sent = [
-            // Time, from the server, sequence number, acknowledged, SYN, bytes; how long what it ends took.
+            // Time, from the server, sequence number, acknowledged, SYN, bytes; the round trip that
+            // ends.
             (0, false, client, None, true, 0, None),
             (
                 100,
@@ -316,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_that_begins_later_still_tells_who_called() {
+    fn a_syn_answer_alone_shows_which_end_is_the_client() {
         let mut trips = RoundTrips::new(&Budget::new(1 << 20));
         let bytes = frame(true, 500, Some(9), true, 0);
         assert_eq!(trips.on_frame(0, 1, &bytes, bytes.len()), None);
@@ -330,8 +377,9 @@ mod tests {
         );
         assert_eq!(trips.on_frame(50, 1, b"no frame", 8), None);
     }
+
     #[test]
-    fn connections_that_the_budget_does_not_bear_are_not_followed() {
+    fn connections_beyond_the_budget_are_not_followed() {
         let budget = Budget::new(CONNECTIONS_MORE * CONNECTION_BYTES);
         let mut trips = RoundTrips::new(&budget);
         for number in 0..2 * CONNECTIONS_MORE as u32 {

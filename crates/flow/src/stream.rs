@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use lineside_frame::Range;
 use lineside_wire::SeqNumber;
 
+use crate::round_trips::Followed;
+
 /// Acknowledgements remembered while bytes are missing. Beyond, a later one stands for those before
-/// it, which only makes the observer more patient. A guess: more than two late windows of segments.
+/// it, so that the observer only waits longer. A guess: more than two late windows of segments.
 const ACKS_MAX: usize = 128;
 
 /// What a held part counts as at least.
@@ -17,9 +19,9 @@ const PART_BYTES_MIN: usize = 1 << 10;
 pub(crate) struct Segment {
     pub(crate) sequence: SeqNumber,
     pub(crate) acknowledgement: Option<SeqNumber>,
-    /// Payload bytes on the wire, and how many of them the frame kept.
+    /// Payload bytes on the wire, and how many of them the frame has.
     pub(crate) payload_len: usize,
-    pub(crate) kept: usize,
+    pub(crate) captured_len: usize,
 }
 
 /// A moment by both clocks that lateness is counted by.
@@ -74,15 +76,16 @@ pub(crate) struct Stream {
     pub(crate) next: i64,
     pub(crate) held: VecDeque<Held>,
     pub(crate) held_bytes: usize,
-    /// Of the held bytes, those that the memory budget did not bear.
+    /// Of the held bytes, those for which the memory budget had no room.
     pub(crate) undrawn_bytes: usize,
     /// Where the stream ends, once its FIN was seen.
     pub(crate) fin: Option<i64>,
-    /// The other side's highest acknowledgement of what was seen, or that two segments bear out: a single one may be wrong.
+    /// The other side's highest acknowledgement that is confirmed: by bytes that were seen, or by a
+    /// second acknowledgement. A single one may be wrong.
     pub(crate) acked: Option<i64>,
-    /// The latest one of what was not seen, borne out by nothing so far.
+    /// The latest acknowledgement of bytes that were not seen, confirmed by nothing so far.
     claimed: Option<(i64, Moment)>,
-    /// Of a direction that was never seen: what the other side acknowledged of it first, and last.
+    /// Of a direction that was never seen: the other side's first and last acknowledgement.
     pub(crate) unseen: Option<(SeqNumber, SeqNumber)>,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
@@ -91,8 +94,8 @@ pub(crate) struct Stream {
     /// The last holes, to tell bytes that came too late from retransmissions.
     lost: [(i64, i64); 4],
     lost_next: usize,
-    /// A segment whose acknowledgement is awaited: its end and its stamp.
-    pub(crate) rtt: Option<(i64, i64)>,
+    /// The segment whose round trip is measured, by its end.
+    pub(crate) round_trip: Followed<i64>,
 }
 
 /// How far the start of a stream is known.
@@ -158,32 +161,33 @@ impl Stream {
         self.lost.iter().map(overlap).sum::<i64>() as usize
     }
 
-    /// Takes note of an acknowledgement.
+    /// Everything before `offset` was acknowledged.
     #[inline]
     pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment) {
         let offset = self.before_fin(offset);
         if offset <= self.seen() {
-            self.bear_out(offset, moment);
+            self.confirm(offset, moment);
         } else if let Some((claimed, since)) = self.claimed.replace((offset, moment)) {
-            // Two bear out what they have in common.
-            self.bear_out(offset.min(claimed), since);
+            // Two confirm what they have in common.
+            self.confirm(offset.min(claimed), since);
         }
     }
 
-    /// The end of what was seen so far, be it only as a FIN.
+    /// The end of what was seen so far; a FIN alone counts too.
     #[inline]
     pub(crate) fn seen(&self) -> i64 {
         let latest = self.held.back().map_or(self.next, Held::end);
         self.fin.map_or(latest, |fin| fin.max(latest))
     }
 
-    /// How full it is, in bytes: many small parts take more memory, and time to insert, than their bytes.
+    /// How full it is, in bytes: many small parts take more memory, and time to insert, than their
+    /// bytes.
     pub(crate) fn fullness(&self) -> usize {
         self.held_bytes.max(self.held.len() * PART_BYTES_MIN)
     }
 
     #[inline]
-    fn bear_out(&mut self, offset: i64, moment: Moment) {
+    fn confirm(&mut self, offset: i64, moment: Moment) {
         if self.acked.is_some_and(|acked| offset <= acked) {
             return;
         }
@@ -207,13 +211,13 @@ impl Stream {
         {}
     }
 
-    /// When `offset`, which is ahead of `next`, was first acknowledged. Asked again for the same one at each segment
-    /// that comes behind a hole, so the answer is kept.
+    /// When `offset`, which is ahead of `next`, was first acknowledged. Each segment after a gap
+    /// asks this for the same offset, so the answer is kept.
     pub(crate) fn acknowledged(&mut self, offset: i64) -> Option<Moment> {
         let seen = self.seen();
         if let Some((claimed, moment)) = self.claimed.take_if(|(claimed, _)| *claimed <= seen) {
-            // What was seen since bears it out.
-            self.bear_out(claimed, moment);
+            // Bytes that were seen since confirm it.
+            self.confirm(claimed, moment);
         }
         match self.covered {
             Some((asked, moment)) if asked == offset => return Some(moment),
@@ -237,7 +241,7 @@ impl Stream {
         needs: Option<SeqNumber>,
     ) -> (usize, usize) {
         if self.held.back().is_none_or(|last| last.end() <= start) {
-            // Most come in order behind a hole.
+            // Most come in order after a gap.
             self.held_bytes += range.len();
             self.held.push_back(Held {
                 start,

@@ -284,7 +284,8 @@ fn a_packet_that_waits_for_too_long_is_given_up_before_its_rest() {
     }
 }
 
-/// A segment that opens a connection, and the payload of an IP packet with one of `bytes` behind 12 bytes of options.
+/// A segment that opens a connection, and the payload of an IP packet with one of `bytes` behind 12
+/// bytes of options.
 fn opened(ipv6: bool, bytes: &[u8]) -> (FrameBuilder, Vec<u8>, Vec<u8>) {
     let builder = builder(ipv6, 5);
     let fields = |sequence, flags| TcpFields {
@@ -306,8 +307,8 @@ fn random_bytes(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Also if its header reaches over several of its fragments (RFC 791, 3.2: they may be of 8 bytes), and is that of a packet
-/// in a tunnel.
+/// Also if its header reaches over several of its fragments (RFC 791, 3.2: they may be of 8 bytes),
+/// and is that of a packet in a tunnel.
 #[test]
 fn a_fragmented_segment_is_a_part_of_its_stream() {
     let bytes = random_bytes(2000);
@@ -387,7 +388,8 @@ fn a_fragment_in_a_tunnel_with_a_hole_in_its_header_is_not_misread() {
     }
 }
 
-/// RFC 4963: the first fragment of one is lost, and another of the same identification begins within the timeout.
+/// RFC 4963: the first fragment of one is lost, and another of the same identification begins
+/// within the timeout.
 #[test]
 fn fragments_of_two_datagrams_are_not_believed() {
     for (ipv6, in_tunnel) in [(false, false), (true, false), (false, true)] {

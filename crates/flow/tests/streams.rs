@@ -20,7 +20,8 @@ const INTERVAL_NS: i64 = 16 * SPACING_NS;
 
 fn config() -> Config {
     Config {
-        // The simulated senders do not number their packets, so that a retransmission is like a copy.
+        // The simulated senders do not number their packets, so that a retransmission is like a
+        // copy.
         duplicate_window_ns: 0,
         late_segments: LATE_SEGMENTS as u64,
         late_window_ns: SPACING_NS,
@@ -352,7 +353,8 @@ proptest! {
         checker.assert_exact(|_| false);
     }
 
-    /// A snap length makes a hole of the end of each frame, at once; a retransmission does not mend it.
+    /// A snap length makes a hole of the end of each frame, at once; a retransmission does not mend
+    /// it.
     #[test]
     fn a_snap_length_cuts_each_frame(seed: u64, harm in taps(), snap in 0..60usize) {
         let talks = [talk(seed, 0)];
@@ -375,8 +377,8 @@ proptest! {
         prop_assert_eq!(counters.value(Counter::HolesNotSeen), 0);
     }
 
-    /// The same four-tuple again and again, with initial sequence numbers far apart; of each handshake
-    /// any part may be late or lost.
+    /// The same four-tuple again and again, with initial sequence numbers far apart; of each
+    /// handshake any part may be late or lost.
     #[test]
     fn a_four_tuple_is_used_again(seed: u64, harm in taps(), lost_syn: [bool; 3]) {
         let mut random = Random::new(seed);
@@ -388,7 +390,8 @@ proptest! {
         }).collect();
         let mut seen = Vec::new();
         for (incarnation, each) in talks.iter().enumerate() {
-            // Lateness does not reach from one incarnation into the next: TIME-WAIT is between them.
+            // Lateness does not reach from one incarnation into the next: TIME-WAIT is between
+            // them.
             let mut part = tap(&each.sent, Tap { drop: 0.0, ..harm });
             part.retain(|seen| !(seen.sent.syn && lost_syn[incarnation]));
             seen.append(&mut part);
@@ -550,7 +553,8 @@ fn who_is_late_is_out_of_order_and_who_follows_a_hole_is_not() {
     }
 }
 
-/// Live, half a second without a segment is told; from a file nothing but the connection's own segments counts.
+/// Live, half a second without a segment is told; from a file nothing but the connection's own
+/// segments counts.
 #[test]
 fn a_hole_in_a_connection_that_goes_quiet_is_told_in_time_where_time_passes() {
     const SECOND_NS: i64 = 1_000_000_000;
@@ -656,7 +660,8 @@ fn a_wrong_acknowledgement_gives_up_nothing_that_is_sent_again() {
     assert_eq!(counters.value(Counter::StreamLost), 0);
 }
 
-/// A tap that slept through 300 MB of one direction: the other one shows that it is the same connection.
+/// A tap that slept through 300 MB of one direction: the other one shows that it is the same
+/// connection.
 #[test]
 fn a_gap_too_long_to_wait_at_is_a_hole_of_the_same_connection() {
     const MISSED: u32 = 300 << 20;
@@ -717,7 +722,8 @@ fn what_strayed_far_ahead_and_nobody_acknowledged_is_no_hole() {
     assert_eq!(counters.broken_identity(), None);
 }
 
-/// What the other side acknowledged and nothing was seen behind: at the end of a stream, and of one that was never seen.
+/// What the other side acknowledged and nothing was seen behind: at the end of a stream, and of one
+/// that was never seen.
 #[test]
 fn a_lost_tail_is_lost() {
     for (acknowledgements, flags, lost) in [

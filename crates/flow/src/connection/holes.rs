@@ -1,0 +1,129 @@
+//! Holes: what takes the place of bytes that will not come, and why.
+
+use lineside_account::Counter;
+use lineside_frame::{Cause, Chunk, Descriptor};
+use lineside_wire::Direction;
+
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::sink::StreamSink;
+use crate::stream::State;
+
+impl Connection {
+    /// Delivers a hole for the missing bytes of a stream before `offset`, which the other side
+    /// acknowledged. False if there are none, or if it is not certain.
+    pub(super) fn give_up_acknowledged<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        offset: i64,
+        by: &Descriptor,
+        context: &mut Context<'_, S>,
+    ) -> bool {
+        let stream = &mut self.streams[direction];
+        if stream.state == State::Starting
+            && let Some(first) = stream.held.front()
+        {
+            // Nothing earlier of a stream that was joined will come now: it begins.
+            let first = first.start;
+            stream.open(first);
+            return true;
+        }
+        let start = stream.next;
+        let end = match stream.held.front() {
+            Some(held) if held.start <= offset => held.start,
+            // Nothing after it was seen, so that a single acknowledgement might be a wrong one.
+            _ => offset.min(stream.acked.unwrap_or(start)),
+        };
+        // A single byte with nothing after it may be a FIN that was not seen.
+        let may_be_fin = end - start == 1 && stream.held.is_empty();
+        if stream.state != State::Open || end <= start || may_be_fin {
+            return false;
+        }
+        self.give_up(direction, end, Cause::NotSeen, by, context);
+        true
+    }
+
+    /// Delivers a hole for what never came of a stream before `end`.
+    pub(super) fn give_up<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        end: i64,
+        cause: Cause,
+        by: &Descriptor,
+        context: &mut Context<'_, S>,
+    ) {
+        let stream = &mut self.streams[direction];
+        let start = stream.next;
+        stream.lose(start, end);
+        stream.next = end;
+        let len = (end - start) as usize;
+        context.counters.add(Counter::StreamBytes, len as u64);
+        self.deliver_hole(direction, start, Chunk::hole(len, cause, by), context);
+    }
+
+    pub(super) fn deliver_hole<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        offset: i64,
+        hole: Chunk<'_>,
+        context: &mut Context<'_, S>,
+    ) {
+        self.report_loss(direction, offset, hole, context);
+        let after_syn = self.streams[direction].syn_end == Some(offset);
+        context
+            .sink
+            .on_stream(self.slot, direction, after_syn, hole, context.counters);
+    }
+
+    fn report_loss<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        offset: i64,
+        hole: Chunk<'_>,
+        context: &mut Context<'_, S>,
+    ) {
+        self.counts[direction].lost_bytes += hole.len() as u64;
+        context.counters.add(Counter::StreamLost, hole.len() as u64);
+        context.counters.count(match hole.missing() {
+            Some(Cause::SnapLength) => Counter::HolesSnapLength,
+            Some(Cause::GivenUp) => Counter::HolesGivenUp,
+            _ => Counter::HolesNotSeen,
+        });
+        context
+            .sink
+            .on_loss(self.slot, self, direction, offset, hole);
+    }
+
+    /// Of a connection of which nothing more comes: reports as lost what the other side
+    /// acknowledged after the last byte that was seen.
+    pub(super) fn lose_tail<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        context: &mut Context<'_, S>,
+    ) {
+        let stream = &self.streams[direction];
+        let (offset, len) = match (stream.state, stream.unseen, stream.acked) {
+            (State::Unseen, Some((first, last)), _) => (0, i64::from(last.bytes_from(first))),
+            // A FIN that came late may have been acknowledged before.
+            (State::Open, _, Some(acked)) => (stream.next, stream.before_fin(acked) - stream.next),
+            _ => return,
+        };
+        // Live, two taps do not end at one moment.
+        let config = &context.shared.config;
+        let settled_ns = self.last_ns.saturating_sub(config.late_window_ns);
+        let latest = stream.acks.back();
+        let is_young = latest.is_some_and(|(_, moment)| moment.ns > settled_ns);
+        let is_live = config.quiet_window_ns.is_some();
+        // A single byte may be a FIN.
+        if len <= i64::from(stream.fin.is_none()) || is_live && is_young {
+            return;
+        }
+        let by = Descriptor {
+            stamp_ns: Some(self.last_ns),
+            ..self.first
+        };
+        context.counters.add(Counter::StreamBytes, len as u64);
+        let hole = Chunk::hole(len as usize, Cause::NotSeen, &by);
+        self.report_loss(direction, offset, hole, context);
+    }
+}

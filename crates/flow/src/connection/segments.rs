@@ -1,0 +1,438 @@
+//! Reassembly: a segment is delivered at once, or held until what comes before it has come, and
+//! holes take the place of what will not come.
+
+use lineside_account::Counter;
+use lineside_frame::{Cause, Chunk, Descriptor};
+use lineside_wire::{Direction, SeqNumber};
+
+use crate::connection::Connection;
+use crate::context::{Context, Shared};
+use crate::counts::FlowCounts;
+use crate::sink::StreamSink;
+use crate::stream::{Held, Moment, Segment, State, Stream};
+
+/// A sequence number further behind than this is not a retransmission. TCP's largest window is
+/// 1 GiB (RFC 7323 2.3), but retransmissions reach back by what is in flight: 16 MiB is 10 Gb/s
+/// over 13 ms.
+pub(crate) const BEHIND_MAX: i64 = 16 << 20;
+/// A sequence number further ahead than this is not a gap: a tap that slept for 200 ms at 10 Gb/s.
+pub(crate) const AHEAD_MAX: i64 = 256 << 20;
+
+/// Which incarnation of a connection a segment belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Belongs {
+    /// To this one, or it is kept as a stray.
+    Here,
+    /// To this one, after a long gap, which is a hole now: its strays are to be taken once more.
+    AfterGap,
+    /// To the next one, as the stray before it does.
+    ToNext,
+}
+
+/// A segment at its place in its stream.
+struct Placed<'a> {
+    start: i64,
+    payload_len: usize,
+    captured_len: usize,
+    /// The captured bytes.
+    chunk: Chunk<'a>,
+    /// The other direction must be delivered up to this sequence number first.
+    needs: Option<SeqNumber>,
+}
+
+/// The first of the held parts of a stream.
+struct Front {
+    start: i64,
+    arrived: Moment,
+    needs: Option<SeqNumber>,
+    descriptor: Descriptor,
+    /// The stream holds more than it may.
+    is_full: bool,
+}
+
+/// The result of a try to go on with a direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// Nothing is held, or a gap that may still be filled is in the way.
+    Blocked,
+    /// The other direction must come first.
+    Waits,
+    /// Something was delivered.
+    Progressed,
+}
+
+impl Connection {
+    /// Takes a segment; `chunk` is what was captured of it.
+    #[inline]
+    pub(crate) fn on_segment<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        segment: Segment,
+        chunk: Chunk<'_>,
+        context: &mut Context<'_, S>,
+    ) -> Belongs {
+        let moment = self.moment(context.shared.now);
+        if let Some(acknowledgement) = segment.acknowledgement {
+            let stamp_ns = chunk.descriptor().stamp_ns;
+            self.on_acknowledgement(direction.opposite(), acknowledgement, moment, stamp_ns);
+        }
+        if segment.payload_len > 0 {
+            let stream = &mut self.streams[direction];
+            if stream.state == State::Unseen {
+                stream.begin(segment.sequence, State::Starting);
+                stream.begun = moment;
+            }
+            let start = stream.offset(segment.sequence);
+            let end = start + segment.payload_len as i64;
+            // After its FIN a stream has nothing.
+            let is_after_fin = stream.fin.is_some_and(|fin| end > fin);
+            let is_far = end < stream.next - BEHIND_MAX || start > stream.next + AHEAD_MAX;
+            if is_far || is_after_fin {
+                return self.on_stray(direction, segment, chunk, context);
+            }
+            let needs = self.needs(direction, &segment, context.shared);
+            let (stream, other) = direction.split_mut(&mut self.streams);
+            if start != stream.next {
+                stream.round_trip.on_repeated();
+            } else if let Some(stamp_ns) = chunk.descriptor().stamp_ns {
+                stream.round_trip.on_sent(end, stamp_ns);
+            }
+            let is_ready = needs.is_none_or(|needs| other.has_delivered(needs));
+            let is_next =
+                stream.state == State::Open && stream.held.is_empty() && start <= stream.next;
+            let placed = Placed {
+                start,
+                payload_len: segment.payload_len,
+                captured_len: segment.captured_len,
+                chunk,
+                needs,
+            };
+            if is_next && is_ready {
+                self.deliver(direction, &placed, context);
+                if !self.streams[direction.opposite()].held.is_empty() {
+                    self.advance(false, context);
+                }
+                return Belongs::Here;
+            }
+            self.hold(direction, &placed, moment, context);
+        }
+        if self.streams.iter().any(|stream| !stream.held.is_empty()) {
+            self.advance(false, context);
+        }
+        Belongs::Here
+    }
+
+    /// What a segment acknowledges of the other direction, if that must be delivered first. A
+    /// direction that was never seen is waited for only while it may be late as a whole.
+    #[inline]
+    fn needs(&self, direction: Direction, segment: &Segment, shared: &Shared) -> Option<SeqNumber> {
+        let begun_ns = self.first.stamp_ns.unwrap_or(shared.now);
+        let is_young = self.segments <= shared.config.late_segments
+            || shared.now.saturating_sub(begun_ns) < shared.config.late_window_ns;
+        let other = &self.streams[direction.opposite()];
+        segment
+            .acknowledgement
+            .filter(|_| is_young || other.state != State::Unseen)
+    }
+
+    /// Delivers a segment that begins at or before the next expected byte: the path of nearly all
+    /// segments, on which nothing is held or copied.
+    #[inline]
+    fn deliver<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        placed: &Placed<'_>,
+        context: &mut Context<'_, S>,
+    ) {
+        let Placed {
+            start,
+            payload_len,
+            captured_len,
+            chunk,
+            ..
+        } = *placed;
+        let stream = &mut self.streams[direction];
+        let seen = ((stream.next - start) as usize).min(payload_len);
+        if seen == payload_len {
+            // A retransmission, or the mirror has just begun to copy: the next segments show which.
+            let window_ns = context.shared.config.duplicate_window_ns;
+            let until_ns = context.shared.now.saturating_add(window_ns);
+            self.watched_until_ns = self.watched_until_ns.max(until_ns);
+        }
+        let counts = &mut self.counts[direction];
+        count_repeated(stream, counts, start, start + seen as i64, context);
+        let fresh = chunk.from(seen.min(chunk.len()));
+        let cut = payload_len - seen.max(captured_len).min(payload_len);
+        let offset = stream.next;
+        let after_syn = stream.syn_end == Some(offset);
+        stream.next += (payload_len - seen) as i64;
+        if !fresh.is_empty() {
+            context
+                .counters
+                .add(Counter::StreamDelivered, fresh.len() as u64);
+            context
+                .sink
+                .on_stream(self.slot, direction, after_syn, fresh, context.counters);
+        }
+        if cut > 0 {
+            let hole = Chunk::hole(cut, Cause::SnapLength, chunk.descriptor());
+            self.deliver_hole(direction, offset + fresh.len() as i64, hole, context);
+        }
+    }
+
+    fn hold<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        placed: &Placed<'_>,
+        moment: Moment,
+        context: &mut Context<'_, S>,
+    ) {
+        let Placed {
+            start,
+            payload_len,
+            captured_len,
+            chunk,
+            needs,
+        } = *placed;
+        let stream = &mut self.streams[direction];
+        let counts = &mut self.counts[direction];
+        let before = match stream.state {
+            State::Open => ((stream.next - start).max(0) as usize).min(payload_len),
+            _ => 0,
+        };
+        let first = start + before as i64;
+        count_repeated(stream, counts, start, first, context);
+        let captured = chunk.from(before.min(chunk.len()));
+        let cut = payload_len - before.max(captured_len);
+        let cut = Chunk::hole(cut, Cause::SnapLength, chunk.descriptor());
+        let latest = stream.held.back().map(Held::end);
+        let (bytes_before, parts_before) = (stream.held_bytes, stream.held.len());
+        let mut at = first;
+        for part in [captured, cut].iter().filter(|part| !part.is_empty()) {
+            let (repeated, conflicts) = stream.hold(at, part.hold(), moment, needs);
+            context
+                .counters
+                .add(Counter::StreamDuplicate, repeated as u64);
+            counts.retransmitted_bytes += repeated as u64;
+            context
+                .counters
+                .add(Counter::OverlapConflicts, conflicts as u64);
+            at += part.len() as i64;
+        }
+        let added = stream.held_bytes - bytes_before;
+        if added > 0 && latest.is_some_and(|latest| first < latest) {
+            context.counters.count(Counter::SegmentsOutOfOrder);
+            counts.out_of_order_packets += 1;
+        }
+        // Many small parts take more memory than their bytes.
+        let cost = added + (stream.held.len() - parts_before) * size_of::<Held>();
+        context.counters.add(Counter::StreamHeld, added as u64);
+        // `advance` gives up the gap before bytes for which the budget has no room.
+        if !context.shared.held.draw(cost) {
+            stream.undrawn_bytes += cost;
+        }
+        context.shared.holders.insert(self.slot);
+    }
+
+    /// Delivers what can be delivered, in both directions. `at_end`: nothing more will come.
+    pub(crate) fn advance<S: StreamSink>(&mut self, at_end: bool, context: &mut Context<'_, S>) {
+        loop {
+            let mut advance =
+                |direction, forced| self.advance_one(direction, at_end, forced, context);
+            let steps = Direction::BOTH.map(|direction| advance(direction, false));
+            if steps.contains(&Step::Progressed) {
+                continue;
+            }
+            // A direction that waits for the other in vain goes on only when the other cannot.
+            let mut forced = |direction| {
+                steps[direction] == Step::Waits && advance(direction, true) == Step::Progressed
+            };
+            if !forced(Direction::Forward) && !forced(Direction::Reverse) {
+                return;
+            }
+        }
+    }
+
+    /// Delivers what can be delivered in one direction. `forced`: only the next part, although the
+    /// other direction should come first, if it has waited long enough.
+    fn advance_one<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        at_end: bool,
+        forced: bool,
+        context: &mut Context<'_, S>,
+    ) -> Step {
+        let mut step = Step::Blocked;
+        while let Some(front) = self.front(direction, context.shared) {
+            if self.streams[direction].state == State::Starting
+                && !self.open_joined(direction, &front, at_end, context)
+            {
+                return step;
+            }
+            if front.start > self.streams[direction].next {
+                if !self.pass_gap(direction, &front, at_end, context) {
+                    return step;
+                }
+                step = Step::Progressed;
+                continue;
+            }
+            let other = &self.streams[direction.opposite()];
+            if let Some(needs) = front.needs.filter(|&needs| !other.has_delivered(needs)) {
+                if front.is_full {
+                    context.counters.count(Counter::HeldLimit);
+                } else if !forced || !(at_end || self.is_overdue(front.arrived, context.shared)) {
+                    return step.max(Step::Waits);
+                } else {
+                    // What the other direction misses is acknowledged and overdue by now.
+                    let offset = other.acknowledged_offset(needs);
+                    let by = &front.descriptor;
+                    if self.give_up_acknowledged(direction.opposite(), offset, by, context) {
+                        return Step::Progressed;
+                    }
+                }
+            }
+            self.deliver_front(direction, context);
+            step = Step::Progressed;
+            if forced {
+                break;
+            }
+        }
+        step
+    }
+
+    fn front(&self, direction: Direction, shared: &Shared) -> Option<Front> {
+        let stream = &self.streams[direction];
+        let front = stream.held.front()?;
+        Some(Front {
+            start: front.start,
+            arrived: front.arrived,
+            needs: front.needs,
+            descriptor: front.range.descriptor,
+            is_full: stream.fullness() > shared.config.flow_held_max_bytes
+                || stream.undrawn_bytes > 0,
+        })
+    }
+
+    /// Begins a stream that was joined in its middle with its first held part, once no earlier one
+    /// is to be expected: the first segments may be out of order like any others.
+    fn open_joined<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        front: &Front,
+        at_end: bool,
+        context: &mut Context<'_, S>,
+    ) -> bool {
+        if !at_end && !self.is_overdue(self.streams[direction].begun, context.shared) {
+            if !front.is_full {
+                return false;
+            }
+            context.counters.count(Counter::HeldLimit);
+        }
+        self.streams[direction].open(front.start);
+        true
+    }
+
+    /// Delivers a hole for the gap before the first held part, if the gap is not waited for any
+    /// longer; false if it is.
+    fn pass_gap<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        front: &Front,
+        at_end: bool,
+        context: &mut Context<'_, S>,
+    ) -> bool {
+        let start = front.start;
+        let acknowledged = self.streams[direction].acknowledged(start);
+        let is_lost = acknowledged
+            .is_some_and(|moment| self.is_overdue(moment.later(front.arrived), context.shared));
+        let stream = &self.streams[direction];
+        let cause = match acknowledged {
+            _ if is_lost => Cause::NotSeen,
+            // So much is never in flight: the part is a stray.
+            None if at_end && start > stream.next + BEHIND_MAX => {
+                let stray = self.take_front(direction, context);
+                let bytes = stray.range.len() as u64;
+                context.counters.add(Counter::StreamDiscarded, bytes);
+                return true;
+            }
+            _ if at_end => Cause::NotSeen,
+            _ if front.is_full => Cause::GivenUp,
+            _ => return false,
+        };
+        if cause == Cause::GivenUp && stream.undrawn_bytes > 0 {
+            context.counters.count(Counter::HeldLimit);
+        }
+        self.give_up(direction, start, cause, &front.descriptor, context);
+        true
+    }
+
+    /// Delivers the first held part, which comes next in its stream.
+    fn deliver_front<S: StreamSink>(&mut self, direction: Direction, context: &mut Context<'_, S>) {
+        let held = self.take_front(direction, context);
+        let stream = &mut self.streams[direction];
+        debug_assert_eq!(
+            held.start, stream.next,
+            "held ranges do not overlap what is delivered"
+        );
+        stream.next = held.end();
+        let after_syn = stream.syn_end == Some(held.start);
+        let chunk = held.range.chunk();
+        match chunk.missing() {
+            None => {
+                context
+                    .counters
+                    .add(Counter::StreamDelivered, chunk.len() as u64);
+                context
+                    .sink
+                    .on_stream(self.slot, direction, after_syn, chunk, context.counters);
+            }
+            Some(_) => self.deliver_hole(direction, held.start, chunk, context),
+        }
+    }
+
+    /// Takes the first of the held parts, of which there is one.
+    fn take_front<S>(&mut self, direction: Direction, context: &mut Context<'_, S>) -> Held {
+        let stream = &mut self.streams[direction];
+        let held = stream.held.pop_front().expect("the front was looked at");
+        let len = held.range.len();
+        stream.held_bytes -= len;
+        context.counters.subtract(Counter::StreamHeld, len as u64);
+        let cost = len + size_of::<Held>();
+        let undrawn = stream.undrawn_bytes.min(cost);
+        stream.undrawn_bytes -= undrawn;
+        context.shared.held.give_back(cost - undrawn);
+        held
+    }
+
+    /// Whether a part that came at `moment`, or a gap that was acknowledged then, is waited for no
+    /// longer.
+    fn is_overdue(&self, moment: Moment, shared: &Shared) -> bool {
+        let config = &shared.config;
+        let waited_ns = shared.now.saturating_sub(moment.ns);
+        let is_late = self.segments - moment.segments >= config.late_segments
+            && waited_ns >= config.late_window_ns;
+        is_late
+            || config
+                .quiet_window_ns
+                .is_some_and(|window_ns| waited_ns >= window_ns)
+    }
+}
+
+/// Counts bytes that come again: as duplicates, or as discarded if they had been given up.
+#[inline]
+fn count_repeated<S>(
+    stream: &Stream,
+    counts: &mut FlowCounts,
+    start: i64,
+    end: i64,
+    context: &mut Context<'_, S>,
+) {
+    if end > start {
+        let late = stream.given_up(start, end);
+        let repeated = (end - start) as u64 - late as u64;
+        context.counters.add(Counter::StreamDiscarded, late as u64);
+        context.counters.add(Counter::StreamDuplicate, repeated);
+        context.counters.count(Counter::SegmentsRetransmitted);
+        counts.retransmitted_bytes += repeated;
+    }
+}

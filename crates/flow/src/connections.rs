@@ -1,0 +1,212 @@
+//! The table of connections: it finds the connection of a packet, opens and closes connections.
+
+use hashbrown::HashMap;
+use lineside_account::Counter;
+use lineside_wire::{Direction, Endpoint, Ip, TcpHeader};
+
+use crate::connection::{Connection, Key, Origin};
+use crate::context::Context;
+use crate::sink::StreamSink;
+
+/// Slots examined for idle connections per burst.
+const SWEEP: usize = 64;
+/// Connections that are found without a look at the table: those of a handful of clients.
+const RECENT: usize = 16;
+/// What a connection costs here and in a table of the same size above: two streams, a key, a slot.
+const CONNECTION_BYTES: usize = size_of::<Connection>() + 512;
+
+/// All connections, each in a slot.
+#[derive(Default)]
+pub(crate) struct Connections {
+    slots: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    table: HashMap<Key, usize>,
+    /// Connections over TCP of late packets, each at the place that its ports give.
+    recent: [Option<Recent>; RECENT],
+    /// The slot that was examined last for being idle.
+    hand: usize,
+}
+
+/// A connection over TCP: its key, the key's ends as a packet has them, the lesser one first, and
+/// its slot.
+struct Recent {
+    key: Key,
+    ends: [Endpoint; 2],
+    slot: usize,
+}
+
+impl Connections {
+    /// Slots in use and free.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The connection in a slot, if there is one.
+    #[inline]
+    pub(crate) fn get(&self, slot: usize) -> Option<&Connection> {
+        self.slots.get(slot)?.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// The connection in a slot that was just found.
+    #[inline]
+    pub(crate) fn at(&mut self, slot: usize) -> &mut Connection {
+        self.slots[slot].as_deref_mut().expect("a slot in use")
+    }
+
+    /// The connection of a TCP packet if it is among the recent ones, and the packet's direction.
+    #[inline]
+    pub(crate) fn recent(
+        &mut self,
+        ip: &Ip,
+        tcp: &TcpHeader,
+    ) -> Option<(&mut Connection, Direction)> {
+        let recent = self.recent[recent_place(tcp)].as_ref()?;
+        let [one, other] = &recent.ends;
+        let source_is = |end: &Endpoint| end.port == tcp.source_port && end.address == ip.source;
+        let destination_is =
+            |end: &Endpoint| end.port == tcp.destination_port && end.address == ip.destination;
+        let direction = if source_is(one) && destination_is(other) {
+            Direction::Forward
+        } else if source_is(other) && destination_is(one) {
+            Direction::Reverse
+        } else {
+            return None;
+        };
+        let connection = self.slots[recent.slot].as_deref_mut()?;
+        let is_same_network = match ip.virtual_network {
+            None => recent.key.network.is_none(),
+            network => connection.network == network,
+        };
+        is_same_network.then_some((connection, direction))
+    }
+
+    /// The slot of a TCP packet's connection, a new one if there is none. The connection is among
+    /// the recent ones afterwards.
+    #[inline]
+    pub(crate) fn find_or_open_tcp<S: StreamSink>(
+        &mut self,
+        key: Key,
+        tcp: &TcpHeader,
+        origin: &Origin<'_>,
+        context: &mut Context<'_, S>,
+    ) -> Option<usize> {
+        let place = recent_place(tcp);
+        let recent = self.recent[place].as_ref();
+        let known = recent.filter(|recent| recent.key == key);
+        let known = known.map(|recent| recent.slot);
+        let slot = self.find_or_open(key, known, origin, context)?;
+        if known != Some(slot) {
+            let ends = key.tuple.ends();
+            self.recent[place] = Some(Recent { key, ends, slot });
+        }
+        Some(slot)
+    }
+
+    /// The slot of a connection, a new one if there is none or it has been idle for too long.
+    /// `known`: the slot that it has, from a look at the recent ones.
+    pub(crate) fn find_or_open<S: StreamSink>(
+        &mut self,
+        key: Key,
+        known: Option<usize>,
+        origin: &Origin<'_>,
+        context: &mut Context<'_, S>,
+    ) -> Option<usize> {
+        if let Some(slot) = known.or_else(|| self.table.get(&key).copied()) {
+            let connection = self.at(slot);
+            if !context.shared.is_idle(connection) {
+                connection.last_ns = context.shared.now;
+                return Some(slot);
+            }
+            self.close(slot, context);
+        }
+        self.open(key, origin, context)
+    }
+
+    fn open<S: StreamSink>(
+        &mut self,
+        key: Key,
+        origin: &Origin<'_>,
+        context: &mut Context<'_, S>,
+    ) -> Option<usize> {
+        let shared = &mut *context.shared;
+        if self.table.len() >= shared.config.connections_max
+            || !shared.budget.draw(CONNECTION_BYTES)
+        {
+            context.counters.count(Counter::ConnectionsLimit);
+            return None;
+        }
+        context.counters.count(Counter::Connections);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        let mut connection = Box::new(Connection::new(slot, key, origin, shared.now));
+        connection.watched_until_ns = shared.now.saturating_add(shared.config.duplicate_window_ns);
+        context.sink.on_open(slot, &connection);
+        self.slots[slot] = Some(connection);
+        self.table.insert(key, slot);
+        Some(slot)
+    }
+
+    /// Delivers what a connection holds and frees its slot, if it is in use.
+    pub(crate) fn close<S: StreamSink>(&mut self, slot: usize, context: &mut Context<'_, S>) {
+        let Some(mut connection) = self.slots[slot].take() else {
+            return;
+        };
+        connection.finish(context);
+        context.sink.on_close(slot, &connection, context.counters);
+        self.table.remove(&connection.key);
+        self.recent = Default::default();
+        self.free.push(slot);
+        context.shared.budget.give_back(CONNECTION_BYTES);
+    }
+
+    /// Closes those of the next few connections that have been idle for too long.
+    pub(crate) fn close_idle<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
+        for _ in 0..SWEEP.min(self.slots.len()) {
+            self.hand = (self.hand + 1) % self.slots.len();
+            let connection = self.slots[self.hand].as_deref();
+            if connection.is_some_and(|connection| context.shared.is_idle(connection)) {
+                self.close(self.hand, context);
+            }
+        }
+    }
+
+    /// The key of a packet's connection, given the network that the packet was seen in.
+    #[inline]
+    pub(crate) fn key_in(&mut self, network: Option<u32>, key: Key) -> Key {
+        match network {
+            None => key,
+            Some(network) => self.key_in_network(network, key),
+        }
+    }
+
+    /// A host at the end of a tunnel shows a packet inside it and outside: both belong to one
+    /// connection. Of two networks that use the same addresses, the second one's connections have
+    /// keys of their own.
+    #[cold]
+    fn key_in_network(&mut self, network: u32, key: Key) -> Key {
+        let own = key.in_network(network);
+        if self.table.contains_key(&own) {
+            return own;
+        }
+        let Some(&slot) = self.table.get(&key) else {
+            return key;
+        };
+        match *self.at(slot).network.get_or_insert(network) == network {
+            true => key,
+            false => own,
+        }
+    }
+}
+
+/// Where a segment's connection is among the recent ones: the same place for both directions.
+#[inline]
+fn recent_place(tcp: &TcpHeader) -> usize {
+    usize::from(tcp.source_port ^ tcp.destination_port) % RECENT
+}

@@ -1,0 +1,127 @@
+use lineside_account::{Budget, Counters, Lease};
+
+use crate::config::Config;
+use crate::connection::Connection;
+use crate::duplicates::Duplicates;
+
+/// A connection that both ends closed is kept for late packets only: Linux's TIME-WAIT, 60 s.
+const ENDED_TIMEOUT_NS: i64 = 60_000_000_000;
+
+/// What a connection needs of its engine while it takes a packet.
+pub(crate) struct Context<'a, S> {
+    pub(crate) shared: &'a mut Shared,
+    pub(crate) sink: &'a mut S,
+    pub(crate) counters: &'a mut Counters,
+}
+
+/// What all connections of an engine share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    /// The running maximum of the stamps.
+    pub(crate) now: i64,
+    pub(crate) budget: Budget,
+    pub(crate) held: HeldMemory,
+    pub(crate) holders: Holders,
+    pub(crate) duplicates: Duplicates,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config, budget: &Budget) -> Self {
+        Self {
+            config,
+            now: i64::MIN,
+            budget: budget.clone(),
+            held: HeldMemory::new(budget),
+            holders: Holders::default(),
+            duplicates: Duplicates::new(config.duplicate_window_ns, budget),
+        }
+    }
+
+    /// Whether a connection has been without packets for too long.
+    #[inline]
+    pub(crate) fn is_idle(&self, connection: &Connection) -> bool {
+        self.now.saturating_sub(connection.last_ns) > self.idle_timeout_ns(connection)
+    }
+
+    #[inline]
+    pub(crate) fn idle_timeout_ns(&self, connection: &Connection) -> i64 {
+        match connection.is_reset || connection.ended == [true; 2] {
+            true => self.config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
+            false => self.config.idle_timeout_ns,
+        }
+    }
+}
+
+/// What all streams hold, drawn on the budget in steps: under loss nearly every segment is held for
+/// a moment, and all cores share the budget.
+pub(crate) struct HeldMemory {
+    lease: Lease,
+    used: usize,
+}
+
+impl HeldMemory {
+    /// Bytes drawn ahead: some ten segments.
+    const STEP: usize = 16 << 10;
+
+    fn new(budget: &Budget) -> Self {
+        Self {
+            lease: budget.lease(0).expect("nothing always fits"),
+            used: 0,
+        }
+    }
+
+    /// Takes `bytes`, or nothing if the budget has no room for them.
+    pub(crate) fn draw(&mut self, bytes: usize) -> bool {
+        let used = self.used + bytes;
+        let fits = used <= self.lease.bytes()
+            || self.lease.resize(used + Self::STEP)
+            || self.lease.resize(used);
+        if fits {
+            self.used = used;
+        }
+        fits
+    }
+
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        self.used -= bytes;
+        if self.lease.bytes() > self.used + 2 * Self::STEP {
+            self.trim(Self::STEP);
+        }
+    }
+
+    /// Keeps `ahead` bytes beside those that are used.
+    pub(crate) fn trim(&mut self, ahead: usize) {
+        let bytes = self.lease.bytes().min(self.used + ahead);
+        let fits = self.lease.resize(bytes);
+        debug_assert!(fits, "less always fits");
+    }
+}
+
+/// The slots of connections that may hold ranges.
+#[derive(Default)]
+pub(crate) struct Holders {
+    /// Each slot once.
+    slots: Vec<usize>,
+    /// Whether a slot is among them.
+    is_listed: Vec<bool>,
+}
+
+impl Holders {
+    pub(crate) fn insert(&mut self, slot: usize) {
+        if self.is_listed.len() <= slot {
+            self.is_listed.resize(slot + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_listed[slot], true) {
+            self.slots.push(slot);
+        }
+    }
+
+    /// Keeps the slots for which `keeps` is true. It must not be used by `keeps` itself.
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(usize) -> bool) {
+        let Self { slots, is_listed } = self;
+        slots.retain(|&slot| {
+            is_listed[slot] = keeps(slot);
+            is_listed[slot]
+        });
+    }
+}

@@ -1,0 +1,239 @@
+//! A packet with its connection: datagrams, expected segments by header prediction, and all other
+//! segments, which may also show that another incarnation of the connection has begun.
+
+use lineside_account::Counter;
+use lineside_frame::{Chunk, FrameRef};
+use lineside_wire::{Direction, FourTuple, Ip, TcpFlags, TcpHeader, UdpHeader};
+
+use crate::connection::incarnations::{begins_anew, note_end, on_syn};
+use crate::connection::segments::Belongs;
+use crate::connection::{Key, Origin, Transport, discard};
+use crate::connections::Connections;
+use crate::context::Context;
+use crate::engine::{DUPLICATE, Taken, taken};
+use crate::sink::StreamSink;
+use crate::stream::{Segment, State};
+
+impl Connections {
+    /// Takes a datagram; returns the slot of its connection.
+    pub(crate) fn on_udp<S: StreamSink>(
+        &mut self,
+        ip: &Ip,
+        udp: &UdpHeader,
+        origin: &Origin<'_>,
+        chunks: &[Chunk<'_>],
+        context: &mut Context<'_, S>,
+    ) -> Option<usize> {
+        let tuple = FourTuple::of(ip, udp.source_port, udp.destination_port);
+        let (key, direction) = Key::new(Transport::Udp, &tuple);
+        let key = self.key_in(ip.virtual_network, key);
+        let slot = self.find_or_open(key, None, origin, context)?;
+        let connection = self.at(slot);
+        connection.segments += 1;
+        connection.roll_interval(origin.descriptor(), context);
+        connection.counts[direction].add_packet(udp.payload_len);
+        context
+            .sink
+            .on_datagram(slot, direction, chunks, context.counters);
+        Some(slot)
+    }
+
+    /// Header prediction, as receivers do it (Jacobson 1990): a whole segment that comes next in
+    /// its direction, while nothing waits in either, changes little. `None`: the segment needs a
+    /// closer look, and nothing has changed.
+    #[inline]
+    pub(crate) fn on_expected<S: StreamSink>(
+        &mut self,
+        ip: &Ip,
+        tcp: &TcpHeader,
+        frame: &FrameRef,
+        payload: Chunk<'_>,
+        context: &mut Context<'_, S>,
+    ) -> Option<Taken> {
+        let is_plain = tcp.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
+        if !is_plain || tcp.kept < tcp.payload_len {
+            return None;
+        }
+        let (connection, direction) = self.recent(ip, tcp)?;
+        let stamp_ns = payload.descriptor().stamp_ns?;
+        let now = context.shared.now;
+        let stream = &connection.streams[direction];
+        let back = &connection.streams[direction.opposite()];
+        let is_next = stream.state == State::Open
+            && stream.offset(tcp.sequence) == stream.next
+            && stream.held.is_empty()
+            && back.held.is_empty()
+            && back.has_delivered(tcp.acknowledgement);
+        if !is_next || now >= connection.calm_until_ns {
+            return None;
+        }
+        if connection.is_copy(ip, tcp, &Origin::Frame(frame), context) {
+            return Some(DUPLICATE);
+        }
+        connection.last_ns = now;
+        connection.segments += 1;
+        let moment = connection.moment(now);
+        let back = direction.opposite();
+        let offset = connection.streams[back].offset(tcp.acknowledgement);
+        connection.acknowledge(back, offset, moment, Some(stamp_ns));
+        connection.counts[direction].add_packet(tcp.payload_len);
+        if tcp.payload_len > 0 {
+            let (slot, len) = (connection.slot, tcp.payload_len as u64);
+            let stream = &mut connection.streams[direction];
+            let after_syn = stream.syn_end == Some(stream.next);
+            stream.next += len as i64;
+            stream.round_trip.on_sent(stream.next, stamp_ns);
+            context.counters.add(Counter::StreamBytes, len);
+            context.counters.add(Counter::StreamDelivered, len);
+            context
+                .sink
+                .on_stream(slot, direction, after_syn, payload, context.counters);
+        }
+        Some(taken(Counter::FramesTcp, Some(connection.slot)))
+    }
+
+    /// `payload` is what was captured of the segment, in order; a packet put together from
+    /// fragments has several chunks and perhaps holes.
+    #[inline]
+    pub(crate) fn on_tcp<S: StreamSink>(
+        &mut self,
+        ip: &Ip,
+        tcp: &TcpHeader,
+        origin: &Origin<'_>,
+        payload: &[Chunk<'_>],
+        context: &mut Context<'_, S>,
+    ) -> Taken {
+        let tuple = FourTuple::of(ip, tcp.source_port, tcp.destination_port);
+        let (key, direction) = Key::new(Transport::Tcp, &tuple);
+        let key = self.key_in(ip.virtual_network, key);
+        let Some(mut slot) = self.find_or_open_tcp(key, tcp, origin, context) else {
+            return taken(Counter::FramesTcp, None);
+        };
+        if self.at(slot).is_copy(ip, tcp, origin, context) {
+            return DUPLICATE;
+        }
+        let syn = tcp.flags.opens();
+        if syn && begins_anew(self.at(slot), direction, tcp) {
+            match self.renew(slot, origin, context) {
+                Some(renewed) => slot = renewed,
+                None => return taken(Counter::FramesTcp, None),
+            }
+        }
+        let connection = self.at(slot);
+        connection.segments += 1;
+        connection.roll_interval(origin.descriptor(), context);
+        connection.counts[direction].add_packet(tcp.payload_len);
+        let payload_len = tcp.payload_len as u64;
+        context.counters.add(Counter::StreamBytes, payload_len);
+        if syn {
+            on_syn(connection, direction, tcp);
+        }
+        note_end(connection, direction, tcp);
+        connection.set_calm(context.shared);
+        let mut segment = Segment {
+            sequence: tcp.sequence + u32::from(syn),
+            acknowledgement: tcp
+                .flags
+                .contains(TcpFlags::ACK)
+                .then_some(tcp.acknowledgement),
+            payload_len: 0,
+            captured_len: 0,
+        };
+        let mut left = tcp.payload_len;
+        for chunk in payload {
+            let len = chunk.len().min(left);
+            let captured_len = if chunk.missing().is_some() { 0 } else { len };
+            left -= len;
+            // The frame's last chunk also stands for what the snap length cut.
+            let is_last = std::ptr::eq(chunk, payload.last().expect("in the loop"));
+            segment.captured_len = captured_len;
+            segment.payload_len = if is_last { len + left } else { len };
+            let captured = chunk.part(0, captured_len.min(chunk.len()));
+            let Some(same_or_next) = self.on_segment(slot, direction, segment, captured, context)
+            else {
+                let rest = if is_last { 0 } else { left };
+                context.counters.add(Counter::StreamDiscarded, rest as u64);
+                return taken(Counter::FramesTcp, None);
+            };
+            slot = same_or_next;
+            segment.sequence += segment.payload_len as u32;
+        }
+        let slot = match syn {
+            true => self.replay_strays(slot, context),
+            false => Some(slot),
+        };
+        taken(Counter::FramesTcp, slot)
+    }
+
+    /// Returns the slot: another one if the segment showed that a new incarnation has begun.
+    #[inline]
+    fn on_segment<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        direction: Direction,
+        segment: Segment,
+        chunk: Chunk<'_>,
+        context: &mut Context<'_, S>,
+    ) -> Option<usize> {
+        match self.at(slot).on_segment(direction, segment, chunk, context) {
+            Belongs::Here => Some(slot),
+            Belongs::AfterGap => self.replay_strays(slot, context),
+            Belongs::ToNext => {
+                // The four-tuple was used again, and the tap missed the SYN.
+                context.counters.count(Counter::ConnectionsReusedUnseen);
+                let layers = self.at(slot).layers;
+                let origin = Origin::Known(chunk.descriptor(), &layers);
+                let slot = self.renew(slot, &origin, context)?;
+                self.replay_strays(slot, context)
+            }
+        }
+    }
+
+    /// Takes the stray segments of a connection once more. Returns the slot, which is another one
+    /// if the strays themselves show yet another incarnation.
+    fn replay_strays<S: StreamSink>(
+        &mut self,
+        mut slot: usize,
+        context: &mut Context<'_, S>,
+    ) -> Option<usize> {
+        let mut strays = std::mem::take(&mut self.at(slot).strays).into_iter();
+        while let Some(stray) = strays.next() {
+            let chunk = stray.range.chunk();
+            match self.on_segment(slot, stray.direction, stray.segment, chunk, context) {
+                Some(same_or_next) => slot = same_or_next,
+                None => {
+                    discard(strays.as_slice(), context);
+                    return None;
+                }
+            }
+        }
+        Some(slot)
+    }
+
+    /// Ends an incarnation and begins the next one with the segments that strayed.
+    fn renew<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        origin: &Origin<'_>,
+        context: &mut Context<'_, S>,
+    ) -> Option<usize> {
+        context.counters.count(Counter::ConnectionsReused);
+        let connection = self.at(slot);
+        let (key, strays) = (connection.key, std::mem::take(&mut connection.strays));
+        // The new incarnation begins with its earliest frame, which may be a stray one.
+        let first = strays
+            .iter()
+            .map(|stray| stray.range.descriptor)
+            .min_by_key(|first| first.ordinal);
+        self.close(slot, context);
+        let first = first.unwrap_or_else(|| *origin.descriptor());
+        let origin = Origin::Known(&first, &origin.layers());
+        let Some(slot) = self.find_or_open(key, None, &origin, context) else {
+            discard(&strays, context);
+            return None;
+        };
+        self.at(slot).strays = strays;
+        context.shared.holders.insert(slot);
+        Some(slot)
+    }
+}

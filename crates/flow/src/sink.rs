@@ -1,0 +1,49 @@
+use lineside_account::Counters;
+use lineside_frame::Chunk;
+use lineside_wire::Direction;
+
+use crate::connection::Connection;
+use crate::counts::FlowCounts;
+
+/// Takes streams, datagrams and what is known of connections. `connection` is the slot of a
+/// connection: small numbers, reused after [`StreamSink::on_close`].
+pub trait StreamSink {
+    /// A connection begins in an unused slot.
+    fn on_open(&mut self, connection: usize, facts: &Connection);
+    /// The next bytes of a direction, or a hole. `after_syn`: they are the first of the connection.
+    fn on_stream(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        after_syn: bool,
+        chunk: Chunk<'_>,
+        counters: &mut Counters,
+    );
+    /// A datagram, its payload in order, holes included.
+    fn on_datagram(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        chunks: &[Chunk<'_>],
+        counters: &mut Counters,
+    );
+    /// A hole in a stream became known: the same one that `on_stream` takes.
+    fn on_loss(
+        &mut self,
+        connection: usize,
+        facts: &Connection,
+        direction: Direction,
+        offset: i64,
+        hole: Chunk<'_>,
+    );
+    /// What a connection did in the interval that begins at `start_ns`.
+    fn on_interval(
+        &mut self,
+        connection: usize,
+        facts: &Connection,
+        start_ns: i64,
+        counts: &[FlowCounts; 2],
+    );
+    /// Nothing more comes of this connection.
+    fn on_close(&mut self, connection: usize, facts: &Connection, counters: &mut Counters);
+}
