@@ -6,10 +6,10 @@
 //!                                      └─ READ and WRITE data ─► checksums of 512-byte blocks
 //! ```
 //!
-//! [`Filtered`] takes frames that nobody asked for away before all this, and [`Recorded`] writes the others into files.
+//! [`Filtered`] drops frames that do not match a filter before all this, and [`Recorded`] writes the others into files.
 //! [`Pipeline`] is the whole path behind the port, single-threaded and without I/O; [`run`] drives it
-//! from a port to the port's end. What a row depends on is the bytes of its own connection and the
-//! [`Config`] (rule 7).
+//! from a port to the port's end, and [`capture`] is the whole run: inputs, threads, folder and verdict. A row
+//! depends only on the bytes of its own connection and on the [`Config`].
 #![forbid(unsafe_code)]
 
 mod blocks;
@@ -21,18 +21,25 @@ mod layers;
 mod pipeline;
 mod protocol;
 mod recorded;
+mod role;
 mod rpc;
 
 pub use lineside_flow::Config as FlowConfig;
 pub use lineside_flow::Transport;
 pub use lineside_rpc::message::program_name;
 pub use lineside_rpc::record::Config as RecordConfig;
+pub use lineside_run::Step;
 
 pub use blocks::BLOCK_BYTES;
 pub use config::Config;
 pub use cores::{Cores, Done, Failed, Progress, Settle};
 pub use decode_as::{DecodeAs, PortRule};
 pub use filtered::Filtered;
-pub use pipeline::{Pipeline, Span, Step, pass, run};
+pub use pipeline::{Pipeline, Span, run};
 pub use recorded::{Recorded, interface};
+pub use role::{
+    CaptureError, CaptureFile, CoreSettings, ENCODERS, Follow, LiveSettings, OperationCount,
+    Outcome, PartRotation, Scheduler, Seen, Settings, Tally, actors, capture, capture_into,
+    is_failure, placed_by_traffic, tally_of,
+};
 pub use rpc::file_id;

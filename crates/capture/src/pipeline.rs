@@ -1,7 +1,8 @@
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, Frame, FrameRef};
-use lineside_port::{PortError, Receive, Received};
+use lineside_port::{PortError, Receive};
+use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_time::{Clock, VirtualClock};
 use lineside_trace::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_wire::{Dissected, Ip};
@@ -286,35 +287,26 @@ pub(crate) fn dissect(frame: &FrameRef) -> Dissected {
     lineside_wire::dissect(descriptor.link_type.0, frame.bytes(), wire_len)
 }
 
-/// What a driver does between bursts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Go on.
-    Continue,
-    /// End as if the input had ended here.
-    Stop,
-}
+impl<S: RecordSink> Consumer for Pipeline<S> {
+    #[inline]
+    fn on_burst(&mut self, burst: &mut Burst) -> Step {
+        Self::on_burst(self, burst);
+        Step::Continue
+    }
 
-/// Frames a burst: enough to pay for the turn, few enough to stay in the first-level cache with their headers.
-pub(crate) const BURST_FRAMES: usize = 256;
+    fn on_pool_empty(&mut self) -> Step {
+        self.spill();
+        Step::Continue
+    }
 
-/// Asks for the next burst, but for no more than the `left` frames; of none, that is the end.
-pub(crate) fn receive<P: Receive>(
-    port: &mut P,
-    burst: &mut Burst,
-    left: u64,
-) -> Result<Received, PortError> {
-    match usize::try_from(left) {
-        Ok(0) => {
-            port.leave(burst);
-            Ok(Received::End)
-        }
-        left => port.receive(burst, left.unwrap_or(BURST_FRAMES).min(BURST_FRAMES)),
+    fn on_idle(&mut self, until_ns: i64) -> Step {
+        Self::on_idle(self, until_ns);
+        Step::Continue
     }
 }
 
 /// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between`, called after each
-/// burst and, with true, after the last one, says so.
+/// burst and, with true, after the last one, stops it.
 /// Returns the port's errors: an input that fails ends there, and the others go on.
 pub fn run<P: Receive, S: RecordSink>(
     port: &mut P,
@@ -322,46 +314,7 @@ pub fn run<P: Receive, S: RecordSink>(
     frames_max: u64,
     mut between: impl FnMut(&mut P, &mut Pipeline<S>, bool) -> Step,
 ) -> Vec<PortError> {
-    let mut burst = Burst::with_capacity(BURST_FRAMES);
-    let mut errors = Vec::new();
-    loop {
-        let left = frames_max - pipeline.counters().value(Counter::FramesReceived);
-        let received = receive(port, &mut burst, left);
-        pipeline.on_burst(&mut burst);
-        let is_last = matches!(received, Ok(Received::End));
-        match received {
-            Ok(Received::PoolEmpty) => pipeline.spill(),
-            Ok(Received::Idle { until_ns }) => pipeline.on_idle(until_ns),
-            Ok(Received::End | Received::Frames(_) | Received::Interrupted) => {}
-            Err(error) => errors.push(error),
-        }
-        if between(port, pipeline, is_last) == Step::Stop || is_last {
-            port.leave(&mut burst);
-            return errors;
-        }
-    }
-}
-
-/// Drives a port as [`run`] does, but lets all frames go: what happens to them happens in the port.
-pub fn pass<P: Receive>(
-    port: &mut P,
-    frames_max: u64,
-    mut between: impl FnMut(&mut P, &Counters, bool) -> Step,
-) -> (Counters, Vec<PortError>) {
-    let mut burst = Burst::with_capacity(BURST_FRAMES);
-    let mut arrivals = Arrivals::default();
-    let (mut counters, mut errors) = (Counters::new(), Vec::new());
-    loop {
-        let left = frames_max - counters.value(Counter::FramesReceived);
-        let received = receive(port, &mut burst, left);
-        for frame in burst.drain(..) {
-            arrivals.on_frame(&frame, &mut counters);
-        }
-        let is_last = matches!(received, Ok(Received::End));
-        errors.extend(received.err());
-        if between(port, &counters, is_last) == Step::Stop || is_last {
-            port.leave(&mut burst);
-            return (counters, errors);
-        }
-    }
+    receive_all(port, pipeline, frames_max, |port, pipeline, moment| {
+        between(port, pipeline, moment == Moment::Last)
+    })
 }

@@ -7,16 +7,18 @@ use std::path::PathBuf;
 use clap::Args;
 use lineside_account::Budget;
 use lineside_analyze::Trace;
-use lineside_capture::{Pipeline, Step};
+use lineside_capture::{Tally, is_failure};
+use lineside_port::Port;
+use lineside_run::inputs_facts;
 use lineside_trace::Table;
 use lineside_trace::read::Value;
 
 use crate::Exit;
-use crate::inputs::{inputs, open};
+use crate::inputs::open;
 use crate::print::{
-    exit, filter_line, input_lines, print, print_json, table_lines, traffic_lines, verdict_lines,
+    exit, filter_line, input_lines, print, print_json, table_lines, tally_lines, traffic_lines,
+    verdict_lines,
 };
-use crate::tally::{Nowhere, RowTally, Tally, Tallying, failed};
 
 /// Flags of `info`.
 #[derive(Debug, Args)]
@@ -43,23 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
     let budget = Budget::new(256 << 20);
     let mut port = open(std::slice::from_ref(&arguments.path), &budget)?;
-    let config = lineside_capture::Config {
-        checksums: false,
-        ..Default::default()
-    };
-    let mut pipeline = Pipeline::new(
-        config,
-        &budget,
-        Tallying {
-            tally: RowTally::default(),
-            next: Nowhere,
-        },
-    );
-    let errors =
-        lineside_capture::run(&mut port, &mut pipeline, u64::MAX, |_, _, _| Step::Continue);
-    let (Tallying { tally, .. }, counters) = pipeline.finish();
-    let tally = tally.finish();
-    let inputs = inputs(&port);
+    let (tally, counters, errors) = lineside_capture::tally_of(&mut port, &budget);
+    let inputs = inputs_facts(&port.facts());
     if arguments.json {
         let json = serde_json::json!({
             "inputs": inputs,
@@ -71,7 +58,7 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
         let mut out = String::new();
         input_lines(&inputs, &mut out);
         traffic_lines(&counters, &mut out);
-        tally.lines(&mut out);
+        tally_lines(&tally, &mut out);
         print(&out)?;
     }
     for warning in inputs.iter().flat_map(|input| &input.warnings) {
@@ -108,7 +95,7 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     // A run of `emulate` has no tables.
     if !trace.is_of_link() {
-        tally.lines(&mut out);
+        tally_lines(&tally, &mut out);
     }
     if let Some(manifest) = manifest {
         table_lines(&manifest.tables, &mut out);
@@ -147,7 +134,7 @@ fn tally_of(trace: &mut Trace) -> Tally {
             flag(9),
             (10..13).any(flag),
         );
-        let failed = failed(text(3), text(4));
+        let failed = is_failure(text(3), text(4));
         tally
             .count(text(0), row[1].integer(), text(2))
             .add(failed, row[5].integer());

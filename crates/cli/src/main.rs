@@ -10,12 +10,10 @@ mod info;
 mod inputs;
 mod link;
 mod manual;
-mod outputs;
 mod print;
 mod replay_pcap;
 mod report;
 mod table;
-mod tally;
 
 use std::process::ExitCode;
 
@@ -98,7 +96,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             eprintln!("lineside: {error:#}");
-            let usage = error.downcast_ref::<config::ConfigError>().is_some();
+            let usage = config::is_usage(&error);
             if usage { Exit::Usage } else { Exit::Failure }.into()
         }
     }

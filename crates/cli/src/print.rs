@@ -7,7 +7,9 @@ use std::io::{self, IsTerminal};
 use anyhow::bail;
 use lineside_account::{Counter, Counters};
 use lineside_analyze::{bytes, grouped, terminal};
+use lineside_capture::Tally;
 use lineside_measure::Spread;
+use lineside_run::{counted, unread};
 use lineside_trace::{InputFacts, Manifest, TableSummary, Verdict};
 use serde::Serialize;
 
@@ -99,7 +101,7 @@ pub(crate) fn traffic_lines(counters: &Counters, out: &mut String) {
         (Counter::Resynchronised, "times resynchronised"),
     ];
     let lines = [
-        ("disorder", numbers(&disorder, counters)),
+        ("disorder", counted(&disorder, counters)),
         ("not read", unread(counters)),
     ];
     for (lead, found) in lines {
@@ -134,41 +136,6 @@ pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
     }
 }
 
-/// What nobody could read, by cause; `None` if there is nothing.
-pub(crate) fn unread(counters: &Counters) -> Option<String> {
-    let causes = [
-        (
-            Counter::FramesUnknownLink,
-            "frames of link types that are not known",
-        ),
-        (
-            Counter::FramesTooDeep,
-            "frames with too many tags or tunnels",
-        ),
-        (
-            Counter::MalformedLink,
-            "frames too short for their link header",
-        ),
-        (Counter::MalformedIp, "malformed IP packets"),
-        (Counter::MalformedTunnel, "malformed tunnel packets"),
-        (Counter::MalformedTcp, "malformed TCP segments"),
-        (Counter::MalformedUdp, "malformed UDP datagrams"),
-        (Counter::MalformedFragment, "malformed IP fragments"),
-        (Counter::RecordsMalformed, "malformed RPC records"),
-    ];
-    numbers(&causes, counters)
-}
-
-/// What there is of each, in words; `None` if there is nothing.
-pub(crate) fn numbers(named: &[(Counter, &str)], counters: &Counters) -> Option<String> {
-    let there = named.iter().filter_map(|&(counter, what)| {
-        let value = counters.value(counter);
-        (value > 0).then(|| format!("{} {what}", grouped(value)))
-    });
-    let there: Vec<_> = there.collect();
-    (!there.is_empty()).then(|| there.join(", "))
-}
-
 /// `12.3 s`
 pub(crate) fn seconds(ns: i64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
@@ -201,4 +168,48 @@ pub(crate) fn counter_lines(counters: &Counters) -> String {
             )
         })
         .collect()
+}
+
+/// The operations, by program and name.
+pub(crate) fn tally_lines(tally: &Tally, out: &mut String) {
+    if tally.total == 0 {
+        out.push_str("operations   none\n");
+        return;
+    }
+    let _ = write!(out, "operations   {}", grouped(tally.total));
+    if let (Some(first), Some(last)) = (tally.first_ns, tally.last_ns) {
+        let _ = write!(out, " in {}", seconds(last.saturating_sub(first)));
+    }
+    for (what, number) in [
+        ("without reply", tally.unanswered),
+        ("without call", tally.replies_without_call),
+        ("incomplete", tally.incomplete),
+    ] {
+        if number > 0 {
+            let _ = write!(out, ", {} {what}", grouped(number));
+        }
+    }
+    out.push('\n');
+    for (program, operations) in &tally.operations {
+        let mut by_calls: Vec<_> = operations.iter().collect();
+        by_calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
+        let mut lead = program.as_str();
+        for (operation, count) in by_calls {
+            // NFSv4 has names of up to 20 letters, most with few calls.
+            let width = 24_usize.saturating_sub(operation.len().max(14));
+            let _ = write!(
+                out,
+                "  {lead:<11}{operation:<14} {:>width$}",
+                grouped(count.calls)
+            );
+            if count.errors > 0 {
+                let _ = write!(out, "{:>11} failed", grouped(count.errors));
+            }
+            if count.bytes_moved > 0 {
+                let _ = write!(out, "{:>12} moved", bytes(count.bytes_moved));
+            }
+            out.push('\n');
+            lead = "";
+        }
+    }
 }

@@ -6,6 +6,9 @@ pub trait Progress {
     /// The inputs are open, and the first frame comes next.
     fn begin(&mut self, inputs: &[&Facts]);
 
+    /// A sentence that the user may want to know.
+    fn note(&mut self, text: &str);
+
     /// A sentence that the user should read, as a warning.
     fn warn(&mut self, text: &str);
 

@@ -322,10 +322,6 @@ impl Distributor {
         sum
     }
 
-    pub(super) fn frames(&self) -> u64 {
-        self.counters.value(Counter::FramesReceived)
-    }
-
     pub(super) fn spans(&self) -> &[Span] {
         self.arrivals.spans()
     }

@@ -27,11 +27,12 @@ use lineside_account::{Budget, Counters};
 use lineside_actor::{Address, ConfigError, Guest, Outcome, Report, RunError, Schedule, System};
 use lineside_flow::Fragments;
 use lineside_frame::Burst;
-use lineside_port::{PortError, Receive, Received};
+use lineside_port::{PortError, Receive};
+use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_trace::{LossRow, RecordSink, RowBuffer, Table};
 
 use crate::config::Config;
-use crate::pipeline::{Arrivals, BURST_FRAMES, Flows, Span, Step, receive};
+use crate::pipeline::{Arrivals, Flows, Span};
 use actors::{ChecksumActor, PipelineActor, SinkActor};
 use batch::{BATCH_BYTES, Batch, Gather, Next, ToSink};
 use distributor::{Distributor, Ended, Share};
@@ -281,42 +282,56 @@ struct Graph<S> {
     home: Receiver<S>,
 }
 
-/// Reads until the end, and lets everything become rows. What an actor's failure cut short is told by the run.
+/// Reads until the end, and lets everything become rows. The run reports an actor's failure that cut this short.
 fn read<P: Receive>(
     port: &mut P,
     distributor: &mut Distributor,
     frames_max: u64,
-    between: impl FnMut(&mut P, &mut Progress<'_>, bool) -> Step,
+    mut between: impl FnMut(&mut P, &mut Progress<'_>, bool) -> Step,
 ) -> Vec<PortError> {
-    let mut errors = Vec::new();
-    if read_all(port, distributor, frames_max, between, &mut errors).is_ok() {
-        let _ = distributor.finish();
+    let mut reader = Reader {
+        distributor,
+        has_ended: false,
+    };
+    let errors = receive_all(port, &mut reader, frames_max, |port, reader, moment| {
+        let mut progress = Progress(reader.distributor);
+        between(port, &mut progress, moment == Moment::Last)
+    });
+    if !reader.has_ended {
+        let _ = reader.distributor.finish();
     }
     errors
 }
 
-fn read_all<P: Receive>(
-    port: &mut P,
-    distributor: &mut Distributor,
-    frames_max: u64,
-    mut between: impl FnMut(&mut P, &mut Progress<'_>, bool) -> Step,
-    errors: &mut Vec<PortError>,
-) -> Result<(), Ended> {
-    let mut burst = Burst::with_capacity(BURST_FRAMES);
-    loop {
-        let left = frames_max - distributor.frames();
-        let received = receive(port, &mut burst, left);
-        distributor.on_burst(&mut burst)?;
-        let is_last = matches!(received, Ok(Received::End));
-        match received {
-            Ok(Received::PoolEmpty) => distributor.relieve()?,
-            Ok(Received::Idle { until_ns }) => distributor.on_idle(until_ns)?,
-            Ok(Received::End | Received::Frames(_) | Received::Interrupted) => {}
-            Err(error) => errors.push(error),
+/// Passes frames to the distributor until the actors end.
+struct Reader<'a> {
+    distributor: &'a mut Distributor,
+    has_ended: bool,
+}
+
+impl Reader<'_> {
+    fn step(&mut self, done: Result<(), Ended>) -> Step {
+        self.has_ended |= done.is_err();
+        match self.has_ended {
+            true => Step::Stop,
+            false => Step::Continue,
         }
-        if between(port, &mut Progress(distributor), is_last) == Step::Stop || is_last {
-            port.leave(&mut burst);
-            return Ok(());
-        }
+    }
+}
+
+impl Consumer for Reader<'_> {
+    fn on_burst(&mut self, burst: &mut Burst) -> Step {
+        let done = self.distributor.on_burst(burst);
+        self.step(done)
+    }
+
+    fn on_pool_empty(&mut self) -> Step {
+        let done = self.distributor.relieve();
+        self.step(done)
+    }
+
+    fn on_idle(&mut self, until_ns: i64) -> Step {
+        let done = self.distributor.on_idle(until_ns);
+        self.step(done)
     }
 }

@@ -6,28 +6,34 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_account::{Counter, Counters};
 use lineside_analyze::{bytes, grouped};
+use lineside_capture::Outcome;
 use lineside_host::MemoryUse;
-use lineside_port::Port;
+use lineside_port::Facts;
 use lineside_port::live::Interface;
-use lineside_trace::{Manifest, Runtime};
+use lineside_run::Progress;
+use lineside_trace::Runtime;
 
 use super::flags::Arguments;
 use super::settings::Section;
-use super::watch::Input;
+use crate::inputs::listening_lines;
 use crate::print::{
-    counter_lines, filter_line, input_lines, print, print_json, seconds, table_lines,
+    counter_lines, filter_line, input_lines, print, print_json, seconds, table_lines, tally_lines,
     traffic_lines, verdict_lines,
 };
-use crate::tally::Tally;
 
 pub(super) fn print_summary(
     arguments: &Arguments,
     section: &Section,
-    manifest: &Manifest,
-    tally: &Tally,
-    counters: &Counters,
-    elapsed_ns: i64,
+    outcome: &Outcome,
 ) -> anyhow::Result<()> {
+    let Outcome {
+        manifest,
+        tally,
+        counters,
+        elapsed,
+        ..
+    } = outcome;
+    let elapsed_ns = elapsed.as_nanos() as i64;
     let output = section
         .output
         .as_ref()
@@ -50,7 +56,7 @@ pub(super) fn print_summary(
     filter_line(manifest, &mut out);
     if output.is_some() {
         traffic_lines(counters, &mut out);
-        tally.lines(&mut out);
+        tally_lines(tally, &mut out);
         table_lines(&manifest.tables, &mut out);
     }
     verdict_lines(&manifest.verdict, &mut out);
@@ -75,11 +81,64 @@ pub(super) fn print_summary(
     Ok(())
 }
 
-pub(super) fn progress_bar(port: &Input, quiet: bool) -> ProgressBar {
-    if quiet || !std::io::stderr().is_terminal() {
+/// What a capture reports while it runs, on standard error.
+pub(super) struct Terminal {
+    quiet: bool,
+    bar: ProgressBar,
+}
+
+impl Terminal {
+    pub(super) fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            bar: ProgressBar::hidden(),
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Terminal {
+    fn begin(&mut self, inputs: &[&Facts]) {
+        if !self.quiet {
+            eprint!("{}", listening_lines(inputs));
+            self.bar = progress_bar(inputs);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        if !self.quiet {
+            eprintln!("lineside: {text}");
+        }
+    }
+
+    fn warn(&mut self, text: &str) {
+        eprintln!("lineside: warning: {text}");
+    }
+
+    fn set_position(&mut self, bytes: u64) {
+        self.bar.set_position(bytes);
+    }
+
+    fn set_line(&mut self, line: &str) {
+        self.bar.set_message(line.to_owned());
+        self.bar.tick();
+    }
+
+    fn counters(&mut self, line: Option<&str>, counters: &Counters) {
+        if let Some(line) = line {
+            eprintln!("{line}");
+        }
+        eprint!("{}", counter_lines(counters));
+    }
+}
+
+fn progress_bar(facts: &[&Facts]) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let facts = port.facts();
     if facts.iter().any(|facts| facts.live.is_some()) {
         let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
         return ProgressBar::new_spinner().with_style(style);

@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use lineside_account::parse_size;
 use lineside_actor::Topology;
-use lineside_capture::Config;
+use lineside_capture::{
+    CaptureFile, Config, CoreSettings, Follow, LiveSettings, PartRotation, Scheduler, Settings,
+    actors, placed_by_traffic,
+};
 use lineside_filter::Filter;
-use lineside_port::{Method, Rotation as PcapRotation};
+use lineside_port::Rotation;
+use lineside_run::Interfaces;
 use lineside_time::{format_duration, parse_duration};
 use lineside_trace::Table;
 use serde::{Deserialize, Serialize};
 
 use super::decode_as;
-use super::placement::{BY_TRAFFIC, CoreSettings, Scheduler, actors, placed_by_traffic};
 use crate::config::{ConfigError, layered, nearest, read_section};
 use crate::inputs::METHODS;
 
@@ -124,44 +127,39 @@ const ROTATE_TIME_MIN_NS: u64 = 1_000_000_000;
 /// The default. An open part is held in memory, and there is one for each table.
 const ROTATE_SIZE_MAX: usize = 64 << 20;
 
-/// Where parts end besides their most rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rotation {
-    pub(crate) bytes_max: usize,
-    pub(crate) time_ns: Option<NonZeroU64>,
-}
+/// In `placement`: by the messages that an earlier run counted.
+const BY_TRAFFIC: &str = "traffic:";
 
-impl Rotation {
-    fn parse(limits: &[String]) -> Result<Self, String> {
-        let (mut bytes_max, mut time_ns) = (None, None);
-        for text in limits {
-            let is_again = if let Ok(ns) = parse_duration(text) {
-                if !(ROTATE_TIME_MIN_NS..=i64::MAX as u64).contains(&ns) {
-                    return Err(format!("{text} is not from 1s to 292 years"));
-                }
-                std::mem::replace(&mut time_ns, NonZeroU64::new(ns)).is_some()
-            } else if let Ok(bytes) = parse_size(text) {
-                if !(ROTATE_SIZE_MIN..=ROTATE_SIZE_MAX).contains(&bytes) {
-                    return Err(format!("{text} is not a size from 1MiB to 64MiB"));
-                }
-                bytes_max.replace(bytes).is_some()
-            } else {
-                return Err(format!(
-                    "'{text}' is neither a size nor a time: write 16MiB, 60s, or 16MiB,60s for both"
-                ));
-            };
-            if is_again {
-                return Err(format!(
-                    "{} says the same thing twice: give at most one size and one time",
-                    limits.join(",")
-                ));
+/// Where parts end, by a size, a time, or one of each.
+fn part_rotation(limits: &[String]) -> Result<PartRotation, String> {
+    let (mut bytes_max, mut time_ns) = (None, None);
+    for text in limits {
+        let is_again = if let Ok(ns) = parse_duration(text) {
+            if !(ROTATE_TIME_MIN_NS..=i64::MAX as u64).contains(&ns) {
+                return Err(format!("{text} is not from 1s to 292 years"));
             }
+            std::mem::replace(&mut time_ns, NonZeroU64::new(ns)).is_some()
+        } else if let Ok(bytes) = parse_size(text) {
+            if !(ROTATE_SIZE_MIN..=ROTATE_SIZE_MAX).contains(&bytes) {
+                return Err(format!("{text} is not a size from 1MiB to 64MiB"));
+            }
+            bytes_max.replace(bytes).is_some()
+        } else {
+            return Err(format!(
+                "'{text}' is neither a size nor a time: write 16MiB, 60s, or 16MiB,60s for both"
+            ));
+        };
+        if is_again {
+            return Err(format!(
+                "{} says the same thing twice: give at most one size and one time",
+                limits.join(",")
+            ));
         }
-        Ok(Self {
-            bytes_max: bytes_max.unwrap_or(ROTATE_SIZE_MAX),
-            time_ns,
-        })
     }
+    Ok(PartRotation {
+        bytes_max: bytes_max.unwrap_or(ROTATE_SIZE_MAX),
+        time_ns,
+    })
 }
 
 impl Section {
@@ -210,7 +208,7 @@ impl Section {
                 "memory: {memory_bytes} bytes are too few: give 16MiB or more"
             )));
         }
-        let rotation = Rotation::parse(section.rotate.as_deref().unwrap_or_default())
+        let rotation = part_rotation(section.rotate.as_deref().unwrap_or_default())
             .map_err(|why| ConfigError::new(format!("rotate: {why}")))?;
         let interval_ns = time("interval", &section.interval)?;
         if interval_ns == 0 {
@@ -267,30 +265,55 @@ impl Section {
         };
         let filter = section.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::new(format!("filter: {error}")))?;
+        let cores = section.cores()?;
+        let follow = section.follow(duration_ns)?;
+        let capture_file = section.capture_file()?;
+        if let Some(cores) = &cores {
+            section.settle_placement(&cores.placement);
+        }
         let settings = Settings {
             config,
             filter,
+            filter_text: section.filter.clone(),
+            inputs: section.inputs.clone().unwrap_or_default(),
             live,
-            follow: section.follow(duration_ns)?,
-            record: section.record()?,
-            memory_bytes,
+            follow,
+            output: section.output.clone(),
+            capture_file,
+            force: section.force == Some(true),
+            tables: section.tables(),
             rotation,
+            memory_bytes,
             frames_max: section.frames_max.map_or(u64::MAX, NonZeroU64::get),
-            cores: section.cores()?,
+            cores,
+            configuration: section.to_json(),
         };
-        if let Some(cores) = &settings.cores {
-            section.settle_placement(&cores.placement);
-        }
         Ok((section, settings))
     }
 
-    /// Where frames are written, and how files turn.
-    fn record(&self) -> Result<Option<(PathBuf, PcapRotation)>, ConfigError> {
+    /// The tables that are wanted.
+    fn tables(&self) -> Vec<Table> {
+        let on = |switch: Option<bool>| switch == Some(true);
+        let wanted = |table: &Table| match table {
+            Table::Checksums => on(self.checksums),
+            Table::Nfs | Table::Nfs4 | Table::Services => on(self.details),
+            Table::Packets => on(self.packets),
+            _ => true,
+        };
+        Table::ALL.iter().copied().filter(wanted).collect()
+    }
+
+    /// The capture file that frames are written into.
+    fn capture_file(&self) -> Result<Option<CaptureFile>, ConfigError> {
         let words = self.pcap_rotation.as_deref().unwrap_or_default();
         let rotation =
-            PcapRotation::parse(words).map_err(|error| ConfigError::new(error.to_string()))?;
+            Rotation::parse(words).map_err(|error| ConfigError::new(error.to_string()))?;
         match &self.write_pcap {
-            Some(path) => Ok(Some((path.clone(), rotation))),
+            Some(path) => Ok(Some(CaptureFile {
+                path: path.clone(),
+                rotation,
+                is_series: self.pcap_rotation.is_some(),
+            })),
             None if words.is_empty() => Ok(None),
             None => Err(ConfigError::usage(
                 "-b says when a capture file ends, but none is written: name one with --write-pcap",
@@ -341,10 +364,12 @@ impl Section {
         }
         Ok(Some(LiveSettings {
             gives_up_checksums: word == OVERLOADS[1],
-            interfaces,
-            method: *method,
-            sockets,
-            promiscuous: self.promiscuous != Some(false),
+            interfaces: Interfaces {
+                names: interfaces,
+                method: *method,
+                sockets,
+                promiscuous: self.promiscuous != Some(false),
+            },
             duration: duration_ns.map(|ns| Duration::from_nanos(ns as u64)),
         }))
     }
@@ -508,50 +533,8 @@ impl Section {
     }
 }
 
-/// The configuration in types.
-pub(crate) struct Settings {
-    pub(crate) config: Config,
-    pub(crate) filter: Option<Filter>,
-    pub(crate) live: Option<LiveSettings>,
-    /// `None` if files are read as they are.
-    pub(crate) follow: Option<Follow>,
-    pub(crate) record: Option<(PathBuf, PcapRotation)>,
-    pub(crate) memory_bytes: usize,
-    pub(crate) rotation: Rotation,
-    pub(crate) frames_max: u64,
-    /// `None` on one core.
-    pub(crate) cores: Option<CoreSettings>,
-}
-
-/// A run that goes on where a file ends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Follow {
-    pub(crate) duration: Option<Duration>,
-}
-
-/// A live run.
-pub(crate) struct LiveSettings {
-    pub(crate) interfaces: Vec<String>,
-    pub(crate) method: Option<Method>,
-    pub(crate) sockets: usize,
-    pub(crate) promiscuous: bool,
-    pub(crate) gives_up_checksums: bool,
-    pub(crate) duration: Option<Duration>,
-}
-
 /// The words of `--overload`: frames are dropped at the port, or checksums are given up before that.
 pub(crate) const OVERLOADS: [&str; 2] = ["drop", "no-checksums"];
-
-pub(crate) fn tables(section: &Section) -> Vec<Table> {
-    let on = |switch: Option<bool>| switch == Some(true);
-    let wanted = |table: &Table| match table {
-        Table::Checksums => on(section.checksums),
-        Table::Nfs | Table::Nfs4 | Table::Services => on(section.details),
-        Table::Packets => on(section.packets),
-        _ => true,
-    };
-    Table::ALL.iter().copied().filter(wanted).collect()
-}
 
 #[cfg(test)]
 mod tests {
@@ -594,7 +577,7 @@ mod tests {
             ),
         ] {
             let (_, settings) = rotate(limits).resolved().expect("valid");
-            assert_eq!(settings.rotation, Rotation { bytes_max, time_ns });
+            assert_eq!(settings.rotation, PartRotation { bytes_max, time_ns });
         }
     }
 

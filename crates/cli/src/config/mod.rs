@@ -4,10 +4,12 @@
 //! stands in `trace.json` and can be run again with `--config TRACE/trace.json`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use lineside_capture::CaptureError;
+use lineside_run::RunError;
 
 mod file;
 
@@ -26,6 +28,28 @@ impl ConfigError {
     pub(crate) fn usage(text: &str) -> Self {
         Self(text.to_owned())
     }
+}
+
+/// Fails if both a capture file and the result as JSON would go to standard output.
+pub(crate) fn refuse_two_on_standard_output(
+    out: Option<&Path>,
+    json: bool,
+) -> Result<(), ConfigError> {
+    match out {
+        Some(out) if json && out.as_os_str() == "-" => Err(ConfigError::usage(
+            "--json and --write-pcap - both want standard output",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an error asks the user for another command line or configuration.
+pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
+    let of_run = error.downcast_ref::<RunError>();
+    let of_capture = error.downcast_ref::<CaptureError>();
+    error.is::<ConfigError>()
+        || of_run.is_some_and(RunError::is_usage)
+        || of_capture.is_some_and(CaptureError::is_usage)
 }
 
 impl fmt::Display for ConfigError {

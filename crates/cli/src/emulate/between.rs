@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use lineside_account::Budget;
 use lineside_analyze::grouped;
+use lineside_capture::Seen;
 use lineside_host::{Capability, Privileges, RunFolder, Signals, Stopwatch, SystemClock};
 use lineside_path::{Bump, BumpFacts, Certificate, Direction, Path, Wait};
 use lineside_port::live::{Interface, LiveOptions};
@@ -14,9 +15,8 @@ use lineside_trace::State;
 
 use super::tap;
 use crate::config::{ConfigError, nearest};
-use crate::inputs::{METHODS, input, listening_lines};
+use crate::inputs::{METHODS, listening_lines};
 use crate::link::control::{Changes, Controlled, make_next, while_controlled};
-use crate::outputs::Seen;
 
 /// What `--between` needs beside the path.
 pub(crate) struct Between {
@@ -224,7 +224,7 @@ impl Between {
             certificate: bump.certificate("wall clock"),
             facts: BumpFacts::default(),
             tapped: None,
-            inputs: facts.into_iter().map(input).collect(),
+            inputs: facts.into_iter().map(lineside_run::input_facts).collect(),
             signal,
             failure,
         }

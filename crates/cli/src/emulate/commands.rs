@@ -18,7 +18,6 @@ use super::between::Ran;
 use super::outside::{Outside, Way};
 use crate::Exit;
 use crate::config::ConfigError;
-use crate::inputs::input;
 use crate::link::control::{Changes, Controlled, make_next, while_controlled};
 
 /// What `--server` needs beside the path.
@@ -155,7 +154,7 @@ impl Commands<'_> {
         });
         bump.ports_mut().for_each(|port| port.account());
         let facts: Vec<_> = bump.ports().flat_map(lineside_port::Port::facts).collect();
-        let mut inputs: Vec<_> = facts.into_iter().map(input).collect();
+        let mut inputs: Vec<_> = facts.into_iter().map(lineside_run::input_facts).collect();
         for (input, name) in inputs.iter_mut().zip(["client", "server"]) {
             input.name = name.to_owned();
         }

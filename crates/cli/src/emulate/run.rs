@@ -10,6 +10,7 @@ use lineside_frame::Burst;
 use lineside_host::Signals;
 use lineside_path::{DirectionFinder, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Received, Rotation, WriterConfig};
+use lineside_run::{check_capture_file, inputs_facts};
 use lineside_trace::State;
 
 use super::between::{self, Between};
@@ -18,10 +19,9 @@ use super::flags::{Arguments, Mode, Prepared};
 use super::notes::Notes;
 use super::print::{lines, side_warnings};
 use crate::Exit;
-use crate::config::{ConfigError, duration};
-use crate::inputs::{self, open};
+use crate::config::{ConfigError, duration, refuse_two_on_standard_output};
+use crate::inputs::open;
 use crate::link::asked::Asked;
-use crate::outputs::{check_out, note_rows};
 use crate::print::{print, print_json};
 
 /// Frames that are read at once.
@@ -52,7 +52,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let files = open(inputs, &budget)?;
     let out = arguments.write_pcap.as_deref();
     let force = arguments.force == Some(true);
-    check_out(out, false, inputs, force, arguments.json)?;
+    refuse_two_on_standard_output(out, arguments.json)?;
+    if let Some(out) = out {
+        check_capture_file(out, false, inputs, force)?;
+    }
     let notes = Notes::begin(&arguments, &inputs)?;
     let signals = Signals::register().context("cannot handle signals")?;
 
@@ -94,7 +97,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         certificate.verdict.reasons.push(reason);
     }
     let json = serde_json::to_value(&certificate)?;
-    notes.end(inputs::inputs(&port), &certificate, &json)?;
+    notes.end(inputs_facts(&port.facts()), &certificate, &json)?;
     let warnings = port
         .facts()
         .into_iter()
@@ -134,7 +137,7 @@ impl Arguments {
         let notes = Notes::begin(self, &self.client)?;
         let controlled = notes.listen(asked)?;
         let ran = commands.run(path, budget, controlled, &signals, self.quiet);
-        let (ran, exit) = ran.inspect_err(|_| notes.withdraw())?;
+        let (ran, exit) = ran.inspect_err(|_| notes.run.withdraw())?;
         let mut json = serde_json::to_value(&ran.certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
         notes.end(ran.inputs, &ran.certificate, &json)?;
@@ -185,24 +188,24 @@ impl Arguments {
             path,
             budget,
             controlled,
-            notes.folder.as_ref(),
-            &notes.manifest.trace_id,
+            notes.run.folder.as_ref(),
+            &notes.run.manifest.trace_id,
             &signals,
         );
-        let ran = ran.inspect_err(|_| notes.withdraw())?;
+        let ran = ran.inspect_err(|_| notes.run.withdraw())?;
         for warning in ran.inputs.iter().flat_map(|input| &input.warnings) {
             eprintln!("lineside: warning: {warning}");
         }
         let certificate = ran.certificate;
         let mut json = serde_json::to_value(&certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
-        json["machine"] = serde_json::to_value(&notes.manifest.machine)?;
+        json["machine"] = serde_json::to_value(&notes.run.manifest.machine)?;
         let (tapped, tap_failure) = match ran.tapped {
             Some(Err(error)) => (None, Some(error)),
             tapped => (tapped.and_then(Result::ok), None),
         };
         if let Some(seen) = &tapped {
-            note_rows(&mut notes.manifest, seen);
+            notes.run.set_rows(&seen.counters, &seen.summaries);
         }
         notes.end(ran.inputs, &certificate, &json)?;
         if self.json {
@@ -261,7 +264,7 @@ impl Run<'_> {
             frames_left -= burst.len() as u64;
             if !burst.is_empty() && !self.has_begun {
                 self.open_writer(port)?;
-                notes.write()?;
+                notes.run.save()?;
                 self.has_begun = true;
             }
             self.emulation.on_burst(&mut burst, &mut self.left);

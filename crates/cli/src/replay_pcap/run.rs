@@ -20,7 +20,6 @@ use super::print::print_account;
 use super::sender::{READY_MAX, Sender};
 use crate::Exit;
 use crate::config::ConfigError;
-use crate::inputs::{open_files, read};
 
 /// Memory for frames that were read and not sent.
 const MEMORY_BYTES: usize = 64 << 20;
@@ -37,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let interface = Interface::named(&arguments.interface)?;
     let mut port = open_to_send(&interface)?;
     let budget = Budget::new(MEMORY_BYTES);
-    let files = open_files(&arguments.files)?;
+    let files = lineside_run::open_files(&arguments.files)?;
     if arguments.loops > 1 && arguments.files.iter().any(|file| file.as_os_str() == "-") {
         return Err(ConfigError::usage("--loop: standard input can be read only once").into());
     }
@@ -54,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             Ok((name.clone(), file))
         };
         let files = files.iter().map(again).collect::<std::io::Result<_>>()?;
-        let merged = read(files, &budget)?;
+        let merged = lineside_run::read_files(files, &budget)?;
         Ok(Filtered::new(merged, filter.clone()))
     };
     let mut source = open()?;

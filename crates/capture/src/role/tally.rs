@@ -2,43 +2,48 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
-use lineside_analyze::{bytes, grouped};
 use lineside_trace::{OperationRow, RecordSink, RowRef, Table, Word, is_success};
 use serde::Serialize;
 
-use crate::print::seconds;
-
-/// What operations there are, counted as they pass.
+/// Operations, counted as they pass.
 #[derive(Debug, Default, Clone, Serialize)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// By program, version and operation.
-    pub(crate) operations: BTreeMap<String, BTreeMap<String, Count>>,
-    pub(crate) total: u64,
-    pub(crate) unanswered: u64,
-    pub(crate) replies_without_call: u64,
-    pub(crate) incomplete: u64,
-    pub(crate) first_ns: Option<i64>,
-    pub(crate) last_ns: Option<i64>,
+    pub operations: BTreeMap<String, BTreeMap<String, OperationCount>>,
+    /// All of them.
+    pub total: u64,
+    /// Those whose reply is missing.
+    pub unanswered: u64,
+    /// Those whose call is missing.
+    pub replies_without_call: u64,
+    /// Those of which a part is missing.
+    pub incomplete: u64,
+    /// The earliest call or reply, nanoseconds since the Unix epoch.
+    pub first_ns: Option<i64>,
+    /// The latest.
+    pub last_ns: Option<i64>,
 }
 
-/// What there is of one operation.
+/// The count of one operation.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
-pub(crate) struct Count {
-    pub(crate) calls: u64,
-    pub(crate) errors: u64,
-    pub(crate) bytes_moved: u64,
+pub struct OperationCount {
+    /// Rows.
+    pub calls: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// Bytes of file data.
+    pub bytes_moved: u64,
 }
 
 impl Tally {
-    /// The count of an operation; empty texts are what was not seen.
-    pub(crate) fn count(
+    /// The count of an operation; a text that was not seen is empty.
+    pub fn count(
         &mut self,
         program: &str,
         version: Option<i64>,
         operation: &str,
-    ) -> &mut Count {
+    ) -> &mut OperationCount {
         let program = match version {
             _ if program.is_empty() => "call not seen".to_owned(),
             Some(version) => format!("{program} v{version}"),
@@ -53,7 +58,7 @@ impl Tally {
     }
 
     /// Counts a row beside its operation.
-    pub(crate) fn row(
+    pub fn row(
         &mut self,
         times: [Option<i64>; 2],
         call_missing: bool,
@@ -76,63 +81,21 @@ impl Tally {
             }
         }
     }
-
-    /// The lines of a summary.
-    pub(crate) fn lines(&self, out: &mut String) {
-        if self.total == 0 {
-            out.push_str("operations   none\n");
-            return;
-        }
-        let _ = write!(out, "operations   {}", grouped(self.total));
-        if let (Some(first), Some(last)) = (self.first_ns, self.last_ns) {
-            let _ = write!(out, " in {}", seconds(last.saturating_sub(first)));
-        }
-        for (what, number) in [
-            ("without reply", self.unanswered),
-            ("without call", self.replies_without_call),
-            ("incomplete", self.incomplete),
-        ] {
-            if number > 0 {
-                let _ = write!(out, ", {} {what}", grouped(number));
-            }
-        }
-        out.push('\n');
-        for (program, operations) in &self.operations {
-            let mut by_calls: Vec<_> = operations.iter().collect();
-            by_calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
-            let mut lead = program.as_str();
-            for (operation, count) in by_calls {
-                // NFSv4 has names of up to 20 letters, most with few calls.
-                let width = 24_usize.saturating_sub(operation.len().max(14));
-                let _ = write!(
-                    out,
-                    "  {lead:<11}{operation:<14} {:>width$}",
-                    grouped(count.calls)
-                );
-                if count.errors > 0 {
-                    let _ = write!(out, "{:>11} failed", grouped(count.errors));
-                }
-                if count.bytes_moved > 0 {
-                    let _ = write!(out, "{:>12} moved", bytes(count.bytes_moved));
-                }
-                out.push('\n');
-                lead = "";
-            }
-        }
-    }
 }
 
 /// A sink that tallies operations and passes every row on.
-pub(crate) struct Tallying<S> {
-    pub(crate) tally: RowTally,
-    pub(crate) next: S,
+pub(super) struct Tallying<S> {
+    /// The operations so far.
+    pub tally: RowTally,
+    /// Where the rows go.
+    pub next: S,
 }
 
-/// What there is of one kind, and a status of it that says no failure.
+/// The count of one kind, and a status of it that is no failure.
 #[derive(Debug, Default)]
 struct Counted {
     fine: &'static str,
-    count: Count,
+    count: OperationCount,
 }
 
 /// Program, version and operation.
@@ -140,7 +103,7 @@ type Kind = (Word, Option<i32>, Word);
 
 /// A tally by the words of rows, which cost no allocation.
 #[derive(Debug, Default)]
-pub(crate) struct RowTally {
+pub(super) struct RowTally {
     counts: Vec<(Kind, Counted)>,
     /// Where a kind was found last, by its operation.
     found: Vec<usize>,
@@ -152,7 +115,7 @@ impl RowTally {
     const FOUND: usize = 128;
 
     /// Whether there was no row.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.rest.total == 0
     }
 
@@ -186,14 +149,14 @@ impl RowTally {
         let Counted { fine, count } = &mut self.counts[*found].1;
         let status = name(&row.status);
         let is_fine = std::ptr::eq(*fine, status) && !status.is_empty();
-        let failed = !is_fine && failed(status, name(&row.rpc_status));
+        let failed = !is_fine && is_failure(status, name(&row.rpc_status));
         if !failed {
             *fine = status;
         }
         count.add(failed, row.transferred);
     }
 
-    pub(crate) fn finish(&self) -> Tally {
+    pub(super) fn finish(&self) -> Tally {
         let mut tally = self.rest.clone();
         for ((program, version, operation), Counted { count, .. }) in &self.counts {
             tally
@@ -225,14 +188,14 @@ fn is_same_word(one: &Word, other: &Word) -> bool {
     }
 }
 
-impl Count {
+impl OperationCount {
     fn merge(&mut self, other: &Self) {
         self.calls += other.calls;
         self.errors += other.errors;
         self.bytes_moved += other.bytes_moved;
     }
 
-    pub(crate) fn add(&mut self, failed: bool, transferred: Option<i64>) {
+    pub fn add(&mut self, failed: bool, transferred: Option<i64>) {
         self.calls += 1;
         self.errors += u64::from(failed);
         self.bytes_moved += transferred.map_or(0, |bytes| bytes.max(0) as u64);
@@ -256,10 +219,10 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
     }
 }
 
-/// Takes rows and keeps none: `info` on a capture file needs the tally alone.
-pub(crate) struct Nowhere;
+/// Takes rows and keeps none, where the tally alone is needed.
+pub(super) struct Discard;
 
-impl RecordSink for Nowhere {
+impl RecordSink for Discard {
     fn wants(&self, _: Table) -> bool {
         false
     }
@@ -269,8 +232,8 @@ impl RecordSink for Nowhere {
     fn row(&mut self, _: RowRef<'_>) {}
 }
 
-/// Whether a status says that the operation failed.
-pub(crate) fn failed(status: &str, rpc_status: &str) -> bool {
+/// Whether a status means that the operation failed.
+pub fn is_failure(status: &str, rpc_status: &str) -> bool {
     if status.is_empty() {
         !rpc_status.is_empty() && !is_success(rpc_status)
     } else {
@@ -278,7 +241,7 @@ pub(crate) fn failed(status: &str, rpc_status: &str) -> bool {
     }
 }
 
-/// A word's name, empty for null; a number has none of those that [`failed`] knows.
+/// A word's name, empty for null; a number has none of those that [`is_failure`] knows.
 fn name(word: &Word) -> &'static str {
     match word {
         Word::None => "",

@@ -6,11 +6,8 @@ use std::path::Path;
 use lineside_actor::{ActorReport, Report, Schedule, Traffic, place};
 use lineside_trace::{Manifest, Table};
 
-/// In `placement`: by the messages that an earlier run counted.
-pub(super) const BY_TRAFFIC: &str = "traffic:";
-
 /// The encoders of a capture on several cores, and their tables.
-pub(crate) const ENCODERS: [(&str, &[Table]); 3] = [
+pub const ENCODERS: [(&str, &[Table]); 3] = [
     (
         "encoder-operations",
         &[Table::Operations, Table::Nfs, Table::Nfs4, Table::Services],
@@ -28,29 +25,36 @@ pub(crate) const ENCODERS: [(&str, &[Table]); 3] = [
 ];
 
 /// Several cores.
-pub(crate) struct CoreSettings {
-    pub(crate) count: usize,
-    pub(crate) scheduler: Scheduler,
+#[derive(Debug)]
+pub struct CoreSettings {
+    /// How many.
+    pub count: usize,
+    /// Who runs the actors.
+    pub scheduler: Scheduler,
     /// A core for each actor, by name; followed by the pinned scheduler only.
-    pub(crate) placement: HashMap<String, usize>,
+    pub placement: HashMap<String, usize>,
 }
 
-/// Who runs what on several cores.
+/// How actors share cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scheduler {
+pub enum Scheduler {
+    /// Cores without work take over actors of others.
     Stealing,
+    /// Every actor keeps its core.
     Pinned,
 }
 
 impl Scheduler {
-    /// The default first.
-    pub(super) const WORDS: [&str; 2] = ["stealing", "pinned"];
+    /// The names, that of the default first.
+    pub const WORDS: [&str; 2] = ["stealing", "pinned"];
 
-    pub(crate) fn word(self) -> &'static str {
+    /// Its name.
+    pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 
-    pub(crate) fn schedule(self, cores: usize) -> Result<Schedule, lineside_actor::ConfigError> {
+    /// The schedule on so many cores.
+    pub fn schedule(self, cores: usize) -> Result<Schedule, lineside_actor::ConfigError> {
         match self {
             Self::Stealing => Ok(Schedule::stealing(cores)),
             Self::Pinned => Schedule::pinned(cores),
@@ -59,7 +63,7 @@ impl Scheduler {
 }
 
 /// The actors of a capture on so many cores: in the order in which `spread` deals them to cores.
-pub(crate) fn actors(cores: usize) -> Vec<String> {
+pub fn actors(cores: usize) -> Vec<String> {
     let pipelines = (0..cores).map(|index| format!("pipeline-{index}"));
     // On the core behind its pipeline's, so that one connection keeps two of them busy.
     let checksums = (1..=cores).map(|index| format!("checksums-{}", (index + cores - 2) % cores));
@@ -68,10 +72,7 @@ pub(crate) fn actors(cores: usize) -> Vec<String> {
 }
 
 /// Cores for the actors of an earlier run, by the messages that were counted there.
-pub(crate) fn placed_by_traffic(
-    trace: &Path,
-    cores: usize,
-) -> Result<HashMap<String, usize>, String> {
+pub fn placed_by_traffic(trace: &Path, cores: usize) -> Result<HashMap<String, usize>, String> {
     let path = trace.join("trace.json");
     let at = |why: String| format!("{}: {why}", path.display());
     let text = std::fs::read_to_string(&path).map_err(|why| {

@@ -1,89 +1,21 @@
-//! Interfaces as inputs: opening them, and the account of what passed them second by second.
+//! The account of a live run, second by second, and what it leaves out while it is behind.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::Duration;
 
-use lineside_account::{Budget, Counter, Counters};
-use lineside_analyze::{bytes, grouped};
-use lineside_filter::Filter;
-use lineside_host::{Capability, Privileges};
-use lineside_port::live::{FilterInstruction, Interface, LiveOptions, VLAN_TAG_PRESENT};
-use lineside_port::{Live, LiveFacts, Merge, Method};
+use lineside_account::{Budget, Counter, Counters, bytes, grouped};
+use lineside_port::Live;
+use lineside_run::drops;
 use lineside_time::Clock;
 use lineside_trace::{LossRow, RELIEFS_MAX, SECONDS_MAX, Second};
-
-use super::settings::LiveSettings;
-use crate::config::ConfigError;
-
-/// Opens all interfaces as one port.
-pub(crate) fn open(
-    settings: &LiveSettings,
-    filter: Option<&Filter>,
-    budget: &Budget,
-) -> anyhow::Result<Merge> {
-    let needed: &[Capability] = match settings.method {
-        Some(Method::AfXdpNative | Method::AfXdpGeneric) => {
-            &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf]
-        }
-        _ => &[Capability::NetRaw],
-    };
-    Privileges::read()?.require(needed)?;
-    let mut ports = Vec::new();
-    for name in &settings.interfaces {
-        let interface = Interface::named(name)?;
-        let link_type = interface.link_type.map(|link_type| link_type.0);
-        let program = filter.zip(link_type);
-        let program = program
-            .map(|(filter, link_type)| kernel_filter(filter, link_type))
-            .transpose()?;
-        let options = LiveOptions {
-            method: settings.method,
-            sockets: settings.sockets,
-            promiscuous: settings.promiscuous,
-            filter: program.unwrap_or_default(),
-            budget: budget.clone(),
-            // As of files: a quarter is for frames in flight.
-            bytes_max: budget.limit_bytes() / 4 / settings.interfaces.len(),
-        };
-        ports.extend(lineside_port::live::open(&interface, &options)?);
-    }
-    Ok(Merge::new(ports))
-}
-
-/// The filter for the kernel. It looks at frames without the VLAN tag that the adapter took out, so those
-/// with one are all let through: the filter behind the port decides.
-fn kernel_filter(filter: &Filter, link_type: u16) -> Result<Vec<FilterInstruction>, ConfigError> {
-    let program = filter
-        .compile(link_type)
-        .map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
-    let instruction = |code, jump_true, jump_false, operand| FilterInstruction {
-        code,
-        jump_true,
-        jump_false,
-        operand,
-    };
-    let (load_word, jump_if_equal, give_back) = (0x20, 0x15, 0x06);
-    let mut instructions = vec![
-        instruction(load_word, 0, 0, VLAN_TAG_PRESENT),
-        instruction(jump_if_equal, 1, 0, 0),
-        instruction(give_back, 0, 0, u32::MAX),
-    ];
-    instructions.extend(
-        program
-            .instructions()
-            .iter()
-            .map(|each| instruction(each.code, each.jump_true, each.jump_false, each.k)),
-    );
-    Ok(instructions)
-}
 
 /// How often the kernel's counts are read.
 const TICK: Duration = Duration::from_secs(1);
 
 /// What passed, second by second.
 #[derive(Default)]
-pub(crate) struct Account {
+pub(super) struct Account {
     /// As of the last tick, by input.
     dropped: Vec<[u64; 3]>,
     frames: u64,
@@ -100,17 +32,17 @@ pub(crate) struct Account {
 
 impl Account {
     /// Whether it is time to look at the counts.
-    pub(crate) fn is_due(&self, elapsed: Duration) -> bool {
+    pub(super) fn is_due(&self, elapsed: Duration) -> bool {
         elapsed - self.ticked >= TICK
     }
 
     /// Once a burst.
-    pub(crate) fn note_backlog(&mut self, port: &impl Live) {
+    pub(super) fn note_backlog(&mut self, port: &impl Live) {
         self.backlog = self.backlog.max(port.backlog());
     }
 
     /// Looks at the counts; returns a row for each input that dropped frames since the last time.
-    pub(crate) fn tick(
+    pub(super) fn tick(
         &mut self,
         elapsed: Duration,
         now_ns: i64,
@@ -134,7 +66,7 @@ impl Account {
             bytes += facts.bytes;
             let Some(live) = &facts.live else { continue };
             filtered += live.filtered.unwrap_or(0);
-            let total = dropped(live);
+            let total = drops(live);
             if self.dropped.len() <= input {
                 self.dropped.resize(input + 1, [0; 3]);
             }
@@ -170,12 +102,12 @@ impl Account {
         rows
     }
 
-    pub(crate) fn seconds(&self) -> Vec<Second> {
+    pub(super) fn seconds(&self) -> Vec<Second> {
         self.seconds.iter().copied().collect()
     }
 
     /// The last second in a line for the screen.
-    pub(crate) fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let last = self.seconds.back().copied().unwrap_or_default();
         let mut line = format!(
             "{} frames ({}/s, {}/s), {} calls",
@@ -205,42 +137,10 @@ impl Account {
     }
 }
 
-/// Frames dropped by the adapter, before the ring, and for want of memory.
-pub(crate) fn dropped(live: &LiveFacts) -> [u64; 3] {
-    [live.dropped_interface, live.dropped_ring, live.dropped_pool]
-}
-
-/// What a verdict says of frames that an input dropped, and their share of all; `None` if it dropped none.
-pub(crate) fn drop_reason(name: &str, live: &LiveFacts) -> Option<String> {
-    let causes = [
-        "by the adapter or its driver",
-        "because the ring was full",
-        "because no memory was free",
-    ];
-    let dropped = dropped(live);
-    let sum: u64 = dropped.iter().sum();
-    if sum == 0 {
-        return None;
-    }
-    let told: Vec<_> = causes
-        .iter()
-        .zip(dropped)
-        .filter(|(_, count)| *count > 0)
-        .map(|(cause, count)| format!("{} {cause}", grouped(count)))
-        .collect();
-    let share = sum as f64 / (live.arrived + live.dropped_interface) as f64;
-    Some(format!(
-        "{name}: {} frames ({:.3} %) were dropped: {}",
-        grouped(sum),
-        share * 100.0,
-        told.join(", ")
-    ))
-}
-
-/// Gives checksums up while a run is behind, and says when.
+/// Leaves checksums out while a run is behind, and notes when.
 #[derive(Default)]
-pub(crate) struct Relief {
-    pub(crate) times: Vec<lineside_trace::Relief>,
+pub(super) struct Relief {
+    pub(super) times: Vec<lineside_trace::Relief>,
     is_on: bool,
 }
 
@@ -251,7 +151,7 @@ impl Relief {
     const END: f32 = 0.125;
 
     /// Whether data goes without checksums now.
-    pub(crate) fn look(&mut self, port: &impl Live, clock: &impl Clock) -> bool {
+    pub(super) fn look(&mut self, port: &impl Live, clock: &impl Clock) -> bool {
         let backlog = port.backlog();
         match self.is_on {
             false if backlog > Self::BEGIN => {

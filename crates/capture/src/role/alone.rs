@@ -1,0 +1,181 @@
+use lineside_account::{Budget, Counters, Lease};
+use lineside_host::{FolderError, PartWriter, RunFolder};
+use lineside_port::{PortError, Receive};
+use lineside_run::{Parts, Step, bound_encoder};
+use lineside_trace::{
+    EncoderConfig, LossRow, RecordSink, RowRef, Runtime, Summaries, Table, TraceEncoder,
+};
+
+use super::CaptureError;
+use super::tally::{Discard, RowTally, Tally, Tallying};
+use super::watch::Writing;
+use crate::config::Config;
+use crate::pipeline::{Pipeline, Span, run};
+
+/// What taking frames came to.
+pub(super) struct Ran {
+    /// The operations, counted.
+    pub(super) tally: RowTally,
+    /// What `trace.json` says of it.
+    pub(super) seen: Seen,
+    /// Inputs that failed.
+    pub(super) errors: Vec<PortError>,
+    /// What the actors did; only on several cores.
+    pub(super) runtime: Option<Runtime>,
+    /// Why the output failed, if it did.
+    pub(super) failure: Option<String>,
+}
+
+/// What `trace.json` says of a run, also while it goes on.
+#[derive(Default)]
+pub struct Seen {
+    /// All counters.
+    pub counters: Counters,
+    /// The stamps of each input.
+    pub spans: Vec<Span>,
+    /// The tables.
+    pub summaries: Summaries,
+}
+
+/// A pipeline whose rows go into the tables of a folder.
+type Tabling = Pipeline<Tallying<TraceEncoder<Parts>>>;
+
+/// Everything on the calling thread, which is the fastest on one core.
+pub(super) struct Alone<'a> {
+    pub(super) folder: &'a RunFolder,
+    pub(super) encoder: &'a EncoderConfig,
+    pub(super) config: Config,
+    pub(super) budget: &'a Budget,
+    pub(super) frames_max: u64,
+}
+
+/// A run between two bursts.
+pub(super) struct AloneTurn<'a> {
+    pipeline: &'a mut Tabling,
+    is_last: bool,
+}
+
+impl Writing for AloneTurn<'_> {
+    fn is_last(&self) -> bool {
+        self.is_last
+    }
+
+    fn seen(&mut self) -> Seen {
+        Seen {
+            counters: self.pipeline.counters().clone(),
+            spans: self.pipeline.spans().to_vec(),
+            summaries: self.pipeline.sink_mut().next.summaries(),
+        }
+    }
+
+    fn end_parts(&mut self) {
+        self.pipeline.sink_mut().next.end_parts();
+    }
+
+    fn loss(&mut self, row: &LossRow) {
+        self.pipeline.sink_mut().row(RowRef::Losses(row));
+    }
+
+    fn set_relieved(&mut self, is_relieved: bool) {
+        self.pipeline.set_relieved(is_relieved);
+    }
+}
+
+impl Alone<'_> {
+    /// Takes all frames of `port`; `between` is called after each burst, unless the output has failed.
+    pub(super) fn run<P: Receive>(
+        self,
+        port: &mut P,
+        mut between: impl FnMut(&mut P, &mut AloneTurn<'_>) -> Step,
+    ) -> Result<Ran, FolderError> {
+        let output = Parts(PartWriter::start(self.folder)?);
+        let sink = Tallying {
+            tally: RowTally::default(),
+            next: TraceEncoder::new(self.encoder, output),
+        };
+        let mut memory = self.budget.lease(0);
+        let mut pipeline = Pipeline::new(self.config, self.budget, sink);
+        let mut failure = None;
+        let errors = run(
+            port,
+            &mut pipeline,
+            self.frames_max,
+            |port, pipeline, is_last| {
+                failure = bounded(pipeline, &mut memory);
+                match failure {
+                    Some(_) => Step::Stop,
+                    None => between(port, &mut AloneTurn { pipeline, is_last }),
+                }
+            },
+        );
+        let spans = pipeline.spans().to_vec();
+        let (Tallying { tally, next }, counters) = pipeline.finish();
+        let summaries = next.summaries();
+        let finished = next.finish().map_err(|error| error.to_string());
+        let finished = finished.and_then(|(output, summaries)| {
+            output.0.finish().map_err(|error| error.to_string())?;
+            Ok(summaries)
+        });
+        let summaries = finished.unwrap_or_else(|error| {
+            failure.get_or_insert(error);
+            summaries
+        });
+        Ok(Ran {
+            tally,
+            seen: Seen {
+                counters,
+                spans,
+                summaries,
+            },
+            errors,
+            runtime: None,
+            failure,
+        })
+    }
+}
+
+/// Keeps the encoder within the budget; why it cannot go on, if it cannot.
+fn bounded(pipeline: &mut Tabling, memory: &mut Option<Lease>) -> Option<String> {
+    let encoder = &mut pipeline.sink_mut().next;
+    bound_encoder(encoder, memory);
+    encoder.error().map(ToString::to_string)
+}
+
+/// Captures all frames of `port` into `tables` of a folder, with default settings, until the port's end:
+/// the capture beside another role's run.
+pub fn capture_into(
+    folder: &RunFolder,
+    tables: &[Table],
+    trace_id: &str,
+    port: &mut impl Receive,
+    budget: &Budget,
+) -> Result<Seen, CaptureError> {
+    let alone = Alone {
+        folder,
+        encoder: &EncoderConfig::new(tables, trace_id),
+        config: Config::default(),
+        budget,
+        frames_max: u64::MAX,
+    };
+    let ran = alone.run(port, |_, _| Step::Continue)?;
+    match ran.failure {
+        Some(failure) => Err(CaptureError::Output(failure)),
+        None => Ok(ran.seen),
+    }
+}
+
+/// Counts the operations of all frames of `port`, and writes nothing.
+pub fn tally_of(port: &mut impl Receive, budget: &Budget) -> (Tally, Counters, Vec<PortError>) {
+    let config = Config {
+        checksums: false,
+        ..Config::default()
+    };
+    let sink = Tallying {
+        tally: RowTally::default(),
+        next: Discard,
+    };
+    let mut pipeline = Pipeline::new(config, budget, sink);
+    let errors = run(port, &mut pipeline, u64::MAX, |_, _, _| Step::Continue);
+    let (Tallying { tally, .. }, counters) = pipeline.finish();
+    (tally.finish(), counters, errors)
+}

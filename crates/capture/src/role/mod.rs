@@ -1,0 +1,324 @@
+//! A capture as a run: from files or interfaces to a trace in a folder, a capture file, or both.
+//!
+//! ```text
+//!  capture ─ opens inputs and outputs, drops privileges
+//!     ├─ alone    one thread: pipeline, encoder          ┐
+//!     ├─ on_cores actors: pipelines, checksums, encoders ├─ each burst: Watch ─ signals, account, trace.json
+//!     └─ pass     no trace: frames into a capture file   ┘
+//! ```
+//!
+//! Not here: what a frame becomes, which is [`Pipeline`](crate::Pipeline)'s, and printing, which passes
+//! through [`Progress`](lineside_run::Progress).
+
+mod account;
+mod alone;
+mod on_cores;
+mod placement;
+mod settings;
+mod tally;
+mod watch;
+
+use std::time::Duration;
+
+use lineside_account::{Budget, Counters};
+use lineside_host::{FolderError, Signals, Stopwatch, SystemClock};
+use lineside_port::{CaptureWriter, Live as _, Merge, Port as _, PortError, WriterConfig};
+use lineside_run::{
+    Evidence, Opened, Progress, Run, RunError, check_capture_file, judge, open, open_followed,
+    open_interfaces,
+};
+use lineside_time::Clock;
+use lineside_trace::{EncoderConfig, Manifest, Verdict};
+
+use crate::cores::Failed;
+use crate::filtered::Filtered;
+use crate::recorded::{Recorded, interface};
+use alone::Ran;
+use watch::{Around, Stop, Watch};
+
+pub use alone::{Seen, capture_into, tally_of};
+pub use placement::{CoreSettings, ENCODERS, Scheduler, actors, placed_by_traffic};
+pub use settings::{CaptureFile, Follow, LiveSettings, PartRotation, Settings};
+pub use tally::{OperationCount, Tally, is_failure};
+
+/// All inputs, as far as the filter lets them through, and perhaps written into capture files.
+type Input = Recorded<Filtered<Merge>>;
+
+/// Errors of inputs that are listed: of many files that fail, most do for one reason.
+const ERRORS_LISTED: usize = 3;
+
+/// Why a capture could not begin, or broke off.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// Inputs or outputs cannot be opened.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A capture file cannot be written.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The run folder cannot be written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The actors cannot run.
+    #[error(transparent)]
+    Cores(#[from] Failed),
+    /// The output failed while the capture ran.
+    #[error("{0}")]
+    Output(String),
+}
+
+impl CaptureError {
+    /// Whether the user has to ask for something else, as opposed to a failure of the machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Run(error) if error.is_usage())
+    }
+}
+
+/// What a capture came to.
+pub struct Outcome {
+    /// What `trace.json` holds.
+    pub manifest: Manifest,
+    /// The operations, counted.
+    pub tally: Tally,
+    /// All counters.
+    pub counters: Counters,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// The signal that ended it.
+    pub signal: Option<u8>,
+    /// Which inputs failed, in a sentence; everything else was captured.
+    pub failure: Option<String>,
+}
+
+/// Captures until the inputs end, a signal, or a limit of the settings.
+pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, CaptureError> {
+    if settings.live.is_none() {
+        // For interfaces not: they do not wait while the kernel makes room for a huge page, which may take tens of
+        // milliseconds.
+        lineside_host::prefer_huge_pages();
+    }
+    let budget = Budget::new(settings.memory_bytes);
+    let inputs = open_inputs(settings, &budget, progress)?;
+    // Until here there is nothing to finish, and a signal may just end the process.
+    let signals = Signals::register().map_err(|cause| RunError::System {
+        what: "cannot handle signals",
+        cause,
+    })?;
+    let (clock, stopwatch) = (SystemClock::default(), Stopwatch::start());
+    let (mut run, mut port) = begin(settings, inputs, &budget, clock.now(), progress)?;
+    let around = Around {
+        signals: &signals,
+        clock: &clock,
+        stopwatch: &stopwatch,
+        budget: &budget,
+        progress,
+    };
+    let mut watch = Watch::new(settings, &mut run, around);
+    let mut ran = take_frames(settings, &budget, &mut port, &mut watch)?;
+    if matches!(watch.stop, Stop::Output(_)) {
+        // A failure in the middle leaves the last second unaccounted.
+        port.account();
+    }
+    ran.errors.extend(port.finish().err());
+    let (stop, is_endless) = watch.end();
+    let seen = watch::with_filtered(ran.seen, &port);
+    watch::note(&mut run, &port, &seen);
+    run.manifest.runtime = ran.runtime;
+    let verdict = verdict(&port, &seen.counters, &ran.errors, &stop, is_endless);
+    let written = run.end(verdict, clock.now());
+    let complete = match &run.folder {
+        Some(folder) => format!(
+            "; everything before is in the complete parts of {}",
+            folder.path().display()
+        ),
+        None => String::new(),
+    };
+    if let Stop::Output(error) = &stop {
+        // The disk that failed may have had room for that much.
+        let account = match written {
+            Ok(()) => "",
+            Err(_) => {
+                ", but trace.json had no room for what became of the run, and says that it is unfinished"
+            }
+        };
+        return Err(CaptureError::Output(format!("{error}{complete}{account}")));
+    }
+    written?;
+    Ok(Outcome {
+        manifest: run.manifest,
+        tally: ran.tally.finish(),
+        counters: seen.counters,
+        elapsed: stopwatch.elapsed(),
+        signal: match stop {
+            Stop::Signal(signal) => Some(signal),
+            _ => None,
+        },
+        failure: failure(&ran.errors, &complete),
+    })
+}
+
+fn open_inputs(
+    settings: &Settings,
+    budget: &Budget,
+    progress: &mut dyn Progress,
+) -> Result<Merge, RunError> {
+    if let Some(live) = &settings.live {
+        return open_interfaces(&live.interfaces, settings.filter.as_ref(), budget);
+    }
+    let opened = match settings.follow {
+        Some(_) => open_followed(&settings.inputs, budget),
+        None => open(&settings.inputs, budget),
+    };
+    let Opened { port, left_out } = opened?;
+    for why in left_out {
+        progress.warn(&format!("left out: {why}"));
+    }
+    Ok(port)
+}
+
+/// Opens what is written, drops privileges where they were needed, and describes the run in its folder.
+fn begin(
+    settings: &Settings,
+    inputs: Merge,
+    budget: &Budget,
+    now_ns: i64,
+    progress: &mut dyn Progress,
+) -> Result<(Run, Input), CaptureError> {
+    if let Some(file) = &settings.capture_file {
+        check_capture_file(&file.path, file.is_series, &settings.inputs, settings.force)?;
+    }
+    let run = Run::begin(
+        settings.output.as_deref(),
+        settings.force,
+        &settings.inputs,
+        settings.configuration.clone(),
+        now_ns,
+    )?;
+    let writer = { settings.capture_file.as_ref() }
+        .map(|file| open_writer(file, settings, &inputs, budget, now_ns))
+        .transpose()?;
+    if settings.live.is_some() {
+        let file = writer.as_ref().and_then(CaptureWriter::file);
+        let dropped = lineside_host::drop_privileges(run.folder.as_ref(), file.as_slice());
+        if dropped.map_err(RunError::from)?.is_namespace_root {
+            progress.note(
+                "no other user exists in this user namespace: it stays root, without capabilities",
+            );
+        }
+        if let Some(writer) = &writer {
+            writer.check_access()?;
+        }
+    }
+    let port = Recorded::new(Filtered::new(inputs, settings.filter.clone()), writer);
+    progress.begin(&port.facts());
+    run.save()?;
+    Ok((run, port))
+}
+
+/// Makes the capture file that frames are written into.
+fn open_writer(
+    file: &CaptureFile,
+    settings: &Settings,
+    inputs: &Merge,
+    budget: &Budget,
+    now_ns: i64,
+) -> Result<CaptureWriter, PortError> {
+    // A pcapng file describes its interfaces as it goes: then each is described when its first frame comes.
+    let facts = inputs.facts();
+    let are_known = facts.iter().all(|facts| !facts.link_types.is_empty());
+    let announced = facts.into_iter().filter(|_| are_known);
+    let filter = settings.filter_text.as_ref();
+    let config = WriterConfig {
+        budget: budget.clone(),
+        interfaces: announced.map(interface).collect(),
+        application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
+        comment: filter.map(|filter| format!("filter: {filter}")),
+        rotation: file.rotation.clone(),
+        replaces: settings.force,
+    };
+    // A file's frames may be of any time: what is written begins with the first of them.
+    let begin_ns = settings.live.is_some().then_some(now_ns);
+    CaptureWriter::create(&file.path, config, begin_ns)
+}
+
+/// Takes all frames, into whatever is written.
+fn take_frames(
+    settings: &Settings,
+    budget: &Budget,
+    port: &mut Input,
+    watch: &mut Watch<'_>,
+) -> Result<Ran, CaptureError> {
+    let Some(folder) = watch.run.folder.clone() else {
+        return Ok(watch.pass(port, settings.frames_max));
+    };
+    let encoder = EncoderConfig {
+        part_bytes_max: settings.rotation.bytes_max,
+        part_time_ns: settings.rotation.time_ns,
+        ..EncoderConfig::new(&settings.tables, &watch.run.manifest.trace_id)
+    };
+    let mut ran = match &settings.cores {
+        None => {
+            let alone = alone::Alone {
+                folder: &folder,
+                encoder: &encoder,
+                config: settings.config.clone(),
+                budget,
+                frames_max: settings.frames_max,
+            };
+            alone.run(port, |port, turn| watch.on_burst(port, turn))?
+        }
+        Some(cores) => {
+            let on_cores = on_cores::OnCores {
+                settings,
+                cores,
+                folder: &folder,
+                encoder: &encoder,
+                budget,
+            };
+            on_cores.run(port, watch)?
+        }
+    };
+    if let Some(failure) = ran.failure.take() {
+        watch.stop(Stop::Output(failure));
+    }
+    Ok(ran)
+}
+
+fn verdict(
+    port: &Input,
+    counters: &Counters,
+    errors: &[PortError],
+    stop: &Stop,
+    is_endless: bool,
+) -> Verdict {
+    let mut failures: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    let mut signal = None;
+    match stop {
+        Stop::Output(error) => failures.push(error.clone()),
+        // A run without an end of its own ends when its user says so.
+        Stop::Signal(number) if !is_endless => signal = Some(*number),
+        Stop::Signal(_) | Stop::End => {}
+    }
+    judge(&Evidence {
+        counters: counters.clone(),
+        inputs: port.facts(),
+        failures,
+        signal,
+        ..Evidence::default()
+    })
+}
+
+/// The errors of inputs, and where everything else is.
+fn failure(errors: &[PortError], complete: &str) -> Option<String> {
+    if errors.is_empty() {
+        return None;
+    }
+    let listed = errors.iter().take(ERRORS_LISTED);
+    let listed: Vec<_> = listed.map(ToString::to_string).collect();
+    let more = match errors.len() - listed.len() {
+        0 => String::new(),
+        more => format!("; and {more} errors more"),
+    };
+    Some(format!("{}{more}{complete}", listed.join("; ")))
+}

@@ -1,0 +1,83 @@
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lineside_filter::Filter;
+use lineside_port::Rotation;
+use lineside_run::Interfaces;
+use lineside_trace::Table;
+
+use super::CoreSettings;
+use crate::config::Config;
+
+/// All that decides what a capture does.
+pub struct Settings {
+    /// What decides the rows besides the input.
+    pub config: Config,
+    /// Which frames are looked at.
+    pub filter: Option<Filter>,
+    /// The filter as it was written.
+    pub filter_text: Option<String>,
+    /// Capture files and folders, `-` for standard input; unused if `live`.
+    pub inputs: Vec<PathBuf>,
+    /// `None` if files are read.
+    pub live: Option<LiveSettings>,
+    /// `None` if files are read as they are.
+    pub follow: Option<Follow>,
+    /// The folder of the trace, if one is written.
+    pub output: Option<PathBuf>,
+    /// The capture file, if one is written.
+    pub capture_file: Option<CaptureFile>,
+    /// Replace a trace and a capture file that exist.
+    pub force: bool,
+    /// The tables of the trace.
+    pub tables: Vec<Table>,
+    /// Where their parts end.
+    pub rotation: PartRotation,
+    /// The one memory budget.
+    pub memory_bytes: usize,
+    /// Frames to receive at most.
+    pub frames_max: u64,
+    /// `None` on one core.
+    pub cores: Option<CoreSettings>,
+    /// The resolved configuration, for `trace.json`.
+    pub configuration: serde_json::Value,
+}
+
+/// A live run.
+#[derive(Debug)]
+pub struct LiveSettings {
+    /// Where frames come from.
+    pub interfaces: Interfaces,
+    /// Data goes without checksums while the run is behind.
+    pub gives_up_checksums: bool,
+    /// The run ends after this time.
+    pub duration: Option<Duration>,
+}
+
+/// A run that goes on where a file ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Follow {
+    /// The run ends after this time.
+    pub duration: Option<Duration>,
+}
+
+/// A capture file, or a series of them, that frames are written into.
+#[derive(Debug)]
+pub struct CaptureFile {
+    /// Its path, `-` for standard output.
+    pub path: PathBuf,
+    /// When the next file of a series begins.
+    pub rotation: Rotation,
+    /// Whether there may be several.
+    pub is_series: bool,
+}
+
+/// Where parts of tables end besides their most rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartRotation {
+    /// At this size.
+    pub bytes_max: usize,
+    /// After this time.
+    pub time_ns: Option<NonZeroU64>,
+}

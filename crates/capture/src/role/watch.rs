@@ -1,0 +1,315 @@
+//! What looks after a capture while it runs: signals, the account of a live run, progress, `trace.json`.
+
+use std::time::Duration;
+
+use lineside_account::{Budget, Counters};
+use lineside_frame::Burst;
+use lineside_host::{Signals, Stopwatch, SystemClock};
+use lineside_port::{Facts, Live as _, Port as _};
+use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
+use lineside_time::Clock;
+use lineside_trace::{ClockFacts, LossRow, Summaries};
+
+use super::Input;
+use super::account::{Account, Relief};
+use super::alone::{Ran, Seen};
+use super::settings::{Follow, Settings};
+use super::tally::RowTally;
+use crate::pipeline::{Arrivals, Span};
+
+/// Why a run ended.
+pub(super) enum Stop {
+    End,
+    Signal(u8),
+    Output(String),
+}
+
+/// Rows that are being written, as the watch sees them between two bursts.
+pub(super) trait Writing {
+    /// Whether the last burst has come.
+    fn is_last(&self) -> bool;
+    /// What was counted and written so far.
+    fn seen(&mut self) -> Seen;
+    /// Ends all open parts.
+    fn end_parts(&mut self);
+    /// Adds a row to the table `losses`.
+    fn loss(&mut self, row: &LossRow);
+    /// Whether data that comes from now on goes without checksums.
+    fn set_relieved(&mut self, is_relieved: bool);
+}
+
+/// Looks after a run.
+pub(super) struct Watch<'a> {
+    pub(super) run: &'a mut Run,
+    pub(super) stop: Stop,
+    live: Option<Live>,
+    follow: Option<Follow>,
+    /// When the end was asked for, where a pipe is read: the same Ctrl-C ends its writer, and the rest of the writer's
+    /// output is still to come.
+    asked: Option<Duration>,
+    reads_pipe: bool,
+    /// Rows of frames that a port dropped, to be written.
+    losses: Vec<LossRow>,
+    is_relieved: bool,
+    bursts: u64,
+    around: Around<'a>,
+}
+
+/// What a watch looks at.
+pub(super) struct Around<'a> {
+    pub(super) signals: &'a Signals,
+    pub(super) clock: &'a SystemClock,
+    pub(super) stopwatch: &'a Stopwatch,
+    pub(super) budget: &'a Budget,
+    pub(super) progress: &'a mut dyn Progress,
+}
+
+/// What only a live run has.
+struct Live {
+    account: Account,
+    /// If checksums may be left out.
+    relief: Option<Relief>,
+    duration: Option<Duration>,
+    /// When no more frames were let in.
+    shut: Option<Duration>,
+}
+
+/// Frames that have arrived when a live run ends, or are still to come from a pipe, are read for at most this time.
+const DRAIN: Duration = Duration::from_millis(1500);
+
+/// Reading the clock and the files' positions costs more than a burst of small frames: files are looked after every so
+/// many bursts.
+const BURSTS: u64 = 64;
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(settings: &Settings, run: &'a mut Run, around: Around<'a>) -> Self {
+        let mut inputs = settings.inputs.iter();
+        Self {
+            run,
+            stop: Stop::End,
+            live: settings.live.as_ref().map(|live| Live {
+                account: Account::default(),
+                relief: live.gives_up_checksums.then(Relief::default),
+                duration: live.duration,
+                shut: None,
+            }),
+            follow: settings.follow,
+            asked: None,
+            reads_pipe: inputs.any(|path| !path.is_file() && !path.is_dir()),
+            losses: Vec::new(),
+            is_relieved: false,
+            bursts: 0,
+            around,
+        }
+    }
+
+    /// Whether frames come whether or not they are read.
+    pub(super) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// Notes why the run ends, unless the output failed before.
+    pub(super) fn stop(&mut self, why: Stop) -> Step {
+        if !matches!(self.stop, Stop::Output(_)) {
+            self.stop = why;
+        }
+        Step::Stop
+    }
+
+    /// After each burst, and at the end.
+    pub(super) fn on_burst(&mut self, port: &mut Input, writing: &mut impl Writing) -> Step {
+        if self.around.signals.take_rotation_wanted() {
+            writing.end_parts();
+        }
+        let step = self.look(port, writing);
+        for row in self.losses.drain(..) {
+            writing.loss(&row);
+        }
+        writing.set_relieved(self.is_relieved);
+        step
+    }
+
+    fn look(&mut self, port: &mut Input, writing: &mut impl Writing) -> Step {
+        self.bursts += 1;
+        let step = match self.live {
+            Some(_) => self.look_live(port, writing),
+            None => self.look_at_files(),
+        };
+        if step == Step::Stop {
+            return Step::Stop;
+        }
+        if self.around.signals.take_counters_wanted() {
+            let line = self.live.as_ref().map(|live| live.account.line());
+            let seen = with_filtered(writing.seen(), port);
+            self.around
+                .progress
+                .counters(line.as_deref(), &seen.counters);
+        }
+        if self.live.is_none() {
+            if !self.bursts.is_multiple_of(BURSTS) {
+                return Step::Continue;
+            }
+            let bytes = port.facts().iter().map(|facts| facts.bytes).sum();
+            self.around.progress.set_position(bytes);
+        }
+        if !self.run.is_due(self.around.stopwatch.elapsed()) {
+            return Step::Continue;
+        }
+        self.note_live();
+        note(self.run, port, &with_filtered(writing.seen(), port));
+        match self.run.save() {
+            Ok(()) => Step::Continue,
+            Err(error) => self.stop(Stop::Output(error.to_string())),
+        }
+    }
+
+    /// Ends a run that reads files: by a signal, or when files are no longer to be followed.
+    fn look_at_files(&mut self) -> Step {
+        let elapsed = || self.around.stopwatch.elapsed();
+        if let Some(signal) = self.around.signals.stop() {
+            let elapsed = elapsed();
+            let asked = *self.asked.get_or_insert(elapsed);
+            if !self.reads_pipe || elapsed - asked > DRAIN {
+                return self.stop(Stop::Signal(signal));
+            }
+        } else if let Some(Follow {
+            duration: Some(duration),
+        }) = self.follow
+            && elapsed() >= duration
+        {
+            return Step::Stop;
+        }
+        Step::Continue
+    }
+
+    /// Ends a live run by letting no more frames in and reading those that have come, and keeps its account.
+    fn look_live(&mut self, port: &mut Input, writing: &mut impl Writing) -> Step {
+        let Some(live) = &mut self.live else {
+            return Step::Continue;
+        };
+        let around = &mut self.around;
+        live.account.note_backlog(port);
+        if let Some(relief) = &mut live.relief {
+            self.is_relieved = relief.look(port, around.clock);
+        }
+        let elapsed = around.stopwatch.elapsed();
+        let signal = around.signals.stop();
+        if live.shut.is_none() {
+            if let Some(signal) = signal {
+                self.stop = Stop::Signal(signal);
+            }
+            if signal.is_some() || live.duration.is_some_and(|duration| elapsed >= duration) {
+                port.shut();
+                live.shut = Some(elapsed);
+            }
+        }
+        let is_drained = live.shut.is_some_and(|shut| elapsed - shut > DRAIN);
+        if live.account.is_due(elapsed) || writing.is_last() || is_drained {
+            let counters = with_filtered(writing.seen(), port).counters;
+            let now_ns = around.clock.now();
+            let account = &mut live.account;
+            self.losses = account.tick(elapsed, now_ns, port, &counters, around.budget);
+            around.progress.set_line(&account.line());
+        }
+        match is_drained {
+            true => Step::Stop,
+            false => Step::Continue,
+        }
+    }
+
+    fn note_live(&mut self) {
+        let Some(live) = &self.live else { return };
+        self.run.manifest.seconds = live.account.seconds();
+        let reliefs = live.relief.iter().flat_map(|relief| &relief.times);
+        self.run.manifest.reliefs = reliefs.copied().collect();
+    }
+
+    /// Why the run ended, and whether it has no end of its own: then its user decides when it is complete.
+    pub(super) fn end(mut self) -> (Stop, bool) {
+        self.note_live();
+        let is_endless = self.live.is_some() || self.follow.is_some();
+        // A pipe came to its end, after its writer was asked to.
+        let has_ended = matches!(self.stop, Stop::End) && self.asked.is_some();
+        match self.around.signals.stop() {
+            Some(signal) if has_ended => (Stop::Signal(signal), true),
+            _ => (self.stop, is_endless || has_ended),
+        }
+    }
+
+    /// Without a trace: frames only go into the capture file, which the port writes.
+    pub(super) fn pass(&mut self, port: &mut Input, frames_max: u64) -> Ran {
+        let mut passing = Passing::default();
+        let errors = receive_all(port, &mut passing, frames_max, |port, passing, moment| {
+            passing.is_last = moment == Moment::Last;
+            self.on_burst(port, passing)
+        });
+        Ran {
+            tally: RowTally::default(),
+            seen: passing.seen(),
+            errors,
+            runtime: None,
+            failure: None,
+        }
+    }
+}
+
+/// Counts frames and lets them go.
+#[derive(Default)]
+struct Passing {
+    arrivals: Arrivals,
+    counters: Counters,
+    is_last: bool,
+}
+
+impl Consumer for Passing {
+    fn on_burst(&mut self, burst: &mut Burst) -> Step {
+        for frame in burst.drain(..) {
+            self.arrivals.on_frame(&frame, &mut self.counters);
+        }
+        Step::Continue
+    }
+}
+
+impl Writing for Passing {
+    fn is_last(&self) -> bool {
+        self.is_last
+    }
+
+    fn seen(&mut self) -> Seen {
+        Seen {
+            counters: self.counters.clone(),
+            spans: Vec::new(),
+            summaries: Summaries::default(),
+        }
+    }
+
+    fn end_parts(&mut self) {}
+
+    fn loss(&mut self, _: &LossRow) {}
+
+    fn set_relieved(&mut self, _: bool) {}
+}
+
+/// With the frames that the filter rejected, which only the port has seen.
+pub(super) fn with_filtered(mut seen: Seen, port: &Input) -> Seen {
+    seen.counters.merge(port.port().counters());
+    seen
+}
+
+/// Describes in `trace.json` what was read, counted and written.
+pub(super) fn note(run: &mut Run, port: &Input, seen: &Seen) {
+    run.manifest.inputs = inputs_facts(&port.facts());
+    let clock = |(input, facts): (usize, &Facts)| {
+        let is_stamped = |span: &&Span| span.first_ns <= span.last_ns;
+        let span = seen.spans.get(input).filter(is_stamped);
+        ClockFacts {
+            input: facts.name.clone(),
+            resolution_ns: facts.resolution_ns,
+            error_ns: None,
+            first_ns: span.map(|span| span.first_ns),
+            last_ns: span.map(|span| span.last_ns),
+        }
+    };
+    run.manifest.clocks = port.facts().into_iter().enumerate().map(clock).collect();
+    run.set_rows(&seen.counters, &seen.summaries);
+}
