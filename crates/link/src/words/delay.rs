@@ -1,0 +1,251 @@
+use super::reader::{Words, begins_as_number};
+use super::{LoadTable, WordError};
+use crate::settings::{Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, Jitter, Order};
+use crate::table::{Table, Unit};
+
+/// A cycle of the original hardware: 200 MHz.
+const CYCLE_NS: u64 = 5;
+
+const DISTRIBUTIONS: [&str; 4] = ["uniform", "normal", "pareto", "paretonormal"];
+const DELAY_WORDS: [&str; 7] = [
+    "distribution",
+    "one-sided",
+    "order",
+    "prbs31",
+    "shift",
+    "cycle",
+    "times",
+];
+const ORDERS: [&str; 3] = ["fifo", "reorder", "correlated"];
+
+/// A built-in table; `None` for `uniform` and names that are not built in.
+fn built_in(name: &str) -> Option<Table> {
+    match name {
+        "normal" => Some(Table::normal()),
+        "pareto" => Some(Table::pareto()),
+        "paretonormal" => Some(Table::pareto_normal()),
+        _ => None,
+    }
+}
+
+/// How long frames are held. A distribution that is not built in comes from `load`.
+pub fn delay(text: &str, load: LoadTable<'_>) -> Result<Delay, WordError> {
+    let mut words = Words::new("delay", text);
+    let base_ns = words.time("a time, such as 100us")?;
+    let jitter_ns = match words.peek() {
+        Some(word) if !DELAY_WORDS.contains(&word) && begins_as_number(word) => {
+            Some(words.time("a time, such as 10us")?)
+        }
+        _ => None,
+    };
+    let correlation = match words.peek() {
+        Some(word) if jitter_ns.is_some() && word.ends_with('%') => words.correlation()?,
+        _ => Correlation::None,
+    };
+    let mut asked = DelayWords::default();
+    while let Some((column, word)) = words.next() {
+        match word {
+            "distribution" => asked.distribution = Some(words.distribution(load)?),
+            "one-sided" => asked.one_sided = Some(column),
+            "order" => asked.order = words.order()?,
+            "prbs31" => {
+                let given = words.peek().filter(|word| begins_as_number(word));
+                let state = if given.is_some() {
+                    words.number(1, (1 << 31) - 1)? as u32
+                } else {
+                    1
+                };
+                asked.prbs31 = Some((column, state));
+            }
+            "shift" => asked.shift = Some((column, words.number(0, 32)? as u32)),
+            "cycle" => {
+                asked.cycle = Some((column, words.time("the time of a cycle, such as 5ns")?))
+            }
+            "times" => asked.times = Some((column, words.factor()?)),
+            _ => return Err(words.unknown(column, word, &DELAY_WORDS)),
+        }
+    }
+    asked.resolved(&words, base_ns, jitter_ns, correlation)
+}
+
+/// The clauses of `delay`, with their columns.
+#[derive(Default)]
+struct DelayWords {
+    distribution: Option<(usize, Distribution)>,
+    one_sided: Option<usize>,
+    order: Order,
+    prbs31: Option<(usize, u32)>,
+    shift: Option<(usize, u32)>,
+    cycle: Option<(usize, u64)>,
+    times: Option<(usize, f64)>,
+}
+
+impl DelayWords {
+    fn resolved(
+        self,
+        words: &Words<'_>,
+        base_ns: u64,
+        jitter_ns: Option<u64>,
+        correlation: Correlation,
+    ) -> Result<Delay, WordError> {
+        let error = |column, problem: &str| Err(words.error(column, problem.to_owned()));
+        let distribution = self.distribution;
+        let is_measured = matches!(
+            &distribution,
+            Some((_, Distribution::Table { table, .. })) if table.unit() == Unit::Nanoseconds
+        );
+        if let (Some((column, _)), None) = (self.cycle, self.shift) {
+            return error(column, "a cycle goes with shift");
+        }
+        if let (Some((column, _)), true) = (self.times, !is_measured || jitter_ns.is_some()) {
+            return error(
+                column,
+                "times goes with a distribution of measured times, without jitter before it",
+            );
+        }
+        let jitter = match (jitter_ns, self.shift, distribution) {
+            (Some(_), Some((column, _)), _) => {
+                return error(column, "shift is the jitter: leave away the one before it");
+            }
+            (None, Some((column, shift)), distribution) => {
+                if let Some(column) = self.one_sided {
+                    return error(column, "shift is one-sided in any case");
+                }
+                let cycle_ns = self.cycle.map_or(CYCLE_NS, |(_, cycle_ns)| cycle_ns);
+                if cycle_ns.saturating_mul(1 << shift) > DELAY_MAX_NS {
+                    return error(column, "that is more than a day");
+                }
+                let distribution = distribution.map(|(_, distribution)| distribution);
+                Jitter::Shifted {
+                    shift,
+                    cycle_ns,
+                    distribution: distribution.unwrap_or_default(),
+                }
+            }
+            (Some(jitter_ns), None, distribution) => {
+                let distribution = distribution.map(|(_, distribution)| distribution);
+                let distribution = distribution.unwrap_or_default();
+                if self.one_sided.is_some() {
+                    Jitter::Above {
+                        jitter_ns,
+                        distribution,
+                    }
+                } else {
+                    Jitter::Around {
+                        jitter_ns,
+                        distribution,
+                    }
+                }
+            }
+            (None, None, Some((_, Distribution::Table { name, table }))) if is_measured => {
+                if let Some(column) = self.one_sided {
+                    return error(column, "measured times are added to the delay as they are");
+                }
+                let times = self.times.map_or(1.0, |(_, times)| times);
+                Jitter::Measured { name, table, times }
+            }
+            (None, None, Some((column, _))) => {
+                return error(
+                    column,
+                    "a distribution needs a jitter behind the delay: '100us 10us distribution normal'",
+                );
+            }
+            (None, None, None) => match (self.one_sided, self.prbs31) {
+                (Some(column), _) | (None, Some((column, _))) => {
+                    return error(
+                        column,
+                        "without jitter there is nothing to draw: write it behind the delay",
+                    );
+                }
+                (None, None) => Jitter::None,
+            },
+        };
+        let draws = match self.prbs31 {
+            None => Draws::Seeded { correlation },
+            Some((column, _)) if correlation != Correlation::None => {
+                return error(
+                    column,
+                    "the draws of prbs31 are not correlated: leave the share away",
+                );
+            }
+            Some((column, _)) if matches!(self.order, Order::Correlated { .. }) => {
+                return error(
+                    column,
+                    "the draws of prbs31 are not correlated: choose another order",
+                );
+            }
+            Some((column, state)) => {
+                let len = table_of(&jitter).map_or(2, |table| table.values().len());
+                if !len.is_power_of_two() || len < 2 {
+                    return error(column, "prbs31 needs a table of 2, 4, 8, ... entries");
+                }
+                Draws::Prbs31 { state }
+            }
+        };
+        if correlation != Correlation::None && matches!(self.order, Order::Correlated { .. }) {
+            return error(
+                1,
+                "give either a share or a half-life for the correlation, not both",
+            );
+        }
+        Ok(Delay {
+            base_ns,
+            jitter,
+            draws,
+            order: self.order,
+        })
+    }
+}
+
+fn table_of(jitter: &Jitter) -> Option<&Table> {
+    match jitter {
+        Jitter::Measured { table, .. } => Some(table),
+        Jitter::Around { distribution, .. }
+        | Jitter::Above { distribution, .. }
+        | Jitter::Shifted { distribution, .. } => match distribution {
+            Distribution::Table { table, .. } => Some(table),
+            Distribution::Uniform => None,
+        },
+        Jitter::None => None,
+    }
+}
+
+impl Words<'_> {
+    fn distribution(&mut self, load: LoadTable<'_>) -> Result<(usize, Distribution), WordError> {
+        let (column, name) = self
+            .next()
+            .ok_or_else(|| self.missing("the name of a distribution"))?;
+        if name == "uniform" {
+            return Ok((column, Distribution::Uniform));
+        }
+        let table = match built_in(name) {
+            Some(table) => table,
+            None => load(name).map_err(|why| {
+                let known = self.unknown(column, name, &DISTRIBUTIONS).problem;
+                self.error(column, format!("{why}; {known}"))
+            })?,
+        };
+        Ok((column, Distribution::named(name, table)))
+    }
+
+    fn order(&mut self) -> Result<Order, WordError> {
+        let (column, word) = self
+            .next()
+            .ok_or_else(|| self.missing("fifo, reorder or correlated"))?;
+        match word {
+            "fifo" => Ok(Order::Fifo),
+            "reorder" => Ok(Order::Reorder),
+            "correlated" => {
+                let column = self.column();
+                match self.time("a half-life, such as 1ms")? {
+                    0 => Err(self.error(
+                        column,
+                        "a half-life of 0 is none: leave the words away".to_owned(),
+                    )),
+                    half_life_ns => Ok(Order::Correlated { half_life_ns }),
+                }
+            }
+            _ => Err(self.unknown(column, word, &ORDERS)),
+        }
+    }
+}
