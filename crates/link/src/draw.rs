@@ -1,13 +1,16 @@
-//! Where random numbers come from, and how they become delays.
+//! Streams of random numbers, and how they become delays.
+//!
+//! The same seed gives the same draws on each machine: streams are integers, and the tables and correlations computed
+//! from them use only +, -, x and /. Not here: which impairment draws when, which is the link's.
 
 use std::sync::OnceLock;
 
 use lineside_time::{Nanoseconds, Random};
 
 use crate::settings::{Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, Jitter};
-use crate::table::{DEVIATION, TABLE_LEN, Unit, exp_minus, normal_quantile};
+use crate::table::{DEVIATION, TABLE_LEN, Table, Unit, exp_minus, normal_quantile};
 
-/// What a stream of random numbers is for. Each impairment has one of its own in each direction, so that
+/// The impairment that a stream of random numbers is for. Each has one of its own in each direction, so that
 /// changing one of them leaves the draws of the others as they are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Impairment {
@@ -33,11 +36,11 @@ pub(crate) struct Ranks {
     prbs31: Prbs31,
     /// The normal deviate behind the latest correlated rank, and when it was drawn.
     latest: Option<(f64, Nanoseconds)>,
-    /// Frames often come at the same distance, and changing weights takes longer than all else.
+    /// Frames often come at equal gaps, and working out weights takes longer than all else.
     weights: Weights,
 }
 
-/// How much of the latest deviate is kept, and what its square leaves to the next one, for a distance in time and a half-life.
+/// The weights of the latest deviate and of a fresh one, for a gap in time and a half-life; the sum of their squares is 1.
 #[derive(Debug, Clone, Copy)]
 struct Weights {
     gap_ns: Nanoseconds,
@@ -72,7 +75,7 @@ impl Weights {
 pub(crate) struct Normal {
     edges: Vec<f64>,
     middles: Vec<f64>,
-    /// For each [`STEP`](Self::STEP) from [`LEAST`](Self::LEAST) on, the first edge in it or behind it.
+    /// For each [`STEP`](Self::STEP) from [`LEAST`](Self::LEAST) on, the first edge in it or after it.
     guide: Vec<u16>,
 }
 
@@ -86,7 +89,7 @@ impl Ranks {
         }
     }
 
-    /// Begins the original's sequence anew.
+    /// Begins the original hardware's sequence again.
     pub(crate) fn begin_prbs31(&mut self, state: u32) {
         self.prbs31 = Prbs31::new(state);
     }
@@ -145,7 +148,7 @@ impl Normal {
     /// A fraction of a power of two, so that multiplying by it is exact.
     const STEP: f64 = 1.0 / 256.0;
 
-    /// The one of this process: making it takes a tenth of a second, so that whoever will need it asks for it before frames come.
+    /// The one of this process. Making it takes a tenth of a second: code that will need it calls this before frames come.
     #[inline]
     pub(crate) fn get() -> &'static Self {
         static NORMAL: OnceLock<Normal> = OnceLock::new();
@@ -276,8 +279,7 @@ impl Sampler {
         delay_ns
     }
 
-    /// How many of the draws stood for each of these delays, rising; without jitter nothing.
-    /// A uniform distribution is told in 4,096 steps.
+    /// The delays with their numbers of draws, rising; without jitter nothing. A uniform distribution has 4,096 steps.
     pub(crate) fn drawn(&self) -> Vec<(i64, u64)> {
         let mut drawn: Vec<_> = { self.asked().into_iter() }
             .zip(self.counts.iter().copied())
@@ -329,77 +331,73 @@ impl Sampler {
 
 fn shape(delay: &Delay) -> Shape {
     let base_ns = delay.base_ns.min(DELAY_MAX_NS) as i64;
-    let table = |distribution: &Distribution| match distribution {
-        Distribution::Uniform => None,
-        Distribution::Table { table, .. } => Some(table.clone()),
-    };
-    let by_entry = |values: &[i64], delay_ns: &dyn Fn(i64) -> i64| {
-        let most_ns = DELAY_MAX_NS as i64;
-        let entry = |&value: &i64| base_ns + delay_ns(value).clamp(-most_ns, most_ns);
-        Shape::Table(values.iter().map(entry).collect())
-    };
     let cut = |jitter_ns: u64| jitter_ns.min(DELAY_MAX_NS);
     match &delay.jitter {
         Jitter::None | Jitter::Around { jitter_ns: 0, .. } => Shape::Constant(base_ns),
         &Jitter::Around {
             jitter_ns,
             ref distribution,
-        } => match table(distribution) {
+        } => match standard(distribution) {
             None => Shape::Uniform(base_ns - cut(jitter_ns) as i64, 2 * cut(jitter_ns)),
-            Some(table) => {
-                let standard = table.standardised().0;
-                by_entry(standard.values(), &|value| {
-                    scaled(value, cut(jitter_ns) as i64)
-                })
-            }
+            Some(table) => by_entry(base_ns, table.values(), |value| {
+                scaled(value, cut(jitter_ns) as i64)
+            }),
         },
         &Jitter::Above {
             jitter_ns,
             ref distribution,
-        } => match table(distribution) {
+        } => match standard(distribution) {
             None => Shape::Uniform(base_ns, cut(jitter_ns)),
-            Some(table) => {
-                let standard = table.standardised().0;
-                let jitter_ns = i128::from(cut(jitter_ns));
-                by_entry(standard.values(), &|value| {
-                    ((i128::from(value + 32_768) * jitter_ns) >> 16) as i64
-                })
-            }
+            Some(table) => by_entry(base_ns, table.values(), |value| {
+                ((i128::from(value + 32_768) * i128::from(cut(jitter_ns))) >> 16) as i64
+            }),
         },
         &Jitter::Shifted {
             shift,
             cycle_ns,
             ref distribution,
-        } => {
-            // 16 bits of the table, or the 12 of the index, become `shift` bits of cycles.
-            let shift = shift.min(32);
-            let cycles = |value: i64, bits: u32| match shift.checked_sub(bits) {
-                Some(left) => value << left,
-                None => value >> (bits - shift),
-            };
-            let cycle_ns = cut(cycle_ns) as i64;
-            match table(distribution) {
-                None => {
-                    let indices: Vec<_> = (0..TABLE_LEN as i64).collect();
-                    by_entry(&indices, &|index| {
-                        cycles(index, 12).saturating_mul(cycle_ns)
-                    })
-                }
-                Some(table) => {
-                    let standard = table.standardised().0;
-                    by_entry(standard.values(), &|value| {
-                        cycles(value + 32_768, 16).saturating_mul(cycle_ns)
-                    })
-                }
-            }
-        }
+        } => shifted(base_ns, shift.min(32), cut(cycle_ns) as i64, distribution),
         Jitter::Measured { table, times, .. } => {
-            by_entry(table.values(), &|value| match table.unit() {
+            by_entry(base_ns, table.values(), |value| match table.unit() {
                 Unit::Nanoseconds => (value as f64 * times).round() as i64,
                 // `settings` refuses it: a shape without a size.
                 Unit::Deviations => 0,
             })
         }
+    }
+}
+
+/// The table of a distribution with a mean of 0 and a deviation of 1; `None` for the uniform one.
+fn standard(distribution: &Distribution) -> Option<Table> {
+    match distribution {
+        Distribution::Uniform => None,
+        Distribution::Table { table, .. } => Some(table.standardised().0),
+    }
+}
+
+/// `base_ns` and, for each entry of a table, the delay that is made of it.
+fn by_entry(base_ns: i64, values: &[i64], delay_ns: impl Fn(i64) -> i64) -> Shape {
+    let most_ns = DELAY_MAX_NS as i64;
+    let entry = |&value: &i64| base_ns + delay_ns(value).clamp(-most_ns, most_ns);
+    Shape::Table(values.iter().map(entry).collect())
+}
+
+/// The original hardware's: 16 bits of the table, or the 12 of the index, become `shift` bits of cycles.
+fn shifted(base_ns: i64, shift: u32, cycle_ns: i64, distribution: &Distribution) -> Shape {
+    let cycles = |value: i64, bits: u32| match shift.checked_sub(bits) {
+        Some(left) => value << left,
+        None => value >> (bits - shift),
+    };
+    match standard(distribution) {
+        None => {
+            let indices: Vec<_> = (0..TABLE_LEN as i64).collect();
+            by_entry(base_ns, &indices, |index| {
+                cycles(index, 12).saturating_mul(cycle_ns)
+            })
+        }
+        Some(table) => by_entry(base_ns, table.values(), |value| {
+            cycles(value + 32_768, 16).saturating_mul(cycle_ns)
+        }),
     }
 }
 

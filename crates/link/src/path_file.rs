@@ -101,105 +101,32 @@ impl PathFile {
 
     /// A path from its text.
     pub fn read(name: &str, text: &str) -> Result<Self, FormatError> {
-        let separators = [','];
-        let mut lines: Vec<Vec<(usize, usize, &str)>> = Vec::new();
-        for word in words(text, 0, &separators) {
-            match lines.last_mut() {
-                Some(line) if line[0].0 == word.0 => line.push(word),
-                _ => lines.push(vec![word]),
-            }
-            if lines.len() > LINES_MAX {
-                let problem = format!("more than {LINES_MAX} lines are no path file");
-                return Err(FormatError::Malformed {
-                    line: word.0,
-                    column: word.1,
-                    problem,
-                });
-            }
-        }
-        let malformed = |line, column, problem: String| FormatError::Malformed {
-            line,
-            column,
-            problem,
-        };
+        let lines = lines(text)?;
         let Some((header, rows)) = lines.split_first() else {
-            return Err(malformed(
-                1,
-                1,
-                "a header such as 'time delay loss rate' is missing".to_owned(),
-            ));
+            let problem = "a header such as 'time delay loss rate' is missing";
+            return Err(malformed(1, 1, problem));
         };
-        let mut columns = Vec::new();
-        for &(line, column, word) in header {
-            let known = COLUMNS.iter().position(|known| *known == word);
-            match known {
-                Some(known) if !columns.contains(&known) && (known == 0) == columns.is_empty() => {
-                    columns.push(known)
-                }
-                _ => {
-                    let problem = format!(
-                        "'{word}' is no column here: the first line names them, 'time' and then some of 'delay', 'loss' and 'rate'"
-                    );
-                    return Err(malformed(line, column, problem));
-                }
-            }
-        }
-        if columns.len() < 2 {
-            return Err(malformed(
-                header[0].0,
-                1,
-                "name 'delay', 'loss' or 'rate' beside 'time'".to_owned(),
-            ));
-        }
-        let (mut steps, mut period_ns) = (Vec::new(), None);
+        let columns = columns(header)?;
+        let (mut steps, mut period_ns) = (Vec::<PathStep>::new(), None);
         for row in rows {
             let (line, column, word) = row[0];
             if period_ns.is_some() {
-                return Err(malformed(
-                    line,
-                    column,
-                    "nothing comes behind 'repeat'".to_owned(),
-                ));
+                return Err(malformed(line, column, "nothing may follow 'repeat'"));
             }
             let at_ns = time(word).map_err(|problem| malformed(line, column, problem))?;
             if let [_, (_, _, "repeat")] = row[..] {
                 period_ns = Some(at_ns);
                 continue;
             }
-            if row.len() != columns.len() {
-                let problem = format!("{} columns, not {}", row.len(), columns.len());
+            let step = step(at_ns, row, &columns)?;
+            if steps.last().is_some_and(|last| last.at_ns >= at_ns) {
+                let problem = format!("{word} is not later than the line before");
                 return Err(malformed(line, column, problem));
-            }
-            let mut step = PathStep {
-                at_ns,
-                delay_ns: None,
-                loss: None,
-                bits_per_second: None,
-            };
-            for (&known, &(line, column, word)) in columns.iter().zip(row) {
-                let read = match known {
-                    1 => time(word).map(|ns| step.delay_ns = Some(ns)),
-                    2 => share(word).map(|share| step.loss = Some(share)),
-                    3 => rate(word).map(|rate| step.bits_per_second = Some(rate)),
-                    _ => Ok(()),
-                };
-                read.map_err(|problem| malformed(line, column, problem))?;
-            }
-            if steps
-                .last()
-                .is_some_and(|last: &PathStep| last.at_ns >= at_ns)
-            {
-                return Err(malformed(
-                    line,
-                    column,
-                    format!("{word} is not later than the line before"),
-                ));
             }
             steps.push(step);
         }
         let last_line = lines.last().map_or(1, |line| line[0].0);
-        Self::new(name, steps, period_ns)
-            .map_err(|problem| malformed(last_line, 1, problem.to_owned()))
+        Self::new(name, steps, period_ns).map_err(|problem| malformed(last_line, 1, problem))
     }
 
     /// The path as text.
@@ -377,6 +304,81 @@ impl PathPace {
         let brought = self.path.served_by(due.saturating_sub(self.origin_ns));
         self.used.max(brought) + u128::from(len_bytes) * 8 * SCALE
     }
+}
+
+/// A word with its line and column.
+type PlacedWord<'a> = (usize, usize, &'a str);
+
+fn malformed(line: usize, column: usize, problem: impl Into<String>) -> FormatError {
+    FormatError::Malformed {
+        line,
+        column,
+        problem: problem.into(),
+    }
+}
+
+/// The words of each line that has any.
+fn lines(text: &str) -> Result<Vec<Vec<PlacedWord<'_>>>, FormatError> {
+    let mut lines: Vec<Vec<PlacedWord<'_>>> = Vec::new();
+    for word in words(text, 0, &[',']) {
+        match lines.last_mut() {
+            Some(line) if line[0].0 == word.0 => line.push(word),
+            _ => lines.push(vec![word]),
+        }
+        if lines.len() > LINES_MAX {
+            let problem = format!("a path file has at most {LINES_MAX} lines");
+            return Err(malformed(word.0, word.1, problem));
+        }
+    }
+    Ok(lines)
+}
+
+/// The places in [`COLUMNS`] of the columns that the first line names.
+fn columns(header: &[PlacedWord<'_>]) -> Result<Vec<usize>, FormatError> {
+    let mut columns = Vec::new();
+    for &(line, column, word) in header {
+        let known = COLUMNS.iter().position(|known| *known == word);
+        match known {
+            Some(known) if !columns.contains(&known) && (known == 0) == columns.is_empty() => {
+                columns.push(known)
+            }
+            _ => {
+                let problem = format!(
+                    "'{word}' is no column here: the first line names them, 'time' and then some of 'delay', 'loss' and 'rate'"
+                );
+                return Err(malformed(line, column, problem));
+            }
+        }
+    }
+    if columns.len() < 2 {
+        let problem = "name 'delay', 'loss' or 'rate' beside 'time'";
+        return Err(malformed(header[0].0, 1, problem));
+    }
+    Ok(columns)
+}
+
+/// The step of a line.
+fn step(at_ns: u64, row: &[PlacedWord<'_>], columns: &[usize]) -> Result<PathStep, FormatError> {
+    if row.len() != columns.len() {
+        let problem = format!("{} columns, not {}", row.len(), columns.len());
+        return Err(malformed(row[0].0, row[0].1, problem));
+    }
+    let mut step = PathStep {
+        at_ns,
+        delay_ns: None,
+        loss: None,
+        bits_per_second: None,
+    };
+    for (&known, &(line, column, word)) in columns.iter().zip(row) {
+        let read = match known {
+            1 => time(word).map(|ns| step.delay_ns = Some(ns)),
+            2 => share(word).map(|share| step.loss = Some(share)),
+            3 => rate(word).map(|rate| step.bits_per_second = Some(rate)),
+            _ => Ok(()),
+        };
+        read.map_err(|problem| malformed(line, column, problem))?;
+    }
+    Ok(step)
 }
 
 fn time(word: &str) -> Result<u64, String> {

@@ -463,7 +463,7 @@ fn what_is_no_path_file_and_no_trace_is_said_with_its_place() {
         ),
         (
             "time rate\n0 1mbit\n1s repeat\n2s 1mbit\n",
-            "line 4, column 1: nothing comes behind 'repeat'",
+            "line 4, column 1: nothing may follow 'repeat'",
         ),
     ] {
         let error = PathFile::read("path", text).expect_err(text).to_string();

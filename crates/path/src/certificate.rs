@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lineside_frame::Frame;
 use lineside_link::{Class, Jitter, Limit, Link, LinkCounters, Order, Schedule};
 use lineside_measure::{Distance, LateCounts, Spread, Times};
-use lineside_trace::{State, Verdict};
+use lineside_run::{Evidence, LinkEvidence, judge};
+use lineside_trace::Verdict;
 use serde::Serialize;
 
 use crate::account::Account;
@@ -236,44 +237,32 @@ fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
 }
 
 fn verdict(reports: &[(&'static str, DirectionReport)], changes: &[ChangeReport]) -> Verdict {
-    let mut verdict = Verdict {
-        state: State::Complete,
-        ..Verdict::default()
-    };
-    for (name, report) in reports {
-        let dropped = report.counters.dropped;
-        let changes = || changes.iter().filter(|change| change.direction == *name);
-        let before: u64 = changes().map(|change| change.dropped.limit).sum();
-        // A limit that was asked for is part of the link, and so is what it drops; one that was worked out is not, nor is memory.
-        let since = (&report.settings, report.limit_asked, dropped.limit - before);
-        let before =
-            changes().map(|change| (&change.before, change.limit_asked, change.dropped.limit));
-        for (settings, asked, dropped) in before.chain([since]) {
-            if let (Limit::Derived, 1..) = (asked, dropped) {
-                verdict.state = State::Limited;
-                verdict.reasons.push(format!(
-                    "{name}: {dropped} frames found a queue of {} full, which was worked out from rate and delay: give the link's own with --limit",
-                    settings.limit
-                ));
-            }
-        }
-        if dropped.memory > 0 {
-            verdict.state = State::Limited;
-            verdict.reasons.push(format!(
-                "{name}: {} frames were dropped because memory for frames under way was full: give more with --memory",
-                dropped.memory
-            ));
-        }
-        let delays = changes()
-            .map(|change| &change.delays)
-            .chain([&report.delays]);
-        let over_1ms: u64 = delays.map(|delays| delays.late.over_1000us).sum();
-        if over_1ms > 0 {
-            verdict.state = State::Disturbed;
-            verdict.reasons.push(format!(
-                "{name}: {over_1ms} frames left more than 1 ms late"
-            ));
-        }
+    let links = reports.iter();
+    let links = links.map(|(name, report)| evidence(name, report, changes));
+    judge(&Evidence {
+        links: links.collect(),
+        ..Evidence::default()
+    })
+}
+
+/// The evidence of one direction, over all its settings.
+fn evidence(name: &str, report: &DirectionReport, changes: &[ChangeReport]) -> LinkEvidence {
+    let dropped = report.counters.dropped;
+    let changes = || changes.iter().filter(|change| change.direction == name);
+    let before: u64 = changes().map(|change| change.dropped.limit).sum();
+    let since = (&report.settings, report.limit_asked, dropped.limit - before);
+    let before = changes().map(|change| (&change.before, change.limit_asked, change.dropped.limit));
+    // A limit that was asked for is part of the link, and so are its drops; a derived one is not.
+    let is_derived = |asked| matches!(asked, Limit::Derived);
+    let all = before.chain([since]);
+    let derived = all.filter(|&(_, asked, dropped)| is_derived(asked) && dropped > 0);
+    let derived = derived.map(|(settings, _, dropped)| (dropped, settings.limit.clone()));
+    let delays = changes().map(|change| &change.delays);
+    let delays = delays.chain([&report.delays]);
+    LinkEvidence {
+        name: name.to_owned(),
+        dropped_by_derived_limit: derived.collect(),
+        dropped_by_memory: dropped.memory,
+        late: delays.map(|delays| delays.late.over_1000us).sum(),
     }
-    verdict
 }

@@ -82,111 +82,18 @@ struct DelayWords {
 
 impl DelayWords {
     fn resolved(
-        self,
+        mut self,
         words: &Words<'_>,
         base_ns: u64,
         jitter_ns: Option<u64>,
         correlation: Correlation,
     ) -> Result<Delay, WordError> {
-        let error = |column, problem: &str| Err(words.error(column, problem.to_owned()));
-        let distribution = self.distribution;
-        let is_measured = matches!(
-            &distribution,
-            Some((_, Distribution::Table { table, .. })) if table.unit() == Unit::Nanoseconds
-        );
-        if let (Some((column, _)), None) = (self.cycle, self.shift) {
-            return error(column, "a cycle goes with shift");
-        }
-        if let (Some((column, _)), true) = (self.times, !is_measured || jitter_ns.is_some()) {
-            return error(
-                column,
-                "times goes with a distribution of measured times, without jitter before it",
-            );
-        }
-        let jitter = match (jitter_ns, self.shift, distribution) {
-            (Some(_), Some((column, _)), _) => {
-                return error(column, "shift is the jitter: leave away the one before it");
-            }
-            (None, Some((column, shift)), distribution) => {
-                if let Some(column) = self.one_sided {
-                    return error(column, "shift is one-sided in any case");
-                }
-                let cycle_ns = self.cycle.map_or(CYCLE_NS, |(_, cycle_ns)| cycle_ns);
-                if cycle_ns.saturating_mul(1 << shift) > DELAY_MAX_NS {
-                    return error(column, "that is more than a day");
-                }
-                let distribution = distribution.map(|(_, distribution)| distribution);
-                Jitter::Shifted {
-                    shift,
-                    cycle_ns,
-                    distribution: distribution.unwrap_or_default(),
-                }
-            }
-            (Some(jitter_ns), None, distribution) => {
-                let distribution = distribution.map(|(_, distribution)| distribution);
-                let distribution = distribution.unwrap_or_default();
-                if self.one_sided.is_some() {
-                    Jitter::Above {
-                        jitter_ns,
-                        distribution,
-                    }
-                } else {
-                    Jitter::Around {
-                        jitter_ns,
-                        distribution,
-                    }
-                }
-            }
-            (None, None, Some((_, Distribution::Table { name, table }))) if is_measured => {
-                if let Some(column) = self.one_sided {
-                    return error(column, "measured times are added to the delay as they are");
-                }
-                let times = self.times.map_or(1.0, |(_, times)| times);
-                Jitter::Measured { name, table, times }
-            }
-            (None, None, Some((column, _))) => {
-                return error(
-                    column,
-                    "a distribution needs a jitter behind the delay: '100us 10us distribution normal'",
-                );
-            }
-            (None, None, None) => match (self.one_sided, self.prbs31) {
-                (Some(column), _) | (None, Some((column, _))) => {
-                    return error(
-                        column,
-                        "without jitter there is nothing to draw: write it behind the delay",
-                    );
-                }
-                (None, None) => Jitter::None,
-            },
-        };
-        let draws = match self.prbs31 {
-            None => Draws::Seeded { correlation },
-            Some((column, _)) if correlation != Correlation::None => {
-                return error(
-                    column,
-                    "the draws of prbs31 are not correlated: leave the share away",
-                );
-            }
-            Some((column, _)) if matches!(self.order, Order::Correlated { .. }) => {
-                return error(
-                    column,
-                    "the draws of prbs31 are not correlated: choose another order",
-                );
-            }
-            Some((column, state)) => {
-                let len = table_of(&jitter).map_or(2, |table| table.values().len());
-                if !len.is_power_of_two() || len < 2 {
-                    return error(column, "prbs31 needs a table of 2, 4, 8, ... entries");
-                }
-                Draws::Prbs31 { state }
-            }
-        };
+        let refused = |(column, problem): (usize, &str)| words.error(column, problem.to_owned());
+        let jitter = self.jitter(jitter_ns).map_err(refused)?;
+        let draws = self.draws(&jitter, correlation).map_err(refused)?;
         if correlation != Correlation::None && matches!(self.order, Order::Correlated { .. }) {
-            return error(
-                1,
-                "give either a share or a half-life for the correlation, not both",
-            );
+            let problem = "give either a share or a half-life for the correlation, not both";
+            return Err(refused((1, problem)));
         }
         Ok(Delay {
             base_ns,
@@ -194,6 +101,113 @@ impl DelayWords {
             draws,
             order: self.order,
         })
+    }
+
+    /// The jitter of these clauses, or the column of a wrong one and what is wrong with it.
+    fn jitter(&mut self, jitter_ns: Option<u64>) -> Result<Jitter, (usize, &'static str)> {
+        let distribution = self.distribution.take();
+        let is_measured = matches!(
+            &distribution,
+            Some((_, Distribution::Table { table, .. })) if table.unit() == Unit::Nanoseconds
+        );
+        if let (Some((column, _)), None) = (self.cycle, self.shift) {
+            return Err((column, "a cycle goes with shift"));
+        }
+        if let (Some((column, _)), true) = (self.times, !is_measured || jitter_ns.is_some()) {
+            return Err((
+                column,
+                "times goes with a distribution of measured times, without jitter before it",
+            ));
+        }
+        match (jitter_ns, self.shift, distribution) {
+            (Some(_), Some((column, _)), _) => {
+                Err((column, "shift is the jitter: leave away the one before it"))
+            }
+            (None, Some((column, shift)), distribution) => {
+                let distribution = distribution.map(|(_, distribution)| distribution);
+                self.shifted(column, shift, distribution.unwrap_or_default())
+            }
+            (Some(jitter_ns), None, distribution) => {
+                let distribution = distribution.map(|(_, distribution)| distribution);
+                let distribution = distribution.unwrap_or_default();
+                Ok(match self.one_sided {
+                    Some(_) => Jitter::Above {
+                        jitter_ns,
+                        distribution,
+                    },
+                    None => Jitter::Around {
+                        jitter_ns,
+                        distribution,
+                    },
+                })
+            }
+            (None, None, Some((_, Distribution::Table { name, table }))) if is_measured => {
+                if let Some(column) = self.one_sided {
+                    return Err((column, "measured times are added to the delay as they are"));
+                }
+                let times = self.times.map_or(1.0, |(_, times)| times);
+                Ok(Jitter::Measured { name, table, times })
+            }
+            (None, None, Some((column, _))) => Err((
+                column,
+                "a distribution needs a jitter behind the delay: '100us 10us distribution normal'",
+            )),
+            (None, None, None) => match (self.one_sided, self.prbs31) {
+                (Some(column), _) | (None, Some((column, _))) => Err((
+                    column,
+                    "without jitter there is nothing to draw: write it behind the delay",
+                )),
+                (None, None) => Ok(Jitter::None),
+            },
+        }
+    }
+
+    fn shifted(
+        &self,
+        column: usize,
+        shift: u32,
+        distribution: Distribution,
+    ) -> Result<Jitter, (usize, &'static str)> {
+        if let Some(column) = self.one_sided {
+            return Err((column, "shift is one-sided in any case"));
+        }
+        let cycle_ns = self.cycle.map_or(CYCLE_NS, |(_, cycle_ns)| cycle_ns);
+        if cycle_ns.saturating_mul(1 << shift) > DELAY_MAX_NS {
+            return Err((column, "that is more than a day"));
+        }
+        Ok(Jitter::Shifted {
+            shift,
+            cycle_ns,
+            distribution,
+        })
+    }
+
+    /// The source of the draws.
+    fn draws(
+        &self,
+        jitter: &Jitter,
+        correlation: Correlation,
+    ) -> Result<Draws, (usize, &'static str)> {
+        let Some((column, state)) = self.prbs31 else {
+            return Ok(Draws::Seeded { correlation });
+        };
+        if correlation != Correlation::None {
+            return Err((
+                column,
+                "the draws of prbs31 are not correlated: leave the share away",
+            ));
+        }
+        if matches!(self.order, Order::Correlated { .. }) {
+            return Err((
+                column,
+                "the draws of prbs31 are not correlated: choose another order",
+            ));
+        }
+        let len = table_of(jitter).map_or(2, |table| table.values().len());
+        if !len.is_power_of_two() || len < 2 {
+            return Err((column, "prbs31 needs a table of 2, 4, 8, ... entries"));
+        }
+        Ok(Draws::Prbs31 { state })
     }
 }
 
