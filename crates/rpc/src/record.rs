@@ -12,11 +12,18 @@
 //! message is held, as far as the [`MessageSink`] wants it; bulk data passes by in chunks.
 
 use lineside_account::{Budget, Counter, Counters, Lease};
-use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Piece, Range};
-use smallvec::SmallVec;
+use lineside_frame::{Chunk, Cursor, Range};
 
 use crate::message::LAST_FRAGMENT;
-use crate::search::{HEAD, Search, plausible_call, plausible_reply};
+use crate::search::{HEAD, Search};
+
+mod delivery;
+mod message;
+
+pub use delivery::{begins_message, finish, on_datagram};
+pub use message::{ALL, Message, MessageSink, Want};
+
+use delivery::{Chunks, Delivery, ask, behind, fit, is_message, left_after, pieces, serve};
 
 /// How many times `record_max_bytes` a fragment may state and still be one.
 const LONG_MAX: usize = 16;
@@ -60,100 +67,6 @@ impl Default for Config {
     }
 }
 
-/// What is known of a message while it passes.
-#[derive(Debug, Clone, Copy)]
-pub struct Message {
-    /// The frame with its first byte (of the record mark, over TCP).
-    pub first: Descriptor,
-    /// Where in that frame.
-    pub first_offset: usize,
-    /// The frame whose arrival completed what came so far.
-    pub last: Descriptor,
-    /// Bytes so far, marks excluded, missing ones included.
-    pub len: usize,
-    /// Of them missing.
-    pub missing: usize,
-    /// The frame with its last bytes was seen (a snap length cuts frames, not messages).
-    pub ended: bool,
-    /// Its rest was lost, and how long it was is not known.
-    pub cut: bool,
-}
-
-impl Message {
-    fn begin(chunk: &Chunk<'_>) -> Self {
-        let first = *chunk.descriptor();
-        Self {
-            first,
-            first_offset: chunk.offset_in_frame(),
-            last: first,
-            len: 0,
-            missing: 0,
-            ended: true,
-            cut: false,
-        }
-    }
-
-    fn touch(&mut self, chunk: &Chunk<'_>) {
-        if chunk.descriptor().ordinal > self.last.ordinal {
-            self.last = *chunk.descriptor();
-        }
-        self.ended = chunk
-            .missing()
-            .is_none_or(|cause| cause == Cause::SnapLength);
-    }
-}
-
-/// What a sink wants of a message next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
-    /// Ask again when this many bytes of it have come, or all.
-    More(usize),
-    /// Ask again when all of it has come.
-    Whole,
-    /// Pass so many bytes on as they come, then ask again, of what follows them: all before is done with.
-    Data {
-        /// Where they begin in what was given.
-        from: usize,
-        /// How many; all that follow if it is [`ALL`].
-        len: u64,
-    },
-    /// Nothing but its end.
-    End,
-    /// This is no RPC message.
-    Refuse,
-}
-
-/// Data to the end of its message, however long.
-pub const ALL: u64 = u64::MAX;
-
-/// Takes the messages of a direction.
-pub trait MessageSink {
-    /// The message as far as it has come, or what came behind the data asked for last. `done`: nothing more
-    /// will come of it. After [`ALL`] data, [`Want::End`] and [`Want::Refuse`] it is not called again for the
-    /// message; only its beginning can be refused.
-    fn on_head(
-        &mut self,
-        message: &Message,
-        head: &[Piece<'_>],
-        done: bool,
-        counters: &mut Counters,
-    ) -> Want;
-    /// Bytes or a hole of the data that [`Want::Data`] named.
-    fn on_data(&mut self, chunk: Chunk<'_>, counters: &mut Counters);
-    /// The message has ended.
-    fn on_end(&mut self, message: &Message, counters: &mut Counters);
-    /// Whether a message of this kind with this xid would find its other half.
-    fn agrees(&mut self, xid: u32, is_call: bool) -> bool;
-    /// An empty list, perhaps one that [`MessageSink::recycle`] was given, so that no message allocates.
-    fn spare(&mut self) -> Vec<Range> {
-        Vec::new()
-    }
-    /// A list that is not needed any more.
-    fn recycle(&mut self, ranges: Vec<Range>) {
-        drop(ranges);
-    }
-}
-
 /// One direction of a TCP connection.
 #[derive(Debug)]
 pub struct Records {
@@ -174,10 +87,6 @@ pub struct Records {
     lease: Lease,
     leased: usize,
 }
-
-/// A message's head before it is read, on the stack for 64 segments, which is a READDIRPLUS of 90 KiB.
-type Chunks<'a> = SmallVec<[Chunk<'a>; 64]>;
-type Pieces<'a> = SmallVec<[Piece<'a>; 64]>;
 
 /// Bytes of a record mark.
 const MARK: usize = 4;
@@ -516,7 +425,7 @@ impl Records {
         let head = [part.piece()];
         let want = sink.on_head(&message, &head, true, counters);
         if want != Want::End
-            && let Asked::Refused = serve(want, &message, &[part], true, sink, counters)
+            && let Delivery::Refused = serve(want, &message, &[part], true, sink, counters)
         {
             return None;
         }
@@ -628,9 +537,9 @@ impl Records {
                 ask(&open.message, chunks, done || full, sink, counters)
             };
             open.stage = match asked {
-                Asked::Refused => return Err(none),
-                Asked::Data(left) => Stage::Data(left),
-                Asked::More { from, need } => {
+                Delivery::Refused => return Err(none),
+                Delivery::Data(left) => Stage::Data(left),
+                Delivery::More { from, need } => {
                     let rest = if from == 0 {
                         let mut rest = std::mem::take(&mut held);
                         if rest.capacity() == 0 {
@@ -651,7 +560,7 @@ impl Records {
                         goes_on: goes_on || from > 0,
                     }
                 }
-                Asked::Rest => Stage::Rest,
+                Delivery::Rest => Stage::Rest,
             };
             if held.capacity() > 0 {
                 sink.recycle(held);
@@ -690,7 +599,7 @@ impl Records {
             {
                 return;
             }
-            if let Asked::Refused = ask(&open.message, &chunks, true, sink, counters) {
+            if let Delivery::Refused = ask(&open.message, &chunks, true, sink, counters) {
                 return;
             }
             self.proven = true;
@@ -809,9 +718,9 @@ impl Records {
             return;
         }
         open.stage = match ask(&open.message, &chunks, true, sink, counters) {
-            Asked::Refused => return,
-            Asked::Data(left) => Stage::Data(left),
-            Asked::More { .. } | Asked::Rest => Stage::Rest,
+            Delivery::Refused => return,
+            Delivery::Data(left) => Stage::Data(left),
+            Delivery::More { .. } | Delivery::Rest => Stage::Rest,
         };
         self.proven = true;
     }
@@ -837,205 +746,5 @@ impl Records {
         if let Some(search) = self.search.take() {
             counters.add(Counter::CandidatesRejected, search.rejected);
         }
-    }
-}
-
-/// Whether a datagram, or what follows a record mark, begins as a call of a program that is registered or as a reply.
-pub fn begins_message(chunk: &Chunk<'_>) -> bool {
-    is_message(&[chunk.piece()], false)
-}
-
-/// A datagram as one message; false if it is none. `any_program`: as in [`Config`].
-pub fn on_datagram<S: MessageSink>(
-    chunks: &[Chunk<'_>],
-    any_program: bool,
-    sink: &mut S,
-    counters: &mut Counters,
-) -> bool {
-    let Some(first) = chunks.first() else {
-        return false;
-    };
-    let mut message = Message::begin(first);
-    for chunk in chunks {
-        message.touch(chunk);
-        message.len += chunk.len();
-        message.missing += if chunk.missing().is_some() {
-            chunk.len()
-        } else {
-            0
-        };
-    }
-    let is_message = match chunks {
-        [alone] => is_message(&[alone.piece()], any_program),
-        _ => is_message(&pieces(chunks, 0), any_program),
-    };
-    if !is_message {
-        return false;
-    }
-    if let Asked::Refused = ask(&message, chunks, true, sink, counters) {
-        return false;
-    }
-    sink.on_end(&message, counters);
-    counters.add(Counter::RpcBytes, message.len as u64);
-    true
-}
-
-/// What the sink wants that has not come.
-enum Asked {
-    Refused,
-    /// To be asked again, of what lies behind the first `from` bytes, when that is `need` bytes.
-    More {
-        from: usize,
-        need: usize,
-    },
-    /// So many bytes of data.
-    Data(u64),
-    Rest,
-}
-
-/// Asks the sink of a message as far as it has come, and gives it the data that it wants, until it wants what is
-/// not there.
-#[inline]
-fn ask<S: MessageSink>(
-    message: &Message,
-    chunks: &[Chunk<'_>],
-    done: bool,
-    sink: &mut S,
-    counters: &mut Counters,
-) -> Asked {
-    match on_head(message, chunks, 0, done, sink, counters) {
-        Want::End => Asked::Rest,
-        Want::More(need) if !done => Asked::More { from: 0, need },
-        want => serve(want, message, chunks, done, sink, counters),
-    }
-}
-
-#[inline(never)]
-fn serve<S: MessageSink>(
-    mut want: Want,
-    message: &Message,
-    chunks: &[Chunk<'_>],
-    done: bool,
-    sink: &mut S,
-    counters: &mut Counters,
-) -> Asked {
-    let mut at = 0;
-    loop {
-        match want {
-            Want::Refuse => return Asked::Refused,
-            Want::More(need) if !done => return Asked::More { from: at, need },
-            Want::Whole if !done => {
-                let need = usize::MAX;
-                return Asked::More { from: at, need };
-            }
-            Want::More(_) | Want::Whole | Want::End => return Asked::Rest,
-            Want::Data { from, len } => {
-                let mut left = len;
-                for chunk in behind(chunks.iter().copied(), at + from) {
-                    let take = fit(left, chunk.len());
-                    if take > 0 {
-                        sink.on_data(chunk.part(0, take), counters);
-                        left = left_after(left, take);
-                    }
-                }
-                if left > 0 {
-                    return Asked::Data(left);
-                }
-                at += from + len as usize;
-            }
-        }
-        want = on_head(message, chunks, at, done, sink, counters);
-    }
-}
-
-/// Asks the sink of what lies behind the first `skip` bytes.
-#[inline]
-fn on_head<S: MessageSink>(
-    message: &Message,
-    chunks: &[Chunk<'_>],
-    skip: usize,
-    done: bool,
-    sink: &mut S,
-    counters: &mut Counters,
-) -> Want {
-    match chunks {
-        // Most messages are one piece.
-        [alone] if skip < alone.len() => {
-            sink.on_head(message, &[alone.from(skip).piece()], done, counters)
-        }
-        _ => sink.on_head(message, &pieces(chunks, skip), done, counters),
-    }
-}
-
-/// Gives the sink of a message that lies in `chunks`, wholly, what it wants after it was asked for the first time, and ends it.
-pub fn finish<S: MessageSink>(
-    want: Want,
-    message: &Message,
-    chunks: &[Chunk<'_>],
-    sink: &mut S,
-    counters: &mut Counters,
-) {
-    serve(want, message, chunks, true, sink, counters);
-    sink.on_end(message, counters);
-}
-
-/// What lies behind the first `skip` bytes.
-fn behind<'a>(
-    chunks: impl Iterator<Item = Chunk<'a>>,
-    mut skip: usize,
-) -> impl Iterator<Item = Chunk<'a>> {
-    chunks.filter_map(move |chunk| {
-        let skipped = skip.min(chunk.len());
-        skip -= skipped;
-        (skipped < chunk.len()).then(|| chunk.from(skipped))
-    })
-}
-
-/// What lies behind the first `skip` bytes, to read.
-fn pieces<'a>(chunks: &[Chunk<'a>], skip: usize) -> Pieces<'a> {
-    behind(chunks.iter().copied(), skip)
-        .map(|chunk| chunk.piece())
-        .collect()
-}
-
-/// How many of `len` bytes are among the `left` that are data.
-fn fit(left: u64, len: usize) -> usize {
-    usize::try_from(left).map_or(len, |left| left.min(len))
-}
-
-/// Bytes of data left when `len` have come.
-fn left_after(left: u64, len: usize) -> u64 {
-    if left == ALL { ALL } else { left - len as u64 }
-}
-
-/// Whether the first words of a message can be a call's or a reply's.
-fn is_message(head: &[Piece<'_>], any_program: bool) -> bool {
-    let mut cursor = Cursor::new(head);
-    let len = cursor.remaining();
-    let mut word = || cursor.u32();
-    let (Some(_xid), Some(kind)) = (word(), word()) else {
-        return false;
-    };
-    let words = [word(), word(), word(), word()];
-    match (kind, words) {
-        (
-            0,
-            [
-                Some(rpc_version),
-                Some(program),
-                Some(version),
-                Some(procedure),
-            ],
-        ) => plausible_call(rpc_version, program, version, procedure, any_program),
-        // A rejection may be only five words long.
-        (1, [Some(state), Some(third), fourth, fifth]) => plausible_reply(
-            kind,
-            state,
-            third,
-            fourth.unwrap_or(0),
-            fifth.unwrap_or(0),
-            len,
-        ),
-        _ => false,
     }
 }

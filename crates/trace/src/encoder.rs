@@ -167,7 +167,7 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn row(&mut self, row: RowRef<'_>) {
         self.tables.push(row, &mut self.output);
     }

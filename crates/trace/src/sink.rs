@@ -13,7 +13,7 @@ pub trait RecordSink {
     /// complete at this time. [`i64::MIN`] as long as no frame had a stamp.
     fn on_time(&mut self, now_ns: i64);
 
-    /// A row of any table.
+    /// A row of any table. To be inlined where rows are many: the table is known where a row is given.
     fn row(&mut self, row: RowRef<'_>);
 }
 
@@ -26,6 +26,7 @@ impl<S: RecordSink + ?Sized> RecordSink for &mut S {
         (**self).on_time(now_ns);
     }
 
+    #[inline(always)]
     fn row(&mut self, row: RowRef<'_>) {
         (**self).row(row);
     }

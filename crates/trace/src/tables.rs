@@ -257,7 +257,8 @@ macro_rules! tables {
                     match table { $(Table::$table => self.$name.is_some(),)* }
                 }
 
-                #[inline]
+                /// Always inlined: a row is given where its table is known, so that no dispatch is left.
+                #[inline(always)]
                 pub(crate) fn push<P: PartSink>(&mut self, row: RowRef<'_>, output: &mut Output<P>) {
                     match row {
                         $(RowRef::$table(row) => if let Some(table) = &mut self.$name {

@@ -95,6 +95,7 @@ impl RecordSink for Encoder {
         self.rows.on_time(now_ns);
     }
 
+    #[inline(always)]
     fn row(&mut self, row: RowRef<'_>) {
         self.rows.row(row);
     }

@@ -211,6 +211,7 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
         self.next.on_time(now_ns);
     }
 
+    #[inline(always)]
     fn row(&mut self, row: RowRef<'_>) {
         if let RowRef::Operations(row) = row {
             self.tally.add(row);
