@@ -80,7 +80,7 @@ registry! {
 
     Connections = "connections.seen", Plain, "connections seen: TCP connections, UDP pairs of addresses and ports";
     ConnectionsReused = "connections.reused", Plain, "connections that began on the four-tuple of an earlier one";
-    ConnectionsReusedUnseen = "connections.reused_unseen", Plain, "of these, those whose SYN the tap missed, and nobody knows what else";
+    ConnectionsReusedUnseen = "connections.reused_unseen", Plain, "of these, those whose SYN the tap missed: there is no way to know what else";
     ConnectionsRpc = "connections.rpc", Plain, "connections on which RPC was found";
     ConnectionsForced = "connections.forced", Plain, "connections of which --decode-as says that they carry RPC";
     ConnectionsForcedInVain = "connections.forced_in_vain", Plain, "of them, those on which no RPC was found";

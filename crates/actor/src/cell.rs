@@ -88,7 +88,7 @@ impl<M: Send + 'static> Cell<M> {
         })
     }
 
-    /// The oldest message, for who runs the actor.
+    /// The oldest message, for the scheduler that runs the actor.
     ///
     /// # Safety
     /// The caller runs the actor.
@@ -113,7 +113,7 @@ impl<M: Send + 'static> Cell<M> {
         part: impl FnOnce(&mut dyn Behaviour<M>, &mut Context<'_, M>) -> Outcome,
     ) {
         let body = self.body.0.get();
-        // SAFETY: only who runs the actor touches the body. The behaviour is moved out, so that no
+        // SAFETY: only the scheduler that runs the actor touches the body. The behaviour is moved out, so that no
         // reference into the body exists while user code runs.
         let behaviour = unsafe { (*body).behaviour.take() };
         let mut behaviour = behaviour.expect("an actor runs once at a time");
@@ -178,12 +178,12 @@ pub(crate) trait AnyCell: Send + Sync {
 
 impl<M: Send + 'static> AnyCell for Cell<M> {
     unsafe fn stop(&self, scheduler: &mut Scheduler) {
-        // SAFETY: nobody else runs the actor.
+        // SAFETY: no other scheduler runs the actor.
         unsafe { self.enter(scheduler, |behaviour, context| behaviour.stop(context)) }
     }
 
     unsafe fn clear(&self, pool: &mut Pool) {
-        // SAFETY: nobody else runs the actor.
+        // SAFETY: no other scheduler runs the actor.
         unsafe {
             drop_quietly((*self.body.0.get()).behaviour.take());
             while let Some(message) = self.pop(pool) {
@@ -194,7 +194,7 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
 
     unsafe fn report(&self) -> ActorReport {
         let body = self.body.0.get();
-        // SAFETY: nobody runs the actor.
+        // SAFETY: no scheduler runs the actor.
         unsafe {
             ActorReport {
                 name: self.name.to_string(),
@@ -218,7 +218,7 @@ unsafe impl Send for CellPtr {}
 
 impl CellPtr {
     pub(crate) fn new<M>(cell: &Cell<M>) -> Self {
-        // From the whole cell, not from its header: who runs the actor goes on to the body.
+        // From the whole cell, not from its header: the scheduler that runs the actor goes on to the body.
         Self(NonNull::from(cell).cast())
     }
 

@@ -8,10 +8,10 @@
 //!
 //! The queue is Vyukov's: a sender swaps itself into `head`, then links its predecessor to itself. The
 //! node that was read last stays as the stub. The lowest bit of `head` says that the actor is *idle*
-//! (as in Pony): who swaps it out has to make the actor runnable, so that exactly one scheduler runs
+//! (as in Pony): the sender that swaps it out has to make the actor runnable, so that exactly one scheduler runs
 //! it at a time and a sender needs no second atomic to learn whether it must.
 //!
-//! Who may touch what: `head` and a predecessor's `next` anyone who sends; `tail` only the scheduler
+//! Access: `head` and a predecessor's `next` anyone who sends; `tail` only the scheduler
 //! that runs the actor, from the send that found it idle until [`Mailbox::go_idle`] succeeded.
 //! The `*_local` forms do the same by plain loads and stores, where one thread does all of it.
 
@@ -33,7 +33,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// An empty mailbox of an idle actor. `stub` is a node that nobody else refers to.
+    /// An empty mailbox of an idle actor. `stub` is a node that nothing else refers to.
     pub(crate) fn new(stub: *mut Node) -> Self {
         // SAFETY: the caller owns `stub`.
         unsafe { (*stub).next.store(ptr::null_mut(), Ordering::Relaxed) };
@@ -46,13 +46,13 @@ impl Mailbox {
     /// Appends a message, from any thread. True if the actor was idle: the caller makes it runnable.
     ///
     /// # Safety
-    /// `node` is owned by the caller, who gives it away, and stays allocated as long as the mailbox.
+    /// `node` is owned by the caller, which gives it away, and stays allocated as long as the mailbox.
     pub(crate) unsafe fn push_shared(&self, node: *mut Node) -> bool {
         // SAFETY: the node is still ours.
         unsafe { (*node).next.store(ptr::null_mut(), Ordering::Relaxed) };
-        // Release: the next sender, who writes our `next`, sees it initialised. Acquire: so do we
+        // Release: the next sender, which writes our `next`, sees it initialised. Acquire: so do we
         // with our predecessor's; and when we find the actor idle, we see what its last activation
-        // wrote, and so will who runs it.
+        // wrote, and so will the scheduler that runs it.
         let before = self.head.swap(node, Ordering::AcqRel);
         // SAFETY: the receiver keeps the predecessor until its `next` is set, which only we do.
         // Release: pairs with the receiver's Acquire, and publishes the message.
@@ -81,7 +81,7 @@ impl Mailbox {
     /// The caller runs the actor.
     pub(crate) unsafe fn pop(&self) -> Option<(*mut Node, *mut Node)> {
         self.tail.with_mut(|tail| {
-            // SAFETY: only who runs the actor touches `tail`, and the stub is ours.
+            // SAFETY: only the scheduler that runs the actor touches `tail`, and the stub is ours.
             // Acquire: pairs with the sender's Release, and makes the message readable.
             unsafe {
                 let stub = *tail;
@@ -170,7 +170,7 @@ mod model {
         unlinked: Mutex<u32>,
     }
 
-    // SAFETY: what is not atomic is reached only by who runs the actor: that is what is tested, and
+    // SAFETY: what is not atomic is reached only by the scheduler that runs the actor: that is what is tested, and
     // loom's cells report when two do.
     unsafe impl Send for Model {}
     // SAFETY: as above.
@@ -236,7 +236,7 @@ mod model {
                 let of_one: Vec<_> = seen.iter().filter(|&&v| v / 10 == base / 10).collect();
                 assert!(of_one.is_sorted(), "in the order of their sender: {seen:?}");
             }
-            // SAFETY: the last stub is nobody else's.
+            // SAFETY: nothing else uses the last stub.
             model.mailbox.tail.with(|tail| unsafe {
                 drop(Box::from_raw((*tail).cast::<Numbered>()));
             });

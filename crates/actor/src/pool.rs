@@ -100,7 +100,7 @@ impl Depot {
         inner.magazines[class].reserve(room + 8);
         let mut magazine = Magazine::EMPTY;
         for at in (0..MAGAZINE).rev() {
-            // SAFETY: within the chunk's capacity, aligned, and nobody else's.
+            // SAFETY: within the chunk's capacity, aligned, and used by no one else.
             unsafe {
                 let node = start.add(at * grains).cast::<Node>();
                 node.write(Node {
@@ -154,7 +154,7 @@ impl Pool {
     /// Moves the message out of a node that [`Self::fill`] made.
     ///
     /// # Safety
-    /// `node` holds an `M` that nobody has taken and nobody else takes.
+    /// `node` holds an `M` that was not taken and that no one else takes.
     pub(crate) unsafe fn message<M>(node: *mut Node) -> M {
         // SAFETY: as the caller says.
         unsafe { (*node.cast::<Slot<M>>()).message.assume_init_read() }
@@ -164,7 +164,7 @@ impl Pool {
     ///
     /// # Safety
     /// `node` came from [`Self::fill`] or [`Self::take`] of the same `M` and the same depot, its
-    /// message has been moved out, and nobody refers to it.
+    /// message has been moved out, and nothing refers to it.
     pub(crate) unsafe fn free<M>(&mut self, node: *mut Node) {
         let class = Slot::<M>::CLASS;
         let magazine = &mut self.current[class];

@@ -16,7 +16,7 @@ pub struct Report {
     pub stop_messages: u64,
     /// In the order of creation.
     pub actors: Vec<ActorReport>,
-    /// Who sent how many messages to whom, if [`crate::Config::count_traffic`] asked for it. Ordered.
+    /// How many messages each actor sent to each other, if [`crate::Config::count_traffic`] asked for it. Ordered.
     pub traffic: Vec<Traffic>,
     /// Message nodes allocated, of all sizes: what was in flight at most, rounded up by a few hundred.
     pub nodes: usize,

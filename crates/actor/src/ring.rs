@@ -32,7 +32,7 @@ struct End<T> {
     ring: Arc<Ring<T>>,
     next: usize,
     /// As much of `next` as the other end may know.
-    told: usize,
+    published: usize,
     /// The other end's counter, as of the last look.
     seen: usize,
 }
@@ -50,7 +50,7 @@ pub(crate) fn ring<T: Copy>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let end = || End {
         ring: Arc::clone(&ring),
         next: 0,
-        told: 0,
+        published: 0,
         seen: 0,
     };
     (Producer(end()), Consumer(end()))
@@ -84,7 +84,7 @@ impl<T: Copy> Producer<T> {
             }
         }
         self.0.ring.slot(self.0.next).with_mut(|slot| {
-            // SAFETY: the slot is not published, or was read and released: nobody else's.
+            // SAFETY: the slot is not published, or was read and released: no one else uses it.
             unsafe { (*slot).write(value) };
         });
         self.0.next = self.0.next.wrapping_add(1);
@@ -93,11 +93,11 @@ impl<T: Copy> Producer<T> {
 
     /// Lets the consumer see what was pushed. True if there was anything.
     pub(crate) fn publish(&mut self) -> bool {
-        let any = self.0.next != self.0.told;
+        let any = self.0.next != self.0.published;
         if any {
             // Release: pairs with the Acquire in `pop`.
             self.0.ring.written.store(self.0.next, Ordering::Release);
-            self.0.told = self.0.next;
+            self.0.published = self.0.next;
         }
         any
     }
@@ -128,10 +128,10 @@ impl<T: Copy> Consumer<T> {
 
     /// Gives the slots that were read back to the producer.
     pub(crate) fn release(&mut self) {
-        if self.0.next != self.0.told {
+        if self.0.next != self.0.published {
             // Release: pairs with the Acquire in `push`.
             self.0.ring.read.store(self.0.next, Ordering::Release);
-            self.0.told = self.0.next;
+            self.0.published = self.0.next;
         }
     }
 }

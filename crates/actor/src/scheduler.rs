@@ -245,7 +245,7 @@ impl Scheduler {
         if let Queue::Stealing { ready, .. } = &self.queue
             && !ready.is_empty()
         {
-            // Here nothing looks again, so that nobody who falls asleep may be missed.
+            // Here nothing looks again, so that no scheduler that falls asleep may be missed.
             fence(SeqCst);
             if self.shared.seats.any_idle() {
                 self.shared.seats.wake_one(self.index + 1);
@@ -273,7 +273,7 @@ impl Scheduler {
         let header = unsafe { to.header() };
         match &mut self.queue {
             Queue::Pinned { outgoing, .. } => {
-                // Who is alone is everybody's home.
+                // A single scheduler is the home of every actor.
                 if let Some(Some(way)) = outgoing.get_mut(header.home as usize) {
                     self.report.remote_sends += 1;
                     return way.push(envelope);
@@ -488,7 +488,7 @@ impl Scheduler {
         });
         self.shared.seats.end_spin();
         if found && self.is_shared() {
-            // While we looked nobody was woken, and there may be more than we can take.
+            // While we looked no one was woken, and there may be more than we can take.
             self.shared.seats.wake_one(self.index + 1);
         }
         if !found && !all_sent {
@@ -513,7 +513,7 @@ impl Scheduler {
         self.weighed = (now, self.report.messages);
     }
 
-    /// How long to sleep at most. Who shares nothing says so after each pass: who has not done so by the end of the sleep
+    /// How long to sleep at most. A scheduler that shares nothing confirms it after each pass: one that has not done so by the end of the sleep
     /// is kept from it, and is stolen from.
     fn ask_to_share(&self) -> Duration {
         let mut sleep = SLEEP_MAX;

@@ -1,10 +1,10 @@
-//! Who sleeps, and how to wake them.
+//! Which schedulers sleep, and how to wake them.
 //!
 //! ## Why no wake-up is lost
 //!
-//! Who makes work visible to a sleeper does *write work; fence; look whether it sleeps*. Who goes to
+//! A scheduler that makes work visible to a sleeper does *write work; fence; look whether it sleeps*. One that goes to
 //! sleep does *say so; fence; look for work*. The fences are SeqCst, so at least one of the two sees
-//! the other. A scheduler that still spins says so too, and looks again after it said that it sleeps.
+//! the other. A scheduler that still spins is marked too, and looks again after it was marked as asleep.
 
 use std::sync::OnceLock;
 
@@ -75,7 +75,7 @@ impl Seats {
         self.idle.load(SeqCst) == idle
     }
 
-    /// Says that scheduler `index` does not sleep. True if somebody woke it.
+    /// Marks scheduler `index` as awake. True if another scheduler woke it.
     pub(crate) fn end_sleep(&self, index: usize) -> bool {
         self.idle.fetch_add(IDLE_EPOCH - 1, SeqCst);
         !self.seats[index].sleeping.swap(false, SeqCst)

@@ -26,7 +26,7 @@ use crate::seats::Seats;
 use crate::sim::Envelope;
 
 pub(crate) struct Shared {
-    /// Told apart from every other system of this process.
+    /// Distinct from that of every other system of this process.
     pub(crate) system: u32,
     /// Most messages per activation.
     pub(crate) limit: usize,
@@ -127,7 +127,7 @@ impl Shared {
         for inbox in &self.inboxes {
             lock(&inbox.entry).closed = true;
         }
-        // After the inboxes: who sees it knows that no more comes from outside.
+        // After the inboxes: a scheduler that sees it knows that no more comes from outside.
         self.stopping.store(true, SeqCst);
         self.seats.wake_all();
     }

@@ -2,8 +2,8 @@
 //!
 //! A message to another core costs five to ten times one that stays, and so does an actor that moves. Actors that do
 //! little for each message are therefore slower on several cores than on one, unless so many wait that the others have
-//! enough to do. Each scheduler judges by its own last passes. From one that shares nothing nobody steals, and it wakes nobody;
-//! but who sleeps beside it asks it to share, and it has to refuse after its next pass (`Scheduler::ask_to_share`).
+//! enough to do. Each scheduler judges by its own last passes. One that shares nothing is not stolen from and wakes no other;
+//! but a scheduler that sleeps beside it asks it to share, and it has to refuse after its next pass (`Scheduler::ask_to_share`).
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ pub const SCHEDULERS_MAX: usize = 256;
 /// How a system runs.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Who runs the actors.
+    /// How actors are assigned to schedulers.
     pub schedule: Schedule,
     /// Messages that an actor handles before another one has its turn; at least 1.
     pub messages_per_activation_max: usize,
@@ -43,7 +43,7 @@ pub struct Config {
     pub count_traffic: bool,
 }
 
-/// Who runs the actors.
+/// How actors are assigned to schedulers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schedule {
     /// One scheduler on each of these CPUs. Every actor has a home among them and stays there.
@@ -536,7 +536,7 @@ impl Clone for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.shared.handles.fetch_sub(1, SeqCst) == 1 {
-            // Somebody has to see that this was the last reason to go on.
+            // A scheduler has to see that this was the last reason to go on.
             self.shared.seats.wake(0);
         }
     }

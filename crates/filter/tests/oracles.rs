@@ -121,7 +121,7 @@ fn the_frames_that_match_are_those_that_tcpdump_writes() {
     );
     assert!(
         none_or_all < compared * 2 / 3,
-        "most comparisons tell something"
+        "most comparisons match some frames and not others"
     );
 }
 
@@ -205,8 +205,8 @@ fn tcpdump(file: &[u8], option: &str, expression: &str) -> Result<Vec<i64>, Stri
         child.wait_with_output().expect("tcpdump ends")
     });
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let why = said.lines().last().unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let why = stderr.lines().last().unwrap_or_default();
         return if why.ends_with("expression rejects all packets") {
             Ok(Vec::new())
         } else {

@@ -90,7 +90,7 @@ impl Block {
     }
 
     /// # Safety
-    /// Nobody may write to `start..start + len` while the slice lives.
+    /// No one may write to `start..start + len` while the slice lives.
     #[inline]
     unsafe fn part(&self, start: usize, len: usize) -> &[u8] {
         debug_assert!(start + len <= self.len);
@@ -99,7 +99,7 @@ impl Block {
     }
 
     /// # Safety
-    /// Nobody else may read or write `start..start + len` while the slice lives.
+    /// No one else may read or write `start..start + len` while the slice lives.
     #[expect(
         clippy::mut_from_ref,
         reason = "exclusive parts of one shared block are the point"
@@ -324,7 +324,7 @@ impl Slots {
     /// # Safety
     /// The memory stays mapped, readable and writable, while `owner` lives. From the call of
     /// [`writer`](Self::writer), [`bytes_mut`](Self::bytes_mut) or [`frame`](Self::frame) for a slot until
-    /// [`is_free`](Self::is_free) says that it is free, nobody else reads or writes it.
+    /// [`is_free`](Self::is_free) returns true, no one else reads or writes it.
     pub unsafe fn new(
         start: NonNull<u8>,
         slot_len: usize,
@@ -515,7 +515,7 @@ impl Frame {
         unsafe { block.part_mut(*start as usize, *len as usize) }
     }
 
-    /// What the port said of it.
+    /// What the port recorded of it.
     #[inline]
     pub fn descriptor_mut(&mut self) -> &mut Descriptor {
         &mut self.bytes.descriptor
@@ -554,7 +554,7 @@ impl FrameRef {
         unsafe { self.block.part(self.start as usize, self.len as usize) }
     }
 
-    /// What the port said of it.
+    /// What the port recorded of it.
     #[inline]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
@@ -571,7 +571,7 @@ impl FrameRef {
     }
 }
 
-/// A counted, read-only reference to some of a frame's bytes, without what the port said of the frame: many are held at
+/// A counted, read-only reference to some of a frame's bytes, without what the port recorded of the frame: many are held at
 /// once, and moved.
 #[derive(Clone)]
 pub(crate) struct Part {
@@ -671,7 +671,10 @@ mod tests {
                 let copies = shared.clone();
                 drop(shared);
                 drop(copies);
-                assert!(pool.take().is_some(), "who asks has given back");
+                assert!(
+                    pool.take().is_some(),
+                    "the caller has given its blocks back"
+                );
                 pool
             });
             work.join().expect("no panic")
@@ -687,10 +690,10 @@ mod tests {
             scope.spawn(move || {
                 drop(frame);
                 drop_it.send("dropped").expect("heard");
-                goes_on.recv().expect("told");
+                goes_on.recv().expect("signalled");
                 give_back();
                 drop_it.send("given back").expect("heard");
-                goes_on.recv().expect("told");
+                goes_on.recv().expect("signalled");
             });
             assert_eq!(is_dropped.recv(), Ok("dropped"));
             assert!(pool.take().is_none(), "held back by the other thread");

@@ -26,7 +26,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// How long something takes, by a clock that nobody sets.
+/// How long something takes, by a clock that is never set.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
     started: Instant,

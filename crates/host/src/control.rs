@@ -12,7 +12,7 @@ use crate::folder::{CONTROL, FolderError, RunFolder};
 
 /// A longer request, or answer, is none.
 const LEN_MAX: u64 = 16 << 20;
-/// Who asks or answers so slowly is given up.
+/// A client or a server that is slower than this is dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a run takes requests while it lasts: the socket `control` in its folder. It goes when this is dropped.
@@ -61,7 +61,7 @@ impl Control {
         }
     }
 
-    /// Takes no more requests: who waits for one stops.
+    /// Takes no more requests: a thread that waits for one stops.
     pub fn close(&self) {
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
     }
@@ -74,7 +74,7 @@ impl Drop for Control {
 }
 
 impl Request {
-    /// Answers. Who asked may have gone meanwhile.
+    /// Answers. The client may have gone meanwhile.
     pub fn answer(mut self, text: &str) {
         let _ = self.stream.write_all(text.as_bytes());
     }
@@ -118,7 +118,7 @@ mod tests {
         let path = above.path().join("long".repeat(40));
         let folder = RunFolder::create(&path, false).expect("new");
         assert_eq!(
-            ask(&path, "x").expect_err("nobody").kind(),
+            ask(&path, "x").expect_err("no one listens").kind(),
             io::ErrorKind::NotFound
         );
         let control = Control::listen(&folder).expect("it listens");

@@ -37,7 +37,7 @@ pub enum FolderError {
         path: PathBuf,
         /// What was tried.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system call.
         error: Arc<io::Error>,
     },
 }
@@ -99,7 +99,7 @@ const MANIFEST: &str = "trace.json";
 /// The socket of [`Control`](crate::Control).
 pub(crate) const CONTROL: &str = "control";
 
-/// Bytes of a write(2). Most kernels do not interrupt one: all 10 MiB of a part at once kept who reads a ring on the
+/// Bytes of a write(2). Most kernels do not interrupt one: all 10 MiB of a part at once kept the reader of a ring on the
 /// same core waiting for 7 ms, as long as a third of the ring lasts.
 const WRITE_LEN: usize = 128 * 1024;
 
@@ -136,7 +136,7 @@ impl RunFolder {
                 path: path.to_owned(),
             });
         }
-        // Only now nobody else writes it.
+        // Only now no other process writes it.
         if is_there && !force && !entries(path)?.is_empty() {
             return Err(exists());
         }
@@ -214,7 +214,7 @@ impl RunFolder {
                 renamed.map_err(|error| ("rename the file", error.into()))
             });
         written.map_err(|(action, error)| {
-            // The first error is the one to tell; a temporary file that cannot be removed is seen by nobody.
+            // The first error is the one to report; a temporary file that cannot be removed is hidden.
             let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
             FolderError::io(&self.path().join(file), action, error)
         })
@@ -319,7 +319,7 @@ fn remove_trace(path: &Path) -> Result<(), FolderError> {
     for folder in &folders {
         remove("remove the folder", fs::remove_dir(folder), folder)?;
     }
-    // Last: what an interruption leaves can still be told for a trace.
+    // Last: what an interruption leaves can still be recognised as a trace.
     if let Some(file) = &manifest {
         remove("remove the file", fs::remove_file(file), file)?;
     }

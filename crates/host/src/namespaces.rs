@@ -62,7 +62,7 @@ fn reason(error: Errno, setting: &dyn Fn(&str) -> Option<String>, is_filtered: b
              or what of it your runtime has, or run this as root outside"
         }
         Errno::PERM | Errno::ACCESS => {
-            ": something forbids it that sysctl does not tell, such as a security module; run this as root"
+            ": something forbids it that sysctl does not show, such as a security module; run this as root"
         }
         Errno::INVAL | Errno::NOSYS => ": the kernel was built without namespaces",
         _ => "",
@@ -71,7 +71,7 @@ fn reason(error: Errno, setting: &dyn Fn(&str) -> Option<String>, is_filtered: b
 }
 
 /// Gains the rights that [`NetNamespace::new`] needs: those of root in a user namespace of this process's own, in which it stays the user that
-/// it is. Says whether it took one; who has the rights already, as root has, keeps the first namespace.
+/// it is. Returns whether it took one; a process that has the privileges already, as root has, keeps the first namespace.
 ///
 /// To be called before there is a second thread.
 pub fn enter_user_namespace() -> Result<bool, NamespaceError> {
@@ -89,7 +89,7 @@ pub fn enter_user_namespace() -> Result<bool, NamespaceError> {
             .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::PERM)))
     };
     write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-    // user_namespaces(7): without this nobody may map groups.
+    // user_namespaces(7): without this no process may map groups.
     write("/proc/self/setgroups", "deny".to_owned())?;
     write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     Ok(true)

@@ -19,7 +19,7 @@ pub struct PartWriter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A way to a [`PartWriter`] that never waits: for those that must not block. Who gives them work
+/// A way to a [`PartWriter`] that never waits: for those that must not block. The thread that gives them work
 /// [waits](PartWriter::wait_for_room) in their place.
 #[derive(Debug, Clone)]
 pub struct PartQueue {
@@ -108,7 +108,7 @@ impl PartWriter {
 
     fn close(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // It fails only if the thread has ended, which joining it tells.
+            // It fails only if the thread has ended, which joining it reports.
             let _ = self.queue.parts.send(None);
             thread.join().expect("writing parts does not panic");
         }
@@ -250,7 +250,7 @@ mod tests {
         writer
             .submit("nfs", "part-000000.parquet", vec![1; 30_000])
             .expect("fits");
-        // Whether this answer tells already is a matter of time.
+        // Whether this answer has it already is a matter of time.
         let _ = writer.submit("nfs", "part-000001.parquet", vec![2; 90_000]);
         let error = writer.finish().expect_err("full").to_string();
         assert!(

@@ -13,7 +13,7 @@ use rustix::thread::{
 
 use crate::folder::{FolderError, RunFolder};
 
-/// The user `nobody`, who owns nothing, and its group.
+/// The user `nobody`, which owns nothing, and its group.
 const NOBODY: u32 = 65_534;
 
 /// What a live port may need of the kernel.
@@ -108,7 +108,7 @@ pub enum PrivilegeError {
     Io {
         /// What was tried.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system call.
         error: io::Error,
     },
 }
@@ -198,7 +198,7 @@ pub struct Dropped {
 }
 
 /// Gives up every privilege for good: all sets of capabilities, and what the execution of another
-/// program could gain. Root becomes the user who called sudo, or else `nobody`, without other groups;
+/// program could gain. Root becomes the user that called sudo, or else `nobody`, without other groups;
 /// `folder` with what is in it, and those of `files` that are files, are given to that user first.
 ///
 /// To be called when everything is open and before there is another thread. The bounding set is left
@@ -261,7 +261,7 @@ fn cannot(action: &'static str) -> impl Fn(rustix::io::Errno) -> PrivilegeError 
     }
 }
 
-/// Who root becomes; `None` for whom is not root, and where that user does not exist.
+/// The user that root becomes; `None` for a process that is not root, and where that user does not exist.
 fn heir() -> Option<(Uid, Gid)> {
     if !geteuid().is_root() {
         return None;

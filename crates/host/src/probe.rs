@@ -28,7 +28,7 @@ pub enum ProbeError {
     Io {
         /// Whom.
         to: IpAddr,
-        /// What the system said.
+        /// The error of the system call.
         cause: io::Error,
     },
 }
@@ -39,7 +39,7 @@ pub struct Ping {
     socket: std::os::fd::OwnedFd,
     to: IpAddr,
     sequence: u16,
-    /// Of a raw socket, which gets the answers to all: tells ours apart.
+    /// Of a raw socket, which gets the answers to all: identifies ours.
     identifier: Option<u16>,
 }
 
@@ -141,7 +141,7 @@ impl Ping {
                 }
                 Ok(_) | Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => {}
-                // Somebody on the way says that it cannot be had: lost.
+                // A router reports that it is unreachable: lost.
                 Err(Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::CONNREFUSED) => {
                     return Ok(None);
                 }

@@ -55,7 +55,7 @@ impl Descendants {
 
     /// Those that live.
     fn all() -> Vec<Pid> {
-        // A kernel without CONFIG_PROC_CHILDREN does not tell: then the programs started last die with this process.
+        // A kernel without CONFIG_PROC_CHILDREN does not list them: then the programs started last die with this process.
         let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
         let ids = children.split_whitespace().filter_map(|id| id.parse().ok());
         ids.filter_map(Pid::from_raw).collect()

@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// Signals belong to the whole process, so the test runs in one of its own: itself, told by a variable
+    /// Signals belong to the whole process, so the test runs in one of its own: itself, started again with a variable
     /// what to do.
     const ROLE: &str = "LINESIDE_TEST_SIGNALS";
 

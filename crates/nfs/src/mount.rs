@@ -43,7 +43,7 @@ lineside_rpc::xdr! {
     /// mountbody: one client's mount.
     pub struct Mount<'a> { host: Option<Name<'a>>, directory: Option<Name<'a>> }
 
-    /// exportnode: a path, and who may mount it (nobody listed means everybody).
+    /// exportnode: a path, and the hosts and groups that may mount it (none listed: all may).
     pub struct Export<'a> { directory: Option<Name<'a>>, groups: List<'a, Option<Name<'a>>> }
 }
 
@@ -53,7 +53,7 @@ pub fn status_name(status: u32) -> Option<&'static str> {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         if let Self::Mnt(args) | Self::Umnt(args) = self {
             summary.name = args.directory.map(|path| path.view());
         }
@@ -69,7 +69,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         summary.status = self.status().map(|status| Named::new(status, status_name));
         match self {
             Self::Mnt(Outcome::Ok(mounted)) => {

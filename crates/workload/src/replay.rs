@@ -145,7 +145,7 @@ pub struct Lateness {
 }
 
 impl Replay {
-    /// A replay whose first frame is due at `start_ns`, by the clock that everything else here is told by.
+    /// A replay whose first frame is due at `start_ns`, by the clock of all other instants here.
     pub fn new(timing: Timing, start_ns: Nanoseconds) -> Self {
         Self {
             timing,

@@ -42,7 +42,7 @@ lineside_rpc::xdr! {
     /// klm_lockargs.
     pub struct LockArgs<'a> { block: Option<bool>, exclusive: Option<bool>, lock: ByteLock<'a> }
 
-    /// klm_holder: who has a lock that is in the way.
+    /// klm_holder: the owner of a conflicting lock.
     pub struct Holder {
         exclusive: Option<bool>,
         svid: Option<u32>,
@@ -66,7 +66,7 @@ pub fn status_name(status: u32) -> Option<&'static str> {
 }
 
 impl<'a> ByteLock<'a> {
-    fn tell(&self, summary: &mut Summary<'a>) {
+    fn summarise(&self, summary: &mut Summary<'a>) {
         summary.name = self.server.map(|server| server.view());
         summary.file = self.file.map(|handle| handle.view());
         summary.svid = self.pid;
@@ -76,25 +76,25 @@ impl<'a> ByteLock<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         match self {
             Self::Null(()) => {}
             Self::Test(args) => {
-                args.lock.tell(summary);
+                args.lock.summarise(summary);
                 summary.exclusive = args.exclusive;
             }
             Self::Lock(args) | Self::Cancel(args) => {
-                args.lock.tell(summary);
+                args.lock.summarise(summary);
                 summary.block = args.block;
                 summary.exclusive = args.exclusive;
             }
-            Self::Unlock(lock) => lock.tell(summary),
+            Self::Unlock(lock) => lock.summarise(summary),
         }
     }
 }
 
 impl Reply<'_> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'_>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'_>) {
         let status = match self {
             Self::Null(_) => None,
             Self::Test(reply) => {

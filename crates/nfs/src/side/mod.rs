@@ -26,7 +26,7 @@ pub mod rquota;
 
 use crate::{mount as mount3, v2, v3};
 
-/// The procedures of each program, and how its messages are told.
+/// The procedures of each program, and how its messages are summarised.
 macro_rules! programs {
     ($($(#[$meta:meta])* $variant:ident: $($module:ident)::+;)*) => {
         /// A procedure of one of these programs.
@@ -47,7 +47,7 @@ macro_rules! programs {
             pub fn call<'a>(self, cursor: &mut Cursor<'a>, summary: &mut Summary<'a>) {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($module)::+::Call::decode(procedure, cursor).tell(summary);
+                        $($module)::+::Call::decode(procedure, cursor).summarise(summary);
                     })*
                 }
             }
@@ -56,7 +56,7 @@ macro_rules! programs {
             pub fn reply<'a>(self, cursor: &mut Cursor<'a>, summary: &mut Summary<'a>) {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($module)::+::Reply::decode(procedure, cursor).tell(summary);
+                        $($module)::+::Reply::decode(procedure, cursor).summarise(summary);
                     })*
                 }
                 // A list that was cut has more entries than were seen.
@@ -226,7 +226,7 @@ pub struct Summary<'a> {
     pub address: Option<View<'a>>,
     /// UADDR2TADDR, TADDR2UADDR: an address as the transport has it.
     pub transport_address: Option<View<'a>>,
-    /// rpcbind: who registered the program.
+    /// rpcbind: the user that registered the program.
     pub service_owner: Option<View<'a>>,
     /// SET, UNSET: whether it was done.
     pub done: Option<bool>,

@@ -53,7 +53,7 @@ pub fn status_name(status: u32) -> Option<&'static str> {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         if let Self::Mnt(args) | Self::Umnt(args) | Self::PathConf(args) = self {
             summary.name = args.directory.map(|path| path.view());
         }
@@ -61,7 +61,7 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         match self {
             Self::Mnt(outcome) => {
                 let status = outcome.status();

@@ -77,7 +77,7 @@ impl From<&SetAttributes> for v3::SetAttributes {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         summary.file = self.file().map(|handle| *handle);
         summary.file2 = self.file2().map(|handle| *handle);
         summary.name = self.name().map(|name| *name);
@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         let status = self.status();
         summary.status = status.map(|status| Named::new(status, status_name));
         summary.object = self.object().map(|handle| *handle);

@@ -9,7 +9,7 @@ use super::Summary;
 pub const PROGRAM: u32 = 100_227;
 
 lineside_rpc::xdr! {
-    /// aclent: what somebody may do.
+    /// aclent: the permissions of a user or group.
     pub scalar struct Entry {
         /// Bits: 1 owner, 2 user, 4 owning group, 8 group, 16 mask, 32 others, 0x1000 a default.
         kind: u32,
@@ -32,7 +32,7 @@ lineside_rpc::xdr! {
 }
 
 impl Lists<'_> {
-    fn tell(&self, summary: &mut Summary<'_>) {
+    fn summarise(&self, summary: &mut Summary<'_>) {
         summary.acl_mask = self.mask;
         summary.acl_entries = self.entries.count();
         summary.acl_default_entries = self.default_entries.count();
@@ -80,7 +80,7 @@ pub mod v2 {
     }
 
     impl<'a> Call<'a> {
-        pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+        pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
             let file = match self {
                 Self::Null(()) => return,
                 Self::GetAcl(args) => {
@@ -88,7 +88,7 @@ pub mod v2 {
                     args.file
                 }
                 Self::SetAcl(args) => {
-                    args.lists.tell(summary);
+                    args.lists.summarise(summary);
                     args.file
                 }
                 Self::GetAttr(args) => args.file,
@@ -106,12 +106,12 @@ pub mod v2 {
     }
 
     impl<'a> Reply<'a> {
-        pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+        pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
             let (status, attributes) = match self {
                 Self::Null(()) => return,
                 Self::GetAcl(outcome) => {
                     if let Some(ok) = outcome.ok() {
-                        ok.lists.tell(summary);
+                        ok.lists.summarise(summary);
                     }
                     (outcome.status(), outcome.ok().map(|ok| &ok.attributes))
                 }
@@ -165,7 +165,7 @@ pub mod v3 {
     }
 
     impl<'a> Call<'a> {
-        pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+        pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
             let file = match self {
                 Self::Null(()) => return,
                 Self::GetAcl(args) => {
@@ -173,7 +173,7 @@ pub mod v3 {
                     args.file
                 }
                 Self::SetAcl(args) => {
-                    args.lists.tell(summary);
+                    args.lists.summarise(summary);
                     args.file
                 }
                 Self::GetXattrDir(args) => {
@@ -186,14 +186,14 @@ pub mod v3 {
     }
 
     impl<'a> Reply<'a> {
-        pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+        pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
             let (status, attributes) = match self {
                 Self::Null(()) => return,
                 Self::GetAcl(outcome) => {
                     let attributes = match outcome {
                         Outcome::Unread => Optional::Unread,
                         Outcome::Ok(ok) => {
-                            ok.lists.tell(summary);
+                            ok.lists.summarise(summary);
                             ok.attributes
                         }
                         Outcome::Fail(_, fail) => fail.attributes,

@@ -115,7 +115,7 @@ macro_rules! nlm {
             /// nlm_lockargs.
             pub struct LockArgs<'a> {
                 cookie: Option<NetObject<'a>>,
-                /// The caller waits for the lock; the server tells it by GRANTED.
+                /// The caller waits for the lock; the server reports it by GRANTED.
                 block: Option<bool>,
                 exclusive: Option<bool>,
                 lock: ByteLock<'a>,
@@ -136,7 +136,7 @@ macro_rules! nlm {
             /// nlm_unlockargs.
             pub struct UnlockArgs<'a> { cookie: Option<NetObject<'a>>, lock: ByteLock<'a> }
 
-            /// nlm_holder: who has a lock that is in the way.
+            /// nlm_holder: the owner of a conflicting lock.
             pub struct Holder<'a> {
                 exclusive: Option<bool>,
                 svid: Option<u32>,
@@ -171,7 +171,7 @@ macro_rules! nlm {
         }
 
         impl<'a> ByteLock<'a> {
-            fn tell(&self, cookie: Option<NetObject<'a>>, summary: &mut Summary<'a>) {
+            fn summarise(&self, cookie: Option<NetObject<'a>>, summary: &mut Summary<'a>) {
                 summary.cookie = cookie.map(|cookie| cookie.view());
                 summary.name = self.caller.map(|name| name.view());
                 summary.file = self.file.map(|handle| handle.view());
@@ -183,8 +183,8 @@ macro_rules! nlm {
         }
 
         impl<'a> LockArgs<'a> {
-            fn tell(&self, summary: &mut Summary<'a>) {
-                self.lock.tell(self.cookie, summary);
+            fn summarise(&self, summary: &mut Summary<'a>) {
+                self.lock.summarise(self.cookie, summary);
                 summary.block = self.block;
                 summary.exclusive = self.exclusive;
                 summary.reclaim = self.reclaim;
@@ -193,7 +193,7 @@ macro_rules! nlm {
         }
 
         impl<'a> TestResult<'a> {
-            fn tell(&self, summary: &mut Summary<'a>) {
+            fn summarise(&self, summary: &mut Summary<'a>) {
                 summary.cookie = self.cookie.map(|cookie| cookie.view());
                 summary.status = self.reply.discriminant().map(|status| Named::new(status, status_name));
                 if let TestReply::Denied(holder) = &self.reply {
@@ -207,36 +207,36 @@ macro_rules! nlm {
         }
 
         impl<'a> LockResult<'a> {
-            fn tell(&self, summary: &mut Summary<'a>) {
+            fn summarise(&self, summary: &mut Summary<'a>) {
                 summary.cookie = self.cookie.map(|cookie| cookie.view());
                 summary.status = self.status.map(|status| Named::new(status.0, status_name));
             }
         }
 
         impl<'a> Call<'a> {
-            pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+            pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
                 match self {
                     Self::Null(()) => {}
                     Self::Test(args)
                     | Self::TestMsg(args)
                     | Self::Granted(args)
                     | Self::GrantedMsg(args) => {
-                        args.lock.tell(args.cookie, summary);
+                        args.lock.summarise(args.cookie, summary);
                         summary.exclusive = args.exclusive;
                     }
-                    Self::Lock(args) | Self::LockMsg(args) | Self::NmLock(args) => args.tell(summary),
+                    Self::Lock(args) | Self::LockMsg(args) | Self::NmLock(args) => args.summarise(summary),
                     Self::Cancel(args) | Self::CancelMsg(args) => {
-                        args.lock.tell(args.cookie, summary);
+                        args.lock.summarise(args.cookie, summary);
                         summary.block = args.block;
                         summary.exclusive = args.exclusive;
                     }
-                    Self::Unlock(args) | Self::UnlockMsg(args) => args.lock.tell(args.cookie, summary),
-                    Self::TestRes(result) => result.tell(summary),
+                    Self::Unlock(args) | Self::UnlockMsg(args) => args.lock.summarise(args.cookie, summary),
+                    Self::TestRes(result) => result.summarise(summary),
                     Self::LockRes(result)
                     | Self::CancelRes(result)
                     | Self::UnlockRes(result)
-                    | Self::GrantedRes(result) => result.tell(summary),
-                    Self::Share(args) | Self::Unshare(args) => args.tell(summary),
+                    | Self::GrantedRes(result) => result.summarise(summary),
+                    Self::Share(args) | Self::Unshare(args) => args.summarise(summary),
                     Self::SmNotify(reboot) => {
                         summary.name = reboot.host.map(|host| host.view());
                         summary.state = reboot.state;
@@ -250,14 +250,14 @@ macro_rules! nlm {
         }
 
         impl<'a> Reply<'a> {
-            pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+            pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
                 match self {
-                    Self::Test(result) => result.tell(summary),
+                    Self::Test(result) => result.summarise(summary),
                     Self::Lock(result)
                     | Self::Cancel(result)
                     | Self::Unlock(result)
                     | Self::Granted(result)
-                    | Self::NmLock(result) => result.tell(summary),
+                    | Self::NmLock(result) => result.summarise(summary),
                     Self::Share(result) | Self::Unshare(result) => {
                         summary.cookie = result.cookie.map(|cookie| cookie.view());
                         summary.status = result.status.map(|status| Named::new(status.0, status_name));
@@ -299,7 +299,7 @@ pub mod v4 {
 }
 
 impl<'a> ShareArgs<'a> {
-    fn tell(&self, summary: &mut Summary<'a>) {
+    fn summarise(&self, summary: &mut Summary<'a>) {
         summary.cookie = self.cookie.map(|cookie| cookie.view());
         summary.name = self.share.caller.map(|name| name.view());
         summary.file = self.share.file.map(|handle| handle.view());

@@ -1,4 +1,4 @@
-//! The network status monitor, version 1 (X/Open XNFS chapter 11): who has restarted, so that locks are reclaimed.
+//! The network status monitor, version 1 (X/Open XNFS chapter 11): which hosts have restarted, so that locks are reclaimed.
 
 use lineside_rpc::xdr::{Name, Void};
 
@@ -43,7 +43,7 @@ lineside_rpc::xdr! {
     /// mon.
     pub struct Monitor<'a> {
         monitored: Monitored<'a>,
-        /// Given back in the call that tells of a change.
+        /// Returned in the call that reports a change.
         private: Option<[u8; 16]>,
     }
 
@@ -63,7 +63,7 @@ pub fn status_name(status: u32) -> Option<&'static str> {
 }
 
 impl<'a> Callback<'a> {
-    fn tell(&self, summary: &mut Summary<'a>) {
+    fn summarise(&self, summary: &mut Summary<'a>) {
         summary.name2 = self.name.map(|name| name.view());
         summary.target_program = self.program;
         summary.target_version = self.version;
@@ -72,20 +72,20 @@ impl<'a> Callback<'a> {
 }
 
 impl<'a> Monitored<'a> {
-    fn tell(&self, summary: &mut Summary<'a>) {
+    fn summarise(&self, summary: &mut Summary<'a>) {
         summary.name = self.host.map(|host| host.view());
-        self.callback.tell(summary);
+        self.callback.summarise(summary);
     }
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         match self {
             Self::Null(()) | Self::SimuCrash(()) => {}
             Self::Stat(host) => summary.name = host.name.map(|name| name.view()),
-            Self::Mon(monitor) => monitor.monitored.tell(summary),
-            Self::Unmon(monitored) => monitored.tell(summary),
-            Self::UnmonAll(callback) => callback.tell(summary),
+            Self::Mon(monitor) => monitor.monitored.summarise(summary),
+            Self::Unmon(monitored) => monitored.summarise(summary),
+            Self::UnmonAll(callback) => callback.summarise(summary),
             Self::Notify(change) => {
                 summary.name = change.host.map(|host| host.view());
                 summary.state = change.state;
@@ -95,7 +95,7 @@ impl<'a> Call<'a> {
 }
 
 impl Reply<'_> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'_>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'_>) {
         match self {
             Self::Null(_) | Self::SimuCrash(()) | Self::Notify(()) => {}
             Self::Stat(result) | Self::Mon(result) => {

@@ -49,7 +49,7 @@ lineside_rpc::xdr! {
 }
 
 impl Mapping {
-    fn tell(&self, summary: &mut Summary<'_>) {
+    fn summarise(&self, summary: &mut Summary<'_>) {
         summary.target_program = self.program;
         summary.target_version = self.version;
         summary.protocol = self.protocol;
@@ -58,7 +58,7 @@ impl Mapping {
 }
 
 impl ForwardedCall<'_> {
-    pub(super) fn tell(&self, summary: &mut Summary<'_>) {
+    pub(super) fn summarise(&self, summary: &mut Summary<'_>) {
         summary.target_program = self.program;
         summary.target_version = self.version;
         summary.target_procedure = self.procedure;
@@ -67,22 +67,22 @@ impl ForwardedCall<'_> {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         match self {
             Self::Null(()) | Self::Dump(()) => {}
-            Self::Set(mapping) | Self::Unset(mapping) => mapping.tell(summary),
+            Self::Set(mapping) | Self::Unset(mapping) => mapping.summarise(summary),
             Self::GetPort(mapping) => {
-                mapping.tell(summary);
+                mapping.summarise(summary);
                 // It is what is asked for.
                 summary.port = None;
             }
-            Self::CallIt(call) => call.tell(summary),
+            Self::CallIt(call) => call.summarise(summary),
         }
     }
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         match self {
             Self::Null(()) => {}
             Self::Set(answer) | Self::Unset(answer) => summary.done = answer.done,

@@ -33,7 +33,7 @@ lineside_rpc::xdr! {
         netid: Option<Name<'a>>,
         /// The universal address: `10.0.0.1.8.1`, a path, or nothing.
         address: Option<Name<'a>>,
-        /// Who registered it.
+        /// The user that registered it.
         owner: Option<Name<'a>>,
     }
 
@@ -115,7 +115,7 @@ lineside_rpc::xdr! {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         match self {
             Self::Null(()) | Self::Dump(()) | Self::GetTime(()) | Self::GetStat(()) => {}
             Self::Set(service)
@@ -129,7 +129,7 @@ impl<'a> Call<'a> {
                 summary.address = service.address.map(|address| address.view());
                 summary.service_owner = service.owner.map(|owner| owner.view());
             }
-            Self::CallIt(call) | Self::Indirect(call) => call.tell(summary),
+            Self::CallIt(call) | Self::Indirect(call) => call.summarise(summary),
             Self::UAddr2TAddr(address) => summary.address = address.address.map(|a| a.view()),
             Self::TAddr2UAddr(address) => {
                 summary.transport_address = address.address.map(|address| address.view());
@@ -139,7 +139,7 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+    pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
         match self {
             Self::Null(()) | Self::GetStat(_) => {}
             Self::Set(answer) | Self::Unset(answer) => summary.done = answer.done,

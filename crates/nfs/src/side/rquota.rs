@@ -47,7 +47,7 @@ pub fn status_name(status: u32) -> Option<&'static str> {
 }
 
 impl QuotaResult {
-    fn tell(&self, summary: &mut Summary<'_>) {
+    fn summarise(&self, summary: &mut Summary<'_>) {
         let status = self.discriminant();
         summary.status = status.map(|status| Named::new(status, status_name));
         if let Self::Quota(quota) = self {
@@ -73,23 +73,23 @@ macro_rules! procedures {
         }
 
         impl<'a> Call<'a> {
-            pub(crate) fn tell(&self, summary: &mut Summary<'a>) {
+            pub(crate) fn summarise(&self, summary: &mut Summary<'a>) {
                 match self {
                     Self::Null(()) => {}
-                    Self::GetQuota(args) | Self::GetActiveQuota(args) => args.tell(summary),
-                    Self::SetQuota(args) | Self::SetActiveQuota(args) => args.tell(summary),
+                    Self::GetQuota(args) | Self::GetActiveQuota(args) => args.summarise(summary),
+                    Self::SetQuota(args) | Self::SetActiveQuota(args) => args.summarise(summary),
                 }
             }
         }
 
         impl Reply<'_> {
-            pub(crate) fn tell(&self, summary: &mut Summary<'_>) {
+            pub(crate) fn summarise(&self, summary: &mut Summary<'_>) {
                 match self {
                     Self::Null(_) => {}
                     Self::GetQuota(result)
                     | Self::GetActiveQuota(result)
                     | Self::SetQuota(result)
-                    | Self::SetActiveQuota(result) => result.tell(summary),
+                    | Self::SetActiveQuota(result) => result.summarise(summary),
                 }
             }
         }
@@ -119,14 +119,14 @@ pub mod v1 {
     }
 
     impl<'a> GetArgs<'a> {
-        fn tell(&self, summary: &mut Summary<'a>) {
+        fn summarise(&self, summary: &mut Summary<'a>) {
             summary.name = self.path.map(|path| path.view());
             summary.quota_id = self.uid;
         }
     }
 
     impl<'a> SetArgs<'a> {
-        fn tell(&self, summary: &mut Summary<'a>) {
+        fn summarise(&self, summary: &mut Summary<'a>) {
             summary.quota_command = self.command;
             summary.name = self.path.map(|path| path.view());
             summary.quota_id = self.uid;
@@ -159,7 +159,7 @@ pub mod v2 {
     }
 
     impl<'a> GetArgs<'a> {
-        fn tell(&self, summary: &mut Summary<'a>) {
+        fn summarise(&self, summary: &mut Summary<'a>) {
             summary.name = self.path.map(|path| path.view());
             summary.quota_type = self.kind;
             summary.quota_id = self.id;
@@ -167,7 +167,7 @@ pub mod v2 {
     }
 
     impl<'a> SetArgs<'a> {
-        fn tell(&self, summary: &mut Summary<'a>) {
+        fn summarise(&self, summary: &mut Summary<'a>) {
             summary.quota_command = self.command;
             summary.name = self.path.map(|path| path.view());
             summary.quota_type = self.kind;

@@ -5,12 +5,12 @@
 //!
 //! ```text
 //! 4 8      numbers of so many bytes      b       a boolean
-//! o l      opaque data; l tells its length only
-//! F P      32 and 16 fixed bytes         A W     arrays of ACL entries and of words, told by their number
+//! o l      opaque data; of l only the length is compared
+//! F P      32 and 16 fixed bytes         A W     arrays of ACL entries and of words, of which the number is compared
 //! <1 x | y >   a status: x behind a 1, y behind any other
 //! ?( x )       a boolean, and x if it is true
-//! { x }        a list of x; behind `}` the field that tells its number of entries
-//! +            nothing, told as true
+//! { x }        a list of x; after `}` the field that holds its number of entries
+//! +            no bytes, summarised as true
 //! @ #          NFSv2's attributes, and those to be set
 //! ^            NFSv3's attributes
 //! ```
@@ -284,7 +284,7 @@ pub(super) enum Value {
 #[derive(Debug, Default)]
 pub(super) struct Made {
     pub(super) bytes: Vec<u8>,
-    pub(super) said: Vec<(&'static str, Value)>,
+    pub(super) summary: Vec<(&'static str, Value)>,
 }
 
 impl Made {
@@ -354,7 +354,7 @@ impl Made {
                     out.word(0);
                     let name = out.fill(words, false, wide, random);
                     if !name.is_empty() {
-                        out.said.push((name, Value::Number(count)));
+                        out.summary.push((name, Value::Number(count)));
                     }
                     continue;
                 }
@@ -366,7 +366,7 @@ impl Made {
                     } else {
                         2 + random.below(99) as u32
                     });
-                    out.said.push(("status", Value::Number(out.last_word())));
+                    out.summary.push(("status", Value::Number(out.last_word())));
                     out.fill(words, is_usual, wide, random);
                     out.fill(words, !is_usual, wide, random);
                     continue;
@@ -374,7 +374,7 @@ impl Made {
                 unknown => panic!("{unknown} is no kind"),
             };
             for name in names.split(',').filter(|name| !name.is_empty()) {
-                out.said.push((name, value.clone()));
+                out.summary.push((name, value.clone()));
             }
         }
         ""

@@ -126,16 +126,16 @@ fn check_summary(procedure: Procedure, is_call: bool, made: &Made, len: usize) {
         true => procedure.call(&mut cursor, &mut summary),
         false => procedure.reply(&mut cursor, &mut summary),
     }
-    let said = said(&summary);
+    let summary = fields_of(&summary);
     if len == made.bytes.len() {
         assert_eq!((cursor.fault(), cursor.remaining()), (None, 0));
-        let mut expected = made.said.clone();
+        let mut expected = made.summary.clone();
         expected.sort_by_key(|(name, _)| *name);
-        assert_eq!(said, expected, "{procedure:?} {is_call}");
+        assert_eq!(summary, expected, "{procedure:?} {is_call}");
     } else {
         assert_eq!(cursor.fault(), Some(Fault::End));
-        for field in said {
-            assert!(made.said.contains(&field), "{procedure:?} {field:?}");
+        for field in summary {
+            assert!(made.summary.contains(&field), "{procedure:?} {field:?}");
         }
     }
 }
@@ -259,7 +259,7 @@ fn file_types_of_version_2() {
 }
 
 /// All that a summary says, by name.
-fn said(summary: &Summary<'_>) -> Vec<(&'static str, Value)> {
+fn fields_of(summary: &Summary<'_>) -> Vec<(&'static str, Value)> {
     let s = summary;
     let word = |number: Option<u32>| number.map(|number| Value::Number(number.into()));
     let wide = |number: Option<u64>| number.map(Value::Number);
@@ -272,7 +272,7 @@ fn said(summary: &Summary<'_>) -> Vec<(&'static str, Value)> {
         v3::SetTime::ClientTime(time) => word(time.seconds),
         _ => None,
     };
-    let mut said: Vec<(&'static str, Option<Value>)> = vec![
+    let mut fields: Vec<(&'static str, Option<Value>)> = vec![
         ("file", bytes(s.file)),
         ("file2", bytes(s.file2)),
         ("name", bytes(s.name)),
@@ -350,8 +350,9 @@ fn said(summary: &Summary<'_>) -> Vec<(&'static str, Value)> {
         ("access", word(s.access)),
         ("create", flag(s.create)),
     ];
-    said.sort_by_key(|(name, _)| *name);
-    said.into_iter()
+    fields.sort_by_key(|(name, _)| *name);
+    fields
+        .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
 }

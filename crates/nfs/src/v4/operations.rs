@@ -87,7 +87,7 @@ lineside_rpc::xdr! {
     /// REMOVE (18.25) and SECINFO (18.29).
     pub struct NameArgs<'a> { name: Option<Name<'a>> }
 
-    /// A result that tells of one directory: of LINK and REMOVE.
+    /// The change of one directory: a result of LINK and REMOVE.
     pub struct DirectoryOk { directory: Option<ChangeInfo> }
 
     /// LOCK4args (18.10).

@@ -169,7 +169,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Who opens or locks.
+    /// The owner of an open or a lock.
     pub fn owner(&self) -> Option<&StateOwner<'a>> {
         match self {
             Self::Open(args) => Some(&args.owner),
@@ -227,7 +227,7 @@ impl<'a> LayoutReturnArgs<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// The current file handle, as GETFH tells it.
+    /// The current file handle, as GETFH returns it.
     pub fn handle(&self) -> Option<Handle<'a>> {
         match self {
             Self::GetFh(outcome) => outcome.ok()?.object,

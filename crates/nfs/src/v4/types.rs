@@ -222,7 +222,7 @@ lineside_rpc::xdr! {
         after: u64,
     }
 
-    /// state_owner4: who opens or locks.
+    /// state_owner4: the owner of an open or a lock.
     pub struct StateOwner<'a> { client_id: Option<u64>, owner: Option<Owner<'a>> }
 
     /// netaddr4: a universal address.
