@@ -9,7 +9,7 @@
 //! `docs/guide/trace.md` follow from that. The contract with other tools is `trace-format.md`: portable
 //! types only, each part complete in itself. No files and no clock here: parts are bytes in memory.
 //!
-//! Without the feature `parquet` only rows, [`RecordSink`] and [`Manifest`] remain.
+//! Without the feature `parquet` only rows, [`RecordSink`], [`Manifest`] and, with the feature `read`, [`read`] remain.
 #![forbid(unsafe_code)]
 
 mod buffer;
@@ -21,7 +21,7 @@ mod encoder;
 mod manifest;
 #[cfg(feature = "parquet")]
 mod page;
-#[cfg(feature = "parquet")]
+#[cfg(feature = "read")]
 pub mod read;
 #[cfg(all(test, feature = "parquet"))]
 mod sample;

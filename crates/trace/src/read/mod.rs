@@ -371,5 +371,5 @@ fn value(column: &Column, row: usize) -> Value {
     value.unwrap_or(Value::Null)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "parquet"))]
 mod tests;
