@@ -1,5 +1,5 @@
 //! What is known of a connection: its ends, its two streams and its counts. How it takes segments
-//! is in the modules below; which packets belong to it, the table of connections decides.
+//! is in the modules below; the table of connections decides which packets belong to it.
 
 mod acknowledgements;
 mod holes;
@@ -37,14 +37,14 @@ impl Transport {
     }
 }
 
-/// What tells a connection from others: its ends, its transport and perhaps its virtual network.
-/// Packets of both directions have the same key.
+/// What distinguishes a connection from others: its ends, its transport and perhaps its virtual
+/// network. Packets of both directions have the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     /// In its canonical form.
     pub(crate) tuple: FourTuple,
     pub(crate) transport: Transport,
-    /// Of a connection whose ends another one of another virtual network had first.
+    /// The virtual network, if a connection of another network has the same ends.
     pub(crate) network: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ impl Key {
         (key, direction)
     }
 
-    /// That of a connection of its own in a virtual network.
+    /// The key of a separate connection in a virtual network.
     pub(crate) fn in_network(self, network: u32) -> Self {
         let network = Some(network);
         Self { network, ..self }
@@ -94,13 +94,13 @@ pub struct Connection {
     pub(crate) last_ns: i64,
     pub(crate) interval_ns: i64,
     pub(crate) counts: [FlowCounts; 2],
-    /// Segments far outside the window: of a new incarnation whose SYN is late or lost, or garbage.
+    /// Segments far outside the window: of a new incarnation whose SYN is late or lost, or damaged.
     pub(crate) strays: Vec<Stray>,
     /// Directions that ended by FIN.
     pub(crate) ended: [bool; 2],
     /// It was reset, and no later segment contradicts that.
     pub(crate) is_reset: bool,
-    /// Until then each segment may be a mirror's copy, also an expected one.
+    /// Until then any segment, also an expected one, may be a mirror's copy.
     pub(crate) watched_until_ns: i64,
     /// Before this time, no packet belongs to another interval or comes after the idle timeout.
     pub(crate) calm_until_ns: i64,

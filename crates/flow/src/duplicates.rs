@@ -1,4 +1,5 @@
-//! Packets that a mirror shows twice: both ports of a span, before and after a router, two taps of one path.
+//! Packets that a mirror shows twice: both ports of a span, before and after a router, two taps of
+//! one path. It recognises copies and nothing else: retransmissions are `connection`'s.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,21 +11,25 @@ use crate::connection::Origin;
 /// Packets remembered: in the usual millisecond, those of 16 million a second. A power of two.
 const SEEN: usize = 1 << 14;
 const MASK: usize = SEEN - 1;
-/// Bytes that tell packets apart that are not TCP: the headers of IP and UDP, and an XID or a few bytes of a fragment.
+/// Bytes that distinguish packets other than TCP: the headers of IP and UDP, and an XID or a few
+/// bytes of a fragment.
 const PREFIX: usize = 64;
 
 /// Recognises a packet that came a moment ago.
 ///
-/// Two segments of TCP are the same if ports, sequence numbers, identification and checksum are: that one covers the
-/// addresses and all bytes, timestamps among them, so that a sender's own retransmission differs. Other packets are if their
-/// first 64 bytes are, but for hop count and header checksum. One without payload must also differ in its input, tags, link
-/// addresses, hop count or tunnel, since genuine duplicate acknowledgements are alike (RFC 5681, 2); and so must a datagram
-/// without an identification.
+/// Two TCP segments are the same if ports, sequence numbers, identification and checksum are. The
+/// checksum covers the addresses and all bytes, timestamps among them, so that a sender's own
+/// retransmission differs. Other packets are the same if their first 64 bytes are, except for time
+/// to live and header checksum. The copy of a packet without payload must also differ in its input,
+/// tags, link addresses, time to live or tunnel, since genuine duplicate acknowledgements are alike
+/// (RFC 5681, 2); and so must the copy of a datagram without an identification.
 ///
-/// To remember each segment of a plain capture would cost 2 % of it (`docs/decisions/0017`). So the engine remembers those
-/// of a connection's first moment, and all of a connection in which one came again.
+/// To remember each segment of a plain capture would take 2 % of its time (`docs/decisions/0017`).
+/// So the engine remembers those of a connection's first moment, and all of a connection in which
+/// one came again.
 ///
-/// The last packets lie in a ring, each linked to the one before it in its bucket; nothing is ever taken out.
+/// The last packets lie in a ring, each linked to the one before it in its bucket; nothing is ever
+/// taken out.
 pub(crate) struct Duplicates {
     window_ns: i64,
     budget: Budget,
@@ -32,7 +37,8 @@ pub(crate) struct Duplicates {
 }
 
 struct Table {
-    /// Signature; the time until which it counts; whom it was seen by, above the slot of the one before.
+    /// Signature; the time until which it counts; where it was seen, above the slot of the one
+    /// before.
     ring: Box<[[u64; 3]; SEEN]>,
     heads: Box<[u32; SEEN]>,
     next: usize,
@@ -69,7 +75,7 @@ impl Duplicates {
         self.find(now, signature_of(ip, tcp), seen_by, counters)
     }
 
-    /// The same of any other packet.
+    /// The same for any other packet.
     pub(crate) fn has_packet(
         &mut self,
         now: i64,
@@ -78,7 +84,7 @@ impl Duplicates {
         payload_len: usize,
         counters: &mut Counters,
     ) -> bool {
-        // Without an identification, as in IPv6, what a sender repeats is alike too.
+        // Without an identification, as in IPv6, a packet that its sender repeats is alike too.
         let seen_by = if payload_len == 0 || ip.identification == 0 {
             seen_by(origin, ip)
         } else {
@@ -87,7 +93,7 @@ impl Duplicates {
         self.has_bytes(now, origin, ip, seen_by, counters)
     }
 
-    /// The same of a fragment, which has an identification in IPv6 too.
+    /// The same for a fragment, which has an identification in IPv6 too.
     pub(crate) fn has_fragment(
         &mut self,
         now: i64,
@@ -129,7 +135,7 @@ impl Duplicates {
         let head = &mut table.heads[(signature >> (64 - SEEN.trailing_zeros())) as usize & MASK];
         let (mut slot, mut age) = (*head, 0);
         loop {
-            // A slot that was used again is younger than the one that leads to it.
+            // A slot that was used again is younger than the one that links to it.
             let slot_age = table.next.wrapping_sub(slot as usize) & MASK;
             let [seen, until, link] = table.ring[slot as usize & MASK];
             if slot_age <= age || until < now_at {
@@ -184,7 +190,7 @@ fn order(time_ns: i64) -> u64 {
     time_ns as u64 ^ 1 << 63
 }
 
-/// A number of what tells a segment from others.
+/// A number made of what distinguishes a segment from others.
 #[inline]
 fn signature_of(ip: &Ip, tcp: &TcpHeader) -> u64 {
     let ports = u64::from(tcp.source_port) << 48 | u64::from(tcp.destination_port) << 32;
@@ -194,7 +200,7 @@ fn signature_of(ip: &Ip, tcp: &TcpHeader) -> u64 {
     )
 }
 
-/// A number of a packet's first bytes, without its hop count and header checksum.
+/// A number made of a packet's first bytes, without its hop count and header checksum.
 #[inline]
 fn signature(packet: &[u8]) -> u64 {
     let mut short = [0; PREFIX];
@@ -224,7 +230,7 @@ fn fold(one: u64, other: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Who saw a packet: never 0.
+/// Where a packet was seen, as a number that is never 0.
 fn seen_by(origin: &Origin<'_>, ip: &Ip) -> u32 {
     let descriptor = origin.descriptor();
     if ip.tunnels > 0 {
@@ -240,7 +246,8 @@ fn seen_by(origin: &Origin<'_>, ip: &Ip) -> u32 {
     (hash >> 32) as u32 | 1
 }
 
-/// Outer packets have numbers of their own: only what is the same for all packets of a tunnel counts.
+/// Outer packets have identifications of their own: only what is the same for all packets of a
+/// tunnel counts.
 #[cold]
 fn seen_in_tunnel(origin: &Origin<'_>, ip: &Ip) -> u32 {
     let layers = origin.layers();

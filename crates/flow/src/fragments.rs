@@ -15,17 +15,17 @@ use crate::engine::count_checksums;
 
 /// An IP packet's payload cannot be longer (RFC 791 3.1).
 const PAYLOAD_MAX: usize = 65_535;
-/// More than the headers of a packet take, also in several tunnels: 8 of them, each of 14 bytes of
-/// Ethernet, 60 of IP and 16 of its own, and TCP's 60.
+/// More than the headers of a packet take, also in 8 tunnels, each with 14 bytes of Ethernet, 60 of
+/// IP and 16 of its own, and TCP's 60.
 const HEADERS_MAX: usize = 1024;
 /// RFC 768.
 const UDP_HEADER_LEN: usize = 8;
-/// A fragment that comes again within this time is a copy, though its packet be complete: as the
-/// beginning of another it would wait in vain. A guess: paths that copy packets differ by
-/// milliseconds, and no sender repeats an identification so soon. Not longer, since the same hosts,
-/// by their addresses, may say the same in another virtual network.
+/// A fragment that comes again within this time is a copy, even if its packet is complete: taken
+/// for the beginning of another packet it would wait in vain. A guess: paths that copy packets
+/// differ by milliseconds, and no sender repeats an identification so soon. Not longer, since hosts
+/// with the same addresses may send the same in another virtual network.
 const COPY_WINDOW_NS: i64 = 4_000_000;
-/// What an entry costs beside its bytes.
+/// Memory that an entry takes beside its bytes.
 const ENTRY_BYTES: usize = 256;
 /// Completed packets that may stay in the queue of the waiting ones before it is swept.
 const ORDER_SLACK: usize = 64;
@@ -41,7 +41,7 @@ struct Key {
 
 struct Entry {
     ip: Ip,
-    /// Around the fragment that came first.
+    /// Tags and tunnels around the fragment that came first.
     layers: Layers,
     parts: Vec<(usize, Range)>,
     /// Length of the whole payload, once the last fragment came.
@@ -51,10 +51,77 @@ struct Entry {
     bytes: usize,
 }
 
+/// A fragment and where it lies.
+struct Part<'a> {
+    ip: &'a Ip,
+    fragment: &'a Fragment,
+    chunks: &'a [Chunk<'a>],
+    origin: &'a Origin<'a>,
+}
+
+impl Part<'_> {
+    /// Where it ends in the payload of its packet.
+    fn end(&self) -> usize {
+        self.fragment.offset + self.ip.payload_len
+    }
+
+    /// Every fragment but the last carries a multiple of 8 bytes.
+    fn is_malformed(&self) -> bool {
+        let len = self.ip.payload_len;
+        self.end() > PAYLOAD_MAX || len == 0 || (self.fragment.more && !len.is_multiple_of(8))
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            source: self.ip.source,
+            destination: self.ip.destination,
+            protocol: self.fragment.protocol,
+            identification: self.fragment.identification,
+            virtual_network: self.ip.virtual_network,
+        }
+    }
+}
+
+impl Entry {
+    fn new(part: &Part<'_>, now: i64, serial: u64) -> Self {
+        Self {
+            ip: Ip {
+                protocol: part.fragment.protocol,
+                ..*part.ip
+            },
+            layers: part.origin.layers(),
+            parts: Vec::new(),
+            total: None,
+            since_ns: now,
+            serial,
+            bytes: 0,
+        }
+    }
+
+    /// Takes a fragment that overlaps none of those that it has.
+    fn insert(&mut self, part: &Part<'_>) {
+        if !part.fragment.more {
+            self.total = Some(part.end());
+        }
+        let mut offset = part.fragment.offset;
+        let at = self.parts.partition_point(|&(before, _)| before < offset);
+        let chunks = part.chunks.iter().filter(|chunk| !chunk.is_empty());
+        for (place, chunk) in chunks.enumerate() {
+            self.parts.insert(at + place, (offset, chunk.hold()));
+            offset += chunk.len();
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        let present: usize = self.parts.iter().map(|(_, range)| range.len()).sum();
+        self.total == Some(present)
+    }
+}
+
 /// The payload of a fragmented packet, in order, with holes for what never came.
 #[derive(Debug)]
 pub struct Whole {
-    /// Of a fragment.
+    /// The header of a fragment.
     pub(crate) ip: Ip,
     layers: Layers,
     pub(crate) ranges: Vec<Range>,
@@ -80,7 +147,7 @@ impl Whole {
         }
     }
 
-    /// Of the first fragment's frame. Nothing is put together from no fragments.
+    /// The descriptor of the first fragment's frame; there is at least one fragment.
     pub(crate) fn descriptor(&self) -> &Descriptor {
         let first = self.ranges.first();
         &first.expect("a fragment is not empty").descriptor
@@ -112,7 +179,7 @@ impl Whole {
     /// What lies at `skip..skip + len`, holes included.
     pub(crate) fn chunks(&self, mut skip: usize, mut len: usize) -> Vec<Chunk<'_>> {
         let mut chunks = Vec::with_capacity(self.ranges.len() + 1);
-        // Where the last fragment never came, UDP's own length tells how much is missing.
+        // Where the last fragment never came, UDP's own length shows how much is missing.
         let missing = self.total() - self.held_len();
         let rest = Chunk::hole(missing, Cause::NotSeen, self.descriptor());
         for chunk in self.ranges.iter().map(Range::chunk).chain([rest]) {
@@ -136,7 +203,8 @@ impl Whole {
         self.held_len().max(self.udp_len())
     }
 
-    /// Bytes of a UDP datagram by its own header (RFC 768); 0 if it is none, or not seen that far.
+    /// Bytes of a UDP datagram by its own header (RFC 768); 0 if it is not a
+    /// datagram, or its length was not seen.
     fn udp_len(&self) -> usize {
         let header = self.first_bytes();
         match (self.ip.protocol, header.get(4..6)) {
@@ -146,9 +214,9 @@ impl Whole {
     }
 }
 
-/// Fragmented packets that wait for their rest. An [`Engine`](crate::Engine) has its own; where
-/// several engines share the work, one of these stands before them, so that each packet reaches the
-/// engine of its connection.
+/// Fragmented packets that wait for further fragments. An [`Engine`](crate::Engine) has its own;
+/// where several engines share the work, one of these stands before them, so that each packet
+/// reaches the engine of its connection.
 pub struct Fragments {
     timeout_ns: i64,
     held_max_bytes: usize,
@@ -199,124 +267,86 @@ impl Fragments {
         counters: &mut Counters,
     ) -> Counter {
         let origin = Origin::Frame(frame);
-        if (self.duplicates).has_fragment(now, &origin, ip, counters) {
+        if self.duplicates.has_fragment(now, &origin, ip, counters) {
             return Counter::FramesDuplicate;
         }
         let descriptor = frame.descriptor();
-        let kept = ip
-            .payload_len
-            .min(frame.bytes().len().saturating_sub(ip.payload));
+        let captured = frame.bytes().len().saturating_sub(ip.payload);
+        let captured = ip.payload_len.min(captured);
         let chunks = [
-            Chunk::of_frame(frame, ip.payload.min(frame.bytes().len()), kept),
-            Chunk::hole(ip.payload_len - kept, Cause::SnapLength, descriptor),
+            Chunk::of_frame(frame, ip.payload.min(frame.bytes().len()), captured),
+            Chunk::hole(ip.payload_len - captured, Cause::SnapLength, descriptor),
         ];
-        self.take(now, ip, fragment, &chunks, &origin, counters)
+        let part = Part {
+            ip,
+            fragment,
+            chunks: &chunks,
+            origin: &origin,
+        };
+        self.take(now, &part, counters)
     }
 
-    /// Takes a fragment that lies in `chunks`.
-    fn take(
-        &mut self,
-        now: i64,
-        ip: &Ip,
-        fragment: &Fragment,
-        chunks: &[Chunk<'_>],
-        origin: &Origin<'_>,
-        counters: &mut Counters,
-    ) -> Counter {
+    fn take(&mut self, now: i64, part: &Part<'_>, counters: &mut Counters) -> Counter {
         counters.count(Counter::FragmentsHeld);
-        count_checksums(ip, false, counters);
-        let end = fragment.offset + ip.payload_len;
-        // Every fragment but the last carries a multiple of 8 bytes.
-        if end > PAYLOAD_MAX
-            || ip.payload_len == 0
-            || (fragment.more && !ip.payload_len.is_multiple_of(8))
-        {
+        count_checksums(part.ip, false, counters);
+        if part.is_malformed() {
             return Counter::MalformedFragment;
         }
-        let (source, destination) = (ip.source, ip.destination);
-        let key = Key {
-            source,
-            destination,
-            protocol: fragment.protocol,
-            identification: fragment.identification,
-            virtual_network: ip.virtual_network,
-        };
+        let key = part.key();
         if let Some(entry) = self.entries.get(&key) {
-            match overlap(entry, fragment, end, chunks) {
+            match overlap(entry, part.fragment, part.end(), part.chunks) {
                 Overlap::None => {}
                 Overlap::Same => return Counter::FramesFragment,
                 // The identification came round again: another packet has begun.
                 Overlap::Different => self.complete(&key),
             }
         }
-        if self.order.len() > 2 * self.entries.len() + ORDER_SLACK {
-            // One packet that waits keeps those behind it in the queue, also when they are
-            // complete.
-            let entries = &self.entries;
-            self.order.retain(|(key, serial)| {
-                entries
-                    .get(key)
-                    .is_some_and(|entry| entry.serial == *serial)
-            });
-        }
-        let serial = &mut self.serial;
-        let order = &mut self.order;
+        self.sweep_order();
         let entry = self.entries.entry(key).or_insert_with(|| {
-            *serial += 1;
-            order.push_back((key, *serial));
-            let ip = Ip {
-                protocol: fragment.protocol,
-                ..*ip
-            };
-            Entry {
-                ip,
-                layers: origin.layers(),
-                parts: Vec::new(),
-                total: None,
-                since_ns: now,
-                serial: *serial,
-                bytes: 0,
-            }
+            self.serial += 1;
+            self.order.push_back((key, self.serial));
+            Entry::new(part, now, self.serial)
         });
-        let cost = ENTRY_BYTES + chunks.iter().map(Chunk::len).sum::<usize>();
-        if !fragment.more {
-            entry.total = Some(end);
-        }
-        let at = entry
-            .parts
-            .partition_point(|&(offset, _)| offset < fragment.offset);
-        let mut offset = fragment.offset;
-        for (place, chunk) in chunks.iter().filter(|chunk| !chunk.is_empty()).enumerate() {
-            entry.parts.insert(at + place, (offset, chunk.hold()));
-            offset += chunk.len();
-        }
-        entry.bytes += cost;
-        self.held_bytes += cost;
-        let present: usize = entry.parts.iter().map(|(_, range)| range.len()).sum();
+        let cost = ENTRY_BYTES + part.chunks.iter().map(Chunk::len).sum::<usize>();
+        entry.insert(part);
+        let is_whole = entry.is_whole();
         let fits = self.budget.draw(cost);
-        if !fits {
-            entry.bytes -= cost;
-            self.held_bytes -= cost;
+        if fits {
+            entry.bytes += cost;
+            self.held_bytes += cost;
         }
-        if entry.total == Some(present) {
+        if is_whole {
             self.complete(&key);
         } else if !fits {
             counters.count(Counter::FragmentsLimit);
             self.complete(&key);
         }
+        self.make_room(counters);
+        Counter::FramesFragment
+    }
+
+    /// One packet that waits keeps those after it in the queue, also when they are complete: takes
+    /// these out if they are many.
+    fn sweep_order(&mut self) {
+        if self.order.len() > 2 * self.entries.len() + ORDER_SLACK {
+            let entries = &self.entries;
+            let is_same = |serial| move |entry: &Entry| entry.serial == serial;
+            self.order
+                .retain(|(key, serial)| entries.get(key).is_some_and(is_same(*serial)));
+        }
+    }
+
+    /// Completes the oldest packets while more is held than may be.
+    fn make_room(&mut self, counters: &mut Counters) {
         while self.held_bytes > self.held_max_bytes
             && let Some((oldest, serial)) = self.order.pop_front()
         {
-            if self
-                .entries
-                .get(&oldest)
-                .is_some_and(|entry| entry.serial == serial)
-            {
+            let entry = self.entries.get(&oldest);
+            if entry.is_some_and(|entry| entry.serial == serial) {
                 counters.count(Counter::FragmentsLimit);
                 self.complete(&oldest);
             }
         }
-        Counter::FramesFragment
     }
 
     /// A packet that is ready to be delivered. One that is in a tunnel and a fragment of another
@@ -325,7 +355,7 @@ impl Fragments {
         loop {
             let whole = self.done.pop_front()?;
             let (ip, fragment) = match whole.dissected() {
-                // Where a hole cuts the header in its options, nothing tells the payload from them.
+                // Where a hole cuts the header in its options, the payload's start is unknown.
                 Some(Dissected::Fragment(ip, fragment))
                     if ip.checksum != HeaderChecksum::Unknown =>
                 {
@@ -335,14 +365,13 @@ impl Fragments {
             };
             count_whole(&whole, counters);
             let chunks = whole.chunks(ip.payload, ip.payload_len);
-            self.take(
-                now,
-                &ip,
-                &fragment,
-                &chunks,
-                &Origin::Whole(&whole),
-                counters,
-            );
+            let part = Part {
+                ip: &ip,
+                fragment: &fragment,
+                chunks: &chunks,
+                origin: &Origin::Whole(&whole),
+            };
+            self.take(now, &part, counters);
         }
     }
 
@@ -414,7 +443,7 @@ fn head(ranges: &[Range]) -> Vec<u8> {
         .first()
         .is_some_and(|first| first.len() < HEADERS_MAX)
     {
-        for range in { ranges.iter() }.take_while(|range| range.missing().is_none()) {
+        for range in ranges.iter().take_while(|range| range.missing().is_none()) {
             let len = range.len().min(HEADERS_MAX - head.len());
             head.extend_from_slice(&range.bytes()[..len]);
         }
@@ -459,7 +488,7 @@ fn overlap(entry: &Entry, fragment: &Fragment, end: usize, chunks: &[Chunk<'_>])
     }
 }
 
-/// Returns whether it may be read.
+/// Counts a packet; returns whether it may be read.
 pub(crate) fn count_whole(whole: &Whole, counters: &mut Counters) -> bool {
     let counter = match whole.complete {
         false => Counter::DatagramsIncomplete,
@@ -478,7 +507,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_that_waits_does_not_keep_the_complete_ones_behind_it() {
+    fn complete_packets_do_not_stay_queued_after_one_that_waits() {
         let config = Config {
             fragment_timeout_ns: 1_000_000,
             ..Config::default()

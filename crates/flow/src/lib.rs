@@ -20,8 +20,8 @@
 //!
 //! A segment whose own acknowledgement covers data of the other direction that has not been
 //! delivered yet waits for that data in the same way, so that a protocol sees a call before its
-//! reply even if the tap did not. If it waits in vain, what is missing there, and acknowledged
-//! twice or followed by other data, becomes a hole before it.
+//! reply even if the tap did not. If it waits in vain, the missing bytes become a hole before it,
+//! provided that they were acknowledged twice or that other data followed them.
 //!
 //! ```text
 //!  engine ──► connections ──► connection

@@ -1,4 +1,6 @@
-//! One direction of a TCP connection, as a passive observer can know it.
+//! One direction of a TCP connection, as a passive observer can know it: which bytes were
+//! delivered, which are held, and which the other side acknowledged. It delivers nothing itself:
+//! `connection` does.
 
 use std::collections::VecDeque;
 
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_of_what_was_not_seen_takes_two() {
+    fn two_acknowledgements_confirm_bytes_that_were_not_seen() {
         let mut stream = Stream::default();
         let acknowledge = |stream: &mut Stream, offset| {
             stream.acknowledge(offset, Moment::default());

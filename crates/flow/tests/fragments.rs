@@ -50,7 +50,7 @@ fn packet(ipv6: bool, identification: u32, len: usize, fragment_len: usize, seed
 
 #[derive(Default)]
 struct Recorder {
-    /// Each datagram: its bytes, and which of them were there.
+    /// Each datagram: its bytes, and which of them were delivered.
     datagrams: Vec<(Vec<u8>, Vec<bool>)>,
     stream: Vec<u8>,
 }
@@ -152,7 +152,7 @@ proptest! {
         let mut random = Random::new(seed);
         let mut order: Vec<usize> = (0..packet.frames.len()).collect();
         shuffle(&mut order, &mut random);
-        // Copies of one that is not the last to come: behind that the identification is free again.
+        // Copies of one that is not the last to come: after that the identification is free again.
         for _ in 0..repeats * usize::from(order.len() > 1) {
             let which = random.below(order.len() as u64 - 1) as usize;
             let at = which + random.below((order.len() - which - 1) as u64) as usize;
@@ -170,9 +170,9 @@ proptest! {
         prop_assert_eq!(counters.value(Counter::DatagramsIncomplete), 0);
     }
 
-    /// Some never come: what came of it is delivered with holes up to the end that
-    /// the UDP header tells, unless that is missing too. The next
-    /// packet of the same identification is not mixed up with it.
+    /// Some fragments never come: the others are delivered with holes up to the end by the UDP
+    /// header, unless that is missing too. The next packet of the same identification is not mixed
+    /// up with it.
     #[test]
     fn missing_fragments_are_holes(
         seed: u64, ipv6: bool, len in 100..6000usize, fragment_len in 16..1400usize, missing in 0.0..1.0f64,
@@ -220,14 +220,14 @@ proptest! {
         prop_assert_eq!(counters.value(Counter::DatagramsIncomplete), 1);
     }
 
-    /// A snap length leaves of each fragment its beginning.
+    /// A snap length leaves only the beginning of each fragment.
     #[test]
     fn cut_fragments_have_holes(seed: u64, ipv6: bool, len in 200..3000usize, kept in 0..400usize) {
         let packet = packet(ipv6, 11, len, 400, seed);
         prop_assume!(packet.frames.len() > 1);
         let mut tap = Tap::new(Config::default(), 64 << 20);
         let header_len = packet.frames[0].0.len() - packet.frames[0].1.len();
-        // The ports have to be there.
+        // The ports must be captured.
         let kept = kept.max(UDP_HEADER_LEN);
         for (frame, _) in &packet.frames {
             tap.see(0, frame, header_len + kept);
@@ -241,7 +241,7 @@ proptest! {
         prop_assert_eq!(&sink.datagrams[0].1[..], &covered[UDP_HEADER_LEN..]);
     }
 
-    /// Bounds in bytes and memory: what does not fit is given up and counted.
+    /// Bounds in bytes and memory: packets that do not fit are given up and counted.
     #[test]
     fn bounds_hold(seed: u64, held_max in 0..9000usize, spare in 0..9000usize) {
         let config = Config { fragments_held_max_bytes: held_max, ..Config::default() };
@@ -265,7 +265,7 @@ proptest! {
 }
 
 #[test]
-fn a_packet_that_waits_for_too_long_is_given_up_before_its_rest() {
+fn an_overdue_packet_is_given_up_before_later_fragments() {
     let timeout = Config::default().fragment_timeout_ns;
     for (rest_at, datagrams) in [(timeout, 1), (timeout + 1, 2)] {
         let packet = packet(false, 3, 500, 304, 1);
@@ -284,8 +284,8 @@ fn a_packet_that_waits_for_too_long_is_given_up_before_its_rest() {
     }
 }
 
-/// A segment that opens a connection, and the payload of an IP packet with one of `bytes` behind 12
-/// bytes of options.
+/// A segment that opens a connection, and the payload of an IP packet with a segment of `bytes`
+/// after 12 bytes of options.
 fn opened(ipv6: bool, bytes: &[u8]) -> (FrameBuilder, Vec<u8>, Vec<u8>) {
     let builder = builder(ipv6, 5);
     let fields = |sequence, flags| TcpFields {
@@ -359,9 +359,9 @@ fn a_segment_with_a_hole_in_its_header_is_not_misread() {
     }
 }
 
-/// Nobody knows where its payload begins.
+/// There is no way to know where its payload begins.
 #[test]
-fn a_fragment_in_a_tunnel_with_a_hole_in_its_header_is_not_misread() {
+fn a_fragment_with_a_hole_in_its_header_is_not_misread() {
     let inner = packet(false, 3, 500, 304, 1);
     let mut second = inner.frames[1].0[14..].to_vec();
     second.splice(20..20, [1; 8]);
@@ -391,7 +391,7 @@ fn a_fragment_in_a_tunnel_with_a_hole_in_its_header_is_not_misread() {
 /// RFC 4963: the first fragment of one is lost, and another of the same identification begins
 /// within the timeout.
 #[test]
-fn fragments_of_two_datagrams_are_not_believed() {
+fn fragments_of_two_datagrams_do_not_make_one() {
     for (ipv6, in_tunnel) in [(false, false), (true, false), (false, true)] {
         let frames = |seed| {
             let packet = packet(ipv6, 77, 1000, 400, seed);
@@ -422,7 +422,7 @@ fn fragments_of_two_datagrams_are_not_believed() {
 
 /// The sender left it out, left it to its adapter, or its end was cut off.
 #[test]
-fn a_checksum_that_nothing_can_be_held_against_is_not_wrong() {
+fn a_checksum_that_cannot_be_verified_is_not_wrong() {
     let builder = builder(false, 1);
     let payload = random_bytes(1000);
     let right = builder.udp_datagram(PORTS.0, PORTS.1, &payload);

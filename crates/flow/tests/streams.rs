@@ -1,5 +1,5 @@
-//! TCP streams through a tap that loses, delays, repeats and cuts, against what each frame is known
-//! to hold: every delivered byte tells by its frame where in its stream it must stand.
+//! TCP streams through a tap that loses, delays, repeats and cuts frames. The content of each frame
+//! is known, so that the frame of every delivered byte shows its place in the stream.
 
 mod simulation;
 
@@ -20,7 +20,7 @@ const INTERVAL_NS: i64 = 16 * SPACING_NS;
 
 fn config() -> Config {
     Config {
-        // The simulated senders do not number their packets, so that a retransmission is like a
+        // The simulated senders do not number their packets, so that a retransmission looks like a
         // copy.
         duplicate_window_ns: 0,
         late_segments: LATE_SEGMENTS as u64,
@@ -34,7 +34,7 @@ fn config() -> Config {
 #[derive(Debug, Clone)]
 struct Seen {
     sent: Sent,
-    /// Bytes kept of the frame's payload.
+    /// Captured bytes of the frame's payload.
     kept: usize,
 }
 
@@ -50,17 +50,17 @@ struct Output {
     closed: bool,
 }
 
-/// Checks what is delivered while it is.
+/// Checks bytes and holes as they are delivered.
 struct Checker<'a> {
     talks: &'a [Talk],
     seen: &'a [Seen],
     outputs: Vec<Output>,
     slots: Vec<usize>,
-    /// Whether a reply must come behind what it acknowledges.
+    /// Whether a reply must come after what it acknowledges.
     ordered: bool,
-    /// The handshake may not be seen, so that nobody can know where a stream begins.
+    /// The handshake may not be seen, so that there is no way to know where a stream begins.
     joined: bool,
-    /// Packets by the begin of their interval, as reported.
+    /// Packets by the start of their interval, as reported.
     packets: BTreeMap<i64, u64>,
 }
 
@@ -320,10 +320,11 @@ fn taps() -> impl Strategy<Value = Tap> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// From the handshake on: what is seen is delivered, and holes are where nothing was seen.
+    /// From the handshake on: all bytes that are seen are delivered, and holes are where nothing
+    /// was seen.
     #[test]
-    fn what_is_seen_is_delivered_and_nothing_else(seed: u64, mut harm in taps()) {
-        // The handshake itself is seen: what is not seen of it is the next test's.
+    fn exactly_the_bytes_that_were_seen_are_delivered(seed: u64, mut harm in taps()) {
+        // The handshake itself is seen: the next test covers a handshake that is not.
         let talks = [talk(seed, 0)];
         harm.skip = 0;
         let mut seen = tap(&talks[0].sent[3..], harm);
@@ -353,7 +354,7 @@ proptest! {
         checker.assert_exact(|_| false);
     }
 
-    /// A snap length makes a hole of the end of each frame, at once; a retransmission does not mend
+    /// A snap length makes a hole of the end of each frame, at once; a retransmission does not fill
     /// it.
     #[test]
     fn a_snap_length_cuts_each_frame(seed: u64, harm in taps(), snap in 0..60usize) {
@@ -397,7 +398,7 @@ proptest! {
             seen.append(&mut part);
         }
         let mut checker = Checker::new(&talks, &seen);
-        // A stray segment is delivered only when the next one shows that it is none.
+        // A stray segment is delivered only when the next one shows that it belongs here.
         checker.ordered = false;
         let counters = checker.run(config(), &Budget::new(64 << 20));
         checker.assert_exact(|incarnation| !lost_syn[incarnation]);
@@ -407,7 +408,8 @@ proptest! {
         prop_assert_eq!(counters.value(Counter::StreamLost), 0);
     }
 
-    /// Bounds hold whatever comes, and what does not fit is counted; nothing wrong is delivered.
+    /// Bounds hold whatever comes, and segments that do not fit are counted; no wrong byte is
+    /// delivered.
     #[test]
     fn bounds_hold(seed: u64, harm in taps(), held_max in 0..4000usize, memory in 0..6000usize) {
         let talks = [talk(seed, 0)];
@@ -520,7 +522,7 @@ impl Hand {
 use simulation::{ACK, FIN, RST, SYN};
 
 #[test]
-fn of_conflicting_overlaps_the_first_copy_wins_and_the_conflict_is_counted() {
+fn the_first_of_conflicting_copies_wins_and_is_counted() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
     hand.segment(&mut sink, Forward, 4, 0, ACK, b"efgh");
@@ -533,7 +535,7 @@ fn of_conflicting_overlaps_the_first_copy_wins_and_the_conflict_is_counted() {
 }
 
 #[test]
-fn who_is_late_is_out_of_order_and_who_follows_a_hole_is_not() {
+fn late_segments_are_out_of_order_those_after_a_hole_are_not() {
     for (sent, out_of_order) in [
         (&[0, 4, 8, 12][..], 0),
         (&[4, 8, 12, 0], 1),
@@ -553,10 +555,10 @@ fn who_is_late_is_out_of_order_and_who_follows_a_hole_is_not() {
     }
 }
 
-/// Live, half a second without a segment is told; from a file nothing but the connection's own
-/// segments counts.
+/// Live, half a second without a segment makes a hole; from a file only the connection's own
+/// segments count.
 #[test]
-fn a_hole_in_a_connection_that_goes_quiet_is_told_in_time_where_time_passes() {
+fn live_a_hole_in_a_quiet_connection_is_reported_in_time() {
     const SECOND_NS: i64 = 1_000_000_000;
     for quiet_window_ns in [Some(SECOND_NS / 2), None] {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
@@ -572,7 +574,7 @@ fn a_hole_in_a_connection_that_goes_quiet_is_told_in_time_where_time_passes() {
         // "re" is lost; the client has it.
         hand.segment(&mut sink, Reverse, 2, 4, ACK, b"ply");
         hand.segment(&mut sink, Forward, 4, 5, ACK, b"");
-        // What a port without free blocks asks for does not end the waiting.
+        // A spill, which a port without free blocks asks for, does not end the waiting.
         hand.engine.spill(&mut hand.counters);
         hand.engine
             .on_timer(SECOND_NS / 3, &mut sink, &mut hand.counters);
@@ -592,7 +594,7 @@ fn a_hole_in_a_connection_that_goes_quiet_is_told_in_time_where_time_passes() {
 }
 
 #[test]
-fn data_behind_the_peers_fin_does_not_wait() {
+fn data_after_the_peers_fin_does_not_wait() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
     hand.segment(&mut sink, Forward, 0, 0, ACK | FIN, b"call");
@@ -604,7 +606,7 @@ fn data_behind_the_peers_fin_does_not_wait() {
 }
 
 #[test]
-fn a_lost_end_of_a_call_is_a_hole_before_the_reply_that_acknowledges_it() {
+fn a_lost_end_of_a_call_is_a_hole_before_its_reply() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
     hand.segment(&mut sink, Forward, 0, 0, ACK, b"ca");
@@ -644,11 +646,11 @@ fn one_wrong_acknowledgement_makes_no_hole() {
 }
 
 #[test]
-fn a_wrong_acknowledgement_gives_up_nothing_that_is_sent_again() {
+fn a_wrong_acknowledgement_drops_no_retransmission() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
     hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
-    // Of an earlier incarnation, say.
+    // Perhaps of an earlier incarnation.
     hand.segment(&mut sink, Reverse, 0, 10_000_000, ACK, b"");
     hand.segment(&mut sink, Forward, 8, 0, ACK, b"more");
     for _ in 0..4 * LATE_SEGMENTS {
@@ -663,7 +665,7 @@ fn a_wrong_acknowledgement_gives_up_nothing_that_is_sent_again() {
 /// A tap that slept through 300 MB of one direction: the other one shows that it is the same
 /// connection.
 #[test]
-fn a_gap_too_long_to_wait_at_is_a_hole_of_the_same_connection() {
+fn a_gap_too_long_to_wait_for_is_a_hole_in_the_connection() {
     const MISSED: u32 = 300 << 20;
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
@@ -676,14 +678,14 @@ fn a_gap_too_long_to_wait_at_is_a_hole_of_the_same_connection() {
     assert_eq!(sink.streams[1], b"replynextlast");
     assert_eq!(sink.holes[1], [(MISSED as usize, Cause::NotSeen)]);
     assert_eq!(counters.value(Counter::Connections), 1);
-    // What the calls lost is acknowledged twice.
+    // The lost bytes of the calls are acknowledged twice.
     let lost = u64::from(MISSED) + 40_000 - 4;
     assert_eq!(counters.value(Counter::StreamLost), lost);
     assert_eq!(counters.broken_identity(), None);
 }
 
 #[test]
-fn behind_a_fin_there_is_only_another_connection() {
+fn data_after_a_fin_belongs_to_another_connection() {
     for segments in [1, 2] {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
         hand.handshake(&mut sink);
@@ -709,7 +711,7 @@ fn behind_a_fin_there_is_only_another_connection() {
 }
 
 #[test]
-fn what_strayed_far_ahead_and_nobody_acknowledged_is_no_hole() {
+fn an_unacknowledged_stray_far_ahead_makes_no_hole() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
     hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
@@ -722,14 +724,14 @@ fn what_strayed_far_ahead_and_nobody_acknowledged_is_no_hole() {
     assert_eq!(counters.broken_identity(), None);
 }
 
-/// What the other side acknowledged and nothing was seen behind: at the end of a stream, and of one
-/// that was never seen.
+/// Bytes that the other side acknowledged and the tap did not see: at the end of a stream, and of
+/// one that was never seen.
 #[test]
-fn a_lost_tail_is_lost() {
+fn an_acknowledged_tail_that_was_not_seen_is_lost() {
     for (acknowledgements, flags, lost) in [
         (&[4, 104][..], ACK, 0),
         (&[104, 104], ACK, 100),
-        // It is a FIN that was not seen.
+        // The byte is a FIN that was not seen.
         (&[5, 5], ACK, 0),
         (&[104], ACK | FIN, 0),
     ] {
@@ -768,15 +770,15 @@ fn a_lost_tail_is_lost() {
 }
 
 #[test]
-fn a_reset_that_is_none_ends_nothing() {
+fn a_reset_outside_the_window_ends_no_connection() {
     let minute = 61_000_000_000 / SPACING_NS as u64;
     for (resets, connections) in [
-        // Of this connection, as far as can be told.
+        // Of this connection, as far as the tap can know.
         (&[(4, RST)][..], 2),
         // Blind: beyond what was sent, or before what the other side has.
         (&[(1_000, RST)], 1),
         (&[(2, RST)], 1),
-        // What goes on was not reset.
+        // A connection that goes on was not reset.
         (&[(4, RST), (4, ACK)], 1),
     ] {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
@@ -799,7 +801,7 @@ fn a_reset_that_is_none_ends_nothing() {
 }
 
 #[test]
-fn many_small_parts_are_too_much_before_their_bytes_are() {
+fn many_small_parts_reach_the_limit_before_their_bytes_do() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
     let parts = Config::default().flow_held_max_bytes as u32 / 1024;
@@ -812,7 +814,7 @@ fn many_small_parts_are_too_much_before_their_bytes_are() {
 }
 
 #[test]
-fn what_is_sent_again_tells_no_round_trip() {
+fn retransmissions_give_no_round_trip() {
     for again in [false, true] {
         let (mut hand, mut sink) = (Hand::new(), Recorder::default());
         hand.handshake(&mut sink);
@@ -847,7 +849,7 @@ fn at_the_end_a_reply_still_follows_its_call() {
 }
 
 #[test]
-fn a_syn_that_contradicts_what_is_held_is_another_connection() {
+fn a_syn_that_contradicts_held_data_opens_another_connection() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.segment(&mut sink, Forward, 1000, 1, ACK, b"later");
     hand.segment(&mut sink, Forward, 900, 1, ACK, b"earlier");
@@ -889,7 +891,7 @@ fn a_gap_is_given_up_when_it_is_acknowledged_and_late() {
 }
 
 #[test]
-fn a_syn_with_another_number_begins_another_connection_however_near() {
+fn a_syn_with_another_number_always_opens_a_connection() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
     hand.segment(&mut sink, Forward, 0, 0, ACK, b"old");

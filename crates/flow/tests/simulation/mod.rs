@@ -1,5 +1,5 @@
-//! Two TCP ends that talk, and what passes between them. The network may lose a segment before or
-//! behind the tap; then it is sent again, perhaps cut otherwise, and acknowledged only then.
+//! Two TCP ends and the segments between them. The network may lose a segment before or after the
+//! tap; then it is sent again, perhaps cut otherwise, and acknowledged only then.
 
 use lineside_time::Random;
 use lineside_wire::Direction::{self, Forward, Reverse};
@@ -221,7 +221,7 @@ pub(crate) fn talk(seed: u64, incarnation: usize) -> Talk {
     talk
 }
 
-/// Moves some items to behind one that was up to `depth` places later.
+/// Moves some items after one that was up to `depth` places later.
 pub(crate) fn displace<T>(items: Vec<T>, share: f64, depth: usize, random: &mut Random) -> Vec<T> {
     let mut keyed: Vec<(usize, usize, T)> = items
         .into_iter()
