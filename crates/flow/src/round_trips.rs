@@ -237,129 +237,39 @@ mod tests {
     #[test]
     fn retransmitted_segments_give_no_round_trip() {
         let mut trips = RoundTrips::new(&Budget::new(1 << 20));
-        let client = u32::MAX - 50;
-        let sent = [
-            // Time, from the server, sequence number, acknowledged, SYN, bytes; the round trip that
-            // ends.
-            (0, false, client, None, true, 0, None),
-            (
-                100,
-                true,
-                500,
-                Some(client.wrapping_add(1)),
-                true,
-                0,
-                Some((100, Towards::Server)),
-            ),
-            (
-                130,
-                false,
-                client.wrapping_add(1),
-                Some(501),
-                false,
-                0,
-                Some((30, Towards::Client)),
-            ),
-            (
-                200,
-                false,
-                client.wrapping_add(1),
-                Some(501),
-                false,
-                100,
-                None,
-            ),
-            (
-                210,
-                false,
-                client.wrapping_add(101),
-                Some(501),
-                false,
-                100,
-                None,
-            ),
-            // An answer to the first of two ends what was followed, that to the second nothing.
-            (
-                300,
-                true,
-                501,
-                Some(client.wrapping_add(101)),
-                false,
-                10,
-                Some((100, Towards::Server)),
-            ),
-            (
-                310,
-                true,
-                511,
-                Some(client.wrapping_add(201)),
-                false,
-                0,
-                None,
-            ),
-            (
-                350,
-                false,
-                client.wrapping_add(201),
-                Some(511),
-                false,
-                0,
-                Some((50, Towards::Client)),
-            ),
-            // Lost, sent again: not counted.
-            (
-                400,
-                false,
-                client.wrapping_add(201),
-                Some(511),
-                false,
-                50,
-                None,
-            ),
-            (
-                900,
-                false,
-                client.wrapping_add(201),
-                Some(511),
-                false,
-                50,
-                None,
-            ),
-            (
-                990,
-                true,
-                511,
-                Some(client.wrapping_add(251)),
-                false,
-                0,
-                None,
-            ),
-            // The next one is.
-            (
-                1000,
-                false,
-                client.wrapping_add(251),
-                Some(511),
-                false,
-                50,
-                None,
-            ),
-            (
-                1070,
-                true,
-                511,
-                Some(client.wrapping_add(301)),
-                false,
-                0,
-                Some((70, Towards::Server)),
-            ),
-        ];
-        for (at_ns, from_server, sequence, ack, syn, len, expected) in sent {
-            let bytes = frame(from_server, sequence, ack, syn, len);
-            let found = trips.on_frame(at_ns, 1, &bytes, bytes.len());
-            let found = found.map(|trip| (trip.took_ns, trip.towards));
-            assert_eq!(found, expected, "at {at_ns}");
-        }
+        // Relative to the initial sequence numbers; the client's soon wraps around.
+        let mut see = |at_ns, from_server: bool, sequence: u32, ack: u32, len| {
+            let isns = [u32::MAX - 50, 500];
+            let [own, other] = if from_server {
+                [isns[1], isns[0]]
+            } else {
+                isns
+            };
+            let syn = sequence == 0;
+            let ack = (from_server || !syn).then(|| other.wrapping_add(ack));
+            let bytes = frame(from_server, own.wrapping_add(sequence), ack, syn, len);
+            let trip = trips.on_frame(at_ns, 1, &bytes, bytes.len());
+            trip.map(|trip| (trip.took_ns, trip.towards))
+        };
+        let (client, server) = (false, true);
+        let to_server = |took_ns| Some((took_ns, Towards::Server));
+        let to_client = |took_ns| Some((took_ns, Towards::Client));
+        assert_eq!(see(0, client, 0, 0, 0), None);
+        assert_eq!(see(100, server, 0, 1, 0), to_server(100));
+        assert_eq!(see(130, client, 1, 1, 0), to_client(30));
+        assert_eq!(see(200, client, 1, 1, 100), None);
+        assert_eq!(see(210, client, 101, 1, 100), None);
+        // The acknowledgement of the first of two ends a round trip, that of the second does not.
+        assert_eq!(see(300, server, 1, 101, 10), to_server(100));
+        assert_eq!(see(310, server, 11, 201, 0), None);
+        assert_eq!(see(350, client, 201, 11, 0), to_client(50));
+        // Lost, sent again: not counted.
+        assert_eq!(see(400, client, 201, 11, 50), None);
+        assert_eq!(see(900, client, 201, 11, 50), None);
+        assert_eq!(see(990, server, 11, 251, 0), None);
+        // The next one is.
+        assert_eq!(see(1000, client, 251, 11, 50), None);
+        assert_eq!(see(1070, server, 11, 301, 0), to_server(70));
     }
 
     #[test]

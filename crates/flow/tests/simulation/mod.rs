@@ -93,6 +93,47 @@ struct Side {
     has: usize,
 }
 
+impl Side {
+    /// The part of its stream of `len` bytes that it sends next; `None` if a part that was due has
+    /// arrived meanwhile. `has`: what the other side has of the stream.
+    fn next_part(
+        &mut self,
+        len: usize,
+        has: usize,
+        mss: usize,
+        random: &mut Random,
+    ) -> Option<(usize, usize)> {
+        for (.., wait) in &mut self.again {
+            *wait = wait.saturating_sub(1);
+        }
+        let Some(due) = self.again.iter().position(|&(.., wait)| wait == 0) else {
+            if random.chance(0.1) || self.next == len {
+                return Some((self.next, 0));
+            }
+            let size = (1 + random.below(mss as u64) as usize).min(len - self.next);
+            self.next += size;
+            return Some((self.next - size, size));
+        };
+        let (start, size, _) = self.again.remove(due);
+        let end = start + size;
+        if end <= has {
+            return None;
+        }
+        let (start, size) = (start.max(has), end - start.max(has));
+        // Perhaps with bytes around it that the other side has, but has not acknowledged.
+        let earlier = random.below(30).min((start - has) as u64) as usize;
+        let later = random.below(30).min((self.next - start - size) as u64) as usize;
+        Some((start - earlier, size + earlier + later))
+    }
+
+    fn receive(&mut self, start: usize, size: usize) {
+        self.received[start..start + size].fill(true);
+        while self.received.get(self.has) == Some(&true) {
+            self.has += 1;
+        }
+    }
+}
+
 /// A connection by seed.
 pub(crate) fn talk(seed: u64, incarnation: usize) -> Talk {
     let mut random = Random::new(seed);
@@ -111,11 +152,6 @@ pub(crate) fn talk(seed: u64, incarnation: usize) -> Talk {
             random.bits() as u32
         }
     });
-    let mut talk = Talk {
-        isns,
-        streams,
-        sent: Vec::new(),
-    };
     let plain = Sent {
         incarnation,
         direction: Forward,
@@ -127,86 +163,19 @@ pub(crate) fn talk(seed: u64, incarnation: usize) -> Talk {
         beyond_fin: false,
         without_ack: false,
     };
-    talk.sent.push(Sent {
+    let syn = Sent {
         syn: true,
-        without_ack: true,
         ..plain.clone()
-    });
-    talk.sent.push(Sent {
-        syn: true,
-        direction: Reverse,
-        ..plain.clone()
-    });
-    talk.sent.push(plain.clone());
-    let loss = if random.chance(0.5) { 0.0 } else { 0.1 };
-    let mss = 1 + random.below(200) as usize;
-    let mut sides = Direction::BOTH.map(|direction| Side {
-        next: 0,
-        again: Vec::new(),
-        received: vec![false; talk.streams[direction.opposite()].len()],
-        has: 0,
-    });
-    loop {
-        let done = Direction::BOTH.map(|direction| {
-            sides[direction].next == talk.streams[direction].len()
-                && sides[direction].again.is_empty()
-        });
-        let direction = match done {
-            [true, true] => break,
-            [true, false] => Reverse,
-            [false, true] => Forward,
-            _ => Direction::BOTH[usize::from(random.chance(0.5))],
-        };
-        let len = talk.streams[direction].len();
-        let has = sides[direction.opposite()].has;
-        let side = &mut sides[direction];
-        let acknowledged = side.has;
-        for (.., wait) in &mut side.again {
-            *wait = wait.saturating_sub(1);
-        }
-        let due = side.again.iter().position(|&(.., wait)| wait == 0);
-        let (start, size) = match due {
-            Some(at) => {
-                let (start, size, _) = side.again.remove(at);
-                let end = start + size;
-                if end <= has {
-                    continue;
-                }
-                let (start, size) = (start.max(has), end - start.max(has));
-                // Perhaps with bytes around it that the other side has, but has not acknowledged.
-                let earlier = random.below(30).min((start - has) as u64) as usize;
-                let later = random.below(30).min((side.next - start - size) as u64) as usize;
-                (start - earlier, size + earlier + later)
-            }
-            None if random.chance(0.1) || side.next == len => (side.next, 0),
-            None => {
-                let size = (1 + random.below(mss as u64) as usize).min(len - side.next);
-                side.next += size;
-                (side.next - size, size)
-            }
-        };
-        let lost = size > 0 && random.chance(loss);
-        let before_tap = random.chance(0.5);
-        if lost {
-            side.again.push((start, size, 1 + random.below(6) as usize));
-        }
-        if !(lost && before_tap) {
-            talk.sent.push(Sent {
-                direction,
-                start,
-                len: size,
-                acknowledged,
-                ..plain.clone()
-            });
-        }
-        if !lost {
-            let other = &mut sides[direction.opposite()];
-            other.received[start..start + size].fill(true);
-            while other.received.get(other.has) == Some(&true) {
-                other.has += 1;
-            }
-        }
-    }
+    };
+    let mut sent = vec![syn.clone(), syn, plain.clone()];
+    sent[0].without_ack = true;
+    sent[1].direction = Reverse;
+    let mut talk = Talk {
+        isns,
+        streams,
+        sent,
+    };
+    talk.transfer(&plain, &mut random);
     let ends = Direction::BOTH.map(|direction| talk.streams[direction].len());
     for (direction, beyond_fin) in [(Forward, false), (Reverse, true)] {
         talk.sent.push(Sent {
@@ -219,6 +188,55 @@ pub(crate) fn talk(seed: u64, incarnation: usize) -> Talk {
         });
     }
     talk
+}
+
+impl Talk {
+    /// Sends all bytes of both streams, in segments like `plain`.
+    fn transfer(&mut self, plain: &Sent, random: &mut Random) {
+        let loss = if random.chance(0.5) { 0.0 } else { 0.1 };
+        let mss = 1 + random.below(200) as usize;
+        let mut sides = Direction::BOTH.map(|direction| Side {
+            next: 0,
+            again: Vec::new(),
+            received: vec![false; self.streams[direction.opposite()].len()],
+            has: 0,
+        });
+        loop {
+            let done = Direction::BOTH.map(|direction| {
+                sides[direction].next == self.streams[direction].len()
+                    && sides[direction].again.is_empty()
+            });
+            let direction = match done {
+                [true, true] => break,
+                [true, false] => Reverse,
+                [false, true] => Forward,
+                _ => Direction::BOTH[usize::from(random.chance(0.5))],
+            };
+            let len = self.streams[direction].len();
+            let (side, other) = direction.split_mut(&mut sides);
+            let acknowledged = side.has;
+            let Some((start, size)) = side.next_part(len, other.has, mss, random) else {
+                continue;
+            };
+            let lost = size > 0 && random.chance(loss);
+            let before_tap = random.chance(0.5);
+            if lost {
+                side.again.push((start, size, 1 + random.below(6) as usize));
+            }
+            if !(lost && before_tap) {
+                self.sent.push(Sent {
+                    direction,
+                    start,
+                    len: size,
+                    acknowledged,
+                    ..plain.clone()
+                });
+            }
+            if !lost {
+                other.receive(start, size);
+            }
+        }
+    }
 }
 
 /// Moves some items after one that was up to `depth` places later.
