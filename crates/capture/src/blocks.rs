@@ -1,4 +1,4 @@
-//! Checksums of 512-byte blocks at 512-byte-aligned file offsets, of data that passes by (C11).
+//! Checksums of 512-byte blocks at 512-byte-aligned file offsets, of data that passes and is never held.
 
 use lineside_frame::Chunk;
 use twox_hash::XxHash3_64;
@@ -6,7 +6,7 @@ use twox_hash::XxHash3_64;
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 512;
 
-/// Data of one READ or WRITE after the other as it passes, in pieces of any size, holes included.
+/// The data of one READ or WRITE after the other, in pieces of any size, holes included.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     /// File offset of the next byte.
@@ -19,7 +19,7 @@ pub(crate) struct Blocks {
     filled: usize,
 }
 
-/// Consecutive blocks that are there.
+/// Consecutive blocks that were seen whole.
 pub(crate) struct Run<'a> {
     /// The number of the first: file offset / 512.
     pub(crate) first: i64,

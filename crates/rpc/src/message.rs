@@ -18,7 +18,7 @@ crate::xdr! {
     /// arguments, or at the results if the call was accepted and succeeded.
     pub struct Header<'a> { xid: Option<u32>, body: Body<'a> }
 
-    /// Call or reply; `Unread` with a malformed cursor if it says that it is neither.
+    /// Call or reply; `Unread` with a malformed cursor if it is neither.
     pub union Body<'a> {
         0 => Call(call: CallHeader<'a>),
         1 => Reply(reply: ReplyHeader<'a>),
@@ -92,7 +92,7 @@ crate::xdr! {
         GSS_CTXPROBLEM = 14, "RPCSEC_GSS_CTXPROBLEM";
     }
 
-    /// How a caller says who it is: auth_flavor, and the pseudo-flavors that MOUNT names (RFC 2623).
+    /// How a caller identifies itself: auth_flavor, and the pseudo-flavors that MOUNT names (RFC 2623).
     pub enum Flavor {
         NONE = 0, "none";
         SYS = 1, "sys";
@@ -142,7 +142,7 @@ crate::xdr! {
 }
 
 impl ReplyHeader<'_> {
-    /// Whether it agrees to TLS (RFC 9289 section 4.1); `None` if the bytes that tell were not seen.
+    /// Whether it agrees to TLS (RFC 9289 section 4.1); `None` if the bytes that decide were not seen.
     pub fn starts_tls(&self) -> Option<bool> {
         let verifier = match self {
             Self::Unread => return None,
@@ -285,7 +285,7 @@ pub fn is_registered(program: u32) -> bool {
     (100_000..0x2000_0000).contains(&program) || (0x4000_0000..0x6000_0000).contains(&program)
 }
 
-/// The bit of a record mark that says: this is the record's last fragment (RFC 5531 section 11).
+/// The bit of a record mark that marks the record's last fragment (RFC 5531 section 11).
 pub const LAST_FRAGMENT: u32 = 1 << 31;
 
 /// Appends `message` as a record: fragments of the given sizes, then one with the rest.
@@ -487,7 +487,7 @@ mod tests {
             panic!("a call");
         };
         assert_eq!(call.credential.sys(), None);
-        assert_eq!(call.verifier, Auth::none(), "the header goes on behind it");
+        assert_eq!(call.verifier, Auth::none(), "the header continues after it");
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod message;
 pub use delivery::{begins_message, finish, on_datagram};
 pub use message::{ALL, Message, MessageSink, Want};
 
-use delivery::{Chunks, Delivery, ask, behind, fit, is_message, left_after, pieces, serve};
+use delivery::{Chunks, Delivery, after, ask, fit, is_message, left_after, pieces, serve};
 
 /// How many times `record_max_bytes` a fragment may state and still be one.
 const LONG_MAX: usize = 16;
@@ -125,7 +125,7 @@ enum Stage {
     /// So many bytes are passed on.
     Data(u64),
     Rest,
-    /// Its head was released before it told what it is: the sink has not heard of it.
+    /// Its head was released before it showed what it is: the sink has not seen it.
     Unread,
 }
 
@@ -233,7 +233,7 @@ impl Records {
         self.mode = Mode::NotRpc;
     }
 
-    /// Nothing says yet that this is RPC.
+    /// Nothing shows yet that this is RPC.
     fn may_be_other(&self) -> bool {
         !self.proven && !self.config.certain
     }
@@ -333,47 +333,14 @@ impl Records {
                 } else {
                     self.touch(&chunk);
                 }
-                let (mark, take) = match chunk.bytes().first_chunk() {
-                    Some(&mark) if self.mark_len == 0 => (mark, 4),
-                    _ => {
-                        let take = (4 - self.mark_len).min(chunk.len());
-                        self.mark[self.mark_len..self.mark_len + take]
-                            .copy_from_slice(&chunk.bytes()[..take]);
-                        self.mark_len += take;
-                        if self.mark_len < 4 {
-                            return;
-                        }
-                        self.mark_len = 0;
-                        (self.mark, take)
-                    }
+                let Some(take) = self.read_mark(&chunk) else {
+                    return;
                 };
-                let mark = u32::from_be_bytes(mark);
-                self.fragment_left = (mark & !LAST_FRAGMENT) as usize;
-                self.fragment_last = mark & LAST_FRAGMENT != 0;
-                let len = self.fragment_left;
-                // No byte of its record has come.
-                let begun = self.message.as_ref();
-                let is_first = begun.is_none_or(|open| open.message.len == 0);
-                // Nothing at all is legal as the end of a record that has begun (RFC 5531 section 11), and before its
-                // bytes; but zeros in a row are no records.
-                let empty = len == 0
-                    && is_first
-                    && (self.fragment_last || chunk.from(take).bytes().starts_with(&[0; MARK]));
-                let is_long = len > self.config.record_max_bytes;
-                if is_long || empty {
-                    self.fragment_left = 0;
-                    // Whether a first fragment was one after all, the search tells by what follows the mark; of a later one, its
-                    // length: one that is wildly wrong shows that the walk has gone astray.
-                    let is_limit = is_long && !is_first && self.config.may_be_long(len);
-                    counters.add(Counter::RecordLimit, is_limit.into());
-                    let head = chunk.from(take);
-                    let is_record = is_long && is_message(&[head.piece()], self.config.any_program);
-                    if is_first && !is_record && self.may_be_other() {
-                        self.message = None;
-                        self.mode = Mode::NotRpc;
-                        return;
-                    }
-                    return self.lose(chunk, sink, counters);
+                if !self.accepts_mark(&chunk.from(take), counters) {
+                    return match self.mode {
+                        Mode::NotRpc => {}
+                        _ => self.lose(chunk, sink, counters),
+                    };
                 }
                 counters.add(Counter::RpcBytes, 4);
                 chunk = chunk.from(take);
@@ -398,6 +365,58 @@ impl Records {
                 return self.push_search(chunk, counters);
             }
         }
+    }
+
+    /// Reads a record mark, which may lie in several chunks. Returns its bytes in `chunk`; `None`: it is not complete.
+    #[inline]
+    fn read_mark(&mut self, chunk: &Chunk<'_>) -> Option<usize> {
+        let (mark, take) = match chunk.bytes().first_chunk() {
+            Some(&mark) if self.mark_len == 0 => (mark, 4),
+            _ => {
+                let take = (4 - self.mark_len).min(chunk.len());
+                self.mark[self.mark_len..self.mark_len + take]
+                    .copy_from_slice(&chunk.bytes()[..take]);
+                self.mark_len += take;
+                if self.mark_len < 4 {
+                    return None;
+                }
+                self.mark_len = 0;
+                (self.mark, take)
+            }
+        };
+        let mark = u32::from_be_bytes(mark);
+        self.fragment_left = (mark & !LAST_FRAGMENT) as usize;
+        self.fragment_last = mark & LAST_FRAGMENT != 0;
+        Some(take)
+    }
+
+    /// Whether the mark that was read last may be one; `head` follows it. If it shows that the stream is something else
+    /// than RPC, the mode says so.
+    #[inline]
+    fn accepts_mark(&mut self, head: &Chunk<'_>, counters: &mut Counters) -> bool {
+        let len = self.fragment_left;
+        // No byte of its record has come.
+        let begun = self.message.as_ref();
+        let is_first = begun.is_none_or(|open| open.message.len == 0);
+        // An empty fragment is legal as the end of a record that has begun (RFC 5531 section 11), and before its
+        // bytes; but zeros in a row are no records.
+        let is_empty =
+            len == 0 && is_first && (self.fragment_last || head.bytes().starts_with(&[0; MARK]));
+        let is_long = len > self.config.record_max_bytes;
+        if !is_long && !is_empty {
+            return true;
+        }
+        self.fragment_left = 0;
+        // Whether a first fragment was one after all, the search decides by what follows the mark; of a later one, its
+        // length decides: a wildly wrong one shows that the walk has gone astray.
+        let is_limit = is_long && !is_first && self.config.may_be_long(len);
+        counters.add(Counter::RecordLimit, is_limit.into());
+        let is_record = is_long && is_message(&[head.piece()], self.config.any_program);
+        if is_first && !is_record && self.may_be_other() {
+            self.message = None;
+            self.mode = Mode::NotRpc;
+        }
+        false
     }
 
     /// The message with which `chunk` begins, if the chunk has all of it, as is the rule for all but READ and WRITE:
@@ -464,7 +483,6 @@ impl Records {
         counters: &mut Counters,
     ) -> Result<(), NoMessage> {
         self.touch(&part);
-        let proven = self.proven;
         let Some(open) = &mut self.message else {
             return Err(NoMessage { whole: false });
         };
@@ -490,87 +508,86 @@ impl Records {
                 };
             }
         }
-        if let Stage::Head {
-            held,
-            held_bytes,
-            need,
-            goes_on,
-        } = &mut open.stage
-        {
-            let len = *held_bytes + part.len();
-            let full = len > self.config.message_held_max_bytes;
-            if len < *need && !done && !full {
-                if !part.is_empty() {
-                    if held.capacity() == 0 {
-                        *held = sink.spare();
-                    }
-                    held.push(part.hold());
-                    *held_bytes = len;
-                }
-                return Ok(());
-            }
-            if full && !done {
-                counters.count(Counter::MessageLimit);
-            }
-            let goes_on = *goes_on;
-            let mut held = std::mem::take(held);
-            let none = NoMessage {
-                whole: open.message.missing == 0,
-            };
-            let asked = {
-                // Nearly always all of it lies in one frame.
-                let (alone, chain): (_, Chunks<'_>);
-                let chunks = if held.is_empty() {
-                    alone = [part];
-                    &alone[..]
-                } else {
-                    chain = held.iter().map(Range::chunk).chain([part]).collect();
-                    &chain[..]
-                };
-                if !goes_on {
-                    let pieces = pieces(chunks, 0);
-                    if !proven && !is_message(&pieces, self.config.any_program) {
-                        return Err(none);
-                    }
-                    self.last_xid = Cursor::new(&pieces).u32().or(self.last_xid);
-                }
-                ask(&open.message, chunks, done || full, sink, counters)
-            };
-            open.stage = match asked {
-                Delivery::Refused => return Err(none),
-                Delivery::Data(left) => Stage::Data(left),
-                Delivery::More { from, need } => {
-                    let rest = if from == 0 {
-                        let mut rest = std::mem::take(&mut held);
-                        if rest.capacity() == 0 {
-                            rest = sink.spare();
-                        }
-                        rest.push(part.hold());
-                        rest
-                    } else {
-                        let mut rest = sink.spare();
-                        let chunks = held.iter().map(Range::chunk).chain([part]);
-                        rest.extend(behind(chunks, from).map(|chunk| chunk.hold()));
-                        rest
-                    };
-                    Stage::Head {
-                        held: rest,
-                        held_bytes: len - from,
-                        need: need.max(len - from + 1),
-                        goes_on: goes_on || from > 0,
-                    }
-                }
-                Delivery::Rest => Stage::Rest,
-            };
-            if held.capacity() > 0 {
-                sink.recycle(held);
-            }
-            self.proven = true;
+        if !self.head_bytes(part, done, sink, counters)? {
+            return Ok(());
         }
         if done {
             self.end_message(sink, counters);
         }
         Ok(())
+    }
+
+    /// Takes bytes of the message's head, and asks the sink when enough have come; false: they are held until then.
+    #[inline]
+    fn head_bytes<S: MessageSink>(
+        &mut self,
+        part: Chunk<'_>,
+        done: bool,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Result<bool, NoMessage> {
+        let Some(Open { message, stage }) = &mut self.message else {
+            return Err(NoMessage { whole: false });
+        };
+        let Stage::Head {
+            held,
+            held_bytes,
+            need,
+            goes_on,
+        } = stage
+        else {
+            return Ok(true);
+        };
+        let len = *held_bytes + part.len();
+        let full = len > self.config.message_held_max_bytes;
+        if len < *need && !done && !full {
+            if !part.is_empty() {
+                if held.capacity() == 0 {
+                    *held = sink.spare();
+                }
+                held.push(part.hold());
+                *held_bytes = len;
+            }
+            return Ok(false);
+        }
+        counters.add(Counter::MessageLimit, u64::from(full && !done));
+        let (whole, goes_on) = (message.missing == 0, *goes_on);
+        let mut held = std::mem::take(held);
+        let asked = {
+            // Nearly always all of it lies in one frame.
+            let (alone, chain): (_, Chunks<'_>);
+            let chunks = if held.is_empty() {
+                alone = [part];
+                &alone[..]
+            } else {
+                chain = held.iter().map(Range::chunk).chain([part]).collect();
+                &chain[..]
+            };
+            if !goes_on {
+                let pieces = pieces(chunks, 0);
+                if !self.proven && !is_message(&pieces, self.config.any_program) {
+                    return Err(NoMessage { whole });
+                }
+                self.last_xid = Cursor::new(&pieces).u32().or(self.last_xid);
+            }
+            ask(message, chunks, done || full, sink, counters)
+        };
+        *stage = match asked {
+            Delivery::Refused => return Err(NoMessage { whole }),
+            Delivery::Data(left) => Stage::Data(left),
+            Delivery::More { from, need } => Stage::Head {
+                held: hold_rest(&mut held, part, from, sink),
+                held_bytes: len - from,
+                need: need.max(len - from + 1),
+                goes_on: goes_on || from > 0,
+            },
+            Delivery::Rest => Stage::Rest,
+        };
+        if held.capacity() > 0 {
+            sink.recycle(held);
+        }
+        self.proven = true;
+        Ok(true)
     }
 
     #[inline]
@@ -747,4 +764,25 @@ impl Records {
             counters.add(Counter::CandidatesRejected, search.rejected);
         }
     }
+}
+
+/// The ranges that hold a head from byte `from` on, of which `held` and `part` have come.
+fn hold_rest<S: MessageSink>(
+    held: &mut Vec<Range>,
+    part: Chunk<'_>,
+    from: usize,
+    sink: &mut S,
+) -> Vec<Range> {
+    if from > 0 {
+        let mut rest = sink.spare();
+        let chunks = held.iter().map(Range::chunk).chain([part]);
+        rest.extend(after(chunks, from).map(|chunk| chunk.hold()));
+        return rest;
+    }
+    let mut rest = std::mem::take(held);
+    if rest.capacity() == 0 {
+        rest = sink.spare();
+    }
+    rest.push(part.hold());
+    rest
 }

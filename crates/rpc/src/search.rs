@@ -1,4 +1,4 @@
-//! The slow mode: where does the next record begin? (C7)
+//! The slow mode: where does the next record begin?
 //!
 //! File data can hold anything, also a stored capture with perfect RPC headers in it. So a place
 //! that looks like a header is only a *candidate*. It is accepted if
@@ -16,7 +16,7 @@
 //! What it costs: a search scans each byte once and looks at each place once as the mark that lengths
 //! lead to, whatever number of candidates lead there; each candidate is linked, asked about and rejected
 //! once, by binary search. Only a decision (an acceptance, the end, or too much that is held) passes over all
-//! candidates, at most [`CANDIDATES_MAX`]; what is lost again behind an accepted record is searched anew.
+//! candidates, at most [`CANDIDATES_MAX`]; a hole after an accepted record begins a new search.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -49,7 +49,7 @@ const FRAGMENTS_MAX: u32 = 4096;
 /// What a candidate takes in the four tables, about.
 const CANDIDATE_BYTES: usize = 128;
 
-/// A place that looks like a record mark with an RPC header behind it.
+/// A place that looks like a record mark followed by an RPC header.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     /// Where the last fragment of its record begins that was seen so far, its mark, and its number.
@@ -179,7 +179,7 @@ impl Search {
         self.forget();
     }
 
-    /// The position of a candidate that the other direction agrees with, if `agrees(xid, is_call)` says so.
+    /// The position of a candidate that the other direction agrees with, by `agrees(xid, is_call)`.
     pub(crate) fn agreed(&mut self, mut agrees: impl FnMut(u32, bool) -> bool) -> Option<u64> {
         // No candidate is found later that begins before this.
         let asked = self.end.saturating_sub(HEAD as u64 - 1);
@@ -433,7 +433,7 @@ impl Search {
         self.rejected += 1;
     }
 
-    /// Forgets the bytes nobody needs.
+    /// Forgets the bytes that no candidate needs.
     fn forget(&mut self) {
         let keep = self
             .candidates
@@ -547,7 +547,7 @@ impl Search {
             // Candidates lead to later ones.
             let walk_from = |position: u64| {
                 let at = walks.binary_search_by(|walk: &Walk| position.cmp(&walk.first));
-                walks[at.expect("who is led to is removed after those that lead there")]
+                walks[at.expect("a walk is removed after those that lead to it")]
             };
             let walk = match candidate.leads {
                 Leads::Waits if candidate.target() == self.end => alone(End::Exact),

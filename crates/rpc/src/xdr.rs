@@ -17,7 +17,8 @@
 //!
 //! A passive observer may have missed any byte, so decoding never fails: it returns what it could
 //! read. `None` and `Unread` mean that the capture did not see the field, or that the field lies
-//! behind a fault of the cursor, which says why. What is read is right even if what follows is not.
+//! after a fault of the cursor, which gives the reason. A field that was read is right even if what
+//! follows is not.
 //! Nothing is allocated: opaque data is a [`View`] of the bytes where they lie, and a list is walked
 //! again each time that it is iterated.
 //!
@@ -42,7 +43,7 @@ pub trait Xdr<'a>: Sized {
     /// Bytes on the wire, if every value takes the same number.
     const SIZE: Option<usize>;
 
-    /// Reads what can be read. [`Cursor::fault`] says whether that is everything.
+    /// Reads what can be read. [`Cursor::fault`] shows whether that is everything.
     fn decode(cursor: &mut Cursor<'a>) -> Self;
 
     /// Appends the value. A part that is unread is a programmer's error and is written as zeros.

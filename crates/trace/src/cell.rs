@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// What a column is in a Parquet file. Nothing else is portable enough (`trace-format.md`).
+/// What a column is in a Parquet file. Other types are not read alike by all tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnType {
     /// `INT64`

@@ -90,7 +90,7 @@ pub(crate) trait Chunked: Default {
     /// Bytes of ended pages and of the dictionary.
     fn ended_bytes(&self) -> usize;
 
-    /// Puts the open word away and tells whether the open page is full. The part has `rows` rows.
+    /// Puts the open word away; whether the open page is full. The part has `rows` rows.
     fn end_word(&mut self, rows: usize) -> bool;
 
     /// Ends the open page.
@@ -110,7 +110,7 @@ pub(crate) trait Values: Default {
     /// How hard zstd tries.
     const LEVEL: i32 = Zstd::LEVEL;
 
-    /// Bytes of a first page that tell whether zstd saves enough.
+    /// Bytes of a first page that show whether zstd saves enough.
     const SAMPLE_BYTES: usize = usize::MAX;
 
     /// Takes the open word of a column that cannot be null.
@@ -159,7 +159,7 @@ pub(crate) struct Column<V, const NULLABLE: bool> {
     /// The first row of the open page.
     page_start: usize,
     pages: Vec<u8>,
-    /// Whether pages are compressed, as the first one told.
+    /// Whether pages are compressed, as the first one decided.
     compressed: Option<bool>,
     plain_bytes: usize,
     nulls: usize,

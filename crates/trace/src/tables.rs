@@ -398,8 +398,8 @@ tables! {
         server_port: Option<i32>, Dictionary, "port of the callee";
         transport: Label, Dictionary, "`tcp` or `udp`";
         xid: Option<i64>, Delta, "RPC transaction id, 0 to 2^32-1" null "the protocol has none";
-        program: Word, Dictionary, "`nfs`, `mount`, `portmap`, `nlm`, `nsm`, `rquota`, `nfsacl`, `klm`, `nfs_cb`; another program: its number" null "the call was not seen and nothing else told it";
-        program_number: Option<i64>, Dictionary, "RPC program number" null "the call was not seen and nothing else told it";
+        program: Word, Dictionary, "`nfs`, `mount`, `portmap`, `nlm`, `nsm`, `rquota`, `nfsacl`, `klm`, `nfs_cb`; another program: its number" null "the call was not seen, and nothing else shows it";
+        program_number: Option<i64>, Dictionary, "RPC program number" null "the call was not seen, and nothing else shows it";
         version: Option<i32>, Dictionary, "version of the program" null "the call was not seen, or the number is above 2^31-1";
         operation: Word, Dictionary, "the RFC's name: `READ`, `READDIRPLUS`, `OPEN`; an unknown one: its number" null "the call was not seen";
         compound_index: Option<i32>, Dictionary, "place in the NFSv4 compound, from 0" null "not an operation of a compound, or a compound without readable operations";
@@ -415,7 +415,7 @@ tables! {
         name2: Text, Dictionary, "second name: the new one of RENAME, LINK" null "the operation has no second name, or it was not seen";
         offset: Option<i64>, Dictionary, "first byte asked for, in the file: the bits of an unsigned number, so 2^64-1 reads -1" null "the operation has none, or it was not seen";
         count: Option<i64>, Dictionary, "bytes asked for" null "the operation has none, or it was not seen";
-        transferred: Option<i64>, Dictionary, "bytes moved, as the reply says" null "the operation moves none, failed, or the reply was not seen that far";
+        transferred: Option<i64>, Dictionary, "bytes moved, by the reply" null "the operation moves none, failed, or the reply was not seen that far";
         file_size: Option<i64>, Dictionary, "bytes in the file after the operation, from the reply's attributes" null "no attributes in the reply, or not seen";
         file_type: Word, Dictionary, "`REG`, `DIR`, `LNK`, `BLK`, `CHR`, `SOCK`, `FIFO`, from the reply's attributes; an unknown one: its number" null "no attributes in the reply, or not seen";
         call_bytes: Option<i64>, Dictionary, "bytes of the RPC call message, without record marks" null "the call was not seen, or not the first row of its compound";
@@ -438,7 +438,7 @@ tables! {
         checksum: i64, Plain, "XXH3 of the block, 64 bits, seed 0: the bits of an unsigned number";
     }
 
-    /// What NFS of any version has, and what NFSACL says of attributes and access: a row for each operation that has any of it.
+    /// What NFS of any version has, and NFSACL's attributes and access: a row for each operation that has any of it.
     Nfs nfs NfsRow NfsColumns null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         stable_how: Word, Dictionary, "WRITE: what was asked: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
@@ -525,14 +525,14 @@ tables! {
         operation_id: i64, Delta, "the operation";
         minor_version: Option<i64>, Dictionary, "COMPOUND, first row: minor version of NFSv4";
         tag: Text, Dictionary, "COMPOUND, first row: the tag that the client gave it";
-        compound_operations: Option<i64>, Dictionary, "COMPOUND, first row: operations that the call says it has";
+        compound_operations: Option<i64>, Dictionary, "COMPOUND, first row: operations in the call, by its header";
         compound_status: Word, Dictionary, "COMPOUND, first row: status of the whole";
         session: Blob, Dictionary, "SEQUENCE and others: session id, 16 bytes";
         slot: Option<i64>, Dictionary, "SEQUENCE: slot in the session";
         slot_sequence: Option<i64>, Delta, "SEQUENCE: sequence id of the slot; BIND_CONN_TO_SESSION, CREATE_SESSION have none";
         highest_slot: Option<i64>, Dictionary, "SEQUENCE: highest slot in use by the client";
         client_id: Option<i64>, Dictionary, "client id that the operation names or gives, its bits";
-        owner: Blob, Dictionary, "OPEN, LOCK: who opens or locks, as the client names it";
+        owner: Blob, Dictionary, "OPEN, LOCK: the owner, as the client names it";
         stateid: Blob, Dictionary, "state id in the arguments, without its sequence: 12 bytes";
         stateid_sequence: Option<i64>, Dictionary, "its sequence";
         reply_stateid: Blob, Dictionary, "state id in the results, without its sequence: 12 bytes";
@@ -574,7 +574,7 @@ tables! {
         netid: Text, Dictionary, "rpcbind: kind of transport: `tcp`, `udp6`";
         target_address: Text, Dictionary, "rpcbind: its universal address, empty for none";
         transport_address: Blob, Dictionary, "UADDR2TADDR, TADDR2UADDR: an address as the transport has it";
-        service_owner: Text, Dictionary, "rpcbind: who registered the program";
+        service_owner: Text, Dictionary, "rpcbind: the owner that registered the program";
         done: Option<bool>, Dictionary, "SET, UNSET: it was done";
         forwarded_bytes: Option<i64>, Dictionary, "CALLIT, BCAST, INDIRECT: bytes of the results passed on or, without a reply, of the arguments";
         server_time_ns: Option<i64>, Dictionary, "GETTIME: the server's time, whole seconds as nanoseconds since 1970";
@@ -583,10 +583,10 @@ tables! {
         blocking: Option<bool>, Dictionary, "NLM, KLM: the caller waits for the lock";
         reclaim: Option<bool>, Dictionary, "NLM: the lock or share was held before the server restarted";
         svid: Option<i64>, Dictionary, "NLM, KLM: the process that locks, on its host";
-        owner: Blob, Dictionary, "NLM: who locks or shares, as the client names it";
+        owner: Blob, Dictionary, "NLM: the owner of the lock or share, as the client names it";
         holder_lock_type: Word, Dictionary, "NLM, KLM, TEST denied: the lock in the way: `shared`, `exclusive`";
         holder_svid: Option<i64>, Dictionary, "the lock in the way: the process that holds it, on its host";
-        holder_owner: Blob, Dictionary, "NLM, the lock in the way: who holds it";
+        holder_owner: Blob, Dictionary, "NLM, the lock in the way: its owner";
         holder_offset: Option<i64>, Dictionary, "the lock in the way: its first byte in the file";
         holder_count: Option<i64>, Dictionary, "the lock in the way: its bytes, 0 up to the end of the file";
         share_access: Option<i64>, Dictionary, "SHARE, UNSHARE: what the caller wants, bits: 1 read, 2 write";
@@ -617,7 +617,7 @@ tables! {
         connection_id: i64, Delta, "identifies the connection: the ordinal of its first frame times 2^18, plus its place in that frame";
         interval_start_ns: Option<i64>, Delta, "begin of the interval" null "no frame of the connection has a time";
         interval_ns: Option<i64>, Dictionary, "length of the interval" null "no frame of the connection has a time";
-        client_address: Address, Dictionary, "who opened the connection or, if that was not seen, who calls";
+        client_address: Address, Dictionary, "the end that opened the connection or, if that was not seen, the end that calls";
         server_address: Address, Dictionary, "the other one";
         client_port: Option<i32>, Dictionary, "port of the client";
         server_port: Option<i32>, Dictionary, "port of the server";
@@ -645,10 +645,10 @@ tables! {
     }
 
     /// What was learned of a file: facts, each new one once per connection. The newest by `file_id` holds.
-    Files files FileRow FileColumns null "not told by this operation" {
+    Files files FileRow FileColumns null "not reported by this operation" {
         file_id: i64, Dictionary, "the file or directory, as in `operations`";
-        operation_id: i64, Delta, "the operation that told it";
-        time_ns: Option<i64>, Delta, "when: time of the frame that completed the message that told it" null "the frame has no time";
+        operation_id: i64, Delta, "the operation that reported it";
+        time_ns: Option<i64>, Delta, "when: time of the frame that completed the message with the fact" null "the frame has no time";
         server_address: Address, Dictionary, "the server that owns it";
         handle: Blob, Dictionary, "the file handle, as on the wire";
         parent_file_id: Option<i64>, Dictionary, "the directory in which it has `name`";
@@ -661,7 +661,7 @@ tables! {
     Losses losses LossRow LossColumns null "not known" {
         connection_id: Option<i64>, Dictionary, "the connection, as in `connections`" null "a port's dropped frames";
         direction: Label, Dictionary, "`client_to_server` or `server_to_client`" null "a port's dropped frames";
-        time_ns: Option<i64>, Delta, "when the bytes were given up, or the drops counted" null "the frame has no time";
+        time_ns: Option<i64>, Delta, "when the bytes were taken for lost, or the drops counted" null "the frame has no time";
         first_byte: Option<i64>, Delta, "offset of the first missing byte in the stream, from the first byte seen" null "a port's dropped frames";
         bytes: Option<i64>, Dictionary, "missing bytes" null "a port's dropped frames";
         cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; `port_dropped`";

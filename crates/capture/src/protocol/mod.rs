@@ -64,7 +64,7 @@ pub(crate) trait Protocol: Copy {
     /// Decodes results, with the cursor after the RPC header.
     fn decode_reply<'a>(self, cursor: &mut Cursor<'a>) -> Self::Reply<'a>;
 
-    /// Sets the row's cells from a call, and says what of the message is wanted next.
+    /// Sets the row's cells from a call, and returns what of the message is wanted next.
     fn on_call<S: RecordSink>(
         self,
         call: &Self::Call<'_>,
@@ -73,7 +73,7 @@ pub(crate) trait Protocol: Copy {
         cursor: &mut Cursor<'_>,
     ) -> Want;
 
-    /// Sets the row's cells from a successful reply, and says what of the message is wanted next.
+    /// Sets the row's cells from a successful reply, and returns what of the message is wanted next.
     fn on_reply<S: RecordSink>(
         self,
         reply: &Self::Reply<'_>,

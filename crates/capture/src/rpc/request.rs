@@ -104,7 +104,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         protocol.on_call(&arguments, self, slot, cursor)
     }
 
-    /// How long the message must be to tell whether it is the same call as an outstanding one, if it has not come that far.
+    /// How long the message must be to decide whether it is the same call as an outstanding one, if it has not come
+    /// that far.
     fn identity_needs(&mut self, request: &Request, start: &Cursor<'_>) -> Option<usize> {
         if self.is_complete || start.remaining() >= HANDLE_MAX {
             return None;

@@ -54,7 +54,7 @@ pub fn on_datagram<S: MessageSink>(
 /// What the sink wants that has not come.
 pub(super) enum Delivery {
     Refused,
-    /// To be asked again, of what lies behind the first `from` bytes, when that is `need` bytes.
+    /// To be asked again, of what follows the first `from` bytes, when that is `need` bytes.
     More {
         from: usize,
         need: usize,
@@ -64,8 +64,8 @@ pub(super) enum Delivery {
     Rest,
 }
 
-/// Asks the sink of a message as far as it has come, and gives it the data that it wants, until it wants what is
-/// not there.
+/// Asks the sink of a message as far as it has come, and gives it the data that it wants, until it wants more than
+/// has come.
 #[inline]
 pub(super) fn ask<S: MessageSink>(
     message: &Message,
@@ -102,7 +102,7 @@ pub(super) fn serve<S: MessageSink>(
             Want::More(_) | Want::Whole | Want::End => return Delivery::Rest,
             Want::Data { from, len } => {
                 let mut left = len;
-                for chunk in behind(chunks.iter().copied(), at + from) {
+                for chunk in after(chunks.iter().copied(), at + from) {
                     let take = fit(left, chunk.len());
                     if take > 0 {
                         sink.on_data(chunk.part(0, take), counters);
@@ -119,7 +119,7 @@ pub(super) fn serve<S: MessageSink>(
     }
 }
 
-/// Asks the sink of what lies behind the first `skip` bytes.
+/// Asks the sink of what follows the first `skip` bytes.
 #[inline]
 fn on_head<S: MessageSink>(
     message: &Message,
@@ -138,7 +138,7 @@ fn on_head<S: MessageSink>(
     }
 }
 
-/// Gives the sink of a message that lies in `chunks`, wholly, what it wants after it was asked for the first time, and ends it.
+/// Gives the sink of a message that lies whole in `chunks` what it wants after it was first asked, and ends the message.
 pub fn finish<S: MessageSink>(
     want: Want,
     message: &Message,
@@ -150,8 +150,8 @@ pub fn finish<S: MessageSink>(
     sink.on_end(message, counters);
 }
 
-/// What lies behind the first `skip` bytes.
-pub(super) fn behind<'a>(
+/// What follows the first `skip` bytes.
+pub(super) fn after<'a>(
     chunks: impl Iterator<Item = Chunk<'a>>,
     mut skip: usize,
 ) -> impl Iterator<Item = Chunk<'a>> {
@@ -162,9 +162,9 @@ pub(super) fn behind<'a>(
     })
 }
 
-/// What lies behind the first `skip` bytes, to read.
+/// What follows the first `skip` bytes, to read.
 pub(super) fn pieces<'a>(chunks: &[Chunk<'a>], skip: usize) -> Pieces<'a> {
-    behind(chunks.iter().copied(), skip)
+    after(chunks.iter().copied(), skip)
         .map(|chunk| chunk.piece())
         .collect()
 }

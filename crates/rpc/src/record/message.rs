@@ -3,7 +3,7 @@
 use lineside_account::Counters;
 use lineside_frame::{Cause, Chunk, Descriptor, Piece, Range};
 
-/// What is known of a message while it passes.
+/// What is known of a message so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Message {
     /// The frame with its first byte (of the record mark, over TCP).
@@ -71,7 +71,7 @@ pub const ALL: u64 = u64::MAX;
 
 /// Takes the messages of a direction.
 pub trait MessageSink {
-    /// The message as far as it has come, or what came behind the data asked for last. `done`: nothing more
+    /// The message as far as it has come, or what follows the data that was wanted last. `done`: nothing more
     /// will come of it. After [`ALL`] data, [`Want::End`] and [`Want::Refuse`] it is not called again for the
     /// message; only its beginning can be refused.
     fn on_head(

@@ -7,7 +7,7 @@ use lineside_frame::Cursor;
 
 use super::{Scalar, Xdr};
 
-/// A linked list (RFC 4506 section 4.19): before each entry a boolean that says whether there is one.
+/// A linked list (RFC 4506 section 4.19): before each entry a boolean: whether there is one.
 ///
 /// Decoding walks over the list and keeps only where it begins; each iteration reads it again. It is
 /// no longer than the bytes there: every step takes some or ends the iteration.
@@ -58,7 +58,7 @@ impl<'a, T: Xdr<'a> + Copy> Iterator for ListIter<'a, T> {
             Entries::Slice(entries) => entries.split_off_first().copied(),
             Entries::Wire(cursor) => {
                 if !bool::read(cursor)? {
-                    // What stands behind the list is not an entry.
+                    // Bytes after the list are not an entry.
                     cursor.reject();
                     return None;
                 }

@@ -21,7 +21,7 @@ const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 const STATISTICS_BYTES_MAX: usize = 64;
 
 /// Whether a dictionary of `entries` entries and `bytes` bytes is worth another page, and has room for it and for the
-/// rows until somebody looks.
+/// rows until the next check of the pages.
 fn goes_on(entries: usize, bytes: usize, codes: &Codes) -> bool {
     let page = Codes::RUNS_MAX + ROWS_MAX;
     let has_room = entries + page <= Codes::MAX && bytes < DICTIONARY_BYTES_MAX;
@@ -192,13 +192,13 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
 #[derive(Default)]
 pub(crate) struct Texts {
     codes: Codes,
-    /// The entries as they stand in a page: each behind its length.
+    /// The entries as they stand in a page: each after its length.
     entries: Vec<u8>,
-    /// Where the bytes of each entry begin, behind its length.
+    /// Where the bytes of each entry begin, after its length.
     starts: Vec<usize>,
     places: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// The constant that came last, if it was one: address and length.
+    /// The constant that came last, if the last one was a constant: address and length.
     latest: Option<(usize, usize)>,
     /// The address that came last.
     latest_address: Option<IpAddr>,
@@ -266,7 +266,7 @@ impl Texts {
         self.codes.push(code);
     }
 
-    /// Adds an address: IPv4 dotted, IPv6 as RFC 5952 says, which is how Rust writes them.
+    /// Adds an address: IPv4 dotted, IPv6 by RFC 5952, which is how Rust writes them.
     #[inline]
     pub(super) fn push_address(&mut self, address: IpAddr) {
         if self.latest_address == Some(address) {
@@ -353,7 +353,7 @@ fn entry<'a>(entries: &'a [u8], starts: &[usize], code: usize) -> &'a [u8] {
     &entries[starts[code]..end]
 }
 
-/// Appends bytes as they stand in a page, behind their length.
+/// Appends bytes as they stand in a page, after their length.
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);

@@ -122,7 +122,7 @@ impl Deltas {
     fn extend_range(&mut self) {
         let deltas = &self.deltas[..self.open];
         let bits = deltas.iter().fold(0, |bits, delta| bits | delta);
-        // So small steps upwards that all of a block do not go round: the last value says it all.
+        // Steps upwards, so small that a whole block of them does not wrap: the last value is the greatest.
         if (0..1 << 56).contains(&bits) && self.before <= self.latest {
             return self.range.extend(&[self.latest]);
         }

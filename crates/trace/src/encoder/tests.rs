@@ -322,7 +322,7 @@ fn long_columns_come_back() {
     let (vain, full) = (dictionary_bytes("offset"), dictionary_bytes("reply_bytes"));
     assert!(
         vain < full / 10,
-        "a vain dictionary is given up early: {vain}, {full}"
+        "a useless dictionary is dropped early: {vain}, {full}"
     );
     assert!(!encodings("count").contains(&ParquetEncoding::DELTA_BINARY_PACKED));
     let plain = group.column(0).compression() == Compression::UNCOMPRESSED;
@@ -462,8 +462,8 @@ fn other_tools_read_a_trace() {
         let script = root.join("lab/read_trace.py");
         let script = script.to_str().expect("UTF-8");
         let output = run(parent.path(), &[script, name]).expect("Python runs");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{told}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
         let lines = String::from_utf8_lossy(&output.stdout);
         let same = lines.matches("the same in DuckDB, pandas, pyarrow").count();
         assert_eq!(same, Table::ALL.len(), "{lines}");
@@ -475,7 +475,7 @@ fn other_tools_read_a_trace() {
     let output = run(parent.path(), &[script.to_str().expect("UTF-8"), "TRACE"]);
     assert!(
         !output.expect("Python runs").status.success(),
-        "the script tells a difference"
+        "the script reports a difference"
     );
 
     let guide = std::fs::read_to_string(root.join("docs/guide/trace.md")).expect("the guide");
@@ -490,8 +490,8 @@ fn other_tools_read_a_trace() {
             let query = query.replace("TRACE", trace);
             let code = "import duckdb, sys; print(len(duckdb.execute(sys.argv[1]).fetchall()))";
             let output = run(parent.path(), &["-c", code, &query]).expect("Python runs");
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{query}: {told}");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{query}: {errors}");
             let none = output.stdout.starts_with(b"0");
             assert!(!none || trace == "EMPTY", "{query}: no rows");
         }
