@@ -4,7 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use lineside_account::{Budget, Counter, Counters, Lease};
-use lineside_wire::{Ip, TcpHeader};
+use lineside_wire::{Ip, TcpHeader, ethernet, ipv4, ipv6};
 
 use crate::connection::Origin;
 
@@ -200,7 +200,18 @@ fn signature_of(ip: &Ip, tcp: &TcpHeader) -> u64 {
     )
 }
 
-/// A number made of a packet's first bytes, without its hop count and header checksum.
+/// The bytes that count of the second 8 of an IPv4 header, in little-endian order.
+const IPV4_SECOND: u64 =
+    without(ipv4::field::TTL) & without(ipv4::field::CHECKSUM) & without(ipv4::field::CHECKSUM + 1);
+/// The same of the first 8 of an IPv6 header.
+const IPV6_FIRST: u64 = without(ipv6::field::HOP_LIMIT);
+
+/// All bytes of a word but the one at this offset in the packet.
+const fn without(offset: usize) -> u64 {
+    !(0xff << (offset % 8 * 8))
+}
+
+/// A number made of a packet's first bytes, without its time to live and header checksum.
 #[inline]
 fn signature(packet: &[u8]) -> u64 {
     let mut short = [0; PREFIX];
@@ -211,10 +222,9 @@ fn signature(packet: &[u8]) -> u64 {
     });
     let words = prefix.as_chunks::<8>().0;
     let word = |at: usize| u64::from_le_bytes(words[at]);
-    // Hop count and checksum are the bytes 8, 10 and 11 of IPv4, the hop limit is byte 7 of IPv6.
     let (first, second) = match prefix[0] >> 4 {
-        4 => (u64::MAX, !0xffff_00ff),
-        _ => (u64::MAX >> 8, u64::MAX),
+        4 => (u64::MAX, IPV4_SECOND),
+        _ => (IPV6_FIRST, u64::MAX),
     };
     fold(word(0) & first, word(1) & second)
         ^ fold(word(2), word(3)).rotate_left(17)
@@ -251,7 +261,9 @@ fn seen_by(origin: &Origin<'_>, ip: &Ip) -> u32 {
 #[cold]
 fn seen_in_tunnel(origin: &Origin<'_>, ip: &Ip) -> u32 {
     let layers = origin.layers();
-    let link = layers.link().and_then(|at| origin.bytes().get(at..at + 12));
+    let link = layers
+        .link()
+        .and_then(|at| origin.bytes().get(at..at + ethernet::field::ETHER_TYPE));
     let mut hasher = DefaultHasher::new();
     (origin.descriptor().input, ip.hop_count, layers, link).hash(&mut hasher);
     (hasher.finish() >> 32) as u32 | 1

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use lineside_wire::{icmp, ipv4};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -97,21 +98,22 @@ impl Ping {
     /// Whether these bytes are the answer to the latest echo.
     fn is_answer(&self, bytes: &[u8]) -> bool {
         let message = match (self.identifier, self.to) {
-            // A raw IPv4 socket gives the IP header too, whose length is in its first byte (RFC 791).
-            (Some(_), IpAddr::V4(_)) => {
-                let first = bytes.first().copied().unwrap_or(0);
-                bytes
-                    .get(usize::from(first & 0xf) * 4..)
-                    .unwrap_or_default()
+            // A raw IPv4 socket gives the IP header too.
+            (Some(_), IpAddr::V4(_)) if !bytes.is_empty() => {
+                let header_len = ipv4::Packet::new_unchecked(bytes).header_len();
+                bytes.get(header_len..).unwrap_or_default()
             }
             _ => bytes,
         };
-        let kind = if self.to.is_ipv4() { 0 } else { 129 };
-        let has = |at: usize, value: u16| message.get(at..at + 2) == Some(&value.to_be_bytes());
+        let kind = match self.to {
+            IpAddr::V4(_) => icmp::kind::ECHO_REPLY,
+            IpAddr::V6(_) => icmp::kind::ECHO_REPLY_V6,
+        };
         // The kernel hands over answers to a datagram socket's own echoes only; earlier ones may be late.
-        message.first() == Some(&kind)
-            && self.identifier.is_none_or(|identifier| has(4, identifier))
-            && has(6, self.sequence)
+        icmp::Echo::new_checked(message).is_some_and(|echo| {
+            let own = self.identifier.is_none_or(|own| own == echo.identifier());
+            own && echo.kind() == kind && echo.sequence() == self.sequence
+        })
     }
 
     /// One echo: how long its answer took, or `None` if none came within `patience`.
@@ -121,15 +123,14 @@ impl Ping {
             cause: error.into(),
         };
         self.sequence = self.sequence.wrapping_add(1);
-        // RFC 792 and 4443: type, code, checksum, identifier, sequence number; as many bytes as ping(8) sends. The kernel enters identifier and
-        // checksum, but for raw IPv4.
-        let kind = if self.to.is_ipv4() { 8 } else { 128 };
+        let kind = match self.to {
+            IpAddr::V4(_) => icmp::kind::ECHO_REQUEST,
+            IpAddr::V6(_) => icmp::kind::ECHO_REQUEST_V6,
+        };
+        // As many bytes as ping(8) sends. The kernel enters identifier and checksum, except for
+        // raw IPv4.
         let mut echo = [0x5a; 64];
-        echo[..8].copy_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
-        echo[4..6].copy_from_slice(&self.identifier.unwrap_or(0).to_be_bytes());
-        echo[6..8].copy_from_slice(&self.sequence.to_be_bytes());
-        let sum = checksum(&echo);
-        echo[2..4].copy_from_slice(&sum.to_be_bytes());
+        icmp::Echo::emit(&mut echo, kind, self.identifier.unwrap_or(0), self.sequence);
         let to = SocketAddr::new(self.to, 0);
         let watch = Stopwatch::start();
         sendto(&self.socket, &echo, SendFlags::empty(), &to).map_err(failed)?;
@@ -161,16 +162,6 @@ impl Ping {
             }
         }
     }
-}
-
-/// RFC 1071, of an even number of bytes.
-fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes
-        .chunks_exact(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-    let sum: u32 = words.sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    !(sum as u16).wrapping_add((sum >> 16) as u16)
 }
 
 /// Connects to a port and leaves again: how long the SYN's answer took, also if it was a refusal, or `None` if none came within `patience`.

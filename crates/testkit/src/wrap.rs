@@ -1,6 +1,10 @@
 //! Captures as a switch would have mirrored them: in tunnels, in fragments, and twice.
 //!
-//! Headers are written by hand, byte by byte after their documents, so that nothing is shared with what reads them.
+//! Outer headers are written by hand, byte by byte after their documents, so that nothing is shared
+//! with the parser under test; packets that exist are changed through the views of `lineside-wire`.
+
+use lineside_wire::ethernet::{HEADER_LEN, ether_type};
+use lineside_wire::{ethernet, ipv4, ipv6};
 
 use crate::capture::Frame;
 
@@ -111,10 +115,10 @@ pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
     let Some(ethernet) = ethernet(frame) else {
         return frame.clone();
     };
-    let (ether_type, packet) = (ether_type(&ethernet), part(&ethernet, 14));
+    let (ether_type, packet) = (ether_type(&ethernet), part(&ethernet, HEADER_LEN));
     let protocol = match ether_type {
-        0x0800 => 4,
-        0x86dd => 41,
+        ether_type::IPV4 => 4,
+        ether_type::IPV6 => 41,
         _ => 0,
     };
     let ip_only = matches!(
@@ -134,11 +138,11 @@ pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
         Wrap::Vlans => {
             let mut front = ethernet.bytes[..12].to_vec();
             for (kind, id) in [
-                (0x88a8, 1),
+                (ether_type::SERVICE_VLAN, 1),
                 (0x9100, 2),
-                (0x8100, 3),
-                (0x8100, 4),
-                (0x8100, 5),
+                (ether_type::VLAN, 3),
+                (ether_type::VLAN, 4),
+                (ether_type::VLAN, 5),
             ] {
                 front.extend(u16::to_be_bytes(kind));
                 front.extend(u16::to_be_bytes(id));
@@ -190,13 +194,14 @@ pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
             in_ipv6(17, in_udp(6081, inside))
         }
         Wrap::Mpls => in_ethernet(
-            0x8847,
+            ether_type::MPLS,
             behind(&[0, 1, 0, 64, 0xff, 0xff, 0xf1, 64], &packet),
         ),
-        Wrap::MplsControlWord => {
-            in_ethernet(0x8847, behind(&[0, 6, 0x41, 64, 0, 0, 0, 0], &ethernet))
-        }
-        Wrap::MplsEthernet => in_ethernet(0x8847, behind(&[0, 6, 0x41, 64], &ethernet)),
+        Wrap::MplsControlWord => in_ethernet(
+            ether_type::MPLS,
+            behind(&[0, 6, 0x41, 64, 0, 0, 0, 0], &ethernet),
+        ),
+        Wrap::MplsEthernet => in_ethernet(ether_type::MPLS, behind(&[0, 6, 0x41, 64], &ethernet)),
         Wrap::Nested => {
             let mirrored = wrap(&vxlan(&ethernet, number), Wrap::ErspanII, number);
             let front = [&mirrored.bytes[..12], &[0x81, 0, 0, 9]].concat();
@@ -215,25 +220,23 @@ pub fn wrap_all(frames: &[Frame], how: Wrap) -> Vec<Frame> {
 
 /// An IPv4 frame on Ethernet in fragments of at most `payload_max` bytes, a multiple of 8; any other, or a cut one, alone.
 pub fn fragment(frame: &Frame, payload_max: usize) -> Vec<Frame> {
-    let bytes = &frame.bytes;
-    let total = match bytes.get(..34) {
-        Some(head) if head[12..15] == [8, 0, 0x45] && frame.link_type == 1 => {
-            usize::from(u16::from_be_bytes([head[16], head[17]]))
-        }
-        _ => 0,
+    let whole = || vec![frame.clone()];
+    let Some((header, payload)) = plain_ipv4(frame) else {
+        return whole();
     };
-    if total <= 20 + payload_max || bytes.len() < 14 + total {
-        return vec![frame.clone()];
+    if payload.len() <= payload_max {
+        return whole();
     }
-    let payload = &bytes[34..14 + total];
     let parts = payload.chunks(payload_max).enumerate();
     let parts = parts.map(|(index, part)| {
-        let mut bytes = bytes[..34].to_vec();
-        bytes[16..18].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
-        let more = (index + 1) * payload_max < payload.len();
-        let position = (index * payload_max / 8) as u16 | u16::from(more) << 13;
-        bytes[20..22].copy_from_slice(&position.to_be_bytes());
-        finish_ipv4(&mut bytes[14..]);
+        let mut bytes = header.to_vec();
+        let mut packet = ipv4::Packet::new_unchecked(&mut bytes[HEADER_LEN..]);
+        packet.set_total_len((ipv4::HEADER_LEN + part.len()) as u16);
+        packet.set_fragment(
+            index * payload_max,
+            (index + 1) * payload_max < payload.len(),
+        );
+        packet.fill_checksum();
         bytes.extend(part);
         Frame {
             wire_len: bytes.len() as u32,
@@ -242,6 +245,19 @@ pub fn fragment(frame: &Frame, payload_max: usize) -> Vec<Frame> {
         }
     });
     parts.collect()
+}
+
+/// The headers and the payload of an Ethernet frame with a whole IPv4 packet without options.
+fn plain_ipv4(frame: &Frame) -> Option<(&[u8], &[u8])> {
+    let is_ipv4 = |ethernet: &ethernet::Frame<_>| ethernet.ether_type() == ether_type::IPV4;
+    ethernet::Frame::new_checked(&frame.bytes[..])
+        .filter(|ethernet| frame.link_type == 1 && is_ipv4(ethernet))?;
+    let packet = ipv4::Packet::new_checked(&frame.bytes[HEADER_LEN..])?;
+    let headers_len = HEADER_LEN + ipv4::HEADER_LEN;
+    let end = HEADER_LEN + packet.total_len();
+    packet
+        .is_plain()
+        .then(|| (&frame.bytes[..headers_len], &frame.bytes[headers_len..end]))
 }
 
 /// Every frame twice, as a tap on both sides of a router sees it: the second time `delay_ns` later, between other
@@ -261,7 +277,7 @@ pub fn mirror(frames: &[Frame], delay_ns: i64) -> Vec<Frame> {
 /// What a router does to a packet.
 fn route(frame: &mut Frame) {
     let (address, header) = match frame.link_type {
-        1 => (6, 14),
+        1 => (ethernet::field::SOURCE, HEADER_LEN),
         113 => (6, 16),
         276 => (12, 20),
         0 | 108 => (0, 4),
@@ -274,12 +290,14 @@ fn route(frame: &mut Frame) {
         address.copy_from_slice(&[2, 0, 0, 0, 0, 0x77]);
     }
     match frame.bytes.get_mut(header..) {
-        Some(packet) if packet.len() >= 20 && packet[0] == 0x45 => {
-            packet[8] = packet[8].wrapping_sub(1);
-            finish_ipv4(packet);
+        Some(bytes) if bytes.len() >= ipv4::HEADER_LEN && bytes[0] == ipv4::VERSION_LEN_PLAIN => {
+            let mut packet = ipv4::Packet::new_unchecked(bytes);
+            packet.set_ttl(packet.ttl().wrapping_sub(1));
+            packet.fill_checksum();
         }
-        Some(packet) if packet.len() >= 40 && packet[0] >> 4 == 6 => {
-            packet[7] = packet[7].wrapping_sub(1);
+        Some(bytes) if bytes.len() >= ipv6::HEADER_LEN && bytes[0] >> 4 == 6 => {
+            let mut packet = ipv6::Packet::new_unchecked(bytes);
+            packet.set_hop_limit(packet.hop_limit().wrapping_sub(1));
         }
         _ => {}
     }
@@ -317,7 +335,7 @@ fn ethernet(frame: &Frame) -> Option<Frame> {
 }
 
 fn ether_type(ethernet: &Frame) -> u16 {
-    u16::from_be_bytes([ethernet.bytes[12], ethernet.bytes[13]])
+    ethernet::Frame::new_unchecked(&ethernet.bytes).ether_type()
 }
 
 /// The frame without its first bytes.
@@ -355,8 +373,8 @@ fn in_ipv4(number: u16, protocol: u8, inside: Frame) -> Frame {
         0x45, 0, high, low, id_high, id_low, 0, 0, 63, protocol, 0, 0,
     ];
     header.extend([203, 0, 113, 1, 203, 0, 113, 2]);
-    finish_ipv4(&mut header);
-    in_ethernet(0x0800, behind(&header, &inside))
+    ipv4::Packet::new_unchecked(&mut header).fill_checksum();
+    in_ethernet(ether_type::IPV4, behind(&header, &inside))
 }
 
 fn in_ipv6(protocol: u8, inside: Frame) -> Frame {
@@ -365,7 +383,7 @@ fn in_ipv6(protocol: u8, inside: Frame) -> Frame {
     for host in [1, 2] {
         header.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
     }
-    in_ethernet(0x86dd, behind(&header, &inside))
+    in_ethernet(ether_type::IPV6, behind(&header, &inside))
 }
 
 /// Without a checksum, as tunnels send.
@@ -376,17 +394,4 @@ fn in_udp(port: u16, inside: Frame) -> Frame {
     let [port_high, port_low] = port.to_be_bytes();
     let header = [0xc0, 1, port_high, port_low, high, low, 0, 0];
     behind(&header, &inside)
-}
-
-/// Puts the checksum of an IPv4 header of 20 bytes in its place: RFC 1071.
-fn finish_ipv4(packet: &mut [u8]) {
-    packet[10..12].fill(0);
-    let words = packet[..20].chunks(2);
-    let mut sum: u32 = words
-        .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
-        .sum();
-    while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    packet[10..12].copy_from_slice(&(!sum as u16).to_be_bytes());
 }

@@ -198,14 +198,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         self.0.as_mut()[field::TTL] = ttl;
     }
 
-    /// Takes one from the time to live and adapts the checksum, as a router does.
-    pub fn decrement_ttl(&mut self) {
-        let word = u16_at(self.0.as_ref(), field::TTL);
-        let checksum = checksum::update(self.checksum(), word, word.wrapping_sub(0x0100));
-        self.set_ttl(self.ttl().wrapping_sub(1));
-        set_u16(self.0.as_mut(), field::CHECKSUM, checksum);
-    }
-
     /// Sets what follows the header.
     pub fn set_protocol(&mut self, protocol: u8) {
         self.0.as_mut()[field::PROTOCOL] = protocol;

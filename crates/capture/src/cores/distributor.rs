@@ -1,6 +1,6 @@
 //! The reader's side: which frame goes to which pipeline, and how many batches may be under way.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc::Receiver;
 
 use lineside_account::{Budget, Counter, Counters};
@@ -8,7 +8,9 @@ use lineside_actor::{Address, Guest, Handle, Stopped};
 use lineside_flow::{Fragments, Whole};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
 use lineside_trace::LossRow;
-use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP};
+use lineside_wire::ethernet::{self, ether_type};
+use lineside_wire::udp::{self, Datagram};
+use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP, ipv4};
 
 use super::batch::{Batch, Item, ToSink};
 use crate::pipeline::{Arrivals, Span, dissect};
@@ -348,20 +350,25 @@ pub(super) type Pair = [u64; 2];
 /// The ends of most frames, at a glance: IPv4 without options and whole, right behind an Ethernet header.
 #[inline]
 fn usual_pair(frame: &FrameRef) -> Option<Pair> {
-    let header = frame.bytes().first_chunk::<38>()?;
-    let word = |at: usize| u64::from(u16::from_be_bytes([header[at], header[at + 1]]));
+    const TRANSPORT: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+    const PORTS_LEN: usize = udp::field::LEN;
+    let header = frame.bytes().first_chunk::<{ TRANSPORT + PORTS_LEN }>()?;
+    let packet = ipv4::Packet::new_unchecked(&header[ethernet::HEADER_LEN..TRANSPORT]);
+    // TCP has its ports at the same place.
+    let transport = Datagram::new_unchecked(&header[TRANSPORT..]);
     let is_usual = frame.descriptor().link_type == LinkType::ETHERNET
-        && word(12) == 0x0800
-        && header[14] == 0x45
-        // Neither "more fragments" nor an offset.
-        && word(20) & 0x3fff == 0;
-    let ports = match header[23] {
-        PROTOCOL_TCP => [word(34), word(36)],
-        PROTOCOL_UDP if !lineside_wire::is_tunnel_port(word(36) as u16) => [0; 2],
+        && ethernet::Frame::new_unchecked(header).ether_type() == ether_type::IPV4
+        && packet.is_plain()
+        && !packet.is_fragment();
+    let ports = [transport.source_port(), transport.destination_port()];
+    let ports = match packet.protocol() {
+        PROTOCOL_TCP => ports,
+        PROTOCOL_UDP if !lineside_wire::is_tunnel_port(ports[1]) => [0; 2],
         _ => return None,
     };
-    let source = (word(26) << 32) | (word(28) << 16) | ports[0];
-    let destination = (word(30) << 32) | (word(32) << 16) | ports[1];
+    let half = |address: Ipv4Addr, port| u64::from(address.to_bits()) << 16 | u64::from(port);
+    let source = half(packet.source(), ports[0]);
+    let destination = half(packet.destination(), ports[1]);
     is_usual.then(|| [source.min(destination), source.max(destination)])
 }
 

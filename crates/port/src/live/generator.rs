@@ -16,6 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
+use lineside_wire::ethernet::{self, ether_type};
+use lineside_wire::{PROTOCOL_TCP, ipv4, tcp};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -207,11 +209,13 @@ const LOOP: i16 = 48;
 const STATE_LEN: usize = 64;
 
 /// Offsets in an Ethernet frame of IPv4 without options and TCP.
-const IP_CHECKSUM: i16 = 24;
-const SOURCE: i16 = 26;
-const DESTINATION: i16 = 30;
-const TCP_CHECKSUM: i16 = 50;
-const HEADERS_LEN: usize = 54;
+const IP: usize = ethernet::HEADER_LEN;
+const TCP: usize = IP + ipv4::HEADER_LEN;
+const IP_CHECKSUM: i16 = (IP + ipv4::field::CHECKSUM) as i16;
+const SOURCE: i16 = (IP + ipv4::field::SOURCE) as i16;
+const DESTINATION: i16 = (IP + ipv4::field::DESTINATION) as i16;
+const TCP_CHECKSUM: i16 = (TCP + tcp::field::CHECKSUM) as i16;
+const HEADERS_LEN: usize = TCP + tcp::HEADER_LEN;
 
 /// Where the client's address is: of the two ends the one whose port is not 2049, or else is the higher one. 0 where
 /// there are no such headers; such a frame stays as it is.
@@ -219,14 +223,16 @@ fn client_at(frame: &[u8]) -> u32 {
     let Some(headers) = frame.first_chunk::<HEADERS_LEN>() else {
         return 0;
     };
-    let (is_ipv4, is_tcp) = (headers[12..15] == [8, 0, 0x45], headers[23] == 6);
-    let is_first = headers[20] & 0x1f == 0 && headers[21] == 0;
-    if !(is_ipv4 && is_tcp && is_first) {
+    let packet = ipv4::Packet::new_unchecked(&headers[IP..TCP]);
+    let is_ipv4 = ethernet::Frame::new_unchecked(headers).ether_type() == ether_type::IPV4
+        && packet.is_plain();
+    let is_first = packet.fragment_offset() == 0;
+    if !(is_ipv4 && packet.protocol() == PROTOCOL_TCP && is_first) {
         return 0;
     }
-    let port = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
+    let segment = tcp::Segment::new_unchecked(&headers[TCP..]);
     let rank = |port| (port != 2049, port);
-    let is_source = rank(port(34)) > rank(port(36));
+    let is_source = rank(segment.source_port()) > rank(segment.destination_port());
     (if is_source { SOURCE } else { DESTINATION }) as u32
 }
 

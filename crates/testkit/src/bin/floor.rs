@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Read;
 
 use anyhow::Context;
+use lineside_wire::{ethernet, ipv4, tcp};
 use twox_hash::XxHash3_64;
 
 fn main() -> anyhow::Result<()> {
@@ -45,9 +46,11 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What follows the headers of Ethernet, IPv4 and TCP.
+/// The payload of TCP over IPv4 over Ethernet.
 fn payload(frame: &[u8]) -> Option<&[u8]> {
-    let ip = usize::from(frame.get(14)? & 15) * 4;
-    let tcp = usize::from(frame.get(14 + ip + 12)? >> 4) * 4;
-    frame.get(14 + ip + tcp..)
+    let packet = frame.get(ethernet::HEADER_LEN..)?;
+    let header = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
+    let segment = packet.get(ipv4::Packet::new_unchecked(header).header_len()..)?;
+    let header = segment.first_chunk::<{ tcp::HEADER_LEN }>()?;
+    segment.get(tcp::Segment::new_unchecked(header).header_len()..)
 }
