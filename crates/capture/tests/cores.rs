@@ -225,7 +225,7 @@ fn fragmented(frames: &[capture::Frame]) -> Vec<capture::Frame> {
         };
         let builder = FrameBuilder::new(ip.source, ip.destination);
         let builder = builder.with_identification(index as u32);
-        let payload = &frame.bytes[ip.payload..][..ip.kept];
+        let payload = &frame.bytes[ip.payload..][..ip.captured_len];
         let parts = if index % 3 == 0 {
             builder.fragments(ip.protocol, payload, 600)
         } else {

@@ -121,7 +121,7 @@ impl Duplicates {
         if self.window_ns == 0 {
             return false;
         }
-        let packet = origin.bytes().get(ip.header..ip.payload + ip.kept);
+        let packet = origin.bytes().get(ip.header..ip.payload + ip.captured_len);
         self.find(now, signature(packet.unwrap_or(&[])), seen_by, counters)
     }
 
@@ -246,7 +246,7 @@ fn seen_by(origin: &Origin<'_>, ip: &Ip) -> u32 {
     if ip.tunnels > 0 {
         return seen_in_tunnel(origin, ip);
     }
-    let tap = u64::from(descriptor.input) << 8 | u64::from(ip.hop_count);
+    let tap = u64::from(descriptor.input) << 8 | u64::from(ip.ttl);
     let link = origin.bytes().get(..ip.header).unwrap_or(&[]);
     let (words, rest) = link.as_chunks::<8>();
     let mut last = [0; 8];
@@ -265,6 +265,6 @@ fn seen_in_tunnel(origin: &Origin<'_>, ip: &Ip) -> u32 {
         .link()
         .and_then(|at| origin.bytes().get(at..at + ethernet::field::ETHER_TYPE));
     let mut hasher = DefaultHasher::new();
-    (origin.descriptor().input, ip.hop_count, layers, link).hash(&mut hasher);
+    (origin.descriptor().input, ip.ttl, layers, link).hash(&mut hasher);
     (hasher.finish() >> 32) as u32 | 1
 }

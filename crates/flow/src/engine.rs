@@ -84,7 +84,7 @@ impl Engine {
                 let (connections, mut context) = self.parts(sink, counters);
                 count_checksums(ip, tcp.checksum_offloaded, context.counters);
                 let payload = tcp.payload.min(frame.bytes().len());
-                let payload = Chunk::of_frame(frame, payload, tcp.kept);
+                let payload = Chunk::of_frame(frame, payload, tcp.captured_len);
                 match connections.on_expected(ip, tcp, frame, payload, &mut context) {
                     Some(taken) => taken,
                     None => {
@@ -229,8 +229,12 @@ impl Engine {
             return DUPLICATE;
         }
         count_checksums(ip, udp.checksum_offloaded, context.counters);
-        let payload = Chunk::of_frame(frame, udp.payload.min(frame.bytes().len()), udp.kept);
-        let cut_len = udp.payload_len - udp.kept;
+        let payload = Chunk::of_frame(
+            frame,
+            udp.payload.min(frame.bytes().len()),
+            udp.captured_len,
+        );
+        let cut_len = udp.payload_len - udp.captured_len;
         let cut = Chunk::hole(cut_len, Cause::SnapLength, frame.descriptor());
         let chunks = [payload, cut];
         let chunks = &chunks[..if cut.is_empty() { 1 } else { 2 }];

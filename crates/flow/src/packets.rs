@@ -51,7 +51,7 @@ impl Connections {
         context: &mut Context<'_, S>,
     ) -> Option<Taken> {
         let is_plain = tcp.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
-        if !is_plain || tcp.kept < tcp.payload_len {
+        if !is_plain || tcp.captured_len < tcp.payload_len {
             return None;
         }
         let (connection, direction) = self.recent(ip, tcp)?;

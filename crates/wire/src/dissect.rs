@@ -49,7 +49,7 @@ pub struct Ip {
     /// What the payload is, behind all extension headers.
     pub protocol: u8,
     /// Time to live or hop limit.
-    pub hop_count: u8,
+    pub ttl: u8,
     /// What tells the sender's packets apart (RFC 6864); 0 in IPv6, which has that in fragments only.
     pub identification: u16,
     /// Offset in the bytes of the IP header; 0 of a packet that was put together from fragments.
@@ -60,7 +60,7 @@ pub struct Ip {
     /// Where the header claims more than the frame had, what the frame had.
     pub payload_len: usize,
     /// How many bytes of the payload a snap length left.
-    pub kept: usize,
+    pub captured_len: usize,
     /// Tunnels around the packet, as far as they are in these bytes: see [`layers`].
     pub tunnels: u8,
     /// See [`Layers::virtual_network`], of those tunnels.
@@ -99,7 +99,7 @@ pub struct Fragment {
 
 /// Dissects a frame that begins as `link_type` (a LINKTYPE_ value) says.
 ///
-/// `bytes` is what was kept of it, `wire_len` how long it was on the wire; if that is smaller than
+/// `bytes` is the captured part, `wire_len` how long it was on the wire; if that is smaller than
 /// what is there, what is there counts.
 #[inline]
 pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
@@ -123,22 +123,22 @@ pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
     if !is_plain || !fits || checksum::sum(&head[IP..TCP]) != 0xffff {
         return any();
     }
-    let kept = &bytes[TCP..bytes.len().min(IP + total_len)];
+    let captured = &bytes[TCP..bytes.len().min(IP + total_len)];
     let ip = Ip {
         source: packet.source().into(),
         destination: packet.destination().into(),
         protocol: PROTOCOL_TCP,
-        hop_count: packet.ttl(),
+        ttl: packet.ttl(),
         identification: packet.identification(),
         header: IP,
         payload: TCP,
         payload_len: total_len - ipv4::HEADER_LEN,
-        kept: kept.len(),
+        captured_len: captured.len(),
         tunnels: 0,
         virtual_network: None,
         checksum: HeaderChecksum::Right,
     };
-    match tcp_header(&ip, kept) {
+    match tcp_header(&ip, captured) {
         Some(tcp) => Dissected::Tcp(ip, tcp),
         None => any(),
     }
@@ -219,7 +219,7 @@ pub fn layers_assembled(
 
 /// On the way from the first byte of a frame to its innermost packet.
 pub(crate) struct Walk<'a> {
-    /// What was kept of the frame, as far as what is looked at may reach.
+    /// The captured part of the frame, up to the end of the layer that is read.
     pub(crate) bytes: &'a [u8],
     /// Where that ended on the wire.
     pub(crate) end: usize,
@@ -294,12 +294,12 @@ impl<'a> Walk<'a> {
             source: packet.source().into(),
             destination: packet.destination().into(),
             protocol: packet.protocol(),
-            hop_count: packet.ttl(),
+            ttl: packet.ttl(),
             identification: packet.identification(),
             header: offset,
             payload: 0,
             payload_len: 0,
-            kept: 0,
+            captured_len: 0,
             tunnels: self.tunnels(),
             virtual_network: self.layers.virtual_network(),
             checksum: ipv4_checksum(self.bytes, offset, header_len),
@@ -338,12 +338,12 @@ impl<'a> Walk<'a> {
             source: packet.source().into(),
             destination: packet.destination().into(),
             protocol: packet.next_header(),
-            hop_count: packet.hop_limit(),
+            ttl: packet.hop_limit(),
             identification: 0,
             header: offset,
             payload: 0,
             payload_len: 0,
-            kept: 0,
+            captured_len: 0,
             tunnels: self.tunnels(),
             virtual_network: self.layers.virtual_network(),
             checksum: HeaderChecksum::NoneInIpv6,
@@ -370,7 +370,7 @@ impl<'a> Walk<'a> {
     #[inline]
     fn udp(&mut self, mut ip: Ip, start: usize, end: usize) -> Dissected {
         ip.set_payload(self.bytes, start, end);
-        let Some(udp) = udp_header(&ip, &self.bytes[ip.payload..][..ip.kept]) else {
+        let Some(udp) = udp_header(&ip, &self.bytes[ip.payload..][..ip.captured_len]) else {
             return Dissected::MalformedUdp;
         };
         if self.follows
@@ -451,7 +451,7 @@ pub(crate) fn ipv4_checksum(bytes: &[u8], offset: usize, header_len: usize) -> H
 #[inline]
 fn tcp(mut ip: Ip, bytes: &[u8], start: usize, end: usize) -> Dissected {
     ip.set_payload(bytes, start, end);
-    match tcp_header(&ip, &bytes[ip.payload..][..ip.kept]) {
+    match tcp_header(&ip, &bytes[ip.payload..][..ip.captured_len]) {
         Some(tcp) => Dissected::Tcp(ip, tcp),
         None => Dissected::MalformedTcp,
     }
@@ -481,7 +481,7 @@ impl Ip {
     fn set_payload(&mut self, bytes: &[u8], start: usize, end: usize) {
         self.payload = start.min(bytes.len());
         self.payload_len = end - start;
-        self.kept = end.min(bytes.len()) - self.payload;
+        self.captured_len = end.min(bytes.len()) - self.payload;
     }
 }
 

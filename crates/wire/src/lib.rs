@@ -11,10 +11,10 @@
 //!  | link, tags | IP header, extensions | TCP or UDP header | payload ............ | padding |
 //!                                       ^ Ip::payload       ^ TcpHeader::payload
 //!                                       |<- payload_len --->|<---- payload_len --->|
-//!                                       (Ip)                |<- kept ->|  (cut by a snap length)
+//!                                       (Ip)                |<- captured_len ->|  (cut by a snap length)
 //! ```
 //!
-//! * An offset always lies within the bytes that were given, so `&bytes[payload..][..kept]` is safe
+//! * An offset always lies within the bytes that were given, so `&bytes[payload..][..captured_len]` is safe
 //!   whatever the headers claim. A `payload_len` is what was on the wire, by the headers, and never
 //!   more than the frame had there.
 //! * Of all checksums only the IPv4 header's is verified: captures at the sender's end hold

@@ -30,7 +30,7 @@ pub struct TcpHeader {
     /// Bytes of the payload on the wire.
     pub payload_len: usize,
     /// How many of them a snap length left.
-    pub kept: usize,
+    pub captured_len: usize,
     /// The checksum covers the pseudo-header only: the rest was left to the network card.
     pub checksum_offloaded: bool,
 }
@@ -47,24 +47,24 @@ pub struct UdpHeader {
     /// Bytes of the payload on the wire, by the length field, but never more than the packet had.
     pub payload_len: usize,
     /// How many of them a snap length left.
-    pub kept: usize,
+    pub captured_len: usize,
     /// The checksum covers the pseudo-header only: the rest was left to the network card.
     pub checksum_offloaded: bool,
     /// The checksum covers the whole datagram: it is none that is offloaded or left out, and the packet had all of it.
     pub checksum_verifiable: bool,
 }
 
-/// `kept` is what was kept of the packet's payload.
+/// `captured` is what a snap length left of the packet's payload.
 #[inline]
-pub(crate) fn tcp_header(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
-    let segment = Segment::new_unchecked(array::<{ tcp::HEADER_LEN }>(kept, 0)?);
+pub(crate) fn tcp_header(ip: &Ip, captured: &[u8]) -> Option<TcpHeader> {
+    let segment = Segment::new_unchecked(array::<{ tcp::HEADER_LEN }>(captured, 0)?);
     let header_len = segment.header_len();
     if header_len < tcp::HEADER_LEN {
         return None;
     }
     let payload_len = ip.payload_len.checked_sub(header_len)?;
     let checksum = segment.checksum();
-    let payload = header_len.min(kept.len());
+    let payload = header_len.min(captured.len());
     Some(TcpHeader {
         source_port: segment.source_port(),
         destination_port: segment.destination_port(),
@@ -76,15 +76,15 @@ pub(crate) fn tcp_header(ip: &Ip, kept: &[u8]) -> Option<TcpHeader> {
         header_len,
         payload: ip.payload + payload,
         payload_len,
-        kept: kept.len() - payload,
+        captured_len: captured.len() - payload,
         checksum_offloaded: is_offloaded(ip, PROTOCOL_TCP, ip.payload_len, checksum),
     })
 }
 
-/// `kept` is what was kept of the packet's payload.
+/// `captured` is what a snap length left of the packet's payload.
 #[inline]
-pub(crate) fn udp_header(ip: &Ip, kept: &[u8]) -> Option<UdpHeader> {
-    let datagram = Datagram::new_unchecked(array::<{ udp::HEADER_LEN }>(kept, 0)?);
+pub(crate) fn udp_header(ip: &Ip, captured: &[u8]) -> Option<UdpHeader> {
+    let datagram = Datagram::new_unchecked(array::<{ udp::HEADER_LEN }>(captured, 0)?);
     let claimed = datagram.len();
     let len = match claimed {
         // A jumbogram, or a frame that waits for segmentation by the network card: RFC 2675, 4.
@@ -99,7 +99,7 @@ pub(crate) fn udp_header(ip: &Ip, kept: &[u8]) -> Option<UdpHeader> {
         destination_port: datagram.destination_port(),
         payload: ip.payload + udp::HEADER_LEN,
         payload_len,
-        kept: (kept.len() - udp::HEADER_LEN).min(payload_len),
+        captured_len: (captured.len() - udp::HEADER_LEN).min(payload_len),
         checksum_offloaded,
         checksum_verifiable: checksum != 0 && !checksum_offloaded && claimed == len,
     })

@@ -116,7 +116,7 @@ impl Walk<'_> {
     /// The tunnel in a datagram to a tunnel's port; `None` if it is an ordinary one.
     #[cold]
     pub(crate) fn in_udp(&mut self, ip: &Ip, udp: &UdpHeader) -> Option<Dissected> {
-        let payload = &self.bytes[..udp.payload + udp.kept];
+        let payload = &self.bytes[..udp.payload + udp.captured_len];
         let header: &[u8; 8] = array(payload, udp.payload)?;
         let end = udp.payload + udp.payload_len;
         let inside = udp.payload + 8;

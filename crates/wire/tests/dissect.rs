@@ -66,11 +66,14 @@ fn frames_written_by_hand_are_read() {
     assert_eq!(ip.checksum, HeaderChecksum::Right);
     assert_eq!(ip.source, IpAddr::from([192, 168, 0, 1]));
     assert_eq!(
-        (ip.payload, ip.payload_len, ip.kept),
+        (ip.payload, ip.payload_len, ip.captured_len),
         (34, 0x73 - 20, 0x73 - 20)
     );
     assert_eq!((udp.source_port, udp.destination_port), (700, 2049));
-    assert_eq!((udp.payload, udp.payload_len, udp.kept), (42, 87, 87));
+    assert_eq!(
+        (udp.payload, udp.payload_len, udp.captured_len),
+        (42, 87, 87)
+    );
     assert!(!udp.checksum_offloaded);
 
     frame[24] ^= 1;
@@ -107,8 +110,8 @@ fn padding_is_not_payload() {
     let Dissected::Tcp(ip, tcp) = dissect(1, &frame, 60) else {
         panic!("a segment");
     };
-    assert_eq!((ip.payload_len, ip.kept), (20, 20));
-    assert_eq!((tcp.payload_len, tcp.kept), (0, 0));
+    assert_eq!((ip.payload_len, ip.captured_len), (20, 20));
+    assert_eq!((tcp.payload_len, tcp.captured_len), (0, 0));
 }
 
 #[test]
@@ -119,12 +122,15 @@ fn a_super_frame_has_no_length_of_its_own() {
         let Dissected::Tcp(_, tcp) = dissect(1, &frame, frame.len()) else {
             panic!("a segment");
         };
-        assert_eq!((tcp.payload_len, tcp.kept), (100_000, 100_000));
+        assert_eq!((tcp.payload_len, tcp.captured_len), (100_000, 100_000));
         let frame = builder.udp(1, 2, &data);
         let Dissected::Udp(_, udp) = dissect(1, &frame[..200], frame.len()) else {
             panic!("a datagram");
         };
-        assert_eq!((udp.payload_len, udp.kept), (100_000, 200 - udp.payload));
+        assert_eq!(
+            (udp.payload_len, udp.captured_len),
+            (100_000, 200 - udp.payload)
+        );
     }
 }
 
@@ -135,7 +141,7 @@ fn a_length_beyond_the_frame_is_what_the_frame_had() {
     let Dissected::Tcp(_, tcp) = dissect(1, &frame[..shorter], shorter) else {
         panic!("a segment");
     };
-    assert_eq!((tcp.payload_len, tcp.kept), (6, 6));
+    assert_eq!((tcp.payload_len, tcp.captured_len), (6, 6));
 }
 
 #[test]
@@ -253,7 +259,10 @@ fn cut_options_leave_the_length_known() {
     let Dissected::Tcp(_, tcp) = dissect(1, &frame[..14 + 20 + 20 + 3], frame.len()) else {
         panic!("a segment");
     };
-    assert_eq!((tcp.header_len, tcp.payload_len, tcp.kept), (32, 4, 0));
+    assert_eq!(
+        (tcp.header_len, tcp.payload_len, tcp.captured_len),
+        (32, 4, 0)
+    );
     assert_eq!(tcp.payload, 14 + 20 + 20 + 3);
 }
 
@@ -276,7 +285,7 @@ proptest! {
             if kept >= headers {
                 packet.check(dissected, kept)?;
             } else if let Dissected::Tcp(_, tcp) = dissected {
-                prop_assert_eq!((tcp.kept, tcp.payload), (0, kept));
+                prop_assert_eq!((tcp.captured_len, tcp.payload), (0, kept));
                 prop_assert_eq!(tcp.payload_len, packet.payload.len());
             } else if !packet.is_tcp || kept + packet.tcp_options.len().next_multiple_of(4) < headers {
                 prop_assert!(
@@ -308,8 +317,8 @@ proptest! {
                     prop_assert_eq!(fragment.identification, packet.identification());
                     prop_assert_eq!(fragment.protocol, protocol);
                     prop_assert_eq!(fragment.more, fragment.offset + ip.payload_len < payload.len());
-                    assembled[fragment.offset..][..ip.kept].copy_from_slice(&frame[ip.payload..][..ip.kept]);
-                    seen += ip.kept;
+                    assembled[fragment.offset..][..ip.captured_len].copy_from_slice(&frame[ip.payload..][..ip.captured_len]);
+                    seen += ip.captured_len;
                     last = Some(ip);
                 }
                 whole => {
@@ -353,7 +362,7 @@ proptest! {
         let dissected = dissect(packet.link_type, kept, frame.len());
         stays_inside(dissected, kept, frame.len())?;
         if let Dissected::Fragment(ip, fragment) = dissected {
-            let payload = &kept[ip.payload..][..ip.kept];
+            let payload = &kept[ip.payload..][..ip.captured_len];
             let assembled = dissect_assembled(&ip, fragment.protocol, payload, ip.payload_len);
             stays_inside(assembled, payload, ip.payload_len)?;
         }
@@ -367,13 +376,13 @@ fn stays_inside(dissected: Dissected, bytes: &[u8], wire_len: usize) -> Result<(
             && payload_len <= wire_len.max(bytes.len())
     };
     let (ip, transport) = match dissected {
-        Dissected::Tcp(ip, tcp) => (ip, inside(tcp.payload, tcp.payload_len, tcp.kept)),
-        Dissected::Udp(ip, udp) => (ip, inside(udp.payload, udp.payload_len, udp.kept)),
+        Dissected::Tcp(ip, tcp) => (ip, inside(tcp.payload, tcp.payload_len, tcp.captured_len)),
+        Dissected::Udp(ip, udp) => (ip, inside(udp.payload, udp.payload_len, udp.captured_len)),
         Dissected::Fragment(ip, fragment) => (ip, fragment.offset + ip.payload_len <= 65_535),
         _ => return Ok(()),
     };
     prop_assert!(
-        transport && inside(ip.payload, ip.payload_len, ip.kept),
+        transport && inside(ip.payload, ip.payload_len, ip.captured_len),
         "{:?}",
         dissected
     );
@@ -549,7 +558,7 @@ impl Packet {
                     ip,
                     tcp.payload,
                     tcp.payload_len,
-                    tcp.kept,
+                    tcp.captured_len,
                     (tcp.source_port, tcp.destination_port),
                 )
             }
@@ -559,7 +568,7 @@ impl Packet {
                     ip,
                     udp.payload,
                     udp.payload_len,
-                    udp.kept,
+                    udp.captured_len,
                     (udp.source_port, udp.destination_port),
                 )
             }
@@ -575,7 +584,7 @@ impl Packet {
             (ip.source, ip.destination),
             (self.address(0), self.address(1))
         );
-        prop_assert_eq!(ip.hop_count, self.ttl);
+        prop_assert_eq!(ip.ttl, self.ttl);
         let checksum = if self.is_ipv4 {
             HeaderChecksum::Right
         } else {

@@ -42,8 +42,8 @@ fn wrap(frame: &Frame, how: Wrap) -> Frame {
 fn payload_of(frame: &Frame) -> Option<Vec<u8>> {
     let bytes = &frame.bytes;
     let (payload, payload_len, kept) = match dissect(1, bytes, frame.wire_len as usize) {
-        Dissected::Tcp(_, tcp) => (tcp.payload, tcp.payload_len, tcp.kept),
-        Dissected::Udp(_, udp) => (udp.payload, udp.payload_len, udp.kept),
+        Dissected::Tcp(_, tcp) => (tcp.payload, tcp.payload_len, tcp.captured_len),
+        Dissected::Udp(_, udp) => (udp.payload, udp.payload_len, udp.captured_len),
         _ => return None,
     };
     assert_eq!(payload_len, kept);
@@ -215,7 +215,7 @@ fn a_tunnel_put_together_from_fragments_is_looked_into() {
     let Dissected::Udp(_, udp) = assembled else {
         panic!("{assembled:?}");
     };
-    assert_eq!(&payload[udp.payload..][..udp.kept], DATA);
+    assert_eq!(&payload[udp.payload..][..udp.captured_len], DATA);
     let around = layers(1, &wrapped.bytes[..18], 18);
     let all = layers_assembled(&around, &ip, 47, payload, payload.len());
     assert_eq!(joined(&all), Wrap::Nested.expected());
@@ -240,9 +240,9 @@ proptest! {
         let kept = &wrapped.bytes[..cut.min(wire_len)];
         let check = |dissected, bytes: &[u8]| {
             let (ip, at, len, kept) = match dissected {
-                Dissected::Tcp(ip, tcp) => (ip, tcp.payload, tcp.payload_len, tcp.kept),
-                Dissected::Udp(ip, udp) => (ip, udp.payload, udp.payload_len, udp.kept),
-                Dissected::Fragment(ip, _) => (ip, ip.payload, ip.payload_len, ip.kept),
+                Dissected::Tcp(ip, tcp) => (ip, tcp.payload, tcp.payload_len, tcp.captured_len),
+                Dissected::Udp(ip, udp) => (ip, udp.payload, udp.payload_len, udp.captured_len),
+                Dissected::Fragment(ip, _) => (ip, ip.payload, ip.payload_len, ip.captured_len),
                 _ => return true,
             };
             kept <= len && at + kept <= bytes.len() && len <= wire_len && ip.header < bytes.len()
@@ -251,7 +251,7 @@ proptest! {
         prop_assert!(check(found, kept), "{:?}", found);
         layers(1, kept, wire_len);
         if let Dissected::Fragment(ip, fragment) = found {
-            let payload = &kept[ip.payload..][..ip.kept];
+            let payload = &kept[ip.payload..][..ip.captured_len];
             let found = dissect_assembled(&ip, fragment.protocol, payload, ip.payload_len);
             prop_assert!(payload.is_empty() || check(found, payload), "{:?}", found);
         }

@@ -80,7 +80,7 @@ pub(crate) fn run(data: &[u8]) {
             header_len: HEADER_LEN,
             payload: HEADER_LEN,
             payload_len: len,
-            kept: len - snapped,
+            captured_len: len - snapped,
             checksum_offloaded: false,
         };
         sink.segment(
@@ -155,16 +155,16 @@ impl Streams {
         let syn = u32::from(tcp.flags.opens());
         let first = tcp.sequence + syn;
         let content = |at: usize| byte(first + at as u32);
-        bytes.extend((0..tcp.kept).map(content));
+        bytes.extend((0..tcp.captured_len).map(content));
         let address = |host: u16| Ipv4Addr::new(10, 0, connection as u8, host as u8).into();
         let ip = Ip {
             source: address(tcp.source_port),
             destination: address(tcp.destination_port),
             protocol: PROTOCOL_TCP,
-            hop_count: 64,
+            ttl: 64,
             payload: 0,
             payload_len: HEADER_LEN + tcp.payload_len,
-            kept: bytes.len(),
+            captured_len: bytes.len(),
             header: 0,
             tunnels: 0,
             virtual_network: None,
@@ -186,7 +186,7 @@ impl Streams {
             let part = &bytes[start.min(bytes.len())..end.min(bytes.len())];
             let ip = Ip {
                 payload_len: end - start,
-                kept: part.len(),
+                captured_len: part.len(),
                 ..ip
             };
             let fragment = Fragment {

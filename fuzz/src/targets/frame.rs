@@ -78,15 +78,15 @@ fn check(dissected: &Dissected, kept: usize, wire_len: usize) {
     };
     match dissected {
         Dissected::Tcp(ip, tcp) => {
-            inside(ip.payload, ip.kept, ip.payload_len);
-            inside(tcp.payload, tcp.kept, tcp.payload_len);
+            inside(ip.payload, ip.captured_len, ip.payload_len);
+            inside(tcp.payload, tcp.captured_len, tcp.payload_len);
         }
         Dissected::Udp(ip, udp) => {
-            inside(ip.payload, ip.kept, ip.payload_len);
-            inside(udp.payload, udp.kept, udp.payload_len);
+            inside(ip.payload, ip.captured_len, ip.payload_len);
+            inside(udp.payload, udp.captured_len, udp.payload_len);
         }
         Dissected::Fragment(ip, fragment) => {
-            inside(ip.payload, ip.kept, ip.payload_len);
+            inside(ip.payload, ip.captured_len, ip.payload_len);
             assert!(fragment.offset + ip.payload_len <= 65_535);
         }
         _ => {}
