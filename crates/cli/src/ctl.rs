@@ -69,7 +69,7 @@ fn why_none(run: &std::path::Path, error: &io::Error) -> String {
             "the run was ended before it could finish: nothing can be changed any more".to_owned()
         }
         (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused, Some(State::Unfinished)) => {
-            "nobody takes changes there: that does a running 'lineside emulate --between' or '--server' with -o".to_owned()
+            "no run takes changes there: only a running 'lineside emulate --between' or '--server' with -o does".to_owned()
         }
         (_, Some(_)) => "the run has ended: nothing can be changed any more".to_owned(),
         (io::ErrorKind::NotFound, None) => "no run folder: give the one of emulate's -o".to_owned(),

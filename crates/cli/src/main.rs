@@ -6,6 +6,8 @@ mod config;
 mod ctl;
 mod emulate;
 mod explain;
+#[cfg(test)]
+mod guide;
 mod info;
 mod inputs;
 mod link;
@@ -31,23 +33,23 @@ struct Arguments {
 enum Verb {
     /// Rebuild NFS operations from capture files or interfaces into a trace
     Capture(Box<capture::Arguments>),
-    /// Say in a few lines what is in a capture file or a trace
+    /// Summarize a capture file or a trace in a few lines
     Info(info::Arguments),
-    /// Say what is missing from a trace, and what the workload was
+    /// Report what is missing from a trace, and the workload in it
     Report(report::ReportArguments),
     /// List the operations that took long
     Slow(report::SlowArguments),
     /// Pass a capture's frames through an emulated link: delay, rate, loss, exact in virtual time
     Emulate(Box<emulate::Arguments>),
-    /// Change an emulated link while it runs, or say what holds
+    /// Change an emulated link while it runs, or print its settings
     Ctl(Box<ctl::Arguments>),
-    /// Say where a frame's delay comes from: jitter, order, queue and rate, for settings or for a frame of a capture
+    /// Explain where a frame's delay comes from: jitter, order, queue and rate, for settings or for a frame of a capture
     Explain(Box<explain::Arguments>),
-    /// Make, convert and look at tables of delay distributions and path files; measure networks
+    /// Make, convert and show tables of delay distributions and path files; measure networks
     Table(table::Arguments),
     /// Send a capture's frames to an interface, with their own timing or another
     ReplayPcap(replay_pcap::Arguments),
-    /// Print what a shell completes the command line with
+    /// Print the completions of the command line for a shell
     Completions(manual::CompletionsArguments),
     /// Print the man page, or write those of all verbs into a folder
     Man(manual::ManArguments),

@@ -1,4 +1,4 @@
-//! `lineside completions` and `lineside man`: the command line, told to shells and to man.
+//! `lineside completions` and `lineside man`: the command line for shells and for man.
 
 use std::fs;
 use std::path::PathBuf;
@@ -80,9 +80,9 @@ mod tests {
                         .any(|unit| value.contains(unit))
                 };
                 if values.iter().any(|value| has_unit(value)) {
-                    let told = ["MiB", "2ms", "10s", "seconds"];
-                    let is_told = told.iter().any(|each| help.contains(each));
-                    assert!(is_told, "{name}: no unit in '{help}'");
+                    let units = ["MiB", "2ms", "10s", "seconds"];
+                    let is_there = units.iter().any(|each| help.contains(each));
+                    assert!(is_there, "{name}: no unit in '{help}'");
                 }
             }
         }

@@ -37,7 +37,7 @@ pub(crate) fn parse(rules: &[String]) -> Result<DecodeAs, String> {
     Ok(decode_as)
 }
 
-/// What a run says of rules that did not fit what came.
+/// Warnings about rules that did not fit the capture.
 pub(crate) fn warnings(decode_as: &DecodeAs, counters: &Counters) -> Vec<String> {
     let value = |counter| counters.value(counter);
     let has = |rule| decode_as.ports.iter().any(|&(.., each)| each == rule);
@@ -123,7 +123,7 @@ fn add_program(value: &str, protocol: &str, decode_as: &mut DecodeAs) -> Result<
     let number = number.map_err(|_| {
         format!("'{value}' is no program number: write one such as 536870915 or 0x20000003")
     })?;
-    // What content tells for certain stays: a wrong rule loses nothing.
+    // A program that its number identifies stays: a wrong rule loses nothing.
     if let Some(name) = program_name(number).filter(|name| *name != "nfs_cb") {
         return Err(format!("program {number} is {name}, and nothing else"));
     }

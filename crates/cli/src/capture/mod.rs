@@ -2,9 +2,12 @@
 
 mod decode_as;
 mod flags;
+mod keys;
 mod print;
 mod run;
 mod settings;
 
 pub(crate) use flags::Arguments;
+#[cfg(test)]
+pub(crate) use keys::Section;
 pub(crate) use run::run;

@@ -14,7 +14,7 @@ use lineside_run::Progress;
 use lineside_trace::Runtime;
 
 use super::flags::Arguments;
-use super::settings::Section;
+use super::keys::Section;
 use crate::inputs::listening_lines;
 use crate::print::{
     counter_lines, filter_line, input_lines, print, print_json, seconds, table_lines, tally_lines,
@@ -157,7 +157,7 @@ fn progress_bar(facts: &[&Facts]) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(template).expect("the template is a constant"))
 }
 
-/// What `--stats` says.
+/// The lines of `--stats`.
 pub(super) fn actor_lines(runtime: &Runtime) -> String {
     let mut out = String::new();
     let wall = seconds(runtime.wall_ns as i64);

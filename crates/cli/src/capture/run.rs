@@ -5,16 +5,16 @@ use lineside_trace::State;
 
 use super::decode_as;
 use super::flags::Arguments;
+use super::keys::Section;
 use super::print::{Terminal, actor_lines, list_interfaces, print_summary};
-use super::settings::Section;
 use crate::Exit;
-use crate::config::{ConfigError, refuse_two_on_standard_output};
+use crate::config::{ConfigError, Keys, refuse_two_on_standard_output};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if arguments.list_interfaces {
         return list_interfaces(arguments.json).map(|()| Exit::Done);
     }
-    let mut section = arguments.section()?;
+    let mut section = arguments.keys.clone();
     if let Some(path) = &arguments.config {
         section = section.over(Section::from_file(path)?);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use lineside_account::parse_size;
@@ -14,118 +14,24 @@ use lineside_capture::{
 use lineside_filter::Filter;
 use lineside_port::Rotation;
 use lineside_run::Interfaces;
-use lineside_time::{format_duration, parse_duration};
+use lineside_time::parse_duration;
 use lineside_trace::Table;
-use serde::{Deserialize, Serialize};
 
 use super::decode_as;
-use crate::config::{ConfigError, layered, nearest, read_section};
+use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
+use crate::config::{self, ALL, ConfigError, Keys, Size, Time, nearest};
 use crate::inputs::METHODS;
 
-/// The section `[capture]`. A key that is absent has its default; `resolved` fills in all.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Section {
-    /// Capture files, `-` for standard input.
-    pub(crate) inputs: Option<Vec<PathBuf>>,
-    /// Interfaces to listen at, in place of `inputs`.
-    pub(crate) interfaces: Option<Vec<String>>,
-    /// How frames are taken from interfaces: a word of [`METHODS`].
-    pub(crate) method: Option<String>,
-    /// Packet sockets that share the frames of an interface.
-    pub(crate) sockets: Option<usize>,
-    /// Take also frames that are not for this host.
-    pub(crate) promiscuous: Option<bool>,
-    /// What goes first when a live run falls behind: a word of [`OVERLOADS`].
-    pub(crate) overload: Option<String>,
-    /// A live run, or one that follows a file, ends after this time.
-    pub(crate) duration: Option<String>,
-    /// The folder of the trace.
-    pub(crate) output: Option<PathBuf>,
-    /// A capture file that the frames are written into, beside the trace or instead of it.
-    pub(crate) write_pcap: Option<PathBuf>,
-    /// When the next of these files begins: dumpcap's words.
-    pub(crate) pcap_rotation: Option<Vec<String>>,
-    /// Replace a trace that is there.
-    pub(crate) force: Option<bool>,
-    /// Which frames are looked at: an expression of pcap-filter(7).
-    pub(crate) filter: Option<String>,
-    /// What the user knows better than content says: `tcp.port==20490,rpc`, `rpc.program==0x20000003,nfs`.
-    pub(crate) decode_as: Option<Vec<String>>,
-    /// Frames to read at most.
-    pub(crate) frames_max: Option<NonZeroU64>,
-    /// Go on where a file ends that is still written.
-    pub(crate) follow: Option<bool>,
-    /// The one memory budget.
-    pub(crate) memory: Option<String>,
-    /// Where parts end: a size, a time, or one of each.
-    pub(crate) rotate: Option<Vec<String>>,
-    /// Checksums of 512-byte blocks: table `checksums`.
-    pub(crate) checksums: Option<bool>,
-    /// Fields that belong to one protocol: tables `nfs`, `nfs4`, `services`.
-    pub(crate) details: Option<bool>,
-    /// A row a frame: table `packets`.
-    pub(crate) packets: Option<bool>,
-    /// Exit 4 if anything is missing.
-    pub(crate) strict: Option<bool>,
-    /// Cores that rebuild operations.
-    pub(crate) cores: Option<usize>,
-    /// Who runs what on several cores: a word of [`Scheduler::WORDS`].
-    pub(crate) scheduler: Option<String>,
-    /// Cores of actors, such as `pipeline-0=1`; the others are spread.
-    pub(crate) placement: Option<Vec<String>>,
-    /// A hole that was acknowledged is given up after this time ...
-    pub(crate) late_window: Option<String>,
-    /// ... and after so many further segments of its connection.
-    pub(crate) late_segments: Option<u64>,
-    /// A packet that comes again within this time was mirrored twice; 0 looks for none.
-    pub(crate) duplicate_window: Option<String>,
-    /// Bytes that one direction of a connection may hold out of order.
-    pub(crate) flow_held_max: Option<String>,
-    /// Connections at once.
-    pub(crate) connections_max: Option<usize>,
-    /// A connection without packets for so long is over.
-    pub(crate) idle_timeout: Option<String>,
-    /// A fragmented packet is given up after this time.
-    pub(crate) fragment_timeout: Option<String>,
-    /// Bytes of fragments held at once.
-    pub(crate) fragments_held_max: Option<String>,
-    /// Interval of the table `connections`.
-    pub(crate) interval: Option<String>,
-    /// A longer record is taken for a wrong record mark.
-    pub(crate) record_max: Option<String>,
-    /// Bytes of one message held for parsing.
-    pub(crate) message_held_max: Option<String>,
-    /// Bytes held while a lost record mark is searched.
-    pub(crate) search_held_max: Option<String>,
-    /// Bytes searched in vain until a stream is taken for something else.
-    pub(crate) search_max: Option<String>,
-    /// A call without reply is given up after this time.
-    pub(crate) reply_timeout: Option<String>,
-    /// Calls outstanding at once.
-    pub(crate) outstanding_max: Option<usize>,
-    /// Answered calls remembered per connection.
-    pub(crate) answered_max: Option<usize>,
-    /// Facts of files remembered per connection.
-    pub(crate) file_facts_max: Option<usize>,
-}
-
-/// The default of `memory`: what the trace of any capture may take.
-const MEMORY_DEFAULT: &str = "256MiB";
-
-/// Live, what was acknowledged so long ago is lost, so that the account of a second tells it. No tap is so late.
+/// Live, bytes that were acknowledged so long ago are lost, so that the account of a second has them. No tap is so late.
 const QUIET_WINDOW_NS: i64 = 500_000_000;
 
 /// Less cannot hold two blocks of a reader, the encoders' batches and a connection's held bytes.
 const MEMORY_MIN: usize = 16 << 20;
 
-/// Below these a long capture becomes more files than a folder bears, and each file is mostly its own description.
+/// Below these a long capture becomes too many files for a folder, and each file is mostly its own description.
 const ROTATE_SIZE_MIN: usize = 1 << 20;
 
 const ROTATE_TIME_MIN_NS: u64 = 1_000_000_000;
-
-/// The default. An open part is held in memory, and there is one for each table.
-const ROTATE_SIZE_MAX: usize = 64 << 20;
 
 /// In `placement`: by the messages that an earlier run counted.
 const BY_TRAFFIC: &str = "traffic:";
@@ -165,44 +71,20 @@ fn part_rotation(limits: &[String]) -> Result<PartRotation, String> {
 impl Section {
     /// Reads a TOML file, or the configuration of an earlier run from its `trace.json`.
     pub(crate) fn from_file(path: &Path) -> Result<Self, ConfigError> {
-        let list = |word: &str| Some(vec![word.to_owned()]);
-        let examples = Self {
-            duration: Some("60s".to_owned()),
-            filter: Some("tcp port 2049".to_owned()),
-            interfaces: list("eth0"),
-            pcap_rotation: list("files:10"),
-            decode_as: list("tcp.port==20490,rpc"),
-            placement: list("pipeline-0=1"),
-            ..Self::defaults()
-        };
-        read_section(path, "capture", &serde_json::json!(examples))
-    }
-
-    /// This section, with what it leaves open taken from `below`.
-    pub(crate) fn over(self, below: Self) -> Self {
-        layered(self, &below)
+        config::from_file(path, "capture")
     }
 
     /// Every key with its value, to be run again.
     pub(crate) fn to_json(&self) -> serde_json::Value {
-        serde_json::json!({ "capture": self })
+        config::to_json("capture", self)
     }
 
     /// All defaults filled in, and the typed configuration.
     pub(crate) fn resolved(self) -> Result<(Self, Settings), ConfigError> {
-        let mut section = self.over(Self::defaults());
-        let time = |key: &str, text: &Option<String>| -> Result<i64, ConfigError> {
-            let text = text.as_deref().unwrap_or_default();
-            let ns = parse_duration(text)
-                .map_err(|error| ConfigError::new(format!("{key}: {error}")))?;
-            i64::try_from(ns)
-                .map_err(|_| ConfigError::new(format!("{key}: {text} is longer than 292 years")))
-        };
-        let size = |key: &str, text: &Option<String>| {
-            parse_size(text.as_deref().unwrap_or_default())
-                .map_err(|error| ConfigError::new(format!("{key}: {error}")))
-        };
-        let memory_bytes = size("memory", &section.memory)?;
+        let mut section = self.over(Self::defaults(ALL));
+        let time = |value: &Option<Time>| value.as_ref().map_or(0, Time::get);
+        let size = |value: &Option<Size>| value.as_ref().map_or(0, Size::get);
+        let memory_bytes = size(&section.memory);
         if memory_bytes < MEMORY_MIN {
             return Err(ConfigError::new(format!(
                 "memory: {memory_bytes} bytes are too few: give 16MiB or more"
@@ -210,13 +92,13 @@ impl Section {
         }
         let rotation = part_rotation(section.rotate.as_deref().unwrap_or_default())
             .map_err(|why| ConfigError::new(format!("rotate: {why}")))?;
-        let interval_ns = time("interval", &section.interval)?;
+        let interval_ns = time(&section.interval);
         if interval_ns == 0 {
             return Err(ConfigError::usage(
                 "interval: 0 is no interval: give a time such as 60s",
             ));
         }
-        let record_max_bytes = size("record_max", &section.record_max)?;
+        let record_max_bytes = size(&section.record_max);
         if !(4096..1 << 31).contains(&record_max_bytes) {
             return Err(ConfigError::usage(
                 "record_max: give a size from 4KiB to less than 2GiB, which is all that a record mark can say",
@@ -229,35 +111,32 @@ impl Section {
                 ))
             })
         };
-        let duration = section.duration.as_ref();
-        let duration_ns = duration
-            .map(|_| time("duration", &section.duration))
-            .transpose()?;
-        let live = section.live(duration_ns)?;
+        let duration = section.duration.as_ref().map(config::Duration::get);
+        let live = section.live(duration)?;
         let decode_as = decode_as::parse(section.decode_as.as_deref().unwrap_or_default())
             .map_err(|why| ConfigError::new(format!("decode_as: {why}")))?;
         let config = Config {
             flow: lineside_capture::FlowConfig {
-                late_window_ns: time("late_window", &section.late_window)?,
+                late_window_ns: time(&section.late_window),
                 late_segments: section.late_segments.unwrap_or_default(),
                 quiet_window_ns: live.is_some().then_some(QUIET_WINDOW_NS),
-                flow_held_max_bytes: size("flow_held_max", &section.flow_held_max)?,
+                flow_held_max_bytes: size(&section.flow_held_max),
                 connections_max: number("connections_max", section.connections_max)?,
-                idle_timeout_ns: time("idle_timeout", &section.idle_timeout)?,
-                fragment_timeout_ns: time("fragment_timeout", &section.fragment_timeout)?,
-                fragments_held_max_bytes: size("fragments_held_max", &section.fragments_held_max)?,
-                duplicate_window_ns: time("duplicate_window", &section.duplicate_window)?,
+                idle_timeout_ns: time(&section.idle_timeout),
+                fragment_timeout_ns: time(&section.fragment_timeout),
+                fragments_held_max_bytes: size(&section.fragments_held_max),
+                duplicate_window_ns: time(&section.duplicate_window),
                 interval_ns,
             },
             record: lineside_capture::RecordConfig {
                 record_max_bytes,
-                message_held_max_bytes: size("message_held_max", &section.message_held_max)?,
-                search_held_max_bytes: size("search_held_max", &section.search_held_max)?,
-                search_max_bytes: size("search_max", &section.search_max)? as u64,
+                message_held_max_bytes: size(&section.message_held_max),
+                search_held_max_bytes: size(&section.search_held_max),
+                search_max_bytes: size(&section.search_max) as u64,
                 ..lineside_capture::RecordConfig::default()
             },
             decode_as,
-            reply_timeout_ns: time("reply_timeout", &section.reply_timeout)?,
+            reply_timeout_ns: time(&section.reply_timeout),
             outstanding_max: number("outstanding_max", section.outstanding_max)?,
             answered_max: section.answered_max.unwrap_or_default(),
             facts_max: number("file_facts_max", section.file_facts_max)?,
@@ -266,7 +145,7 @@ impl Section {
         let filter = section.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::new(format!("filter: {error}")))?;
         let cores = section.cores()?;
-        let follow = section.follow(duration_ns)?;
+        let follow = section.follow(duration)?;
         let capture_file = section.capture_file()?;
         if let Some(cores) = &cores {
             section.settle_placement(&cores.placement);
@@ -322,12 +201,12 @@ impl Section {
     }
 
     /// What only live runs have; `None` if files are read.
-    fn live(&self, duration_ns: Option<i64>) -> Result<Option<LiveSettings>, ConfigError> {
+    fn live(&self, duration: Option<Duration>) -> Result<Option<LiveSettings>, ConfigError> {
         let error = |text: &str| Err(ConfigError::usage(text));
         let interfaces = self.interfaces.clone().unwrap_or_default();
         if interfaces.is_empty() {
             self.refuse_flags_of_interfaces()?;
-            return match duration_ns {
+            return match duration {
                 Some(_) if self.follow != Some(true) => error(
                     "duration: only a live run lasts: name an interface with -i, or follow a file with --follow",
                 ),
@@ -344,56 +223,41 @@ impl Section {
         if self.follow == Some(true) {
             return error("--follow is for files, and this listens at interfaces: leave it out");
         }
-        let word = self.method.as_deref().unwrap_or_default();
-        let Some((_, method)) = METHODS.iter().find(|(known, _)| *known == word) else {
-            let nearest = nearest(word, METHODS.iter().map(|(known, _)| *known));
-            return error(&format!(
-                "method: '{word}' is unknown; the nearest known one is {nearest}"
-            ));
-        };
         let sockets = self.sockets.unwrap_or(1);
         if !(1..=64).contains(&sockets) {
             return error("sockets: give a number from 1 to 64");
         }
-        let word = self.overload.as_deref().unwrap_or_default();
-        if !OVERLOADS.contains(&word) {
-            let nearest = nearest(word, OVERLOADS.into_iter());
-            return error(&format!(
-                "overload: '{word}' is unknown; the nearest known one is {nearest}"
-            ));
-        }
+        self.check_words().map_err(ConfigError::new)?;
+        let is_method = |(word, _): &&(&str, _)| Some(*word) == self.method.as_deref();
+        let method = METHODS
+            .iter()
+            .find(is_method)
+            .and_then(|(_, method)| *method);
         Ok(Some(LiveSettings {
-            gives_up_checksums: word == OVERLOADS[1],
+            gives_up_checksums: self.overload.as_deref() == Some(OVERLOADS[1]),
             interfaces: Interfaces {
                 names: interfaces,
-                method: *method,
+                method,
                 sockets,
                 promiscuous: self.promiscuous != Some(false),
             },
-            duration: duration_ns.map(|ns| Duration::from_nanos(ns as u64)),
+            duration,
         }))
     }
 
     /// Fails if files are read, and something is asked of interfaces. The defaults ask nothing: they stand in each `trace.json`.
     fn refuse_flags_of_interfaces(&self) -> Result<(), ConfigError> {
-        let defaults = Self::defaults();
-        for (flag, is_asked) in [
-            ("--method", self.method != defaults.method),
-            ("--sockets", self.sockets != defaults.sockets),
-            ("-p", self.promiscuous != defaults.promiscuous),
-            ("--overload", self.overload != defaults.overload),
-        ] {
-            if is_asked {
-                return Err(ConfigError::new(format!(
-                    "{flag} is for interfaces (-i), and this reads files: leave it out"
-                )));
-            }
+        match self.refused_in(FILES, &Self::defaults(ALL)) {
+            Some(facts) => Err(ConfigError::new(format!(
+                "{} is for interfaces (-i), and this reads files: leave it out",
+                facts.flag()
+            ))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// How a file that grows is read; `None` if it is read as it is.
-    fn follow(&self, duration_ns: Option<i64>) -> Result<Option<Follow>, ConfigError> {
+    fn follow(&self, duration: Option<Duration>) -> Result<Option<Follow>, ConfigError> {
         if self.follow != Some(true) {
             return Ok(None);
         }
@@ -402,9 +266,7 @@ impl Section {
             let what = "follow: name the one file that grows, or the one folder";
             return Err(ConfigError::usage(what));
         }
-        Ok(Some(Follow {
-            duration: duration_ns.map(|ns| Duration::from_nanos(ns as u64)),
-        }))
+        Ok(Some(Follow { duration }))
     }
 
     fn cores(&self) -> Result<Option<CoreSettings>, ConfigError> {
@@ -421,14 +283,10 @@ impl Section {
                 "cores: {count} asked for, but this process may use {cpus}: give {cpus} or fewer"
             ));
         }
-        let word = self.scheduler.as_deref().unwrap_or_default();
+        self.check_words().map_err(ConfigError::new)?;
         let scheduler = [Scheduler::Stealing, Scheduler::Pinned];
-        let Some(scheduler) = scheduler.into_iter().find(|each| each.word() == word) else {
-            let nearest = nearest(word, Scheduler::WORDS.into_iter());
-            return error(format!(
-                "scheduler: '{word}' is unknown; the nearest known one is {nearest}"
-            ));
-        };
+        let is_wanted = |each: &Scheduler| Some(each.word()) == self.scheduler.as_deref();
+        let scheduler = { scheduler.into_iter().find(is_wanted) }.unwrap_or(Scheduler::Stealing);
         let actors = actors(count);
         let spread = actors.iter().enumerate();
         let mut placement: HashMap<_, _> = spread
@@ -490,78 +348,35 @@ impl Section {
         pairs.sort_unstable();
         self.placement = Some(pairs);
     }
-
-    pub(crate) fn defaults() -> Self {
-        let config = Config::default();
-        let time = |ns: i64| Some(format_duration(ns as u64));
-        let size = |bytes: usize| Some(format!("{}KiB", bytes >> 10));
-        Self {
-            method: Some(METHODS[0].0.to_owned()),
-            sockets: Some(1),
-            promiscuous: Some(true),
-            overload: Some(OVERLOADS[0].to_owned()),
-            force: Some(false),
-            decode_as: Some(Vec::new()),
-            memory: Some(MEMORY_DEFAULT.to_owned()),
-            rotate: Some(vec![format!("{}MiB", ROTATE_SIZE_MAX >> 20)]),
-            checksums: Some(true),
-            details: Some(true),
-            packets: Some(false),
-            strict: Some(false),
-            cores: Some(1),
-            scheduler: Some(Scheduler::WORDS[0].to_owned()),
-            placement: Some(Vec::new()),
-            late_window: time(config.flow.late_window_ns),
-            duplicate_window: time(config.flow.duplicate_window_ns),
-            late_segments: Some(config.flow.late_segments),
-            flow_held_max: size(config.flow.flow_held_max_bytes),
-            connections_max: Some(config.flow.connections_max),
-            idle_timeout: time(config.flow.idle_timeout_ns),
-            fragment_timeout: time(config.flow.fragment_timeout_ns),
-            fragments_held_max: size(config.flow.fragments_held_max_bytes),
-            interval: time(config.flow.interval_ns),
-            record_max: size(config.record.record_max_bytes),
-            message_held_max: size(config.record.message_held_max_bytes),
-            search_held_max: size(config.record.search_held_max_bytes),
-            search_max: size(config.record.search_max_bytes as usize),
-            reply_timeout: time(config.reply_timeout_ns),
-            outstanding_max: Some(config.outstanding_max),
-            answered_max: Some(config.answered_max),
-            file_facts_max: Some(config.facts_max),
-            ..Self::default()
-        }
-    }
 }
-
-/// The words of `--overload`: frames are dropped at the port, or checksums are given up before that.
-pub(crate) const OVERLOADS: [&str; 2] = ["drop", "no-checksums"];
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn section(value: serde_json::Value) -> Result<Section, String> {
+        config::read_keys(&value, "capture")
+    }
 
     #[test]
     fn the_resolved_configuration_resolves_to_itself() {
-        let flags = Section {
-            late_window: Some("5ms".to_owned()),
-            ..Section::default()
-        };
-        let (section, settings) = flags.resolved().expect("valid");
+        let flags = section(json!({ "late_window": "5ms" })).expect("valid");
+        let (resolved, settings) = flags.resolved().expect("valid");
         assert_eq!(settings.config.flow.late_window_ns, 5_000_000);
         assert_eq!(
             settings.config.record.record_max_bytes,
             Config::default().record.record_max_bytes
         );
-        let again: Section =
-            serde_json::from_value(section.to_json()["capture"].clone()).expect("the same shape");
-        assert_eq!(again.resolved().expect("valid").0, section);
+        let again = section(resolved.to_json()["capture"].clone());
+        let (again, _) = again.expect("the same keys").resolved().expect("valid");
+        assert_eq!(again, resolved);
+        assert_eq!(again.to_json(), resolved.to_json());
     }
 
     fn rotate(limits: &[&str]) -> Section {
-        Section {
-            rotate: Some(limits.iter().map(|&limit| limit.to_owned()).collect()),
-            ..Section::default()
-        }
+        section(json!({ "rotate": limits })).expect("a list")
     }
 
     #[test]
@@ -583,36 +398,26 @@ mod tests {
 
     #[test]
     fn values_that_cannot_be_are_refused() {
-        for section in [
-            Section {
-                memory: Some("1KiB".to_owned()),
-                ..Section::default()
-            },
-            Section {
-                interval: Some("0s".to_owned()),
-                ..Section::default()
-            },
-            Section {
-                late_window: Some("2 parsecs".to_owned()),
-                ..Section::default()
-            },
-            Section {
-                record_max: Some("2GiB".to_owned()),
-                ..Section::default()
-            },
-            Section {
-                outstanding_max: Some(0),
-                ..Section::default()
-            },
-            rotate(&["1000KiB"]),
-            rotate(&["65MiB"]),
-            rotate(&["999ms"]),
-            rotate(&["60"]),
-            rotate(&["5m"]),
-            rotate(&["2s", "3s"]),
-            rotate(&["2MiB", "3s", "3MiB"]),
+        for value in [
+            json!({ "memory": "1KiB" }),
+            json!({ "interval": "0s" }),
+            json!({ "late_window": "2 parsecs" }),
+            json!({ "record_max": "2GiB" }),
+            json!({ "outstanding_max": 0 }),
+            json!({ "scheduler": "pined" }),
+            json!({ "rotate": ["1000KiB"] }),
+            json!({ "rotate": ["65MiB"] }),
+            json!({ "rotate": ["999ms"] }),
+            json!({ "rotate": ["60"] }),
+            json!({ "rotate": ["5m"] }),
+            json!({ "rotate": ["2s", "3s"] }),
+            json!({ "rotate": ["2MiB", "3s", "3MiB"] }),
         ] {
-            assert!(section.clone().resolved().is_err(), "{section:?}");
+            let resolved = section(value.clone()).and_then(|section| {
+                let resolved = section.resolved();
+                resolved.map(|_| ()).map_err(|error| error.to_string())
+            });
+            assert!(resolved.is_err(), "{value}");
         }
     }
 }

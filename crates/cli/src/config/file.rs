@@ -1,23 +1,17 @@
-//! The sections of a configuration file, and layers of them.
+//! The sections of a configuration file.
 
 use std::path::Path;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::{ConfigError, nearest};
+use super::{ConfigError, Keys, nearest};
 
 /// The sections of a file; each verb reads its own.
 const SECTIONS: [&str; 2] = ["capture", "emulate"];
 
-/// A verb's section: of a TOML file, or of the configuration in an earlier run's `trace.json`. `examples` are values of keys, for
-/// messages.
-pub(crate) fn read_section<S: Serialize + DeserializeOwned + Default>(
-    path: &Path,
-    name: &'static str,
-    examples: &serde_json::Value,
-) -> Result<S, ConfigError> {
-    let at = |why: String| ConfigError(format!("{}: {why}", path.display()));
+/// A verb's section: of a TOML file, or of the configuration in an earlier run's `trace.json`.
+pub(crate) fn from_file<K: Keys>(path: &Path, name: &'static str) -> Result<K, ConfigError> {
+    let at = |why: String| ConfigError::new(format!("{}: {why}", path.display()));
     if path.is_dir() {
         let json = path.join("trace.json");
         return Err(at(format!(
@@ -30,9 +24,8 @@ pub(crate) fn read_section<S: Serialize + DeserializeOwned + Default>(
     let is_json = path
         .extension()
         .is_some_and(|extension| extension == "json");
-    let value: serde_json::Value = if is_json {
-        let manifest: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
+    let value: Value = if is_json {
+        let manifest: Value = serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
         manifest.get("configuration").cloned().ok_or_else(|| {
             at("it has no \"configuration\": give a trace.json or a TOML file".to_owned())
         })?
@@ -40,47 +33,33 @@ pub(crate) fn read_section<S: Serialize + DeserializeOwned + Default>(
         toml::from_str(&text).map_err(|error| at(error.to_string().trim_end().to_owned()))?
     };
     check_keys(&value, &[], &SECTIONS).map_err(at)?;
-    let Some(section) = value.get(name) else {
-        return match is_json {
-            true => Err(at(format!("it is of a run of another verb than {name}"))),
-            false => Ok(S::default()),
-        };
-    };
-    check_keys(section, &[name], &keys::<S>()).map_err(at)?;
-    check_types::<S>(section, name, examples).map_err(at)?;
-    serde_json::from_value(section.clone()).map_err(|error| at(error.to_string()))
-}
-
-/// A section, with what it leaves open taken from the one below.
-pub(crate) fn layered<S: Serialize + DeserializeOwned>(above: S, below: &S) -> S {
-    let (mut mine, theirs) = (to_map(&above), to_map(below));
-    for (key, value) in theirs {
-        if mine.get(&key).is_none_or(serde_json::Value::is_null) {
-            mine.insert(key, value);
-        }
-    }
-    serde_json::from_value(serde_json::Value::Object(mine)).expect("both are sections")
-}
-
-fn to_map(section: &impl Serialize) -> serde_json::Map<String, serde_json::Value> {
-    match serde_json::to_value(section) {
-        Ok(serde_json::Value::Object(map)) => map,
-        _ => unreachable!("a struct is an object"),
+    match value.get(name) {
+        Some(section) => read_keys(section, name).map_err(at),
+        None if is_json => Err(at(format!("it is of a run of another verb than {name}"))),
+        None => Ok(K::default()),
     }
 }
 
-fn keys<S: Serialize + Default>() -> Vec<String> {
-    to_map(&S::default())
-        .into_iter()
-        .map(|(key, _)| key)
-        .collect()
+/// The keys of a section.
+pub(crate) fn read_keys<K: Keys>(section: &Value, name: &str) -> Result<K, String> {
+    let known: Vec<_> = K::declared().iter().map(|facts| facts.name).collect();
+    check_keys(section, &[name], &known)?;
+    let mut keys = K::default();
+    for (key, value) in section.as_object().into_iter().flatten() {
+        keys.read(key, value)
+            .map_err(|why| format!("{name}.{key}: {why}"))?;
+    }
+    Ok(keys)
 }
 
-fn check_keys<K: AsRef<str>>(
-    value: &serde_json::Value,
-    within: &[&str],
-    known: &[K],
-) -> Result<(), String> {
+/// The resolved configuration of a verb as it stands in `trace.json`, to be run again.
+pub(crate) fn to_json(name: &str, keys: &impl Keys) -> Value {
+    let mut section = serde_json::Map::new();
+    keys.write(&mut section);
+    serde_json::json!({ name: section })
+}
+
+fn check_keys<K: AsRef<str>>(value: &Value, within: &[&str], known: &[K]) -> Result<(), String> {
     let Some(table) = value.as_object() else {
         return Err(format!(
             "{} is not a table of keys",
@@ -99,37 +78,6 @@ fn check_keys<K: AsRef<str>>(
                 "unknown key {path}; the nearest known one is {nearest}"
             ));
         }
-    }
-    Ok(())
-}
-
-/// Fails if a key has a value of another type than it takes, with an example of one that it does.
-fn check_types<S: DeserializeOwned>(
-    section: &serde_json::Value,
-    name: &str,
-    examples: &serde_json::Value,
-) -> Result<(), String> {
-    let fits = |key: &str, value: &serde_json::Value| {
-        serde_json::from_value::<S>(serde_json::json!({ key: value })).is_ok()
-    };
-    let usual = ["…".into(), 1.into(), true.into(), ["…"][..].into()];
-    for (key, value) in section.as_object().into_iter().flatten() {
-        if fits(key, value) {
-            continue;
-        }
-        let known = examples.get(key).filter(|value| !value.is_null());
-        let example = { known.into_iter().chain(&usual) }.find(|example| fits(key, example));
-        let example = example.cloned().unwrap_or_default();
-        let wanted = match &example {
-            serde_json::Value::String(_) => "a text in quotes, with its unit if it has one",
-            serde_json::Value::Bool(_) => "true or false",
-            serde_json::Value::Array(_) => "a list",
-            _ if fits(key, &0.into()) => "a whole number from 0 on, without quotes",
-            _ => "a whole number from 1 on, without quotes",
-        };
-        return Err(format!(
-            "{name}.{key}: {value} is not {wanted}: write {key} = {example}"
-        ));
     }
     Ok(())
 }

@@ -4,16 +4,22 @@
 //! stands in `trace.json` and can be run again with `--config TRACE/trace.json`.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
 use lineside_capture::CaptureError;
 use lineside_run::RunError;
 
+mod facts;
 mod file;
+mod key;
+mod value;
 
-pub(crate) use file::{layered, read_section};
+pub(crate) use facts::{ALL, Facts, Modes};
+#[cfg(test)]
+pub(crate) use file::read_keys;
+pub(crate) use file::{from_file, to_json};
+pub(crate) use key::{Key, Keys, key, keys};
+pub(crate) use value::{Duration, Size, Time, count};
 
 /// What is wrong with the configuration, and how to mend it.
 #[derive(Debug)]
@@ -24,7 +30,7 @@ impl ConfigError {
         Self(text)
     }
 
-    /// A command line that does not say what to do.
+    /// A command line that asks for nothing, or for too much.
     pub(crate) fn usage(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -60,38 +66,10 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Reads the name of a file or folder that stands in the configuration: JSON, as `trace.json` is, has no other texts than UTF-8.
-pub(crate) fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| match path.to_str() {
-        Some(_) => Ok(path),
-        None => Err("the name is not UTF-8, and trace.json could not tell it: rename it"),
-    })
-}
-
-/// Reads a count.
-pub(crate) fn count<N: FromStr>(text: &str) -> Result<N, &'static str> {
-    text.parse().map_err(|_| match text.parse() {
-        Ok(0) => "it must not be 0",
-        _ => "it must be a whole number, and must not be negative",
-    })
-}
-
 /// What a text most likely means of what is known.
 pub(crate) fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     let nearer = |one: &&str, other: &&str| {
         strsim::jaro_winkler(one, text).total_cmp(&strsim::jaro_winkler(other, text))
     };
     known.max_by(nearer).unwrap_or("none")
-}
-
-/// The time in a condition of `-a`, as dumpcap writes it.
-pub(crate) fn duration(condition: &str) -> Result<String, ConfigError> {
-    let seconds = condition
-        .strip_prefix("duration:")
-        .filter(|seconds| seconds.parse::<f64>().is_ok_and(|number| number > 0.0));
-    seconds.map(|seconds| format!("{seconds}s")).ok_or_else(|| {
-        ConfigError::usage(&format!(
-            "-a {condition}: the one condition is duration:SECONDS, such as duration:60"
-        ))
-    })
 }

@@ -9,5 +9,5 @@ mod print;
 mod run;
 mod tap;
 
-pub(crate) use flags::{Arguments, Mode, Prepared};
+pub(crate) use flags::Arguments;
 pub(crate) use run::run;

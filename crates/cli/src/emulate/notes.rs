@@ -23,8 +23,8 @@ impl Notes {
         inputs: &impl std::fmt::Debug,
     ) -> Result<Self, FolderError> {
         let clock = SystemClock::default();
-        let output = arguments.output.as_deref();
-        let (force, configuration) = (arguments.force == Some(true), arguments.configuration());
+        let output = arguments.keys.output.as_deref();
+        let (force, configuration) = (arguments.keys.force == Some(true), arguments.keys.to_json());
         let run = Run::begin(output, force, inputs, configuration, clock.now())?;
         Ok(Self { run, clock })
     }

@@ -15,43 +15,47 @@ use lineside_trace::State;
 
 use super::between::{self, Between};
 use super::commands::Commands;
-use super::flags::{Arguments, Mode, Prepared};
+use super::flags::Arguments;
 use super::notes::Notes;
 use super::print::{lines, side_warnings};
 use crate::Exit;
-use crate::config::{ConfigError, duration, refuse_two_on_standard_output};
+use crate::config::{self, ConfigError, refuse_two_on_standard_output};
 use crate::inputs::open;
 use crate::link::asked::Asked;
+use crate::link::section::{Mode, Prepared};
 use crate::print::{print, print_json};
 
 /// Frames that are read at once.
 const READ_MAX: usize = 256;
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
-    let arguments = given.resolved()?;
-    let Some(mode) = arguments.mode() else {
+    let arguments = Arguments {
+        keys: given.keys.resolved(given.config.as_deref())?,
+        ..given.clone()
+    };
+    let Some(mode) = arguments.keys.mode() else {
         return Err(ConfigError::usage(
             "what passes the link is missing: name a capture (FILE), two interfaces (--between IF1,IF2), or two commands (--server CMD -- CMD)",
         )
         .into());
     };
-    arguments.refuse_flags_of_others(mode)?;
+    arguments.keys.refuse_flags_of_others(mode)?;
     let Prepared {
         path,
         asked,
         budget,
         filter,
         inside,
-    } = arguments.prepare()?;
-    let inputs = arguments.inputs();
+    } = arguments.keys.prepare()?;
+    let inputs = arguments.keys.inputs();
     match mode {
         Mode::Commands => return arguments.run_commands(path, asked, &budget),
         Mode::Between => return arguments.run_between(path, asked, &budget),
         Mode::Capture | Mode::Explain => {}
     }
     let files = open(inputs, &budget)?;
-    let out = arguments.write_pcap.as_deref();
-    let force = arguments.force == Some(true);
+    let out = arguments.keys.write_pcap.as_deref();
+    let force = arguments.keys.force == Some(true);
     refuse_two_on_standard_output(out, arguments.json)?;
     if let Some(out) = out {
         check_capture_file(out, false, inputs, force)?;
@@ -72,7 +76,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut failure = run
         .pass(
             &mut port,
-            arguments.frames_max.map_or(u64::MAX, NonZeroU64::get),
+            arguments.keys.frames_max.map_or(u64::MAX, NonZeroU64::get),
             &signals,
             &notes,
         )
@@ -126,15 +130,15 @@ impl Arguments {
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
         let commands = Commands {
-            server: self.server.as_deref().unwrap_or_default(),
-            client: self.client.as_deref().unwrap_or_default(),
-            server_wait: self.server_wait.as_deref().unwrap_or_default(),
-            wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
-            is_outside_open: self.outside == Some(true),
+            server: self.keys.server.as_deref().unwrap_or_default(),
+            client: self.keys.client.as_deref().unwrap_or_default(),
+            server_wait: self.keys.server_wait.as_deref().unwrap_or_default(),
+            wait: between::wait(self.keys.wait.as_deref().unwrap_or_default())?,
+            is_outside_open: self.keys.outside == Some(true),
         };
         commands.check()?;
         let signals = Signals::register().context("cannot handle signals")?;
-        let notes = Notes::begin(self, &self.client)?;
+        let notes = Notes::begin(self, &self.keys.client)?;
         let controlled = notes.listen(asked)?;
         let ran = commands.run(path, budget, controlled, &signals, self.quiet);
         let (ran, exit) = ran.inspect_err(|_| notes.run.withdraw())?;
@@ -158,31 +162,29 @@ impl Arguments {
         asked: Asked,
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
-        if self.tap == Some(true) && self.output.is_none() {
+        if self.keys.tap == Some(true) && self.keys.output.is_none() {
             return Err(ConfigError::usage(
                 "--tap writes a trace into the run folder: name that with --output RUN",
             )
             .into());
         }
-        let interfaces = self.between.as_deref().unwrap_or_default();
-        let duration = self.autostop.as_deref().map(duration).transpose()?;
-        let duration = duration
-            .map(|text| lineside_time::parse_duration(&text))
-            .transpose();
-        let duration = duration.map_err(|error| ConfigError::usage(&format!("-a: {error}")))?;
-        let method = between::method(self.method.as_deref().unwrap_or_default())?;
+        let interfaces = self.keys.between.as_deref().unwrap_or_default();
+        let condition = self.keys.autostop.as_deref();
+        let duration = condition.map(config::Duration::of_condition).transpose();
+        let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
+        let method = between::method(self.keys.method.as_deref().unwrap_or_default())?;
         // Words first: they are wrong with or without rights.
         let between = Between {
             method,
-            wait: between::wait(self.wait.as_deref().unwrap_or_default())?,
+            wait: between::wait(self.keys.wait.as_deref().unwrap_or_default())?,
             interfaces: Between::interfaces(interfaces, method)?,
-            is_tapped: self.tap == Some(true),
-            completes_checksums: self.no_checksum_completion != Some(true),
-            duration: duration.map(std::time::Duration::from_nanos),
+            is_tapped: self.keys.tap == Some(true),
+            completes_checksums: self.keys.no_checksum_completion != Some(true),
+            duration: duration.map(|duration| duration.get()),
             is_quiet: self.quiet,
         };
         let signals = Signals::register().context("cannot handle signals")?;
-        let mut notes = Notes::begin(self, &self.between)?;
+        let mut notes = Notes::begin(self, &self.keys.between)?;
         let controlled = notes.listen(asked)?;
         let ran = between.run(
             path,
@@ -218,7 +220,8 @@ impl Arguments {
     }
 
     fn writes_to_standard_output(&self) -> bool {
-        self.write_pcap
+        self.keys
+            .write_pcap
             .as_ref()
             .is_some_and(|out| out.as_os_str() == "-")
     }

@@ -1,8 +1,11 @@
 //! Flags of `explain`: those of `emulate` about the link, and what is to be explained.
 
+use std::path::PathBuf;
+
 use clap::{Arg, Args};
 
-use crate::emulate;
+use crate::config::Keys;
+use crate::link::section::{Mode, Section};
 
 /// Flags of `explain`: those of `emulate` about the link, and what is to be explained.
 #[derive(Debug, Args)]
@@ -19,31 +22,28 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SHARE")]
     pub(super) load: Option<String>,
     #[command(flatten)]
-    pub(super) emulate: emulate::Arguments,
+    pub(super) keys: Section,
+    /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json, unless a flag sets it
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print nothing but errors: as there is nothing else to print, of no use here
+    #[arg(short, long)]
+    quiet: bool,
 }
 
-/// Flags of `emulate` by which frames pass a link, and by which a run is noted: here nothing passes.
-const OTHERS: [&str; 15] = [
-    "between",
-    "server",
-    "client",
-    "server_wait",
-    "outside",
-    "wait",
-    "method",
-    "tap",
-    "no_checksum_completion",
-    "autostop",
-    "write_pcap",
-    "output",
-    "force",
-    "frames_max",
-    "quiet",
-];
+/// Flags that are taken, so that those of an `emulate` can stand here, and do nothing.
+const IDLE: [&str; 2] = ["force", "quiet"];
 
+/// Hides what is refused here: nothing passes a link.
 fn hide_others(argument: Arg) -> Arg {
-    let is_other = OTHERS.contains(&argument.get_id().as_str());
-    argument.hide(is_other)
+    let id = argument.get_id().as_str();
+    let mut refused = Section::declared().into_iter();
+    let is_refused = refused.any(|key| key.name == id && key.modes & Mode::Explain.bit() == 0);
+    let is_hidden = is_refused || IDLE.contains(&id);
+    argument.hide(is_hidden)
 }
 
 /// What Ethernet carries at most, with its header.

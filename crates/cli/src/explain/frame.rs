@@ -13,8 +13,8 @@ use lineside_time::{Clock, VirtualClock};
 
 use super::account::{Explained, Part};
 use super::settings::is_scheduled;
-use crate::emulate::Prepared;
 use crate::inputs::open;
+use crate::link::section::Prepared;
 
 /// What became of a frame of a capture.
 pub(super) fn of_frame(
@@ -118,10 +118,7 @@ fn dropped(before: Drops, now: Drops) -> Option<&'static str> {
         ("lost by the loss model", now.loss - before.loss),
         ("dropped: the link was down", now.down - before.down),
         ("dropped: more than the limit", now.limit - before.limit),
-        (
-            "dropped: more than memory bears",
-            now.memory - before.memory,
-        ),
+        ("dropped: no memory was left", now.memory - before.memory),
     ];
     let reason = reasons.iter().find(|(_, count)| *count > 0);
     reason.map(|(reason, _)| *reason)

@@ -8,16 +8,16 @@ use super::print::lines;
 use super::settings::of_settings;
 use crate::Exit;
 use crate::config::ConfigError;
-use crate::emulate::Mode;
+use crate::link::section::Mode;
 use crate::print::print;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    // What a file says of a run that was, or will be, is no matter here: only its settings are.
-    arguments.emulate.refuse_flags_of_others(Mode::Explain)?;
-    let emulate = arguments.emulate.resolved()?;
+    // Of a file, only the settings of the link matter here, not what passes it.
+    arguments.keys.refuse_flags_of_others(Mode::Explain)?;
+    let keys = arguments.keys.resolved(arguments.config.as_deref())?;
     let inputs = match arguments.frame {
-        None if !arguments.emulate.names_inputs() => &[],
-        _ => emulate.inputs(),
+        None if arguments.keys.inputs().is_empty() => &[],
+        _ => keys.inputs(),
     };
     let of_settings_only = [
         ("--size", arguments.size.is_some()),
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         ))
         .into());
     }
-    let prepared = emulate.prepare()?;
+    let prepared = keys.prepare()?;
     let explained = match (arguments.frame, inputs) {
         (Some(number), [_, ..]) => vec![of_frame(inputs, prepared, number)?],
         (None, [_, ..]) => {
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             Direction::BOTH.map(explain).into()
         }
     };
-    let text = if emulate.wants_json() {
+    let text = if arguments.json {
         serde_json::to_string_pretty(&explained)? + "\n"
     } else {
         explained.iter().map(lines).collect()

@@ -37,7 +37,7 @@ pub(super) fn of_settings<T: lineside_link::Item>(
             because: match settings.delay.order {
                 Order::Reorder => "frames may overtake each other: none waits for another".to_owned(),
                 _ => format!(
-                    "order is kept: who was drawn a short delay waits for those before it, as soon as frames come closer than the delays differ (deviation {})",
+                    "order is kept: a frame with a short delay waits for those before it, as soon as frames come closer than the delays differ (deviation {})",
                     us(asked.deviation_ns)
                 ),
             },

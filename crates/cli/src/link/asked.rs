@@ -16,9 +16,9 @@ use crate::config::ConfigError;
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     words: LinkWords,
-    /// The text of each file that they name: who has given up its rights cannot read it again.
+    /// The text of each file that they name: after privileges are dropped it cannot be read again.
     files: BTreeMap<String, String>,
-    /// What tells frames apart, by [`Direction`].
+    /// The expressions that classify frames, by [`Direction`].
     expressions: [Vec<String>; 2],
     /// By direction, and by the set of its expressions that a frame matches, a bit each.
     pub(crate) settings: [Vec<Settings>; 2],
@@ -32,7 +32,7 @@ impl Asked {
         Self::of(words.clone(), Files::default(), [outbound?, inbound?])
     }
 
-    /// These words, with those of `given` in place of what they say anew; `files` are those that `given` names.
+    /// These words, with those of `given` in place of those for the same frames; `files` are those that `given` names.
     pub(crate) fn changed(
         &self,
         given: &LinkWords,
@@ -90,7 +90,7 @@ impl Asked {
             .each_ref()
             .map(|settings| settings[0].clone());
         let path = Path::new(settings, seed, budget.limit_bytes() / 2, budget);
-        let mut path = path.context("the budget bears its own half")?;
+        let mut path = path.context("half of the budget is left for the path")?;
         for direction in Direction::BOTH {
             let filters = filters(&self.expressions[direction as usize])?;
             let settings = &self.settings[direction as usize];

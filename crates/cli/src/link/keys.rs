@@ -2,72 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use clap::Args;
 use lineside_link::{Chance, Order, PathStep, Schedule, Settings, words};
 use lineside_path::{Direction, EXPRESSIONS_MAX};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::files::Files;
 use super::words::{NONE, Words, find, kept, refused, trace_name};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, key, keys};
 
-/// Words about a link: for both directions, or for one if `out:` or `in:` stands before them; with `match EXPR:` behind that, for the
-/// frames that match.
-#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
-#[group(skip)]
-#[serde(default)]
-pub(crate) struct LinkWords {
-    /// How long frames are held: '100us', '100us 10us 25% distribution normal order reorder'
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) delay: Option<Vec<String>>,
-    /// How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop', 'trace FILE' (mahimahi's)
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) rate: Option<Vec<String>>,
-    /// Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17', 'segment 3 times 2'
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) loss: Option<Vec<String>>,
-    /// Which come twice: '1%'
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) duplicate: Option<Vec<String>>,
-    /// In which a bit is turned: '0.1%'
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) corrupt: Option<Vec<String>>,
-    /// Which pass the delay at once, before others: '25% 50%'
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) reorder: Option<Vec<String>>,
-    /// Delay, loss and rate over time, from a path file, in place of those flags
-    #[arg(long, value_name = "FILE")]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) path: Option<Vec<String>>,
-    /// How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) limit: Option<Vec<String>>,
-    /// Whether the link takes frames: 'up', 'down', 'flap 10s 1s'
-    #[arg(long, value_name = "WORDS")]
-    #[serde(deserialize_with = "one_or_many")]
-    pub(crate) link: Option<Vec<String>>,
-}
-
-/// In a file, one text may stand for a list of one.
-fn one_or_many<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "words, or a list of words")]
-    enum Words {
-        One(String),
-        Many(Vec<String>),
+keys! {
+    /// Words about a link: for both directions, or for one if `out:` or `in:` stands before them; with `match EXPR:` after that, for
+    /// the frames that match.
+    #[derive(Serialize, Deserialize)]
+    #[serde(default)]
+    pub(crate) struct LinkWords {
+        delay: Vec<String> = key("How long frames are held: '100us', '100us 10us 25% distribution normal order reorder'")
+            .long("delay").value("WORDS").hyphens().or_one()
+            .example("10ms");
+        rate: Vec<String> = key("How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop', 'trace FILE' (mahimahi's)")
+            .long("rate").value("WORDS").hyphens().or_one()
+            .example("100mbit");
+        loss: Vec<String> = key("Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17', 'segment 3 times 2'")
+            .long("loss").value("WORDS").hyphens().or_one()
+            .example("1%");
+        duplicate: Vec<String> = key("Which come twice: '1%'")
+            .long("duplicate").value("WORDS").hyphens().or_one()
+            .example("1%");
+        corrupt: Vec<String> = key("In which a bit is flipped: '0.1%'")
+            .long("corrupt").value("WORDS").hyphens().or_one()
+            .example("0.1%");
+        reorder: Vec<String> = key("Which skip the delay, and so overtake others: '25% 50%'")
+            .long("reorder").value("WORDS").hyphens().or_one()
+            .example("25%");
+        path: Vec<String> = key("Delay, loss and rate over time, from a path file, in place of those flags")
+            .long("path").value("FILE").or_one();
+        limit: Vec<String> = key("How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay")
+            .long("limit").value("WORDS").hyphens().or_one()
+            .example("64kb");
+        link: Vec<String> = key("Whether the link takes frames: 'up', 'down', 'flap 10s 1s'")
+            .long("link").value("WORDS").or_one()
+            .example("up");
     }
-    let words = Option::<Words>::deserialize(input)?;
-    Ok(words.map(|words| match words {
-        Words::One(words) => vec![words],
-        Words::Many(words) => words,
-    }))
 }
 
 impl LinkWords {
@@ -76,7 +51,7 @@ impl LinkWords {
         *self == Self::default()
     }
 
-    /// Fails if something is said twice: of one direction, or of both, and of one expression.
+    /// Fails if two words are for the same frames: one direction, or both, and one expression.
     pub(super) fn refuse_doubles(&self) -> Result<(), ConfigError> {
         for (flag, given) in [
             ("delay", &self.delay),
@@ -103,7 +78,7 @@ impl LinkWords {
         Ok(())
     }
 
-    /// The expressions that tell frames of a direction apart, in the order in which they are given.
+    /// The expressions by which frames of a direction are classified, in the order in which they are given.
     pub(super) fn expressions(&self, direction: Direction) -> Result<Vec<String>, ConfigError> {
         let mut expressions: Vec<String> = Vec::new();
         for words in [
@@ -140,8 +115,8 @@ impl LinkWords {
         Ok(expressions)
     }
 
-    /// These words, with those of `given` in place of what they say anew: for one direction and expression, or for both directions. Of rate, limit
-    /// and path `none` takes away what there is.
+    /// These words, with those of `given` in place of those for the same frames: one direction and expression, or both
+    /// directions. Of rate, limit and path, `none` removes the setting.
     pub(super) fn changed(&self, given: &Self) -> Result<Self, ConfigError> {
         let changed = |known: &Option<Vec<String>>, given: &Option<Vec<String>>, can_go| {
             let mut changed = known.clone().unwrap_or_default();

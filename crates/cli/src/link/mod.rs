@@ -4,4 +4,5 @@ pub(crate) mod asked;
 pub(crate) mod control;
 pub(crate) mod files;
 pub(crate) mod keys;
+pub(crate) mod section;
 mod words;

@@ -1,4 +1,4 @@
-//! `lineside report` and `lineside slow`: what a trace says of the capture and of the workload.
+//! `lineside report` and `lineside slow`: the account of the capture and of the workload in a trace.
 
 mod flags;
 mod run;

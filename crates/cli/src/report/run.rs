@@ -1,4 +1,4 @@
-//! `lineside report` and `lineside slow`: what a trace says of the capture and of the workload.
+//! `lineside report` and `lineside slow`: the account of the capture and of the workload in a trace.
 
 use std::fs;
 
@@ -63,7 +63,7 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
     }
     if slow.unanswered > 0 {
         eprintln!(
-            "lineside: {} calls have no reply: nobody knows how slow they were",
+            "lineside: {} calls have no reply: there is no way to know how slow they were",
             slow.unanswered
         );
     }

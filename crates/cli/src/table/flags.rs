@@ -54,7 +54,7 @@ pub(crate) enum Source {
         /// Capture files; - is standard input
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
-        /// Which way from the tap: server (who was called), client, or both
+        /// Which way from the tap: server (the end that accepted the connection), client, or both
         #[arg(long, value_name = "WORD", default_value = "server")]
         towards: Way,
     },
@@ -87,9 +87,9 @@ pub(crate) enum Source {
 /// Which end of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
-    /// Who was called
+    /// The end that accepted the connection
     Server,
-    /// Who called
+    /// The end that opened the connection
     Client,
     /// Both
     Both,
@@ -101,7 +101,7 @@ pub(crate) struct Pace {
     /// So many probes
     #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) count: u32,
-    /// A probe so often, or when the one before is answered or given up
+    /// A probe so often, or when the one before is answered or has timed out
     #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     pub(super) interval: Duration,
     /// A probe without answer for so long is lost

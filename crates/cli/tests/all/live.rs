@@ -1141,7 +1141,7 @@ fn interfaces_that_cannot_be_captured_are_named_with_the_way_out() {
         (
             &["-i", "t0", "-a", "packets:3"],
             2,
-            &["-a packets:3", "duration:SECONDS"],
+            &["'packets:3'", "duration:SECONDS"],
         ),
         (&["-i", "t0", "-b", "packets:3"], 2, &["-b", "--write-pcap"]),
         (

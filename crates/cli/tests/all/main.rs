@@ -14,6 +14,7 @@ mod filter;
 mod harm;
 mod input;
 mod lab;
+mod layers;
 mod live;
 mod manual;
 mod measured;

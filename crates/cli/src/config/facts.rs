@@ -1,0 +1,55 @@
+//! What is declared of a key beside its type and its default.
+
+/// Modes of a verb, a bit each.
+pub(crate) type Modes = u8;
+/// All modes.
+pub(crate) const ALL: Modes = Modes::MAX;
+
+/// What is declared of a key beside its type and its default.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    /// Its name in a file, and in `trace.json`.
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) short: Option<char>,
+    pub(crate) long: Option<&'static str>,
+    /// Whether it is what stands on the command line without a flag.
+    pub(crate) positional: bool,
+    /// Whether it is all that stands behind `--`.
+    pub(crate) trailing: bool,
+    /// What stands for the value in the help.
+    pub(crate) value_name: &'static str,
+    /// Whether a flag takes several values with commas between them.
+    pub(crate) commas: bool,
+    /// Whether a value may begin with a hyphen.
+    pub(crate) hyphens: bool,
+    /// Whether a file may have one text in place of a list.
+    pub(crate) takes_one: bool,
+    /// Whether the flag of a `bool` switches it off.
+    pub(crate) switches_off: bool,
+    /// Another flag that adds to the list, and its help.
+    pub(crate) also: Option<(char, &'static str, &'static str)>,
+    /// A value for messages, where there is no default.
+    pub(crate) example: Option<&'static str>,
+    /// In which modes it has a meaning.
+    pub(crate) modes: Modes,
+    /// What it may be, the default first; `None` for anything.
+    pub(crate) words: Option<fn() -> Vec<&'static str>>,
+}
+
+impl Facts {
+    /// The flag as it is written: `-f`, `--delay`, `FILE`.
+    pub(crate) fn flag(&self) -> String {
+        match (self.short, self.long) {
+            (Some(short), _) => format!("-{short}"),
+            (None, Some(long)) => format!("--{long}"),
+            (None, None) if self.trailing => format!("-- {}", self.value_name),
+            (None, None) => self.value_name.to_owned(),
+        }
+    }
+
+    /// Whether it can be given on the command line.
+    pub(crate) fn has_flag(&self) -> bool {
+        self.short.is_some() || self.long.is_some() || self.positional || self.trailing
+    }
+}
