@@ -1,4 +1,5 @@
-//! Checksums of 512-byte blocks at 512-byte-aligned file offsets, of data that passes and is never held.
+//! Checksums of 512-byte blocks at 512-byte-aligned file offsets, of data that passes and is never
+//! held.
 
 use lineside_frame::Chunk;
 use twox_hash::XxHash3_64;
@@ -82,7 +83,8 @@ impl Blocks {
         (offset.saturating_add(len) / block).saturating_sub(offset.div_ceil(block))
     }
 
-    /// Takes the next bytes or the next hole. `each` gets the run of blocks that they complete, if any.
+    /// Takes the next bytes or the next hole. `each` gets the run of blocks that they complete, if
+    /// any.
     #[inline]
     pub(crate) fn on_data(&mut self, chunk: Chunk<'_>, each: impl FnOnce(Run<'_>)) {
         if chunk.missing().is_some() {

@@ -6,10 +6,11 @@
 //!                                      └─ READ and WRITE data ─► checksums of 512-byte blocks
 //! ```
 //!
-//! [`Filtered`] drops frames that do not match a filter before all this, and [`Recorded`] writes the others into files.
-//! [`Pipeline`] is the whole path behind the port, single-threaded and without I/O; [`run`] drives it
-//! from a port to the port's end, and [`capture`] is the whole run: inputs, threads, folder and verdict. A row
-//! depends only on the bytes of its own connection and on the [`Config`].
+//! [`Filtered`] drops frames that do not match a filter before all this, and [`Recorded`] writes
+//! the others into files. [`Pipeline`] is the whole path behind the port, single-threaded and
+//! without I/O; [`run`] drives it from a port to the port's end, and [`capture`] is the whole run:
+//! inputs, threads, folder and verdict. A row depends only on the bytes of its own connection and
+//! on the [`Config`].
 #![forbid(unsafe_code)]
 
 mod blocks;

@@ -32,8 +32,8 @@ pub(crate) struct Flows<S> {
     wants_packets: bool,
 }
 
-/// The stamps of an input's frames: the earliest and the latest. Before the first stamp, the earliest is
-/// later than the latest.
+/// The stamps of an input's frames: the earliest and the latest. Before the first stamp, the
+/// earliest is later than the latest.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
     /// The earliest, nanoseconds since the Unix epoch.
@@ -305,9 +305,9 @@ impl<S: RecordSink> Consumer for Pipeline<S> {
     }
 }
 
-/// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between`, called after each
-/// burst and, with true, after the last one, stops it.
-/// Returns the port's errors: an input that fails ends there, and the others go on.
+/// Drives a pipeline from a port until its end, until `frames_max` frames, or until `between`,
+/// called after each burst and, with true, after the last one, stops it. Returns the port's errors:
+/// an input that fails ends there, and the others go on.
 pub fn run<P: Receive, S: RecordSink>(
     port: &mut P,
     pipeline: &mut Pipeline<S>,

@@ -1,4 +1,4 @@
-//! After its start the path from frames to rows allocates nothing for a frame or a message (rule 4): new
+//! After its start the path from frames to rows allocates nothing for a frame or a message: new
 //! connections and tables that grow excepted.
 
 mod connection;

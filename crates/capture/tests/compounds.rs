@@ -1,5 +1,5 @@
-//! NFSv4 compounds that no client sends: what is hostile, cut short by bounds, or answered too early ends in
-//! rows of that compound alone, never in a panic.
+//! NFSv4 compounds that no client sends: what is hostile, cut short by bounds, or answered too
+//! early ends in rows of that compound alone, never in a panic.
 
 #[expect(dead_code, reason = "NFSv3 is spoken elsewhere")]
 mod connection;

@@ -1,7 +1,8 @@
-//! The path on several cores gives the rows of the path on one, ids included: whatever the number of
-//! pipelines, the schedule and the harm. And it ends in order when an actor fails.
+//! The path on several cores gives the rows of the path on one, ids included: whatever the number
+//! of pipelines, the schedule and the harm. And it ends in order when an actor fails.
 //!
-//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
+//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts
+//! these.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,8 +77,8 @@ fn memory(frames: &[capture::Frame]) -> Memory<'_> {
     }
 }
 
-/// Rows in an order that says nothing of when they were made. Rows with equal keys are of one connection,
-/// whose order is part of the result.
+/// Rows in an order that says nothing of when they were made. Rows with equal keys are of one
+/// connection, whose order is part of the result.
 fn sorted(mut rows: CollectedRows) -> CollectedRows {
     rows.operations.sort_by_key(|row| row.operation_id);
     rows.nfs.sort_by_key(|row| row.operation_id);
@@ -91,8 +92,8 @@ fn sorted(mut rows: CollectedRows) -> CollectedRows {
     rows
 }
 
-/// What counters say that does not depend on when idle connections are swept: a call of one is outstanding or
-/// expired by then.
+/// What counters say that does not depend on when idle connections are swept: a call of one is
+/// outstanding or expired by then.
 fn told(counters: &Counters) -> Vec<(&'static str, u64)> {
     let ends = [Counter::CallsExpired, Counter::CallsOutstanding];
     let apart = [ends[0], ends[1], Counter::RangesSpilled];
@@ -198,7 +199,8 @@ fn compare(what: &str, frames: &[capture::Frame], config: Config, seed: u64) -> 
     rows.operations.len()
 }
 
-/// Windows that even a short capture meets: packets, connections and calls are given up in its middle.
+/// Windows that even a short capture meets: packets, connections and calls are given up in its
+/// middle.
 fn hasty() -> Config {
     Config {
         flow: FlowConfig {

@@ -109,7 +109,8 @@ fn assert_all(rows: &[OperationRow]) {
 
 #[test]
 fn rpc_after_a_proxy_header_is_found() {
-    // Version 2 of HAProxy's header: signature, PROXY over TCP and IPv4, 12 bytes of addresses and ports.
+    // Version 2 of HAProxy's header: signature, PROXY over TCP and IPv4, 12 bytes of addresses and
+    // ports.
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
     header.extend([192, 0, 2, 1, 192, 0, 2, 2, 3, 0, 8, 1]);
     for header in [&header[..], b"PROXY TCP4 192.0.2.1 192.0.2.2 768 2049\r\n"] {

@@ -1,6 +1,7 @@
 //! What a switch mirrors: in tunnels, in fragments, twice. The rows are those of the plain capture.
 //!
-//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
+//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts
+//! these.
 
 use std::path::PathBuf;
 
@@ -135,7 +136,8 @@ fn is_untagged(row: &ConnectionRow) -> bool {
 fn a_capture_in_tunnels_gives_the_rows_of_the_plain_one() {
     let mut operations = 0;
     for (at, (name, frames)) in captures().iter().enumerate() {
-        // Behind a tag there is more than IP, which some tunnels do not carry: then the frame stays as it is.
+        // Behind a tag there is more than IP, which some tunnels do not carry: then the frame stays
+        // as it is.
         let (rows, counters) = run(frames);
         operations += rows.operations.len();
         for (which, how) in Wrap::ALL.into_iter().enumerate() {
@@ -171,8 +173,9 @@ fn a_capture_in_tunnels_gives_the_rows_of_the_plain_one() {
     assert!(operations > 500, "{operations}");
 }
 
-/// Both the tunnel's packets and those inside, which their sender had to fragment, are put together.
-/// Two virtual networks in which the same hosts, by their addresses and ports, say the same a moment later.
+/// Both the tunnel's packets and those inside, which their sender had to fragment, are put
+/// together. Two virtual networks in which the same hosts, by their addresses and ports, say the
+/// same a moment later.
 #[test]
 fn networks_with_the_same_addresses_are_distinguished() {
     let (_, frames) = &captures()[0];
@@ -205,7 +208,8 @@ fn networks_with_the_same_addresses_are_distinguished() {
     assert_eq!(rows.connections.len(), apart.connections.len());
 }
 
-/// A host at the end of a tunnel shows what it sends before it is wrapped and what it receives while it still is.
+/// A host at the end of a tunnel shows what it sends before it is wrapped and what it receives
+/// while it still is.
 #[test]
 fn a_packet_outside_its_tunnel_is_of_the_same_connection() {
     let (_, frames) = &captures()[0];

@@ -1,6 +1,6 @@
-//! Seeded scenarios through the whole path: several clients, all procedures, TCP and UDP, and a tap that
-//! loses, delays, repeats, cuts and begins late. The rows are compared with the unharmed trace and,
-//! for checksums, with the files' contents.
+//! Seeded scenarios through the whole path: several clients, all procedures, TCP and UDP, and a tap
+//! that loses, delays, repeats, cuts and begins late. The rows are compared with the unharmed trace
+//! and, for checksums, with the files' contents.
 
 mod connection;
 #[path = "scenarios/matching.rs"]
@@ -260,7 +260,8 @@ fn by_key(rows: &[OperationRow]) -> BTreeMap<Key, Vec<&OperationRow>> {
     all
 }
 
-/// The first field that both rows have with different values; ids, frames, times, flags and counters apart.
+/// The first field that both rows have with different values; ids, frames, times, flags and
+/// counters apart.
 fn contradiction(mine: &OperationRow, whole: &OperationRow) -> Option<&'static str> {
     macro_rules! first_different {
         ($($field:ident)*) => {

@@ -8,9 +8,9 @@
 //!               └──(expired)──► Expired ──(evicted)──►
 //! ```
 //!
-//! A call that comes again while outstanding is a retransmission; one that comes after its reply is a
-//! repeat; one that the tap delivered after its reply but that was sent before it is neither. The order
-//! is that of the frames' ordinals, not of processing.
+//! A call that comes again while outstanding is a retransmission; one that comes after its reply is
+//! a repeat; one that the tap delivered after its reply but that was sent before it is neither. The
+//! order is that of the frames' ordinals, not of processing.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -20,14 +20,14 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 /// Answered calls that may stay in the queue of the waiting ones before it is swept.
 const WAITING_SLACK: usize = 64;
 
-/// The calls and replies of a connection that still matter. Its user keeps a `C` for an outstanding call, an `A` for
-/// an answered one, and an `R` for a reply that came before its call.
+/// The calls and replies of a connection that still matter. Its user keeps a `C` for an outstanding
+/// call, an `A` for an answered one, and an `R` for a reply that came before its call.
 #[derive(Debug)]
 pub struct CallTable<C, A, R> {
     entries: HashTable<Entry<C, A, R>>,
     hasher: DefaultHashBuilder,
-    /// Outstanding calls and early replies with their times, oldest first, and some that wait no more; an
-    /// entry is the same only if its serial is.
+    /// Outstanding calls and early replies with their times, oldest first, and some that wait no
+    /// more; an entry is the same only if its serial is.
     waiting: VecDeque<(u64, u64, i64)>,
     answered: VecDeque<(u64, u64)>,
     serial: u64,
@@ -48,7 +48,8 @@ enum State<C, A, R> {
         call: A,
         reply_ordinal: u64,
     },
-    /// Outstanding for too long: remembered as an answered one is, to know its reply should that still come.
+    /// Outstanding for too long: remembered as an answered one is, to know its reply should that
+    /// still come.
     Expired,
 }
 
@@ -89,8 +90,8 @@ pub enum Expired<C, R> {
     Reply(R),
 }
 
-/// The key that a call and its reply share: the xid, and which end calls (0 or 1), since NFSv4.1's callbacks
-/// share a connection with what they call back to.
+/// The key that a call and its reply share: the xid, and which end calls (0 or 1), since NFSv4.1's
+/// callbacks share a connection with what they call back to.
 pub fn key(caller: usize, xid: u32) -> u64 {
     (caller as u64) << 32 | u64::from(xid)
 }
@@ -130,15 +131,16 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
         }
     }
 
-    /// Adds a call that now waits for its reply, after [`CallTable::on_call`] has found it to be new.
+    /// Adds a call that now waits for its reply, after [`CallTable::on_call`] has found it to be
+    /// new.
     #[inline]
     pub fn outstanding(&mut self, key: u64, call: C, now: i64) {
         self.insert(key, State::Outstanding(call));
         self.wait(key, now);
     }
 
-    /// Adds a call that now waits for its reply in place of the one that [`CallTable::on_call`] has found; returns what
-    /// was kept of that one if it was answered.
+    /// Adds a call that now waits for its reply in place of the one that [`CallTable::on_call`] has
+    /// found; returns what was kept of that one if it was answered.
     pub fn replace(&mut self, key: u64, call: C, now: i64) -> Option<A> {
         let replaced = self.find(key).map(remove);
         self.outstanding(key, call, now);
@@ -225,7 +227,8 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
         }
     }
 
-    /// Forgets the oldest answered call, if more than `keep` are remembered, the expired ones included.
+    /// Forgets the oldest answered call, if more than `keep` are remembered, the expired ones
+    /// included.
     #[inline]
     pub fn evict_answered(&mut self, keep: usize) -> Option<A> {
         while self.answered.len() > keep {

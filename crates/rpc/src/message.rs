@@ -92,7 +92,8 @@ crate::xdr! {
         GSS_CTXPROBLEM = 14, "RPCSEC_GSS_CTXPROBLEM";
     }
 
-    /// How a caller identifies itself: auth_flavor, and the pseudo-flavors that MOUNT names (RFC 2623).
+    /// How a caller identifies itself: auth_flavor, and the pseudo-flavors that MOUNT names (RFC
+    /// 2623).
     pub enum Flavor {
         NONE = 0, "none";
         SYS = 1, "sys";
@@ -107,7 +108,8 @@ crate::xdr! {
         KRB5P = 390_005, "krb5p";
     }
 
-    /// The body of a credential of flavor [`SYS`](Flavor::SYS): authsys_parms (RFC 5531 appendix A).
+    /// The body of a credential of flavor [`SYS`](Flavor::SYS): authsys_parms (RFC 5531 appendix
+    /// A).
     pub struct AuthSys<'a> {
         stamp: Option<u32>,
         machine_name: Option<Opaque<'a, 255>>,
@@ -116,7 +118,8 @@ crate::xdr! {
         gids: Array<'a, u32, 16>,
     }
 
-    /// The body of a credential of flavor [`GSS`](Flavor::GSS): rpc_gss_cred_t (RFC 2203 section 5).
+    /// The body of a credential of flavor [`GSS`](Flavor::GSS): rpc_gss_cred_t (RFC 2203 section
+    /// 5).
     pub struct AuthGss<'a> {
         version: Option<u32>,
         procedure: Option<GssProcedure>,
@@ -142,7 +145,8 @@ crate::xdr! {
 }
 
 impl ReplyHeader<'_> {
-    /// Whether it agrees to TLS (RFC 9289 section 4.1); `None` if the bytes that decide were not seen.
+    /// Whether it agrees to TLS (RFC 9289 section 4.1); `None` if the bytes that decide were not
+    /// seen.
     pub fn starts_tls(&self) -> Option<bool> {
         let verifier = match self {
             Self::Unread => return None,
@@ -225,7 +229,8 @@ impl<'a> Auth<'a> {
         self.parse(Flavor::SYS)
     }
 
-    /// The caller's context and the service, if the flavor is [`GSS`](Flavor::GSS) and the body can be that.
+    /// The caller's context and the service, if the flavor is [`GSS`](Flavor::GSS) and the body can
+    /// be that.
     pub fn gss(&self) -> Option<AuthGss<'a>> {
         self.parse(Flavor::GSS)
     }
@@ -272,14 +277,15 @@ pub fn program_name(program: u32) -> Option<&'static str> {
         100_021 => "nlm",
         100_024 => "nsm",
         100_227 => "nfsacl",
-        // The numbers that are free for a client's choice (RFC 5531 section 8.4): beside NFS, it takes one for callbacks.
+        // The numbers that are free for a client's choice (RFC 5531 section 8.4): beside NFS, it
+        // takes one for callbacks.
         0x4000_0000..0x6000_0000 => "nfs_cb",
         _ => return None,
     })
 }
 
-/// Whether a program's number is one that is registered, or free for a client's choice; the ranges left to users, and the
-/// reserved ones, are not (RFC 5531 section 8.4).
+/// Whether a program's number is one that is registered, or free for a client's choice; the ranges
+/// left to users, and the reserved ones, are not (RFC 5531 section 8.4).
 #[inline]
 pub fn is_registered(program: u32) -> bool {
     (100_000..0x2000_0000).contains(&program) || (0x4000_0000..0x6000_0000).contains(&program)

@@ -7,9 +7,9 @@
 //!                 └── first header is none ──► NotRpc ◄┘ (Slow again if the other direction is RPC)
 //! ```
 //!
-//! *Fast* walks from mark to mark by length, also across a hole that lies inside a fragment of known
-//! length. *Slow* is entered only when a mark may be lost (module `search`). Only the head of a
-//! message is held, as far as the [`MessageSink`] wants it; bulk data passes by in chunks.
+//! *Fast* walks from mark to mark by length, also across a hole that lies inside a fragment of
+//! known length. *Slow* is entered only when a mark may be lost (module `search`). Only the head of
+//! a message is held, as far as the [`MessageSink`] wants it; bulk data passes by in chunks.
 
 use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_frame::{Chunk, Cursor, Range};
@@ -31,8 +31,8 @@ const LONG_MAX: usize = 16;
 /// Bounds of a direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// A fragment longer than this is no fragment: the mark is wrong, or it is counted as a limit. NFS moves 1 MiB at a time;
-    /// some servers allow more.
+    /// A fragment longer than this is no fragment: the mark is wrong, or it is counted as a limit.
+    /// NFS moves 1 MiB at a time; some servers allow more.
     pub record_max_bytes: usize,
     /// Bytes of one message that are held for parsing; a longer one is parsed as far as that.
     /// A READDIRPLUS reply can have 1 MiB.
@@ -282,7 +282,8 @@ impl Records {
             || matches!(&self.message, Some(Open { stage: Stage::Head { held, .. }, .. }) if !held.is_empty())
     }
 
-    /// Fast mode, for bytes in the middle of a message whose head is read: nothing changes but how many are left.
+    /// Fast mode, for bytes in the middle of a message whose head is read: nothing changes but how
+    /// many are left.
     #[inline]
     fn passes_by<S: MessageSink>(
         &mut self,
@@ -367,7 +368,8 @@ impl Records {
         }
     }
 
-    /// Reads a record mark, which may lie in several chunks. Returns its bytes in `chunk`; `None`: it is not complete.
+    /// Reads a record mark, which may lie in several chunks. Returns its bytes in `chunk`; `None`:
+    /// it is not complete.
     #[inline]
     fn read_mark(&mut self, chunk: &Chunk<'_>) -> Option<usize> {
         let (mark, take) = match chunk.bytes().first_chunk() {
@@ -390,16 +392,16 @@ impl Records {
         Some(take)
     }
 
-    /// Whether the mark that was read last may be one; `head` follows it. If it shows that the stream is something else
-    /// than RPC, the mode says so.
+    /// Whether the mark that was read last may be one; `head` follows it. If it shows that the
+    /// stream is something else than RPC, the mode says so.
     #[inline]
     fn accepts_mark(&mut self, head: &Chunk<'_>, counters: &mut Counters) -> bool {
         let len = self.fragment_left;
         // No byte of its record has come.
         let begun = self.message.as_ref();
         let is_first = begun.is_none_or(|open| open.message.len == 0);
-        // An empty fragment is legal as the end of a record that has begun (RFC 5531 section 11), and before its
-        // bytes; but zeros in a row are no records.
+        // An empty fragment is legal as the end of a record that has begun (RFC 5531 section 11),
+        // and before its bytes; but zeros in a row are no records.
         let is_empty =
             len == 0 && is_first && (self.fragment_last || head.bytes().starts_with(&[0; MARK]));
         let is_long = len > self.config.record_max_bytes;
@@ -407,8 +409,9 @@ impl Records {
             return true;
         }
         self.fragment_left = 0;
-        // Whether a first fragment was one after all, the search decides by what follows the mark; of a later one, its
-        // length decides: a wildly wrong one shows that the walk has gone astray.
+        // Whether a first fragment was one after all, the search decides by what follows the mark;
+        // of a later one, its length decides: a wildly wrong one shows that the walk has gone
+        // astray.
         let is_limit = is_long && !is_first && self.config.may_be_long(len);
         counters.add(Counter::RecordLimit, is_limit.into());
         let is_record = is_long && is_message(&[head.piece()], self.config.any_program);
@@ -419,9 +422,9 @@ impl Records {
         false
     }
 
-    /// The message with which `chunk` begins, if the chunk has all of it, as is the rule for all but READ and WRITE:
-    /// nothing of it is kept. Returns its bytes, the mark included; `None`: it is no such message, and nothing has
-    /// changed.
+    /// The message with which `chunk` begins, if the chunk has all of it, as is the rule for all
+    /// but READ and WRITE: nothing of it is kept. Returns its bytes, the mark included; `None`: it
+    /// is no such message, and nothing has changed.
     #[inline]
     fn whole_message<S: MessageSink>(
         &mut self,
@@ -517,7 +520,8 @@ impl Records {
         Ok(())
     }
 
-    /// Takes bytes of the message's head, and asks the sink when enough have come; false: they are held until then.
+    /// Takes bytes of the message's head, and asks the sink when enough have come; false: they are
+    /// held until then.
     #[inline]
     fn head_bytes<S: MessageSink>(
         &mut self,

@@ -3,20 +3,22 @@
 //! File data can hold anything, also a stored capture with perfect RPC headers in it. So a place
 //! that looks like a header is only a *candidate*. It is accepted if
 //!
-//! * the other direction agrees: a reply's call is outstanding, or a call's reply was just seen; with
-//!   it every candidate whose lengths lead to it and whose xid is near (what is stored at the end of a
-//!   file leads to the next true header too); or
+//! * the other direction agrees: a reply's call is outstanding, or a call's reply was just seen;
+//!   with it every candidate whose lengths lead to it and whose xid is near (what is stored at the
+//!   end of a file leads to the next true header too); or
 //! * its lengths lead from mark to mark without a miss over [`CHAIN_BYTES`], or to the end of all
 //!   that will ever come, and its xid goes on from those before; or
-//! * they lead out of sight (into a hole), nothing more can be known, its xid goes on from those before
-//!   ([`XIDS_AHEAD`]: what is stored is older), and it begins a frame or leads to another header.
+//! * they lead out of sight (into a hole), nothing more can be known, its xid goes on from those
+//!   before ([`XIDS_AHEAD`]: what is stored is older), and it begins a frame or leads to another
+//!   header.
 //!
 //! It is rejected as soon as its length leads to a place that was seen and is no header.
 //!
-//! What it costs: a search scans each byte once and looks at each place once as the mark that lengths
-//! lead to, whatever number of candidates lead there; each candidate is linked, asked about and rejected
-//! once, by binary search. Only a decision (an acceptance, the end, or too much that is held) passes over all
-//! candidates, at most [`CANDIDATES_MAX`]; a hole after an accepted record begins a new search.
+//! What it costs: a search scans each byte once and looks at each place once as the mark that
+//! lengths lead to, whatever number of candidates lead there; each candidate is linked, asked about
+//! and rejected once, by binary search. Only a decision (an acceptance, the end, or too much that
+//! is held) passes over all candidates, at most [`CANDIDATES_MAX`]; a hole after an accepted record
+//! begins a new search.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -29,21 +31,21 @@ use crate::record::Config;
 
 /// Bytes from a record mark to the end of what every message has: mark, xid, type, and four words.
 pub(crate) const HEAD: usize = 28;
-/// Unbroken records over so many bytes are a stream, also without an answer: more than one READ or WRITE
-/// can carry of a file that is a stream of records itself. Linux moves 1 MiB at most.
+/// Unbroken records over so many bytes are a stream, also without an answer: more than one READ or
+/// WRITE can carry of a file that is a stream of records itself. Linux moves 1 MiB at most.
 const CHAIN_BYTES: u64 = (1 << 20) + (64 << 10);
-/// Clients count their xids up. So far ahead of the last message of its direction may a message be that
-/// stands alone between two holes, and so far behind, since servers answer out of order. A stored
-/// capture is of the past, or of another client: 2^16 of 2^32 xids match by chance.
+/// Clients count their xids up. So far ahead of the last message of its direction may a message be
+/// that stands alone between two holes, and so far behind, since servers answer out of order. A
+/// stored capture is of the past, or of another client: 2^16 of 2^32 xids match by chance.
 const XIDS_AHEAD: u32 = 1 << 16;
 const XIDS_BEHIND: u32 = 64;
 /// Few messages of NFS are smaller.
 const MESSAGE_BYTES: u64 = 100;
-/// Candidates kept; beyond, the oldest goes. True headers are as far apart as records, and stored ones
-/// are rejected at the end of each stored frame, so that few are ever open.
+/// Candidates kept; beyond, the oldest goes. True headers are as far apart as records, and stored
+/// ones are rejected at the end of each stored frame, so that few are ever open.
 const CANDIDATES_MAX: usize = 1024;
-/// A record of more fragments is not searched for, else bytes that look like fragments without end would keep
-/// everything held. 1 MiB in fragments of one Ethernet frame has 719.
+/// A record of more fragments is not searched for, else bytes that look like fragments without end
+/// would keep everything held. 1 MiB in fragments of one Ethernet frame has 719.
 const FRAGMENTS_MAX: u32 = 4096;
 
 /// What a candidate takes in the four tables, about.
@@ -84,8 +86,8 @@ enum Leads {
     Waits,
     /// To the candidate at this place, which begins the next record.
     Record(u64),
-    /// To a fragment to which the candidate at this later place leads too, or which it is: where that one
-    /// leads to, this one does.
+    /// To a fragment to which the candidate at this later place leads too, or which it is: where
+    /// that one leads to, this one does.
     Joins(u64),
     /// Into a hole.
     Hole,
@@ -202,8 +204,8 @@ impl Search {
         self.with_xid(xid, is_call).is_some()
     }
 
-    /// A candidate from which record follows record for long enough. `last`: nothing more will come,
-    /// so that whatever can be accepted has to be.
+    /// A candidate from which record follows record for long enough. `last`: nothing more will
+    /// come, so that whatever can be accepted has to be.
     pub(crate) fn chained(&mut self, last: bool) -> Option<u64> {
         if !last {
             // A later candidate may be inside the first one's record: it must not overtake it.
@@ -275,7 +277,8 @@ impl Search {
             .count()
     }
 
-    /// The last bytes before `end` that were seen without a hole, at the end of the array, and how many.
+    /// The last bytes before `end` that were seen without a hole, at the end of the array, and how
+    /// many.
     fn tail(&self, end: u64) -> ([u8; HEAD - 1], usize) {
         let mut tail = [0; HEAD - 1];
         let mut len = 0;
@@ -471,7 +474,8 @@ impl Search {
         alone.map_or(target, |walk| walk.first)
     }
 
-    /// The earliest candidate from which records lead to `target`, each with an xid near the one before.
+    /// The earliest candidate from which records lead to `target`, each with an xid near the one
+    /// before.
     fn first_that_leads_to(&self, target: u64, walks: &[Walk]) -> u64 {
         let mut leading = BTreeSet::from([target]);
         for walk in walks.iter().filter(|walk| walk.first < target) {
@@ -485,8 +489,8 @@ impl Search {
         leading.first().copied().unwrap_or(target)
     }
 
-    /// Whether the candidate at `next` can follow that at `at` in one direction of a connection, by kind and
-    /// by xid, if other messages have `between` bytes.
+    /// Whether the candidate at `next` can follow that at `at` in one direction of a connection, by
+    /// kind and by xid, if other messages have `between` bytes.
     fn goes_on(&self, at: u64, next: u64, between: u64) -> bool {
         let (at, next) = (&self.candidates[&at], &self.candidates[&next]);
         let messages = between / MESSAGE_BYTES + u64::from(2 * XIDS_BEHIND);
@@ -623,14 +627,16 @@ enum Seen {
     Ahead,
 }
 
-/// Whether 28 bytes can be a record mark and the beginning of a call or a reply (RFC 5531, 9 and 11).
+/// Whether 28 bytes can be a record mark and the beginning of a call or a reply (RFC 5531, 9 and
+/// 11).
 fn candidate(head: &[u8], position: u64, config: &Config) -> Option<Candidate> {
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let mark = word(0);
     let len = (mark & !LAST_FRAGMENT) as usize;
     let is_call = word(8) == 0;
     let plausible = if is_call {
-        // xid, type, version, program, version, procedure, and two authenticators of 8 bytes at least.
+        // xid, type, version, program, version, procedure, and two authenticators of 8 bytes at
+        // least.
         len >= HEAD - 4
             && (mark & LAST_FRAGMENT == 0 || len >= 40)
             && plausible_call(word(12), word(16), word(20), word(24), config.any_program)
@@ -647,8 +653,9 @@ fn candidate(head: &[u8], position: u64, config: &Config) -> Option<Candidate> {
     })
 }
 
-/// RPC version 2, a program of the Internet's range or a transient one (RFC 5531 8.4), and numbers as
-/// small as versions and procedures are; the NULL call of a program that travels with NFS may have any version.
+/// RPC version 2, a program of the Internet's range or a transient one (RFC 5531 8.4), and numbers
+/// as small as versions and procedures are; the NULL call of a program that travels with NFS may
+/// have any version.
 ///
 /// With `any_program`, also one of a range that is left to users, or reserved.
 pub(crate) fn plausible_call(
@@ -674,7 +681,8 @@ pub(crate) fn plausible_reply(
 ) -> bool {
     kind == 1
         && match state {
-            // A verifier of a known flavor and at most 400 bytes; if it is empty, a known accept_stat.
+            // A verifier of a known flavor and at most 400 bytes; if it is empty, a known
+            // accept_stat.
             0 => third <= 6 && fourth <= 400 && (fourth != 0 || fifth <= 5) && len >= 24,
             // RPC_MISMATCH with two versions, or AUTH_ERROR with its reason.
             1 => third <= 1 && fourth <= 64 && len <= 24,

@@ -1,4 +1,5 @@
-//! XDR (RFC 4506): one description of a type, from which decoding, skipping, encoding and comparing follow.
+//! XDR (RFC 4506): one description of a type, from which decoding, skipping, encoding and comparing
+//! follow.
 //!
 //! ```
 //! use lineside_frame::{Cursor, Piece};
@@ -18,9 +19,8 @@
 //! A passive observer may have missed any byte, so decoding never fails: it returns what it could
 //! read. `None` and `Unread` mean that the capture did not see the field, or that the field lies
 //! after a fault of the cursor, which gives the reason. A field that was read is right even if what
-//! follows is not.
-//! Nothing is allocated: opaque data is a [`View`] of the bytes where they lie, and a list is walked
-//! again each time that it is iterated.
+//! follows is not. Nothing is allocated: opaque data is a [`View`] of the bytes where they lie, and
+//! a list is walked again each time that it is iterated.
 //!
 //! File data is not part of these types: a type whose last field is the data's length leaves the
 //! cursor at the first byte of data, and an encoder appends data and [`pad`]ding itself.
@@ -49,7 +49,8 @@ pub trait Xdr<'a>: Sized {
     /// Appends the value. A part that is unread is a programmer's error and is written as zeros.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Whether all that is read here is the same in `whole`: what precision means when bytes are missing.
+    /// Whether all that is read here is the same in `whole`: what precision means when bytes are
+    /// missing.
     fn agrees(&self, whole: &Self) -> bool;
 
     /// Passes over a value. Like [`decode`](Self::decode) it faults where bytes are missing.
@@ -74,7 +75,8 @@ pub trait Scalar<'a>: Copy + PartialEq {
     fn write(&self, out: &mut Vec<u8>);
 }
 
-/// A type that always takes the same number of bytes, so that it can be read with one check for all of them.
+/// A type that always takes the same number of bytes, so that it can be read with one check for all
+/// of them.
 pub trait Fixed: Sized {
     /// Bytes on the wire.
     const LEN: usize;
@@ -168,8 +170,8 @@ impl<'a> Xdr<'a> for () {
     }
 }
 
-/// XDR's void too, for a program whose results or arguments have nothing that lies in the bytes, but
-/// whose [`Reply`](crate::procedures!) or `Call` has a lifetime all the same.
+/// XDR's void too, for a program whose results or arguments have nothing that lies in the bytes,
+/// but whose [`Reply`](crate::procedures!) or `Call` has a lifetime all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Void<'a>(PhantomData<&'a ()>);
 
@@ -254,7 +256,8 @@ impl<'a, const N: usize> Scalar<'a> for [u8; N] {
     }
 }
 
-/// Variable-length opaque data or a string of at most `MAX` bytes, where it lies. More is malformed.
+/// Variable-length opaque data or a string of at most `MAX` bytes, where it lies. More is
+/// malformed.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Opaque<'a, const MAX: usize>(View<'a>);
 
@@ -367,8 +370,8 @@ impl<'a, const LEN: usize> Scalar<'a> for FixedOpaque<'a, LEN> {
     }
 }
 
-/// A value that always takes the same number of bytes, where it lies: it is read when it is asked for, since most of a
-/// large one seldom is.
+/// A value that always takes the same number of bytes, where it lies: it is read when it is asked
+/// for, since most of a large one seldom is.
 #[derive(Clone, Copy)]
 pub enum InPlace<'a, T> {
     /// As much of it as was seen.
@@ -386,7 +389,8 @@ impl<'a, T: Fixed + Xdr<'a> + Copy> InPlace<'a, T> {
         }
     }
 
-    /// The value, if all of it was seen in one piece, as nearly always: no more of it is read than is used.
+    /// The value, if all of it was seen in one piece, as nearly always: no more of it is read than
+    /// is used.
     #[inline]
     pub fn whole(&self) -> Option<T> {
         match self {

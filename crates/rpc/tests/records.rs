@@ -1,5 +1,6 @@
-//! Streams of records through [`Records`]: however they are cut, whatever is lost of them, and whatever
-//! their data looks like. Every message that comes out tells by its frame where in the stream it begins.
+//! Streams of records through [`Records`]: however they are cut, whatever is lost of them, and
+//! whatever their data looks like. Every message that comes out tells by its frame where in the
+//! stream it begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,8 +67,8 @@ impl Stream {
                 start: bytes.len(),
                 body: body.clone(),
             });
-            // Most records are one fragment; one without bytes is legal too. A header in several, or
-            // with an empty fragment behind it, can be walked but is not searched for.
+            // Most records are one fragment; one without bytes is legal too. A header in several,
+            // or with an empty fragment behind it, can be walked but is not searched for.
             let mut fragments: Vec<usize> = Vec::new();
             if random.chance(0.2) {
                 let least = if divided { 1 } else { 40 };
@@ -129,7 +130,8 @@ struct Found {
 }
 
 impl Sink {
-    /// Takes the data of every other message in parts: some from what it is asked about, some as data.
+    /// Takes the data of every other message in parts: some from what it is asked about, some as
+    /// data.
     fn go_on(&mut self, place: usize, head: &[Piece<'_>], done: bool) -> Want {
         let found = self.found.get_mut(&place).expect("its head came");
         let len: usize = head.iter().map(Piece::len).sum();
@@ -603,10 +605,12 @@ fn a_record_that_is_no_message_is_searched_across() {
     }
 }
 
-/// A record longer than allowed is passed over and counted; a mark that was garbled is no such record.
+/// A record longer than allowed is passed over and counted; a mark that was garbled is no such
+/// record.
 #[test]
 fn an_implausibly_long_record_is_counted() {
-    // Of a first record the mark and the header have to come in one segment: else it may be anything.
+    // Of a first record the mark and the header have to come in one segment: else it may be
+    // anything.
     for (begins_long, is_garbled, step) in [
         (false, false, 1000),
         (true, false, 1000),

@@ -61,8 +61,8 @@ pub enum Word {
     Number(i64),
 }
 
-/// Text as it came from the wire, any bytes. In the file, bytes that are not UTF-8 read `\xHH` and a
-/// backslash reads `\\`, so that different bytes stay different texts.
+/// Text as it came from the wire, any bytes. In the file, bytes that are not UTF-8 read `\xHH` and
+/// a backslash reads `\\`, so that different bytes stay different texts.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub struct Text {
     bytes: Vec<u8>,
@@ -79,8 +79,9 @@ pub struct Blob {
 macro_rules! reusable_bytes {
     ($type:ident) => {
         impl $type {
-            /// The most bytes that are kept: what comes after them is cut, so that a hostile length cannot
-            /// take memory. Names have at most 255 bytes on real servers, paths 4,096, handles 128.
+            /// The most bytes that are kept: what comes after them is cut, so that a hostile length
+            /// cannot take memory. Names have at most 255 bytes on real servers, paths 4,096,
+            /// handles 128.
             pub const BYTES_MAX: usize = 65_536;
 
             /// Becomes `bytes`.

@@ -1,9 +1,9 @@
 //! The columns of an open part: values become pages while rows come.
 //!
-//! Most cells of a wide table are null or what the row before had, so these are the cheap cases: a push of null does
-//! nothing, a repeated value makes the latest run longer, and which rows have a value is a bit of a word that is put
-//! away every [`ROWS_MAX`] rows. A column ends its pages by its own size: one that never changes has one page, however
-//! many rows the part has.
+//! Most cells of a wide table are null or what the row before had, so these are the cheap cases: a
+//! push of null does nothing, a repeated value makes the latest run longer, and which rows have a
+//! value is a bit of a word that is put away every [`ROWS_MAX`] rows. A column ends its pages by
+//! its own size: one that never changes has one page, however many rows the part has.
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding as PageEncoding, ZstdLevel};
@@ -34,8 +34,8 @@ pub(crate) const PAGE_BYTES: usize = 64 << 10;
 /// A first page of fewer bytes leaves its chunk uncompressed: zstd would cost more than it saves.
 const COMPRESSED_MIN: usize = 256;
 
-/// Rows between two looks at the pages, which have a bit each in a word. At [`Text::BYTES_MAX`], each escaped to four
-/// bytes, that bounds what hostile names add between them.
+/// Rows between two looks at the pages, which have a bit each in a word. At [`Text::BYTES_MAX`],
+/// each escaped to four bytes, that bounds what hostile names add between them.
 pub(crate) const ROWS_MAX: usize = 64;
 
 /// The open part of one table.
@@ -43,7 +43,8 @@ pub(crate) trait Columns: Default {
     /// The row of that table.
     type Row: Row;
 
-    /// Adds a row. After each [`ROWS_MAX`] of a part, [`end_full_pages`](Self::end_full_pages) is to follow.
+    /// Adds a row. After each [`ROWS_MAX`] of a part, [`end_full_pages`](Self::end_full_pages) is
+    /// to follow.
     fn push(&mut self, row: &Self::Row);
 
     /// Counts rows whose columns were filled directly.
@@ -55,7 +56,8 @@ pub(crate) trait Columns: Default {
     /// Bytes held: values of open pages, dictionaries, ended pages.
     fn bytes(&self) -> usize;
 
-    /// Ends the pages that have enough values. If there were some, the bytes of all ended pages and of dictionaries.
+    /// Ends the pages that have enough values. If there were some, the bytes of all ended pages and
+    /// of dictionaries.
     fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<Option<usize>, ParquetError>;
 
     /// Hands over the chunks of all columns in order, and is empty.
@@ -151,8 +153,8 @@ pub(crate) trait Values: Default {
 #[derive(Default)]
 pub(crate) struct Column<V, const NULLABLE: bool> {
     values: V,
-    /// The latest rows, at most [`ROWS_MAX`], a bit each: whether there is a value or, where nothing can be null,
-    /// what a boolean is.
+    /// The latest rows, at most [`ROWS_MAX`], a bit each: whether there is a value or, where
+    /// nothing can be null, what a boolean is.
     open: u64,
     /// The rows of the open page before those.
     presence: Bits,
@@ -188,7 +190,8 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         let pays = match self.compressed {
             Some(pays) => pays,
             None if plain + dictionary < COMPRESSED_MIN => false,
-            // Codes say nothing of their dictionary, which comes last: it is taken to be worth the while.
+            // Codes say nothing of their dictionary, which comes last: it is taken to be worth the
+            // while.
             None if dictionary > 0 => true,
             None => zstd.shortens(&bytes[..plain.min(V::SAMPLE_BYTES)], V::LEVEL)?,
         };

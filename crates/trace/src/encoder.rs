@@ -1,4 +1,5 @@
-//! Rows to parts: what is encoded, and when a part ends by time. One table's part is in `table_encoder`.
+//! Rows to parts: what is encoded, and when a part ends by time. One table's part is in
+//! `table_encoder`.
 
 use std::num::NonZeroU64;
 
@@ -21,9 +22,11 @@ pub struct EncoderConfig {
     pub part_rows_max: usize,
     /// Most rows in a part of `checksums`, whose rows are small.
     pub checksum_part_rows_max: usize,
-    /// A part ends, whatever its rows, when the bytes of its ended pages and dictionaries reach this.
+    /// A part ends, whatever its rows, when the bytes of its ended pages and dictionaries reach
+    /// this.
     pub part_bytes_max: usize,
-    /// Parts of all tables end, too, where the trace's time passes a multiple of this since the Unix epoch.
+    /// Parts of all tables end, too, where the trace's time passes a multiple of this since the
+    /// Unix epoch.
     pub part_time_ns: Option<NonZeroU64>,
 }
 
@@ -100,8 +103,9 @@ pub type Summaries = Vec<(Table, TableSummary)>;
 
 /// Encodes rows as Parquet parts.
 ///
-/// Each table begins with an empty part, since engines fail on a folder without any; rows are in the parts
-/// after it. After the first error rows are dropped; [`error`](Self::error) and [`finish`](Self::finish) return it.
+/// Each table begins with an empty part, since engines fail on a folder without any; rows are in
+/// the parts after it. After the first error rows are dropped; [`error`](Self::error) and
+/// [`finish`](Self::finish) return it.
 pub struct TraceEncoder<P: PartSink> {
     tables: Encoders,
     rotation: Rotation,
@@ -175,8 +179,9 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
 
 /// When the open parts end by time.
 ///
-/// Windows begin at multiples of their length since the epoch, not at a part's first row: all tables, and all
-/// captures of the same hours, are cut at the same times, and a frame costs one comparison.
+/// Windows begin at multiples of their length since the epoch, not at a part's first row: all
+/// tables, and all captures of the same hours, are cut at the same times, and a frame costs one
+/// comparison.
 struct Rotation {
     window_ns: Option<NonZeroU64>,
     /// Where the window of the latest rows ends; `None` if an `i64` cannot hold it.

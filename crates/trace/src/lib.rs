@@ -5,11 +5,13 @@
 //!                                            pages of columns; a row group a part               (files are the caller's)
 //! ```
 //!
-//! [`tables`] describes every table once; the row, the columns, the Parquet schema and the documentation in
-//! `docs/guide/trace.md` follow from that. Other tools read the parts too: portable
-//! types only, each part complete in itself. No files and no clock here: parts are bytes in memory.
+//! [`tables`] describes every table once; the row, the columns, the Parquet schema and the
+//! documentation in `docs/guide/trace.md` follow from that. Other tools read the parts too:
+//! portable types only, each part complete in itself. No files and no clock here: parts are bytes
+//! in memory.
 //!
-//! Without the feature `parquet` only rows, [`RecordSink`], [`Manifest`] and, with the feature `read`, [`read`] remain.
+//! Without the feature `parquet` only rows, [`RecordSink`], [`Manifest`] and, with the feature
+//! `read`, [`read`] remain.
 #![forbid(unsafe_code)]
 
 mod buffer;
@@ -47,8 +49,8 @@ pub use tables::{
 /// The version of the tables: a new column raises the second number, a changed one the first.
 pub const SCHEMA_VERSION: &str = "2.0";
 
-/// Whether a word of the columns `status` or `rpc_status` means success. Most protocols' ends in `_OK`; NLM and
-/// KLM grant, NSM has a name of its own, and so has RPC.
+/// Whether a word of the columns `status` or `rpc_status` means success. Most protocols' ends in
+/// `_OK`; NLM and KLM grant, NSM has a name of its own, and so has RPC.
 pub fn is_success(status: &str) -> bool {
     // The most frequent first.
     status.ends_with("_OK")

@@ -29,10 +29,12 @@ pub struct Manifest {
     pub tables: BTreeMap<String, TableSummary>,
     /// Every counter of the run by name.
     pub counters: BTreeMap<String, CounterValue>,
-    /// When checksums were given up because the run was behind (`--overload no-checksums`): the first [`RELIEFS_MAX`] times.
+    /// When checksums were given up because the run was behind (`--overload no-checksums`): the
+    /// first [`RELIEFS_MAX`] times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reliefs: Vec<Relief>,
-    /// The last seconds of a live run, at most [`SECONDS_MAX`]; every second with drops has a row in `losses`.
+    /// The last seconds of a live run, at most [`SECONDS_MAX`]; every second with drops has a row
+    /// in `losses`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seconds: Vec<Second>,
     /// The machine it ran on.
@@ -67,7 +69,7 @@ pub struct Verdict {
     pub shares: BTreeMap<String, f64>,
 }
 
-/// The one word of a [`Verdict`] (`cli.md`).
+/// The one word of a [`Verdict`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -127,8 +129,8 @@ pub struct InputFacts {
     pub live: Option<LiveInput>,
 }
 
-/// An interface that is listened at, or one of its queues. At the end `arrived` = frames received + `dropped_ring` +
-/// `dropped_pool` + `unread`.
+/// An interface that is listened at, or one of its queues. At the end `arrived` = frames received +
+/// `dropped_ring` + `dropped_pool` + `unread`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LiveInput {
@@ -191,7 +193,8 @@ pub struct Second {
     pub dropped_pool: u64,
     /// Bytes of streams given up as lost.
     pub stream_lost_bytes: u64,
-    /// Thousandths of what lies between the kernel and the run that waited to be received: the most seen.
+    /// Thousandths of what lies between the kernel and the run that waited to be received: the most
+    /// seen.
     pub backlog_permille: u16,
     /// Bytes of the memory budget in use.
     pub memory_bytes: u64,

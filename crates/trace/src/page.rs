@@ -1,8 +1,9 @@
-//! The bytes of a Parquet page: definition levels, and values as differences or as codes of a dictionary.
+//! The bytes of a Parquet page: definition levels, and values as differences or as codes of a
+//! dictionary.
 //!
-//! The `parquet` crate writes the file around them. Its own column writers look at every cell several times, which
-//! costs half of a capture's time on tables with a hundred columns (`docs/decisions/0010`).
-//! The layouts are those of the Parquet format's `Encodings.md`.
+//! The `parquet` crate writes the file around them. Its own column writers look at every cell
+//! several times, which costs half of a capture's time on tables with a hundred columns
+//! (`docs/decisions/0010`). The layouts are those of the Parquet format's `Encodings.md`.
 
 /// Values in a block of `DELTA_BINARY_PACKED`, and in each of its four miniblocks.
 pub(crate) const BLOCK_VALUES: usize = 128;
@@ -43,8 +44,8 @@ pub(crate) fn put_delta_head(values: usize, first: i64, out: &mut Vec<u8>) {
     put_zigzag(first, out);
 }
 
-/// Appends a block of `count` differences: the least one, a width for each miniblock, and what each difference is above
-/// the least.
+/// Appends a block of `count` differences: the least one, a width for each miniblock, and what each
+/// difference is above the least.
 pub(crate) fn put_delta_block(
     deltas: &mut [i64; BLOCK_VALUES],
     count: usize,
@@ -75,8 +76,8 @@ fn put_miniblock(deltas: &[i64; MINIBLOCK_VALUES], least: i64, out: &mut Vec<u8>
     width as u8
 }
 
-/// Appends values of `width` bits each, one behind the other, the lowest bit first: in a way of its own for each width,
-/// in which all places are known and nothing is asked.
+/// Appends values of `width` bits each, one behind the other, the lowest bit first: in a way of its
+/// own for each width, in which all places are known and nothing is asked.
 fn put_packed(width: u32, values: &[u64; MINIBLOCK_VALUES], out: &mut Vec<u8>) {
     macro_rules! by_width {
         ($($width:literal)*) => {
@@ -132,7 +133,8 @@ impl Codes {
     /// The most runs that a page should have.
     pub(crate) const RUNS_MAX: usize = 16_384;
 
-    /// Runs that there is room for from the first one on; if they become more, all of a page's are moved once.
+    /// Runs that there is room for from the first one on; if they become more, all of a page's are
+    /// moved once.
     const RUNS_MIN: usize = 512;
 
     /// How often a code comes in a run besides once, at most.
@@ -205,8 +207,8 @@ impl Codes {
         (self.code, self.count) = (0, 0);
     }
 
-    /// Appends the codes as `RLE_DICTIONARY` (their width, then runs and groups of eight); the latest stays known.
-    /// `entries` are in the dictionary.
+    /// Appends the codes as `RLE_DICTIONARY` (their width, then runs and groups of eight); the
+    /// latest stays known. `entries` are in the dictionary.
     pub(crate) fn put(&mut self, entries: usize, out: &mut Vec<u8>) {
         self.end_run();
         let width = width(entries.saturating_sub(1) as u64).max(1);
@@ -235,7 +237,8 @@ fn code_and_count(run: u32) -> (u16, usize) {
     (run as u16, (run >> 16) as usize + 1)
 }
 
-/// Appends groups of eight codes until a long run can stand alone; returns what is left of that run.
+/// Appends groups of eight codes until a long run can stand alone; returns what is left of that
+/// run.
 fn put_groups(
     width: u32,
     first: (u16, usize),
@@ -291,8 +294,8 @@ fn put_group(width: u32, codes: &[u16; 2 * GROUP_CODES], out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
-/// Bits one behind the other, the lowest of a word first. Equal ones at the beginning take no memory: most columns
-/// of a wide table have no others.
+/// Bits one behind the other, the lowest of a word first. Equal ones at the beginning take no
+/// memory: most columns of a wide table have no others.
 #[derive(Default)]
 pub(crate) struct Bits {
     /// Words of only zeros or only ones, which come before `words`: how many, and what they are.
@@ -364,8 +367,8 @@ impl Bits {
 /// Words of equal levels from which on a run is written as one.
 const RUN_WORDS_MIN: usize = 4;
 
-/// Appends definition levels, 1 for a value and 0 for null (their length, then runs and groups of eight); `levels` is
-/// empty afterwards. Returns how many are 1.
+/// Appends definition levels, 1 for a value and 0 for null (their length, then runs and groups of
+/// eight); `levels` is empty afterwards. Returns how many are 1.
 pub(crate) fn put_levels(levels: &mut Bits, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);

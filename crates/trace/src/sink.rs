@@ -2,18 +2,20 @@ use crate::tables::{ChecksumRow, RowRef, Table};
 
 /// Where rows go: an encoder, an analysis, a test.
 ///
-/// Rows are borrowed, so that the caller can [clear](crate::Row::clear) and use them again. A sink cannot refuse a
-/// row: it keeps its first error and reports it when it is finished. No method has a default: a sink that wraps
-/// another one passes everything on, also rows of tables that it does not know.
+/// Rows are borrowed, so that the caller can [clear](crate::Row::clear) and use them again. A sink
+/// cannot refuse a row: it keeps its first error and reports it when it is finished. No method has
+/// a default: a sink that wraps another one passes everything on, also rows of tables that it does
+/// not know.
 pub trait RecordSink {
     /// Whether rows of `table` are wanted: if not, the caller need not make them.
     fn wants(&self, table: Table) -> bool;
 
-    /// The time of the trace, nanoseconds since the Unix epoch, never less than before: the rows that follow were
-    /// complete at this time. [`i64::MIN`] as long as no frame had a stamp.
+    /// The time of the trace, nanoseconds since the Unix epoch, never less than before: the rows
+    /// that follow were complete at this time. [`i64::MIN`] as long as no frame had a stamp.
     fn on_time(&mut self, now_ns: i64);
 
-    /// A row of any table. To be inlined where rows are many: the table is known where a row is given.
+    /// A row of any table. To be inlined where rows are many: the table is known where a row is
+    /// given.
     fn row(&mut self, row: RowRef<'_>);
 }
 

@@ -1,13 +1,13 @@
 //! Every table and every column, described once.
 //!
-//! A line below gives the field of the row, the column in memory and in Parquet, its encoding, and its line
-//! in `docs/guide/trace.md`: `name: kind, encoding, "meaning"` and, where null means something else than the
-//! table's own `null`, `null "what"`. Names are `snake_case` with units, and the same thing has the same name
-//! in every table.
+//! A line below gives the field of the row, the column in memory and in Parquet, its encoding, and
+//! its line in `docs/guide/trace.md`: `name: kind, encoding, "meaning"` and, where null means
+//! something else than the table's own `null`, `null "what"`. Names are `snake_case` with units,
+//! and the same thing has the same name in every table.
 //!
-//! A table gives a variant of [`Table`] and of [`RowRef`], a field of [`CollectedRows`] and [`RowBuffer`], and an
-//! encoder: every sink learns of a new table from the compiler. `runs Run` names a type that stands for many rows
-//! of the table at once in [`RowRef`].
+//! A table gives a variant of [`Table`] and of [`RowRef`], a field of [`CollectedRows`] and
+//! [`RowBuffer`], and an encoder: every sink learns of a new table from the compiler. `runs Run`
+//! names a type that stands for many rows of the table at once in [`RowRef`].
 
 use crate::buffer::ReusedRows;
 use crate::cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
@@ -20,10 +20,11 @@ pub enum Encoding {
     Delta,
     /// A dictionary of the values: everything that repeats.
     Dictionary,
-    /// As they are, and without statistics: random numbers, and times that repeat at a distance, which zstd
-    /// finds in fewer bytes than a dictionary takes.
+    /// As they are, and without statistics: random numbers, and times that repeat at a distance,
+    /// which zstd finds in fewer bytes than a dictionary takes.
     Plain,
-    /// As they are: numbers that come many times in a row, which zstd finds quicker than differences are packed.
+    /// As they are: numbers that come many times in a row, which zstd finds quicker than
+    /// differences are packed.
     Runs,
 }
 
@@ -160,7 +161,8 @@ macro_rules! tables {
             }
         }
 
-        /// Rows that wait for their sink, table by table. Their memory is used again after [`clear`](Self::clear).
+        /// Rows that wait for their sink, table by table. Their memory is used again after
+        /// [`clear`](Self::clear).
         #[derive(Default)]
         pub struct RowBuffer {
             $($name: ReusedRows<$row>,)*
@@ -257,7 +259,8 @@ macro_rules! tables {
                     match table { $(Table::$table => self.$name.is_some(),)* }
                 }
 
-                /// Always inlined: a row is given where its table is known, so that no dispatch is left.
+                /// Always inlined: a row is given where its table is known, so that no dispatch is
+                /// left.
                 #[inline(always)]
                 pub(crate) fn push<P: PartSink>(&mut self, row: RowRef<'_>, output: &mut Output<P>) {
                     match row {
@@ -289,7 +292,8 @@ macro_rules! tables {
                     summaries
                 }
 
-                /// Bytes held: values of open pages, dictionaries, and the ended pages of open parts.
+                /// Bytes held: values of open pages, dictionaries, and the ended pages of open
+                /// parts.
                 pub(crate) fn bytes(&self) -> usize {
                     0 $(+ self.$name.as_ref().map_or(0, |table| table.columns.bytes()))*
                 }
@@ -431,14 +435,16 @@ tables! {
         duplicate_replies: i32, Dictionary, "replies to the call after the first";
     }
 
-    /// A 512-byte block, at a file offset that is a multiple of 512, of READ or WRITE data that was seen whole.
+    /// A 512-byte block, at a file offset that is a multiple of 512, of READ or WRITE data that was
+    /// seen whole.
     Checksums checksums ChecksumRow ChecksumColumns runs ChecksumRun null "" {
         operation_id: i64, Runs, "the operation that moved the block";
         block: i64, Delta, "offset in the file / 512";
         checksum: i64, Plain, "XXH3 of the block, 64 bits, seed 0: the bits of an unsigned number";
     }
 
-    /// What NFS of any version has, and NFSACL's attributes and access: a row for each operation that has any of it.
+    /// What NFS of any version has, and NFSACL's attributes and access: a row for each operation
+    /// that has any of it.
     Nfs nfs NfsRow NfsColumns null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         stable_how: Word, Dictionary, "WRITE: what was asked: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
@@ -561,7 +567,8 @@ tables! {
         directory_change_atomic: Option<bool>, Dictionary, "nothing else changed the directory between the two";
     }
 
-    /// What the programs beside NFS have (MOUNT, portmap, rpcbind, NLM, KLM, NSM, RQUOTA, NFSACL): a row for each call that has any of it.
+    /// What the programs beside NFS have (MOUNT, portmap, rpcbind, NLM, KLM, NSM, RQUOTA, NFSACL):
+    /// a row for each call that has any of it.
     Services services ServiceRow ServiceColumns null "not in this call, or not seen" {
         operation_id: i64, Delta, "the call, as in `operations`";
         auth_flavors: Text, Dictionary, "MNT: the authentication flavors that the server accepts, with commas between";
@@ -612,7 +619,8 @@ tables! {
         creates: Option<bool>, Dictionary, "GETXATTRDIR: the directory is made if there is none";
     }
 
-    /// A connection in one interval (60 s by default, at multiples of that since 1970). A long connection has many rows: sum by `connection_id`.
+    /// A connection in one interval (60 s by default, at multiples of that since 1970). A long
+    /// connection has many rows: sum by `connection_id`.
     Connections connections ConnectionRow ConnectionColumns null "not known" {
         connection_id: i64, Delta, "identifies the connection: the ordinal of its first frame times 2^18, plus its place in that frame";
         interval_start_ns: Option<i64>, Delta, "begin of the interval" null "no frame of the connection has a time";
@@ -644,7 +652,8 @@ tables! {
         tls_seen: bool, Dictionary, "TLS records were seen: what they hold was not read";
     }
 
-    /// What was learned of a file: facts, each new one once per connection. The newest by `file_id` holds.
+    /// What was learned of a file: facts, each new one once per connection. The newest by `file_id`
+    /// holds.
     Files files FileRow FileColumns null "not reported by this operation" {
         file_id: i64, Dictionary, "the file or directory, as in `operations`";
         operation_id: i64, Delta, "the operation that reported it";

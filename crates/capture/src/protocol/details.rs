@@ -3,7 +3,8 @@
 use lineside_frame::View;
 use lineside_trace::{Blob, Nfs4Row, NfsRow, RecordSink, RowRef, ServiceRow, Table, Text, Word};
 
-/// Rows of an operation in the tables that belong to one protocol each. One whose flag is not set is empty.
+/// Rows of an operation in the tables that belong to one protocol each. One whose flag is not set
+/// is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Details {
     pub(crate) nfs: NfsRow,

@@ -1,8 +1,9 @@
 //! Protocols on top of RPC: what arguments and results mean, as rows.
 //!
-//! A protocol is a module with an implementation of [`Protocol`] and a line in `protocols!` below. It decodes the
-//! arguments and results that [`rpc`](crate::rpc) has found, sets the cells of the operation's row and of its
-//! [`Details`], announces file data, and reports files. It knows neither streams nor how calls and replies are matched.
+//! A protocol is a module with an implementation of [`Protocol`] and a line in `protocols!` below.
+//! It decodes the arguments and results that [`rpc`](crate::rpc) has found, sets the cells of the
+//! operation's row and of its [`Details`], announces file data, and reports files. It knows neither
+//! streams nor how calls and replies are matched.
 
 use lineside_account::Counters;
 use lineside_frame::Cursor;
@@ -73,7 +74,8 @@ pub(crate) trait Protocol: Copy {
         cursor: &mut Cursor<'_>,
     ) -> Want;
 
-    /// Sets the row's cells from a successful reply, and returns what of the message is wanted next.
+    /// Sets the row's cells from a successful reply, and returns what of the message is wanted
+    /// next.
     fn on_reply<S: RecordSink>(
         self,
         reply: &Self::Reply<'_>,
@@ -123,7 +125,8 @@ macro_rules! protocols {
                 match self { $(Self::$protocol(protocol) => protocol.name(),)* }
             }
 
-            /// Reads a call. `named` gives the name of the procedure, also where its arguments cannot be read.
+            /// Reads a call. `named` gives the name of the procedure, also where its arguments
+            /// cannot be read.
             #[inline]
             pub(crate) fn read_call<S: RecordSink>(
                 self,

@@ -1,4 +1,5 @@
-//! NFSv2 and the programs beside NFS: their fields as columns of `operations`, `nfs` and `services`.
+//! NFSv2 and the programs beside NFS: their fields as columns of `operations`, `nfs` and
+//! `services`.
 
 use lineside_account::Counters;
 use lineside_frame::{Cursor, View};

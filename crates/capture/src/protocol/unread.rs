@@ -1,4 +1,5 @@
-//! Procedures whose arguments and results are not read: unknown ones, encrypted ones, and NULL of NFSv4.
+//! Procedures whose arguments and results are not read: unknown ones, encrypted ones, and NULL of
+//! NFSv4.
 
 use lineside_account::Counters;
 use lineside_frame::Cursor;

@@ -87,8 +87,8 @@ impl OpenMessage {
 }
 
 impl RpcConnection {
-    /// The message that is open in a direction continues with `len` bytes of file data, to be checksummed if their offset
-    /// in the file is given.
+    /// The message that is open in a direction continues with `len` bytes of file data, to be
+    /// checksummed if their offset in the file is given.
     pub(super) fn expect_data(
         &mut self,
         direction: Direction,
@@ -256,7 +256,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
 }
 
 impl<S: RecordSink> Operations<S> {
-    /// Counts the TLS records of a connection that may go over to TLS; false until its handshake begins.
+    /// Counts the TLS records of a connection that may go over to TLS; false until its handshake
+    /// begins.
     #[cold]
     fn is_tls(
         &mut self,
@@ -272,7 +273,8 @@ impl<S: RecordSink> Operations<S> {
                 && rpc.records[direction]
                     .as_ref()
                     .is_some_and(|records| records.is_between_records());
-            // A refused client continues in the clear; an answer that was not seen may have been either.
+            // A refused client continues in the clear; an answer that was not seen may have been
+            // either.
             let is_refused = matches!(rpc.probe, Some(Probe::Asked(key))
                 if matches!(rpc.calls.on_reply(key), OnReply::Duplicate(_)));
             if !begins || is_refused {

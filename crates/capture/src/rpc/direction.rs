@@ -19,8 +19,8 @@ use super::payload::end_data;
 use super::request::Request;
 use super::tls::Probe;
 
-/// Lists kept for reuse, and how long one may be: few messages wait for their rest at once, and 1 MiB in
-/// segments is 725 ranges. 6 MiB in all.
+/// Lists kept for reuse, and how long one may be: few messages wait for their rest at once, and 1
+/// MiB in segments is 725 ranges. 6 MiB in all.
 const SPARE_MAX: usize = 64;
 const SPARE_RANGES_MAX: usize = 1024;
 
@@ -179,7 +179,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
                 }
                 self.on_reply(xid, &reply, cursor)
             }
-            // The words that decide were seen and are neither a call's nor a reply's: the search for records went wrong.
+            // The words that decide were seen and are neither a call's nor a reply's: the search
+            // for records went wrong.
             _ if cursor.fault() == Some(Fault::Malformed) => Want::Refuse,
             _ => {
                 self.open(None, false, 0);

@@ -26,12 +26,13 @@ pub(super) struct EarlyReply {
     _lease: Lease,
 }
 
-/// What a reply that waits for its call costs beside its bytes: its place in a table and a list of ranges.
+/// What a reply that waits for its call costs beside its bytes: its place in a table and a list of
+/// ranges.
 const EARLY_BYTES: usize = 256;
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
-    /// Keeps a reply without a call, if its call may still come; false if it does not wait. Over TCP the flow engine has
-    /// waited for the call already.
+    /// Keeps a reply without a call, if its call may still come; false if it does not wait. Over
+    /// TCP the flow engine has waited for the call already.
     pub(super) fn keep_early(&mut self, xid: u32) -> bool {
         let key = calls::key(self.direction.opposite().index(), xid);
         let (now, counters) = (self.all.now, &mut *self.counters);

@@ -1,4 +1,5 @@
-//! Files: their handles and ids, and the facts that the table `files` reports once for each connection.
+//! Files: their handles and ids, and the facts that the table `files` reports once for each
+//! connection.
 
 use std::net::IpAddr;
 
@@ -15,8 +16,8 @@ pub(super) const HANDLE_MAX: usize = 128;
 /// What a known fact costs, to draw on the budget: an entry of a set.
 pub(super) const FACT_BYTES: usize = 16;
 
-/// The id of a file: XXH3 (64 bits, seed 0) of the owning server's address, 4 or 16 bytes in network
-/// order, followed by the handle.
+/// The id of a file: XXH3 (64 bits, seed 0) of the owning server's address, 4 or 16 bytes in
+/// network order, followed by the handle.
 pub fn file_id(server: IpAddr, handle: &[u8]) -> i64 {
     let mut bytes = [0; 16 + HANDLE_MAX];
     let address_len = match server {
@@ -97,8 +98,8 @@ pub(crate) struct Fact<'a> {
 }
 
 impl Fact<'_> {
-    /// What makes it new: which file, and where it has which name. A changed size is no new fact, else each WRITE
-    /// would report one.
+    /// What makes it new: which file, and where it has which name. A changed size is no new fact,
+    /// else each WRITE would report one.
     fn key(&self) -> u64 {
         let file = existence_key(self.file_id);
         let key = match self.name {

@@ -77,8 +77,8 @@ impl LastHeader {
     /// Where the procedure lies. Calls differ in it and in the xid, which comes first.
     const PROCEDURE: usize = 20;
 
-    /// The xid, the caller and the procedure of a call that begins with `bytes`, and how long its header is, if that is
-    /// like the last one.
+    /// The xid, the caller and the procedure of a call that begins with `bytes`, and how long its
+    /// header is, if that is like the last one.
     #[inline]
     pub(super) fn again(&self, bytes: &[u8]) -> Option<(u32, &Caller, u32, usize)> {
         const FIXED: usize = LastHeader::PROCEDURE + 4;
@@ -100,7 +100,8 @@ impl LastHeader {
     }
 }
 
-/// What nearly every reply begins with after its xid: reply, accepted, AUTH_NONE without a body, success.
+/// What nearly every reply begins with after its xid: reply, accepted, AUTH_NONE without a body,
+/// success.
 pub(super) const SUCCESS: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[cfg(test)]

@@ -79,7 +79,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         if cursor.fault() == Some(Fault::Malformed) {
             self.counters.count(Counter::RecordsMalformed);
         }
-        // The handle is kept until the reply gives the type, if this connection has not reported the file yet.
+        // The handle is kept until the reply gives the type, if this connection has not reported
+        // the file yet.
         if self.all.wants_files
             && let (Some(handle), Some(file)) = (handle, self.all.operations[slot].row.file_id)
             && !self.has_reported(file)
@@ -102,7 +103,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         facts.contains(&existence_key(file))
     }
 
-    /// Reports the file that the reply names by its handle, as the one with the call's name in the call's directory.
+    /// Reports the file that the reply names by its handle, as the one with the call's name in the
+    /// call's directory.
     pub(crate) fn report_result(&mut self, slot: Slot, handle: Option<View<'_>>, server: IpAddr) {
         let row = &mut self.all.operations[slot].row;
         let (Some(handle), Some(file_id)) = (handle, row.result_file_id) else {
@@ -129,8 +131,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     }
 }
 
-/// What rpc_gss_integ_data has before the arguments or results (RFC 2203 section 5.3.2.2): its length, and the
-/// sequence number. The checksum after them is skipped.
+/// What rpc_gss_integ_data has before the arguments or results (RFC 2203 section 5.3.2.2): its
+/// length, and the sequence number. The checksum after them is skipped.
 pub(super) fn unwrap(cursor: &mut Cursor<'_>) {
     cursor.u64();
 }

@@ -6,9 +6,10 @@
 //!                                              └─► payload ─► checksums
 //! ```
 //!
-//! An [`Operation`] is open from its call (or from a reply whose call never came) until both of its messages have
-//! ended; then its rows go to the sink. Operations lie in slots that are used again, so that no message allocates.
-//! What arguments and results mean is not here: see [`protocol`](crate::protocol).
+//! An [`Operation`] is open from its call (or from a reply whose call never came) until both of its
+//! messages have ended; then its rows go to the sink. Operations lie in slots that are used again,
+//! so that no message allocates. What arguments and results mean is not here: see
+//! [`protocol`](crate::protocol).
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Connection, Transport};
@@ -284,7 +285,8 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
-    /// After a call was answered or has expired: forgets the oldest of those, which are one too many at most.
+    /// After a call was answered or has expired: forgets the oldest of those, which are one too
+    /// many at most.
     #[inline]
     fn forget_ended(&mut self, connection: usize, counters: &mut Counters) {
         let answered_max = self.config.answered_max;
@@ -331,8 +333,8 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
-    /// Writes the row of an operation that is its call's only one. `is_about_call`: the attributes in the reply are those
-    /// of the call's file.
+    /// Writes the row of an operation that is its call's only one. `is_about_call`: the attributes
+    /// in the reply are those of the call's file.
     pub(crate) fn write_row(
         &mut self,
         connection: usize,

@@ -19,7 +19,8 @@ pub(crate) struct Operation {
     pub(super) number: u32,
     pub(super) call_done: bool,
     pub(super) reply_done: bool,
-    /// The handle in the call, if this connection has not reported its file yet; of NFSv4 also the one in the reply.
+    /// The handle in the call, if this connection has not reported its file yet; of NFSv4 also the
+    /// one in the reply.
     pub(crate) handle: Option<HandleBytes>,
     /// Of NFSv4: its place in a compound.
     pub(crate) compound: CompoundLink,
@@ -113,7 +114,8 @@ pub(crate) enum CallRef {
     Written(Signature),
 }
 
-/// Program, version and procedure in one number. Those of NFS and of the programs beside it do not collide.
+/// Program, version and procedure in one number. Those of NFS and of the programs beside it do not
+/// collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Signature(u32);
 
@@ -131,8 +133,8 @@ impl Signature {
     }
 }
 
-/// A cut message takes more with it: where the header before data is cut, the data, and where the call does not
-/// show how its reply is to be read, the reply.
+/// A cut message takes more with it: where the header before data is cut, the data, and where the
+/// call does not show how its reply is to be read, the reply.
 #[inline]
 pub(crate) fn mark_incomplete(row: &mut OperationRow) {
     if row.call_incomplete || row.reply_incomplete {

@@ -1,4 +1,5 @@
-//! File data of READ and WRITE, which passes in chunks and is never held: checksums, and what of it is missing.
+//! File data of READ and WRITE, which passes in chunks and is never held: checksums, and what of it
+//! is missing.
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::Chunk;

@@ -76,7 +76,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             return Want::Whole;
         }
         let start = *cursor;
-        // Decoded to where they stay: they are large, and a move costs as much as most of their fields.
+        // Decoded to where they stay: they are large, and a move costs as much as most of their
+        // fields.
         let arguments = protocol.decode_call(cursor);
         if !self.is_complete && needs == Needs::Beginning && cursor.fault() == Some(Fault::End) {
             return Want::More(cursor.needed());
@@ -104,8 +105,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         protocol.on_call(&arguments, self, slot, cursor)
     }
 
-    /// How long the message must be to decide whether it is the same call as an outstanding one, if it has not come
-    /// that far.
+    /// How long the message must be to decide whether it is the same call as an outstanding one, if
+    /// it has not come that far.
     fn identity_needs(&mut self, request: &Request, start: &Cursor<'_>) -> Option<usize> {
         if self.is_complete || start.remaining() >= HANDLE_MAX {
             return None;
@@ -223,7 +224,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
                     self.counters.count(Counter::CallsRetransmitted);
                     return None;
                 }
-                // The xid was used again for something else: the first call will not be answered now.
+                // The xid was used again for something else: the first call will not be answered
+                // now.
                 new.is_first = false;
                 self.all
                     .on_expired(self.connection, Expired::Call(slot), self.counters);
@@ -262,9 +264,10 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     }
 }
 
-/// First bytes of the arguments, as far as they came: of a compound, a session's slot and sequence are among them, or
-/// the handle that it begins with. Clients use an xid again before it was answered when the connection was lost: the
-/// call is the same only if these bytes are. `None` if one of them was not seen.
+/// First bytes of the arguments, as far as they came: of a compound, a session's slot and sequence
+/// are among them, or the handle that it begins with. Clients use an xid again before it was
+/// answered when the connection was lost: the call is the same only if these bytes are. `None` if
+/// one of them was not seen.
 #[inline(never)]
 fn identity_of(mut cursor: Cursor<'_>) -> Option<HandleBytes> {
     let view = cursor.view(cursor.remaining().min(HANDLE_MAX))?;
@@ -277,8 +280,8 @@ fn is_alike(one: &HandleBytes, other: &HandleBytes) -> bool {
     one.bytes()[..len] == other.bytes()[..len]
 }
 
-/// Whether `earlier` was certainly sent before `later`, however late the tap was: by the stamps, and by the frames
-/// between, since a late frame may be stamped when it comes.
+/// Whether `earlier` was certainly sent before `later`, however late the tap was: by the stamps,
+/// and by the frames between, since a late frame may be stamped when it comes.
 fn is_before(earlier: &Message, later: &Message, flow: &FlowConfig) -> bool {
     let stamps = earlier.first.stamp_ns.zip(later.first.stamp_ns);
     let frames = later.first.ordinal.saturating_sub(earlier.first.ordinal);

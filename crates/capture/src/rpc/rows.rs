@@ -1,4 +1,5 @@
-//! Rows that are not of an operation: of a connection in an interval, and of bytes that are missing.
+//! Rows that are not of an operation: of a connection in an interval, and of bytes that are
+//! missing.
 
 use std::cmp::Reverse;
 
@@ -13,8 +14,8 @@ use crate::layers;
 /// Ports at which RPC is served: a client's own may be smaller.
 const SERVICES: [u16; 2] = [111, 2049];
 
-/// The direction in which the client sends. The client is the end that opened the connection, or else the one that
-/// calls, is at no known service, or has the greater port.
+/// The direction in which the client sends. The client is the end that opened the connection, or
+/// else the one that calls, is at no known service, or has the greater port.
 fn client_direction(facts: &Connection, caller: Option<Direction>) -> Direction {
     let [one, other] = facts.ends();
     facts.initiator().or(caller).unwrap_or_else(|| {

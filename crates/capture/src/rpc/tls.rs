@@ -1,6 +1,6 @@
-//! RPC with TLS (RFC 9289): recognised by its probe, a NULL call of flavor AUTH_TLS, by the server's answer, and by
-//! the handshake that follows between two records.
-//! What TLS holds is not read: its records are counted.
+//! RPC with TLS (RFC 9289): recognised by its probe, a NULL call of flavor AUTH_TLS, by the
+//! server's answer, and by the handshake that follows between two records. What TLS holds is not
+//! read: its records are counted.
 
 use lineside_frame::Chunk;
 
@@ -28,7 +28,8 @@ pub(super) struct TlsRecords {
     is_lost: bool,
 }
 
-/// Whether bytes between two records are the first of a handshake. As a record mark they would be a fragment of 350 MB.
+/// Whether bytes between two records are the first of a handshake. As a record mark they would be a
+/// fragment of 350 MB.
 pub(super) fn is_handshake(bytes: &[u8]) -> bool {
     matches!(bytes, [HANDSHAKE, 3, 1..=4, ..])
 }

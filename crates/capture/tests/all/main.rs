@@ -1,6 +1,7 @@
 //! The whole path on harmed captures, and on every input that a fuzz target ever tripped over.
 //!
-//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
+//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts
+//! these.
 
 mod mutants;
 mod replay;

@@ -1,5 +1,6 @@
 //! Seeded mutants of captures: whatever a tap, a disk or an attacker did to them, nothing panics,
-//! memory stays inside the budget, the identities of rule 5 hold, and the same bytes give the same rows.
+//! memory stays inside the budget, the identities of the counters hold, and the same bytes give the
+//! same rows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -13,7 +14,8 @@ use lineside_time::Random;
 
 use crate::targets::path::{Setup, capture as run};
 
-/// Mutants in an ordinary run; `LINESIDE_MUTANTS=10000` for a long one, `LINESIDE_MUTANT=7` for one alone.
+/// Mutants in an ordinary run; `LINESIDE_MUTANTS=10000` for a long one, `LINESIDE_MUTANT=7` for one
+/// alone.
 const MUTANTS: u64 = 1000;
 /// Larger captures would spend the time on decompression.
 const CAPTURE_LEN_MAX: usize = 8 << 20;
@@ -140,7 +142,8 @@ fn mutant(originals: &[Original], seed: u64) -> Mutant {
     }
 }
 
-/// What an imperfect tap would have recorded, and frames with changed bytes: as a file that is whole.
+/// What an imperfect tap would have recorded, and frames with changed bytes: as a file that is
+/// whole.
 fn frame_level(frames: &[Frame], random: &mut Random) -> Vec<u8> {
     let len = (frames.len() as u64).min(FRAMES_MAX);
     let start = random.below(frames.len() as u64 - len + 1) as usize;

@@ -1,4 +1,5 @@
-//! Inputs that fuzzing found, and the seeds it begins with: `data/TARGET-what.bin`, `fuzz/seeds/TARGET/*`.
+//! Inputs that fuzzing found, and the seeds it begins with: `data/TARGET-what.bin`,
+//! `fuzz/seeds/TARGET/*`.
 
 use std::path::{Path, PathBuf};
 

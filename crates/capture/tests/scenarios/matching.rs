@@ -16,7 +16,8 @@ fn repeated_calls_and_replies_are_distinguished() {
     let frame = |number: u32, direction: usize, xid: u32| {
         let (from, to) = [(CLIENT, SERVER), (SERVER, CLIENT)][direction];
         let ports = [(700, SERVER_PORT), (SERVER_PORT, 700)][direction];
-        // Every packet that is sent has a number of its own: the same one again would be a mirror's copy.
+        // Every packet that is sent has a number of its own: the same one again would be a mirror's
+        // copy.
         let builder = FrameBuilder::new(from, to).with_identification(number);
         builder.udp(ports.0, ports.1, &null(xid)[direction])
     };
@@ -53,7 +54,8 @@ fn repeated_calls_and_replies_are_distinguished() {
     }
 }
 
-/// A reply whose call came before the capture began, and the same call again: a reply never answers a later call.
+/// A reply whose call came before the capture began, and the same call again: a reply never answers
+/// a later call.
 #[test]
 fn a_reply_long_before_a_call_is_not_its_own() {
     let (call, reply) = (v3::Call::Null(()), v3::Reply::Null(()));

@@ -1,4 +1,5 @@
-//! A message is given to its sink as far as it has come: its head, the data that the sink wants, what follows, its end.
+//! A message is given to its sink as far as it has come: its head, the data that the sink wants,
+//! what follows, its end.
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::{Chunk, Cursor, Piece};
@@ -7,11 +8,13 @@ use smallvec::SmallVec;
 use super::message::{ALL, Message, MessageSink, Want};
 use crate::search::{plausible_call, plausible_reply};
 
-/// A message's head before it is read, on the stack for 64 segments, which is a READDIRPLUS of 90 KiB.
+/// A message's head before it is read, on the stack for 64 segments, which is a READDIRPLUS of 90
+/// KiB.
 pub(super) type Chunks<'a> = SmallVec<[Chunk<'a>; 64]>;
 pub(super) type Pieces<'a> = SmallVec<[Piece<'a>; 64]>;
 
-/// Whether a datagram, or what follows a record mark, begins as a call of a program that is registered or as a reply.
+/// Whether a datagram, or what follows a record mark, begins as a call of a program that is
+/// registered or as a reply.
 pub fn begins_message(chunk: &Chunk<'_>) -> bool {
     is_message(&[chunk.piece()], false)
 }
@@ -64,8 +67,8 @@ pub(super) enum Delivery {
     Rest,
 }
 
-/// Asks the sink of a message as far as it has come, and gives it the data that it wants, until it wants more than
-/// has come.
+/// Asks the sink of a message as far as it has come, and gives it the data that it wants, until it
+/// wants more than has come.
 #[inline]
 pub(super) fn ask<S: MessageSink>(
     message: &Message,
@@ -138,7 +141,8 @@ fn on_head<S: MessageSink>(
     }
 }
 
-/// Gives the sink of a message that lies whole in `chunks` what it wants after it was first asked, and ends the message.
+/// Gives the sink of a message that lies whole in `chunks` what it wants after it was first asked,
+/// and ends the message.
 pub fn finish<S: MessageSink>(
     want: Want,
     message: &Message,

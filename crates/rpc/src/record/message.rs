@@ -53,7 +53,8 @@ pub enum Want {
     More(usize),
     /// Ask again when all of it has come.
     Whole,
-    /// Pass so many bytes on as they come, then ask again, of what follows them: all before is done with.
+    /// Pass so many bytes on as they come, then ask again, of what follows them: all before is done
+    /// with.
     Data {
         /// Where they begin in what was given.
         from: usize,
@@ -71,9 +72,9 @@ pub const ALL: u64 = u64::MAX;
 
 /// Takes the messages of a direction.
 pub trait MessageSink {
-    /// The message as far as it has come, or what follows the data that was wanted last. `done`: nothing more
-    /// will come of it. After [`ALL`] data, [`Want::End`] and [`Want::Refuse`] it is not called again for the
-    /// message; only its beginning can be refused.
+    /// The message as far as it has come, or what follows the data that was wanted last. `done`:
+    /// nothing more will come of it. After [`ALL`] data, [`Want::End`] and [`Want::Refuse`] it is
+    /// not called again for the message; only its beginning can be refused.
     fn on_head(
         &mut self,
         message: &Message,
@@ -87,7 +88,8 @@ pub trait MessageSink {
     fn on_end(&mut self, message: &Message, counters: &mut Counters);
     /// Whether a message of this kind with this xid would find its other half.
     fn agrees(&mut self, xid: u32, is_call: bool) -> bool;
-    /// An empty list, perhaps one that [`MessageSink::recycle`] was given, so that no message allocates.
+    /// An empty list, perhaps one that [`MessageSink::recycle`] was given, so that no message
+    /// allocates.
     fn spare(&mut self) -> Vec<Range> {
         Vec::new()
     }

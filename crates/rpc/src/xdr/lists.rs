@@ -9,8 +9,8 @@ use super::{Scalar, Xdr};
 
 /// A linked list (RFC 4506 section 4.19): before each entry a boolean: whether there is one.
 ///
-/// Decoding walks over the list and keeps only where it begins; each iteration reads it again. It is
-/// no longer than the bytes there: every step takes some or ends the iteration.
+/// Decoding walks over the list and keeps only where it begins; each iteration reads it again. It
+/// is no longer than the bytes there: every step takes some or ends the iteration.
 pub struct List<'a, T> {
     entries: Entries<'a, T>,
 }
@@ -132,7 +132,8 @@ impl<'a, T: Xdr<'a> + Copy + fmt::Debug> fmt::Debug for List<'a, T> {
     }
 }
 
-/// A counted array (RFC 4506 section 4.13) of at most `MAX` values of fixed size. More is malformed.
+/// A counted array (RFC 4506 section 4.13) of at most `MAX` values of fixed size. More is
+/// malformed.
 #[derive(Clone, Copy)]
 pub struct Array<'a, T, const MAX: usize> {
     count: Option<u32>,

@@ -3,13 +3,15 @@
 /// Describes XDR types; see the [module](mod@crate::xdr).
 ///
 /// * `pub struct Name<'a> { field: Type, … }`: the fields in wire order. A type is `Option` of a
-///   [`Scalar`](crate::xdr::Scalar), or another [`Xdr`](crate::xdr::Xdr) type. Fields become public.
-/// * `pub fixed struct Name { … }`: the same, of fields that are all [`Fixed`](crate::xdr::Fixed): it is read at once.
-/// * `pub scalar struct Name { … }`: the same, of plain values without `Option`; it is a [`Scalar`](crate::xdr::Scalar)
-///   itself, read wholly or not at all.
+///   [`Scalar`](crate::xdr::Scalar), or another [`Xdr`](crate::xdr::Xdr) type. Fields become
+///   public.
+/// * `pub fixed struct Name { … }`: the same, of fields that are all [`Fixed`](crate::xdr::Fixed):
+///   it is read at once.
+/// * `pub scalar struct Name { … }`: the same, of plain values without `Option`; it is a
+///   [`Scalar`](crate::xdr::Scalar) itself, read wholly or not at all.
 /// * `pub enum Name { VALUE = 1, "value"; … }`: a number with names. Others are kept as they are.
-/// * `pub union Name<'a> { 0 => Void, 1 => Arm(body: Type), _ => Other }`: a discriminated union. Without
-///   the last line, another discriminant is malformed; with it, it is followed by nothing.
+/// * `pub union Name<'a> { 0 => Void, 1 => Arm(body: Type), _ => Other }`: a discriminated union.
+///   Without the last line, another discriminant is malformed; with it, it is followed by nothing.
 #[macro_export]
 macro_rules! xdr {
     () => {};

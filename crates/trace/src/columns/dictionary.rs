@@ -1,4 +1,5 @@
-//! Integers and texts of an open page as codes of a dictionary, or as they are once the dictionary is full.
+//! Integers and texts of an open page as codes of a dictionary, or as they are once the dictionary
+//! is full.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -20,8 +21,8 @@ const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 /// Longer texts have no place in statistics.
 const STATISTICS_BYTES_MAX: usize = 64;
 
-/// Whether a dictionary of `entries` entries and `bytes` bytes is worth another page, and has room for it and for the
-/// rows until the next check of the pages.
+/// Whether a dictionary of `entries` entries and `bytes` bytes is worth another page, and has room
+/// for it and for the rows until the next check of the pages.
 fn goes_on(entries: usize, bytes: usize, codes: &Codes) -> bool {
     let page = Codes::RUNS_MAX + ROWS_MAX;
     let has_room = entries + page <= Codes::MAX && bytes < DICTIONARY_BYTES_MAX;
@@ -31,8 +32,8 @@ fn goes_on(entries: usize, bytes: usize, codes: &Codes) -> bool {
 /// Entries from which on a dictionary has to pay.
 const PAYS_FROM: usize = 2048;
 
-/// Whether most values are the first of their kind. Then a dictionary takes more than the values as they are, and each
-/// of them a search in memory that is not near.
+/// Whether most values are the first of their kind. Then a dictionary takes more than the values as
+/// they are, and each of them a search in memory that is not near.
 fn is_vain(entries: usize, codes: &Codes) -> bool {
     entries >= PAYS_FROM && entries > codes.runs_in_all() / 2
 }
@@ -202,7 +203,8 @@ pub(crate) struct Texts {
     latest: Option<(usize, usize)>,
     /// The address that came last.
     latest_address: Option<IpAddr>,
-    /// Constants that need no look at their text: address, length and code, at the places that the addresses give.
+    /// Constants that need no look at their text: address, length and code, at the places that the
+    /// addresses give.
     known: Vec<((usize, usize), u32)>,
     /// The codes of the addresses that came lately.
     addresses: VecDeque<(IpAddr, u32)>,
@@ -302,7 +304,8 @@ impl Texts {
     /// Adds bytes that need not be UTF-8.
     pub(super) fn push_escaped(&mut self, bytes: &[u8]) {
         let is_literal = !bytes.contains(&b'\\');
-        // An entry without a backslash is the text of the same bytes: they were looked at when it came.
+        // An entry without a backslash is the text of the same bytes: they were looked at when it
+        // came.
         if is_literal
             && !self.is_plain
             && let Some(code) = self.find(self.hasher.hash_one(bytes), bytes)

@@ -1,4 +1,5 @@
-//! Integers and booleans of an open page, without a dictionary: as differences, as they are, as bits.
+//! Integers and booleans of an open page, without a dictionary: as differences, as they are, as
+//! bits.
 
 use parquet::basic::Encoding as PageEncoding;
 use parquet::file::statistics::Statistics;
@@ -34,7 +35,8 @@ impl Range {
     }
 }
 
-/// Adds a value to a page. Memory for all of a page is taken at once, since growing would touch twice as much.
+/// Adds a value to a page. Memory for all of a page is taken at once, since growing would touch
+/// twice as much.
 #[inline]
 pub(super) fn push_to_page<T>(values: &mut Vec<T>, value: T) {
     if values.capacity() == 0 {
@@ -47,7 +49,8 @@ pub(super) fn push_to_page<T>(values: &mut Vec<T>, value: T) {
 pub(crate) struct Deltas {
     first: i64,
     latest: i64,
-    /// The open block: its differences, how many there are ([`NO_VALUE`] before the first value), and the least one.
+    /// The open block: its differences, how many there are ([`NO_VALUE`] before the first value),
+    /// and the least one.
     deltas: [i64; BLOCK_VALUES],
     open: usize,
     least: i64,
@@ -122,7 +125,8 @@ impl Deltas {
     fn extend_range(&mut self) {
         let deltas = &self.deltas[..self.open];
         let bits = deltas.iter().fold(0, |bits, delta| bits | delta);
-        // Steps upwards, so small that a whole block of them does not wrap: the last value is the greatest.
+        // Steps upwards, so small that a whole block of them does not wrap: the last value is the
+        // greatest.
         if (0..1 << 56).contains(&bits) && self.before <= self.latest {
             return self.range.extend(&[self.latest]);
         }
@@ -165,8 +169,9 @@ impl Values for Deltas {
     }
 }
 
-/// 64-bit integers as they are. `RUNS`: the same one comes many times in a row, so that zstd's usual level is as quick as
-/// the fast one and finds more, and the least and the greatest are worth knowing.
+/// 64-bit integers as they are. `RUNS`: the same one comes many times in a row, so that zstd's
+/// usual level is as quick as the fast one and finds more, and the least and the greatest are worth
+/// knowing.
 #[derive(Default)]
 pub(crate) struct Plains<const RUNS: bool> {
     values: Vec<i64>,

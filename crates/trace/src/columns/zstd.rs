@@ -7,7 +7,8 @@ use parquet::errors::ParquetError;
 pub(crate) struct Zstd {
     context: Compressor<'static>,
     level: i32,
-    /// What was compressed last, and what became of it: a column often has the page of the one before.
+    /// What was compressed last, and what became of it: a column often has the page of the one
+    /// before.
     latest: Vec<u8>,
     pub(super) compressed: Vec<u8>,
     /// Memory of an earlier page, for the next one.
@@ -17,8 +18,8 @@ pub(crate) struct Zstd {
 impl Zstd {
     pub(super) const LEVEL: i32 = 1;
 
-    /// For values as they are: what zstd finds in them is what came before, at about the same size as with
-    /// [`LEVEL`](Self::LEVEL) in half the time (`docs/decisions/0010`).
+    /// For values as they are: what zstd finds in them is what came before, at about the same size
+    /// as with [`LEVEL`](Self::LEVEL) in half the time (`docs/decisions/0010`).
     pub(super) const FAST: i32 = -3;
 
     pub(crate) fn new() -> Self {

@@ -239,8 +239,8 @@ fn columns_are_encoded_as_described() {
     }
 }
 
-/// Pages of every encoding that follow one another, dictionaries that outgrow their room or are in vain, runs and
-/// their ends.
+/// Pages of every encoding that follow one another, dictionaries that outgrow their room or are in
+/// vain, runs and their ends.
 #[test]
 fn long_columns_come_back() {
     const ROWS: i64 = 160_000;
@@ -412,7 +412,8 @@ fn parts_end_where_time_passes_a_window() {
     let mut config = EncoderConfig::new(&[Table::Files, Table::Losses], "t");
     config.part_time_ns = NonZeroU64::new(10);
     let mut encoder = encoder(&config);
-    // Rows before the first stamp, within a window, in the next, after a long pause, at the end of time.
+    // Rows before the first stamp, within a window, in the next, after a long pause, at the end of
+    // time.
     for now_ns in [
         i64::MIN,
         i64::MIN,
@@ -439,7 +440,8 @@ fn parts_end_where_time_passes_a_window() {
     assert_eq!(rows(Table::Losses), [0, 1]);
 }
 
-/// Runs the script of `lab/` on traces with and without rows, and every example of the guide in DuckDB.
+/// Runs the script of `lab/` on traces with and without rows, and every example of the guide in
+/// DuckDB.
 #[test]
 fn other_tools_read_a_trace() {
     let python = std::env::var("LINESIDE_PYTHON").unwrap_or_else(|_| "python3".to_owned());

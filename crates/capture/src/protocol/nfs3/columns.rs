@@ -7,7 +7,8 @@ use lineside_trace::{NfsRow, Word};
 
 use crate::protocol::details::{bits, set_text, word};
 
-/// Whether `count` means bytes of a file, as for READ, WRITE and COMMIT, and not room for a listing.
+/// Whether `count` means bytes of a file, as for READ, WRITE and COMMIT, and not room for a
+/// listing.
 pub(super) fn moves_data(call: &v3::Call<'_>) -> bool {
     matches!(
         call,

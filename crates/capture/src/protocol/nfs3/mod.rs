@@ -1,4 +1,5 @@
-//! NFSv3 (RFC 1813): a row for each call. WRITE is read from its beginning on, and so is the reply to READ.
+//! NFSv3 (RFC 1813): a row for each call. WRITE is read from its beginning on, and so is the reply
+//! to READ.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,5 @@
-//! NFSv4: its fields as columns of the tables `nfs`, which has what other versions have too, and `nfs4`.
+//! NFSv4: its fields as columns of the tables `nfs`, which has what other versions have too, and
+//! `nfs4`.
 
 use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
@@ -35,7 +36,8 @@ pub(super) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut
     details.has_nfs4 |= any4 || in_nfs4;
 }
 
-/// Sets the cells of the arguments that one operation has; whether there are any in `nfs`, and in `nfs4`.
+/// Sets the cells of the arguments that one operation has; whether there are any in `nfs`, and in
+/// `nfs4`.
 fn set_arguments(call: &v4::Call<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (bool, bool) {
     use v4::Call;
     match call {
@@ -167,7 +169,8 @@ pub(super) fn of_reply(
     details.has_nfs4 |= any4 || in_nfs4;
 }
 
-/// Sets the cells of the results that one operation has; whether there are any in `nfs`, and in `nfs4`.
+/// Sets the cells of the results that one operation has; whether there are any in `nfs`, and in
+/// `nfs4`.
 fn set_results(reply: &v4::Reply<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (bool, bool) {
     use v4::Reply;
     let (mut any, mut any4) = (false, false);
@@ -330,7 +333,8 @@ pub(super) fn of_callback(call: &callback::Call<'_>, details: &mut Details) {
     details.has_nfs4 |= any;
 }
 
-/// The word of the column `file_type`: that of NFSv3, which has the same numbers, and what came with NFSv4.
+/// The word of the column `file_type`: that of NFSv3, which has the same numbers, and what came
+/// with NFSv4.
 pub(super) fn file_type(kind: v4::FileType) -> Word {
     match kind {
         v4::FileType::ATTRIBUTE_DIRECTORY => Word::Known("ATTRDIR"),

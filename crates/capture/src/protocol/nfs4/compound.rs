@@ -294,8 +294,8 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         self.data_follows(slot, offset, len)
     }
 
-    /// The slot of an operation of the call, with its name if it is `known`; `None` if its number was not seen, or
-    /// there is no room for it.
+    /// The slot of an operation of the call, with its name if it is `known`; `None` if its number
+    /// was not seen, or there is no room for it.
     fn call_row(&mut self, number: Option<u32>, known: Option<&'static str>) -> Option<Slot> {
         let Some(number) = number else {
             let last = self.progress.last;
@@ -312,7 +312,8 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         Some(slot)
     }
 
-    /// The slot of the operation that the next result answers; `None` if they do not belong together.
+    /// The slot of the operation that the next result answers; `None` if they do not belong
+    /// together.
     fn result_row(&mut self, number: Option<u32>, cursor: &mut Cursor<'_>) -> Option<Slot> {
         let Progress { index, last, .. } = self.progress;
         let Some(number) = number else {

@@ -1,8 +1,9 @@
 //! Which file each operation of an NFSv4 compound is about.
 //!
-//! Operations act on a current and a saved file handle (RFC 8881 section 16.2.3.1). PUTFH brings a handle;
-//! LOOKUP, OPEN and others make another object the current one; its handle is on the wire only if a GETFH
-//! follows. So the compound is walked twice: once to learn the objects' handles, once to give them to the rows.
+//! Operations act on a current and a saved file handle (RFC 8881 section 16.2.3.1). PUTFH brings a
+//! handle; LOOKUP, OPEN and others make another object the current one; its handle is on the wire
+//! only if a GETFH follows. So the compound is walked twice: once to learn the objects' handles,
+//! once to give them to the rows.
 
 use lineside_nfs::v4::Operation as Op;
 use lineside_trace::Word;
@@ -125,7 +126,8 @@ impl FilesOfCompound {
         self.objects.iter().copied()
     }
 
-    /// The file that the operation in `slot` is about, as far as is known before the compound has ended.
+    /// The file that the operation in `slot` is about, as far as is known before the compound has
+    /// ended.
     pub(super) fn id_at(
         &mut self,
         operations: &OperationTable,

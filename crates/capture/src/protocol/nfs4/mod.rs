@@ -1,8 +1,8 @@
 //! NFSv4 and its callbacks: a row for each operation of a compound.
 //!
-//! The operations of a compound have a slot each, chained to that of the first, which alone stands in the connection's
-//! table of calls. Call and reply are read an operation at a time ([`compound`]), so that file data in their middle
-//! passes as it comes:
+//! The operations of a compound have a slot each, chained to that of the first, which alone stands
+//! in the connection's table of calls. Call and reply are read an operation at a time
+//! ([`compound`]), so that file data in their middle passes as it comes:
 //!
 //! ```text
 //!  call   header ─ SEQUENCE ─ PUTFH ─ WRITE ─ data ─ GETATTR
@@ -12,8 +12,8 @@
 //!  reply  header ─ SEQUENCE ─ PUTFH ─ WRITE ───────── GETATTR
 //! ```
 //!
-//! The file that an operation is about is worked out when both have ended ([`current_file`]), since only a GETFH after
-//! a LOOKUP gives the handle that the LOOKUP found.
+//! The file that an operation is about is worked out when both have ended ([`current_file`]), since
+//! only a GETFH after a LOOKUP gives the handle that the LOOKUP found.
 
 use lineside_account::Counters;
 use lineside_frame::Cursor;
@@ -259,7 +259,8 @@ fn report_files<S: RecordSink>(
     }
 }
 
-/// Copies what all operations of a compound have in common: all but what is counted once, in the first row.
+/// Copies what all operations of a compound have in common: all but what is counted once, in the
+/// first row.
 fn share(whole: &OperationRow, row: &mut OperationRow) {
     row.rpc_id = whole.rpc_id;
     row.connection_id = whole.connection_id;
