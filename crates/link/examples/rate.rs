@@ -2,7 +2,8 @@
 //!
 //!     cargo run --release -p lineside-link --example rate
 //!
-//! Frames of 64 bytes in memory that is used again, 100 ns apart. It does not show what a port costs, nor memory that is not in a cache.
+//! Frames of 64 bytes in memory that is used again, 100 ns apart. It does not show what a port
+//! costs, nor memory that is not in a cache.
 
 use std::time::Instant;
 

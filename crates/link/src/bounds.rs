@@ -1,12 +1,14 @@
-//! How much a link holds: the limit derived from rate and delay, what memory bears, and warnings where these
-//! do not fit the settings.
+//! How much a link holds: the limit derived from rate and delay, what memory bears, and warnings
+//! where these do not fit the settings.
 
 use crate::settings::{Limit, Schedule, Settings};
 use crate::{Item, Link};
 
-/// The longest frame of an Ethernet without jumbo frames, with its [overhead](crate::ETHERNET_OVERHEAD).
+/// The longest frame of an Ethernet without jumbo frames, with its
+/// [overhead](crate::ETHERNET_OVERHEAD).
 const FRAME_BYTES: u64 = 1538;
-/// A [derived](Limit::Derived) queue holds at least this, some 40 frames: without a delay nothing else sizes it.
+/// A [derived](Limit::Derived) queue holds at least this, some 40 frames: without a delay nothing
+/// else sizes it.
 const QUEUE_BYTES_MIN: u64 = 64 * 1024;
 
 impl<T: Item> Link<T> {
@@ -37,8 +39,8 @@ impl<T: Item> Link<T> {
         warnings
     }
 
-    /// The largest product of delay and rate that memory bears, in bytes of frames of 1,514. Of shorter frames it is
-    /// less, as each takes some memory besides its bytes.
+    /// The largest product of delay and rate that memory bears, in bytes of frames of 1,514. Of
+    /// shorter frames it is less, as each takes some memory besides its bytes.
     pub fn product_bytes_max(&self) -> u64 {
         let frames = self.memory_bytes_max() / Self::memory_bytes(1514);
         frames as u64 * 1514

@@ -6,8 +6,8 @@ use crate::settings::RateLimit;
 
 const NS: u64 = 1_000_000_000;
 
-/// The bucket is described by the instant at which it was empty, or would have been: at any later one it holds what the rate
-/// brought since, at most the burst.
+/// The bucket is described by the instant at which it was empty, or would have been: at any later
+/// one it holds what the rate brought since, at most the burst.
 #[derive(Debug, Clone)]
 pub(crate) struct Bucket {
     limit: RateLimit,

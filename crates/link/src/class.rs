@@ -6,9 +6,9 @@ use crate::loss::LossState;
 use crate::path_file::PathFile;
 use crate::settings::{Correlation, Draws, Loss, Schedule, Settings};
 
-/// The impairments of one class of frames: loss, duplication, corruption, and delay with its order. State, rate and
-/// limit are the link's, for all classes. Classes with equal loss share one loss model, and classes with equal delay share
-/// their draws and keep one order.
+/// The impairments of one class of frames: loss, duplication, corruption, and delay with its order.
+/// State, rate and limit are the link's, for all classes. Classes with equal loss share one loss
+/// model, and classes with equal delay share their draws and keep one order.
 #[derive(Debug)]
 pub struct Class {
     pub(crate) settings: Settings,
@@ -60,7 +60,8 @@ impl Class {
         class
     }
 
-    /// Takes other settings: streams go on, draws are counted anew, and a new loss model begins.
+    /// Takes other settings: streams go on, counts of draws begin again, and a new loss model
+    /// begins.
     pub(crate) fn set(&mut self, settings: Settings) {
         self.sampler = None;
         if let Draws::Prbs31 { state } = settings.delay.draws
@@ -89,8 +90,8 @@ impl Class {
             };
             let loss_of = first(&|other| other.loss == settings.loss);
             let delay_of = first(&|other| other.delay == settings.delay);
-            // After a change the class may share its delay with another one than before: frames under way are
-            // not overtaken.
+            // After a change the class may share its delay with another one than before: frames
+            // under way are not overtaken.
             let latest_ns = classes[usize::from(classes[at].delay_of)].latest_due_ns;
             let order = &mut classes[usize::from(delay_of)];
             order.latest_due_ns = order.latest_due_ns.max(latest_ns);
@@ -120,8 +121,8 @@ impl Class {
         self.lost
     }
 
-    /// The delays by the settings: of the path file if it gives them, or else of the sampler, which may be another
-    /// class's.
+    /// The delays by the settings: of the path file if it gives them, or else of the sampler, which
+    /// may be another class's.
     pub(crate) fn asked(&self, sampler: &Sampler) -> Spread {
         if let Some(path) = self.path()
             && path.steps().iter().all(|step| step.delay_ns.is_some())

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
-/// What a link counted. At any moment `entered + duplicated = released + dropped + held`, in frames:
-/// [`is_whole`](Self::is_whole).
+/// What a link counted. At any moment `entered + duplicated = released + dropped + held`, in
+/// frames: [`is_whole`](Self::is_whole).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LinkCounters {
     /// Frames that entered.

@@ -1,4 +1,5 @@
-//! Traces of mahimahi (Netravali et al., USENIX ATC 2015): the instants at which a link delivers, one a line.
+//! Traces of mahimahi (Netravali et al., USENIX ATC 2015): the instants at which a link delivers,
+//! one a line.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use crate::path_file::{PathFile, PathStep};
 /// What an instant delivers, in bytes of frames: mahimahi's `PACKET_SIZE`.
 pub const DELIVERY_BYTES: u64 = 1500;
 const MS: i64 = 1_000_000;
-/// Lines of a trace: an hour of 1 Gbit/s are 300 million, which nobody has.
+/// Lines of a trace: an hour at 1 Gbit/s has 300 million, more than any trace.
 const LINES_MAX: usize = 20_000_000;
 
-/// Whole milliseconds from the beginning on, at each of which [`DELIVERY_BYTES`] may leave; behind the last one the trace begins again.
+/// Whole milliseconds from the beginning, at each of which [`DELIVERY_BYTES`] may leave; after the
+/// last one the trace begins again.
 ///
-/// A frame takes what an instant has left, and of the following ones as much as it needs; it leaves at the last of them. What nobody waits
-/// for is lost.
+/// A frame takes what an instant has left, and of the following ones as much as it needs; it leaves
+/// at the last of them. Deliveries for which no frame waits for is lost.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Deliveries {
     name: String,
@@ -47,7 +49,8 @@ impl Deliveries {
         })
     }
 
-    /// The instants at which a path's rate has brought another [`DELIVERY_BYTES`], over its period, or as far as its last line goes.
+    /// The instants at which a path's rate has brought another [`DELIVERY_BYTES`], over its period,
+    /// or as far as its last line goes.
     pub fn of_path(path: &PathFile) -> Result<Self, &'static str> {
         if !path.has_rate() {
             return Err("it gives no rate, and a trace of deliveries is nothing else");
@@ -70,7 +73,8 @@ impl Deliveries {
             brought = end;
             begin_ns += span_ns;
         }
-        // The last line is the period: without a delivery at its end the trace would begin anew too early.
+        // The last line is the period: without a delivery at its end the trace would begin again
+        // too early.
         let end_ms = u32::try_from(duration_ns.div_ceil(MS as u64)).unwrap_or(u32::MAX);
         if at_ms.last().is_none_or(|&last| last < end_ms) {
             at_ms.push(end_ms);
@@ -81,7 +85,7 @@ impl Deliveries {
         })
     }
 
-    /// The rate that each `step_ns` of the trace comes to, as a path file that begins anew.
+    /// The rate that each `step_ns` of the trace comes to, as a path file that repeats.
     pub fn path_file(&self, step_ns: u64) -> Result<PathFile, &'static str> {
         // A step of less than a line's millisecond would say what the trace does not.
         let step_ms = (step_ns / MS as u64).max(1);

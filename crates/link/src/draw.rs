@@ -1,7 +1,8 @@
 //! Streams of random numbers, and how they become delays.
 //!
-//! The same seed gives the same draws on each machine: streams are integers, and the tables and correlations computed
-//! from them use only +, -, x and /. Not here: which impairment draws when, which is the link's.
+//! The same seed gives the same draws on each machine: streams are integers, and the tables and
+//! correlations computed from them use only +, -, x and /. Not here: which impairment draws when,
+//! which is the link's.
 
 use std::sync::OnceLock;
 
@@ -10,8 +11,8 @@ use lineside_time::{Nanoseconds, Random};
 use crate::settings::{Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, Jitter};
 use crate::table::{DEVIATION, TABLE_LEN, Table, Unit, exp_minus, normal_quantile};
 
-/// The impairment that a stream of random numbers is for. Each has one of its own in each direction, so that
-/// changing one of them leaves the draws of the others as they are.
+/// The impairment that a stream of random numbers is for. Each has one of its own in each
+/// direction, so that changing one of them leaves the draws of the others as they are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Impairment {
     Delay,
@@ -21,7 +22,8 @@ pub(crate) enum Impairment {
     Reorder,
 }
 
-/// The seed of an impairment's stream: number `stream` times 16 and the impairment in the sequence of the link's seed.
+/// The seed of an impairment's stream: number `stream` times 16 and the impairment in the sequence
+/// of the link's seed.
 fn stream_seed(seed: u64, stream: u16, impairment: Impairment) -> u64 {
     let mut random = Random::new(seed);
     let place = u32::from(stream) * 16 + impairment as u32;
@@ -34,13 +36,14 @@ fn stream_seed(seed: u64, stream: u16, impairment: Impairment) -> u64 {
 pub(crate) struct Ranks {
     random: Random,
     prbs31: Prbs31,
-    /// The normal deviate behind the latest correlated rank, and when it was drawn.
+    /// The normal deviate of the latest correlated rank, and when it was drawn.
     latest: Option<(f64, Nanoseconds)>,
     /// Frames often come at equal gaps, and working out weights takes longer than all else.
     weights: Weights,
 }
 
-/// The weights of the latest deviate and of a fresh one, for a gap in time and a half-life; the sum of their squares is 1.
+/// The weights of the latest deviate and of a fresh one, for a gap in time and a half-life; the sum
+/// of their squares is 1.
 #[derive(Debug, Clone, Copy)]
 struct Weights {
     gap_ns: Nanoseconds,
@@ -75,7 +78,8 @@ impl Weights {
 pub(crate) struct Normal {
     edges: Vec<f64>,
     middles: Vec<f64>,
-    /// For each [`STEP`](Self::STEP) from [`LEAST`](Self::LEAST) on, the first edge in it or after it.
+    /// For each [`STEP`](Self::STEP) from [`LEAST`](Self::LEAST) on, the first edge in it or after
+    /// it.
     guide: Vec<u16>,
 }
 
@@ -103,14 +107,16 @@ impl Ranks {
         }
     }
 
-    /// The upper `bits` bits are the index that the original hardware would draw from a table of 2^`bits` entries.
+    /// The upper `bits` bits are the index that the original hardware would draw from a table of
+    /// 2^`bits` entries.
     #[inline]
     fn next_prbs31(&mut self, bits: u32) -> u32 {
         self.prbs31.advance() << (32 - bits)
     }
 
-    /// An autoregressive normal process, of which each value's own rank is taken: so ranks are correlated and yet as
-    /// even as independent ones. netem blends ranks with the one before, which makes middle ones more frequent.
+    /// An autoregressive normal process, of which each value's own rank is taken: so ranks are
+    /// correlated and yet as even as independent ones. netem blends ranks with the one before,
+    /// which makes middle ones more frequent.
     #[inline(never)]
     fn next_correlated(&mut self, now: Nanoseconds, correlation: Correlation) -> u32 {
         let fresh = (self.random.bits() >> 32) as u32;
@@ -148,7 +154,8 @@ impl Normal {
     /// A fraction of a power of two, so that multiplying by it is exact.
     const STEP: f64 = 1.0 / 256.0;
 
-    /// The one of this process. Making it takes a tenth of a second: code that will need it calls this before frames come.
+    /// The one of this process. Making it takes a tenth of a second: code that will need it calls
+    /// this before frames come.
     #[inline]
     pub(crate) fn get() -> &'static Self {
         static NORMAL: OnceLock<Normal> = OnceLock::new();
@@ -191,9 +198,11 @@ impl Normal {
     }
 }
 
-/// The original hardware's pseudo-random sequence: x^31 + x^28 + 1, a whole word of 31 bits an advance, read inverted.
+/// The original hardware's pseudo-random sequence: x^31 + x^28 + 1, a whole word of 31 bits an
+/// advance, read inverted.
 ///
-/// NetFPGA/NRG-live: the low bits, as many as the table's address has, are the index of the next draw.
+/// NetFPGA/NRG-live: the low bits, as many as the table's address has, are the index of the next
+/// draw.
 #[derive(Debug, Clone)]
 struct Prbs31 {
     state: u32,
@@ -279,7 +288,8 @@ impl Sampler {
         delay_ns
     }
 
-    /// The delays with their numbers of draws, rising; without jitter nothing. A uniform distribution has 4,096 steps.
+    /// The delays with their numbers of draws, rising; without jitter nothing. A uniform
+    /// distribution has 4,096 steps.
     pub(crate) fn drawn(&self) -> Vec<(i64, u64)> {
         let mut drawn: Vec<_> = { self.asked().into_iter() }
             .zip(self.counts.iter().copied())
@@ -288,7 +298,8 @@ impl Sampler {
         drawn
     }
 
-    /// The delay of each entry, in the table's order: each is as likely as the others. One, if constant.
+    /// The delay of each entry, in the table's order: each is as likely as the others. One, if
+    /// constant.
     pub(crate) fn asked(&self) -> Vec<i64> {
         match &self.shape {
             Shape::Constant(delay_ns) => vec![*delay_ns],
@@ -382,7 +393,8 @@ fn by_entry(base_ns: i64, values: &[i64], delay_ns: impl Fn(i64) -> i64) -> Shap
     Shape::Table(values.iter().map(entry).collect())
 }
 
-/// The original hardware's: 16 bits of the table, or the 12 of the index, become `shift` bits of cycles.
+/// The original hardware's: 16 bits of the table, or the 12 of the index, become `shift` bits of
+/// cycles.
 fn shifted(base_ns: i64, shift: u32, cycle_ns: i64, distribution: &Distribution) -> Shape {
     let cycles = |value: i64, bits: u32| match shift.checked_sub(bits) {
         Some(left) => value << left,

@@ -7,11 +7,12 @@ use crate::DropReason;
 pub struct Departure<T> {
     /// When it leaves.
     pub at_ns: Nanoseconds,
-    /// When it entered; behind another element, when it entered the first one.
+    /// When it entered; in a chain of elements, when it entered the first one.
     pub entered_ns: Nanoseconds,
     /// The delay that it was given.
     pub delay_ns: Nanoseconds,
-    /// When its delay ended: later than the drawn one if order was to be kept. From then on it waited for the rate.
+    /// When its delay ended: later than the drawn one if order was to be kept. From then on it
+    /// waited for the rate.
     pub due_ns: Nanoseconds,
     /// Its class.
     pub class: u8,
@@ -57,7 +58,8 @@ pub struct Effects<T> {
     pub departures: Vec<Departure<T>>,
     /// Frames that were dropped; empty unless [`keeps_drops`](Self::keeps_drops).
     pub drops: Vec<Dropped<T>>,
-    /// Whether dropped frames are kept, for an observer. They stay in their port's memory until they are taken.
+    /// Whether dropped frames are kept, for an observer. They stay in their port's memory until
+    /// they are taken.
     pub keeps_drops: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Numbers as text, with their places, and tables: netem's `.dist`, the original hardware's `.coe`, and plain samples.
+//! Numbers as text, with their places, and tables: netem's `.dist`, the original hardware's `.coe`,
+//! and plain samples.
 
 use std::fmt::Write;
 
@@ -50,7 +51,7 @@ pub enum FormatError {
         column: usize,
     },
     /// A trace of deliveries that takes no time.
-    #[error("no line is later than 0 ms: a trace lasts as long as its last line says")]
+    #[error("no line is later than 0 ms: the last line gives the length of a trace")]
     NoTime,
     /// A line of a path file.
     #[error("line {line}, column {column}: {problem}")]
@@ -67,19 +68,20 @@ pub enum FormatError {
     Table(#[from] TableError),
 }
 
-/// A table from netem's `.dist` text or from the original's `.coe`, which is known by its first word. Both are
-/// [`Unit::Deviations`].
+/// A table from netem's `.dist` text or from the original's `.coe`, which is known by its first
+/// word. Both are [`Unit::Deviations`].
 ///
-/// tc(8) leaves the rest of a line away behind a word that is no number, and lets entries overflow 16 bits; here both are errors.
+/// tc(8) ignores the rest of a line after a word that is not a number, and lets entries overflow 16
+/// bits; here both are errors.
 pub fn read(text: &str) -> Result<Table, FormatError> {
     let values = match text.find(COE_VECTOR) {
         Some(at) if is_coe(text) => {
             let line = text[..at].matches('\n').count();
-            let behind = &text[at..];
-            let begin = behind.find('=').map_or(behind.len(), |equals| equals + 1);
+            let rest = &text[at..];
+            let begin = rest.find('=').map_or(rest.len(), |equals| equals + 1);
             // Blanks keep lines and columns as they are in the file.
             let blank = " ".repeat(at - text[..at].rfind('\n').map_or(0, |end| end + 1) + begin);
-            let numbers = format!("{blank}{}", &behind[begin..]);
+            let numbers = format!("{blank}{}", &rest[begin..]);
             let separators = [',', ';'];
             read_numbers(&numbers, line, &separators, 0, 2 * COE_OFFSET - 1)?
                 .into_iter()
@@ -91,8 +93,8 @@ pub fn read(text: &str) -> Result<Table, FormatError> {
     Ok(Table::new(values, Unit::Deviations)?)
 }
 
-/// Samples in nanoseconds from plain text, one a line: a number with a unit (`12.5us`), or without one, which is then `unit_ns`.
-/// Empty lines and those that begin with `#` are skipped.
+/// Samples in nanoseconds from plain text, one a line: a number with a unit (`12.5us`), or without
+/// one, which is then `unit_ns`. Empty lines and those that begin with `#` are skipped.
 pub fn read_samples(text: &str, unit_ns: f64) -> Result<Vec<i64>, FormatError> {
     let mut samples = Vec::new();
     for (line, column, word) in words(text, 0, &[]) {

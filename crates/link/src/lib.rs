@@ -1,6 +1,8 @@
-//! An emulated link: delay, jitter, rate, loss, duplication and corruption, exact to the nanosecond in virtual time.
+//! An emulated link: delay, jitter, rate, loss, duplication and corruption, exact to the nanosecond
+//! in virtual time.
 //!
-//! A [`Link`] is one direction. It takes frames and the time, and returns which frames leave at which instant:
+//! A [`Link`] is one direction. It takes frames and the time, and returns which frames leave at
+//! which instant:
 //!
 //! ```
 //! use lineside_frame::{Descriptor, Frame};
@@ -16,14 +18,17 @@
 //! # Ok::<(), words::WordError>(())
 //! ```
 //!
-//! * The words are netem's, and so are its tables; where the original hardware (NRG, Networking '21) differs, its
-//!   behaviour is available bit for bit: order kept, jitter to one side, its pseudo-random sequence.
-//! * The same seed gives the same draws on each machine: each impairment has a stream of its own in each
-//!   direction, and draws use only operations that IEEE 754 fixes.
-//! * Each frame is accounted for once ([`LinkCounters::is_whole`]), also across changes of settings.
-//! * Frames under way are bounded twice: by the user's [`Limit`], and by memory. A frame beyond either is
-//!   dropped, with that [`DropReason`].
-//! * Frames of several [classes](Link::add_classes) may meet different impairments; the caller classifies.
+//! * The words are netem's, and so are its tables; where the original hardware (NRG, Networking
+//!   '21) differs, its behaviour is available bit for bit: order kept, jitter to one side, its
+//!   pseudo-random sequence.
+//! * The same seed gives the same draws on each machine: each impairment has a stream of its own in
+//!   each direction, and draws use only operations that IEEE 754 fixes.
+//! * Each frame is accounted for once ([`LinkCounters::is_whole`]), also across changes of
+//!   settings.
+//! * Frames under way are bounded twice: by the user's [`Limit`], and by memory. A frame beyond
+//!   either is dropped, with that [`DropReason`].
+//! * Frames of several [classes](Link::add_classes) may meet different impairments; the caller
+//!   classifies.
 //!
 //! Not here: sockets, clocks, two directions.
 #![forbid(unsafe_code)]

@@ -5,8 +5,8 @@
 //!           └─ down └─ loss                        └─ limit, memory          └─ rate (Excess::Drop)
 //! ```
 //!
-//! Frames of different classes meet different impairments before the queue; queue, limit and rate are one for all.
-//! The caller says of which class a frame is.
+//! Frames of different classes meet different impairments before the queue; queue, limit and rate
+//! are one for all. The caller classifies.
 
 use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
@@ -22,8 +22,8 @@ use crate::{Item, bounds};
 
 /// One direction of an emulated link.
 ///
-/// Time is what the caller says; a frame leaves at the nanosecond that the settings give it, which
-/// [`Departure::at_ns`] says, however late the caller asks.
+/// Time is given by the caller; a frame leaves at the nanosecond that the settings give it, which
+/// [`Departure::at_ns`] gives, however late the caller asks.
 #[derive(Debug)]
 pub struct Link<T> {
     /// At least the first one, whose settings are also those of the whole link.
@@ -57,8 +57,9 @@ struct Entry {
 }
 
 impl<T: Item> Link<T> {
-    /// A link. Its draws depend on `seed` and `stream` alone, a number for each direction. Frames that it holds and
-    /// connections that it follows take at most `memory_bytes_max` bytes, which the caller has reserved.
+    /// A link. Its draws depend on `seed` and `stream` alone, a number for each direction. Frames
+    /// that it holds and connections that it follows take at most `memory_bytes_max` bytes, which
+    /// the caller has reserved.
     pub fn new(settings: Settings, seed: u64, stream: u16, memory_bytes_max: usize) -> Self {
         let mut link = Self {
             classes: vec![Class::new(Settings::default(), seed, stream)],
@@ -80,8 +81,9 @@ impl<T: Item> Link<T> {
         link
     }
 
-    /// Adds classes 1, 2, ..., 255 at most, to class 0, which the settings of the link are for. Their draws come from
-    /// streams `stream + 2`, `stream + 4`, ...: those of class 0 stay as they are.
+    /// Adds classes 1, 2, ..., 255 at most, to class 0, which the settings of the link are for.
+    /// Their draws come from streams `stream + 2`, `stream + 4`, ...: those of class 0 stay as they
+    /// are.
     pub fn add_classes(&mut self, classes: Vec<Settings>, seed: u64, stream: u16) {
         for settings in classes.into_iter().take(255) {
             let stream = stream + 2 * self.classes.len() as u16;
@@ -115,15 +117,16 @@ impl<T: Item> Link<T> {
         self.memory_bytes_max
     }
 
-    /// Time of flapping, bursts of loss and schedules counts from `at_ns` on; without this, from the first frame on.
+    /// Time of flapping, bursts of loss and schedules counts from `at_ns` on; without this, from
+    /// the first frame on.
     pub fn begin(&mut self, at_ns: Nanoseconds) {
         self.origin_ns = Some(at_ns);
         self.pace.begin(&self.classes[0].settings, at_ns);
     }
 
-    /// Changes the settings at `now`, of classes 0, 1, ... as far as they are given. Frames under way keep the
-    /// instants at which they are due; a new rate holds for them too. Streams of draws go on, draws are counted anew,
-    /// and a new loss model counts frames from here on.
+    /// Changes the settings at `now`, of classes 0, 1, ... as far as they are given. Frames under
+    /// way keep the instants at which they are due; a new rate holds for them too. Streams of draws
+    /// go on, their counts begin again, and a new loss model counts frames from here on.
     pub fn change(
         &mut self,
         now: Nanoseconds,
@@ -168,14 +171,15 @@ impl<T: Item> Link<T> {
         delays.max().unwrap_or(0)
     }
 
-    /// A frame of class 0 enters at `at_ns`, which may lie before the time of an earlier call: a stamp is older than
-    /// the moment at which it is read. Frames that are due by then leave first.
+    /// A frame of class 0 enters at `at_ns`, which may lie before the time of an earlier call: a
+    /// stamp is older than the moment at which it is read. Frames that are due by then leave first.
     #[inline]
     pub fn push(&mut self, at_ns: Nanoseconds, item: T, out: &mut impl Output<T>) {
         self.push_class(0, at_ns, item, out);
     }
 
-    /// A frame of any class enters, as with [`push`](Self::push). A class that was not added counts as class 0.
+    /// A frame of any class enters, as with [`push`](Self::push). A class that was not added counts
+    /// as class 0.
     #[inline]
     pub fn push_class(&mut self, class: u8, at_ns: Nanoseconds, item: T, out: &mut impl Output<T>) {
         self.enter(class, at_ns, at_ns, item, out);
@@ -415,7 +419,8 @@ impl<T: Item> Link<T> {
         self.held_bytes
     }
 
-    /// Copies frames under way out of the memory of the port that received them, which is short of it.
+    /// Copies frames under way out of the memory of the port that received them, which is short of
+    /// it.
     pub fn spill(&mut self) {
         for waiting in self.queue.iter_mut() {
             if !std::mem::replace(&mut waiting.is_spilled, true) {
@@ -437,16 +442,17 @@ impl<T: Item> Link<T> {
         self.asked_for(&self.classes[0])
     }
 
-    /// The delays of a class by the settings: each entry of the table is as likely as the others. Of a path file, each
-    /// delay weighs as many milliseconds as it holds.
+    /// The delays of a class by the settings: each entry of the table is as likely as the others.
+    /// Of a path file, each delay weighs as many milliseconds as it holds.
     pub fn asked_for(&self, class: &Class) -> Spread {
         let owner = &self.classes[usize::from(class.delay_of)];
         let spread = owner.sampler.as_ref().map(|sampler| class.asked(sampler));
         spread.unwrap_or_default()
     }
 
-    /// The delays that were drawn since the latest change, for class 0 and all with the same delay; `None` without
-    /// jitter or frames. Uniform jitter is reported in 4,096 steps, its mean exactly.
+    /// The delays that were drawn since the latest change, for class 0 and all with the same delay;
+    /// `None` without jitter or frames. Uniform jitter is reported in 4,096 steps, its mean
+    /// exactly.
     pub fn drawn(&self) -> Option<Spread> {
         self.classes[0].drawn()
     }

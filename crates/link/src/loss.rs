@@ -1,4 +1,5 @@
-//! Which frames are lost, and other things that happen to a share of them.
+//! Loss models: which frames are lost, by chance, by number, in time or by TCP segment; and chances
+//! of other impairments. What a model drops is the link's to account for.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,9 +11,10 @@ use crate::draw::Ranks;
 use crate::item::Segment;
 use crate::settings::{Chance, Correlation, Loss, Place};
 
-/// Directions of connections of which is remembered which segment to lose.
+/// Directions of connections that are followed to lose a segment of each.
 const FLOWS_MAX: usize = 65_536;
-/// What one takes at most: just after the table was laid out anew it is filled to 7/16, and until then the old one is there too.
+/// The most memory of one: just after the table has grown it is filled to 7/16, and until then the
+/// old one exists too.
 const FLOW_BYTES: usize = 4 * size_of::<([(IpAddr, u16); 2], Flow)>();
 
 /// Of 2^32 ranks as many as the share comes to.
@@ -21,14 +23,14 @@ fn below(share: f64) -> u64 {
 }
 
 impl Chance {
-    /// Whether it happens to this frame. Draws nothing if it never happens.
+    /// Whether it happens to this frame. Draws nothing if the share is 0.
     #[inline]
     pub(crate) fn happens(&self, now: Nanoseconds, ranks: &mut Ranks) -> bool {
         self.share > 0.0 && u64::from(ranks.next(now, self.correlation)) < below(self.share)
     }
 }
 
-/// What a loss model remembers of the frames before.
+/// The state of a loss model.
 #[derive(Debug, Default)]
 pub(crate) struct LossState {
     is_bad: bool,
@@ -43,9 +45,9 @@ pub(crate) struct LossState {
 struct Flow {
     /// The sequence number of its first byte.
     first: u32,
-    /// Behind the last byte that was seen.
+    /// The one after the last byte that was seen.
     next: u32,
-    /// Segments with data that was not seen before.
+    /// Segments with new data.
     segments: u64,
     /// Where the segment to be lost begins, or the byte lies.
     target: Option<u32>,
@@ -53,7 +55,7 @@ struct Flow {
 }
 
 impl LossState {
-    /// Forgets the frames before, but not what it counted.
+    /// Begins again; counts stay.
     pub(crate) fn begin(&mut self) {
         *self = Self {
             unfollowed: self.unfollowed,
@@ -61,12 +63,13 @@ impl LossState {
         };
     }
 
-    /// What it holds.
+    /// The memory that it holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.flows.len() * FLOW_BYTES
     }
 
-    /// Whether the next frame is lost; `since_ns` from the link's beginning. It may hold `room_bytes` more.
+    /// Whether the next frame is lost; `since_ns` from the link's beginning. It may hold
+    /// `room_bytes` more.
     #[inline]
     pub(crate) fn loses(
         &mut self,

@@ -16,8 +16,8 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// The pace of `settings`, which follow `previous` ones at `now`: a schedule that stays goes on, and a bucket
-    /// is not filled again.
+    /// The pace of `settings`, which follow `previous` ones at `now`: a schedule that stays goes
+    /// on, and a bucket is not filled again.
     pub(crate) fn changed(
         &self,
         settings: &Settings,

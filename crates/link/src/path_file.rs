@@ -7,9 +7,10 @@
 //! 200ms  repeat
 //! ```
 //!
-//! A header names the columns: `time`, and at least one of `delay`, `loss` and `rate`. What a line gives holds from its time on until the
-//! next line's; the last one's for ever, or `repeat` begins anew. Blanks, tabs or commas separate; empty lines and those that begin with
-//! `#` are skipped.
+//! A header names the columns: `time`, and at least one of `delay`, `loss` and `rate`. What a line
+//! gives holds from its time on until the next line's; the last one's for ever, or until `repeat`
+//! begins again at the first line. Blanks, tabs or commas separate; empty lines and those that
+//! begin with `#` are skipped.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ const LINES_MAX: usize = 1_000_000;
 pub struct PathFile {
     name: String,
     steps: Arc<[PathStep]>,
-    /// After so long it begins anew.
+    /// The time after which it begins again.
     period_ns: Option<u64>,
     /// What the rate has brought by each step's time, in bits x [`SCALE`]; empty without a rate.
     served: Arc<[u128]>,
@@ -53,14 +54,14 @@ pub struct PathStep {
 const COLUMNS: [&str; 4] = ["time", "delay", "loss", "rate"];
 
 impl PathFile {
-    /// A path from its steps, which rise from 0; `Err` says what is wrong with them.
+    /// A path from its steps, whose times rise from 0; or what is wrong with them.
     pub fn new(
         name: &str,
         steps: Vec<PathStep>,
         period_ns: Option<u64>,
     ) -> Result<Self, &'static str> {
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
-            return Err("no line says what holds");
+            return Err("a line with values is missing");
         };
         if first.at_ns != 0 {
             return Err("the first line's time is not 0: say what holds at the beginning");
@@ -69,7 +70,7 @@ impl PathFile {
             return Err("times do not rise");
         }
         if period_ns.is_some_and(|period_ns| period_ns <= last.at_ns) {
-            return Err("the time of 'repeat' is not behind the last line's");
+            return Err("the time of 'repeat' is not after that of the last line");
         }
         let (mut served, mut sum) = (Vec::new(), 0);
         let has_rate = first.bits_per_second.is_some();
@@ -170,12 +171,13 @@ impl PathFile {
         &self.steps
     }
 
-    /// After so long it begins anew.
+    /// The time after which it begins again.
     pub fn period_ns(&self) -> Option<u64> {
         self.period_ns
     }
 
-    /// Each step with how long it holds: of the last one without `repeat`, as long as the one before.
+    /// Each step with how long it holds: of the last one without `repeat`, as long as the one
+    /// before.
     pub fn spans(&self) -> impl Iterator<Item = (&PathStep, u64)> {
         let steps = &self.steps;
         steps.iter().enumerate().map(move |(at, step)| {
@@ -246,7 +248,8 @@ impl PathFile {
     /// The first nanosecond by which the rate has brought so much.
     fn when(&self, served: u128) -> Nanoseconds {
         let (periods, within) = match self.period_ns {
-            // What is there at the end of a period is not only there in the next one, behind its outage.
+            // A frame whose last bit is served at the end of a period leaves then, and not after an
+            // outage in the next one.
             Some(_) => {
                 let periods = served.saturating_sub(1) / self.served_in_period;
                 (periods, served - periods * self.served_in_period)
@@ -273,7 +276,8 @@ impl std::fmt::Debug for PathFile {
     }
 }
 
-/// A rate over time at work: a frame leaves when all before it and its own bits have been brought since it was due.
+/// A rate over time at work: a frame leaves when all before it and its own bits have been brought
+/// since it was due.
 #[derive(Debug, Clone)]
 pub(crate) struct PathPace {
     path: PathFile,

@@ -5,14 +5,15 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use lineside_time::Nanoseconds;
 
-/// What a frame that waits takes besides itself and its bytes: its entry, and its key if it lies aside.
+/// What a frame that waits takes besides itself and its bytes: its entry, and its key if it lies
+/// aside.
 pub(crate) const WAITING_BYTES: usize =
     size_of::<Waiting<()>>() + size_of::<Key>() + size_of::<u32>();
 
 /// A queue by due instants, in which those of one instant leave as they came.
 ///
-/// What comes with an instant no earlier than all in the ring goes to its end: as long as order is kept nothing
-/// else happens. The others go to the heap, which holds keys only.
+/// What comes with an instant no earlier than all in the ring goes to its end: as long as order is
+/// kept nothing else happens. The others go to the heap, which holds keys only.
 #[derive(Debug)]
 pub(crate) struct DelayQueue<T> {
     ring: VecDeque<Waiting<T>>,

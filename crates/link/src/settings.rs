@@ -1,4 +1,7 @@
-//! What a link is asked to do.
+//! The settings of a link, as `words` reads them.
+//!
+//! Not here: what they do to a frame, which is the link's, and files that they name, which the
+//! caller reads.
 
 use lineside_time::Nanoseconds;
 
@@ -6,33 +9,33 @@ use crate::deliveries::Deliveries;
 use crate::path_file::PathFile;
 use crate::table::Table;
 
-/// No delay is longer: a day. Longer ones are cut.
+/// The longest delay: a day. Longer ones are cut.
 pub const DELAY_MAX_NS: u64 = 86_400_000_000_000;
 
-/// All settings of one direction of a link. The default is a wire: nothing is added and nothing lost.
+/// All settings of one direction of a link. The default is a wire: no delay, no loss.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
     /// Whether frames enter at all.
     pub state: State,
     /// Which of those that enter are lost.
     pub loss: Loss,
-    /// Which of those that are left come twice.
+    /// Which of the others are duplicated.
     pub duplicate: Chance,
-    /// In which of those one bit is turned.
+    /// In which of those one bit is flipped.
     pub corrupt: Chance,
-    /// Which of those pass the delay at once, as netem's `reorder` does.
+    /// Which of those skip the delay, as with netem's `reorder`.
     pub reorder: Chance,
-    /// How long each is held.
+    /// How long each is delayed.
     pub delay: Delay,
     /// How fast they leave; `None`: as soon as they are due.
     pub rate: Option<RateLimit>,
-    /// How much is held.
+    /// How much the link holds.
     pub limit: Limit,
-    /// What changes in time, in place of what of the above it gives.
+    /// A schedule over time; it replaces the settings above that it gives.
     pub schedule: Option<Schedule>,
 }
 
-/// What changes in time, from the link's beginning on.
+/// Settings over time, from the beginning of the link.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Schedule {
     /// Delay, loss and rate as they were measured.
@@ -58,24 +61,26 @@ pub enum State {
     },
 }
 
-/// Something that happens to a share of the frames.
+/// A chance for each frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Chance {
     /// From 0 to 1.
     pub share: f64,
-    /// From one frame to the next.
+    /// Between one frame and the next.
     pub correlation: Correlation,
 }
 
-/// How a draw depends on the one before. The distribution is the same in any case, which netem's correlation does not manage.
+/// How a draw depends on the previous one. The distribution stays the same, unlike with netem's
+/// correlation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Correlation {
-    /// Not at all.
+    /// Independent draws.
     #[default]
     None,
-    /// The correlation of the normal deviates behind the draws: above 0, below 1.
+    /// The correlation of the normal deviates from which draws are made: above 0, below 1.
     Share(f64),
-    /// The same, after the given time a half, after twice that a quarter. Nanoseconds, at least 1.
+    /// A correlation that is a half after the given time and a quarter after twice that.
+    /// Nanoseconds, at least 1.
     HalfLife(u64),
 }
 
@@ -87,8 +92,8 @@ pub enum Loss {
     None,
     /// A share of them.
     Random(Chance),
-    /// Gilbert and Elliott's model as netem has it: before each frame the state may change, but the frame is
-    /// lost by the state before.
+    /// Gilbert and Elliott's model as netem has it: before each frame the state may change, but the
+    /// frame is lost by the state before.
     GilbertElliott {
         /// From good to bad, from 0 to 1.
         p: f64,
@@ -110,7 +115,8 @@ pub enum Loss {
     Every(u64),
     /// The frames with these numbers, from 1, rising.
     Frames(Vec<u64>),
-    /// One TCP segment of each connection's direction, and whatever carries its first byte again.
+    /// One TCP segment of each connection's direction, and segments that carry its first byte
+    /// again.
     Segment {
         /// Which one.
         place: Place,
@@ -122,27 +128,29 @@ pub enum Loss {
 /// Which segment of a connection's direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// That with this number, from 1, of those that carry data not seen before.
+    /// By its number, from 1, among the segments with new data.
     Segment(u64),
-    /// That in which the byte with this offset comes first, from 0; where the beginning was not seen, from what was seen first.
+    /// The first one that carries the byte with this offset, from 0 at the beginning of the stream,
+    /// or at the first byte that was seen.
     Byte(u32),
 }
 
 /// How long frames are held.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delay {
-    /// What is not random; with jitter on one side of it, the least. At most [`DELAY_MAX_NS`], as all of these.
+    /// The constant part; with one-sided jitter the minimum. At most [`DELAY_MAX_NS`], as all of
+    /// these.
     pub base_ns: u64,
-    /// What is.
+    /// The random part.
     pub jitter: Jitter,
-    /// Where its draws come from.
+    /// The source of its draws.
     pub draws: Draws,
-    /// What becomes of the order.
+    /// Whether frames keep their order.
     pub order: Order,
 }
 
 impl Delay {
-    /// How draws depend on those before.
+    /// How draws depend on the previous ones.
     pub(crate) fn correlation(&self) -> Correlation {
         match self.order {
             Order::Correlated { half_life_ns } => Correlation::HalfLife(half_life_ns),
@@ -160,33 +168,34 @@ pub enum Jitter {
     /// None.
     #[default]
     None,
-    /// netem's, to both sides: for [`Distribution::Uniform`] at most `jitter_ns` away, for a table that is one
-    /// standard deviation. A sum below 0 counts as 0.
+    /// netem's, to both sides: for [`Distribution::Uniform`] at most `jitter_ns` away, for a table
+    /// that is one standard deviation. A sum below 0 counts as 0.
     Around {
-        /// How much.
+        /// Its size.
         jitter_ns: u64,
-        /// Of which shape.
+        /// Its shape.
         distribution: Distribution,
     },
     /// To one side: from 0 up to, not including, `jitter_ns`; a table's eight deviations fill that.
     Above {
-        /// How much.
+        /// Its size.
         jitter_ns: u64,
-        /// Of which shape.
+        /// Its shape.
         distribution: Distribution,
     },
-    /// The original hardware's, to one side: the table's 16 bits, or the 12 of the index, shifted to be `shift` bits of cycles.
+    /// The original hardware's, to one side: the table's 16 bits, or the 12 of the index, shifted
+    /// to be `shift` bits of cycles.
     Shifted {
         /// At most 32.
         shift: u32,
         /// A cycle; the original's is 5 ns.
         cycle_ns: u64,
-        /// Of which shape.
+        /// Its shape.
         distribution: Distribution,
     },
     /// Times of a table in nanoseconds, multiplied.
     Measured {
-        /// What the table is called.
+        /// The name of the table.
         name: String,
         /// The times.
         table: Table,
@@ -198,12 +207,12 @@ pub enum Jitter {
 /// The shape of jitter.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Distribution {
-    /// All values alike.
+    /// All values are equally likely.
     #[default]
     Uniform,
     /// A table's.
     Table {
-        /// What it is called.
+        /// Its name.
         name: String,
         /// Its entries.
         table: Table,
@@ -220,12 +229,12 @@ impl Distribution {
     }
 }
 
-/// Where the draws of a delay come from.
+/// The source of the draws of a delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Draws {
     /// The stream of the link's seed.
     Seeded {
-        /// From one to the next.
+        /// Between one draw and the next.
         correlation: Correlation,
     },
     /// The original hardware's sequence, for a table of 2^n entries.
@@ -246,20 +255,23 @@ impl Default for Draws {
 /// In which order frames leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// In the order in which they came, as the original's: one with a short delay waits for those before it.
+    /// In the order in which they entered, as the original hardware: a frame with a short delay
+    /// waits for earlier ones.
     #[default]
     Fifo,
-    /// As they are due, as netem's.
+    /// As they are due, as with netem.
     Reorder,
-    /// As they came, with draws that resemble those shortly before, so that few have to wait for another.
+    /// In the order in which they entered, with draws that resemble those shortly before, so that
+    /// few frames have to wait.
     Correlated {
         /// After so long a draw resembles the earlier one by half; at least 1 ns.
         half_life_ns: u64,
     },
 }
 
-/// A bucket that fills at a rate. A frame leaves when it holds the frame's bytes: with a burst of 0 thus after the time
-/// that a wire of that rate takes for the frame, with a burst of a frame and more at once if nothing came before.
+/// A bucket that fills at a rate. A frame leaves when it holds the frame's bytes: with a burst of 0
+/// thus after the time that a wire of that rate takes for the frame, with a burst of a frame and
+/// more at once if nothing came before.
 ///
 /// In any window no more leaves than rate x time + the greater of burst and longest frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,14 +280,14 @@ pub struct RateLimit {
     pub bits_per_second: u64,
     /// What the bucket holds while nothing leaves.
     pub burst_bytes: u64,
-    /// Counted with each frame's bytes: [`ETHERNET_OVERHEAD`] is what a wire takes besides.
+    /// Bytes added to each frame's, such as [`ETHERNET_OVERHEAD`].
     pub overhead_bytes: u32,
-    /// What becomes of a frame that is due while its bytes are not there: it waits in the delay queue, and all behind
-    /// it too, or it is dropped.
+    /// Whether a frame that is due before its bytes have been earned waits in the delay queue, with
+    /// all after it, or is dropped.
     pub excess: Excess,
 }
 
-/// What becomes of a frame for which the bucket does not suffice.
+/// What happens to a frame that is due before the bucket holds its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Excess {
     /// It waits.
@@ -285,13 +297,15 @@ pub enum Excess {
     Drop,
 }
 
-/// Bytes that Ethernet adds to a frame without its check sequence: preamble and delimiter 8, check sequence 4, gap 12 (IEEE 802.3).
+/// Bytes that Ethernet adds to a frame without its check sequence: preamble and delimiter 8, check
+/// sequence 4, gap 12 (IEEE 802.3).
 pub const ETHERNET_OVERHEAD: u32 = 24;
 
-/// How much a link holds at once; what comes then is dropped.
+/// How much a link holds at once; a frame beyond that is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Limit {
-    /// With a rate: what is under way at the largest delay, and as a queue once more twice that, at least 64 KiB. Without: what memory bears.
+    /// With a rate: what is under way at the largest delay, and a queue of twice that, at least 64
+    /// KiB. Without a rate, memory alone.
     #[default]
     Derived,
     /// So many frames.

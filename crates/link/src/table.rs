@@ -8,11 +8,12 @@ pub const DEVIATION: i64 = 8192;
 /// Entries of the tables that are generated here: netem's and the original hardware's.
 pub const TABLE_LEN: usize = 4096;
 
-/// The quantiles of a distribution, rising: entry `k` of `n` stands for the share from `k/n` to `(k+1)/n`.
+/// The quantiles of a distribution, rising: entry `k` of `n` stands for the share from `k/n` to
+/// `(k+1)/n`.
 ///
-/// [`normal`](Self::normal), [`pareto`](Self::pareto) and [`pareto_normal`](Self::pareto_normal) are
-/// netem's tables to the last digit. Only the four operations, which IEEE 754 fixes, go into them, so they are the
-/// same on each machine.
+/// [`normal`](Self::normal), [`pareto`](Self::pareto) and [`pareto_normal`](Self::pareto_normal)
+/// are netem's tables to the last digit. Only the four operations, which IEEE 754 fixes, go into
+/// them, so they are the same on each machine.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Table {
     values: Arc<[i64]>,
@@ -22,7 +23,8 @@ pub struct Table {
 /// What the numbers of a [`Table`] are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// The difference from the mean, [`DEVIATION`] for one standard deviation: from -4 to +4 of these.
+    /// The difference from the mean, [`DEVIATION`] for one standard deviation: from -4 to +4 of
+    /// these.
     Deviations,
     /// Nanoseconds.
     Nanoseconds,
@@ -44,7 +46,8 @@ pub enum TableError {
 }
 
 impl Table {
-    /// A table of these quantiles. They need not rise, as netem's need not; whoever counts on it sorts them.
+    /// A table of these quantiles. They need not rise, as netem's need not; code that needs them in
+    /// order sorts them.
     pub fn new(values: Vec<i64>, unit: Unit) -> Result<Self, TableError> {
         match values.len() {
             0 => Err(TableError::Empty),
@@ -56,7 +59,8 @@ impl Table {
         }
     }
 
-    /// The `len` quantiles, at the middle of their shares, of measured times in nanoseconds, in any order.
+    /// The `len` quantiles, at the middle of their shares, of measured times in nanoseconds, in any
+    /// order.
     pub fn from_samples(mut samples: Vec<i64>, len: usize) -> Result<Self, TableError> {
         if samples.is_empty() {
             return Err(TableError::Empty);
@@ -66,7 +70,8 @@ impl Table {
         Self::new((0..len).map(quantile).collect(), Unit::Nanoseconds)
     }
 
-    /// The normal distribution. netem takes each quantile from a grid of 1/20000 deviation, and so does this.
+    /// The normal distribution. netem takes each quantile from a grid of 1/20000 deviation, and so
+    /// does this.
     pub fn normal() -> Self {
         let values = (0..TABLE_LEN).map(|k| clamp16(normal_entry(k)));
         Self::generated(values)
@@ -115,8 +120,9 @@ impl Table {
         (squares.sum::<f64>() / self.values.len() as f64).sqrt()
     }
 
-    /// The same shape with mean 0 and deviation [`DEVIATION`], cut at four deviations as netem's and the
-    /// original's tables are; and how many entries were cut. A table of [`Unit::Deviations`] is only cut.
+    /// The same shape with mean 0 and deviation [`DEVIATION`], cut at four deviations as netem's
+    /// and the original's tables are; and how many entries were cut. A table of
+    /// [`Unit::Deviations`] is only cut.
     pub fn standardised(&self) -> (Self, usize) {
         let (mean, deviation) = match self.unit {
             Unit::Deviations => (0.0, DEVIATION as f64),
@@ -152,7 +158,8 @@ fn clamp16(value: i64) -> i64 {
     value.clamp(i16::MIN.into(), i16::MAX.into())
 }
 
-/// Not cut to 16 bits: netem cuts only what it prints, and its Pareto-normal table is made from this.
+/// Not cut to 16 bits: netem cuts only what it prints, and its Pareto-normal table is made from
+/// this.
 fn normal_entry(k: usize) -> i64 {
     const GRID: f64 = 20_000.0;
     let share = (4 * k) as f64 + 0.5;
@@ -176,7 +183,8 @@ fn cube_root(value: f64) -> f64 {
     root
 }
 
-/// `exp(-x)` for `x >= 0`, by its series: all terms of the inverse are positive, so no digit is lost.
+/// `exp(-x)` for `x >= 0`, by its series: all terms of the inverse are positive, so no digit is
+/// lost.
 pub(crate) fn exp_minus(x: f64) -> f64 {
     // Below this nothing here needs it, and the series would take long.
     if x > 64.0 {
@@ -191,7 +199,8 @@ pub(crate) fn exp_minus(x: f64) -> f64 {
     1.0 / sum
 }
 
-/// The share of the normal distribution below `x`: Marsaglia, "Evaluating the normal distribution", Journal of Statistical Software 11(4), 2004.
+/// The share of the normal distribution below `x`: Marsaglia, "Evaluating the normal distribution",
+/// Journal of Statistical Software 11(4), 2004.
 fn normal_share(x: f64) -> f64 {
     const ROOT_OF_TWO_PI: f64 = 2.506_628_274_631_000_5;
     let (mut sum, mut term, mut odd) = (x, x, 1.0);
@@ -203,7 +212,8 @@ fn normal_share(x: f64) -> f64 {
     0.5 + sum * exp_minus(x * x / 2.0) / ROOT_OF_TWO_PI
 }
 
-/// The inverse of [`normal_share`], by halving an interval that holds every share from 1e-9 to 1 - 1e-9.
+/// The inverse of [`normal_share`], by halving an interval that holds every share from 1e-9 to 1 -
+/// 1e-9.
 pub(crate) fn normal_quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-6.0, 6.0);
     for _ in 0..56 {

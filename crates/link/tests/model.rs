@@ -1,4 +1,5 @@
-//! The engine against a model that is simple enough to be seen to be right, and the promises that hold whatever the settings.
+//! The engine against a model that is simple enough to be seen to be right, and the promises that
+//! hold whatever the settings.
 
 use lineside_link::{
     Chance, Correlation, Delay, Deliveries, Departure, Excess, Item, Jitter, Limit, Link, Loss,
@@ -566,7 +567,8 @@ fn draws_pass_kolmogorov_and_smirnov_against_their_tables() {
 
 #[test]
 fn a_fifo_changes_the_distribution_as_computed_before() {
-    // Asked 100 +- 10 us, normal, frames 1 us apart: the mean becomes 112.2 and the deviation 5.7 us (computed apart from this code).
+    // Asked 100 +- 10 us, normal, frames 1 us apart: the mean becomes 112.2 and the deviation 5.7
+    // us (computed apart from this code).
     let delay =
         words::delay("100us 10us distribution normal", &mut words::no_files).expect("right words");
     let arrivals: Vec<_> = (0..200_000).map(|k| (k * 1000, 60)).collect();
@@ -596,7 +598,8 @@ fn a_fifo_changes_the_distribution_as_computed_before() {
 
 #[test]
 fn the_same_seed_draws_the_same() {
-    // By impairment and direction, the first draws of seed 7: they must never change, on no machine.
+    // By impairment and direction, the first draws of seed 7: they must never change, on no
+    // machine.
     let golden = include_str!("golden-draws.txt");
     let mut found = String::new();
     for text in [

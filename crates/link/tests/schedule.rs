@@ -1,4 +1,5 @@
-//! What changes in time, which segment is lost, and kinds of frames, against models that are simple enough to be seen to be right.
+//! What changes in time, which segment is lost, and kinds of frames, against models that are simple
+//! enough to be seen to be right.
 
 use std::net::IpAddr;
 
@@ -109,7 +110,8 @@ fn path_file() -> impl Strategy<Value = PathFile> {
     )
 }
 
-/// What holds at a time since the beginning, by looking at one line after the other; and until when.
+/// What holds at a time since the beginning, by looking at one line after the other; and until
+/// when.
 fn holds(path: &PathFile, since: u64) -> (PathStep, u64) {
     // A slow path takes its steps many thousand times for a frame.
     let at = (path.period_ns()).map_or(0, |period| since / period * period);
@@ -127,8 +129,8 @@ fn holds(path: &PathFile, since: u64) -> (PathStep, u64) {
     unreachable!("the last one holds until the end, or the period's")
 }
 
-/// When the last bit of a frame has been brought whose first may be brought from `begin` on, bit by bit of each span; in nanoseconds and parts of
-/// 1/rate of one.
+/// When the last bit of a frame has been brought whose first may be brought from `begin` on, bit by
+/// bit of each span; in nanoseconds and parts of 1/rate of one.
 fn brought(path: &PathFile, begin: (u64, u128), bytes: u32) -> (u64, u128) {
     const S: u128 = 1_000_000_000;
     let mut missing = u128::from(bytes) * 8 * S;
@@ -211,7 +213,8 @@ proptest! {
     fn a_segment_is_lost_as_often_as_asked(
         cuts in prop::collection::vec(1..2000_u32, 1..20), isn: u32, number in 1..8_u64, times in 1..4_u64, seed: u64,
     ) {
-        // Two connections send the same cuts, each again and again until it has passed; now and then all from a cut on is sent again.
+        // Two connections send the same cuts, each again and again until it has passed; now and
+        // then all from a cut on is sent again.
         let flow = |port| [(IpAddr::from([10, 0, 0, 1]), port), (IpAddr::from([10, 0, 0, 2]), 80)];
         let loss = Loss::Segment { place: Place::Segment(number), times };
         let mut link = Link::new(Settings { loss, ..Settings::default() }, 1, 0, 1 << 20);
@@ -364,7 +367,7 @@ fn kinds_are_delayed_and_lost_apart_and_share_the_rate() {
     let of = |kind| out.iter().filter(move |departure| departure.class == kind);
     assert_eq!((of(0).count(), of(1).count()), (50, 25));
     for departure in of(1) {
-        // 1 ms, and 1000 bytes at 8 Mbit/s: alone on the wire, or behind one of the other kind.
+        // 1 ms, and 1000 bytes at 8 Mbit/s: alone on the wire, or after one of the other class.
         assert_eq!(departure.due_ns - departure.entered_ns, 1_000_000);
         let took = departure.at_ns - departure.due_ns;
         assert!((1_000_000..2_000_000).contains(&took), "{took}");
@@ -427,7 +430,10 @@ fn what_is_no_path_file_and_no_trace_is_said_with_its_place() {
             "time delay delay\n",
             "line 1, column 12: 'delay' is no column here",
         ),
-        ("time delay\n", "line 1, column 1: no line says what holds"),
+        (
+            "time delay\n",
+            "line 1, column 1: a line with values is missing",
+        ),
         (
             "time delay\n1s 5ms\n",
             "line 2, column 1: the first line's time is not 0",
@@ -459,7 +465,7 @@ fn what_is_no_path_file_and_no_trace_is_said_with_its_place() {
         ),
         (
             "time rate\n0 1mbit\n0 repeat\n",
-            "line 3, column 1: the time of 'repeat' is not behind",
+            "line 3, column 1: the time of 'repeat' is not after",
         ),
         (
             "time rate\n0 1mbit\n1s repeat\n2s 1mbit\n",

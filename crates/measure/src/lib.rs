@@ -1,7 +1,8 @@
-//! Measures of times: how they are distributed, how far that is from what was asked for, and how many
-//! frames were late.
+//! Measures of times: how they are distributed, how far that is from what was asked for, and how
+//! many frames were late.
 //!
-//! * [`Times`] and [`SignedTimes`] record times one by one, in memory that is reserved at the start.
+//! * [`Times`] and [`SignedTimes`] record times one by one, in memory that is reserved at the
+//!   start.
 //! * [`Spread`] holds the figures of a distribution, and its values; [`Distance`] is the
 //!   Kolmogorov-Smirnov distance between two.
 //! * [`LateCounts`] counts frames by how late they left.

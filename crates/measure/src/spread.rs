@@ -78,10 +78,10 @@ impl Spread {
         self.steps = Vec::new();
     }
 
-    /// The Kolmogorov-Smirnov distance from `asked`, and how likely one at least as large is if the values are
-    /// independent draws from `asked`: the limiting distribution with Stephens' correction (JRSS B 32, 1970).
-    /// For a distribution with steps large distances are rarer, so the true p-value is at most the one given.
-    /// `None` if either has no values.
+    /// The Kolmogorov-Smirnov distance from `asked`, and how likely one at least as large is if the
+    /// values are independent draws from `asked`: the limiting distribution with Stephens'
+    /// correction (JRSS B 32, 1970). For a distribution with steps large distances are rarer, so
+    /// the true p-value is at most the one given. `None` if either has no values.
     pub fn distance(&self, asked: &Self) -> Option<Distance> {
         if self.steps.is_empty() || asked.steps.is_empty() {
             return None;

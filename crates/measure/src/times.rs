@@ -1,9 +1,9 @@
 //! Times recorded one by one.
 //!
-//! Quantiles come from a histogram whose steps are 0.1 % wide: 1,024 steps for each power of two, with a count of
-//! 8 bytes each. A histogram of fixed size over the 38 powers of two up to a day therefore takes 304 KiB, whatever
-//! is recorded. A polling loop needs the fixed size, because it must not allocate; a report takes [`Times::growing`],
-//! which covers only what was recorded.
+//! Quantiles come from a histogram whose steps are 0.1 % wide: 1,024 steps for each power of two,
+//! with a count of 8 bytes each. A histogram of fixed size over the 38 powers of two up to a day
+//! therefore takes 304 KiB, whatever is recorded. A polling loop needs the fixed size, because it
+//! must not allocate; a report takes [`Times::growing`], which covers only what was recorded.
 
 use hdrhistogram::Histogram;
 use lineside_time::Nanoseconds;
@@ -31,16 +31,19 @@ impl Default for Times {
 }
 
 impl Times {
-    /// The memory of the default histogram: 1,024 steps for each power of two, and 2,048 for the first ones.
+    /// The memory of the default histogram: 1,024 steps for each power of two, and 2,048 for the
+    /// first ones.
     pub const MEMORY_BYTES: usize = 38 * 1024 * 8;
 
-    /// Times of up to `max_ns`, at least 2 ns, to 0.1 %; in quantiles a longer one counts as `max_ns`. Recording allocates nothing.
+    /// Times of up to `max_ns`, at least 2 ns, to 0.1 %; in quantiles a longer one counts as
+    /// `max_ns`. Recording allocates nothing.
     pub fn up_to(max_ns: u64) -> Self {
         let histogram = Histogram::new_with_bounds(1, max_ns.max(2), 3);
         Self::with(histogram.expect("3 digits, and bounds of which the upper is twice the lower"))
     }
 
-    /// Times of any length, in a histogram that grows with the longest: `digits` of 3 mean quantiles to 0.1 %, 2 to 1 %.
+    /// Times of any length, in a histogram that grows with the longest: `digits` of 3 mean
+    /// quantiles to 0.1 %, 2 to 1 %.
     ///
     /// # Panics
     ///
@@ -114,7 +117,8 @@ impl Times {
             return None;
         }
         let recorded = self.histogram.iter_recorded();
-        // The largest value of a step stands for all its values: the shares up to it are then exact.
+        // The largest value of a step stands for all its values: the shares up to it are then
+        // exact.
         let clamp = |value: u64| value.clamp(self.min_ns, self.max_ns) as i64;
         let steps = recorded.map(|step| (clamp(step.value_iterated_to()), step.count_at_value()));
         let count = self.histogram.len() as f64;
@@ -127,8 +131,8 @@ impl Times {
         })
     }
 
-    /// The distance of these times from `asked`, whose values are first rounded up as recorded ones are;
-    /// otherwise as [`Spread::distance`].
+    /// The distance of these times from `asked`, whose values are first rounded up as recorded ones
+    /// are; otherwise as [`Spread::distance`].
     pub fn distance(&self, asked: &Spread) -> Option<Distance> {
         let max_ns = self.max_ns.max(asked.max_ns.max(0) as u64);
         let rounded = |&(value, count): &(i64, u64)| {

@@ -1,4 +1,5 @@
-//! The certificate of a path: what was asked for, drawn and realised, and whether the result is valid.
+//! The certificate of a path: what was asked for, drawn and realised, and whether the result is
+//! valid.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::account::Account;
 use crate::element::LinkReport;
 use crate::{ChangeReport, Path, SettingsWords};
 
-/// A warning is given above this share of frames held back: the realised distribution then differs from the one asked for.
+/// A warning is given above this share of frames held back: the realised distribution then differs
+/// from the one asked for.
 const HELD_BACK_SHARE: f64 = 0.01;
 
 /// The settings of a path, the delays it drew, and how frames passed it.
@@ -69,8 +71,8 @@ pub struct Delays {
     pub realised: Option<Spread>,
     /// Of those realised from those by the settings.
     pub realised_distance: Option<Distance>,
-    /// From the instant at which the same link in virtual time lets the frame leave to the one at which it left.
-    /// `None` in virtual time.
+    /// From the instant at which the same link in virtual time lets the frame leave to the one at
+    /// which it left. `None` in virtual time.
     pub difference: Option<Spread>,
     /// Frames that left later than they should have.
     pub late: LateCounts,
@@ -122,7 +124,7 @@ impl Delays {
 }
 
 impl Path {
-    /// The certificate so far; `clock` as [`Certificate::clock`] says.
+    /// The certificate so far; `clock` is [`Certificate::clock`].
     pub fn certificate(&self, clock: &'static str) -> Certificate {
         let changes = self.changes();
         let report = |side| {
@@ -143,7 +145,7 @@ impl Path {
     }
 }
 
-/// The clock of captured frames, as [`Certificate::clock`] says.
+/// The clock of captured frames, for [`Certificate::clock`].
 pub const VIRTUAL: &str = "virtual";
 
 fn report(report: LinkReport<'_>, account: &Account) -> DirectionReport {
@@ -187,7 +189,8 @@ pub(crate) fn matches(report: LinkReport<'_>, account: &Account) -> Vec<MatchRep
     parts.map(report).collect()
 }
 
-/// Expressions that no frame matched: with a misspelt one the link would seem to do nothing to the frames that were meant.
+/// Expressions that no frame matched: with a misspelt one the link would seem to do nothing to the
+/// frames that were meant.
 fn unmatched(report: LinkReport<'_>) -> Vec<String> {
     let classes = report.link.classes();
     let alone = (0..classes.len().ilog2()).map(|bit| 1 << bit);
@@ -201,8 +204,9 @@ fn unmatched(report: LinkReport<'_>) -> Vec<String> {
         .collect()
 }
 
-/// A warning if order changed the distribution, because frames came closer than their delays differ. With a rate, or with
-/// several classes, it has no figures: the waits for order are not known separately.
+/// A warning if order changed the distribution, because frames came closer than their delays
+/// differ. With a rate, or with several classes, it has no figures: the waits for order are not
+/// known separately.
 fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);

@@ -12,7 +12,8 @@ use crate::certificate::{self, Delays, MatchReport};
 use crate::element::LinkReport;
 use crate::{SettingsWords, SideId};
 
-/// A change of one direction's settings, and how frames passed that entered before it, since the previous change.
+/// A change of one direction's settings, and how frames passed that entered before it, since the
+/// previous change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeReport {
     /// When, by the certificate's clock.
@@ -29,7 +30,8 @@ pub struct ChangeReport {
     pub entered: u64,
     /// Frames that were dropped before.
     pub dropped: Drops,
-    /// Of frames that entered before, also of those that left after the change; without those of `matches`.
+    /// Of frames that entered before, also of those that left after the change; without those of
+    /// `matches`.
     #[serde(flatten)]
     pub delays: Delays,
     /// Frames that match expressions, counted since the beginning.
@@ -50,7 +52,8 @@ pub(crate) struct Change {
     _lease: Lease,
 }
 
-/// The values of two distributions, to work out their distance while frames from before the change may still leave.
+/// The values of two distributions, to work out their distance while frames from before the change
+/// may still leave.
 pub(crate) const OPEN_BYTES: usize = 2 * TABLE_LEN_MAX * size_of::<(i64, u64)>();
 
 /// The memory that the report of a change to these settings takes for good.
@@ -64,7 +67,8 @@ pub(crate) fn memory_bytes(link: &Link<Frame>, settings: &[Settings]) -> usize {
 }
 
 impl Change {
-    /// The change at `at_ns` of a link whose settings are still the old ones; `counters` are those at the previous change.
+    /// The change at `at_ns` of a link whose settings are still the old ones; `counters` are those
+    /// at the previous change.
     pub(crate) fn new(
         at_ns: Nanoseconds,
         (side, direction): (SideId, &'static str),

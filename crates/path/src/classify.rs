@@ -5,12 +5,12 @@ use lineside_time::Nanoseconds;
 
 use crate::element::{Element, LinkReport, arrival_ns};
 
-/// The most expressions of one direction: each set of them is a class of frames, of which each expression doubles the
-/// number.
+/// The most expressions of one direction: each set of them is a class of frames, of which each
+/// expression doubles the number.
 pub const EXPRESSIONS_MAX: usize = 6;
 
-/// Sends frames to one of several links, by the expressions that they match. The links share queue, rate and
-/// limit, as flows on one wire do: they are the classes of one [`Link`].
+/// Sends frames to one of several links, by the expressions that they match. The links share queue,
+/// rate and limit, as flows on one wire do: they are the classes of one [`Link`].
 ///
 /// Each set of expressions is a class, whose number has a bit for each.
 #[derive(Debug)]
@@ -59,7 +59,8 @@ impl Classifier {
         }
     }
 
-    /// The class of a frame. An expression that asks for what its link type does not have does not match.
+    /// The class of a frame. An expression that asks for what its link type does not have does not
+    /// match.
     #[inline]
     fn class(&mut self, frame: &FrameRef) -> u8 {
         let (link_type, wire_len) = (frame.descriptor().link_type, frame.descriptor().wire_len);

@@ -10,7 +10,8 @@ use crate::Direction;
 /// Pairs of addresses that are stored: some 8 MB.
 const PAIRS_MAX: usize = 65_536;
 
-/// The addresses of the first side: a network, such as `10.0.0.0/8` or `2001:db8::/32`, or one address.
+/// The addresses of the first side: a network, such as `10.0.0.0/8` or `2001:db8::/32`, or one
+/// address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inside {
     address: IpAddr,
@@ -78,7 +79,8 @@ pub struct DirectionFinder {
 }
 
 impl DirectionFinder {
-    /// Frames from `inside` go outbound; without it, frames that go the way of the first one between their addresses do.
+    /// Frames from `inside` go outbound; without it, frames that go the way of the first one
+    /// between their addresses do.
     pub fn new(inside: Option<Inside>) -> Self {
         Self {
             inside,

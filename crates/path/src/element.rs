@@ -4,14 +4,15 @@ use lineside_time::Nanoseconds;
 
 /// A part of a path that frames of one direction pass: it holds, drops, changes or classifies them.
 ///
-/// Elements have no clock: the caller gives the time, and calls again at [`next_deadline`](Self::next_deadline).
-/// Calls take a burst each, so that the one dynamic call is not one a frame.
+/// Elements have no clock: the caller gives the time, and calls again at
+/// [`next_deadline`](Self::next_deadline). Calls take a burst each, so that the one dynamic call is
+/// not one a frame.
 pub trait Element: std::fmt::Debug {
     /// Time that counts from the beginning of the path counts from `now` on.
     fn begin(&mut self, now: Nanoseconds);
 
-    /// Takes all frames of `burst`, which come from a port: each arrived when its stamp says, or at `now` if it has
-    /// none or a later one. Frames that are due by then, and by `now`, go to `out`.
+    /// Takes all frames of `burst`, which come from a port: each arrived at its stamp, or at `now`
+    /// if it has none or a later one. Frames that are due by then, and by `now`, go to `out`.
     fn on_burst(&mut self, now: Nanoseconds, burst: &mut Burst, out: &mut Effects<Frame>);
 
     /// Takes all frames of `from`, which left the element before at the instants that they bear.
@@ -26,7 +27,8 @@ pub trait Element: std::fmt::Debug {
     /// Frames that it holds.
     fn held(&self) -> usize;
 
-    /// Copies the frames that it holds out of the memory of the port that received them, which is short of it.
+    /// Copies the frames that it holds out of the memory of the port that received them, which is
+    /// short of it.
     fn spill(&mut self);
 
     /// What it reports to the certificate, if it is a link.

@@ -7,15 +7,16 @@
 //!                                                     └──► observers: a tap, a monitor
 //! ```
 //!
-//! * [`Path`] is the core: it takes bursts and the time, and returns what leaves when. It knows neither
-//!   ports nor clocks.
-//! * An [`Element`] is a part of a chain: a link, a [`Classifier`] with the links of its classes. An [`Observer`] sees
-//!   each departure and each drop.
-//! * [`Virtual`] drives a path by the stamps of captured frames, exact to the nanosecond; a [`DirectionFinder`] finds the
-//!   side at which each frame enters.
+//! * [`Path`] is the core: it takes bursts and the time, and returns what leaves when. It knows
+//!   neither ports nor clocks.
+//! * An [`Element`] is a part of a chain: a link, a [`Classifier`] with the links of its classes.
+//!   An [`Observer`] sees each departure and each drop.
+//! * [`Virtual`] drives a path by the stamps of captured frames, exact to the nanosecond; a
+//!   [`DirectionFinder`] finds the side at which each frame enters.
 //! * [`Bump`] puts a path between two ports, in a polling loop that keeps its instants.
 //! * A [`Tap`] copies frames that leave to a capture in another thread.
-//! * A [`Certificate`] reports what was asked for, drawn and realised, and whether the result is valid.
+//! * A [`Certificate`] reports what was asked for, drawn and realised, and whether the result is
+//!   valid.
 #![forbid(unsafe_code)]
 
 mod account;

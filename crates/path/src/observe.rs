@@ -4,8 +4,8 @@ use lineside_time::Nanoseconds;
 
 use crate::{Departures, SideId};
 
-/// Sees each frame that leaves a path and each that it drops, the same way in virtual time and between ports: a
-/// tap, a monitor. It delays no frame.
+/// Sees each frame that leaves a path and each that it drops, the same way in virtual time and
+/// between ports: a tap, a monitor. It delays no frame.
 pub trait Observer {
     /// Frames that entered at `side` leave at `now`, in this order.
     fn on_departures(&mut self, now: Nanoseconds, side: SideId, departures: &[Departure<Frame>]);

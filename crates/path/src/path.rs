@@ -1,7 +1,8 @@
-//! The core of a path: a chain of elements for the frames of each side, observers, and the account of what left.
+//! The core of a path: a chain of elements for the frames of each side, observers, and the account
+//! of what left.
 //!
-//! It has no ports and no clock. A driver, in virtual time or between ports, gives it bursts and the time, sends what
-//! leaves, and reports when that was.
+//! It has no ports and no clock. A driver, in virtual time or between ports, gives it bursts and
+//! the time, sends what leaves, and reports when that was.
 
 use lineside_account::{Budget, Lease};
 use lineside_filter::Filter;
@@ -17,7 +18,8 @@ use crate::element::{Element, LinkReport};
 use crate::observe::{Observer, Observers};
 use crate::{ChangeReport, Departures, Direction, Leaving, SettingsWords, SideId};
 
-/// A path between numbered sides, of which there are two so far: what enters at one leaves at the other.
+/// A path between numbered sides, of which there are two so far: what enters at one leaves at the
+/// other.
 #[derive(Debug)]
 pub struct Path {
     sides: Vec<Side>,
@@ -51,8 +53,9 @@ struct Side {
 pub struct NoMemory;
 
 impl Path {
-    /// A path between two sides with a link for the frames of each, by [`Direction`]. `memory_bytes` for the frames
-    /// under way, half for each side, are leased from `budget`; `None` if it has not so much.
+    /// A path between two sides with a link for the frames of each, by [`Direction`].
+    /// `memory_bytes` for the frames under way, half for each side, are leased from `budget`;
+    /// `None` if it has not so much.
     pub fn new(
         settings: [Settings; 2],
         seed: u64,
@@ -82,10 +85,10 @@ impl Path {
         })
     }
 
-    /// Gives frames of a side that match expressions other settings: `settings` returns those for each set of the
-    /// filters, a bit each, of at most [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX). The settings of frames that match
-    /// none, and state, rate and limit of all, stay. To be called before the first frame, once. The accounts of the
-    /// classes are leased from the budget.
+    /// Gives frames of a side that match expressions other settings: `settings` returns those for
+    /// each set of the filters, a bit each, of at most [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX).
+    /// The settings of frames that match none, and state, rate and limit of all, stay. To be called
+    /// before the first frame, once. The accounts of the classes are leased from the budget.
     pub fn classify(
         &mut self,
         side: impl Into<SideId>,
@@ -112,7 +115,8 @@ impl Path {
         Ok(())
     }
 
-    /// Adds an element that frames of a side pass after those before it. To be called before the first frame.
+    /// Adds an element that frames of a side pass after those before it. To be called before the
+    /// first frame.
     pub fn add_element(&mut self, side: impl Into<SideId>, element: Box<dyn Element>) {
         self.sides[side.into().index()].chain.push(element);
     }
@@ -143,15 +147,16 @@ impl Path {
         self.side(side).name
     }
 
-    /// Time of flapping, bursts of loss and schedules counts from `now` on; without this, from each side's first frame on.
+    /// Time of flapping, bursts of loss and schedules counts from `now` on; without this, from each
+    /// side's first frame on.
     pub fn begin(&mut self, now: Nanoseconds) {
         self.began_ns = Some(now);
         let sides = self.sides.iter_mut();
         sides.for_each(|side| side.chain.begin(now));
     }
 
-    /// Frames enter at `side`: all of `burst`, each when its stamp says, or now if it has none or a later one.
-    /// Frames of this side that are due by then, and by `now`, leave.
+    /// Frames enter at `side`: all of `burst`, each at its stamp, or now if it has none or a later
+    /// one. Frames of this side that are due by then, and by `now`, leave.
     #[inline]
     pub fn on_burst(
         &mut self,
@@ -181,8 +186,8 @@ impl Path {
         deadlines.flatten().min()
     }
 
-    /// Shows all departures and drops to the observers, and forgets the drops: once a turn, before departures are taken
-    /// out of `out`. They leave at `now`.
+    /// Shows all departures and drops to the observers, and forgets the drops: once a turn, before
+    /// departures are taken out of `out`. They leave at `now`.
     #[inline]
     pub fn observe(&mut self, now: Nanoseconds, out: &mut Departures) {
         if self.observers.is_empty() {
@@ -208,9 +213,10 @@ impl Path {
         self.observers.end_turn(now, out);
     }
 
-    /// Changes settings at `now`, by side: those of class 0 and of each other class, as [`classify`](Self::classify)
-    /// has them. Frames under way stay. The certificate reports the time before separately, in an account that is leased
-    /// from the budget; without memory for it nothing changes.
+    /// Changes settings at `now`, by side: those of class 0 and of each other class, as
+    /// [`classify`](Self::classify) has them. Frames under way stay. The certificate reports the
+    /// time before separately, in an account that is leased from the budget; without memory for it
+    /// nothing changes.
     ///
     /// # Panics
     ///
@@ -305,7 +311,8 @@ impl Path {
         SettingsWords::of(link.settings(), link.limit())
     }
 
-    /// A departure was sent at `sent_ns`, by the clock of `now`: its residence and lateness go into the certificate.
+    /// A departure was sent at `sent_ns`, by the clock of `now`: its residence and lateness go into
+    /// the certificate.
     #[inline]
     pub fn on_sent(&mut self, side: impl Into<SideId>, departure: &Leaving, sent_ns: Nanoseconds) {
         let side = &mut self.sides[side.into().index()];
@@ -321,7 +328,8 @@ impl Path {
         self.sides.iter().map(|side| side.chain.held()).sum()
     }
 
-    /// Copies frames under way out of the memory of the port that received them, which is short of it.
+    /// Copies frames under way out of the memory of the port that received them, which is short of
+    /// it.
     pub fn spill(&mut self) {
         self.sides.iter_mut().for_each(|side| side.chain.spill());
     }

@@ -21,8 +21,8 @@ impl SideId {
     }
 }
 
-/// The way of a frame between two sides, as users and certificates name it. Below the command line it is the number
-/// of the side by which the frame enters.
+/// The way of a frame between two sides, as users and certificates name it. Below the command line
+/// it is the number of the side by which the frame enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From side 0, the inside, to side 1.
@@ -51,7 +51,8 @@ impl From<Direction> for SideId {
     }
 }
 
-/// Frames that leave a path, by the side at which they entered, each side's in order of their instants.
+/// Frames that leave a path, by the side at which they entered, each side's in order of their
+/// instants.
 #[derive(Debug, Default)]
 pub struct Departures {
     sides: Vec<Effects<Frame>>,

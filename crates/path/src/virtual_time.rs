@@ -4,8 +4,8 @@ use lineside_time::{Nanoseconds, VirtualClock};
 
 use crate::{Certificate, Departures, Direction, DirectionFinder, Leaving, Path, VIRTUAL};
 
-/// A path in virtual time: it takes frames of a capture in the order of their stamps, and lets frames leave in the order
-/// of the instants at which they do, which become their stamps.
+/// A path in virtual time: it takes frames of a capture in the order of their stamps, and lets
+/// frames leave in the order of the instants at which they do, which become their stamps.
 ///
 /// A stamp that lies before an earlier one, or is missing, counts as that earlier one.
 #[derive(Debug)]
@@ -135,7 +135,8 @@ impl Virtual {
         &self.finder
     }
 
-    /// Copies frames under way out of the memory of the port that received them, which is short of it.
+    /// Copies frames under way out of the memory of the port that received them, which is short of
+    /// it.
     pub fn spill(&mut self) {
         self.path.spill();
     }

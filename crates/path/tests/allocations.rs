@@ -1,4 +1,4 @@
-//! After its start the polling loop allocates nothing (rule 4).
+//! After its start the polling loop allocates nothing.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ type Ring = Arc<Mutex<VecDeque<Frame>>>;
 struct End {
     comes: Ring,
     goes: Ring,
-    /// Never readable: who waits for it sleeps.
+    /// Never readable: a wait for it is a sleep.
     silent: UdpSocket,
 }
 

@@ -1,4 +1,4 @@
-//! Elements behind each other, and observers beside them.
+//! Chains of elements, and observers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -64,7 +64,8 @@ impl Observer for Recorder {
     }
 }
 
-/// A path whose outbound frames pass two links, of which the first loses each fourth frame and the second each third.
+/// A path whose outbound frames pass two links, of which the first loses each fourth frame and the
+/// second each third.
 fn two_links() -> (Path, Rc<RefCell<Seen>>) {
     let both = [settings("1ms", "every 4"), Settings::default()];
     let mut path = Path::new(both, 1, MEMORY, &Budget::new(MEMORY)).expect("memory");
@@ -90,7 +91,8 @@ fn a_chain_of_links_adds_their_delays_and_drops() {
         .iter()
         .map(|departure| (departure.entered_ns / MS, departure.at_ns / MS))
         .collect();
-    // Frames 4 and 8 are lost in the first link, and 3 and 7 are the third and the sixth in the second one.
+    // Frames 4 and 8 are lost in the first link, and 3 and 7 are the third and the sixth in the
+    // second one.
     assert_eq!(passed, [(1, 4), (2, 5), (5, 8), (6, 9)]);
     assert!(out[1].is_empty());
     path.observe(20 * MS, &mut out);

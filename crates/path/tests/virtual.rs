@@ -1,4 +1,5 @@
-//! A path in virtual time: what leaves is what each direction's link alone lets through, in order of its instants.
+//! A path in virtual time: what leaves is what each direction's link alone lets through, in order
+//! of its instants.
 
 use std::net::IpAddr;
 
@@ -145,7 +146,7 @@ fn what_leaves_is_what_each_link_lets_through() {
                 Some(report.counters.released)
             );
         }
-        // What order and rate made of the delays is told apart from what was drawn.
+        // The effect of order and rate is reported apart from the drawn delays.
         let outbound = &certificate.directions["outbound"];
         let [drawn, realised] = [
             outbound.delays.drawn_distance,
@@ -257,7 +258,7 @@ fn late_frames_are_counted_by_their_bounds() {
 }
 
 #[test]
-fn what_changed_the_result_is_said() {
+fn what_changed_the_result_is_reported() {
     let certificate = |settings: Settings| {
         let (_, emulation) = emulated([settings.clone(), settings], capture(5000), 64);
         emulation.path().certificate("virtual")
@@ -270,7 +271,7 @@ fn what_changed_the_result_is_said() {
         warnings[0].contains("as order is kept: mean 2"),
         "{warnings:?}"
     );
-    // With a rate too, whose delays are not told apart from that.
+    // With a rate too, whose delays are not known apart from those of order.
     let both = certificate(settings(
         "200us 30us distribution normal",
         Some("10gbit"),
@@ -279,7 +280,8 @@ fn what_changed_the_result_is_said() {
     let warnings = &both.directions["outbound"].warnings;
     let is_order = |warning: &String| warning.contains("as order is kept: their delays");
     assert!(warnings.iter().any(is_order), "{warnings:?}");
-    // A queue overflows: one that was worked out changes the result, one that was asked for is the link.
+    // A queue overflows: one that was worked out changes the result, one that was asked for is the
+    // link.
     let slow = settings("200us", Some("10mbit"), "none");
     let derived = certificate(slow.clone());
     assert_eq!(derived.verdict.state, State::Limited);
@@ -322,7 +324,8 @@ fn both_directions_flap_together() {
     };
     let mut frames = capture(200);
     frames.retain(|(direction, ..)| *direction == Direction::Inbound);
-    // The first frame of all begins the time of both; the first inbound one comes while the link is down.
+    // The first frame of all begins the time of both; the first inbound one comes while the link is
+    // down.
     let mut both = capture(1);
     let begin_ns = both[0].1;
     for (number, mut frame) in frames.into_iter().take(4).enumerate() {
@@ -365,7 +368,7 @@ fn both_directions_together_hold_what_was_drawn() {
 }
 
 #[test]
-fn what_was_before_a_change_and_what_came_after_are_told_apart() {
+fn a_change_is_reported_apart_from_the_time_after_it() {
     const MS: i64 = 1_000_000;
     let filters = || vec![lineside_filter::Filter::parse("udp port 9").expect("an expression")];
     let budget = Budget::new(MEMORY);
@@ -399,7 +402,8 @@ fn what_was_before_a_change_and_what_came_after_are_told_apart() {
     for departure in &out[0] {
         path.on_sent(Direction::Outbound, &departure.into(), departure.at_ns);
     }
-    // The delay of a frame is that of the moment at which it came; every fourth was lost until then.
+    // The delay of a frame is that of the moment at which it came; every fourth was lost until
+    // then.
     let delays: Vec<_> = { out[0].iter() }
         .map(|departure| {
             (
@@ -436,7 +440,8 @@ fn what_was_before_a_change_and_what_came_after_are_told_apart() {
     let realised = report.delays.realised.as_ref().expect("frames");
     assert_eq!((realised.count, realised.min_ns), (10, 40 * MS));
 
-    // One more closes the account of the first one. When there is no memory left for it, nothing changes.
+    // One more closes the account of the first one. When there is no memory left for it, nothing
+    // changes.
     let used = budget.used_bytes();
     path.change(80 * MS, &[Some(&after), None], &mut out)
         .expect("memory");

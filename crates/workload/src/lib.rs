@@ -1,10 +1,11 @@
-//! When what is sent is due.
+//! When frames of a replay are due, and how late they left.
 //!
 //! ```text
 //!  stamps, lengths ─plan─► due instants ─due(now)─► how many may leave ─on_sent(now)─► Departures
 //! ```
 //!
-//! * Engines hold no frames, clock or socket: whoever does asks what is due, sends it, and says when.
+//! * The schedule holds no frames, clock or socket: the caller asks which frames are due, sends
+//!   them, and reports when.
 //! * Lateness counts from the instant at which a frame was due, so that a stall is not forgotten by
 //!   shifting the rest (no coordinated omission).
 #![forbid(unsafe_code)]

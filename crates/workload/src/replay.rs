@@ -1,3 +1,8 @@
+//! The schedule of a replay: from stamps and lengths to the instants at which frames are due, and
+//! to an account of when they left.
+//!
+//! It holds instants and lengths, 16 bytes a frame. Not here: the frames, and a clock.
+
 use std::collections::VecDeque;
 use std::str::FromStr;
 
@@ -12,10 +17,11 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 pub enum Timing {
     /// As their stamps are, so many times as fast.
     Own(Speed),
-    /// At a constant rate: each is due when those before it have left at that rate, counted in frames
-    /// or in the bits that are handed to the port (layer 2, without preamble, checksum and gap).
+    /// At a constant rate: each is due when those before it have left at that rate, counted in
+    /// frames or in the bits that are handed to the port (layer 2, without preamble, checksum and
+    /// gap).
     Constant(Rate),
-    /// One behind the other.
+    /// Each as soon as the one before has left.
     Fast,
 }
 
@@ -46,11 +52,11 @@ impl FromStr for Speed {
     }
 }
 
-/// The schedule of a replay, and the account of what became of it.
+/// The schedule of a replay, and the account of how it went.
 ///
 /// Frames are planned, become due and are sent in the capture's order. With their own timing the
-/// first stamp is due at the start; a frame whose stamp lies before an earlier frame's, or which has
-/// none, is due together with the frame before it. A frame that is late shifts no other.
+/// first stamp is due at the start; a frame whose stamp lies before an earlier frame's, or which
+/// has none, is due together with the frame before it. A frame that is late shifts no other.
 #[derive(Debug)]
 pub struct Replay {
     timing: Timing,
@@ -69,13 +75,14 @@ pub struct Replay {
     late: LateCounts,
 }
 
-/// What passes from the first instant of some frames to their last one. Of frames that share the first instant, all but one passed
-/// before it; the last frame's own bits are under way when the time ends.
+/// What passes from the first instant of some frames to their last one. Of frames that share the
+/// first instant, all but one passed before it; the last frame's own bits are under way when the
+/// time ends.
 #[derive(Debug, Default)]
 struct Pace {
     first_ns: Option<Nanoseconds>,
     span_ns: u64,
-    /// Frames behind the first instant.
+    /// Frames after the first instant.
     frames: u64,
     /// Bytes of the frame before each of these.
     bytes: u64,
@@ -103,15 +110,16 @@ impl Pace {
     }
 }
 
-/// What a replay came to. Rates are those from the first instant to the last one: what left together at the first one took none of that
-/// time.
+/// The account of a replay. Rates are those from the first instant to the last one: what left
+/// together at the first one took none of that time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Departures {
     /// Frames sent.
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// From the first to the last of the frames sent as they were due; `None` if they were not timed.
+    /// From the first to the last of the frames sent as they were due; `None` if they were not
+    /// timed.
     pub asked_ns: Option<u64>,
     /// From the first to the last departure.
     pub achieved_ns: u64,
@@ -138,7 +146,7 @@ pub struct Lateness {
     pub p99_ns: u64,
     /// 99.9 % of the frames were no later.
     pub p999_ns: u64,
-    /// None was later; exact, and without a bound.
+    /// The most; exact, and without a bound.
     pub max_ns: u64,
     /// Frames by how late they left.
     pub late: LateCounts,

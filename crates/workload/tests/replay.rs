@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Sends everything the moment it is due, but for stalls: after each of these numbers of frames, so long.
-/// Gives the instants of departure.
+/// Sends everything the moment it is due, but for stalls: after each of these numbers of frames, so
+/// long. Gives the instants of departure.
 fn run(
     replay: &mut Replay,
     frames: &[(Option<i64>, u32)],
@@ -60,7 +60,8 @@ fn due_ns(frames: &[(Option<i64>, u32)], timing: Timing, factor: f64) -> Vec<i64
     due
 }
 
-/// Bits and frames a second after the first instant: each frame that left later brought the bits of the one before it.
+/// Bits and frames a second after the first instant: each frame that left later brought the bits of
+/// the one before it.
 fn rates(sent: &[Nanoseconds], frames: &[(Option<i64>, u32)]) -> Option<(f64, f64)> {
     let together = sent.iter().take_while(|ns| **ns == sent[0]).count();
     let seconds = (sent[sent.len() - 1] - sent[0]) as f64 / 1e9;

@@ -150,12 +150,12 @@ impl DelayWords {
             }
             (None, None, Some((column, _))) => Err((
                 column,
-                "a distribution needs a jitter behind the delay: '100us 10us distribution normal'",
+                "a distribution needs a jitter after the delay: '100us 10us distribution normal'",
             )),
             (None, None, None) => match (self.one_sided, self.prbs31) {
                 (Some(column), _) | (None, Some((column, _))) => Err((
                     column,
-                    "without jitter there is nothing to draw: write it behind the delay",
+                    "without jitter there is nothing to draw: write it after the delay",
                 )),
                 (None, None) => Ok(Jitter::None),
             },

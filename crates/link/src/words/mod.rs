@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_and_said_again() {
+    fn words_are_read_and_written_back() {
         for (text, resolved) in [
             ("100us", "100us order fifo"),
             ("0", "0ns order fifo"),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_named_and_pointed_at() {
+    fn a_refused_word_is_named_with_its_column() {
         let refused = |text: &str| match text.split_once(' ').expect("a setting and words") {
             ("delay", words) => delay(words, &mut file).map(|_| ()),
             ("loss", words) => loss(words).map(|_| ()),
@@ -343,7 +343,7 @@ mod tests {
             ),
             (
                 "delay 1ms distribution normal",
-                "column 18: a distribution needs a jitter behind the delay",
+                "column 18: a distribution needs a jitter after the delay",
             ),
             (
                 "delay 1ms 1ms distribution",
