@@ -3,5 +3,6 @@
 mod nfs;
 mod oracle;
 mod privileges;
+mod prose;
 mod side;
 mod workspace;
