@@ -74,7 +74,7 @@ mod tests {
     use crate::report::{ActorReport, Traffic};
 
     #[test]
-    fn who_talks_much_shares_a_scheduler_and_loads_are_even() {
+    fn actors_with_much_traffic_share_a_scheduler_at_even_load() {
         // A ring of 8: 100 messages between neighbours.
         let actor = |index| ActorReport {
             name: format!("{index}"),

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_ring_returns_the_value_and_an_unpublished_one_is_not_seen() {
+    fn a_full_ring_returns_the_value_and_hides_unpublished_ones() {
         let (mut producer, mut consumer) = ring(2);
         assert_eq!(producer.push(1), Ok(()));
         assert_eq!(consumer.pop(), None);

@@ -611,7 +611,7 @@ mod tests {
     use crate::ring::ring;
 
     #[test]
-    fn what_waits_for_a_full_ring_keeps_its_place() {
+    fn messages_that_wait_for_a_full_ring_keep_their_order() {
         let (producer, mut consumer) = ring(2);
         let mut outgoing = Outgoing::new(producer);
         (1..=3).for_each(|value| outgoing.push(value));
@@ -659,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shared_is_neither_seen_nor_stolen() {
+    fn unshared_actors_are_neither_seen_nor_stolen() {
         let (mut owner, mut thief) = owner_and_thief();
         owner.shared.shares[0].store(false, Relaxed);
         assert!(!thief.sees_work());
@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_kept_from_its_queue_is_stolen_from_after_one_sleep() {
+    fn a_stalled_scheduler_is_stolen_from_after_one_sleep() {
         let (owner, mut thief) = owner_and_thief();
         owner.shared.handles.fetch_add(1, SeqCst);
         // It was light so far; what it runs now takes for ever.
@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_nothing_says_so_after_each_pass() {
+    fn a_scheduler_that_shares_nothing_confirms_it_each_pass() {
         let (mut owner, thief) = owner_and_thief();
         let Queue::Stealing { sharing, .. } = &mut owner.queue else {
             unreachable!("it steals")

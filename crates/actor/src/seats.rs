@@ -178,7 +178,7 @@ mod model {
     }
 
     #[test]
-    fn no_wake_up_is_lost_to_one_who_spins() {
+    fn no_wake_up_of_a_spinning_scheduler_is_lost() {
         check(true);
     }
 }

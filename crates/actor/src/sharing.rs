@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_pass_changes_nothing_and_heavy_work_is_shared_again() {
+    fn heavy_work_is_shared_again_after_an_interrupted_pass() {
         let light = || pass(10, 100, 100);
         let heavy = || pass(10, 1_000_000, 100);
         assert!(!after(&[light(), light(), heavy()]).0);

@@ -278,7 +278,7 @@ fn outside_threads_compete_and_keep_their_order() {
 }
 
 #[test]
-fn a_stop_handles_what_was_taken_and_refuses_the_rest() {
+fn a_stop_handles_taken_messages_and_refuses_the_rest() {
     for schedule in schedules() {
         let mut system = system(schedule.clone());
         let log = Log::default();
@@ -554,7 +554,7 @@ fn counted_traffic_places_neighbours_together() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_with_its_reason() {
+fn impossible_configurations_are_refused_with_their_reason() {
     let refused = |config| match System::new(config) {
         Ok(_) => panic!("it was taken"),
         Err(error) => error.to_string(),
@@ -647,7 +647,7 @@ impl Actor for Busy {
 }
 
 #[test]
-fn who_has_had_its_turn_waits_for_the_others() {
+fn an_actor_that_had_its_turn_waits_for_the_others() {
     // So light that messages are to gather: what became runnable last runs first.
     let mut config = Config::new(Schedule::stealing(1));
     config.messages_per_activation_max = 4;
@@ -677,7 +677,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn every_message_is_dropped_once_also_in_a_system_that_never_ran() {
+fn every_message_is_dropped_once_even_if_the_system_never_ran() {
     for schedule in schedules() {
         for runs in [true, false] {
             let drops = Arc::default();

@@ -504,7 +504,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_told_in_words() {
+    fn counts_are_written_in_words() {
         let counts = |counts: &[(&str, u64)]| {
             let counts = counts.iter().map(|&(name, count)| (name.to_owned(), count));
             counts.collect::<BTreeMap<_, _>>()

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_occur_is_answered_with_the_nearest() {
+    fn unknown_names_are_answered_with_the_nearest() {
         let mut clients = Lexicon::new(10);
         clients.number("10.0.0.1");
         clients.number("192.168.7.7");

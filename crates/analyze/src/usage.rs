@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_bound_is_counted_together() {
+    fn entries_beyond_a_bound_are_counted_together() {
         let mut files = Files::new(2, 1);
         let all = uses(&[(1, 5), (2, 5), (3, 5), (1, 6), (1, 6), (2, 7), (1, 5)]);
         let places = files.add(&all, &mut Storms::default());
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_is_told_by_its_seconds_although_rows_come_out_of_order() {
+    fn a_storm_is_found_although_rows_come_out_of_order() {
         let mut client = Client::default();
         let mut storms = Storms::default();
         let threshold = u32::try_from(THRESHOLDS.getattr_storm_client_per_second).expect("small");

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_match_is_counted_and_gone() {
+    fn frames_that_do_not_match_are_counted_and_dropped() {
         let frames = [111, 2049, 2049, 111, 111, 111, 2049];
         let frames = (1..)
             .zip(frames)

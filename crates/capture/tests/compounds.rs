@@ -213,7 +213,7 @@ fn no_more_than_1024_operations_are_recorded() {
 }
 
 #[test]
-fn unknown_operations_end_what_is_read_of_a_compound() {
+fn an_unknown_operation_ends_the_reading_of_a_compound() {
     let operations = [put_fh(7), words(&[9999]), words(&[GETFH])];
     let results = [words(&[PUTFH, 0]), words(&[ILLEGAL, ILLEGAL])];
     let (rows, counters) = alone(&call(1, 3, &operations), &reply(1, 2, &results));

@@ -421,7 +421,7 @@ impl Whole {
 }
 
 #[test]
-fn what_survives_the_tap_is_recorded_and_nothing_else() {
+fn captured_messages_are_recorded_and_nothing_else() {
     // More find more: `LINESIDE_SEEDS=2000` takes two minutes.
     let seeds = std::env::var("LINESIDE_SEEDS")
         .ok()

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_argument_says_what_it_is_and_in_which_unit() {
+    fn every_argument_has_help_with_its_unit() {
         let mut command = command();
         command.build();
         for verb in command.get_subcommands() {

@@ -8,7 +8,7 @@ fn refused(expression: &str) -> FilterError {
 }
 
 #[test]
-fn what_is_refused_is_named_and_pointed_at() {
+fn refused_words_are_named_with_their_place() {
     let cases = [
         ("tcp and gateway x", "gateway", "'gateway' is not supported"),
         (
@@ -83,7 +83,7 @@ fn the_mark_stands_below_the_word() {
 }
 
 #[test]
-fn what_a_link_type_does_not_have_is_refused_when_it_is_met() {
+fn fields_that_a_link_type_lacks_are_refused_when_met() {
     let filter = Filter::parse("tcp and ether host 2:0:0:0:0:1").expect("is right");
     assert!(filter.compile(1).is_ok());
     let error = filter
@@ -140,7 +140,7 @@ fn chains_beyond_a_short_jump_work() {
 }
 
 #[test]
-fn what_is_too_deep_is_refused() {
+fn expressions_nested_too_deep_are_refused() {
     let deep = |len: usize| format!("{}tcp{}", "(".repeat(len), ")".repeat(len));
     assert!(Filter::parse(&deep(100)).is_ok());
     assert!(

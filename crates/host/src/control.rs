@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_is_answered_until_the_end() {
+    fn requests_are_answered_until_the_end() {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("long".repeat(40));
         let folder = RunFolder::create(&path, false).expect("new");

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_needs_no_force() {
+    fn an_empty_folder_needs_no_force() {
         let parent = tempfile::tempdir().expect("a folder");
         let path = parent.path().join("run");
         fs::create_dir(&path).expect("created");
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_where_and_the_way_out() {
+    fn errors_name_the_cause_the_place_and_the_remedy() {
         let missing = Path::new("/nonexistent/run");
         let error = RunFolder::create(missing, false)
             .expect_err("no parent")

@@ -498,7 +498,7 @@ mod tests {
 
     /// Everything that is ordered shows when the kernel is asked, as ip(8) shows it.
     #[test]
-    fn the_kernel_does_what_is_ordered() {
+    fn the_kernel_carries_out_netlink_requests() {
         if !may_make_network_namespaces() {
             println!("SKIP: netlink: network namespaces need root");
             return;

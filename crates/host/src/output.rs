@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_were_queued_before_an_error_are_not_written_after_it() {
+    fn queued_parts_are_not_written_after_an_error() {
         let parent = tempfile::tempdir().expect("a folder");
         let folder = folder(parent.path());
         fs::write(folder.path().join("nfs"), b"").expect("written");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_and_leaves_complete_parts_only() {
+    fn a_full_disk_is_reported_and_leaves_complete_parts_only() {
         let parent = tempfile::tempdir().expect("a folder");
         let Some(_disk) = SmallDisk::mount(parent.path(), 64 << 10) else {
             println!("SKIP: mounting a small tmpfs needs root");

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_way_out() {
+    fn missing_things_are_named_with_a_remedy() {
         let privileges = |effective, in_first_namespace| Privileges {
             effective,
             in_first_namespace,

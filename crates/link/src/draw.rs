@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_finds_what_a_search_finds() {
+    fn the_guide_table_finds_what_a_search_finds() {
         let normal = Normal::new();
         let edges = normal
             .edges

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_said_with_its_place() {
+    fn malformed_tables_are_refused_with_line_and_column() {
         for (text, message) in [
             (
                 "1 2\n3 four 5\n",

@@ -655,7 +655,7 @@ fn the_same_seed_draws_the_same() {
 }
 
 #[test]
-fn warnings_say_what_the_settings_do() {
+fn warnings_describe_what_the_settings_do() {
     let warnings = |delay: &str, rate: Option<&str>, limit: &str, memory: usize| {
         let settings = Settings {
             delay: words::delay(delay, &mut words::no_files).expect("right words"),
@@ -690,7 +690,7 @@ fn warnings_say_what_the_settings_do() {
 }
 
 #[test]
-fn limits_hold_and_what_left_makes_room() {
+fn limits_hold_and_departures_make_room() {
     for (limit, memory, most) in [
         (Limit::Frames(10), MEMORY, 10),
         (Limit::Bytes(1050), MEMORY, 10),

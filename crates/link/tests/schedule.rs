@@ -339,7 +339,7 @@ fn a_byte_is_lost_whatever_segment_carries_it() {
 }
 
 #[test]
-fn kinds_are_delayed_and_lost_apart_and_share_the_rate() {
+fn classes_have_their_own_delay_and_loss_and_share_the_rate() {
     let delay = |text| words::delay(text, &mut words::no_files).expect("right words");
     let base = Settings {
         delay: delay("10ms 1ms distribution normal"),
@@ -408,7 +408,7 @@ fn loss_follows_a_path_file() {
 }
 
 #[test]
-fn what_is_no_path_file_and_no_trace_is_said_with_its_place() {
+fn malformed_path_files_are_refused_with_line_and_column() {
     for (text, message) in [
         (
             "",
@@ -518,7 +518,7 @@ fn traces_and_path_files_become_one_another() {
 }
 
 #[test]
-fn what_kinds_have_in_common_they_have_together() {
+fn classes_share_what_they_have_in_common() {
     let settings = |delay: &str, loss: &str| Settings {
         delay: words::delay(delay, &mut words::no_files).expect("right words"),
         loss: words::loss(loss).expect("right words"),

@@ -715,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_leave_in_order_when_they_are_due_even_if_a_port_takes_few() {
+    fn frames_leave_in_order_when_due_even_by_a_slow_port() {
         let settings = || Settings {
             delay: words::delay("100us", &mut words::no_files).expect("a delay"),
             ..Settings::default()

@@ -108,7 +108,7 @@ fn a_chain_of_links_adds_their_delays_and_drops() {
 }
 
 #[test]
-fn virtual_time_shows_observers_what_the_counters_say() {
+fn virtual_time_shows_observers_what_the_counters_count() {
     let both = [settings("5ms", "every 4"), settings("1ms", "none")];
     let mut path = Path::new(both, 1, MEMORY, &Budget::new(2 * MEMORY)).expect("memory");
     let filters = vec![Filter::parse("udp port 7").expect("an expression")];

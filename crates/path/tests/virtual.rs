@@ -79,7 +79,7 @@ fn emulated(
 }
 
 #[test]
-fn what_leaves_is_what_each_link_lets_through() {
+fn departures_are_what_each_link_lets_through() {
     let both = [
         settings(
             "200us 30us distribution normal",
@@ -358,7 +358,7 @@ fn a_stamp_later_than_now_counts_as_now() {
 }
 
 #[test]
-fn both_directions_together_hold_what_was_drawn() {
+fn both_directions_together_hold_the_drawn_delays() {
     let path = Path::new(Default::default(), 1, 1 << 20, &Budget::new(1 << 20)).expect("memory");
     let held: u64 = Direction::BOTH
         .map(|way| path.link(way).product_bytes_max())

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_that_leaves_its_body_is_none() {
+    fn a_credential_longer_than_its_body_is_malformed() {
         let mut words = CALL.to_vec();
         words[13] = 3;
         let bytes = bytes(&words);

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_frames_are_read_back() {
         let mut frames = vec![
             frame(1_700_000_000_123_456_789, 1, b"abc"),
             frame(5, 1, b""),

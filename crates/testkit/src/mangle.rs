@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_is_there() {
+    fn the_oracle_keeps_the_surviving_bytes() {
         for seed in 0..50 {
             let whole = numbered(200);
             let harm = Harm {

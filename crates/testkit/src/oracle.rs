@@ -897,7 +897,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_does_not_survive_unless_it_came_again() {
+    fn lost_bytes_do_not_survive_unless_retransmitted() {
         let (bytes, _) = write(9);
         let mut frames = segments(0, &bytes, 100);
         let copy = tcp(false, 650, &bytes[650..750]);

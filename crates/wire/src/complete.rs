@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_to_the_adapter_is_finished() {
+    fn checksums_left_to_the_adapter_are_finished() {
         for (udp, v6) in [(false, false), (false, true), (true, false), (true, true)] {
             for len in [30, 31, 1000, 8961] {
                 let (whole, mut left) = frames(udp, v6, len);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_foreign_stays_as_it_is() {
+    fn cut_or_foreign_frames_stay_as_they_are() {
         let (_, left) = frames(false, false, 100);
         for len in 0..left.len() {
             let mut cut = left[..len].to_vec();

@@ -135,7 +135,7 @@ fn a_super_frame_has_no_length_of_its_own() {
 }
 
 #[test]
-fn a_length_beyond_the_frame_is_what_the_frame_had() {
+fn a_length_beyond_the_frame_is_cut_to_the_frame() {
     let frame = ipv4().tcp(&fields(), b"0123456789");
     let shorter = frame.len() - 4;
     let Dissected::Tcp(_, tcp) = dissect(1, &frame[..shorter], shorter) else {
@@ -216,7 +216,7 @@ fn contradictions_are_malformed() {
 }
 
 #[test]
-fn an_unfinished_checksum_is_told() {
+fn an_unfinished_checksum_is_recognised() {
     for builder in [ipv4(), ipv6()] {
         let mut frame = builder.tcp(&fields(), b"data");
         let Dissected::Tcp(ip, tcp) = dissect(1, &frame, frame.len()) else {
@@ -268,7 +268,7 @@ fn cut_options_leave_the_length_known() {
 
 proptest! {
     #[test]
-    fn what_is_built_is_read(packet in any_packet()) {
+    fn built_frames_are_read_back(packet in any_packet()) {
         let frame = packet.frame();
         packet.check(dissect(packet.link_type, &frame, frame.len()), frame.len())?;
         let ids: Vec<u16> = packet.tags.iter().map(|&(_, id)| id).collect();

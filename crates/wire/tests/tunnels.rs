@@ -158,7 +158,7 @@ fn tunnels_in_tunnels_end_somewhere() {
 }
 
 #[test]
-fn what_contradicts_itself_is_malformed_or_not_a_tunnel() {
+fn contradictory_headers_are_malformed_or_no_tunnel() {
     let change = |how, at: usize, byte: u8| {
         let mut wrapped = wrap(&inner(false, true), how);
         wrapped.bytes[at] = byte;
@@ -192,7 +192,7 @@ fn what_contradicts_itself_is_malformed_or_not_a_tunnel() {
 
 /// A pseudowire's address may begin as a header of IP does.
 #[test]
-fn below_labels_the_frame_itself_tells_what_it_is() {
+fn the_payload_of_mpls_labels_is_recognised_by_content() {
     for first in [0x00, 0x02, 0x45, 0x60, 0x1c, 0xfe] {
         let mut plain = inner(false, true);
         plain.bytes[0] = first;

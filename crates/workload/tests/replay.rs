@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn stalls_are_told_and_shift_no_other_frame(
+    fn stalls_are_reported_and_shift_no_other_frame(
         frames in frames(),
         (timing, factor) in timings(),
         stalls in vec(prop_oneof![3 => Just(0_i64), 1 => 0..SECOND_NS], 1..20),
@@ -185,7 +185,7 @@ fn a_constant_rate_is_achieved_as_asked() {
 }
 
 #[test]
-fn what_leaves_at_once_says_nothing_of_a_rate() {
+fn frames_that_leave_at_once_give_no_rate() {
     let mut replay = Replay::new(Timing::Constant(Rate::Frames(1000)), 0);
     (0..300).for_each(|_| replay.plan(None, 1000));
     // The port was away for 256 ms and got 256 frames in one call, then each when it was due.

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_rules_say_what_was_meant() {
+    fn wrong_rules_are_refused_with_the_nearest_known() {
         for (rule, way_out) in [
             ("2049", "LAYER==VALUE,PROTOCOL"),
             ("tcp.port=2049,rpc", "LAYER==VALUE,PROTOCOL"),

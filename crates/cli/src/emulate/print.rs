@@ -203,7 +203,7 @@ mod tests {
     use crate::link::keys::LinkWords;
 
     #[test]
-    fn drops_are_told_with_the_words_that_held() {
+    fn drops_are_reported_with_their_settings() {
         let asked = |link: &str| {
             let words = LinkWords {
                 link: Some(vec![link.to_owned()]),

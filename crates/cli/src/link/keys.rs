@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_twice_of_the_same_frames() {
+    fn settings_given_twice_for_the_same_frames_are_refused() {
         let refused = |delay: &[&str]| {
             let delay = delay.iter().map(|&words| words.to_owned()).collect();
             let words = LinkWords {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_takes_the_place_of_what_it_says_anew() {
+    fn a_change_replaces_only_the_settings_it_names() {
         let words = |delay: &[&str], rate: &[&str]| {
             let list = |words: &[&str]| {
                 let words: Vec<_> = words.iter().map(|&words| words.to_owned()).collect();

@@ -240,7 +240,7 @@ fn frames_pass_as_they_are_and_once() {
 }
 
 #[test]
-fn an_interface_that_goes_down_and_comes_up_again_is_a_pulled_cable() {
+fn an_interface_that_goes_down_and_up_is_a_pulled_cable() {
     need_wire!();
     for method in ["af_xdp", "af_packet"] {
         let hosts = Hosts::new();
@@ -304,7 +304,7 @@ fn a_kill_leaves_nothing_and_the_frames_pass_elsewhere_again() {
 }
 
 #[test]
-fn a_tap_is_a_trace_of_what_passed() {
+fn a_tap_writes_a_trace_of_the_frames_that_passed() {
     let Some(_lab) = Lab::up(&["--mirror"]) else {
         return;
     };
@@ -353,7 +353,7 @@ fn a_tap_is_a_trace_of_what_passed() {
 }
 
 #[test]
-fn two_ends_that_are_none_are_named() {
+fn two_interfaces_that_cannot_be_ends_are_named() {
     need_wire!();
     for (words, says) in [
         (&["--between", "lo"][..], "names two interfaces"),

@@ -205,7 +205,7 @@ fn an_ordinary_user_has_real_programs_behind_a_link() {
 }
 
 #[test]
-fn frames_under_way_at_the_end_are_told() {
+fn frames_under_way_at_the_end_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
     let mut command = lineside();
@@ -228,7 +228,7 @@ fn frames_under_way_at_the_end_are_told() {
 }
 
 #[test]
-fn what_two_commands_cannot_be_is_said() {
+fn two_commands_that_cannot_run_are_refused() {
     let ordinary = Ordinary::new();
     for (words, code, says) in [
         (&["--server", "x"][..], 2, "the client's command is missing"),
@@ -391,7 +391,7 @@ fn greetings(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn by_pasta_an_ordinary_user_reaches_what_is_outside_through_the_link() {
+fn an_ordinary_user_reaches_the_outside_by_pasta() {
     let has_pasta = Command::new("pasta").arg("--version").output().is_ok();
     let ordinary = Ordinary::new();
     std::fs::write(ordinary.path().join("reaches.py"), REACHES).expect("written");
@@ -437,7 +437,7 @@ fn by_pasta_an_ordinary_user_reaches_what_is_outside_through_the_link() {
 }
 
 #[test]
-fn root_reaches_what_is_outside_and_leaves_nothing_there() {
+fn root_reaches_the_outside_and_leaves_nothing_there() {
     need_wire!();
     let [caller, beyond] = ["out", "far"].map(Namespace::new);
     caller.ip(&format!(

@@ -81,7 +81,7 @@ fn two_cores_write_the_same_trace() {
 }
 
 #[test]
-fn counted_messages_place_who_talks_most_on_one_core() {
+fn counted_messages_place_heavy_pairs_on_one_core() {
     if !has_two() {
         return;
     }
@@ -135,7 +135,7 @@ fn counted_messages_place_who_talks_most_on_one_core() {
 }
 
 #[test]
-fn what_cannot_run_is_refused() {
+fn impossible_runs_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("trace");
     let alone = folder.path().join("alone");

@@ -45,7 +45,7 @@ fn write(path: &Path, frames: &[Frame]) {
 }
 
 #[test]
-fn a_program_of_another_number_is_read_as_what_it_is() {
+fn a_program_with_another_number_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let mut frames = capture::read(&example()).expect("the example");
@@ -68,7 +68,7 @@ fn a_program_of_another_number_is_read_as_what_it_is() {
 }
 
 #[test]
-fn a_wrong_rule_is_told_and_loses_nothing() {
+fn a_wrong_rule_is_reported_and_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |rules: &[&str]| {
         let rules = rules.iter().flat_map(|rule| ["-d", rule]);

@@ -276,7 +276,7 @@ fn frames_under_way_leave_the_readers_memory() {
 }
 
 #[test]
-fn what_cannot_be_is_said_with_its_place() {
+fn impossible_settings_are_refused_with_their_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out.pcap");
     let bad = folder.path().join("bad.txt");
@@ -327,7 +327,7 @@ fn what_cannot_be_is_said_with_its_place() {
 }
 
 #[test]
-fn flags_of_another_mode_are_refused_and_a_missing_mode_is_said() {
+fn flags_of_another_mode_and_a_missing_mode_are_refused() {
     let file = example();
     let capture = &[file.to_str().expect("UTF-8")][..];
     let between = &["--between", "lo,lo2"][..];
@@ -527,7 +527,7 @@ fn a_report_draws_the_certificate() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_reported_with_what_it_was_asked_for() {
+fn a_killed_run_is_reported_with_its_settings() {
     let folder = tempfile::tempdir().expect("a folder");
     let (input, run) = (folder.path().join("in.pcap"), folder.path().join("run"));
     write_capture(&input, 1000);

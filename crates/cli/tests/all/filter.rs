@@ -7,7 +7,7 @@ use lineside_wire::build::FrameBuilder;
 use crate::support::{Trace, counters, example, lineside, sorted, talk};
 
 #[test]
-fn rows_of_what_matches_are_those_without_a_filter() {
+fn rows_of_matching_frames_equal_those_without_a_filter() {
     let whole = Trace::of(&example(), &[]);
     let frames = whole.manifest.inputs[0].frames;
     let cases = [
@@ -42,7 +42,7 @@ fn rows_of_what_matches_are_those_without_a_filter() {
 }
 
 #[test]
-fn frames_are_limited_behind_the_filter_and_the_summary_names_it() {
+fn frames_are_limited_after_the_filter_and_the_summary_names_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("trace");
     let capture = lineside()

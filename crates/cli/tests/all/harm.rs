@@ -86,7 +86,7 @@ fn harms(seed: u64, frames: usize) -> Vec<(&'static str, Harm)> {
 }
 
 #[test]
-fn what_survives_harm_is_recorded_and_nothing_else() {
+fn surviving_messages_are_recorded_and_nothing_else() {
     let mut paths = vec![example(), captures::example("nfs-v4.pcapng.zst")];
     if let Some(folder) = captures::beside() {
         paths.extend(

@@ -39,7 +39,7 @@ fn assert_refused(output: &Output, status: i32, path: &Path) {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
+fn inputs_that_are_no_capture_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("empty"), b"").expect("written");
@@ -162,7 +162,7 @@ fn a_cut_anywhere_is_read_or_refused() {
 }
 
 #[test]
-fn a_file_broken_in_the_middle_keeps_what_came_before() {
+fn a_file_broken_in_the_middle_keeps_the_frames_before() {
     let folder = tempfile::tempdir().expect("a folder");
     let frames = capture::read(&example()).expect("the example");
     let path = folder.path().join("half.pcap");
@@ -319,7 +319,7 @@ fn assert_no_leftovers(out: &Path) {
 }
 
 #[test]
-fn a_full_disk_is_named_and_what_was_complete_stays() {
+fn a_full_disk_is_named_and_complete_parts_stay() {
     full_disk(&[]);
     if let Some(two) = several() {
         full_disk(two);
@@ -352,7 +352,7 @@ fn full_disk(options: &[&str]) {
 
 /// A file of each direction, by two hosts whose clocks differ.
 #[test]
-fn directions_apart_are_one_capture_and_clocks_far_apart_are_told() {
+fn two_directions_are_one_capture_and_clock_skew_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let frames = capture::read(&example()).expect("the example");
     let is_from_server = |frame: &capture::Frame| {
@@ -403,7 +403,7 @@ fn directions_apart_are_one_capture_and_clocks_far_apart_are_told() {
 }
 
 #[test]
-fn a_disk_without_room_for_the_account_is_told() {
+fn a_disk_without_room_for_trace_json_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(disk) = SmallDisk::mount(folder.path(), 1 << 20) else {
         println!("SKIP: no full disk without the right to mount one");
@@ -500,7 +500,7 @@ fn a_capture_that_is_read_is_not_written_over() {
 }
 
 #[test]
-fn a_run_from_a_configuration_says_what_it_found() {
+fn a_run_from_a_configuration_reports_what_it_found() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("capture.toml");
     let out = folder.path().join("trace");
@@ -641,7 +641,7 @@ fn a_ring_of_files_is_followed_round() {
 }
 
 #[test]
-fn what_nobody_could_read_is_in_the_verdict() {
+fn unreadable_frames_are_in_the_verdict() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.pcapng");
     let mut frames = capture::read(&example()).expect("the example");
@@ -673,7 +673,7 @@ fn what_nobody_could_read_is_in_the_verdict() {
 }
 
 #[test]
-fn info_tells_what_a_folder_of_captures_holds() {
+fn info_lists_what_a_folder_of_captures_holds() {
     let folder = tempfile::tempdir().expect("a folder");
     let frames = capture::read(&example()).expect("the example");
     let (one, other) = frames.split_at(frames.len() / 2);
@@ -753,7 +753,7 @@ fn interrupt(child: &std::process::Child) {
 }
 
 #[test]
-fn what_cannot_be_followed_is_told_once() {
+fn an_input_that_cannot_be_followed_is_reported_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let no_capture = folder.path().join("text.pcap");
     std::fs::write(&no_capture, "no capture, but long enough for a header").expect("written");
@@ -866,7 +866,7 @@ fn only_one_input_is_followed() {
 }
 
 #[test]
-fn too_many_open_files_are_told_with_the_way_out() {
+fn too_many_open_files_are_reported_with_a_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     let rotated = folder.path().join("rotated");
     std::fs::create_dir(&rotated).expect("made");

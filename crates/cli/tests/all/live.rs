@@ -175,7 +175,7 @@ fn received(trace: &Trace) -> u64 {
 }
 
 #[test]
-fn a_mirrored_server_gives_the_same_trace_as_tcpdumps_file_and_the_clients_counts() {
+fn a_mirrored_server_gives_the_trace_of_tcpdumps_file() {
     let combinations: [(&[&str], &[&[&str]]); 2] = [
         (
             &["--mirror"],
@@ -395,7 +395,7 @@ fn tagged(wire: &Wire, method: &[&str], folder: &TempDir, path: &Path, all: &Tra
 }
 
 #[test]
-fn what_the_host_talks_is_undisturbed() {
+fn the_hosts_own_traffic_is_undisturbed() {
     need_wire!();
     let wire = Wire::new("host", 1);
     wire.generator.ip("addr add 192.0.2.1/24 dev g0");
@@ -574,7 +574,7 @@ fn the_sockets_of_an_interface_account_for_it_together() {
 }
 
 #[test]
-fn a_hole_in_a_connection_is_told_while_the_run_goes_on() {
+fn a_hole_is_reported_while_the_run_goes_on() {
     need_wire!();
     let wire = Wire::new("hole", 1);
     let mut frames = example_frames();
@@ -791,7 +791,7 @@ fn a_run_ends_after_a_time_and_after_a_number_of_frames() {
 }
 
 #[test]
-fn an_interface_that_goes_down_is_followed_and_one_that_goes_away_is_the_end() {
+fn an_interface_down_is_followed_and_one_removed_ends_the_run() {
     need_wire!();
     let wire = Wire::new("down", 1);
     let frames = noise(50);
@@ -840,7 +840,7 @@ fn an_interface_that_goes_down_is_followed_and_one_that_goes_away_is_the_end() {
 }
 
 #[test]
-fn a_full_disk_ends_the_run_with_what_came_before() {
+fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
     need_wire!("mount");
     let wire = Wire::new("full", 1);
     let folder = open_folder();
@@ -1104,7 +1104,7 @@ fn ended(command: &mut Command) -> (Option<i32>, String) {
 }
 
 #[test]
-fn interfaces_that_cannot_be_captured_are_named_with_the_way_out() {
+fn unusable_interfaces_are_named_with_a_remedy() {
     need_wire!();
     let wire = Wire::new("bad", 2);
     wire.tap.ip("link set t1 down");
@@ -1239,7 +1239,7 @@ fn the_line_that_an_error_offers_gives_the_right_to_listen() {
 }
 
 #[test]
-fn another_xdp_program_is_left_alone_and_nothing_of_ours_stays_behind() {
+fn another_xdp_program_is_left_alone_and_ours_is_removed() {
     need_wire!();
     let wire = Wire::new("other", 1);
     let has_program = || {
@@ -1274,7 +1274,7 @@ fn another_xdp_program_is_left_alone_and_nothing_of_ours_stays_behind() {
 }
 
 #[test]
-fn what_a_driver_refuses_is_done_behind_it_and_said() {
+fn generic_mode_is_used_and_reported_where_a_driver_refuses() {
     need_wire!();
     let wire = Wire::new("driver", 0);
     // Native XDP wants a receive queue for each transmit queue of the other end.

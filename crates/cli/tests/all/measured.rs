@@ -44,7 +44,7 @@ fn datagrams(path: &Path, sent: &[(i64, bool, u16, usize)]) {
 }
 
 #[test]
-fn round_trips_of_a_capture_and_of_its_trace_become_tables_and_paths() {
+fn round_trips_of_captures_and_traces_become_tables_and_paths() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     // A client asks ten times, each answer takes 3 ms from the tap and back, the second is asked twice.
@@ -222,7 +222,7 @@ fn a_port_of_this_host_is_probed() {
 }
 
 #[test]
-fn path_files_and_mahimahis_traces_are_looked_at_converted_and_replayed() {
+fn path_files_and_mahimahi_traces_are_converted_and_replayed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     std::fs::write(
@@ -303,7 +303,7 @@ fn path_files_and_mahimahis_traces_are_looked_at_converted_and_replayed() {
 }
 
 #[test]
-fn frames_are_told_apart_by_what_they_match() {
+fn frames_are_classified_by_expressions() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let sent: Vec<_> = (0..40)
@@ -352,7 +352,7 @@ fn frames_are_told_apart_by_what_they_match() {
 }
 
 #[test]
-fn what_befalls_frames_told_apart_is_said_and_what_told_none() {
+fn each_class_of_frames_is_reported_and_unmatched_ones_warned() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("in.pcap");
     let sent: Vec<_> = (0..40)
@@ -390,7 +390,7 @@ fn what_befalls_frames_told_apart_is_said_and_what_told_none() {
 }
 
 #[test]
-fn explain_says_what_emulate_does() {
+fn explain_predicts_what_emulate_does() {
     let parts = |explained: &serde_json::Value| -> Vec<(String, f64)> {
         let parts = explained["parts"].as_array().expect("a list");
         let each = |part: &serde_json::Value| {

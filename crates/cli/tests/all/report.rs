@@ -423,7 +423,7 @@ fn slow_operations_are_those_that_took_long() {
 }
 
 #[test]
-fn a_slow_operation_with_a_name_tells_that_name() {
+fn a_slow_operation_with_a_name_shows_that_name() {
     let folder = traced(&example());
     let rows = records(&folder.path().join("trace"), Table::Operations);
     let named: Vec<_> = { rows.iter() }
@@ -443,7 +443,7 @@ fn a_slow_operation_with_a_name_tells_that_name() {
 }
 
 #[test]
-fn what_is_not_known_of_reads_has_no_heading() {
+fn unknown_read_figures_have_no_heading() {
     let folder = tempfile::tempdir().expect("a folder");
     // Frames cut behind the headers of a READ's reply: how much was read is seen in none.
     let frames = capture::read(&example()).expect("the example");
@@ -461,7 +461,7 @@ fn what_is_not_known_of_reads_has_no_heading() {
 }
 
 #[test]
-fn what_is_no_trace_is_said_to_be_none() {
+fn folders_that_are_no_trace_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("file"), "x").expect("written");
     fs::create_dir(folder.path().join("empty")).expect("made");
@@ -584,7 +584,7 @@ fn a_newer_schema_is_refused_and_a_newer_column_is_not() {
 }
 
 #[test]
-fn what_cut_frames_moved_is_not_told_as_nothing() {
+fn bytes_of_cut_frames_are_not_reported_as_zero() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut frames = capture::read(&example()).expect("the example");
     for frame in &mut frames {
@@ -611,7 +611,7 @@ fn what_cut_frames_moved_is_not_told_as_nothing() {
 
 /// `emulate --tap` that was killed: its tables are there, and `trace.json` does not count them yet.
 #[test]
-fn what_a_killed_tap_wrote_is_told() {
+fn info_reads_the_trace_of_a_killed_tap() {
     let folder = traced(&example());
     let path = folder.path().join("trace/trace.json");
     let text = fs::read_to_string(&path).expect("trace.json");
@@ -625,7 +625,7 @@ fn what_a_killed_tap_wrote_is_told() {
 }
 
 #[test]
-fn what_can_be_reported_of_a_damaged_trace_is() {
+fn a_damaged_trace_is_reported_as_far_as_it_is_readable() {
     // A part that is gone.
     let folder = traced(&example());
     fs::remove_file(part(&folder)).expect("removed");
@@ -670,7 +670,7 @@ fn what_can_be_reported_of_a_damaged_trace_is() {
 }
 
 #[test]
-fn what_does_not_occur_is_answered_with_the_nearest() {
+fn unknown_names_are_answered_with_the_nearest() {
     let folder = traced(&example());
     for (arguments, nearest) in [
         (["--client", "192.0.2.22"], "nearest that does is 192.0.2.2"),

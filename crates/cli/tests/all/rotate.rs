@@ -37,7 +37,7 @@ fn run(input: &Path, out: &Path, options: &[&str]) {
 }
 
 #[test]
-fn parts_end_with_their_window_and_hold_the_same_rows_as_without() {
+fn parts_end_with_their_window_and_keep_every_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     slowed(&at("slow.pcap"));
@@ -79,7 +79,7 @@ fn parts_end_with_their_window_and_hold_the_same_rows_as_without() {
 }
 
 #[test]
-fn usr2_completes_what_is_recorded_so_far() {
+fn usr2_completes_the_parts_recorded_so_far() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("trace");
     let bytes = capture::bytes(&example()).expect("the example");

@@ -63,7 +63,7 @@ fn a_name_that_is_not_utf8_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_for_interfaces_is_refused_for_files() {
+fn flags_for_interfaces_are_refused_for_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let example = example().display().to_string();
     for flag in [

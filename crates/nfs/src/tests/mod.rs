@@ -161,7 +161,7 @@ fn cut<'a>(bytes: &'a [u8], random: &mut Random) -> Vec<Piece<'a>> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded_wherever_it_is_cut(seed: u64) {
+    fn encoded_messages_are_decoded_wherever_they_are_cut(seed: u64) {
         for_each_message!(seed, |value, decode, random| {
             let mut bytes = Vec::new();
             value.encode(&mut bytes);
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn a_prefix_tells_nothing_wrong(seed: u64) {
+    fn a_prefix_never_gives_a_wrong_field(seed: u64) {
         for_each_message!(seed, |value, decode, random| {
             let mut bytes = Vec::new();
             value.encode(&mut bytes);
@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn a_hole_tells_nothing_wrong(seed: u64) {
+    fn a_hole_never_gives_a_wrong_field(seed: u64) {
         for_each_message!(seed, |value, decode, random| {
             let mut bytes = Vec::new();
             value.encode(&mut bytes);

@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_summary_says_what_the_message_has(seed: u64) {
+    fn a_summary_has_the_fields_of_its_message(seed: u64) {
         let random = &mut Random::new(seed);
         for &(program, version, layouts, count) in PROGRAMS {
             let wide = (program, version) == (100_021, 4);

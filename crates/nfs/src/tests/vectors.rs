@@ -251,7 +251,7 @@ fn mnt() {
 }
 
 #[test]
-fn what_comes_before_a_fault_is_read() {
+fn fields_before_a_fault_are_read() {
     let bytes = hex("00000004 01020304  00000000 00000200  0000");
     let pieces = [Piece::bytes(&bytes)];
     let mut cursor = Cursor::new(&pieces);
@@ -262,7 +262,7 @@ fn what_comes_before_a_fault_is_read() {
 }
 
 #[test]
-fn what_cannot_be_is_malformed() {
+fn impossible_values_are_malformed() {
     for (procedure, bytes) in [
         (v3::Procedure::GetAttr, "00000041"),
         (v3::Procedure::Lookup, "00000000 00001001"),

@@ -477,7 +477,7 @@ fn callbacks() {
 }
 
 #[test]
-fn what_cannot_be_is_malformed_and_what_is_unknown_is_said() {
+fn impossible_values_are_malformed_and_unknown_ones_named() {
     let state = |text| {
         let mut cursor = Cursor::new(pieces(text));
         let call = Call::decode(&mut cursor);

@@ -64,7 +64,7 @@ fn a_cut_capture_gives_every_frame_before_the_cut() {
 }
 
 #[test]
-fn a_cut_compressed_capture_gives_what_was_whole() {
+fn a_cut_compressed_capture_gives_its_whole_frames() {
     let frames = read(&pcap_of(&LENS)).clean();
     let pcap = &pcap_of(&LENS);
     for whole in [gzip(pcap), zstd(pcap), xz(pcap), lz4(pcap)] {
@@ -120,7 +120,7 @@ fn a_cut_xz_loses_no_more_than_a_chunk() {
 }
 
 #[test]
-fn damage_is_told_after_the_frames_before_it() {
+fn damage_is_reported_after_the_frames_before_it() {
     let mut bytes = pcap_of(&[20, 20, 20]);
     let third = 24 + 2 * 36;
     bytes[third + 8..third + 12].copy_from_slice(&300_000_u32.to_le_bytes());
@@ -173,7 +173,7 @@ fn damage_is_told_after_the_frames_before_it() {
 }
 
 #[test]
-fn what_is_no_capture_is_named() -> io::Result<()> {
+fn files_that_are_no_capture_are_named() -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("input");
     let message = |path: &Path| match CaptureReader::open(path, &pool()) {
@@ -208,7 +208,7 @@ fn what_is_no_capture_is_named() -> io::Result<()> {
 }
 
 #[test]
-fn a_failing_disk_is_told_with_its_offset() {
+fn a_failing_disk_is_reported_with_its_offset() {
     struct Failing;
     impl Read for Failing {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -319,7 +319,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_behind_a_header_never_panic(bytes in vec(any::<u8>(), 0..400), kind in 0_u8..4) {
+    fn random_bytes_after_a_header_never_panic(bytes in vec(any::<u8>(), 0..400), kind in 0_u8..4) {
         let mut file = match kind {
             0 => pcap_of(&[]),
             1 => pcapng_of(&[]),

@@ -369,7 +369,7 @@ fn a_block_longer_than_a_pool_block_is_skipped() {
 }
 
 #[test]
-fn interfaces_are_told_with_their_last_statistics() {
+fn interfaces_are_listed_with_their_last_statistics() {
     let mut file = Bytes::new(false);
     file.section();
     file.interface(1, 128, |body| body.option(2, b"enp1s0"));
@@ -479,7 +479,7 @@ pub(crate) fn lz4(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_xz_and_lz4_write_is_read() {
+fn xz_and_lz4_files_are_read() {
     let bytes = pcapng_of(&[10, 1000, 100_000]);
     let frames = read(&bytes).clean();
     for (tool, arguments) in [

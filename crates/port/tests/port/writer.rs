@@ -65,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_is_read(
+    fn written_captures_are_read_back(
         frames in vec(
             (prop::option::weighted(0.9, 0_i64..4_294_967_296_000_000_000), 0_u32..100, vec(any::<u8>(), 0..100), 0_u16..3, 0_u16..3),
             0..40,
@@ -202,7 +202,7 @@ fn a_frame_that_does_not_fit_the_file_stays_in_the_burst() {
 }
 
 #[test]
-fn a_name_that_cannot_be_written_is_told_before_anything_is() {
+fn an_unwritable_name_is_reported_before_anything_is_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = |name: &str, words: &[&str], link_types: &[u16]| {
         let interface = |&link_type| Interface {
@@ -239,7 +239,7 @@ fn a_name_that_cannot_be_written_is_told_before_anything_is() {
 }
 
 #[test]
-fn other_readers_read_what_was_meant() {
+fn other_readers_read_the_written_frames() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("out.pcapng");
     let of = |name: &str, filter: Option<&str>| Interface {
@@ -537,7 +537,7 @@ fn a_section_begins_anew_when_it_describes_too_many_interfaces() {
 }
 
 #[test]
-fn what_was_written_reaches_the_file_within_a_second_of_stamps() {
+fn written_frames_reach_the_file_within_a_second_of_stamps() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["out.pcap", "out.pcapng"] {
         let path = folder.path().join(name);
@@ -614,7 +614,7 @@ fn whoever_writes_faster_than_the_disk_waits() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_lies_before_is_complete() {
+fn a_full_disk_is_reported_and_earlier_frames_are_complete() {
     let error = CaptureWriter::create(Path::new("/dev/full"), writer_config(&[]), Some(0));
     let error = error.err().expect("full").to_string();
     assert!(

@@ -144,7 +144,7 @@ fn assert_identity(port: &dyn LivePort) {
 
 /// AF_PACKET's blocks are filled in turn: one that is held would stop the kernel for ever.
 #[test]
-fn who_holds_a_block_is_asked_for_it_before_the_kernel_needs_it() {
+fn holders_of_a_block_spill_it_before_the_kernel_needs_it() {
     let Some(wire) = wire(1, 1, 1500) else {
         return;
     };
@@ -463,7 +463,7 @@ fn copied(bytes: &[u8]) -> Frame {
 }
 
 #[test]
-fn nothing_is_left_behind_by_a_kill() {
+fn a_kill_leaves_nothing_at_the_interface() {
     const HOLDS: &str = "LINESIDE_TEST_HOLDS";
     if std::env::var_os(HOLDS).is_some() {
         let _ports = open_near(Method::AfXdpNative);
@@ -477,7 +477,7 @@ fn nothing_is_left_behind_by_a_kill() {
         .args([
             "--exact",
             "--nocapture",
-            "xdp::nothing_is_left_behind_by_a_kill",
+            "xdp::a_kill_leaves_nothing_at_the_interface",
         ])
         .env(HOLDS, "1")
         .stdout(Stdio::piped())
@@ -538,7 +538,7 @@ fn an_interface_that_goes_is_named() {
 }
 
 #[test]
-fn what_is_refused_says_what_to_do() {
+fn refusals_name_a_remedy() {
     let Some(_wire) = wire_for_xdp(1, 2, 1500) else {
         return;
     };

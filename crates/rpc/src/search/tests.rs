@@ -117,7 +117,7 @@ fn many_candidates_cost_no_more_per_byte_than_few() {
 }
 
 #[test]
-fn fragments_that_meet_share_what_follows() {
+fn record_fragments_that_meet_share_what_follows() {
     // A stored header and the true one lead to the same fragment, which ends the record; then a
     // call.
     let mut stream = open_call(700, 2 * HEAD as u32 - 4);

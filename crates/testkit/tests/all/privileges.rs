@@ -104,7 +104,7 @@ fn assert_nothing_is_left(text: &str, user: u32) {
 }
 
 #[test]
-fn root_becomes_nobody_or_who_called_sudo_and_still_writes() {
+fn root_becomes_nobody_or_the_sudo_user_and_still_writes() {
     if !is_root() {
         return;
     }
@@ -149,7 +149,7 @@ fn a_set_user_id_file_goes_on_as_its_user() {
 }
 
 #[test]
-fn files_to_come_where_the_user_may_not_write_are_refused_at_once() {
+fn later_files_that_the_user_may_not_write_are_refused_at_once() {
     if !is_root() {
         return;
     }
@@ -170,7 +170,7 @@ fn files_to_come_where_the_user_may_not_write_are_refused_at_once() {
 }
 
 #[test]
-fn root_of_a_namespace_without_other_users_stays_it_without_capabilities() {
+fn root_of_a_single_user_namespace_keeps_no_capabilities() {
     let folders = tempfile::tempdir().expect("a folder");
     let unshared = |arguments: &[&str]| {
         let mut command = Command::new("unshare");

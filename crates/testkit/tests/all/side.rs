@@ -515,7 +515,7 @@ fn differing(procedure: Procedure, summary: &Summary<'_>, dissected: &Dissected)
 
 /// What tshark does not read is right if it agrees with the rest of the capture.
 #[test]
-fn rpcbind_answers_what_it_was_asked() {
+fn rpcbinds_answers_match_their_calls() {
     let example = captures::example("services.pcapng.zst");
     assert_rpcbind_answers(&example, "192.0.2.1.0.111");
     if let Some(folder) = captures::beside() {

@@ -174,7 +174,7 @@ fn ranges_come_from_the_statistics_of_all_row_groups() {
 }
 
 #[test]
-fn what_a_trace_never_has_is_named() {
+fn unsupported_columns_are_named() {
     let schema = "message schema {
         required int64 stamps (TIMESTAMP(NANOS,true)); required double doubles; required int64 ids;
         optional group lists (LIST) { repeated group list { optional int64 element; } }

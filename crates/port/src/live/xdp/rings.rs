@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_in_order_and_each_once_past_the_end_of_the_indices() {
+    fn ring_entries_come_in_order_and_once_when_indices_wrap() {
         let (mut producer, mut consumer) = pair(8);
         let (mut written, mut read) = (0, 0);
         for round in 0..100 {
