@@ -27,6 +27,9 @@ pub struct Certificate {
     pub clock: &'static str,
     /// Whether the result is valid.
     pub verdict: Verdict,
+    /// What the verdict follows from, a direction each in the order of their numbers.
+    #[serde(skip)]
+    links: Vec<LinkEvidence>,
     /// By [`Path::name`].
     pub directions: BTreeMap<&'static str, DirectionReport>,
     /// Changes of settings while it ran, in order.
@@ -123,6 +126,16 @@ impl Delays {
     }
 }
 
+impl Certificate {
+    /// Judges the run by its links and by everything else that is known of it.
+    pub fn judge(&mut self, rest: Evidence<'_>) {
+        self.verdict = judge(&Evidence {
+            links: self.links.clone(),
+            ..rest
+        });
+    }
+}
+
 impl Path {
     /// The certificate so far; `clock` is [`Certificate::clock`].
     pub fn certificate(&self, clock: &'static str) -> Certificate {
@@ -135,10 +148,18 @@ impl Path {
             (self.name(side), report)
         };
         let reports: Vec<_> = self.sides().map(report).collect();
+        let links = reports.iter();
+        let links: Vec<_> = links
+            .map(|(name, report)| evidence(name, report, &changes))
+            .collect();
         Certificate {
             seed: self.seed(),
             clock,
-            verdict: verdict(&reports, &changes),
+            verdict: judge(&Evidence {
+                links: links.clone(),
+                ..Evidence::default()
+            }),
+            links,
             directions: reports.into_iter().collect(),
             changes,
         }
@@ -238,15 +259,6 @@ fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
         "{:.1} % of the frames waited for one before them, as order is kept: {became}",
         share * 100.0
     ))
-}
-
-fn verdict(reports: &[(&'static str, DirectionReport)], changes: &[ChangeReport]) -> Verdict {
-    let links = reports.iter();
-    let links = links.map(|(name, report)| evidence(name, report, changes));
-    judge(&Evidence {
-        links: links.collect(),
-        ..Evidence::default()
-    })
 }
 
 /// The evidence of one direction, over all its settings.

@@ -29,7 +29,7 @@ pub struct Evidence<'a> {
 }
 
 /// One direction of an emulated link.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkEvidence {
     /// The direction's name.
     pub name: String,

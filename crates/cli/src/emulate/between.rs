@@ -10,8 +10,8 @@ use lineside_host::{Capability, Privileges, RunFolder, Signals, Stopwatch, Syste
 use lineside_path::{Bump, BumpFacts, Certificate, Direction, Path, Wait};
 use lineside_port::live::{Interface, LiveOptions};
 use lineside_port::{LivePort, Method, Port};
+use lineside_run::{Evidence, TapEvidence};
 use lineside_time::Clock;
-use lineside_trace::State;
 
 use super::tap;
 use crate::config::{ConfigError, nearest};
@@ -231,23 +231,17 @@ impl Between {
     }
 }
 
-/// What the tap dropped makes the trace incomplete, though not the emulation.
+/// What the tap dropped belongs to the verdict.
 fn note_tap(ran: &mut Ran) {
-    let Some(tap) = ran.facts.tap else { return };
-    let dropped = tap.dropped_queue + tap.dropped_memory;
-    let verdict = &mut ran.certificate.verdict;
-    if dropped > 0 {
-        if verdict.state == State::Complete {
-            verdict.state = State::Incomplete;
-        }
-        verdict.reasons.push(format!(
-            "tap: {} of {} frames that left are not in the trace: {} found the capture's queue full, {} no memory",
-            grouped(dropped),
-            grouped(tap.tapped + dropped),
-            grouped(tap.dropped_queue),
-            grouped(tap.dropped_memory)
-        ));
-    }
+    let tap = ran.facts.tap.map(|tap| TapEvidence {
+        captured: tap.tapped,
+        dropped_queue: tap.dropped_queue,
+        dropped_memory: tap.dropped_memory,
+    });
+    ran.certificate.judge(Evidence {
+        tap,
+        ..Evidence::default()
+    });
 }
 
 /// What a frame takes at least, and which delays are shorter than that.

@@ -9,9 +9,10 @@ use lineside_capture::Filtered;
 use lineside_frame::Burst;
 use lineside_host::Signals;
 use lineside_path::{DirectionFinder, Virtual};
-use lineside_port::{CaptureWriter, Port, Receive, Received, Rotation, WriterConfig};
-use lineside_run::{check_capture_file, inputs_facts};
-use lineside_trace::State;
+use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
+use lineside_run::{
+    Consumer, Evidence, Moment, Step, check_capture_file, inputs_facts, receive_all,
+};
 
 use super::between::{self, Between};
 use super::commands::Commands;
@@ -24,9 +25,6 @@ use crate::inputs::open;
 use crate::link::asked::Asked;
 use crate::link::section::{Mode, Prepared};
 use crate::print::{print, print_json};
-
-/// Frames that are read at once.
-const READ_MAX: usize = 256;
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let arguments = Arguments {
@@ -67,6 +65,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         emulation: Virtual::new(path, DirectionFinder::new(inside)),
         out,
         budget: &budget,
+        has_frames: false,
         has_begun: false,
         writer: None,
         left: Burst::new(),
@@ -89,17 +88,14 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
 
     let mut certificate = run.emulation.certificate();
     let cut = { port.facts().into_iter() }.flat_map(|facts| facts.warnings.clone());
-    let unfinished = cut
+    let failures = cut
         .chain(failure.as_ref().map(|error| format!("{error:#}")))
-        .chain(written.as_ref().err().map(ToString::to_string))
-        .chain(
-            run.signal
-                .map(|signal| format!("ended by signal {signal} before the end of the input")),
-        );
-    for reason in unfinished {
-        certificate.verdict.state = State::Incomplete;
-        certificate.verdict.reasons.push(reason);
-    }
+        .chain(written.as_ref().err().map(ToString::to_string));
+    certificate.judge(Evidence {
+        failures: failures.collect(),
+        signal: run.signal,
+        ..Evidence::default()
+    });
     let json = serde_json::to_value(&certificate)?;
     notes.end(inputs_facts(&port.facts()), &certificate, &json)?;
     let warnings = port
@@ -232,6 +228,8 @@ struct Run<'a> {
     out: Option<&'a Path>,
     budget: &'a Budget,
     /// A frame came.
+    has_frames: bool,
+    /// The output is open, and `trace.json` describes the run.
     has_begun: bool,
     /// Made when the first frames have been read: only then a pcapng file's link types are known.
     writer: Option<CaptureWriter>,
@@ -239,40 +237,42 @@ struct Run<'a> {
     signal: Option<u8>,
 }
 
+impl Consumer for Run<'_> {
+    fn on_burst(&mut self, burst: &mut Burst) -> Step {
+        self.has_frames |= !burst.is_empty();
+        self.emulation.on_burst(burst, &mut self.left);
+        Step::Continue
+    }
+
+    fn on_pool_empty(&mut self) -> Step {
+        self.emulation.spill();
+        Step::Continue
+    }
+}
+
 impl Run<'_> {
-    /// All frames through the path. What was read before an error still leaves.
+    /// All frames through the path. Frames that were read before an error still leave.
     fn pass(
         &mut self,
         port: &mut impl Receive,
-        mut frames_left: u64,
+        frames_max: u64,
         signals: &Signals,
         notes: &Notes,
     ) -> anyhow::Result<()> {
-        let mut burst = Burst::new();
-        let mut failure = None;
-        while frames_left > 0 && failure.is_none() {
-            self.signal = signals.stop();
-            if self.signal.is_some() {
-                break;
+        let mut written = Ok(());
+        let errors = receive_all(port, self, frames_max, |port, run, moment| {
+            written = run.after_burst(port, notes);
+            if moment != Moment::Last {
+                run.signal = signals.stop();
             }
-            let most = usize::try_from(frames_left)
-                .unwrap_or(READ_MAX)
-                .min(READ_MAX);
-            match port.receive(&mut burst, most) {
-                Ok(Received::End) => break,
-                Ok(Received::PoolEmpty) => self.emulation.spill(),
-                Ok(Received::Frames(_) | Received::Interrupted | Received::Idle { .. }) => {}
-                Err(error) => failure = Some(error),
+            match moment {
+                Moment::Failure => Step::Stop,
+                _ if written.is_err() || run.signal.is_some() => Step::Stop,
+                _ => Step::Continue,
             }
-            frames_left -= burst.len() as u64;
-            if !burst.is_empty() && !self.has_begun {
-                self.open_writer(port)?;
-                notes.run.save()?;
-                self.has_begun = true;
-            }
-            self.emulation.on_burst(&mut burst, &mut self.left);
-            self.write()?;
-        }
+        });
+        written?;
+        let failure = errors.into_iter().next();
         if failure.is_none() {
             self.open_writer(port)?;
         }
@@ -281,6 +281,16 @@ impl Run<'_> {
         }
         self.write()?;
         failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Opens the output with the first frame, and writes what has left.
+    fn after_burst(&mut self, port: &impl Port, notes: &Notes) -> anyhow::Result<()> {
+        if self.has_frames && !self.has_begun {
+            self.open_writer(port)?;
+            notes.run.save()?;
+            self.has_begun = true;
+        }
+        self.write()
     }
 
     fn open_writer(&mut self, port: &impl Port) -> anyhow::Result<()> {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 use lineside_analyze::{grouped, time};
 use lineside_capture::Filtered;
-use lineside_frame::Burst;
+use lineside_frame::{Burst, Frame};
 use lineside_link::Drops;
 use lineside_path::{Departures, Direction, DirectionFinder, Path};
-use lineside_port::{Receive, Received};
+use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_time::{Clock, VirtualClock};
 
 use super::account::{Explained, Part};
@@ -23,7 +23,7 @@ pub(super) fn of_frame(
     number: u64,
 ) -> anyhow::Result<Explained> {
     let Prepared {
-        mut path,
+        path,
         budget,
         filter,
         inside,
@@ -31,72 +31,125 @@ pub(super) fn of_frame(
     } = prepared;
     let files = open(inputs, &budget)?;
     let mut port = Filtered::new(files, filter);
-    let (mut finder, mut clock) = (DirectionFinder::new(inside), VirtualClock::new());
-    let (mut burst, mut next, mut out) = (Burst::new(), Burst::new(), Departures::default());
-    let (mut count, mut begun_ns, mut wanted) = (0, 0, None);
-    loop {
-        let received = port.receive(&mut burst, 256);
-        for mut frame in burst.drain(..) {
-            count += 1;
-            // As the path in virtual time has it: until there is a stamp, time stands at the epoch.
-            let unstamped_ns = if count == 1 { 0 } else { clock.now() };
-            let at_ns = clock.observe(frame.descriptor().stamp_ns.unwrap_or(unstamped_ns));
-            if count == 1 {
-                begun_ns = at_ns;
-                path.begin(at_ns);
+    let mut search = Search {
+        path,
+        finder: DirectionFinder::new(inside),
+        clock: VirtualClock::new(),
+        next: Burst::new(),
+        out: Departures::default(),
+        number,
+        count: 0,
+        begun_ns: 0,
+        wanted: None,
+        explained: None,
+    };
+    let errors = receive_all(
+        &mut port,
+        &mut search,
+        u64::MAX,
+        |_, _, moment| match moment {
+            Moment::Failure => Step::Stop,
+            Moment::Burst | Moment::Last => Step::Continue,
+        },
+    );
+    match (search.explained.take(), errors.into_iter().next()) {
+        (Some(explained), _) => Ok(explained),
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => search.end(),
+    }
+}
+
+/// Passes frames through a path until it is known what became of one of them.
+struct Search {
+    path: Path,
+    finder: DirectionFinder,
+    clock: VirtualClock,
+    next: Burst,
+    out: Departures,
+    /// Of the frame, counted from 1.
+    number: u64,
+    count: u64,
+    begun_ns: i64,
+    wanted: Option<Found>,
+    explained: Option<Explained>,
+}
+
+impl Consumer for Search {
+    fn on_burst(&mut self, burst: &mut Burst) -> Step {
+        for frame in burst.drain(..) {
+            self.on_frame(frame);
+            if let Some(found) = &self.wanted {
+                self.explained = left(&self.path, found, &self.out);
             }
-            frame.descriptor_mut().stamp_ns = Some(at_ns);
-            let direction = finder.direction(&frame);
-            let ordinal = frame.descriptor().ordinal;
-            let len = frame.descriptor().wire_len;
-            // What is due by then leaves before it comes.
-            path.on_timer(at_ns, &mut out);
-            if wanted.is_none() {
-                out = Departures::default();
+            if self.explained.is_some() {
+                return Step::Stop;
             }
-            let before = path.link(direction).counters().dropped;
-            let held = (
-                path.link(direction).held(),
-                path.link(direction).held_bytes(),
+        }
+        Step::Continue
+    }
+
+    fn on_pool_empty(&mut self) -> Step {
+        self.path.spill();
+        Step::Continue
+    }
+}
+
+impl Search {
+    fn on_frame(&mut self, mut frame: Frame) {
+        self.count += 1;
+        // As the path in virtual time has it: until there is a stamp, time stands at the epoch.
+        let unstamped_ns = if self.count == 1 { 0 } else { self.clock.now() };
+        let stamp_ns = frame.descriptor().stamp_ns.unwrap_or(unstamped_ns);
+        let at_ns = self.clock.observe(stamp_ns);
+        let path = &mut self.path;
+        if self.count == 1 {
+            self.begun_ns = at_ns;
+            path.begin(at_ns);
+        }
+        frame.descriptor_mut().stamp_ns = Some(at_ns);
+        let direction = self.finder.direction(&frame);
+        let ordinal = frame.descriptor().ordinal;
+        let len = frame.descriptor().wire_len;
+        // Departures that are due by then come first.
+        path.on_timer(at_ns, &mut self.out);
+        if self.wanted.is_none() {
+            self.out = Departures::default();
+        }
+        let link = path.link(direction);
+        let before = link.counters().dropped;
+        let held = (link.held(), link.held_bytes());
+        self.next.push(frame);
+        path.on_burst(at_ns, direction, &mut self.next, &mut self.out);
+        if self.count == self.number {
+            self.wanted = Some(Found {
+                direction,
+                ordinal,
+                since_ns: at_ns.saturating_sub(self.begun_ns),
+                len,
+                // Now: a later drop is another frame's.
+                dropped: dropped(before, path.link(direction).counters().dropped),
+                held,
+            });
+        }
+    }
+
+    /// The account of the frame after the last frame of the capture.
+    fn end(mut self) -> anyhow::Result<Explained> {
+        let Some(found) = self.wanted else {
+            anyhow::bail!(
+                "there is no frame {}: the capture has {}",
+                self.number,
+                grouped(self.count)
             );
-            next.push(frame);
-            path.on_burst(at_ns, direction, &mut next, &mut out);
-            if count == number {
-                wanted = Some(Found {
-                    direction,
-                    ordinal,
-                    since_ns: at_ns.saturating_sub(begun_ns),
-                    len,
-                    // Now: what is dropped later is another frame.
-                    dropped: dropped(before, path.link(direction).counters().dropped),
-                    held,
-                });
-            }
-            if let Some(found) = &wanted
-                && let Some(explained) = left(&path, found, &out)
-            {
+        };
+        while let Some(deadline) = self.path.next_deadline() {
+            self.path.on_timer(deadline, &mut self.out);
+            if let Some(explained) = left(&self.path, &found, &self.out) {
                 return Ok(explained);
             }
         }
-        match received? {
-            Received::End => break,
-            Received::PoolEmpty => path.spill(),
-            _ => {}
-        }
+        left(&self.path, &found, &self.out).context("a frame that enters leaves, or is dropped")
     }
-    let Some(found) = wanted else {
-        anyhow::bail!(
-            "there is no frame {number}: the capture has {}",
-            grouped(count)
-        );
-    };
-    while let Some(deadline) = path.next_deadline() {
-        path.on_timer(deadline, &mut out);
-        if let Some(explained) = left(&path, &found, &out) {
-            return Ok(explained);
-        }
-    }
-    left(&path, &found, &out).context("what comes leaves, or is dropped")
 }
 
 /// A frame that was looked for, as it came.

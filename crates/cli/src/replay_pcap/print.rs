@@ -35,7 +35,7 @@ pub(super) fn print_account(
             "achieved_pps": departures.achieved_pps,
             "lateness": lateness,
             "stalls": sender.stalls,
-            "frames_cut": sender.frames_cut,
+            "frames_cut": sender.ready.frames_cut,
             "stamps_backwards": departures.stamps_backwards,
             "stamps_missing": departures.stamps_missing,
         });
@@ -91,7 +91,7 @@ pub(super) fn print_account(
             "times the interface took no frame that was due",
         ),
         (
-            sender.frames_cut,
+            sender.ready.frames_cut,
             "frames were cut by a snap length: only what was kept of them was sent",
         ),
         (

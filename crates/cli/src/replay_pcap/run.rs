@@ -1,6 +1,5 @@
 //! `lineside replay-pcap`: a capture's frames onto an interface.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Seek;
 use std::num::NonZeroU64;
@@ -13,11 +12,12 @@ use lineside_frame::Burst;
 use lineside_host::{Capability, Privileges, Signals, Stopwatch};
 use lineside_port::Port;
 use lineside_port::live::{Interface, open_to_send};
-use lineside_workload::{Replay, Speed, Timing};
+use lineside_run::Intake;
+use lineside_workload::{Speed, Timing};
 
 use super::flags::Arguments;
 use super::print::print_account;
-use super::sender::{READY_MAX, Sender};
+use super::sender::{Ready, Sender};
 use crate::Exit;
 use crate::config::ConfigError;
 
@@ -60,19 +60,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let signals = Signals::register().context("cannot handle signals")?;
 
     let mut sender = Sender {
-        replay: Replay::new(timing, 0),
+        ready: Ready::new(timing),
+        intake: Intake::new(arguments.frames_max.map_or(u64::MAX, NonZeroU64::get)),
         stopwatch: Stopwatch::start(),
-        read: Burst::new(),
-        ready: VecDeque::with_capacity(READY_MAX),
         due: Burst::new(),
-        left: arguments.frames_max.map_or(u64::MAX, NonZeroU64::get),
-        frames_cut: 0,
         stalls: 0,
         refused_since: None,
-        shift_ns: 0,
-        span: None,
         ended: false,
-        is_full: false,
         error: None,
     };
     let mut signal = None;
@@ -90,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             Err(error) => failure = Some(error),
         }
     }
-    let departures = sender.replay.departures();
+    let departures = sender.ready.replay.departures();
     if !arguments.quiet {
         print_account(arguments, &sender, &departures)?;
     }

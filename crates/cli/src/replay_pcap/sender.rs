@@ -3,8 +3,9 @@
 use lineside_frame::{Burst, Frame};
 use lineside_host::Stopwatch;
 use lineside_port::live::{Interface, must_carry};
-use lineside_port::{Receive, Received, Transmit};
-use lineside_workload::Replay;
+use lineside_port::{Receive, Transmit};
+use lineside_run::{Consumer, Intake, Step, Turn};
+use lineside_workload::{Replay, Timing};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -27,26 +28,16 @@ const PAUSE: Duration = Duration::from_micros(20);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Sender {
-    pub(super) replay: Replay,
+    pub(super) ready: Ready,
+    pub(super) intake: Intake,
     pub(super) stopwatch: Stopwatch,
-    pub(super) read: Burst,
-    /// Frames that were read and planned, in their order.
-    pub(super) ready: VecDeque<Frame>,
     /// Frames before those that were due and that the interface has not taken.
     pub(super) due: Burst,
-    pub(super) left: u64,
-    pub(super) frames_cut: u64,
     /// Times that the interface took no frame although one was due.
     pub(super) stalls: u64,
     /// Since when it has taken none.
     pub(super) refused_since: Option<Duration>,
-    /// What is added to stamps when the files are sent once more.
-    pub(super) shift_ns: i64,
-    /// The first and the latest stamp of the files.
-    pub(super) span: Option<(i64, i64)>,
     pub(super) ended: bool,
-    /// Frames that wait hold all memory for reading.
-    pub(super) is_full: bool,
     /// What ended the reading; what was read before is still sent.
     pub(super) error: Option<anyhow::Error>,
 }
@@ -60,11 +51,11 @@ impl Sender {
         interface: &str,
     ) -> anyhow::Result<bool> {
         let now = self.stopwatch.elapsed();
-        let deadline = self.replay.next_deadline();
+        let deadline = self.ready.replay.next_deadline();
         let deadline = deadline.map(|ns| Duration::from_nanos(ns.max(0) as u64));
         let has_time = deadline.is_none_or(|deadline| deadline > now + READ_AHEAD);
-        let has_room = self.ready.len() < READY_MAX && !self.is_full;
-        if !self.ended && has_room && (has_time || self.ready.is_empty()) {
+        let has_room = self.ready.frames.len() < READY_MAX && !self.ready.is_full;
+        if !self.ended && has_room && (has_time || self.ready.frames.is_empty()) {
             self.read(source);
             return Ok(true);
         }
@@ -73,16 +64,18 @@ impl Sender {
         };
         self.stopwatch.wait_until(deadline.min(now + LOOK));
         let now_ns = self.stopwatch.elapsed().as_nanos() as i64;
-        let due = self.replay.due(now_ns, self.due.len() + SEND_MAX);
-        let more = due.saturating_sub(self.due.len()).min(self.ready.len());
-        self.due.extend(self.ready.drain(..more));
+        let due = self.ready.replay.due(now_ns, self.due.len() + SEND_MAX);
+        let more = due
+            .saturating_sub(self.due.len())
+            .min(self.ready.frames.len());
+        self.due.extend(self.ready.frames.drain(..more));
         if self.due.is_empty() {
             return Ok(true);
         }
         let sent = port.transmit(&mut self.due)?;
-        self.is_full &= sent == 0;
+        self.ready.is_full &= sent == 0;
         let now = self.stopwatch.elapsed();
-        self.replay.on_sent(now.as_nanos() as i64, sent);
+        self.ready.replay.on_sent(now.as_nanos() as i64, sent);
         if sent > 0 {
             self.refused_since = None;
             return Ok(true);
@@ -99,24 +92,52 @@ impl Sender {
 
     /// The files are sent once more, from their beginning.
     pub(super) fn begin_again(&mut self) {
-        if let Some((first, latest)) = self.span {
-            self.shift_ns = (self.shift_ns).saturating_add(latest - first + LOOP_GAP_NS);
+        if let Some((first, latest)) = self.ready.span {
+            let shift_ns = &mut self.ready.shift_ns;
+            *shift_ns = shift_ns.saturating_add(latest - first + LOOP_GAP_NS);
         }
-        self.ended = self.left == 0;
+        self.ended = self.intake.left() == 0;
     }
 
     fn read(&mut self, source: &mut impl Receive) {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(256);
-        match source.receive(&mut self.read, most) {
-            // Frames that wait hold all memory: they are sent first.
-            Ok(Received::PoolEmpty) => self.is_full = true,
-            Ok(Received::Frames(_) | Received::Interrupted | Received::Idle { .. }) => {}
-            Ok(Received::End) => self.ended = true,
-            Err(error) => self.error = Some(error.into()),
+        match self.intake.turn(source, &mut self.ready) {
+            Turn::More | Turn::Refused => {}
+            Turn::End => self.ended = true,
+            Turn::Failed(error) => self.error = Some(error.into()),
         }
-        self.left -= self.read.len() as u64;
-        self.ended |= self.left == 0;
-        for frame in self.read.drain(..) {
+        self.ended |= self.intake.left() == 0;
+    }
+}
+
+/// Frames that were read and planned, in their order.
+pub(super) struct Ready {
+    pub(super) replay: Replay,
+    pub(super) frames: VecDeque<Frame>,
+    pub(super) frames_cut: u64,
+    /// What is added to stamps when the files are sent once more.
+    shift_ns: i64,
+    /// The first and the latest stamp of the files.
+    span: Option<(i64, i64)>,
+    /// Frames that wait hold all memory for reading: they are sent first.
+    is_full: bool,
+}
+
+impl Ready {
+    pub(super) fn new(timing: Timing) -> Self {
+        Self {
+            replay: Replay::new(timing, 0),
+            frames: VecDeque::with_capacity(READY_MAX),
+            frames_cut: 0,
+            shift_ns: 0,
+            span: None,
+            is_full: false,
+        }
+    }
+}
+
+impl Consumer for Ready {
+    fn on_burst(&mut self, burst: &mut Burst) -> Step {
+        for frame in burst.drain(..) {
             let descriptor = frame.descriptor();
             let len = frame.bytes().len() as u32;
             self.frames_cut += u64::from(len < descriptor.wire_len);
@@ -127,8 +148,14 @@ impl Sender {
             }
             let shifted_ns = stamp_ns.map(|stamp_ns| stamp_ns.saturating_add(self.shift_ns));
             self.replay.plan(shifted_ns, len);
-            self.ready.push_back(frame);
+            self.frames.push_back(frame);
         }
+        Step::Continue
+    }
+
+    fn on_pool_empty(&mut self) -> Step {
+        self.is_full = true;
+        Step::Continue
     }
 }
 

@@ -9,10 +9,10 @@ use anyhow::{Context, bail};
 use lineside_account::Budget;
 use lineside_analyze::{Trace, grouped};
 use lineside_flow::{RoundTrips, Towards};
-use lineside_frame::Burst;
+use lineside_frame::{Burst, Frame};
 use lineside_host::{Ping, Signals, Stopwatch, connect_round_trip};
 use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile, PathStep};
-use lineside_port::{Receive, Received};
+use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_trace::Table;
 
 use super::flags::{Pace, Source, Way};
@@ -80,41 +80,31 @@ impl Measured {
     fn of_capture(files: &[PathBuf], towards: Way) -> anyhow::Result<Self> {
         let budget = Budget::new(256 << 20);
         let mut port = open(files, &budget)?;
-        let (mut trips, mut measured, mut burst) =
-            (RoundTrips::new(&budget), Self::default(), Burst::new());
-        let mut finder = lineside_path::DirectionFinder::new(None);
-        let mut left_out = 0_u64;
-        loop {
-            let received = port.receive(&mut burst, 256);
-            for frame in burst.drain(..) {
-                let descriptor = *frame.descriptor();
-                let Some(at_ns) = descriptor.stamp_ns else {
-                    continue;
-                };
-                if measured.frames.len() >= KEPT_MAX {
-                    left_out += 1;
-                    continue;
-                }
-                let to_server = finder.direction(&frame) == lineside_path::Direction::Outbound;
-                if towards == Way::Both || (towards == Way::Server) == to_server {
-                    measured.frames.push((at_ns, descriptor.wire_len));
-                }
-                let (bytes, wire_len) = (frame.bytes(), descriptor.wire_len as usize);
-                let trip = trips.on_frame(at_ns, descriptor.link_type.0, bytes, wire_len);
-                let wanted = trip.filter(|trip| match towards {
-                    Way::Server => trip.towards == Towards::Server,
-                    Way::Client => trip.towards == Towards::Client,
-                    Way::Both => true,
-                });
-                measured.samples.extend(wanted.map(|trip| Sample {
-                    at_ns: trip.at_ns,
-                    took_ns: Some(trip.took_ns),
-                }));
-            }
-            if received? == Received::End {
-                break;
-            }
+        let mut tripping = Tripping {
+            trips: RoundTrips::new(&budget),
+            finder: lineside_path::DirectionFinder::new(None),
+            measured: Self::default(),
+            left_out: 0,
+            towards,
+        };
+        let errors = receive_all(
+            &mut port,
+            &mut tripping,
+            u64::MAX,
+            |_, _, moment| match moment {
+                Moment::Failure => Step::Stop,
+                Moment::Burst | Moment::Last => Step::Continue,
+            },
+        );
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error.into());
         }
+        let Tripping {
+            trips,
+            mut measured,
+            left_out,
+            ..
+        } = tripping;
         if left_out > 0 {
             measured.remarks.push(format!(
                 "{} frames behind the first {} were left out",
@@ -247,5 +237,54 @@ fn resolve(text: &str, host: &str) -> anyhow::Result<SocketAddr> {
             "{host}: {error}; from-ping takes a name or an address, from-tcp HOST:PORT"
         ))
         .into()),
+    }
+}
+/// Finds round trips in the frames of a capture.
+struct Tripping {
+    trips: RoundTrips,
+    finder: lineside_path::DirectionFinder,
+    measured: Measured,
+    /// Frames beyond those that are kept.
+    left_out: u64,
+    towards: Way,
+}
+
+impl Consumer for Tripping {
+    fn on_burst(&mut self, burst: &mut Burst) -> Step {
+        for frame in burst.drain(..) {
+            self.on_frame(&frame);
+        }
+        Step::Continue
+    }
+}
+
+impl Tripping {
+    fn on_frame(&mut self, frame: &Frame) {
+        let descriptor = *frame.descriptor();
+        let Some(at_ns) = descriptor.stamp_ns else {
+            return;
+        };
+        if self.measured.frames.len() >= KEPT_MAX {
+            self.left_out += 1;
+            return;
+        }
+        let direction = self.finder.direction(frame);
+        let to_server = direction == lineside_path::Direction::Outbound;
+        if self.towards == Way::Both || (self.towards == Way::Server) == to_server {
+            self.measured.frames.push((at_ns, descriptor.wire_len));
+        }
+        let (bytes, wire_len) = (frame.bytes(), descriptor.wire_len as usize);
+        let trip = self
+            .trips
+            .on_frame(at_ns, descriptor.link_type.0, bytes, wire_len);
+        let wanted = trip.filter(|trip| match self.towards {
+            Way::Server => trip.towards == Towards::Server,
+            Way::Client => trip.towards == Towards::Client,
+            Way::Both => true,
+        });
+        self.measured.samples.extend(wanted.map(|trip| Sample {
+            at_ns: trip.at_ns,
+            took_ns: Some(trip.took_ns),
+        }));
     }
 }
