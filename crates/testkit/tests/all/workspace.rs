@@ -18,7 +18,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
     ),
     (
         "roles",
-        &["run", "capture", "load", "path", "lab", "analyze"],
+        &["run", "reactor", "capture", "load", "path", "lab", "analyze"],
     ),
     ("binary", &["cli"]),
 ];

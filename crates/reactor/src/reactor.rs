@@ -1,0 +1,435 @@
+//! The loop: what one turn does, and what it measures of itself.
+//!
+//! It is not an engine: what happens to a frame between its arrival and its departure is behind
+//! [`Engine`], which has neither ports nor a clock.
+
+use lineside_frame::{Burst, Frame};
+use lineside_measure::Times;
+use lineside_port::{LivePort, Method, PortError, Received};
+use lineside_time::Nanoseconds;
+
+use crate::calibration::{Calibration, PROBES, PROBES_COLD, Sends};
+use crate::lead::{LEAD_MAX_NS, Lead};
+use crate::rest::Rest;
+use crate::sides::Side;
+use crate::{LoopFacts, Sides, Wait};
+
+/// What a loop drives: it is given bursts and the time, and says which frames leave, by which side and when.
+pub trait Engine {
+    /// What it must know of a frame that leaves once it has left.
+    type Account: Account;
+
+    /// Takes all frames of `burst`, which arrived by `side`: each when its stamp says, or `now`.
+    fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst);
+
+    /// Gives `out` the frames that are due by `until`, which is later than `now` by the lead. Called
+    /// once a turn, after the bursts.
+    fn on_timer(&mut self, now: Nanoseconds, until: Nanoseconds, out: &mut Sides<Self::Account>);
+
+    /// When the next frame is due.
+    fn next_deadline(&self) -> Option<Nanoseconds>;
+
+    /// Frames that it holds.
+    fn held(&self) -> usize;
+
+    /// Copies the frames that it holds out of the memory of their port, which is short of it.
+    fn spill(&mut self);
+
+    /// A frame left at `sent_ns`.
+    fn on_sent(&mut self, account: &Self::Account, sent_ns: Nanoseconds);
+}
+
+/// The account of a frame that leaves.
+pub trait Account {
+    /// When it arrived.
+    fn entered_ns(&self) -> Nanoseconds;
+
+    /// When it is due.
+    fn at_ns(&self) -> Nanoseconds;
+}
+
+/// Frames that are received at once: few, so that a deadline never waits for many.
+const BURST_MAX: usize = 32;
+
+/// An [`Engine`] between live ports.
+pub struct Reactor<E: Engine> {
+    engine: E,
+    sides: Sides<E::Account>,
+    wait: Wait,
+    rest: Rest,
+    /// Finishes checksums that a sender left to its adapter.
+    completes_checksums: bool,
+    burst: Burst,
+    looked_ns: Option<Nanoseconds>,
+    /// Frames that arrived before this are dropped.
+    began_ns: Nanoseconds,
+    lead: Lead,
+    calibration: Option<Calibration>,
+    pickup: Times,
+    facts: LoopFacts,
+}
+
+impl<E: Engine> Reactor<E> {
+    /// A loop between sides, each with the ports of its queues.
+    pub fn new(
+        engine: E,
+        sides: Vec<Vec<Box<dyn LivePort>>>,
+        wait: Wait,
+        completes_checksums: bool,
+    ) -> Self {
+        Self {
+            engine,
+            sides: Sides::new(sides),
+            wait,
+            rest: Rest::default(),
+            completes_checksums,
+            burst: Burst::with_capacity(BURST_MAX),
+            looked_ns: None,
+            began_ns: Nanoseconds::MIN,
+            lead: Lead::default(),
+            calibration: None,
+            pickup: Times::default(),
+            facts: LoopFacts::default(),
+        }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// The engine, to change it between two turns.
+    pub fn engine_mut(&mut self) -> &mut E {
+        &mut self.engine
+    }
+
+    /// The ports.
+    pub fn sides(&self) -> &Sides<E::Account> {
+        &self.sides
+    }
+
+    /// The ports, to read what the kernel counts, or to shut them.
+    pub fn sides_mut(&mut self) -> &mut Sides<E::Account> {
+        &mut self.sides
+    }
+
+    /// How a side takes frames; `None` if it is no interface.
+    pub fn method(&self, side: usize) -> Option<Method> {
+        let facts = self.sides.ports_of(side).next()?.facts();
+        Some(facts.first()?.live.as_ref()?.method)
+    }
+
+    /// The time from a frame's arrival to its hand-over if nothing delays it: as measured of the first
+    /// hundred frames, or before that by the calibration; `None` without one.
+    pub fn floor_ns(&self) -> Option<i64> {
+        const ENOUGH: u64 = 100;
+        let seen = self.pickup.spread().zip(self.lead.hand_over.spread());
+        let seen = seen.filter(|(pickup, _)| pickup.count >= ENOUGH);
+        let seen = seen.map(|(pickup, hand_over)| pickup.p50_ns + hand_over.p50_ns);
+        seen.or_else(|| Some(self.calibration.as_ref()?.floor_ns))
+    }
+
+    /// Whether no frame is due in the next two milliseconds.
+    pub fn is_calm(&self, now: Nanoseconds) -> bool {
+        const CALM_NS: i64 = 2_000_000;
+        let deadline = self.engine.next_deadline();
+        deadline.is_none_or(|deadline| deadline - now > CALM_NS)
+    }
+
+    /// What the loop has measured of itself so far.
+    pub fn facts(&self) -> LoopFacts {
+        LoopFacts {
+            calibration: self.calibration.clone(),
+            floor_ns: self.floor_ns(),
+            lead_ns: self.lead.ns(),
+            pickup: self.pickup.spread(),
+            hand_over: self.lead.hand_over.spread(),
+            ..self.facts.clone()
+        }
+    }
+
+    /// Frames that the engine holds or that wait for a port.
+    pub fn held(&self) -> usize {
+        self.sides.waiting() + self.engine.held()
+    }
+
+    /// One turn: frames that have arrived go to the engine, frames that are due leave, and if there
+    /// were none of either the loop rests. `clock` gives the time of the stamps.
+    pub fn turn(&mut self, clock: &mut impl FnMut() -> Nanoseconds) -> Result<(), PortError> {
+        let now = clock();
+        if let Some(looked_ns) = self.looked_ns.replace(now) {
+            self.facts.note_gap(now - looked_ns);
+        }
+        for queue in self.sides.queues_mut() {
+            queue.collect_stamp(&mut self.lead);
+        }
+        let mut has_received = false;
+        let mut came_ns = None;
+        for side in 0..self.sides.count() {
+            let first_ns = self.receive(now, side)?;
+            has_received |= first_ns.is_some();
+            came_ns = came_ns.or(first_ns);
+        }
+        let now = clock();
+        if let Some(came_ns) = came_ns {
+            self.pickup.record(now - came_ns);
+        }
+        let until = now.saturating_add(self.lead.ns());
+        self.engine.on_timer(now, until, &mut self.sides);
+        let mut has_sent = false;
+        for side in self.sides.iter_mut().rev() {
+            for queue in &mut side.queues {
+                let (engine, lead) = (&mut self.engine, &mut self.lead);
+                has_sent |= queue.send(engine, lead, &mut self.facts, clock)?;
+            }
+        }
+        if !has_received && !has_sent {
+            self.rest(clock());
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived at a side; the stamp of the first frame, if there is one.
+    fn receive(&mut self, now: Nanoseconds, side: usize) -> Result<Option<Nanoseconds>, PortError> {
+        let Side { queues, len_max } = self.sides.side_mut(side);
+        let has_queues = queues.len() > 1;
+        for (number, queue) in queues.iter_mut().enumerate() {
+            let before = self.burst.len();
+            if queue.port.receive(&mut self.burst, BURST_MAX)? == Received::PoolEmpty {
+                self.engine.spill();
+            }
+            if has_queues {
+                for frame in &mut self.burst[before..] {
+                    frame.descriptor_mut().input = number as u16;
+                }
+            }
+        }
+        let (before, began_ns) = (self.burst.len(), self.began_ns);
+        let came_ns = |frame: &Frame| frame.descriptor().stamp_ns.unwrap_or(now);
+        self.burst.retain(|frame| came_ns(frame) >= began_ns);
+        self.facts.dropped_at_start += (before - self.burst.len()) as u64;
+        let before = self.burst.len();
+        self.burst.retain(|frame| {
+            let len = frame.bytes().len();
+            len <= *len_max && len >= frame.descriptor().wire_len as usize
+        });
+        self.facts.too_long += (before - self.burst.len()) as u64;
+        let Some(first) = self.burst.first() else {
+            return Ok(None);
+        };
+        let came_ns = came_ns(first);
+        if self.completes_checksums {
+            for frame in &mut self.burst {
+                let link_type = frame.descriptor().link_type.0;
+                let is_new = lineside_wire::complete_checksum(link_type, frame.bytes_mut());
+                self.facts.checksums_completed += u64::from(is_new);
+            }
+        }
+        self.engine.on_burst(now, side, &mut self.burst);
+        Ok(Some(came_ns))
+    }
+
+    /// Measures, before the first frame comes, what a frame takes at least: sends frames out of each
+    /// side, from the address of its interface, which no bridge passes on and no host answers. Frames
+    /// that arrive meanwhile are dropped and counted.
+    pub fn calibrate(
+        &mut self,
+        addresses: &[Option<[u8; 6]>],
+        clock: &mut impl FnMut() -> Nanoseconds,
+    ) -> Result<(), PortError> {
+        self.began_ns = Nanoseconds::MAX;
+        let (mut turn, mut sends) = (Times::default(), Sends::default());
+        for (side, address) in self.sides.iter_mut().zip(addresses) {
+            if let (Some(queue), Some(address)) = (side.queues.first_mut(), address) {
+                sends.probe(&mut *queue.port, *address, clock)?;
+            }
+        }
+        for number in 0..PROBES_COLD + PROBES {
+            let began_ns = clock();
+            for side in 0..self.sides.count() {
+                self.receive(began_ns, side)?;
+            }
+            let now = clock();
+            self.engine.on_timer(now, now, &mut self.sides);
+            if number >= PROBES_COLD {
+                turn.record(clock() - began_ns);
+            }
+        }
+        if let Some(calibration) = sends.calibration(&turn, LEAD_MAX_NS) {
+            let usual_ns = calibration.send.p50_ns;
+            self.lead.calibrate(usual_ns, calibration.floor_ns);
+            self.calibration = Some(calibration);
+        }
+        self.began_ns = clock();
+        Ok(())
+    }
+
+    /// Sleeps until shortly before the next frame is due, as [`Wait`] says.
+    fn rest(&mut self, now: Nanoseconds) {
+        let deadline = self.engine.next_deadline();
+        let left_ns = deadline.map(|deadline| deadline - self.lead.ns() - now);
+        let sleep_ns = self.wait.sleep_ns(left_ns);
+        if sleep_ns > 0 && self.sides.waiting() == 0 {
+            self.rest.sleep(sleep_ns, &self.sides);
+            self.looked_ns = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::os::fd::BorrowedFd;
+    use std::sync::{Arc, Mutex};
+
+    use lineside_frame::Descriptor;
+    use lineside_port::{Facts, Live, Port, Receive, Transmit};
+
+    use super::*;
+
+    /// A queue in memory: frames to come, and those that were sent, of which it takes three at once.
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<(VecDeque<Frame>, Vec<u8>)>>);
+
+    impl Port for Memory {
+        fn facts(&self) -> Vec<&Facts> {
+            Vec::new()
+        }
+    }
+
+    impl Receive for Memory {
+        fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+            let (to_come, _) = &mut *self.0.lock().expect("one thread");
+            let count = max.min(to_come.len());
+            burst.extend(to_come.drain(..count));
+            Ok(match count {
+                0 => Received::Idle { until_ns: 0 },
+                count => Received::Frames(count),
+            })
+        }
+
+        fn leave(&mut self, ahead: &mut Burst) {
+            ahead.clear();
+        }
+    }
+
+    impl Transmit for Memory {
+        fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+            let count = burst.len().min(3);
+            let sent = burst.drain(..count).map(|frame| frame.bytes()[0]);
+            self.0.lock().expect("one thread").1.extend(sent);
+            Ok(count)
+        }
+
+        fn reclaim(&mut self) -> usize {
+            0
+        }
+
+        fn stamp_next(&mut self) -> bool {
+            false
+        }
+
+        fn handed_over(&mut self) -> Option<Option<i64>> {
+            None
+        }
+    }
+
+    impl Live for Memory {
+        fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
+
+        fn backlog(&self) -> f32 {
+            0.0
+        }
+
+        fn account(&mut self) {}
+
+        fn shut(&mut self) {}
+    }
+
+    /// Sends each frame on to the next side, at once.
+    #[derive(Default)]
+    struct Ring {
+        held: Vec<(usize, Frame)>,
+        sent: usize,
+    }
+
+    impl Account for Nanoseconds {
+        fn entered_ns(&self) -> Nanoseconds {
+            *self
+        }
+
+        fn at_ns(&self) -> Nanoseconds {
+            *self
+        }
+    }
+
+    impl Engine for Ring {
+        type Account = Nanoseconds;
+
+        fn on_burst(&mut self, _: Nanoseconds, side: usize, burst: &mut Burst) {
+            let to = (side + 1) % 3;
+            self.held.extend(burst.drain(..).map(|frame| (to, frame)));
+        }
+
+        fn on_timer(&mut self, now: Nanoseconds, _: Nanoseconds, out: &mut Sides<Nanoseconds>) {
+            for (side, frame) in self.held.drain(..) {
+                out.send(side, frame, now);
+            }
+        }
+
+        fn next_deadline(&self) -> Option<Nanoseconds> {
+            None
+        }
+
+        fn held(&self) -> usize {
+            self.held.len()
+        }
+
+        fn spill(&mut self) {}
+
+        fn on_sent(&mut self, _: &Nanoseconds, _: Nanoseconds) {
+            self.sent += 1;
+        }
+    }
+
+    #[test]
+    fn frames_pass_by_every_queue_of_every_side_in_order() {
+        let queues: Vec<Vec<Memory>> = [2, 2, 1]
+            .map(|count| (0..count).map(|_| Memory::default()).collect())
+            .into();
+        let give = |queue: &Memory, bytes: &[u8]| {
+            let frames = bytes
+                .iter()
+                .map(|byte| Frame::copied(&[*byte; 60], Descriptor::default()));
+            queue.0.lock().expect("one thread").0.extend(frames);
+        };
+        give(&queues[0][0], &[1, 2, 3, 4]);
+        give(&queues[0][1], &[11, 12]);
+        give(&queues[1][1], &[21, 22]);
+        give(&queues[2][0], &[31]);
+        let ports = |queues: &Vec<Memory>| {
+            let port = |queue: &Memory| Box::new(queue.clone()) as Box<dyn LivePort>;
+            queues.iter().map(port).collect()
+        };
+        let sides = queues.iter().map(ports).collect();
+        let mut reactor = Reactor::new(Ring::default(), sides, Wait::Spin, false);
+        let mut now = 0;
+        let mut clock = || {
+            now += 10;
+            now
+        };
+        while reactor.engine().sent < 9 {
+            assert!(clock() < 10_000, "all have left by then");
+            reactor.turn(&mut clock).expect("ports that work");
+        }
+        assert_eq!(reactor.held(), 0);
+        let sent = |side: usize, queue: usize| {
+            let (_, sent) = &*queues[side][queue].0.lock().expect("one thread");
+            sent.clone()
+        };
+        assert_eq!(sent(1, 0), [1, 2, 3, 4]);
+        assert_eq!(sent(1, 1), [11, 12]);
+        assert_eq!(sent(2, 0), [21, 22]);
+        assert_eq!([sent(0, 0), sent(0, 1)], [vec![31], vec![]]);
+    }
+}

@@ -1,0 +1,196 @@
+use std::collections::VecDeque;
+
+use lineside_frame::{Burst, Frame};
+use lineside_port::{LivePort, PortError};
+use lineside_time::Nanoseconds;
+
+use crate::facts::LoopFacts;
+use crate::lead::{LEAD_MAX_NS, Lead};
+use crate::{Account, Engine};
+
+/// The ports of a loop, by side and queue, with the frames that wait to be sent.
+pub struct Sides<A> {
+    sides: Vec<Side<A>>,
+}
+
+pub(crate) struct Side<A> {
+    pub(crate) queues: Vec<Queue<A>>,
+    /// Bytes of the longest frame that another side takes.
+    pub(crate) len_max: usize,
+}
+
+/// A queue of an interface.
+pub(crate) struct Queue<A> {
+    pub(crate) port: Box<dyn LivePort>,
+    /// Frames that are due and that the port has not taken, with their accounts.
+    sending: Burst,
+    accounts: VecDeque<A>,
+    /// When the call began that sent a frame whose stamp the kernel still owes.
+    owed_ns: Option<Nanoseconds>,
+}
+
+impl<A> Sides<A> {
+    pub(crate) fn new(sides: Vec<Vec<Box<dyn LivePort>>>) -> Self {
+        let lens: Vec<usize> = sides.iter().map(|ports| len_max(ports)).collect();
+        let others = |side: usize| {
+            let others = lens.iter().enumerate().filter(move |(at, _)| *at != side);
+            others.map(|(_, len)| *len).max()
+        };
+        let queue = |port| Queue {
+            port,
+            sending: Burst::new(),
+            accounts: VecDeque::new(),
+            owed_ns: None,
+        };
+        let sides = sides.into_iter().enumerate().map(|(side, ports)| Side {
+            queues: ports.into_iter().map(queue).collect(),
+            len_max: others(side).unwrap_or(usize::MAX),
+        });
+        Self {
+            sides: sides.collect(),
+        }
+    }
+
+    /// Sends a frame by a side, at the end of this turn: by the queue with the number of the one by
+    /// which it arrived, so that frames of a flow keep their order.
+    #[inline]
+    pub fn send(&mut self, side: usize, frame: Frame, account: A) {
+        let queues = &mut self.sides[side].queues;
+        let queue = match queues.len() {
+            0 => return,
+            1 => 0,
+            count => usize::from(frame.descriptor().input) % count,
+        };
+        let queue = &mut queues[queue];
+        queue.accounts.push_back(account);
+        queue.sending.push(frame);
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Side<A>> {
+        self.sides.iter_mut()
+    }
+
+    pub(crate) fn side_mut(&mut self, side: usize) -> &mut Side<A> {
+        &mut self.sides[side]
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.sides.len()
+    }
+
+    pub(crate) fn queues_mut(&mut self) -> impl Iterator<Item = &mut Queue<A>> {
+        { self.sides.iter_mut() }.flat_map(|side| &mut side.queues)
+    }
+
+    /// The ports of a side, one for each of its queues.
+    pub fn ports_of(&self, side: usize) -> impl Iterator<Item = &dyn LivePort> {
+        self.sides[side].queues.iter().map(|queue| &*queue.port)
+    }
+
+    /// All ports, those of side 0 first.
+    pub fn ports(&self) -> impl Iterator<Item = &dyn LivePort> {
+        (0..self.sides.len()).flat_map(|side| self.ports_of(side))
+    }
+
+    /// All ports, to read what the kernel counts, or to shut them.
+    pub fn ports_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn LivePort>> {
+        self.queues_mut().map(|queue| &mut queue.port)
+    }
+
+    /// Frames that wait for their port.
+    pub(crate) fn waiting(&self) -> usize {
+        let queues = self.sides.iter().flat_map(|side| &side.queues);
+        queues.map(|queue| queue.sending.len()).sum()
+    }
+}
+
+impl<A: Account> Queue<A> {
+    /// Sends what waits, reports to `engine` when each frame left, and returns whether any did.
+    pub(crate) fn send<E: Engine<Account = A>>(
+        &mut self,
+        engine: &mut E,
+        lead: &mut Lead,
+        facts: &mut LoopFacts,
+        clock: &mut impl FnMut() -> Nanoseconds,
+    ) -> Result<bool, PortError> {
+        if self.sending.is_empty() {
+            return Ok(false);
+        }
+        let is_stamped = self.port.stamp_next();
+        let began_ns = clock();
+        let sent = match self.port.transmit(&mut self.sending) {
+            Ok(sent) => sent,
+            // Like a cable that was pulled out: what is due is lost, and what is due when the
+            // interface is up again passes.
+            Err(PortError::InterfaceDown { .. }) => {
+                facts.dropped_down += self.accounts.len() as u64;
+                self.sending.clear();
+                self.accounts.clear();
+                // A frame may lie in the port's ring, and its stamp comes with it.
+                self.owed_ns = is_stamped.then_some(began_ns);
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        self.port.reclaim();
+        let sent_ns = clock();
+        facts.refusals += u64::from(sent == 0);
+        if is_stamped && sent > 0 {
+            self.owed_ns = Some(began_ns);
+        }
+        let first_ns = self.first_left(began_ns, sent_ns, lead);
+        if let (1.., Some(account)) = (sent, self.accounts.front())
+            && account.at_ns() - account.entered_ns() >= LEAD_MAX_NS
+        {
+            lead.on_late(first_ns - account.at_ns());
+        }
+        let each_ns = (sent_ns - first_ns) / sent.max(1) as i64;
+        for (at, account) in self.accounts.drain(..sent).enumerate() {
+            engine.on_sent(&account, first_ns + at as i64 * each_ns);
+        }
+        Ok(sent > 0)
+    }
+
+    /// When the first frame of a call that sent left: by the kernel's stamp, or else after the time
+    /// that a call usually takes.
+    fn first_left(
+        &mut self,
+        began_ns: Nanoseconds,
+        sent_ns: Nanoseconds,
+        lead: &mut Lead,
+    ) -> Nanoseconds {
+        let usual_ns = lead.usual_ns(sent_ns - began_ns);
+        let usual = (began_ns + usual_ns).min(sent_ns);
+        let Some(stamp_ns) = self.owed_ns.and_then(|_| self.port.handed_over()) else {
+            return usual;
+        };
+        let asked_ns = self.owed_ns.take().unwrap_or(began_ns);
+        lead.on_stamp(asked_ns, stamp_ns, Some(usual_ns));
+        match stamp_ns.filter(|_| asked_ns == began_ns) {
+            Some(stamp_ns) => stamp_ns.clamp(began_ns, sent_ns),
+            None => usual,
+        }
+    }
+}
+
+impl<A> Queue<A> {
+    /// Takes a stamp that comes later than the call that sent, as from an adapter: left with the
+    /// port, it would keep waking the loop.
+    pub(crate) fn collect_stamp(&mut self, lead: &mut Lead) {
+        let Some(asked_ns) = self.owed_ns else { return };
+        self.port.reclaim();
+        if let Some(stamp_ns) = self.port.handed_over() {
+            self.owed_ns = None;
+            lead.on_stamp(asked_ns, stamp_ns, None);
+        }
+    }
+}
+
+/// Bytes of the longest frame, with an Ethernet header and a tag, that a side takes: what is no
+/// interface takes all.
+fn len_max(ports: &[Box<dyn LivePort>]) -> usize {
+    const HEADERS_LEN: usize = 18;
+    let facts = ports.first().map(|port| port.facts()).unwrap_or_default();
+    let live = facts.first().and_then(|facts| facts.live.as_ref());
+    live.map_or(usize::MAX, |live| live.mtu as usize + HEADERS_LEN)
+}
