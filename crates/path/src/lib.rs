@@ -13,36 +13,34 @@
 //!   An [`Observer`] sees each departure and each drop.
 //! * [`Virtual`] drives a path by the stamps of captured frames, exact to the nanosecond; a
 //!   [`DirectionFinder`] finds the side at which each frame enters.
-//! * [`Bump`] puts a path between two ports, in a polling loop that keeps its instants.
-//! * A [`Tap`] copies frames that leave to a capture in another thread.
+//! * [`LivePath`] puts a path between live ports, as the engine of the polling loop of
+//!   `lineside-reactor`, which keeps its instants.
 //! * A [`Certificate`] reports what was asked for, drawn and realised, and whether the result is
 //!   valid.
 #![forbid(unsafe_code)]
 
 mod account;
-mod bump;
 mod certificate;
 mod chain;
 mod changes;
 mod classify;
 mod direction_finder;
 mod element;
+mod live;
 mod observe;
 mod path;
 mod settings_words;
 mod side;
-mod tap;
 mod virtual_time;
 
-pub use bump::{Bump, BumpFacts, Calibration, Wait};
 pub use certificate::{Certificate, Delays, DirectionReport, MatchReport, VIRTUAL};
 pub use changes::ChangeReport;
 pub use classify::{Classifier, EXPRESSIONS_MAX};
 pub use direction_finder::{DirectionFinder, Inside, InsideError};
 pub use element::{Element, LinkReport};
+pub use live::{LiveDeparture, LiveLoop, LivePath, below_floor, live_certificate, loop_facts};
 pub use observe::Observer;
 pub use path::{NoMemory, Path};
 pub use settings_words::SettingsWords;
 pub use side::{Departures, Direction, Leaving, SideId};
-pub use tap::{Tap, TapCounts, TapFacts, TapPort, tap};
 pub use virtual_time::Virtual;

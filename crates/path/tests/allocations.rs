@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Settings, words};
-use lineside_path::{Bump, Path, Wait};
+use lineside_path::{LivePath, Path, loop_facts};
 use lineside_port::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
+use lineside_reactor::Wait;
 
 struct Counting;
 
@@ -136,9 +137,9 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
     };
     // What leaves by one end comes from the other: it goes round and round.
     let sides = [end(&near, &far), end(&far, &near)];
-    let mut bump = Bump::new(path, sides, Wait::Sleep, true);
-    let (tap, mut port) = lineside_path::tap(&[0, 1], 4 << 20, &budget).expect("it fits");
-    bump.set_tap(Some(tap));
+    let mut live = LivePath::between(path, sides, Wait::Sleep, true);
+    let (tap, mut port) = lineside_reactor::tap(&[0, 1], 4 << 20, &budget).expect("it fits");
+    live.engine_mut().set_tap(Some(tap));
     let descriptor = Descriptor {
         link_type: LinkType::ETHERNET,
         wire_len: 200,
@@ -152,7 +153,7 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
     let mut burst = Burst::with_capacity(4096);
     let mut turn = |turns: usize| {
         for _ in 0..turns {
-            bump.turn(&mut || {
+            live.turn(&mut || {
                 now += 300;
                 now
             })
@@ -160,7 +161,7 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
             port.receive(&mut burst, 4096).expect("a tap never fails");
             burst.clear();
         }
-        bump.facts().tap.expect("there is one").tapped
+        loop_facts(&live).tap.expect("there is one").tapped
     };
     let before = turn(1500);
     let allocations = ALLOCATIONS.load(Ordering::Relaxed);

@@ -103,14 +103,19 @@ impl<E: Engine> Reactor<E> {
         &mut self.engine
     }
 
-    /// The ports.
-    pub fn sides(&self) -> &Sides<E::Account> {
-        &self.sides
+    /// All ports, those of side 0 first.
+    pub fn ports(&self) -> impl Iterator<Item = &dyn LivePort> {
+        self.sides.ports()
     }
 
-    /// The ports, to read what the kernel counts, or to shut them.
-    pub fn sides_mut(&mut self) -> &mut Sides<E::Account> {
-        &mut self.sides
+    /// All ports, to read what the kernel counts, or to shut them.
+    pub fn ports_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn LivePort>> {
+        self.sides.queues_mut().map(|queue| &mut queue.port)
+    }
+
+    /// The number of ports of a side, one for each queue.
+    pub fn queues(&self, side: usize) -> usize {
+        self.sides.ports_of(side).count()
     }
 
     /// How a side takes frames; `None` if it is no interface.
@@ -393,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_pass_by_every_queue_of_every_side_in_order() {
+    fn frames_pass_by_every_queue_of_every_side() {
         let queues: Vec<Vec<Memory>> = [2, 2, 1]
             .map(|count| (0..count).map(|_| Memory::default()).collect())
             .into();

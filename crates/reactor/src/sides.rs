@@ -83,18 +83,13 @@ impl<A> Sides<A> {
     }
 
     /// The ports of a side, one for each of its queues.
-    pub fn ports_of(&self, side: usize) -> impl Iterator<Item = &dyn LivePort> {
+    pub(crate) fn ports_of(&self, side: usize) -> impl Iterator<Item = &dyn LivePort> {
         self.sides[side].queues.iter().map(|queue| &*queue.port)
     }
 
     /// All ports, those of side 0 first.
-    pub fn ports(&self) -> impl Iterator<Item = &dyn LivePort> {
+    pub(crate) fn ports(&self) -> impl Iterator<Item = &dyn LivePort> {
         (0..self.sides.len()).flat_map(|side| self.ports_of(side))
-    }
-
-    /// All ports, to read what the kernel counts, or to shut them.
-    pub fn ports_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn LivePort>> {
-        self.queues_mut().map(|queue| &mut queue.port)
     }
 
     /// Frames that wait for their port.

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_as_they_left_and_what_finds_no_room_is_counted() {
+    fn the_tap_copies_departures_and_counts_those_without_room() {
         let budget = Budget::new(64 << 20);
         let (mut tap, mut port) = tap(&[0, 3], 2 * BLOCK_LEN, &budget).expect("it fits");
         tap.on_frame(5, 0, &frame(1));

@@ -7,9 +7,12 @@ use lineside_account::Budget;
 use lineside_analyze::grouped;
 use lineside_capture::Seen;
 use lineside_host::{Capability, Privileges, RunFolder, Signals, Stopwatch, SystemClock};
-use lineside_path::{Bump, BumpFacts, Certificate, Direction, Path, Wait};
+use lineside_path::{
+    Certificate, Direction, LiveLoop, LivePath, Path, below_floor, live_certificate, loop_facts,
+};
 use lineside_port::live::{Interface, LiveOptions};
 use lineside_port::{LivePort, Method, Port};
+use lineside_reactor::{LoopFacts, Wait};
 use lineside_run::{Evidence, TapEvidence};
 use lineside_time::Clock;
 
@@ -35,7 +38,7 @@ pub(crate) struct Between {
 /// What a run between interfaces came to.
 pub(crate) struct Ran {
     pub(crate) certificate: Certificate,
-    pub(crate) facts: BumpFacts,
+    pub(crate) facts: LoopFacts,
     /// What the tap's capture came to.
     pub(crate) tapped: Option<anyhow::Result<Seen>>,
     pub(crate) inputs: Vec<lineside_trace::InputFacts>,
@@ -106,29 +109,29 @@ impl Between {
         lineside_host::drop_privileges(folder, &[])?;
         let clock = SystemClock::default();
         path.begin(clock.now());
-        let mut bump = Bump::new(path, sides, self.wait, self.completes_checksums);
+        let mut live = LivePath::between(path, sides, self.wait, self.completes_checksums);
         let tapped = match folder.filter(|_| self.is_tapped) {
             Some(folder) => {
-                let first_outside = bump.side_len(Direction::Outbound) as u16;
+                let first_outside = live.queues(0) as u16;
                 let bytes_max = budget.limit_bytes() / 8;
-                let ends = lineside_path::tap(&[0, first_outside], bytes_max, budget);
+                let ends = lineside_reactor::tap(&[0, first_outside], bytes_max, budget);
                 let (tap, port) = ends.context("the budget bears an eighth for the tap")?;
-                bump.set_tap(Some(tap));
+                live.engine_mut().set_tap(Some(tap));
                 Some((port, folder))
             }
             None => None,
         };
         if !self.is_quiet {
-            let facts: Vec<_> = bump.ports().flat_map(Port::facts).collect();
+            let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
             eprint!("{}", listening_lines(&facts));
-            for warning in self.host_warnings(&bump) {
+            for warning in self.host_warnings(&live) {
                 eprintln!("lineside: warning: {warning}");
             }
         }
         let addresses = { &self.interfaces }.each_ref();
         let addresses = addresses.map(|interface| interface.hardware_address);
-        bump.calibrate(addresses, &mut || clock.now())?;
-        for line in floor_lines(&bump).into_iter().filter(|_| !self.is_quiet) {
+        live.calibrate(&addresses, &mut || clock.now())?;
+        for line in floor_lines(&live).into_iter().filter(|_| !self.is_quiet) {
             eprintln!("lineside: {line}");
         }
         let mut ran = std::thread::scope(|scope| {
@@ -136,11 +139,11 @@ impl Between {
                 scope.spawn(move || tap::run(port, folder, trace_id, budget))
             });
             let mut ran = while_controlled(controlled, |changes| {
-                self.turn(&mut bump, &clock, signals, changes)
+                self.turn(&mut live, &clock, signals, changes)
             });
-            ran.facts = bump.facts();
+            ran.facts = loop_facts(&live);
             // The capture ends when it has taken what is in the queue.
-            bump.set_tap(None);
+            live.engine_mut().set_tap(None);
             ran.tapped = capture.map(|capture| {
                 let ended = capture.join();
                 ended.unwrap_or_else(|_| Err(anyhow::anyhow!("the tap's capture has panicked")))
@@ -152,11 +155,11 @@ impl Between {
     }
 
     /// What should be known of the interfaces before anything passes.
-    fn host_warnings(&self, bump: &Bump) -> Vec<String> {
+    fn host_warnings(&self, live: &LiveLoop) -> Vec<String> {
         let mut warnings = Vec::new();
         for (interface, direction) in self.interfaces.iter().zip(Direction::BOTH) {
             let name = &interface.name;
-            let method = bump.method(direction);
+            let method = live.method(direction as usize);
             let is_packet = method == Some(Method::AfPacket);
             if let Some(address) = interface.addresses.first() {
                 warnings.push(match is_packet {
@@ -185,7 +188,7 @@ impl Between {
     /// Turns the loop until the end.
     fn turn(
         &self,
-        bump: &mut Bump,
+        live: &mut LiveLoop,
         clock: &SystemClock,
         signals: &Signals,
         changes: &Changes,
@@ -195,34 +198,34 @@ impl Between {
         let (mut signal, mut failure) = (None, None);
         let mut now = || clock.now();
         loop {
-            if let Err(error) = bump.turn(&mut now) {
+            if let Err(error) = live.turn(&mut now) {
                 failure = Some(error.into());
                 break;
             }
-            make_next(changes, bump, clock);
+            make_next(changes, live, clock);
             let elapsed = stopwatch.elapsed();
             if let Some(shut) = shut {
-                if bump.held() == 0 || elapsed - shut > DRAIN {
+                if live.held() == 0 || elapsed - shut > DRAIN {
                     break;
                 }
                 continue;
             }
             signal = signals.stop();
             if signal.is_some() || self.duration.is_some_and(|duration| elapsed >= duration) {
-                bump.ports_mut().for_each(|port| port.shut());
+                live.ports_mut().for_each(|port| port.shut());
                 shut = Some(elapsed);
             } else if elapsed - ticked >= TICK
-                && (bump.is_calm(clock.now()) || elapsed - ticked >= TICK_MAX)
+                && (live.is_calm(clock.now()) || elapsed - ticked >= TICK_MAX)
             {
                 ticked = elapsed;
-                bump.ports_mut().for_each(|port| port.account());
+                live.ports_mut().for_each(|port| port.account());
             }
         }
-        bump.ports_mut().for_each(|port| port.account());
-        let facts: Vec<_> = bump.ports().flat_map(Port::facts).collect();
+        live.ports_mut().for_each(|port| port.account());
+        let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
         Ran {
-            certificate: bump.certificate("wall clock"),
-            facts: BumpFacts::default(),
+            certificate: live_certificate(live, "wall clock"),
+            facts: LoopFacts::default(),
             tapped: None,
             inputs: facts.into_iter().map(lineside_run::input_facts).collect(),
             signal,
@@ -245,8 +248,8 @@ fn note_tap(ran: &mut Ran) {
 }
 
 /// What a frame takes at least, and which delays are shorter than that.
-fn floor_lines(bump: &Bump) -> Vec<String> {
-    let Some(calibration) = bump.facts().calibration else {
+fn floor_lines(live: &LiveLoop) -> Vec<String> {
+    let Some(calibration) = live.facts().calibration else {
         return Vec::new();
     };
     let mut lines = vec![format!(
@@ -256,7 +259,7 @@ fn floor_lines(bump: &Bump) -> Vec<String> {
         calibration.method
     )];
     for direction in Direction::BOTH {
-        let warning = bump.below_floor(direction);
+        let warning = below_floor(live, direction);
         lines.extend(warning.map(|warning| format!("warning: {}: {warning}", direction.name())));
     }
     lines
@@ -290,7 +293,7 @@ pub(crate) fn wait(word: &str) -> Result<Wait, ConfigError> {
 }
 
 /// What the loop saw of itself, for the terminal.
-pub(crate) fn lines(facts: &BumpFacts) -> String {
+pub(crate) fn lines(facts: &LoopFacts) -> String {
     let mut out = format!(
         "loop         releases begin {:.1} us early, {} stalls of the machine of more than 100 us, {:.1} us the longest\n",
         us(facts.lead_ns),

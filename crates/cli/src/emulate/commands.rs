@@ -10,8 +10,9 @@ use lineside_account::Budget;
 use lineside_host::{
     Descendants, NetNamespace, Netlink, Program, Signals, Stopwatch, SystemClock, something_listens,
 };
-use lineside_path::{Bump, Path, Wait};
+use lineside_path::{LiveLoop, LivePath, Path, loop_facts};
 use lineside_port::live::{TapEnd, open_tap};
+use lineside_reactor::Wait;
 use lineside_time::Clock;
 
 use super::between::Ran;
@@ -131,11 +132,11 @@ impl Commands<'_> {
         let clock = SystemClock::default();
         path.begin(clock.now());
         let sides = [vec![client_port], vec![server_port]];
-        let mut bump = Bump::new(path, sides, self.wait, false);
+        let mut live = LivePath::between(path, sides, self.wait, false);
         let (signal, mut failure, status) = while_controlled(controlled, |changes| {
             let programs = [&mut client, &mut server];
             turn(
-                &mut bump,
+                &mut live,
                 &clock,
                 signals,
                 changes,
@@ -147,20 +148,20 @@ impl Commands<'_> {
         // What the server still sends goes its way.
         all.end(PATIENCE, || {
             if failure.is_none()
-                && let Err(error) = bump.turn(&mut || clock.now())
+                && let Err(error) = live.turn(&mut || clock.now())
             {
                 failure = Some(error.into());
             }
         });
-        bump.ports_mut().for_each(|port| port.account());
-        let facts: Vec<_> = bump.ports().flat_map(lineside_port::Port::facts).collect();
+        live.ports_mut().for_each(|port| port.account());
+        let facts: Vec<_> = live.ports().flat_map(lineside_port::Port::facts).collect();
         let mut inputs: Vec<_> = facts.into_iter().map(lineside_run::input_facts).collect();
         for (input, name) in inputs.iter_mut().zip(["client", "server"]) {
             input.name = name.to_owned();
         }
         let ran = Ran {
-            certificate: bump.path().certificate("wall clock"),
-            facts: bump.facts(),
+            certificate: live.engine().path().certificate("wall clock"),
+            facts: loop_facts(&live),
             inputs,
             signal,
             failure,
@@ -221,7 +222,7 @@ impl Commands<'_> {
 
 /// Turns the loop until the client has ended: the signal that came, the failure that ended it, and the client's status.
 fn turn(
-    bump: &mut Bump,
+    live: &mut LiveLoop,
     clock: &SystemClock,
     signals: &Signals,
     changes: &Changes,
@@ -234,7 +235,7 @@ fn turn(
     let (mut signal, mut failure, mut status) = (None, None, None);
     let mut server_runs = true;
     while status.is_none() {
-        if let Err(error) = bump.turn(&mut now) {
+        if let Err(error) = live.turn(&mut now) {
             failure = Some(error.into());
             break;
         }
@@ -255,11 +256,11 @@ fn turn(
                 client.terminate();
             }
         }
-        make_next(changes, bump, clock);
+        make_next(changes, live, clock);
         let elapsed = stopwatch.elapsed();
         if elapsed - ticked >= TICK {
             ticked = elapsed;
-            bump.ports_mut().for_each(|port| port.account());
+            live.ports_mut().for_each(|port| port.account());
         }
     }
     Ok((signal, failure, status))

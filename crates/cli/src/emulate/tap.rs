@@ -4,7 +4,7 @@ use anyhow::Context;
 use lineside_account::Budget;
 use lineside_capture::{Seen, capture_into};
 use lineside_host::RunFolder;
-use lineside_path::TapPort;
+use lineside_reactor::TapPort;
 use lineside_trace::Table;
 
 /// Captures frames until the loop drops its end of the tap.

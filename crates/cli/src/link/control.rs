@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use anyhow::{Context, anyhow};
 use lineside_host::{Control, RunFolder};
 use lineside_link::Settings;
-use lineside_path::{Bump, Direction, SettingsWords};
+use lineside_path::{Direction, LiveLoop, SettingsWords};
 use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
 
@@ -133,24 +133,24 @@ fn on_request(asked: &mut Asked, text: &str, changes: &Sender<Change>) -> anyhow
 }
 
 /// Makes the next change that is asked for, if there is one: to be called between two turns of the loop.
-pub(crate) fn make_next(changes: &Changes, bump: &mut Bump, clock: &impl Clock) {
+pub(crate) fn make_next(changes: &Changes, live: &mut LiveLoop, clock: &impl Clock) {
     let Ok(Change { settings, answer }) = changes.try_recv() else {
         return;
     };
-    let words = |bump: &Bump| {
+    let words = |live: &LiveLoop| {
         let words = |direction: Direction| {
-            let words = bump.path().settings_words(direction);
+            let words = live.engine().path().settings_words(direction);
             (direction.name().to_owned(), words)
         };
         BTreeMap::from(Direction::BOTH.map(words))
     };
-    let (now, before) = (clock.now(), words(bump));
+    let (now, before) = (clock.now(), words(live));
     let given = settings.each_ref().map(Option::as_deref);
     let is_change = given.iter().any(Option::is_some);
-    let done = bump.change(now, given).map(|()| Done {
+    let done = live.engine_mut().change(now, &given).map(|()| Done {
         at_ns: is_change.then_some(now),
         before,
-        after: words(bump),
+        after: words(live),
     });
     let _ = answer.send(done.map_err(|error| error.to_string()));
 }

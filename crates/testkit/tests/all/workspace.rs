@@ -18,7 +18,9 @@ const LAYERS: [(&str, &[&str]); 5] = [
     ),
     (
         "roles",
-        &["run", "reactor", "capture", "load", "path", "lab", "analyze"],
+        &[
+            "run", "reactor", "capture", "load", "path", "lab", "analyze",
+        ],
     ),
     ("binary", &["cli"]),
 ];

@@ -1,0 +1,340 @@
+//! A path between live ports: the engine of a polling loop.
+//!
+//! The loop itself, its ports and its measures of itself are in `lineside-reactor`; what happens to
+//! frames is in [`Path`].
+
+use lineside_frame::{Burst, Frame};
+use lineside_link::{Delay, Departure, Dropped, Settings};
+use lineside_port::LivePort;
+use lineside_reactor::{Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCounts, Wait};
+use lineside_time::Nanoseconds;
+
+use crate::{Certificate, Departures, Direction, Leaving, NoMemory, Observer, Path, SideId};
+
+/// A path between live ports, in a polling loop.
+pub type LiveLoop = Reactor<LivePath>;
+
+/// A path as the engine of a polling loop.
+pub struct LivePath {
+    path: Path,
+    out: Departures,
+    tap: Option<TapCounts>,
+}
+
+/// A frame that leaves, and the side at which it entered.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveDeparture {
+    side: SideId,
+    leaving: Leaving,
+}
+
+impl LivePath {
+    /// A loop with this path between two sides, each with the ports of its queues.
+    pub fn between(
+        path: Path,
+        sides: [Vec<Box<dyn LivePort>>; 2],
+        wait: Wait,
+        completes_checksums: bool,
+    ) -> LiveLoop {
+        let live = Self {
+            path,
+            out: Departures::default(),
+            tap: None,
+        };
+        Reactor::new(live, sides.into(), wait, completes_checksums)
+    }
+
+    /// Gives copies of frames that leave to `tap`, or ends it.
+    pub fn set_tap(&mut self, tap: Option<Tap>) {
+        self.path.remove_observers();
+        self.tap = tap.as_ref().map(Tap::counts);
+        if let Some(tap) = tap {
+            self.path.add_observer(Box::new(tap));
+        }
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Changes settings at `now`, as [`Path::change`] has it.
+    pub fn change(
+        &mut self,
+        now: Nanoseconds,
+        settings: &[Option<&[Settings]>],
+    ) -> Result<(), NoMemory> {
+        self.path.change(now, settings, &mut self.out)
+    }
+}
+
+/// What the loop measured of itself, with the counts of the tap.
+pub fn loop_facts(live: &LiveLoop) -> LoopFacts {
+    LoopFacts {
+        tap: live.engine().tap.as_ref().map(TapCounts::facts),
+        ..live.facts()
+    }
+}
+
+/// The path's certificate, with what the loop knows besides; `clock` as [`Certificate::clock`] has it.
+pub fn live_certificate(live: &LiveLoop, clock: &'static str) -> Certificate {
+    let mut certificate = live.engine().path.certificate(clock);
+    for direction in Direction::BOTH {
+        let report = certificate.directions.get_mut(direction.name());
+        if let (Some(report), Some(warning)) = (report, below_floor(live, direction)) {
+            report.warnings.push(warning);
+        }
+    }
+    certificate
+}
+
+/// A warning if the delay that was asked for in a direction is shorter than the time that a frame takes
+/// without any.
+pub fn below_floor(live: &LiveLoop, direction: Direction) -> Option<String> {
+    let floor_ns = live.floor_ns()?;
+    let link = live.engine().path.link(direction);
+    let asked_ns = link.asked().min_ns;
+    let is_asked = link.settings().delay != Delay::default();
+    (is_asked && asked_ns < floor_ns).then(|| {
+        format!(
+            "delays of {:.1} us were asked for and are below the floor: without any, a frame takes {:.1} us",
+            asked_ns as f64 / 1e3,
+            floor_ns as f64 / 1e3,
+        )
+    })
+}
+
+impl Account for LiveDeparture {
+    #[inline]
+    fn entered_ns(&self) -> Nanoseconds {
+        self.leaving.entered_ns
+    }
+
+    #[inline]
+    fn at_ns(&self) -> Nanoseconds {
+        self.leaving.at_ns
+    }
+}
+
+impl Engine for LivePath {
+    type Account = LiveDeparture;
+
+    #[inline]
+    fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst) {
+        let side = SideId::new(side);
+        self.path.on_burst(now, side, burst, &mut self.out);
+    }
+
+    #[inline]
+    fn on_timer(&mut self, now: Nanoseconds, until: Nanoseconds, out: &mut Sides<LiveDeparture>) {
+        self.path.on_timer(until, &mut self.out);
+        self.path.observe(now, &mut self.out);
+        for side in self.path.sides() {
+            let exit = self.path.exit(side).index();
+            for departure in self.out[side.index()].drain(..) {
+                let leaving = Leaving::from(&departure);
+                out.send(exit, departure.item, LiveDeparture { side, leaving });
+            }
+        }
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Option<Nanoseconds> {
+        self.path.next_deadline()
+    }
+
+    fn held(&self) -> usize {
+        self.path.held()
+    }
+
+    fn spill(&mut self) {
+        self.path.spill();
+    }
+
+    #[inline]
+    fn on_sent(&mut self, departure: &LiveDeparture, sent_ns: Nanoseconds) {
+        self.path
+            .on_sent(departure.side, &departure.leaving, sent_ns);
+    }
+}
+
+impl Observer for Tap {
+    fn on_departures(&mut self, now: Nanoseconds, side: SideId, departures: &[Departure<Frame>]) {
+        for departure in departures {
+            self.on_frame(now, side.index(), &departure.item);
+        }
+    }
+
+    /// A capture shows the frames that a wire carries.
+    fn on_drops(&mut self, _: SideId, _: &[Dropped<Frame>]) {}
+
+    fn on_turn(&mut self, now: Nanoseconds) {
+        Tap::on_turn(self, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::os::fd::BorrowedFd;
+
+    use lineside_account::Budget;
+    use lineside_frame::Descriptor;
+    use lineside_link::words;
+    use lineside_port::{Facts, Live, Port, PortError, Receive, Received, Transmit};
+
+    use super::*;
+
+    /// What comes in is given, with its time; what goes out is kept, `room` of it at a time.
+    struct Wire {
+        to_come: VecDeque<Frame>,
+        sent: Vec<Frame>,
+        room: usize,
+    }
+
+    struct End(std::sync::Arc<std::sync::Mutex<Wire>>);
+
+    impl Port for End {
+        fn facts(&self) -> Vec<&Facts> {
+            Vec::new()
+        }
+    }
+
+    impl Receive for End {
+        fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+            let mut wire = self.0.lock().expect("one thread");
+            let count = max.min(wire.to_come.len());
+            burst.extend(wire.to_come.drain(..count));
+            Ok(match count {
+                0 => Received::Idle { until_ns: 0 },
+                count => Received::Frames(count),
+            })
+        }
+
+        fn leave(&mut self, ahead: &mut Burst) {
+            ahead.clear();
+        }
+    }
+
+    impl Transmit for End {
+        fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+            let mut wire = self.0.lock().expect("one thread");
+            let count = burst.len().min(wire.room);
+            wire.sent.extend(burst.drain(..count));
+            Ok(count)
+        }
+
+        fn reclaim(&mut self) -> usize {
+            0
+        }
+
+        fn stamp_next(&mut self) -> bool {
+            false
+        }
+
+        fn handed_over(&mut self) -> Option<Option<i64>> {
+            None
+        }
+    }
+
+    impl Live for End {
+        fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
+
+        fn backlog(&self) -> f32 {
+            0.0
+        }
+
+        fn account(&mut self) {}
+
+        fn shut(&mut self) {}
+    }
+
+    fn end() -> (Box<dyn LivePort>, std::sync::Arc<std::sync::Mutex<Wire>>) {
+        let wire = Wire {
+            to_come: VecDeque::new(),
+            sent: Vec::new(),
+            room: 3,
+        };
+        let wire = std::sync::Arc::new(std::sync::Mutex::new(wire));
+        (Box::new(End(wire.clone())), wire)
+    }
+
+    #[test]
+    fn frames_that_came_while_it_started_are_dropped_and_counted() {
+        let budget = Budget::new(1 << 20);
+        let settings = [Settings::default(), Settings::default()];
+        let path = Path::new(settings, 7, 1 << 20, &budget).expect("it fits");
+        let ((inside, near), (outside, far)) = (end(), end());
+        let sides = [vec![inside], vec![outside]];
+        let mut live = LivePath::between(path, sides, Wait::Spin, false);
+        let come = |stamp_ns| {
+            let descriptor = Descriptor {
+                stamp_ns: Some(stamp_ns),
+                ..Descriptor::default()
+            };
+            let frame = Frame::copied(&[0; 60], descriptor);
+            near.lock().expect("one thread").to_come.push_back(frame);
+        };
+        let mut now = 1_000_000;
+        // More than calibrating takes.
+        (0..10_000).for_each(|_| come(now));
+        live.calibrate(&[None; 2], &mut || {
+            now += 1;
+            now
+        })
+        .expect("ports that work");
+        come(now);
+        come(now + 1);
+        while !near.lock().expect("one thread").to_come.is_empty() {
+            now += 10;
+            live.turn(&mut || now).expect("ports that work");
+        }
+        assert_eq!(live.facts().dropped_at_start, 10_000);
+        assert_eq!(far.lock().expect("one thread").sent.len(), 2);
+        let counters = live.engine().path().link(Direction::Outbound).counters();
+        assert_eq!(counters.entered, 2);
+    }
+
+    #[test]
+    fn frames_leave_in_order_when_due_even_by_a_slow_port() {
+        let settings = || Settings {
+            delay: words::delay("100us", &mut words::no_files).expect("a delay"),
+            ..Settings::default()
+        };
+        let budget = Budget::new(1 << 20);
+        let path = Path::new([settings(), settings()], 7, 1 << 20, &budget).expect("it fits");
+        let ((inside, near), (outside, far)) = (end(), end());
+        let sides = [vec![inside], vec![outside]];
+        let mut live = LivePath::between(path, sides, Wait::Spin, false);
+        let mut now = 1_000_000;
+        for number in 0..10 {
+            let descriptor = Descriptor {
+                number,
+                stamp_ns: Some(now + number as i64),
+                ..Descriptor::default()
+            };
+            let frame = Frame::copied(&[number as u8; 60], descriptor);
+            near.lock().expect("one thread").to_come.push_back(frame);
+        }
+        while live.held() > 0 || now == 1_000_000 {
+            now += 1_000;
+            live.turn(&mut || now).expect("ports that work");
+            if now < 1_100_000 {
+                assert!(far.lock().expect("one thread").sent.is_empty(), "{now}");
+            }
+            assert!(now < 1_200_000, "all have left by then");
+        }
+        let sent: Vec<u8> = far
+            .lock()
+            .expect("one thread")
+            .sent
+            .iter()
+            .map(|frame| frame.bytes()[0])
+            .collect();
+        assert_eq!(sent, (0..10).collect::<Vec<u8>>());
+        assert!(near.lock().expect("one thread").sent.is_empty());
+        let report = live.engine().path().certificate("test");
+        assert_eq!(report.directions["outbound"].counters.released, 10);
+        assert!(live.facts().stalls == 0);
+    }
+}
