@@ -10,18 +10,19 @@ use lineside_frame::{Burst, Frame, FrameRef, LinkType};
 use lineside_trace::LossRow;
 use lineside_wire::ethernet::{self, ether_type};
 use lineside_wire::udp::{self, Datagram};
-use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP, ipv4};
+use lineside_wire::{Dissected, Endpoint, FourTuple, PROTOCOL_TCP, PROTOCOL_UDP, ipv4};
 
 use super::batch::{Batch, Item, ToSink};
 use crate::pipeline::{Arrivals, Span, dissect};
 
-/// Most frames of a batch: enough to pay for its messages, few enough that the batches under way fit in a cache.
+/// Most frames of a batch: enough to pay for its messages, few enough that the batches under way
+/// fit in a cache.
 const BATCH_FRAMES: usize = 128;
 /// Most bytes of a batch's frames: half a block of a reader, so that few batches cannot pin a pool.
 const BATCH_FRAME_BYTES: usize = 256 << 10;
 
-/// Deals frames to pipelines. Both directions of a connection go to the same one, whole packets only:
-/// fragments are put together here, at the moments at which a single pipeline would do it.
+/// Deals frames to pipelines. Both directions of a connection go to the same one, whole packets
+/// only: fragments are put together here, at the moments at which a single pipeline would do it.
 pub(super) struct Distributor {
     pub(super) handle: Handle,
     pub(super) pipelines: Vec<Share>,
@@ -30,8 +31,8 @@ pub(super) struct Distributor {
     pub(super) returned: Receiver<Box<Batch>>,
     #[expect(clippy::vec_box, reason = "they travel in their boxes")]
     pub(super) free: Vec<Box<Batch>>,
-    /// Batches that may still be made. So many as there are pipelines exist from the start: more are never
-    /// open at once, so that one is under way whenever one is waited for.
+    /// Batches that may still be made. So many as there are pipelines exist from the start: more
+    /// are never open at once, so that one is under way whenever one is waited for.
     pub(super) to_make: usize,
     pub(super) under_way: usize,
     /// A simulated run begins when all is dealt: until then nothing comes back.
@@ -47,9 +48,10 @@ pub(super) struct Distributor {
     pub(super) told_ns: i64,
     /// Data goes without checksums.
     pub(super) is_relieved: bool,
-    /// The latest usual pair of ends and its pipeline: frames of a connection come in runs.
-    pub(super) latest: Option<(Pair, usize)>,
-    /// Runs actors where the reader would wait for them. Dropped after the handle, since it then runs them to the end.
+    /// The latest usual tuple and its pipeline: frames of a connection come in runs.
+    pub(super) latest: Option<(FourTuple, usize)>,
+    /// Runs actors where the reader would wait for them. Dropped after the handle, since it then
+    /// runs them to the end.
     pub(super) guest: Option<Guest>,
 }
 
@@ -119,12 +121,12 @@ impl Distributor {
         self.deal_overdue(now)?;
         let len = frame.bytes().len();
         let pipelines = self.pipelines.len();
-        if let Some(pair) = usual_pair(&frame) {
+        if let Some(tuple) = usual_tuple(&frame) {
             let pipeline = match self.latest {
-                Some((latest, pipeline)) if latest == pair => pipeline,
-                _ => share(pair.map(end_of), pipelines),
+                Some((latest, pipeline)) if latest == tuple => pipeline,
+                _ => share(Some(tuple), pipelines),
             };
-            self.latest = Some((pair, pipeline));
+            self.latest = Some((tuple, pipeline));
             return self.deal(pipeline, len, Item::Frame(now, frame));
         }
         let dissected = dissect(&frame);
@@ -143,7 +145,7 @@ impl Distributor {
             return self.deal(0, len, Item::Fragment(frame, outcome));
         }
         self.deal(
-            share(ends(&dissected), pipelines),
+            share(tuple(&dissected), pipelines),
             len,
             Item::Frame(now, frame),
         )
@@ -151,7 +153,7 @@ impl Distributor {
 
     fn deal_whole(&mut self, now: i64, whole: Whole) -> Result<(), Ended> {
         let dissected = whole.dissected().unwrap_or(Dissected::NotIp);
-        let pipeline = share(ends(&dissected), self.pipelines.len());
+        let pipeline = share(tuple(&dissected), self.pipelines.len());
         self.deal(
             pipeline,
             whole.held_len(),
@@ -255,8 +257,8 @@ impl Distributor {
         Ok(())
     }
 
-    /// The port has no free block left: waits until frames come back, or makes the pipelines let go of those
-    /// that they hold. To be called until the port has one.
+    /// The port has no free block left: waits until frames come back, or makes the pipelines let go
+    /// of those that they hold. To be called until the port has one.
     pub(super) fn relieve(&mut self) -> Result<(), Ended> {
         let spilled = self.fragments.spill();
         self.counters.add(Counter::RangesSpilled, spilled as u64);
@@ -329,27 +331,20 @@ impl Distributor {
     }
 }
 
-/// The ends of a connection as a number each, or what stands for one where there is none.
-type Ends = [u64; 2];
-
-/// The ends by which a frame is dealt: of TCP by address and port, of UDP by address.
-fn ends(dissected: &Dissected) -> Ends {
+/// The ends by which a frame is dealt: of TCP by address and port, of UDP by address alone. `None`:
+/// the frame belongs to no connection.
+fn tuple(dissected: &Dissected) -> Option<FourTuple> {
     match dissected {
-        Dissected::Tcp(ip, tcp) => [
-            end(ip.source, tcp.source_port),
-            end(ip.destination, tcp.destination_port),
-        ],
-        Dissected::Udp(ip, _) => [end(ip.source, 0), end(ip.destination, 0)],
-        _ => [0; 2],
+        Dissected::Tcp(ip, tcp) => Some(FourTuple::of(ip, tcp.source_port, tcp.destination_port)),
+        Dissected::Udp(ip, _) => Some(FourTuple::of(ip, 0, 0)),
+        _ => None,
     }
 }
 
-/// An IPv4 address and behind it a port, or 0 where that does not tell connections apart; of both ends the lower one first.
-pub(super) type Pair = [u64; 2];
-
-/// The ends of most frames, at a glance: IPv4 without options and whole, right behind an Ethernet header.
+/// The same of most frames, in canonical form, at a glance: IPv4 without options and whole, right
+/// after an Ethernet header.
 #[inline]
-fn usual_pair(frame: &FrameRef) -> Option<Pair> {
+fn usual_tuple(frame: &FrameRef) -> Option<FourTuple> {
     const TRANSPORT: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
     const PORTS_LEN: usize = udp::field::LEN;
     let header = frame.bytes().first_chunk::<{ TRANSPORT + PORTS_LEN }>()?;
@@ -366,33 +361,30 @@ fn usual_pair(frame: &FrameRef) -> Option<Pair> {
         PROTOCOL_UDP if !lineside_wire::is_tunnel_port(ports[1]) => [0; 2],
         _ => return None,
     };
-    let half = |address: Ipv4Addr, port| u64::from(address.to_bits()) << 16 | u64::from(port);
-    let source = half(packet.source(), ports[0]);
-    let destination = half(packet.destination(), ports[1]);
-    is_usual.then(|| [source.min(destination), source.max(destination)])
+    let addresses = [packet.source(), packet.destination()].map(Ipv4Addr::to_bits);
+    is_usual.then(|| FourTuple::of_ipv4(addresses, ports).canonical().0)
 }
 
-fn end_of(half: u64) -> u64 {
-    let address = IpAddr::V4(((half >> 16) as u32).into());
-    end(address, half as u16)
-}
-
-/// Which of so many pipelines has the connection: both directions alike. What belongs to none is the first one's.
-fn share(ends: Ends, pipelines: usize) -> usize {
-    let hash = mix(ends[0].wrapping_add(ends[1]));
-    // The upper bits are the well mixed ones (Lemire, Fast random integer generation in an interval, 2019).
+/// Which of so many pipelines has the connection: both directions alike. Frames of no connection go
+/// to the first one.
+fn share(tuple: Option<FourTuple>, pipelines: usize) -> usize {
+    let [one, other] = tuple.map_or([0; 2], |tuple| tuple.ends().map(number));
+    let hash = mix(one.wrapping_add(other));
+    // The upper bits are the well mixed ones (Lemire, Fast random integer generation in an
+    // interval, 2019).
     ((u128::from(hash) * pipelines as u128) >> 64) as usize
 }
 
-fn end(address: IpAddr, port: u16) -> u64 {
-    let bits = match address {
+/// An end as a number.
+fn number(end: Endpoint) -> u64 {
+    let bits = match end.address {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => {
             let bits = address.to_bits();
             mix(bits as u64) ^ (bits >> 64) as u64
         }
     };
-    mix(bits ^ u64::from(port) << 48)
+    mix(bits ^ u64::from(end.port) << 48)
 }
 
 /// SplitMix64's finalizer (Steele, Lea and Flood 2014).
@@ -425,14 +417,15 @@ mod tests {
                 ..Descriptor::default()
             };
             let frame = Frame::copied(&bytes, descriptor).share();
-            let ends = ends(&dissect(&frame));
-            let pair = usual_pair(&frame).expect("a usual frame");
-            let there = share(ends, 4);
+            let dissected = tuple(&dissect(&frame)).expect("a connection");
+            let usual = usual_tuple(&frame).expect("a usual frame");
+            let there = share(Some(usual), 4);
             assert_eq!(
-                share(pair.map(end_of), 4),
-                there,
+                usual,
+                dissected.canonical().0,
                 "at a glance as by dissection"
             );
+            assert_eq!(there, share(Some(dissected), 4));
             there
         };
         let mut counts = [0; 4];
