@@ -7,11 +7,13 @@ use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
 
 /// A port of which only the frames that match a filter come out.
 ///
-/// A frame that does not match has the outcome `filtered` and leaves no other trace: its stamp is not part of the run's
-/// time, so the rows are those of a capture that never held it. Numbers are those of the input all the same.
+/// A frame that does not match has the outcome `filtered` and leaves no other trace: its stamp is
+/// not part of the run's time, so the rows are those of a capture that never held it. Numbers are
+/// those of the input all the same.
 ///
-/// Frames of a link type that filters do not know are let through, to be counted as such. If the filter asks for what a
-/// known link type does not have, its first frame ends the port with an error.
+/// Frames of a link type that filters do not know are let through, to be counted as such. If the
+/// filter asks for what a known link type does not have, its first frame ends the port with an
+/// error.
 pub struct Filtered<P> {
     port: P,
     filter: Option<Filter>,
@@ -38,7 +40,8 @@ impl<P: Receive> Filtered<P> {
         &self.counters
     }
 
-    /// Whether the frame passes. Fails with the reason if its link type lacks what the filter asks for.
+    /// Whether the frame passes. Fails with the reason if its link type lacks what the filter asks
+    /// for.
     fn passes(&mut self, filter: &Filter, frame: &FrameRef) -> Result<bool, String> {
         let link_type = frame.descriptor().link_type;
         let place = match self
@@ -75,7 +78,8 @@ impl<P: Receive> Filtered<P> {
             .add(Counter::StampsMissing, descriptor.stamp_ns.is_none().into());
     }
 
-    /// Takes the frames from `start` on that do not match out of `burst`; returns how many are left of them.
+    /// Takes the frames from `start` on that do not match out of `burst`; returns how many are left
+    /// of them.
     fn filter(
         &mut self,
         filter: &Filter,

@@ -5,7 +5,8 @@ use lineside_port::{CaptureWriter, Facts, Interface, Live, Port, PortError, Rece
 
 /// A port whose frames are also written into capture files.
 ///
-/// If they cannot be written any more, that is the port's error, no further frame is let in, and it ends.
+/// If they cannot be written any more, that is the port's error, no further frame is let in, and it
+/// ends.
 pub struct Recorded<P> {
     port: P,
     writer: Option<CaptureWriter>,

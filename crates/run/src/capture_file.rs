@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::RunError;
 
-/// Refuses a capture file `out`, or a series of them, that is an input itself, or exists and is not to be
-/// replaced.
+/// Refuses a capture file `out`, or a series of them, that is an input itself, or exists and is not
+/// to be replaced.
 pub fn check_capture_file(
     out: &Path,
     is_series: bool,
@@ -38,7 +38,8 @@ fn is_input(input: &Path, out: &Path, there: Option<&Metadata>, is_series: bool)
     let Ok(facts) = std::fs::metadata(input) else {
         return false;
     };
-    // All files of a folder are inputs whatever their names, with `--follow` also those that appear.
+    // All files of a folder are inputs whatever their names, with `--follow` also those that
+    // appear.
     if facts.is_dir() {
         let folder = match out.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -50,7 +51,8 @@ fn is_input(input: &Path, out: &Path, there: Option<&Metadata>, is_series: bool)
     there.map(id) == Some(id(&facts)) || is_series && is_of_series(input, out)
 }
 
-/// Whether `-b` may give a file that it writes the name of `input`: `OUT_00001_20261122093000.pcapng` for `OUT.pcapng`.
+/// Whether `-b` may give a file that it writes the name of `input`:
+/// `OUT_00001_20261122093000.pcapng` for `OUT.pcapng`.
 fn is_of_series(input: &Path, out: &Path) -> bool {
     let name = |path: &Path| {
         let name = path.file_stem().unwrap_or_default();

@@ -23,7 +23,8 @@ pub fn open(inputs: &[PathBuf], budget: &Budget) -> Result<Opened, RunError> {
     open_as(inputs, false, budget)
 }
 
-/// Opens files and folders as one port that goes on when a file grows, or a folder gets its next file.
+/// Opens files and folders as one port that goes on when a file grows, or a folder gets its next
+/// file.
 pub fn open_followed(inputs: &[PathBuf], budget: &Budget) -> Result<Opened, RunError> {
     open_as(inputs, true, budget)
 }
@@ -95,7 +96,8 @@ pub fn read_files(files: Vec<(String, File)>, budget: &Budget) -> Result<Merge, 
     Ok(Merge::new(readers))
 }
 
-/// A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for rows.
+/// A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for
+/// rows.
 fn pool(budget: &Budget, files: usize) -> PoolConfig {
     PoolConfig {
         budget: budget.clone(),

@@ -19,7 +19,8 @@ pub struct Interfaces {
     pub promiscuous: bool,
 }
 
-/// Opens all interfaces as one port. Frames that `filter` rejects stay in the kernel where it can tell.
+/// Opens all interfaces as one port. Frames that `filter` rejects stay in the kernel where it can
+/// tell.
 pub fn open_interfaces(
     interfaces: &Interfaces,
     filter: Option<&Filter>,
@@ -54,8 +55,8 @@ pub fn open_interfaces(
     Ok(Merge::new(ports))
 }
 
-/// The filter for the kernel. The kernel sees a frame without the VLAN tag that the adapter removed, so
-/// this lets every tagged frame pass: the filter behind the port decides on those.
+/// The filter for the kernel. The kernel sees a frame without the VLAN tag that the adapter
+/// removed, so this lets every tagged frame pass: the filter behind the port decides on those.
 fn kernel_filter(filter: &Filter, link_type: u16) -> Result<Vec<FilterInstruction>, RunError> {
     let program = filter
         .compile(link_type)

@@ -10,7 +10,8 @@
 use lineside_frame::Burst;
 use lineside_port::{PortError, Receive, Received};
 
-/// Frames a burst: enough to pay for the turn, few enough to stay in the first-level cache with their headers.
+/// Frames a burst: enough to pay for the turn, few enough to stay in the first-level cache with
+/// their headers.
 pub const BURST_FRAMES: usize = 256;
 
 /// Whether a loop goes on.
@@ -124,8 +125,8 @@ pub enum Moment {
     Last,
 }
 
-/// Receives from a port until its end, until `frames_max` frames, until the consumer takes no more, or
-/// until `between`, called after each burst, stops it.
+/// Receives from a port until its end, until `frames_max` frames, until the consumer takes no more,
+/// or until `between`, called after each burst, stops it.
 ///
 /// Returns the port's errors: an input that fails ends there, and the others go on.
 pub fn receive_all<P: Receive + ?Sized, C: Consumer>(

@@ -21,9 +21,11 @@ pub struct Run {
 }
 
 impl Run {
-    /// Makes the folder `output`, if one is wanted, and describes the run. Nothing is in the folder until [`save`](Self::save).
+    /// Makes the folder `output`, if one is wanted, and describes the run. Nothing is in the folder
+    /// until [`save`](Self::save).
     ///
-    /// `inputs` is what frames come from, and only tells two runs apart; `configuration` is the resolved one.
+    /// `inputs` is what frames come from, and only tells two runs apart; `configuration` is the
+    /// resolved one.
     pub fn begin(
         output: Option<&Path>,
         force: bool,
@@ -77,7 +79,8 @@ impl Run {
         is_due
     }
 
-    /// Removes what [`save`](Self::save) wrote, because the run could not begin: the next try finds the folder as this one did.
+    /// Removes what [`save`](Self::save) wrote, because the run could not begin: the next try finds
+    /// the folder as this one did.
     pub fn withdraw(&self) {
         self.folder.iter().for_each(RunFolder::withdraw);
     }

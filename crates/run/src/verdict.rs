@@ -1,11 +1,12 @@
 //! The verdict of a run: one table of rules, for all roles.
 //!
-//! A role gathers [`Evidence`], and [`judge`] asks every rule of [`RULES`] in order. A rule that holds
-//! adds its sentences to the reasons and sets the state; a later rule overrides the state of an earlier
-//! one. Without any, the run is complete. Rules about one input, or about one direction of a link, are
-//! asked together for each of them.
+//! A role gathers [`Evidence`], and [`judge`] asks every rule of [`RULES`] in order. A rule that
+//! holds adds its sentences to the reasons and sets the state; a later rule overrides the state of
+//! an earlier one. Without any, the run is complete. Rules about one input, or about one direction
+//! of a link, are asked together for each of them.
 //!
-//! The verdict is decided nowhere else: a new condition is a new row here, with its case in the test.
+//! The verdict is decided nowhere else: a new condition is a new row here, with its case in the
+//! test.
 
 use lineside_account::{Counter, Counters, Kind, bytes, grouped};
 use lineside_port::{Facts, LiveFacts};
@@ -33,7 +34,8 @@ pub struct Evidence<'a> {
 pub struct LinkEvidence {
     /// The direction's name.
     pub name: String,
-    /// Frames that found a queue full whose limit was worked out rather than asked for, by that limit.
+    /// Frames that found a queue full whose limit was worked out rather than asked for, by that
+    /// limit.
     pub dropped_by_derived_limit: Vec<(u64, String)>,
     /// Frames dropped because memory for frames under way was full.
     pub dropped_by_memory: u64,
@@ -340,7 +342,8 @@ fn frames_dropped(evidence: &Evidence<'_>) -> Option<f64> {
     (dropped > 0).then(|| dropped as f64 / arrived as f64)
 }
 
-/// Frames that the tap drops make the trace incomplete, though not the emulation: rules about the link weigh more.
+/// Frames that the tap drops make the trace incomplete, though not the emulation: rules about the
+/// link weigh more.
 fn dropped_by_tap(evidence: &Evidence<'_>) -> Vec<Reason> {
     let tap = evidence.tap.unwrap_or_default();
     let dropped = tap.dropped_queue + tap.dropped_memory;
@@ -356,7 +359,8 @@ fn dropped_by_tap(evidence: &Evidence<'_>) -> Vec<Reason> {
     )]
 }
 
-/// A limit that was asked for is part of the link, and so is what it drops. A limit that was worked out is not.
+/// A limit that was asked for is part of the link, and so is what it drops. A limit that was worked
+/// out is not.
 fn derived_limit(link: &LinkEvidence) -> Vec<Reason> {
     let dropped = link.dropped_by_derived_limit.iter();
     let dropped = dropped.filter(|(count, _)| *count > 0);

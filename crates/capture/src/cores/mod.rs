@@ -7,13 +7,14 @@
 //!    └──────────────────────────── empty batches ◄─────────────────────────────────────┘
 //! ```
 //!
-//! A [`Batch`](batch::Batch) goes round: the reader fills it with frames of one pipeline, which adds rows and
-//! notes blocks of file data; the checksums are computed elsewhere, sinks take the rows, and it comes back.
-//! There is a fixed number of them, so the reader waits where the actors are slower, and no actor ever does.
+//! A [`Batch`](batch::Batch) goes round: the reader fills it with frames of one pipeline, which
+//! adds rows and notes blocks of file data; the checksums are computed elsewhere, sinks take the
+//! rows, and it comes back. There is a fixed number of them, so the reader waits where the actors
+//! are slower, and no actor ever does.
 //!
-//! Rows are those of a single [`Pipeline`](crate::Pipeline), ids included: each frame carries the time that
-//! all inputs had reached with it, fragments are put together before they are shared out, and a connection
-//! is one pipeline's alone.
+//! Rows are those of a single [`Pipeline`](crate::Pipeline), ids included: each frame carries the
+//! time that all inputs had reached with it, fragments are put together before they are shared out,
+//! and a connection is one pipeline's alone.
 
 mod actors;
 mod batch;
@@ -39,7 +40,8 @@ use distributor::{Distributor, Ended, Share};
 
 pub(crate) use batch::Sums;
 
-/// Called after each batch that a sink took, when [`Progress::settle`] says so, and with true after the last one. An error stops the run.
+/// Called after each batch that a sink took, when [`Progress::settle`] says so, and with true after
+/// the last one. An error stops the run.
 pub type Settle<S> = fn(&mut S, bool) -> Outcome;
 
 /// A capture on several cores, to be [run](Self::run).
@@ -48,14 +50,14 @@ pub struct Cores<S> {
     pub config: Config,
     /// How many pipelines share the connections.
     pub pipelines: usize,
-    /// Who runs the actors. Their names, for the placement: `pipeline-0`, `checksums-0` and so on, and those of
-    /// the sinks.
+    /// Who runs the actors. Their names, for the placement: `pipeline-0`, `checksums-0` and so on,
+    /// and those of the sinks.
     pub system: lineside_actor::Config,
-    /// The reading thread is one of the stealing schedulers: it runs actors where it would wait for them. For inputs that
-    /// wait for their reader.
+    /// The reading thread is one of the stealing schedulers: it runs actors where it would wait for
+    /// them. For inputs that wait for their reader.
     pub reader_helps: bool,
-    /// Where rows go, by name. Each is an actor and is given the rows of all tables that it wants, batch by
-    /// batch, those of different pipelines in any order.
+    /// Where rows go, by name. Each is an actor and is given the rows of all tables that it wants,
+    /// batch by batch, those of different pipelines in any order.
     pub sinks: Vec<(String, S)>,
     /// See [`Settle`].
     pub settle: Settle<S>,
@@ -73,8 +75,8 @@ pub struct Done<S> {
     pub errors: Vec<PortError>,
     /// What the actors did.
     pub report: Report,
-    /// The actor that failed, and why, if one did: then the rest of the input was not read, and the sinks have
-    /// what came before.
+    /// The actor that failed, and why, if one did: then the rest of the input was not read, and the
+    /// sinks have what came before.
     pub failure: Option<String>,
 }
 
@@ -129,11 +131,12 @@ impl Progress<'_> {
 }
 
 impl<S: RecordSink + Send + 'static> Cores<S> {
-    /// Reads `port` on the calling thread until its end, until `frames_max` frames, or until `between`, called
-    /// after each burst and, with true, after the last one, says so. What the actors draw comes from `budget`.
+    /// Reads `port` on the calling thread until its end, until `frames_max` frames, or until
+    /// `between`, called after each burst and, with true, after the last one, says so. What the
+    /// actors draw comes from `budget`.
     ///
-    /// Under [`Schedule::Simulated`] everything is read before the run begins: for small inputs that lie in
-    /// memory of their own.
+    /// Under [`Schedule::Simulated`] everything is read before the run begins: for small inputs
+    /// that lie in memory of their own.
     pub fn run<P: Receive>(
         self,
         port: &mut P,
@@ -188,7 +191,8 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
         })
     }
 
-    /// Creates the actors, each after those that it sends to: so they also stop in the order of the flow.
+    /// Creates the actors, each after those that it sends to: so they also stop in the order of the
+    /// flow.
     fn graph(self, budget: &Budget, is_simulated: bool) -> Result<Graph<S>, Failed> {
         let config = self.config;
         let free: Option<Vec<_>> = (0..self.pipelines).map(|_| Batch::new(budget)).collect();
@@ -220,29 +224,14 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             sinks.push(system.spawn(name, actor));
         }
         let first = sinks.last().expect("there is a sink");
-        let checksums: Vec<_> = (0..self.pipelines)
-            .map(|index| {
-                let next = first.clone();
-                system.spawn(format!("checksums-{index}"), ChecksumActor { next })
-            })
-            .collect();
-        let pipelines = checksums.into_iter().enumerate().map(|(index, checksums)| {
+        let flows = || {
             let gather = Gather {
                 wanted: wanted.clone(),
                 rows: RowBuffer::default(),
             };
-            let flows = Flows::new(config.clone(), budget, gather);
-            let to = system.spawn(
-                format!("pipeline-{index}"),
-                PipelineActor { flows, checksums },
-            );
-            Share {
-                to,
-                open: None,
-                counters: Counters::new(),
-            }
-        });
-        let pipelines: Vec<_> = pipelines.collect();
+            Flows::new(config.clone(), budget, gather)
+        };
+        let pipelines = spawn_pipelines(&mut system, self.pipelines, first, flows);
         let distributor = Distributor {
             handle: system.handle(),
             pipelines,
@@ -271,8 +260,33 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
     }
 }
 
-/// Batches beside those of the pipelines, of which each has one that is filled, one at hand, one whose checksums
-/// are computed and one that waits: some for the sinks. A guess.
+/// Creates the pipelines, each with the actor that computes its checksums.
+fn spawn_pipelines(
+    system: &mut System,
+    count: usize,
+    first_sink: &Address<ToSink>,
+    flows: impl Fn() -> Flows<Gather>,
+) -> Vec<Share> {
+    let checksums: Vec<_> = (0..count)
+        .map(|index| {
+            let next = first_sink.clone();
+            system.spawn(format!("checksums-{index}"), ChecksumActor { next })
+        })
+        .collect();
+    let pipelines = checksums.into_iter().enumerate().map(|(index, checksums)| {
+        let flows = flows();
+        let actor = PipelineActor { flows, checksums };
+        Share {
+            to: system.spawn(format!("pipeline-{index}"), actor),
+            open: None,
+            counters: Counters::new(),
+        }
+    });
+    pipelines.collect()
+}
+
+/// Batches beside those of the pipelines, of which each has one that is filled, one at hand, one
+/// whose checksums are computed and one that waits: some for the sinks. A guess.
 const BATCHES_BESIDES: usize = 8;
 
 /// The actors and both ends of their work.
@@ -282,7 +296,8 @@ struct Graph<S> {
     home: Receiver<S>,
 }
 
-/// Reads until the end, and lets everything become rows. The run reports an actor's failure that cut this short.
+/// Reads until the end, and lets everything become rows. The run reports an actor's failure that
+/// cut this short.
 fn read<P: Receive>(
     port: &mut P,
     distributor: &mut Distributor,

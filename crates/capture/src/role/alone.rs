@@ -82,7 +82,8 @@ impl Writing for AloneTurn<'_> {
 }
 
 impl Alone<'_> {
-    /// Takes all frames of `port`; `between` is called after each burst, unless the output has failed.
+    /// Takes all frames of `port`; `between` is called after each burst, unless the output has
+    /// failed.
     pub(super) fn run<P: Receive>(
         self,
         port: &mut P,
@@ -141,8 +142,8 @@ fn bounded(pipeline: &mut Tabling, memory: &mut Option<Lease>) -> Option<String>
     encoder.error().map(ToString::to_string)
 }
 
-/// Captures all frames of `port` into `tables` of a folder, with default settings, until the port's end:
-/// the capture beside another role's run.
+/// Captures all frames of `port` into `tables` of a folder, with default settings, until the port's
+/// end: the capture beside another role's run.
 pub fn capture_into(
     folder: &RunFolder,
     tables: &[Table],

@@ -7,8 +7,8 @@
 //!     └─ pass     no trace: frames into a capture file   ┘
 //! ```
 //!
-//! Not here: what a frame becomes, which is [`Pipeline`](crate::Pipeline)'s, and printing, which passes
-//! through [`Progress`](lineside_run::Progress).
+//! Not here: what a frame becomes, which is [`Pipeline`](crate::Pipeline)'s, and printing, which
+//! passes through [`Progress`](lineside_run::Progress).
 
 mod account;
 mod alone;
@@ -94,8 +94,8 @@ pub struct Outcome {
 /// Captures until the inputs end, a signal, or a limit of the settings.
 pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, CaptureError> {
     if settings.live.is_none() {
-        // For interfaces not: they do not wait while the kernel makes room for a huge page, which may take tens of
-        // milliseconds.
+        // For interfaces not: they do not wait while the kernel makes room for a huge page, which
+        // may take tens of milliseconds.
         lineside_host::prefer_huge_pages();
     }
     let budget = Budget::new(settings.memory_bytes);
@@ -177,7 +177,8 @@ fn open_inputs(
     Ok(port)
 }
 
-/// Opens what is written, drops privileges where they were needed, and describes the run in its folder.
+/// Opens what is written, drops privileges where they were needed, and describes the run in its
+/// folder.
 fn begin(
     settings: &Settings,
     inputs: Merge,
@@ -224,7 +225,8 @@ fn open_writer(
     budget: &Budget,
     now_ns: i64,
 ) -> Result<CaptureWriter, PortError> {
-    // A pcapng file describes its interfaces as it goes: then each is described when its first frame comes.
+    // A pcapng file describes its interfaces as it goes: then each is described when its first
+    // frame comes.
     let facts = inputs.facts();
     let are_known = facts.iter().all(|facts| !facts.link_types.is_empty());
     let announced = facts.into_iter().filter(|_| are_known);

@@ -167,7 +167,8 @@ impl RowTally {
     }
 }
 
-/// A word's place among those found last: by its address, which is spread by a factor as in Fibonacci hashing.
+/// A word's place among those found last: by its address, which is spread by a factor as in
+/// Fibonacci hashing.
 fn place_of(word: &Word) -> usize {
     let bits = match word {
         Word::None => 0,
@@ -177,8 +178,8 @@ fn place_of(word: &Word) -> usize {
     (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RowTally::FOUND.ilog2())) as usize
 }
 
-/// Whether two words are the same by where they lie: one text in two places counts as two words here, and
-/// [`RowTally::finish`] puts them together.
+/// Whether two words are the same by where they lie: one text in two places counts as two words
+/// here, and [`RowTally::finish`] puts them together.
 fn is_same_word(one: &Word, other: &Word) -> bool {
     match (one, other) {
         (Word::None, Word::None) => true,

@@ -1,4 +1,5 @@
-//! What looks after a capture while it runs: signals, the account of a live run, progress, `trace.json`.
+//! What looks after a capture while it runs: signals, the account of a live run, progress,
+//! `trace.json`.
 
 use std::time::Duration;
 
@@ -44,8 +45,8 @@ pub(super) struct Watch<'a> {
     pub(super) stop: Stop,
     live: Option<Live>,
     follow: Option<Follow>,
-    /// When the end was asked for, where a pipe is read: the same Ctrl-C ends its writer, and the rest of the writer's
-    /// output is still to come.
+    /// When the end was asked for, where a pipe is read: the same Ctrl-C ends its writer, and the
+    /// rest of the writer's output is still to come.
     asked: Option<Duration>,
     reads_pipe: bool,
     /// Rows of frames that a port dropped, to be written.
@@ -74,11 +75,12 @@ struct Live {
     shut: Option<Duration>,
 }
 
-/// Frames that have arrived when a live run ends, or are still to come from a pipe, are read for at most this time.
+/// Frames that have arrived when a live run ends, or are still to come from a pipe, are read for at
+/// most this time.
 const DRAIN: Duration = Duration::from_millis(1500);
 
-/// Reading the clock and the files' positions costs more than a burst of small frames: files are looked after every so
-/// many bursts.
+/// Reading the clock and the files' positions costs more than a burst of small frames: files are
+/// looked after every so many bursts.
 const BURSTS: u64 = 64;
 
 impl<'a> Watch<'a> {
@@ -182,7 +184,8 @@ impl<'a> Watch<'a> {
         Step::Continue
     }
 
-    /// Ends a live run by letting no more frames in and reading those that have come, and keeps its account.
+    /// Ends a live run by letting no more frames in and reading those that have come, and keeps its
+    /// account.
     fn look_live(&mut self, port: &mut Input, writing: &mut impl Writing) -> Step {
         let Some(live) = &mut self.live else {
             return Step::Continue;
@@ -224,7 +227,8 @@ impl<'a> Watch<'a> {
         self.run.manifest.reliefs = reliefs.copied().collect();
     }
 
-    /// Why the run ended, and whether it has no end of its own: then its user decides when it is complete.
+    /// Why the run ended, and whether it has no end of its own: then its user decides when it is
+    /// complete.
     pub(super) fn end(mut self) -> (Stop, bool) {
         self.note_live();
         let is_endless = self.live.is_some() || self.follow.is_some();
