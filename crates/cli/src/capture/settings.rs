@@ -82,9 +82,7 @@ impl Section {
     /// All defaults filled in, and the typed configuration.
     pub(crate) fn resolved(self) -> Result<(Self, Settings), ConfigError> {
         let mut section = self.over(Self::defaults(ALL));
-        let time = |value: &Option<Time>| value.as_ref().map_or(0, Time::get);
-        let size = |value: &Option<Size>| value.as_ref().map_or(0, Size::get);
-        let memory_bytes = size(&section.memory);
+        let memory_bytes = section.memory.as_ref().map_or(0, Size::get);
         if memory_bytes < MEMORY_MIN {
             return Err(ConfigError::new(format!(
                 "memory: {memory_bytes} bytes are too few: give 16MiB or more"
@@ -92,56 +90,9 @@ impl Section {
         }
         let rotation = part_rotation(section.rotate.as_deref().unwrap_or_default())
             .map_err(|why| ConfigError::new(format!("rotate: {why}")))?;
-        let interval_ns = time(&section.interval);
-        if interval_ns == 0 {
-            return Err(ConfigError::usage(
-                "interval: 0 is no interval: give a time such as 60s",
-            ));
-        }
-        let record_max_bytes = size(&section.record_max);
-        if !(4096..1 << 31).contains(&record_max_bytes) {
-            return Err(ConfigError::usage(
-                "record_max: give a size from 4KiB to less than 2GiB, which is all that a record mark can say",
-            ));
-        }
-        let number = |key: &str, value: Option<usize>| {
-            value.filter(|&value| value > 0).ok_or_else(|| {
-                ConfigError::new(format!(
-                    "{key}: 0 would leave no room at all: give 1 or more"
-                ))
-            })
-        };
         let duration = section.duration.as_ref().map(config::Duration::get);
         let live = section.live(duration)?;
-        let decode_as = decode_as::parse(section.decode_as.as_deref().unwrap_or_default())
-            .map_err(|why| ConfigError::new(format!("decode_as: {why}")))?;
-        let config = Config {
-            flow: lineside_capture::FlowConfig {
-                late_window_ns: time(&section.late_window),
-                late_segments: section.late_segments.unwrap_or_default(),
-                quiet_window_ns: live.is_some().then_some(QUIET_WINDOW_NS),
-                flow_held_max_bytes: size(&section.flow_held_max),
-                connections_max: number("connections_max", section.connections_max)?,
-                idle_timeout_ns: time(&section.idle_timeout),
-                fragment_timeout_ns: time(&section.fragment_timeout),
-                fragments_held_max_bytes: size(&section.fragments_held_max),
-                duplicate_window_ns: time(&section.duplicate_window),
-                interval_ns,
-            },
-            record: lineside_capture::RecordConfig {
-                record_max_bytes,
-                message_held_max_bytes: size(&section.message_held_max),
-                search_held_max_bytes: size(&section.search_held_max),
-                search_max_bytes: size(&section.search_max) as u64,
-                ..lineside_capture::RecordConfig::default()
-            },
-            decode_as,
-            reply_timeout_ns: time(&section.reply_timeout),
-            outstanding_max: number("outstanding_max", section.outstanding_max)?,
-            answered_max: section.answered_max.unwrap_or_default(),
-            facts_max: number("file_facts_max", section.file_facts_max)?,
-            checksums: section.checksums.unwrap_or(true),
-        };
+        let config = section.config(live.is_some())?;
         let filter = section.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::new(format!("filter: {error}")))?;
         let cores = section.cores()?;
@@ -168,6 +119,60 @@ impl Section {
             configuration: section.to_json(),
         };
         Ok((section, settings))
+    }
+
+    /// What the pipeline is configured with.
+    fn config(&self, is_live: bool) -> Result<Config, ConfigError> {
+        let time = |value: &Option<Time>| value.as_ref().map_or(0, Time::get);
+        let size = |value: &Option<Size>| value.as_ref().map_or(0, Size::get);
+        let interval_ns = time(&self.interval);
+        if interval_ns == 0 {
+            return Err(ConfigError::usage(
+                "interval: 0 is no interval: give a time such as 60s",
+            ));
+        }
+        let record_max_bytes = size(&self.record_max);
+        if !(4096..1 << 31).contains(&record_max_bytes) {
+            return Err(ConfigError::usage(
+                "record_max: give a size from 4KiB to less than 2GiB, which is all that a record mark can say",
+            ));
+        }
+        let number = |key: &str, value: Option<usize>| {
+            value.filter(|&value| value > 0).ok_or_else(|| {
+                ConfigError::new(format!(
+                    "{key}: 0 would leave no room at all: give 1 or more"
+                ))
+            })
+        };
+        let decode_as = decode_as::parse(self.decode_as.as_deref().unwrap_or_default())
+            .map_err(|why| ConfigError::new(format!("decode_as: {why}")))?;
+        Ok(Config {
+            flow: lineside_capture::FlowConfig {
+                late_window_ns: time(&self.late_window),
+                late_segments: self.late_segments.unwrap_or_default(),
+                quiet_window_ns: is_live.then_some(QUIET_WINDOW_NS),
+                flow_held_max_bytes: size(&self.flow_held_max),
+                connections_max: number("connections_max", self.connections_max)?,
+                idle_timeout_ns: time(&self.idle_timeout),
+                fragment_timeout_ns: time(&self.fragment_timeout),
+                fragments_held_max_bytes: size(&self.fragments_held_max),
+                duplicate_window_ns: time(&self.duplicate_window),
+                interval_ns,
+            },
+            record: lineside_capture::RecordConfig {
+                record_max_bytes,
+                message_held_max_bytes: size(&self.message_held_max),
+                search_held_max_bytes: size(&self.search_held_max),
+                search_max_bytes: size(&self.search_max) as u64,
+                ..lineside_capture::RecordConfig::default()
+            },
+            decode_as,
+            reply_timeout_ns: time(&self.reply_timeout),
+            outstanding_max: number("outstanding_max", self.outstanding_max)?,
+            answered_max: self.answered_max.unwrap_or_default(),
+            facts_max: number("file_facts_max", self.file_facts_max)?,
+            checksums: self.checksums.unwrap_or(true),
+        })
     }
 
     /// The tables that are wanted.

@@ -46,49 +46,10 @@ pub(super) fn lines(certificate: &Certificate) -> String {
             grouped(counters.released),
             bytes(counters.released_bytes)
         );
-        let drops = counters.dropped;
         let changes: Vec<_> = { certificate.changes.iter() }
             .filter(|change| change.direction == name)
             .collect();
-        let dropped = |what: &str, count: fn(&Drops) -> u64, word| {
-            let words = words_of_drops(report, &changes, count, word);
-            (count(&drops), format!("{what}: {words}"))
-        };
-        let counted = |count, what: &str, word| match changes.is_empty() {
-            true => {
-                let words = words_of(&report.settings, &report.matches, word);
-                (count, format!("{what}: {words}"))
-            }
-            // Changes do not tell these counts apart, so neither do words.
-            false => (count, what.to_owned()),
-        };
-        for (count, what) in [
-            dropped("lost", |drops| drops.loss, |words| &words.loss),
-            dropped(
-                "came while the link was down",
-                |drops| drops.down,
-                |words| &words.link,
-            ),
-            dropped(
-                "dropped by the limit",
-                |drops| drops.limit,
-                |words| &words.limit,
-            ),
-            (drops.rate, "dropped by the rate".to_owned()),
-            (drops.memory, "dropped because memory was full".to_owned()),
-            counted(counters.duplicated, "doubled", |words| &words.duplicate),
-            counted(counters.corrupted, "with a bit turned", |words| {
-                &words.corrupt
-            }),
-            counted(counters.hastened, "that passed the delay", |words| {
-                &words.reorder
-            }),
-            (report.held, "were still under way at the end".to_owned()),
-        ] {
-            if count > 0 {
-                let _ = writeln!(out, "             {} {what}", grouped(count));
-            }
-        }
+        count_lines(report, &changes, &mut out);
         let _ = writeln!(out, "  delay      {}", words.delay);
         if let Some(rate) = &words.rate {
             let _ = writeln!(out, "  rate       {rate}, limit {}", words.limit);
@@ -96,38 +57,7 @@ pub(super) fn lines(certificate: &Certificate) -> String {
         if let Some(path) = &words.path {
             let _ = writeln!(out, "  path       {path}, limit {}", words.limit);
         }
-        let delays = &report.delays;
-        spread_line("asked", Some(&delays.asked), &mut out);
-        spread_line("drawn", delays.drawn.as_ref(), &mut out);
-        spread_line("realised", delays.realised.as_ref(), &mut out);
-        let distances = [
-            ("drawn", delays.drawn_distance),
-            ("realised", delays.realised_distance),
-        ];
-        // Without jitter a distance says no more than the means do.
-        for (what, distance) in distances.into_iter().filter(|_| delays.drawn.is_some()) {
-            if let Some(distance) = distance {
-                let _ = writeln!(
-                    out,
-                    "  {what:<10} {:.4} from asked by Kolmogorov and Smirnov, p-value {:.3}",
-                    distance.ks, distance.p_value
-                );
-            }
-        }
-        for matching in &report.matches {
-            let words = &matching.settings;
-            let _ = writeln!(
-                out,
-                "  match {}: {} frames, {} lost: {}; delay {}",
-                matching.expressions,
-                grouped(matching.entered),
-                grouped(matching.lost),
-                words.loss,
-                words.delay
-            );
-            spread_line("asked", Some(&matching.asked), &mut out);
-            spread_line("realised", matching.realised.as_ref(), &mut out);
-        }
+        delay_lines(report, &mut out);
         for warning in &report.warnings {
             let _ = writeln!(out, "             {warning}");
         }
@@ -147,6 +77,87 @@ pub(super) fn lines(certificate: &Certificate) -> String {
     let _ = writeln!(out, "seed         {}", certificate.seed);
     verdict_lines(&certificate.verdict, &mut out);
     out
+}
+
+/// What the link did to frames besides delaying them, with the settings by which it did.
+fn count_lines(report: &DirectionReport, changes: &[&ChangeReport], out: &mut String) {
+    let counters = &report.counters;
+    let drops = counters.dropped;
+    let dropped = |what: &str, count: fn(&Drops) -> u64, word| {
+        let words = words_of_drops(report, changes, count, word);
+        (count(&drops), format!("{what}: {words}"))
+    };
+    let counted = |count, what: &str, word| match changes.is_empty() {
+        true => {
+            let words = words_of(&report.settings, &report.matches, word);
+            (count, format!("{what}: {words}"))
+        }
+        // These counts are not kept by change, so no setting is named.
+        false => (count, what.to_owned()),
+    };
+    for (count, what) in [
+        dropped("lost", |drops| drops.loss, |words| &words.loss),
+        dropped(
+            "came while the link was down",
+            |drops| drops.down,
+            |words| &words.link,
+        ),
+        dropped(
+            "dropped by the limit",
+            |drops| drops.limit,
+            |words| &words.limit,
+        ),
+        (drops.rate, "dropped by the rate".to_owned()),
+        (drops.memory, "dropped because memory was full".to_owned()),
+        counted(counters.duplicated, "doubled", |words| &words.duplicate),
+        counted(counters.corrupted, "with a bit turned", |words| {
+            &words.corrupt
+        }),
+        counted(counters.hastened, "that passed the delay", |words| {
+            &words.reorder
+        }),
+        (report.held, "were still under way at the end".to_owned()),
+    ] {
+        if count > 0 {
+            let _ = writeln!(out, "             {} {what}", grouped(count));
+        }
+    }
+}
+
+/// The delays that were asked for, and those that frames had.
+fn delay_lines(report: &DirectionReport, out: &mut String) {
+    let delays = &report.delays;
+    spread_line("asked", Some(&delays.asked), out);
+    spread_line("drawn", delays.drawn.as_ref(), out);
+    spread_line("realised", delays.realised.as_ref(), out);
+    let distances = [
+        ("drawn", delays.drawn_distance),
+        ("realised", delays.realised_distance),
+    ];
+    // Without jitter a distance adds nothing to the means.
+    for (what, distance) in distances.into_iter().filter(|_| delays.drawn.is_some()) {
+        if let Some(distance) = distance {
+            let _ = writeln!(
+                out,
+                "  {what:<10} {:.4} from asked by Kolmogorov and Smirnov, p-value {:.3}",
+                distance.ks, distance.p_value
+            );
+        }
+    }
+    for matching in &report.matches {
+        let words = &matching.settings;
+        let _ = writeln!(
+            out,
+            "  match {}: {} frames, {} lost: {}; delay {}",
+            matching.expressions,
+            grouped(matching.entered),
+            grouped(matching.lost),
+            words.loss,
+            words.delay
+        );
+        spread_line("asked", Some(&matching.asked), out);
+        spread_line("realised", matching.realised.as_ref(), out);
+    }
 }
 
 /// A setting by which frames were dropped: those that held while they were.

@@ -43,6 +43,25 @@ pub(super) fn of_settings<T: lineside_link::Item>(
             },
         });
     }
+    let mean_rate = match (&settings.schedule, settings.rate) {
+        (Some(Schedule::Path(path)), _) if path.has_rate() => path.bits_per_second(),
+        (Some(Schedule::Deliveries(trace)), _) => Some(trace.bits_per_second()),
+        (_, rate) => rate.map(|rate| rate.bits_per_second),
+    };
+    if let Some(rate) = mean_rate {
+        let (part, service_ns) = rate_part(settings, rate, size, load);
+        parts.push(part);
+        parts.push(queue_part(settings, link, [rate as f64, service_ns], load));
+    }
+    Explained {
+        direction: direction.name(),
+        parts,
+        remarks: link.warnings(),
+    }
+}
+
+/// The time that a frame's own bytes take at a rate, which comes second.
+fn rate_part(settings: &Settings, rate: u64, size: u32, load: f64) -> (Part, f64) {
     let framed = |overhead: u32| {
         let bytes = u64::from(size) + u64::from(overhead);
         (
@@ -54,65 +73,67 @@ pub(super) fn of_settings<T: lineside_link::Item>(
             },
         )
     };
-    let mean_rate = match (&settings.schedule, settings.rate) {
-        (Some(Schedule::Path(path)), _) if path.has_rate() => path.bits_per_second(),
-        (Some(Schedule::Deliveries(trace)), _) => Some(trace.bits_per_second()),
-        (_, rate) => rate.map(|rate| rate.bits_per_second),
+    let constant = settings.rate.filter(|_| !is_scheduled(settings));
+    let (bits, bytes) = framed(constant.map_or(0, |rate| rate.overhead_bytes));
+    let service_ns = bits as f64 * 1e9 / rate as f64;
+    let burst = constant.map_or(0, |rate| rate.burst_bytes);
+    let is_at_once = burst * 8 >= bits && load == 0.0;
+    let part = Part {
+        part: "rate",
+        mean_ns: if is_at_once { 0.0 } else { service_ns },
+        least_ns: if burst * 8 >= bits { 0.0 } else { service_ns },
+        most_ns: constant.map(|_| service_ns),
+        because: match (constant, burst * 8 >= bits) {
+            (None, _) => format!(
+                "{bytes} at {} in the mean of the time; when it comes decides",
+                bit_rate(rate)
+            ),
+            (Some(_), false) => {
+                format!("8 x {bytes} / {} = {}", bit_rate(rate), us(service_ns))
+            }
+            (Some(_), true) => format!(
+                "8 x {bytes} / {} = {}, but after a pause {burst} bytes leave at once",
+                bit_rate(rate),
+                us(service_ns)
+            ),
+        },
     };
-    if let Some(rate) = mean_rate {
-        let constant = settings.rate.filter(|_| !is_scheduled(settings));
-        let (bits, bytes) = framed(constant.map_or(0, |rate| rate.overhead_bytes));
-        let service_ns = bits as f64 * 1e9 / rate as f64;
-        let burst = constant.map_or(0, |rate| rate.burst_bytes);
-        let is_at_once = burst * 8 >= bits && load == 0.0;
-        parts.push(Part {
-            part: "rate",
-            mean_ns: if is_at_once { 0.0 } else { service_ns },
-            least_ns: if burst * 8 >= bits { 0.0 } else { service_ns },
-            most_ns: constant.map(|_| service_ns),
-            because: match (constant, burst * 8 >= bits) {
-                (None, _) => format!(
-                    "{bytes} at {} in the mean of the time; when it comes decides",
-                    bit_rate(rate)
-                ),
-                (Some(_), false) => {
-                    format!("8 x {bytes} / {} = {}", bit_rate(rate), us(service_ns))
-                }
-                (Some(_), true) => format!(
-                    "8 x {bytes} / {} = {}, but after a pause {burst} bytes leave at once",
-                    bit_rate(rate),
-                    us(service_ns)
-                ),
-            },
-        });
-        let drops = constant.is_some_and(|rate| rate.excess == Excess::Drop);
-        let queue_ns = load / (2.0 * (1.0 - load)) * service_ns;
-        let held = match link.limit() {
-            Limit::Bytes(bytes) => Some(bytes as f64 * 8e9 / rate as f64),
-            Limit::Frames(frames) => Some(frames as f64 * service_ns),
-            Limit::Derived => None,
-        };
-        // What is under way counts to the limit too.
-        let most_ns = held.map(|held_ns| (held_ns - cut(asked.min_ns as f64)).max(0.0));
-        parts.push(Part {
-            part: "queue",
-            mean_ns: if drops { 0.0 } else { queue_ns },
-            least_ns: 0.0,
-            most_ns: if drops { Some(0.0) } else { most_ns },
-            because: if drops {
-                "what comes too fast is dropped, so nothing waits".to_owned()
-            } else {
-                format!(
-                    "at {:.1} % load {load:.3} / (2 x (1 - {load:.3})) x {} = {} in the mean, if frames come at random (M/D/1); at most what the limit of {} holds",
-                    load * 100.0, us(service_ns), us(queue_ns), link.limit()
-                )
-            },
-        });
-    }
-    Explained {
-        direction: direction.name(),
-        parts,
-        remarks: link.warnings(),
+    (part, service_ns)
+}
+
+/// The time behind the bytes of other frames, at a rate of which a frame takes `service_ns`.
+fn queue_part<T: lineside_link::Item>(
+    settings: &Settings,
+    link: &Link<T>,
+    [rate, service_ns]: [f64; 2],
+    load: f64,
+) -> Part {
+    let constant = settings.rate.filter(|_| !is_scheduled(settings));
+    let drops = constant.is_some_and(|rate| rate.excess == Excess::Drop);
+    let queue_ns = load / (2.0 * (1.0 - load)) * service_ns;
+    let held = match link.limit() {
+        Limit::Bytes(bytes) => Some(bytes as f64 * 8e9 / rate),
+        Limit::Frames(frames) => Some(frames as f64 * service_ns),
+        Limit::Derived => None,
+    };
+    // What is under way counts to the limit too.
+    let most_ns = held.map(|held_ns| (held_ns - link.asked().min_ns.max(0) as f64).max(0.0));
+    Part {
+        part: "queue",
+        mean_ns: if drops { 0.0 } else { queue_ns },
+        least_ns: 0.0,
+        most_ns: if drops { Some(0.0) } else { most_ns },
+        because: if drops {
+            "what comes too fast is dropped, so nothing waits".to_owned()
+        } else {
+            format!(
+                "at {:.1} % load {load:.3} / (2 x (1 - {load:.3})) x {} = {} in the mean, if frames come at random (M/D/1); at most what the limit of {} holds",
+                load * 100.0,
+                us(service_ns),
+                us(queue_ns),
+                link.limit()
+            )
+        },
     }
 }
 

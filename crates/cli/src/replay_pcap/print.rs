@@ -14,34 +14,40 @@ pub(super) fn print_account(
     sender: &Sender,
     departures: &Departures,
 ) -> anyhow::Result<()> {
-    if arguments.json {
-        let lateness = departures.lateness.map(|late| {
-            serde_json::json!({
-                "p50_ns": late.p50_ns,
-                "p99_ns": late.p99_ns,
-                "p999_ns": late.p999_ns,
-                "max_ns": late.max_ns,
-                "late_frames": late.late.over_100us,
-            })
-        });
-        let account = serde_json::json!({
-            "interface": arguments.interface,
-            "frames": departures.frames,
-            "bytes": departures.bytes,
-            "asked_ns": departures.asked_ns,
-            "achieved_ns": departures.achieved_ns,
-            "asked_bps": departures.asked_bps,
-            "achieved_bps": departures.achieved_bps,
-            "achieved_pps": departures.achieved_pps,
-            "lateness": lateness,
-            "stalls": sender.stalls,
-            "frames_cut": sender.ready.frames_cut,
-            "stamps_backwards": departures.stamps_backwards,
-            "stamps_missing": departures.stamps_missing,
-        });
-        print_json(&account)?;
-        return Ok(());
+    match arguments.json {
+        true => print_json(&json(arguments, sender, departures)),
+        false => print(&(lines(arguments, departures) + &remarks(sender, departures))),
     }
+}
+
+fn json(arguments: &Arguments, sender: &Sender, departures: &Departures) -> serde_json::Value {
+    let lateness = departures.lateness.map(|late| {
+        serde_json::json!({
+            "p50_ns": late.p50_ns,
+            "p99_ns": late.p99_ns,
+            "p999_ns": late.p999_ns,
+            "max_ns": late.max_ns,
+            "late_frames": late.late.over_100us,
+        })
+    });
+    serde_json::json!({
+        "interface": arguments.interface,
+        "frames": departures.frames,
+        "bytes": departures.bytes,
+        "asked_ns": departures.asked_ns,
+        "achieved_ns": departures.achieved_ns,
+        "asked_bps": departures.asked_bps,
+        "achieved_bps": departures.achieved_bps,
+        "achieved_pps": departures.achieved_pps,
+        "lateness": lateness,
+        "stalls": sender.stalls,
+        "frames_cut": sender.ready.frames_cut,
+        "stamps_backwards": departures.stamps_backwards,
+        "stamps_missing": departures.stamps_missing,
+    })
+}
+
+fn lines(arguments: &Arguments, departures: &Departures) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -85,6 +91,12 @@ pub(super) fn print_account(
             grouped(late.late.over_100us)
         );
     }
+    out
+}
+
+/// Frames that did not leave as they were captured, or not when they were due.
+fn remarks(sender: &Sender, departures: &Departures) -> String {
+    let mut out = String::new();
     for (count, what) in [
         (
             sender.stalls,
@@ -92,7 +104,7 @@ pub(super) fn print_account(
         ),
         (
             sender.ready.frames_cut,
-            "frames were cut by a snap length: only what was kept of them was sent",
+            "frames were cut by a snap length: only the captured part of them was sent",
         ),
         (
             departures.stamps_backwards,
@@ -107,6 +119,5 @@ pub(super) fn print_account(
             let _ = writeln!(out, "             {} {what}", grouped(count));
         }
     }
-    print(&out)?;
-    Ok(())
+    out
 }
