@@ -76,7 +76,8 @@ pub fn loop_facts(live: &LiveLoop) -> LoopFacts {
     }
 }
 
-/// The path's certificate, with what the loop knows besides; `clock` as [`Certificate::clock`] has it.
+/// The path's certificate, with what the loop knows besides; `clock` as [`Certificate::clock`] has
+/// it.
 pub fn live_certificate(live: &LiveLoop, clock: &'static str) -> Certificate {
     let mut certificate = live.engine().path.certificate(clock);
     for direction in Direction::BOTH {
@@ -88,8 +89,8 @@ pub fn live_certificate(live: &LiveLoop, clock: &'static str) -> Certificate {
     certificate
 }
 
-/// A warning if the delay that was asked for in a direction is shorter than the time that a frame takes
-/// without any.
+/// A warning if the delay that was asked for in a direction is shorter than the time that a frame
+/// takes without any.
 pub fn below_floor(live: &LiveLoop, direction: Direction) -> Option<String> {
     let floor_ns = live.floor_ns()?;
     let link = live.engine().path.link(direction);

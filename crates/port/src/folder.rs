@@ -1,4 +1,5 @@
-//! Capture files that are parts of one capture: rotated by tcpdump (`-C`, `-G`, `-W`) or dumpcap (`-b`), or still growing.
+//! Capture files that are parts of one capture: rotated by tcpdump (`-C`, `-G`, `-W`) or dumpcap
+//! (`-b`), or still growing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,7 +22,8 @@ pub struct FolderFile {
     facts: Facts,
 }
 
-/// The capture files of a folder, by the stamps of their first frames, of equal ones by their names, in which 10 comes behind
+/// The capture files of a folder, by the stamps of their first frames, of equal ones by their
+/// names, in which 10 comes behind
 /// 9. What is no capture file, or none yet, is left out, and told with the reason.
 pub fn list(folder: &Path, pool: &PoolConfig) -> Result<(Vec<FolderFile>, Vec<String>), PortError> {
     let (mut files, mut left_out) = (Vec::new(), Vec::new());
@@ -115,7 +117,8 @@ impl FolderFile {
         &self.path
     }
 
-    /// The stamp of its first frame: until the other inputs have come as far, it need not be opened.
+    /// The stamp of its first frame: until the other inputs have come as far, it need not be
+    /// opened.
     pub(crate) fn begins_ns(&self) -> i64 {
         self.first_ns
     }
@@ -160,8 +163,9 @@ impl Receive for FolderFile {
 /// Files, and when each was written last.
 type Known = BTreeMap<PathBuf, Option<SystemTime>>;
 
-/// A file that is still written. At its end it is quiet until more comes; in a folder, until a file appears with a frame, that
-/// was not there, or until one that was is written anew: then it has ended, and that one is next.
+/// A file that is still written. At its end it is quiet until more comes; in a folder, until a file
+/// appears with a frame, that was not there, or until one that was is written anew: then it has
+/// ended, and that one is next.
 pub struct Followed {
     /// `None` until the first file appears in a folder without any.
     path: Option<PathBuf>,
@@ -188,7 +192,8 @@ impl Followed {
         Ok(followed)
     }
 
-    /// Follows `folder` from the file on that is the last one now, `path`; if there is none, from the first that appears.
+    /// Follows `folder` from the file on that is the last one now, `path`; if there is none, from
+    /// the first that appears.
     pub fn folder(
         folder: &Path,
         path: Option<&Path>,
@@ -243,7 +248,8 @@ impl Followed {
         }
     }
 
-    /// A file that was not there before, or of which nothing is left that was, with a frame in it; of several the earliest.
+    /// A file that was not there before, or of which nothing is left that was, with a frame in it;
+    /// of several the earliest.
     fn appeared(&mut self) -> Result<Option<PathBuf>, PortError> {
         let Some((folder, known)) = &mut self.folder else {
             return Ok(None);

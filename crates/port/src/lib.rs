@@ -7,7 +7,8 @@
 //!                    Burst ─encode─► chunk ─► thread ─► file   CaptureWriter
 //! ```
 //!
-//! * Frames are cut where `read(2)` or the kernel put them; only a record that straddles two blocks is moved.
+//! * Frames are cut where `read(2)` or the kernel put them; only a record that straddles two blocks
+//!   is moved.
 //! * A file is data: whatever it holds, reading it neither panics nor takes more memory than the
 //!   [`PoolConfig`] and a decompressor's window, both drawn on the budget.
 //! * A fault never swallows what lies before it: its frames come first, then the error.
@@ -44,14 +45,15 @@ pub const FRAME_LEN_MAX: usize = 262_144;
 /// Bytes of a block into which a capture file is read.
 ///
 /// It bounds a record with its headers and options. Two blocks take turns when frames are not held:
-/// small enough to stay in a second-level cache, large enough that a call of `read(2)` costs nothing.
+/// small enough to stay in a second-level cache, large enough that a call of `read(2)` costs
+/// nothing.
 pub const BLOCK_LEN: usize = 512 * 1024;
 
 /// A place where frames come from or go to.
 ///
 /// What it can do follows from the traits besides: a file is read by [`Receive`] or written by
-/// [`Transmit`], an interface does both and is [`Live`]. No method has a default: a port that stands
-/// in front of another one forwards all of them, or does not compile.
+/// [`Transmit`], an interface does both and is [`Live`]. No method has a default: a port that
+/// stands in front of another one forwards all of them, or does not compile.
 pub trait Port: Send {
     /// What is known of each input or output behind this port, in their order.
     fn facts(&self) -> Vec<&Facts>;
@@ -101,7 +103,8 @@ pub trait Live: Receive {
     /// Brings [`facts`](Port::facts) up to date with what the kernel counts.
     fn account(&mut self);
 
-    /// Lets no further frame in. Frames that have arrived can still be received; then comes the end.
+    /// Lets no further frame in. Frames that have arrived can still be received; then comes the
+    /// end.
     fn shut(&mut self);
 }
 
@@ -113,7 +116,8 @@ impl<P: Live + Transmit> LivePort for P {}
 /// The outcome of [`Receive::receive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many frames were appended: at least one, unless none was asked for or a filter took all away.
+    /// So many frames were appended: at least one, unless none was asked for or a filter took all
+    /// away.
     Frames(usize),
     /// No more will come.
     End,
@@ -140,7 +144,8 @@ pub struct Facts {
     pub compression: Option<&'static str>,
     /// Link types that the file announced, each once; the first 64 of them.
     pub link_types: Vec<LinkType>,
-    /// The step between two stamps, rounded up to nanoseconds: the coarsest of the file's interfaces.
+    /// The step between two stamps, rounded up to nanoseconds: the coarsest of the file's
+    /// interfaces.
     pub resolution_ns: Option<u64>,
     /// Frames received or transmitted.
     pub frames: u64,
@@ -156,9 +161,11 @@ pub struct Facts {
     pub live: Option<LiveFacts>,
 }
 
-/// What is known of a live port, of the time since it was opened. [`Live::account`] brings it up to date.
+/// What is known of a live port, of the time since it was opened. [`Live::account`] brings it up to
+/// date.
 ///
-/// Once the port has ended: `arrived` = frames received + `dropped_ring` + `dropped_pool` + `unread`.
+/// Once the port has ended: `arrived` = frames received + `dropped_ring` + `dropped_pool` +
+/// `unread`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LiveFacts {
     /// How frames are taken.
@@ -173,7 +180,8 @@ pub struct LiveFacts {
     pub arrived: u64,
     /// Frames that came and that the kernel's filter rejected; `None` where it does not count them.
     pub filtered: Option<u64>,
-    /// Frames that the adapter or its driver dropped; counted for the whole interface, at its first queue.
+    /// Frames that the adapter or its driver dropped; counted for the whole interface, at its first
+    /// queue.
     pub dropped_interface: u64,
     /// Frames that found the ring between kernel and port full.
     pub dropped_ring: u64,

@@ -16,8 +16,9 @@ const QUEUE_LEN_MAX: usize = 64;
 /// lower input. Within an input the order stays, so stamps that run backwards there do so here too;
 /// a frame without a stamp goes at once.
 ///
-/// A live input that has nothing does not stop the others: their frames go out up to the time until which it
-/// is known to be quiet. When none has anything, `receive` waits until one wakes, at most a tenth of a second.
+/// A live input that has nothing does not stop the others: their frames go out up to the time until
+/// which it is known to be quiet. When none has anything, `receive` waits until one wakes, at most
+/// a tenth of a second.
 ///
 /// A file of a folder is opened when the others have come as far as its first frame.
 ///
@@ -29,14 +30,16 @@ pub struct Merge {
     ordinal: u64,
 }
 
-/// The longest wait for live inputs: short enough that who drives them can look after signals.
+/// The longest wait for live inputs: short enough that their caller can look after signals.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The wait while frames of one input are held up by another of which it is not known that it stays quiet.
+/// The wait while frames of one input are held up by another of which it is not known that it stays
+/// quiet.
 const WAIT_HELD_UP: Duration = Duration::from_millis(1);
 
-/// Who has nothing lets frames gather for so long before it asks whether there are any: waking up for each costs
-/// several times what a frame does. A ring of the usual size holds more than 5 ms of frames at any rate.
+/// With nothing to do, the merge lets frames gather for so long before it looks again: waking up
+/// for each costs several times what a frame does. A ring of the usual size holds more than 5 ms of
+/// frames at any rate.
 const GATHER: Duration = Duration::from_millis(2);
 
 /// An input of a [`Merge`]: a file, a file of a folder, or a live port.
@@ -133,8 +136,8 @@ impl Merge {
         }
     }
 
-    /// Makes sure that every input which has not ended has its next frame, or is known to be quiet; if one
-    /// has none for another reason, says which.
+    /// Makes sure that every input which has not ended has its next frame, or is known to be quiet;
+    /// if one has none for another reason, says which.
     fn refill(&mut self, max: usize) -> Result<Option<Received>, PortError> {
         for input in &mut self.inputs {
             if !input.wants_frames() {

@@ -26,7 +26,8 @@ use crate::{BLOCK_LEN, Place, PortError, WriterConfig};
 
 /// Bytes of a chunk: the longest record fits.
 pub(crate) const CHUNK_LEN: usize = BLOCK_LEN;
-/// Chunks that wait for the disk before the writer does: 8 MiB. A guess; the page cache takes the rest.
+/// Chunks that wait for the disk before the writer does: 8 MiB. A guess; the page cache takes the
+/// rest.
 pub(crate) const CHUNKS_MAX: usize = 16;
 
 /// The way to the thread, which is started by the first message: what a process gives up before it
@@ -300,7 +301,8 @@ impl Series {
             && self.kept.len() >= files_max
             && let Some(oldest) = self.kept.pop_front()
         {
-            // Somebody may have taken it away already; what matters is that the next one can be made.
+            // Somebody may have taken it away already; what matters is that the next one can be
+            // made.
             let _ = unlinkat(&self.folder, &oldest, AtFlags::empty());
         }
         // All of those that may be deleted, else only the newest.

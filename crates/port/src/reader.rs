@@ -83,7 +83,8 @@ impl CaptureReader {
         Self::of_file(Self::open_file(path)?, &name, pool)
     }
 
-    /// The first half of [`open`](Self::open), for who has rights now that it gives up before it reads.
+    /// The first half of [`open`](Self::open), for who has rights now that it gives up before it
+    /// reads.
     pub fn open_file(path: &Path) -> Result<File, PortError> {
         let opened = if path.as_os_str() == "-" {
             // The handle itself, since `Stdin` has a buffer of its own.
@@ -97,7 +98,8 @@ impl CaptureReader {
         })
     }
 
-    /// The second half: reads the header of an open file, from where it stands; `name` is for messages.
+    /// The second half: reads the header of an open file, from where it stands; `name` is for
+    /// messages.
     pub fn of_file(file: File, name: &str, pool: &PoolConfig) -> Result<Self, PortError> {
         let metadata = file.metadata().map_err(|cause| PortError::Open {
             name: name.to_owned(),
@@ -162,7 +164,8 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// While it is set, the end of the file is none: the port is idle there, until more has been written.
+    /// While it is set, the end of the file is none: the port is idle there, until more has been
+    /// written.
     pub(crate) fn set_following(&mut self, is_following: bool) {
         self.is_following = is_following;
     }
@@ -247,7 +250,8 @@ impl CaptureReader {
         Ok(())
     }
 
-    /// Cuts one frame off what is ready. `Some` is how many bytes must be ready before there is one.
+    /// Cuts one frame off what is ready. `Some` is how many bytes must be ready before there is
+    /// one.
     fn cut(&mut self, burst: &mut Burst) -> Result<Option<usize>, PortError> {
         loop {
             if self.skip_left > 0 {

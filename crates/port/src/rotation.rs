@@ -1,6 +1,7 @@
 use std::str::FromStr;
 
-/// When a capture that is written goes on in a new file, and how many files are kept: dumpcap's `-b`.
+/// When a capture that is written goes on in a new file, and how many files are kept: dumpcap's
+/// `-b`.
 ///
 /// Whichever comes first begins the next file. Without any, there is one file under the name given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,7 +50,8 @@ pub enum RotationError {
 }
 
 impl Rotation {
-    /// Reads the arguments of every `-b`; the last of two that say the same counts, as with dumpcap.
+    /// Reads the arguments of every `-b`; the last of two that say the same counts, as with
+    /// dumpcap.
     ///
     /// As there, a kB is 1,000 bytes, and a file is at most 2 TB.
     pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Self, RotationError> {

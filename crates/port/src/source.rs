@@ -42,8 +42,8 @@ impl Read for Counted {
 /// How long a reader may be kept waiting before it can look at signals.
 const ATTENTION: Duration = Duration::from_millis(100);
 
-/// A pipe, a terminal, a socket: something that may keep its reader waiting. It waits in poll(2), which a
-/// signal always ends, where read(2) would go on after a handler that asks for restarts.
+/// A pipe, a terminal, a socket: something that may keep its reader waiting. It waits in poll(2),
+/// which a signal always ends, where read(2) would go on after a handler that asks for restarts.
 pub(crate) struct Waiting(pub(crate) File);
 
 impl Read for Waiting {
@@ -122,7 +122,8 @@ impl Compression {
             Self::Gzip => 32 * 1024,
             Self::Zstd { window_log } => 1 << window_log,
             Self::Xz { dictionary_len } => dictionary_len + XZ_STATE_LEN,
-            // One compressed, two of a frame whose blocks refer to each other, and how far those do.
+            // One compressed, two of a frame whose blocks refer to each other, and how far those
+            // do.
             Self::Lz4 { block_len } => 3 * block_len + 64 * 1024,
         }
     }

@@ -33,7 +33,8 @@ pub struct WriterConfig {
     pub replaces: bool,
 }
 
-/// Writes frames into capture files, little-endian with nanoseconds: pcapng, or pcap if the name ends in `.pcap`.
+/// Writes frames into capture files, little-endian with nanoseconds: pcapng, or pcap if the name
+/// ends in `.pcap`.
 ///
 /// Frames are encoded into chunks, so that they are let go of at once; a thread writes the chunks.
 /// When [8 MiB](WriterConfig::budget) wait for the disk, the caller does too. Time is what the
@@ -62,8 +63,8 @@ enum Format {
     Pcapng(Section),
 }
 
-/// Interfaces that the section describes so far: those that were announced, whose numbers are their inputs',
-/// and those that came with a frame.
+/// Interfaces that the section describes so far: those that were announced, whose numbers are their
+/// inputs', and those that came with a frame.
 #[derive(Default)]
 struct Section {
     others: HashMap<(u16, LinkType), u32>,
@@ -72,9 +73,10 @@ struct Section {
 
 impl CaptureWriter {
     /// Makes, or replaces, the file at `path`, standard output if that is `-`. With a rotation the
-    /// files are called as dumpcap does: `NAME_00001_20261121173000.pcapng` for `NAME.pcapng`, where
-    /// the time is local; one that is there is [replaced](WriterConfig::replaces), or an error. `begin_ns` is when the capture begins, by the clock of the stamps; `None`: with the first
-    /// frame.
+    /// files are called as dumpcap does: `NAME_00001_20261121173000.pcapng` for `NAME.pcapng`,
+    /// where the time is local; one that is there is [replaced](WriterConfig::replaces), or an
+    /// error. `begin_ns` is when the capture begins, by the clock of the stamps; `None`: with the
+    /// first frame.
     ///
     /// Starts no thread yet: the first burst does.
     pub fn create(
@@ -146,7 +148,8 @@ impl CaptureWriter {
         Ok(writer)
     }
 
-    /// The first file, as long as no burst was written: to be given to the user that the process becomes.
+    /// The first file, as long as no burst was written: to be given to the user that the process
+    /// becomes.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         match &self.output {
             Output::Ready(files) => Some(files.file()),
@@ -154,7 +157,8 @@ impl CaptureWriter {
         }
     }
 
-    /// Whether the files to come can be made, after privileges were dropped and before the first burst.
+    /// Whether the files to come can be made, after privileges were dropped and before the first
+    /// burst.
     pub fn check_access(&self) -> Result<(), PortError> {
         match &self.output {
             Output::Ready(files) => files.check_access(),
@@ -192,7 +196,8 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Ends the file and waits until it is written. Dropping does so too, but cannot report an error.
+    /// Ends the file and waits until it is written. Dropping does so too, but cannot report an
+    /// error.
     pub fn finish(mut self) -> Result<(), PortError> {
         self.close()
     }

@@ -2,6 +2,7 @@ use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_measure::{Spread, Times};
 use lineside_port::{LivePort, PortError};
 use lineside_time::Nanoseconds;
+use lineside_wire::ethernet::{self, ether_type};
 use serde::Serialize;
 
 /// Frames sent by each side to measure how long that takes.
@@ -91,13 +92,14 @@ impl Sends {
     }
 }
 
-/// A frame of the EtherType for local experiments (IEEE 802, 0x88B5) to the address that no bridge
-/// passes on (IEEE 802.1Q, table 8-1: nearest bridge).
+/// A frame of the EtherType for local experiments (IEEE 802) to the address that no bridge passes on
+/// (IEEE 802.1Q, table 8-1: nearest bridge).
 fn probe(source: [u8; 6]) -> Frame {
     let mut bytes = [0; 60];
-    bytes[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
-    bytes[6..12].copy_from_slice(&source);
-    bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+    let mut header = ethernet::Frame::new_unchecked(&mut bytes[..]);
+    header.set_destination([0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
+    header.set_source(source);
+    header.set_ether_type(ether_type::LOCAL_EXPERIMENT);
     let descriptor = Descriptor {
         wire_len: bytes.len() as u32,
         link_type: LinkType::ETHERNET,

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use crate::{Calibration, TapFacts};
 
-/// A gap of more than this between two looks of a loop that does not sleep is a stall of the machine.
+/// A gap of more than this between two looks of a loop that does not sleep is a stall of the
+/// machine.
 const STALL_NS: i64 = 100_000;
 
 /// What the loop measured of itself.
@@ -12,8 +13,8 @@ const STALL_NS: i64 = 100_000;
 pub struct LoopFacts {
     /// What was measured at the start.
     pub calibration: Option<Calibration>,
-    /// The time from a frame's arrival to its hand-over if nothing delays it: the medians of `pickup`
-    /// and `hand_over`.
+    /// The time from a frame's arrival to its hand-over if nothing delays it: the medians of
+    /// `pickup` and `hand_over`.
     pub floor_ns: Option<i64>,
     /// Releases begin so much before their instant that half of the frames are handed over before
     /// it, by the kernel's stamps: the running median.
@@ -36,7 +37,8 @@ pub struct LoopFacts {
     pub stalled_ns: i64,
     /// Times that a port took no frame that was due.
     pub refusals: u64,
-    /// Frames that arrived while the loop started: they waited for it, which is no delay of the path.
+    /// Frames that arrived while the loop started: they waited for it, which is no delay of the
+    /// path.
     pub dropped_at_start: u64,
     /// Frames that are too long for every other side, or were cut on their way to the port.
     pub too_long: u64,

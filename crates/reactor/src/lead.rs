@@ -6,7 +6,8 @@ pub(crate) const LEAD_MAX_NS: i64 = 20_000;
 /// A step of a running median: from 0 to 20 us takes 400 frames.
 const STEP_NS: i64 = 50;
 
-/// How much before its instant a release begins, so that half of the frames are handed over before it.
+/// How much before its instant a release begins, so that half of the frames are handed over before
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Lead {
     lead_ns: i64,
@@ -26,8 +27,8 @@ impl Lead {
         self.lead_ns = lead_ns.min(LEAD_MAX_NS);
     }
 
-    /// The usual time from a call that sends to the hand-over of its first frame; `otherwise` as long
-    /// as none is known.
+    /// The usual time from a call that sends to the hand-over of its first frame; `otherwise` as
+    /// long as none is known.
     pub(crate) fn usual_ns(&self, otherwise: i64) -> i64 {
         self.usual_ns.unwrap_or(otherwise)
     }

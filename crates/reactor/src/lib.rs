@@ -7,10 +7,11 @@
 //!  side n ─┘             on_burst   on_timer               └─ side n
 //! ```
 //!
-//! * A [`Reactor`] drives an [`Engine`] between live ports. It receives from and sends by every queue
-//!   of each side; a side is a number, and what stands there is the engine's business.
-//! * It measures itself: stalls, the time until a frame is found and until the driver has it. Releases
-//!   begin earlier by a lead that a control loop around the kernel's stamps finds ([`LoopFacts`]).
+//! * A [`Reactor`] drives an [`Engine`] between live ports. It receives from and sends by every
+//!   queue of each side; a side is a number, and what stands there is the engine's business.
+//! * It measures itself: stalls, the time until a frame is found and until the driver has it.
+//!   Releases begin earlier by a lead that a control loop around the kernel's stamps finds
+//!   ([`LoopFacts`]).
 //! * A [`Tap`] gives copies of what leaves to a capture in another thread.
 //! * Not here: what happens to frames between arrival and departure, clocks and threads. The caller
 //!   gives the clock, and calls [`turn`](Reactor::turn) again and again.

@@ -14,7 +14,8 @@ use crate::rest::Rest;
 use crate::sides::Side;
 use crate::{LoopFacts, Sides, Wait};
 
-/// What a loop drives: it is given bursts and the time, and says which frames leave, by which side and when.
+/// What a loop drives: it is given bursts and the time, and says which frames leave, by which side
+/// and when.
 pub trait Engine {
     /// What it must know of a frame that leaves once it has left.
     type Account: Account;
@@ -22,8 +23,8 @@ pub trait Engine {
     /// Takes all frames of `burst`, which arrived by `side`: each when its stamp says, or `now`.
     fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst);
 
-    /// Gives `out` the frames that are due by `until`, which is later than `now` by the lead. Called
-    /// once a turn, after the bursts.
+    /// Gives `out` the frames that are due by `until`, which is later than `now` by the lead.
+    /// Called once a turn, after the bursts.
     fn on_timer(&mut self, now: Nanoseconds, until: Nanoseconds, out: &mut Sides<Self::Account>);
 
     /// When the next frame is due.
@@ -124,8 +125,8 @@ impl<E: Engine> Reactor<E> {
         Some(facts.first()?.live.as_ref()?.method)
     }
 
-    /// The time from a frame's arrival to its hand-over if nothing delays it: as measured of the first
-    /// hundred frames, or before that by the calibration; `None` without one.
+    /// The time from a frame's arrival to its hand-over if nothing delays it: as measured of the
+    /// first hundred frames, or before that by the calibration; `None` without one.
     pub fn floor_ns(&self) -> Option<i64> {
         const ENOUGH: u64 = 100;
         let seen = self.pickup.spread().zip(self.lead.hand_over.spread());
@@ -234,9 +235,9 @@ impl<E: Engine> Reactor<E> {
         Ok(Some(came_ns))
     }
 
-    /// Measures, before the first frame comes, what a frame takes at least: sends frames out of each
-    /// side, from the address of its interface, which no bridge passes on and no host answers. Frames
-    /// that arrive meanwhile are dropped and counted.
+    /// Measures, before the first frame comes, what a frame takes at least: sends frames out of
+    /// each side, from the address of its interface, which no bridge passes on and no host answers.
+    /// Frames that arrive meanwhile are dropped and counted.
     pub fn calibrate(
         &mut self,
         addresses: &[Option<[u8; 6]>],
@@ -292,7 +293,8 @@ mod tests {
 
     use super::*;
 
-    /// A queue in memory: frames to come, and those that were sent, of which it takes three at once.
+    /// A queue in memory: frames to come, and those that were sent, of which it takes three at
+    /// once.
     #[derive(Clone, Default)]
     struct Memory(Arc<Mutex<(VecDeque<Frame>, Vec<u8>)>>);
 

@@ -8,14 +8,15 @@ use crate::Sides;
 /// What the loop does while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wait {
-    /// Looks again at once: takes a core of its own, and no frame waits until the loop has woken up.
+    /// Looks again at once: takes a core of its own, and no frame waits until the loop has woken
+    /// up.
     Spin,
     /// Sleeps until shortly before a frame is due, or until one arrives, and spins the rest: what
     /// comes after a pause is late by the time that waking up takes, some tens of microseconds.
     #[default]
     Hybrid,
-    /// Sleeps until a frame is due, or until one arrives: least processor time, each release late by
-    /// the kernel's timers and by waking up.
+    /// Sleeps until a frame is due, or until one arrives: least processor time, each release late
+    /// by the kernel's timers and by waking up.
     Sleep,
 }
 
@@ -74,7 +75,8 @@ impl Rest {
     }
 }
 
-/// The memory of a vector for things of another lifetime: collected in place, since nothing is left to map.
+/// The memory of a vector for things of another lifetime: collected in place, since nothing is left
+/// to map.
 fn emptied<T, U>(mut vector: Vec<T>, never: impl Fn(T) -> U) -> Vec<U> {
     vector.clear();
     vector.into_iter().map(never).collect()

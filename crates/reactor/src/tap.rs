@@ -1,5 +1,5 @@
-//! Copies of frames that leave, for a capture in another thread. It is no port of the loop: a capture
-//! that is too slow misses frames, and the loop does not wait for it.
+//! Copies of frames that leave, for a capture in another thread. It is no port of the loop: a
+//! capture that is too slow misses frames, and the loop does not wait for it.
 //!
 //! ```text
 //!  polling loop: Tap ──copies into blocks of its own──► bounded queue ──► TapPort: another thread
@@ -54,7 +54,8 @@ pub struct TapFacts {
     pub dropped_memory: u64,
 }
 
-/// The other end: frames as they left, both directions in one sequence, stamped with the time at which they did.
+/// The other end: frames as they left, both directions in one sequence, stamped with the time at
+/// which they did.
 pub struct TapPort {
     queue: Receiver<Frame>,
     facts: Facts,
@@ -64,8 +65,9 @@ pub struct TapPort {
     asked_for: u64,
 }
 
-/// A tap and its other end; `inputs` are those that frames of each side count to. It has `bytes_max` for copies of
-/// frames, all touched now, so that no page is mapped while the loop runs. `None` if the budget has not so much.
+/// A tap and its other end; `inputs` are those that frames of each side count to. It has
+/// `bytes_max` for copies of frames, all touched now, so that no page is mapped while the loop
+/// runs. `None` if the budget has not so much.
 pub fn tap(inputs: &[u16], bytes_max: usize, budget: &Budget) -> Option<(Tap, TapPort)> {
     let mut pool = Pool::new(BLOCK_LEN, (bytes_max / BLOCK_LEN).max(2), budget)?;
     let blocks: Vec<_> = std::iter::from_fn(|| {
@@ -143,7 +145,8 @@ impl Tap {
 
     /// All frames that left by `now` have been copied: to be called once a turn.
     pub fn on_turn(&self, now: Nanoseconds) {
-        // Release, with the acquire of `TapPort::receive`: frames that left before are in the queue.
+        // Release, with the acquire of `TapPort::receive`: frames that left before are in the
+        // queue.
         self.shared.now_ns.store(now, Ordering::Release);
     }
 

@@ -1,8 +1,9 @@
-//! A ring of slots, a frame in each, that the kernel fills (TPACKET_V2): handed over at once, where blocks are handed over when
-//! they are full or old.
+//! A ring of slots, a frame in each, that the kernel fills (TPACKET_V2): handed over at once, where
+//! blocks are handed over when they are full or old.
 //!
-//! Frames are copied out into blocks, and their slots go back at once: the kernel fills slots in turn, so one frame that is held
-//! for long would stop it, and poll(2) takes a slot that was read and not given back for one that has come.
+//! Frames are copied out into blocks, and their slots go back at once: the kernel fills slots in
+//! turn, so one frame that is held for long would stop it, and poll(2) takes a slot that was read
+//! and not given back for one that has come.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
@@ -25,7 +26,8 @@ const SLOTS_MAX: usize = 8192;
 const SLOTS_MIN: usize = 64;
 /// A slot's header, the address behind it, room for a tag and what the kernel aligns.
 const HEADERS_LEN: usize = 128;
-/// Where the address (`struct sockaddr_ll`) stands in a slot: behind `struct tpacket2_hdr`, aligned.
+/// Where the address (`struct sockaddr_ll`) stands in a slot: behind `struct tpacket2_hdr`,
+/// aligned.
 const ADDRESS_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
 /// The slots, and the blocks into which frames are copied.
@@ -102,11 +104,13 @@ impl EachRing {
     }
 
     fn status(&self, index: usize) -> &AtomicU32 {
-        // SAFETY: the field is the slot's first, aligned, lives as long as the mapping, and is shared with the kernel as an atomic.
+        // SAFETY: the field is the slot's first, aligned, lives as long as the mapping, and is
+        // shared with the kernel as an atomic.
         unsafe { AtomicU32::from_ptr(self.slot(index).cast()) }
     }
 
-    /// Copies frames until `burst` holds `len_max`, or there are none, or, which is `false`, no block for the next.
+    /// Copies frames until `burst` holds `len_max`, or there are none, or, which is `false`, no
+    /// block for the next.
     pub(super) fn take(
         &mut self,
         burst: &mut Burst,
@@ -132,7 +136,8 @@ impl EachRing {
 
     fn copy(&mut self, burst: &mut Burst, link_type: LinkType, facts: &mut Facts) -> bool {
         let slot = self.slot(self.next);
-        // SAFETY: the kernel has handed the slot over (the status says so) and writes it no more; header and address lie at its front.
+        // SAFETY: the kernel has handed the slot over (the status says so) and writes it no more;
+        // header and address lie at its front.
         let (header, address) = unsafe {
             let header: libc::tpacket2_hdr = ptr::read(slot.cast());
             let address: libc::sockaddr_ll = ptr::read(slot.add(ADDRESS_AT).cast());

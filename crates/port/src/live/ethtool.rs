@@ -6,7 +6,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::Interface;
 
-/// Receive queues that the driver uses; the kernel's list of interfaces tells only how many it made room for.
+/// Receive queues that the driver uses; the kernel's list of interfaces tells only how many it made
+/// room for.
 pub(super) fn queues_in_use(interface: &Interface) -> u32 {
     /// `struct ethtool_channels`.
     #[derive(Default)]
@@ -32,8 +33,8 @@ pub(super) fn queues_in_use(interface: &Interface) -> u32 {
 }
 
 impl Interface {
-    /// Whether frames of a stream are joined before the kernel's network stack gets them (generic receive offload), and so
-    /// before packet sockets and generic XDP do.
+    /// Whether frames of a stream are joined before the kernel's network stack gets them (generic
+    /// receive offload), and so before packet sockets and generic XDP do.
     pub fn joins_frames(&self) -> bool {
         /// `struct ethtool_value`.
         #[repr(C)]
@@ -67,7 +68,8 @@ fn ask<T>(name: &str, what: &mut T) -> bool {
         None,
     );
     socket.is_ok_and(|socket| {
-        // SAFETY: the request names an interface, and points to what the kernel fills by its command; both live.
+        // SAFETY: the request names an interface, and points to what the kernel fills by its
+        // command; both live.
         unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) == 0 }
     })
 }

@@ -1,7 +1,8 @@
-//! A classic BPF filter as an eBPF program that also counts: the kernel does not say what a packet socket's filter
-//! rejects.
+//! A classic BPF filter as an eBPF program that also counts: the kernel does not say what a packet
+//! socket's filter rejects.
 //!
-//! A is R0, X is R7, and M lies on the stack, as in the kernel's own translation (`bpf_convert_filter`).
+//! A is R0, X is R7, and M lies on the stack, as in the kernel's own translation
+//! (`bpf_convert_filter`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +21,8 @@ pub(super) struct CountingFilter {
 }
 
 impl CountingFilter {
-    /// The program, loaded. `None` where that is not allowed (it takes CAP_BPF), or where the program does something
-    /// that ours never do.
+    /// The program, loaded. `None` where that is not allowed (it takes CAP_BPF), or where the
+    /// program does something that ours never do.
     pub(super) fn new(program: &[FilterInstruction]) -> Option<Self> {
         let kind = bpf::MAP_TYPE_ARRAY;
         let map = bpf::create_map(kind, 8, 1, bpf::MAP_FLAG_MMAPABLE).ok()?;
@@ -35,8 +36,8 @@ impl CountingFilter {
     /// Frames looked at so far, let in or not.
     pub(super) fn seen(&self) -> u64 {
         let counter = self.seen.at(0, 8);
-        // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned as a page is, and the program, which
-        // alone writes them, does so atomically.
+        // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned as a page is, and
+        // the program, which alone writes them, does so atomically.
         unsafe { AtomicU64::from_ptr(counter.cast().as_ptr()) }.load(Ordering::Relaxed)
     }
 }
@@ -180,7 +181,8 @@ fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<I
     Some(program.finish())
 }
 
-// Codes of classic BPF (linux/bpf_common.h); where eBPF has the same instruction it has the same code.
+// Codes of classic BPF (linux/bpf_common.h); where eBPF has the same instruction it has the same
+// code.
 const LD_IMM: u8 = 0x00;
 const LDX_IMM: u8 = 0x01;
 const LD_ABS_W: u8 = 0x20;

@@ -1,4 +1,5 @@
-//! A capture's frames sent by the kernel itself: several times as many a second as a socket can, for `bench/live`.
+//! A capture's frames sent by the kernel itself: several times as many a second as a socket can,
+//! for `bench/live`.
 //!
 //! ```text
 //!  bpf(2): the kernel runs the program on a page again and again   (BPF_F_TEST_XDP_LIVE_FRAMES)
@@ -7,10 +8,11 @@
 //!     next frame of the map into the page, its client's address shifted by the loop ─► redirect out of the interface
 //! ```
 //!
-//! * Each pass through the frames is of other clients: its addresses are shifted and the checksums with them, so that
-//!   nothing under test sees the same connection twice.
+//! * Each pass through the frames is of other clients: its addresses are shifted and the checksums
+//!   with them, so that nothing under test sees the same connection twice.
 //! * What the interface's driver then drops is not known here: count what arrives at its other end.
-//! * The other end must take frames from a driver: it has an XDP program, if only one that passes all ([`pass_all`]).
+//! * The other end must take frames from a driver: it has an XDP program, if only one that passes
+//!   all ([`pass_all`]).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
@@ -76,8 +78,9 @@ pub struct Departures {
 }
 
 impl Generator {
-    /// Puts `frames` into the kernel, to be sent out of `interface` every `interval_ns` (0: as fast as it goes), from
-    /// the first to the last and again. Who falls behind by more than a millisecond leaves it at that.
+    /// Puts `frames` into the kernel, to be sent out of `interface` every `interval_ns` (0: as fast
+    /// as it goes), from the first to the last and again. Who falls behind by more than a
+    /// millisecond leaves it at that.
     pub fn new(
         interface: &Interface,
         frames: &[Vec<u8>],
@@ -114,7 +117,8 @@ impl Generator {
             template.extend_from_slice(&client_at(frame).to_ne_bytes());
             template.extend_from_slice(frame);
             let to = memory.at(index * TEMPLATE_LEN, template.len());
-            // SAFETY: so many bytes are mapped there (checked by `at`), and no program uses them yet.
+            // SAFETY: so many bytes are mapped there (checked by `at`), and no program uses them
+            // yet.
             unsafe { ptr::copy_nonoverlapping(template.as_ptr(), to.as_ptr(), template.len()) };
         }
         let instructions = send(&Parameters {
@@ -136,7 +140,8 @@ impl Generator {
         })
     }
 
-    /// Sends for a time, or until a signal comes, on the core of the calling thread. Takes the process's SIGALRM.
+    /// Sends for a time, or until a signal comes, on the core of the calling thread. Takes the
+    /// process's SIGALRM.
     pub fn run(&self, time: Duration) -> Result<Departures, GeneratorError> {
         let alarm = Alarm::set(time).map_err(|cause| refused("set a timer", cause))?;
         bpf::run_xdp(self.program.as_fd(), &self.first_frame).map_err(|errno| {
@@ -146,8 +151,8 @@ impl Generator {
         drop(alarm);
         let read = |field: i16| {
             let at = self.state.at(field as usize, 8).as_ptr();
-            // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned, and the program that writes them
-            // has stopped.
+            // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned, and the
+            // program that writes them has stopped.
             unsafe { at.cast::<u64>().read_volatile() }
         };
         Ok(Departures {
@@ -158,8 +163,8 @@ impl Generator {
     }
 }
 
-/// Puts a program on an interface that passes all frames on, as long as what is returned is open: a veth then takes
-/// frames that another driver or program hands it.
+/// Puts a program on an interface that passes all frames on, as long as what is returned is open: a
+/// veth then takes frames that another driver or program hands it.
 pub fn pass_all(interface: &Interface) -> Result<OwnedFd, GeneratorError> {
     let mut program = Assembler::default();
     program.load(Register::R0, XDP_PASS).exit();
@@ -217,8 +222,8 @@ const DESTINATION: i16 = (IP + ipv4::field::DESTINATION) as i16;
 const TCP_CHECKSUM: i16 = (TCP + tcp::field::CHECKSUM) as i16;
 const HEADERS_LEN: usize = TCP + tcp::HEADER_LEN;
 
-/// Where the client's address is: of the two ends the one whose port is not 2049, or else is the higher one. 0 where
-/// there are no such headers; such a frame stays as it is.
+/// Where the client's address is: of the two ends the one whose port is not 2049, or else is the
+/// higher one. 0 where there are no such headers; such a frame stays as it is.
 fn client_at(frame: &[u8]) -> u32 {
     let Some(headers) = frame.first_chunk::<HEADERS_LEN>() else {
         return 0;
@@ -338,7 +343,8 @@ fn send(parameters: &Parameters<'_>) -> Vec<Instruction> {
             .copy(R4, R2)
             .add(R4, HEADERS_LEN as i32)
             .jump_greater(R4, R3, redirect)
-            // R1: the address's first half in its new form; R5: what its checksums grow by (RFC 1624).
+            // R1: the address's first half in its new form; R5: what its checksums grow by (RFC
+            // 1624).
             .load_half_word(R5, R2, client_at)
             .copy(R1, R5)
             .add_register(R1, R9)
@@ -404,8 +410,8 @@ impl Alarm {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         };
-        // SAFETY: the handler does nothing, which is safe at any moment; all structures are whole, and zeros are a
-        // value of those that are not filled by hand.
+        // SAFETY: the handler does nothing, which is safe at any moment; all structures are whole,
+        // and zeros are a value of those that are not filled by hand.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// A mapping, unmapped when dropped. What lies in it is reached by raw pointers: the kernel writes to
-/// it too.
+/// A mapping, unmapped when dropped. What lies in it is reached by raw pointers: the kernel writes
+/// to it too.
 pub(in crate::live) struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -20,8 +20,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `len` zeroed bytes, present in memory, in huge pages where the system has them: the kernel and we go through
-    /// all of it in turn, which is more pages than the processor remembers the places of.
+    /// `len` zeroed bytes, present in memory, in huge pages where the system has them: the kernel
+    /// and we go through all of it in turn, which is more pages than the processor remembers the
+    /// places of.
     pub(in crate::live) fn anonymous(len: usize) -> Result<Self, Errno> {
         // SAFETY: a new mapping at an address that the kernel chooses touches nothing of ours.
         let start = unsafe {
@@ -33,7 +34,8 @@ impl Mapping {
             )
         }?;
         let mapping = Self::owning(start.cast(), len);
-        // Wishes: what is refused costs speed only, since the kernel maps what it is given as a UMEM.
+        // Wishes: what is refused costs speed only, since the kernel maps what it is given as a
+        // UMEM.
         for wish in [Advice::LinuxHugepage, Advice::LinuxPopulateWrite] {
             // SAFETY: the range was mapped above, and neither advice changes its bytes.
             let _ = unsafe { rustix::mm::madvise(start, len, wish) };
@@ -93,8 +95,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `self` and nobody may use it after `self`: each user keeps
-        // the mapping alive.
+        // SAFETY: the range was mapped by `self` and nobody may use it after `self`: each user
+        // keeps the mapping alive.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "unmapping what was mapped succeeds");
     }

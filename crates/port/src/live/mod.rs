@@ -40,7 +40,8 @@ pub struct LiveOptions {
     pub sockets: usize,
     /// Also frames that are not for this host.
     pub promiscuous: bool,
-    /// A classic BPF program for the kernel, which frames must pass; it may let through too many. Empty: all pass.
+    /// A classic BPF program for the kernel, which frames must pass; it may let through too many.
+    /// Empty: all pass.
     pub filter: Vec<FilterInstruction>,
     /// What memory for frames is drawn on.
     pub budget: Budget,
@@ -62,8 +63,8 @@ pub struct FilterInstruction {
     pub operand: u32,
 }
 
-/// A load at this offset, one of the kernel's extensions (linux/filter.h), says whether a VLAN tag was taken out of the
-/// frame.
+/// A load at this offset, one of the kernel's extensions (linux/filter.h), says whether a VLAN tag
+/// was taken out of the frame.
 pub const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// Opens an interface to receive: a port for each of its sockets.
@@ -89,8 +90,9 @@ pub fn open(
     }
 }
 
-/// Opens an interface to receive and send each frame at once: a port for each of its sockets, the first of which sends. Unless told
-/// otherwise by AF_XDP, and where that cannot be had by AF_PACKET, by which the host gets the frames too.
+/// Opens an interface to receive and send each frame at once: a port for each of its sockets, the
+/// first of which sends. Unless told otherwise by AF_XDP, and where that cannot be had by
+/// AF_PACKET, by which the host gets the frames too.
 pub fn open_each(
     interface: &Interface,
     options: &LiveOptions,
@@ -110,8 +112,8 @@ pub fn open_each(
     }
 }
 
-/// How an interface is listened at unless told otherwise, and why. Where native AF_XDP is named but cannot be
-/// had, it is generic AF_XDP, and then AF_PACKET.
+/// How an interface is listened at unless told otherwise, and why. Where native AF_XDP is named but
+/// cannot be had, it is generic AF_XDP, and then AF_PACKET.
 pub fn choice(interface: &Interface) -> (Method, String) {
     let packet = |reason: String| (Method::AfPacket, reason);
     if interface.is_loopback {

@@ -1,7 +1,8 @@
 //! Packet sockets with a ring of blocks that the kernel fills (TPACKET_V3).
 //!
-//! The kernel hands a block over when it is full or [`RETIRE_MS`] old. Its frames are used where they
-//! lie; it goes back to the kernel when all of them are dropped. Who cannot wait for a block has [slots](EachRing) instead.
+//! The kernel hands a block over when it is full or [`RETIRE_MS`] old. Its frames are used where
+//! they lie; it goes back to the kernel when all of them are dropped. Who cannot wait for a block
+//! has [slots](EachRing) instead.
 
 use std::io;
 use std::mem::size_of;
@@ -81,7 +82,8 @@ pub(super) fn open_each(
             PacketSocket::failure(interface, "make a packet ring for", cause)
         }
     })?;
-    // What this host sends here would pass the path as if it had come. Old kernels do not know this, and the ring sees to it.
+    // What this host sends here would pass the path as if it had come. Old kernels do not know
+    // this, and the ring sees to it.
     let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
     let _ = socket.set(libc::PACKET_QDISC_BYPASS, &1_i32);
     let reported = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -181,7 +183,8 @@ impl PacketPort {
         }
         self.socket.bind(libc::ETH_P_ALL as u16)?;
         if sockets > 1 {
-            // A group is known by 16 bits in the network namespace: those of the process and the interface.
+            // A group is known by 16 bits in the network namespace: those of the process and the
+            // interface.
             let group = (std::process::id() ^ self.socket.interface.index.rotate_left(8)) & 0xffff;
             let group = group | (libc::PACKET_FANOUT_HASH << 16);
             self.socket
@@ -424,7 +427,8 @@ impl Live for PacketPort {
             operand: 0,
         };
         if self.shut_ns.is_none() {
-            // If the kernel refused, frames would go on coming until the port is dropped: nothing is lost by that.
+            // If the kernel refused, frames would go on coming until the port is dropped: nothing
+            // is lost by that.
             let _ = self.socket.attach(&[NOTHING]);
             self.shut_ns = Some(wall_ns());
         }
@@ -468,8 +472,8 @@ impl Ring {
         let start = mapping.start();
         let mapping: Arc<dyn Send + Sync> = Arc::new(mapping);
         Ok(Self {
-            // SAFETY: the mapping lives as long as the slots; the kernel leaves a block alone from the
-            // moment it sets its status to "user" until `give_back` sets it to "kernel".
+            // SAFETY: the mapping lives as long as the slots; the kernel leaves a block alone from
+            // the moment it sets its status to "user" until `give_back` sets it to "kernel".
             slots: unsafe { Slots::new(start, BLOCK_LEN, count, &mapping) },
             start,
             count,
@@ -490,7 +494,8 @@ impl Ring {
 
     fn status(&self, index: usize) -> &AtomicU32 {
         let block = self.block(index);
-        // SAFETY: the field is aligned, lives as long as the mapping, and is shared with the kernel as an atomic.
+        // SAFETY: the field is aligned, lives as long as the mapping, and is shared with the kernel
+        // as an atomic.
         unsafe {
             let status = &raw const (*block).hdr.bh1.block_status;
             AtomicU32::from_ptr(status.cast_mut())
@@ -548,7 +553,8 @@ impl Ring {
                     && open.header >= open.taken,
                 "a frame's header lies in its block, behind the frame before"
             );
-            // SAFETY: the header lies within the block (asserted), which is this side's, behind what was handed out.
+            // SAFETY: the header lies within the block (asserted), which is this side's, behind
+            // what was handed out.
             let header: libc::tpacket3_hdr = unsafe {
                 let at = self
                     .start
@@ -570,7 +576,8 @@ impl Ring {
             });
             let tag = tag.filter(|_| link_type == LinkType::ETHERNET && len >= 12);
             if tag.is_some() {
-                // Before the frame there is room: an address as long as Ethernet's header, and padding.
+                // Before the frame there is room: an address as long as Ethernet's header, and
+                // padding.
                 begin -= 4;
                 len += 4;
                 wire_len += 4;
@@ -623,8 +630,9 @@ impl Ring {
         given_back
     }
 
-    /// Whether a block is held that the kernel comes to within half a turn: it fills blocks in turn, and one that it does not
-    /// have stops it, however many others it has. Said once for each state of things.
+    /// Whether a block is held that the kernel comes to within half a turn: it fills blocks in
+    /// turn, and one that it does not have stops it, however many others it has. Said once for each
+    /// state of things.
     fn is_short(&mut self) -> bool {
         let (next, count) = (self.next, self.count);
         let ahead = |index: &usize| (index + count - next) % count;

@@ -1,4 +1,5 @@
-//! TAP devices: the host sends into one, and the frames come out of a file (Documentation/networking/tuntap.rst).
+//! TAP devices: the host sends into one, and the frames come out of a file
+//! (Documentation/networking/tuntap.rst).
 //!
 //! Offloads stay off, so frames are at most the MTU long and their checksums whole.
 
@@ -34,10 +35,11 @@ pub struct TapEnd {
     pub v6: Ipv6Addr,
 }
 
-/// Makes a TAP device in this network namespace, with these addresses, and switches it and the loopback interface on.
+/// Makes a TAP device in this network namespace, with these addresses, and switches it and the
+/// loopback interface on.
 ///
-/// The other end's addresses are entered for good: nobody asks for them, so that no frame passes but what the hosts' own programs
-/// send. The device goes when the port is dropped.
+/// The other end's addresses are entered for good: nobody asks for them, so that no frame passes
+/// but what the hosts' own programs send. The device goes when the port is dropped.
 pub fn open_tap(
     name: &str,
     here: &TapEnd,
@@ -106,7 +108,8 @@ fn open_device(name: &str) -> Result<OwnedFd, PortError> {
         *to = *from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: the request is whole, its name ends with a zero, and the kernel only reads and writes it.
+    // SAFETY: the request is whole, its name ends with a zero, and the kernel only reads and writes
+    // it.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
     if result < 0 {
         return Err(PortError::Interface {
@@ -238,7 +241,8 @@ impl Transmit for TapPort {
         for frame in burst.iter() {
             match rustix::io::write(&self.file, frame.bytes()) {
                 Ok(_) => sent += 1,
-                // Too short for an Ethernet header: no device of the host would have sent it on either.
+                // Too short for an Ethernet header: no device of the host would have sent it on
+                // either.
                 Err(Errno::INVAL) => sent += 1,
                 Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => break,
                 // The device was switched off: a cable that was pulled out.

@@ -93,7 +93,8 @@ fn a_cut_compressed_capture_gives_its_whole_frames() {
     }
 }
 
-/// What the decoder cannot give back is the chunk of LZMA2 that is cut: at most 64 KiB of what does not compress.
+/// What the decoder cannot give back is the chunk of LZMA2 that is cut: at most 64 KiB of what does
+/// not compress.
 #[test]
 fn a_cut_xz_loses_no_more_than_a_chunk() {
     let mut pcap = pcap_of(&[1400; 180]);

@@ -1,5 +1,5 @@
-//! A virtual wire in a network namespace of the test's own: `near` is the end under test, a packet socket sits
-//! at the other.
+//! A virtual wire in a network namespace of the test's own: `near` is the end under test, a packet
+//! socket sits at the other.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -14,8 +14,8 @@ pub(crate) struct Wire {
     far: OwnedFd,
 }
 
-/// Makes a wire whose ends have so many queues each, `near` and `far`. `None`, with the reason said, where that
-/// is not allowed.
+/// Makes a wire whose ends have so many queues each, `near` and `far`. `None`, with the reason
+/// said, where that is not allowed.
 pub(crate) fn wire(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> {
     // SAFETY: a plain system call, which concerns this thread only.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {

@@ -121,7 +121,8 @@ proptest! {
     }
 }
 
-/// What is read from files begins when its first frame says: so is its first file called, and no file comes before.
+/// What is read from files begins when its first frame says: so is its first file called, and no
+/// file comes before.
 #[test]
 fn the_first_file_is_called_by_the_first_frame() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -603,7 +604,8 @@ fn whoever_writes_faster_than_the_disk_waits() {
             std::mem::replace(&mut last, count) == count && count > 0
         };
         wait_until("the queue is full", &mut is_stuck);
-        // 16 chunks of 512 KiB, one more that is being filled, and what the pipe and the reader hold.
+        // 16 chunks of 512 KiB, one more that is being filled, and what the pipe and the reader
+        // hold.
         assert!((100..160).contains(&last), "{last} frames of 64 KiB");
         let mut reader = reader.expect("opened");
         let mut count = 0;

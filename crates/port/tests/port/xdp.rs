@@ -56,8 +56,8 @@ fn open_near(method: Method) -> Vec<Box<dyn LivePort>> {
     open(&near(), &options(method)).expect("opens")
 }
 
-/// A UDP datagram in a frame of `len` bytes, of which the bytes from 34 on say its number. Numbers make flows,
-/// so that the frames of an interface spread over its queues.
+/// A UDP datagram in a frame of `len` bytes, of which the bytes from 34 on say its number. Numbers
+/// make flows, so that the frames of an interface spread over its queues.
 fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|at| (at as u32 ^ number) as u8).collect();
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
@@ -233,7 +233,8 @@ fn each_frame_is_received_or_counted_as_lost() {
         // What the wire itself loses is counted at its other end, as is usual with a veth.
         assert_eq!(live(port).dropped_interface, 0);
 
-        // Who holds frames is asked to spill before the kernel has none of its 6,144 chunks left, and again then.
+        // Who holds frames is asked to spill before the kernel has none of its 6,144 chunks left,
+        // and again then.
         burst.clear();
         let mut asked_at = None;
         let mut rounds = 0;
@@ -373,7 +374,8 @@ fn frames_are_sent_as_they_are() {
             assert_eq!(wire.receive(), None);
         };
 
-        // From elsewhere: copied, in parts if they are long. No more are taken than there is room for.
+        // From elsewhere: copied, in parts if they are long. No more are taken than there is room
+        // for.
         let lens = (60..=1514).step_by(5).chain((1515..=9014).step_by(61));
         let sent: Vec<_> = lens.zip(1..).map(|(len, at)| frame(at, len)).collect();
         let mut burst: Burst = sent.iter().map(|bytes| copied(bytes)).collect();
@@ -387,8 +389,8 @@ fn frames_are_sent_as_they_are() {
         }
         assert!(calls > 1, "a call cannot take them all");
 
-        // From where they lie: as many as the ring takes, although no chunk is free to copy them into. The long
-        // ones at the end were put together, and are copied.
+        // From where they lie: as many as the ring takes, although no chunk is free to copy them
+        // into. The long ones at the end were put together, and are copied.
         let mut burst = Burst::new();
         for batch in sent.chunks(32) {
             wire.send(batch);
@@ -570,7 +572,8 @@ fn refusals_name_a_remedy() {
     );
 }
 
-/// Puts a program of somebody else's on an interface, in generic mode, for as long as the descriptors are open.
+/// Puts a program of somebody else's on an interface, in generic mode, for as long as the
+/// descriptors are open.
 fn pass_program_on(interface: u32) -> [OwnedFd; 2] {
     // r0 = XDP_PASS; exit
     const PROGRAM: [u64; 2] = [0x2_0000_00b7, 0x95];

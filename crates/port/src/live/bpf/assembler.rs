@@ -1,7 +1,7 @@
 //! eBPF instructions, as few as our programs take, and jumps to labels.
 //!
-//! Encoding and names: the kernel's `Documentation/bpf/standardization/instruction-set.rst`. Helpers
-//! are named by their numbers in `linux/bpf.h`.
+//! Encoding and names: the kernel's `Documentation/bpf/standardization/instruction-set.rst`.
+//! Helpers are named by their numbers in `linux/bpf.h`.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -16,8 +16,8 @@ pub(in crate::live) struct Instruction {
     immediate: i32,
 }
 
-/// A register. `R0` is a result, `R1` to `R5` are arguments and lost by a call, `R6` to `R9` survive
-/// calls, `R10` points to the end of the stack.
+/// A register. `R0` is a result, `R1` to `R5` are arguments and lost by a call, `R6` to `R9`
+/// survive calls, `R10` points to the end of the stack.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::live) enum Register {
     R0 = 0,
@@ -155,7 +155,8 @@ impl Assembler {
         self.push(STORE_MEMORY | DOUBLE_WORD, to, from, offset, 0)
     }
 
-    /// `*(u64 *)to += from`, atomically, in order with all before and after; `from` becomes the value before.
+    /// `*(u64 *)to += from`, atomically, in order with all before and after; `from` becomes the
+    /// value before.
     pub(in crate::live) fn atomic_add(&mut self, to: Register, from: Register) -> &mut Self {
         self.push(STORE_ATOMIC | DOUBLE_WORD, to, from, 0, FETCH)
     }
@@ -205,7 +206,8 @@ impl Assembler {
         self.jump(JUMP | GREATER, left, Register::R0, value, to)
     }
 
-    /// An instruction that classic BPF has too, by its code; `to` is the accumulator of a packet load, R0.
+    /// An instruction that classic BPF has too, by its code; `to` is the accumulator of a packet
+    /// load, R0.
     pub(in crate::live) fn classic(
         &mut self,
         code: u8,
@@ -323,7 +325,8 @@ const EXIT: u8 = 0x90;
 mod tests {
     use super::*;
 
-    /// The encodings that the kernel's own macros give (`linux/filter.h`): code, registers, offset, value.
+    /// The encodings that the kernel's own macros give (`linux/filter.h`): code, registers, offset,
+    /// value.
     #[test]
     fn instructions_are_encoded_as_the_kernel_does() {
         let mut program = Assembler::default();

@@ -203,8 +203,8 @@ pub(in crate::live) fn link_xdp(
     }
 }
 
-/// Runs an XDP program again and again on frames that begin as `frame`, and has the kernel do with each what the
-/// program says (`BPF_F_TEST_XDP_LIVE_FRAMES`), until a signal arrives or 2^32 times.
+/// Runs an XDP program again and again on frames that begin as `frame`, and has the kernel do with
+/// each what the program says (`BPF_F_TEST_XDP_LIVE_FRAMES`), until a signal arrives or 2^32 times.
 pub(in crate::live) fn run_xdp(program: BorrowedFd<'_>, frame: &[u8]) -> Result<(), Errno> {
     const LIVE_FRAMES: u32 = 1 << 1;
     #[repr(C)]
@@ -244,14 +244,16 @@ pub(in crate::live) fn run_xdp(program: BorrowedFd<'_>, frame: &[u8]) -> Result<
         batch_size: 0,
         padding: 0,
     };
-    // SAFETY: `frame` lives through the call, which only reads it; the kernel may write results into the attributes.
+    // SAFETY: `frame` lives through the call, which only reads it; the kernel may write results
+    // into the attributes.
     match unsafe { bpf(PROG_TEST_RUN, &raw mut attributes) } {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno),
     }
 }
 
-/// Takes the program off at once, also while a process that was just forked holds a copy of the link.
+/// Takes the program off at once, also while a process that was just forked holds a copy of the
+/// link.
 pub(in crate::live) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
     #[repr(C)]
     struct Attributes {
@@ -280,10 +282,11 @@ fn expose<T>(value: &T) -> u64 {
 }
 
 /// # Safety
-/// What `attributes` point to is as `command` wants it, and lives through the call; so do the attributes, which may be
-/// written if `command` does that.
+/// What `attributes` point to is as `command` wants it, and lives through the call; so do the
+/// attributes, which may be written if `command` does that.
 unsafe fn bpf<T>(command: libc::c_long, attributes: *const T) -> Result<i32, Errno> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes at `attributes`; the rest is the caller's duty.
+    // SAFETY: the kernel reads `size_of::<T>()` bytes at `attributes`; the rest is the caller's
+    // duty.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if result < 0 {
         let error = std::io::Error::last_os_error();

@@ -8,8 +8,9 @@
 //!    └───────────── sending ◄── a frame from elsewhere is copied into it
 //! ```
 //!
-//! Held chunks stand in a queue, oldest first. Each call looks at a bounded number of them and puts those that
-//! are still held at its end, so that long-held frames cost little and short-lived ones come back soon.
+//! Held chunks stand in a queue, oldest first. Each call looks at a bounded number of them and puts
+//! those that are still held at its end, so that long-held frames cost little and short-lived ones
+//! come back soon.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -75,8 +76,8 @@ impl Chunks {
         }
     }
 
-    /// Where the kernel has put a part of a frame: the chunk, and the first byte in it. `None` if that makes
-    /// no sense.
+    /// Where the kernel has put a part of a frame: the chunk, and the first byte in it. `None` if
+    /// that makes no sense.
     pub(super) fn locate(&self, part: Part) -> Option<(u32, usize)> {
         let offset = usize::try_from(part.offset).ok()?;
         let (chunk, start) = self.size.locate(offset);
@@ -128,7 +129,8 @@ impl Chunks {
         request_stamp(self.bytes_mut((chunk - self.first) as u32), start);
     }
 
-    /// The answer, nanoseconds of CLOCK_TAI, once the part was sent and before its chunk is used again.
+    /// The answer, nanoseconds of CLOCK_TAI, once the part was sent and before its chunk is used
+    /// again.
     pub(super) fn answered_stamp(&mut self, offset: u64) -> Option<u64> {
         let (chunk, start) = self.size.locate(offset as usize);
         answered_stamp(self.bytes_mut((chunk - self.first) as u32), start)
@@ -147,7 +149,8 @@ impl Chunks {
         is_ours
     }
 
-    /// Looks at `looks` of the held chunks, the oldest first, and frees those whose frames are gone.
+    /// Looks at `looks` of the held chunks, the oldest first, and frees those whose frames are
+    /// gone.
     pub(super) fn recycle(&mut self, looks: usize) -> usize {
         let before = self.free.len();
         for _ in 0..looks.min(self.held.len()) {

@@ -7,8 +7,8 @@ pub(super) fn monotonic_ns() -> i64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
-/// What the wall clock is ahead of CLOCK_MONOTONIC, in nanoseconds. Both are slewed alike, so that this
-/// changes only when the wall clock is set.
+/// What the wall clock is ahead of CLOCK_MONOTONIC, in nanoseconds. Both are slewed alike, so that
+/// this changes only when the wall clock is set.
 pub(super) fn wall_offset_ns() -> i64 {
     let sample = || {
         let before_ns = monotonic_ns();

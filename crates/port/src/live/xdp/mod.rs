@@ -1,4 +1,5 @@
-//! Sockets of AF_XDP: frames that an XDP program sends to user space past the kernel's network stack.
+//! Sockets of AF_XDP: frames that an XDP program sends to user space past the kernel's network
+//! stack.
 //!
 //! ```text
 //!                      XDP program                     socket of the queue
@@ -8,7 +9,8 @@
 //!                      the kernel                                 chunks: one UMEM for all queues
 //! ```
 //!
-//! * The program is ours, assembled here, and hangs on a link that the kernel removes with the process.
+//! * The program is ours, assembled here, and hangs on a link that the kernel removes with the
+//!   process.
 //! * Copy mode: works on every driver, and leaves the frame in a chunk that is ours alone.
 //! * A frame that spans chunks is copied together into a block: frames are contiguous.
 //! * Not here: which method an interface gets (`super`).
@@ -39,8 +41,8 @@ use program::Maps;
 use socket::{Sizes, Socket, Step};
 use umem::{ChunkSize, Umem};
 
-/// Opens a port for each receive queue: in native mode if the driver has it and `options.method` does not ask for
-/// generic mode. `reason` says why AF_XDP was chosen.
+/// Opens a port for each receive queue: in native mode if the driver has it and `options.method`
+/// does not ask for generic mode. `reason` says why AF_XDP was chosen.
 pub(super) fn open(
     interface: &Interface,
     options: &LiveOptions,
@@ -76,8 +78,8 @@ pub(super) fn open(
     let is_one = sockets.len() == 1;
     // The kernel must have room for frames before the program leads the first of them to a socket.
     let chunks = { sockets.iter_mut().enumerate() }.map(|(queue, socket)| {
-        // SAFETY: each port gets a range of its own, and `Chunks` gives a chunk to the kernel only when it has
-        // seen that it is free.
+        // SAFETY: each port gets a range of its own, and `Chunks` gives a chunk to the kernel only
+        // when it has seen that it is free.
         let slots = unsafe { umem.slots(queue * share, share) };
         let mut chunks = Chunks::new(slots, umem.chunk, queue * share, share);
         chunks.refill(&mut socket.fill);
@@ -101,13 +103,15 @@ pub(super) fn open(
 
 /// For each queue; with less, a pause of a tenth of a millisecond would cost frames.
 const CHUNKS_MIN: usize = 256;
-/// For each queue: two thirds of them are 10 ms at 1.6 million frames a second, for which a busy core may turn away.
+/// For each queue: two thirds of them are 10 ms at 1.6 million frames a second, for which a busy
+/// core may turn away.
 const CHUNKS_MAX: usize = 24 * 1024;
 /// Blocks into which a queue's long frames are copied: 16 MiB.
 const BLOCKS_MAX: usize = 32;
 
-/// The receive ring holds at most two thirds of the chunks, so that what a slow reader loses is lost there, and
-/// what holders cost is lost for want of chunks: the counters tell one from the other.
+/// The receive ring holds at most two thirds of the chunks, so that what a slow reader loses is
+/// lost there, and what holders cost is lost for want of chunks: the counters tell one from the
+/// other.
 fn sizes(chunks: usize) -> Sizes {
     let receive = 1 << (chunks * 2 / 3).ilog2();
     Sizes {

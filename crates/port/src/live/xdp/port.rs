@@ -21,25 +21,27 @@ use crate::{
     Transmit,
 };
 
-/// A frame that was counted is in the ring or lost after this time: so long a host may stand still between the
-/// two.
+/// A frame that was counted is in the ring or lost after this time: so long a host may stand still
+/// between the two.
 const LATE_NS: i64 = 100_000_000;
 
 /// A program that had begun when its queue was shut has counted its frame after this time.
 const SHUT_NS: i64 = 2_000_000;
 
-/// A port that is asked again and again does not ask the kernel each time: how many frames were lost, and
-/// whether the interface is still there.
+/// A port that is asked again and again does not ask the kernel each time: how many frames were
+/// lost, and whether the interface is still there.
 const COUNT_NS: i64 = 100_000;
 const LOOK_NS: i64 = 1_000_000;
 
 /// Of an interface that comes and goes, the first times are told.
 const WARNINGS_MAX: usize = 16;
 
-/// Held chunks that are looked at in each call, beside two for each frame received by the call before.
+/// Held chunks that are looked at in each call, beside two for each frame received by the call
+/// before.
 const LOOKS: usize = 64;
 
-/// Frames whose headers are asked for ahead: what is read of one takes about as long as they are on their way.
+/// Frames whose headers are asked for ahead: what is read of one takes about as long as they are on
+/// their way.
 const PREFETCH: u32 = 4;
 
 /// The kernel sends a frame of at most so many parts (`MAX_SKB_FRAGS` + 1).
@@ -181,8 +183,8 @@ impl XdpPort {
         })
     }
 
-    /// Takes frames from the ring until `burst` holds `len_max`, or there are none, or, which is `false`, no
-    /// block for a long one.
+    /// Takes frames from the ring until `burst` holds `len_max`, or there are none, or, which is
+    /// `false`, no block for a long one.
     fn take(&mut self, burst: &mut Burst, len_max: usize) -> Result<bool, PortError> {
         let ready = self.socket.receive.ready((len_max - burst.len()) as u32);
         let mut next = 0;
@@ -217,7 +219,8 @@ impl XdpPort {
         Ok(has_room)
     }
 
-    /// How many parts the frame has that begins at `first`; `None` if not all are among the `ready` ones.
+    /// How many parts the frame has that begins at `first`; `None` if not all are among the `ready`
+    /// ones.
     fn parts(&self, first: u32, ready: u32) -> Option<u32> {
         let is_last = |at: &u32| self.socket.receive.peek(*at).options & CONTINUED == 0;
         (first..ready).find(is_last).map(|last| last - first + 1)

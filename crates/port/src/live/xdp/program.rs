@@ -6,8 +6,8 @@
 //! arrived[queue] += 1, then eight bytes of stamp before the frame, then XDP_REDIRECT
 //! ```
 //!
-//! Counting comes before stamping: who has read `arrived` at some instant, and has received or knows
-//! lost that many frames, will see no stamp from before that instant. See `Arrivals`.
+//! Counting comes before stamping: who has read `arrived` at some instant, and has received or
+//! knows lost that many frames, will see no stamp from before that instant. See `Arrivals`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,15 +87,16 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Frames of `queue` so far. Who then finds as many in its ring or among the losses has missed none
-    /// that is stamped before this call.
+    /// Frames of `queue` so far. Who then finds as many in its ring or among the losses has missed
+    /// none that is stamped before this call.
     pub(super) fn of(&self, queue: u32) -> u64 {
         assert!(queue < self.queues, "a queue of this interface");
         let counter = self
             .counters
             .at(queue as usize * COUNTER_LEN, size_of::<AtomicU64>());
-        // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned since both the mapping
-        // and COUNTER_LEN are, and everybody who writes them, the program, does so atomically.
+        // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned since both the
+        // mapping and COUNTER_LEN are, and everybody who writes them, the program, does so
+        // atomically.
         unsafe { AtomicU64::from_ptr(counter.cast().as_ptr()) }.load(Ordering::Acquire)
     }
 }

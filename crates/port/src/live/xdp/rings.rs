@@ -6,8 +6,8 @@
 //!          consumer│       │producer    each written by its own side alone
 //! ```
 //!
-//! Each side keeps its own index and a copy of the other's, which it looks at again only when the copy
-//! says that nothing can be done. See `Documentation/networking/af_xdp.rst` of the kernel.
+//! Each side keeps its own index and a copy of the other's, which it looks at again only when the
+//! copy says that nothing can be done. See `Documentation/networking/af_xdp.rst` of the kernel.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -93,8 +93,8 @@ impl<T: Entry> Producer<T> {
             self.next.wrapping_sub(self.consumed) <= self.ring.mask,
             "pushed into a full ring"
         );
-        // SAFETY: between the consumer's index and the producer's published one plus what is free, the
-        // entries are this side's (asserted).
+        // SAFETY: between the consumer's index and the producer's published one plus what is free,
+        // the entries are this side's (asserted).
         unsafe { self.ring.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
     }
@@ -130,7 +130,8 @@ impl<T: Entry> Consumer<T> {
     /// Entries that can be read: looks anew if fewer than `wanted` are known.
     pub(super) fn ready(&mut self, wanted: u32) -> u32 {
         if self.produced.wrapping_sub(self.next) < wanted {
-            // Acquire, the kernel's release: it has written the entries, and what they speak of, before.
+            // Acquire, the kernel's release: it has written the entries, and what they speak of,
+            // before.
             self.produced = self.ring.producer().load(Ordering::Acquire);
             let ready = self.produced.wrapping_sub(self.next);
             assert!(
@@ -181,8 +182,8 @@ struct Ring<T> {
     of: PhantomData<T>,
 }
 
-// SAFETY: the addresses are of a mapping, which belongs to no thread; each side is one value, which one
-// thread uses at a time.
+// SAFETY: the addresses are of a mapping, which belongs to no thread; each side is one value, which
+// one thread uses at a time.
 unsafe impl<T: Entry> Send for Ring<T> {}
 
 impl<T: Entry> Ring<T> {

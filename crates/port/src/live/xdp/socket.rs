@@ -49,8 +49,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// A socket at `queue` of the interface with number `index`. The first one registers the memory;
-    /// others share it by naming the `first`.
+    /// A socket at `queue` of the interface with number `index`. The first one registers the
+    /// memory; others share it by naming the `first`.
     pub(super) fn new(
         index: u32,
         queue: u32,
@@ -72,10 +72,11 @@ impl Socket {
         };
         let (fill, receive, transmit, completion) =
             rings(&descriptor, sizes).map_err(at(Step::MakeRings))?;
-        // Frames sent for each system call: 32 if the kernel is older than 6.17 and does not know this.
+        // Frames sent for each system call: 32 if the kernel is older than 6.17 and does not know
+        // this.
         set_option(&descriptor, libc::SOL_XDP, MAX_TX_SKB_BUDGET, SEND_BUDGET);
-        // What is on its way counts against the socket's send buffer, whose default holds some 90 frames.
-        // Without the right to exceed net.core.wmem_max it stays at that.
+        // What is on its way counts against the socket's send buffer, whose default holds some 90
+        // frames. Without the right to exceed net.core.wmem_max it stays at that.
         set_option(
             &descriptor,
             libc::SOL_SOCKET,
@@ -109,8 +110,8 @@ impl Socket {
     /// Has the kernel send what is in the transmit ring; it may leave some there.
     pub(super) fn kick(&self) -> Result<(), Errno> {
         match rustix::net::send(&self.descriptor, &[], SendFlags::DONTWAIT) {
-            // EAGAIN: more than the budget or the send buffer allows. EBUSY: the driver has dropped a frame.
-            // ENOBUFS: no memory just now.
+            // EAGAIN: more than the budget or the send buffer allows. EBUSY: the driver has dropped
+            // a frame. ENOBUFS: no memory just now.
             Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => Ok(()),
             Err(errno) => Err(errno),
         }
@@ -198,7 +199,8 @@ fn bind(descriptor: &OwnedFd, index: u32, queue: u32, first: Option<&Socket>) ->
                 },
             ),
         };
-        // The kernel lets go of a queue some time after the socket before was closed: seconds under load.
+        // The kernel lets go of a queue some time after the socket before was closed: seconds under
+        // load.
         if bound != Err(Errno::BUSY) || waits_left == 0 {
             return bound;
         }

@@ -5,7 +5,8 @@
 //!          the kernel's | stamp  | frame, or a part of one
 //! ```
 //!
-//! Before a frame to send there may be a [request](request_stamp) to the kernel in place of the stamp.
+//! Before a frame to send there may be a [request](request_stamp) to the kernel in place of the
+//! stamp.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -27,8 +28,9 @@ pub(super) struct ChunkSize {
 }
 
 impl ChunkSize {
-    /// Chunks that hold a frame of `len` bytes in one piece, or else as much of it as a page does: the kernel
-    /// knows no longer ones. Half a page for what fits there means twice the frames in the same memory.
+    /// Chunks that hold a frame of `len` bytes in one piece, or else as much of it as a page does:
+    /// the kernel knows no longer ones. Half a page for what fits there means twice the frames in
+    /// the same memory.
     pub(super) fn for_frames(len: usize) -> Self {
         let shift = if len <= 2048 - HEADROOM { 11 } else { 12 };
         Self { shift }
@@ -96,14 +98,14 @@ impl Umem {
     /// Chunks `first..first + count` as slots of frames.
     ///
     /// # Safety
-    /// No chunk gets two slots; from [`Slots::bytes_mut`] or [`Slots::frame`] of a chunk until [`Slots::is_free`] it
-    /// is not given to the kernel to write.
+    /// No chunk gets two slots; from [`Slots::bytes_mut`] or [`Slots::frame`] of a chunk until
+    /// [`Slots::is_free`] it is not given to the kernel to write.
     pub(super) unsafe fn slots(self: &Arc<Self>, first: usize, count: usize) -> Slots {
         let len = self.chunk.len();
         let start = self.mapping.at(first * len, count * len);
         let owner: Arc<dyn Send + Sync> = Arc::clone(self) as _;
-        // SAFETY: the range is mapped for reading and writing (checked by `at`) as long as `self` lives; the
-        // rest is the caller's duty.
+        // SAFETY: the range is mapped for reading and writing (checked by `at`) as long as `self`
+        // lives; the rest is the caller's duty.
         unsafe { Slots::new(start, len, count, &owner) }
     }
 
@@ -118,7 +120,8 @@ impl Umem {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: both addresses lie within the mapping (checked by `at`); a prefetch reads nothing.
+            // SAFETY: both addresses lie within the mapping (checked by `at`); a prefetch reads
+            // nothing.
             unsafe {
                 _mm_prefetch(at.cast(), _MM_HINT_T0);
                 _mm_prefetch(at.add(STAMP_LEN).cast(), _MM_HINT_T0);
@@ -138,28 +141,31 @@ impl Umem {
     }
 }
 
-/// Bytes before a frame to send that hold a request to the kernel, and its answer: `struct xsk_tx_metadata` of linux/if_xdp.h.
+/// Bytes before a frame to send that hold a request to the kernel, and its answer: `struct
+/// xsk_tx_metadata` of linux/if_xdp.h.
 pub(super) const REQUEST_LEN: usize = 24;
 
 /// `XDP_TXMD_FLAGS_TIMESTAMP`.
 const REQUEST_STAMP: u64 = 1;
 
-/// Asks for the time at which the frame at `start` of a chunk is handed to the driver. It goes with the frame.
+/// Asks for the time at which the frame at `start` of a chunk is handed to the driver. It goes with
+/// the frame.
 pub(super) fn request_stamp(chunk: &mut [u8], start: usize) {
     let request = &mut chunk[start - REQUEST_LEN..start];
     request.fill(0);
     request[..8].copy_from_slice(&REQUEST_STAMP.to_ne_bytes());
 }
 
-/// The answer to [`request_stamp`], nanoseconds of CLOCK_TAI, once the frame was sent; `None` if there is none.
+/// The answer to [`request_stamp`], nanoseconds of CLOCK_TAI, once the frame was sent; `None` if
+/// there is none.
 pub(super) fn answered_stamp(chunk: &[u8], start: usize) -> Option<u64> {
     let answer = &chunk[start - REQUEST_LEN + 8..][..8];
     let stamp_ns = u64::from_ne_bytes(answer.try_into().expect("eight bytes"));
     (stamp_ns != 0).then_some(stamp_ns)
 }
 
-/// Takes the stamp before the frame at `start` of a chunk: nanoseconds of CLOCK_MONOTONIC. It is zeroed, so
-/// that the chunk's next frame does not inherit it.
+/// Takes the stamp before the frame at `start` of a chunk: nanoseconds of CLOCK_MONOTONIC. It is
+/// zeroed, so that the chunk's next frame does not inherit it.
 pub(super) fn take_stamp(chunk: &mut [u8], start: usize) -> Option<u64> {
     let stamp = &mut chunk[start - STAMP_LEN..start];
     let stamp: &mut [u8; STAMP_LEN] = stamp.try_into().expect("as long as a stamp");
