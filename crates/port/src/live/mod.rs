@@ -90,9 +90,9 @@ pub fn open(
     }
 }
 
-/// Opens an interface to receive and send each frame at once: a port for each of its sockets, the
-/// first of which sends. Unless told otherwise by AF_XDP, and where that cannot be had by
-/// AF_PACKET, by which the host gets the frames too.
+/// Opens an interface to receive and send each frame at once: a port for each of its queues. Without a
+/// method in the options it is AF_XDP, or where that cannot be had AF_PACKET, by which the host gets
+/// the frames too.
 pub fn open_each(
     interface: &Interface,
     options: &LiveOptions,
