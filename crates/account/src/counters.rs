@@ -82,9 +82,9 @@ registry! {
     ConnectionsReused = "connections.reused", Plain, "connections that began on the four-tuple of an earlier one";
     ConnectionsReusedUnseen = "connections.reused_unseen", Plain, "of these, those whose SYN the tap missed: there is no way to know what else";
     ConnectionsRpc = "connections.rpc", Plain, "connections on which RPC was found";
-    ConnectionsForced = "connections.forced", Plain, "connections of which --decode-as says that they carry RPC";
+    ConnectionsForced = "connections.forced", Plain, "connections that --decode-as declares to be RPC";
     ConnectionsForcedInVain = "connections.forced_in_vain", Plain, "of them, those on which no RPC was found";
-    ConnectionsLeftAlone = "connections.left_alone", Plain, "connections that were not read because --decode-as says that they carry no RPC";
+    ConnectionsLeftAlone = "connections.left_alone", Plain, "connections that were not read because --decode-as declares that they are no RPC";
     ConnectionsLeftAloneRpc = "connections.left_alone_rpc", Plain, "of them, those that began like RPC";
     ConnectionsTls = "connections.tls", Plain, "connections that went over to TLS (RFC 9289): what they carry from then on is not read";
     TlsRecords = "tls.records", Plain, "TLS records of those connections";

@@ -10,7 +10,7 @@ use crate::filter::Chosen;
 use crate::model::{Quantiles, SizeClass, Totals};
 use crate::usage::{Client, FILES_MAX, FileUse, Files, PAIRS_MAX, Share, Storms, Users, Way};
 
-/// Clients that are told apart.
+/// Clients that are distinguished.
 pub(crate) const CLIENTS_MAX: usize = 65_536;
 /// Kinds of operations (program, version, name), each with three histograms of up to 300 KiB. NFS has 120.
 pub(crate) const KINDS_MAX: usize = 256;
@@ -727,10 +727,10 @@ mod tests {
         values.sort_unstable();
         for share in [0.5, 0.9, 0.99, 0.999] {
             let exact = values[(share * values.len() as f64).ceil() as usize - 1];
-            let told = durations.quantile_ns(share).expect("there are values");
+            let approximate = durations.quantile_ns(share).expect("there are values");
             assert!(
-                told.abs_diff(exact) as f64 <= exact as f64 * 0.001,
-                "{share}: {told}, not {exact}"
+                approximate.abs_diff(exact) as f64 <= exact as f64 * 0.001,
+                "{share}: {approximate}, not {exact}"
             );
         }
         let quantiles = quantiles(&durations);

@@ -1,4 +1,4 @@
-//! An emulated link, as the certificate in `trace.json` says.
+//! An emulated link, as the certificate in `trace.json` describes it.
 
 use std::collections::BTreeMap;
 
@@ -189,7 +189,7 @@ fn unfinished(manifest: &Manifest) -> Option<Emulation> {
     Some(Emulation {
         verdict: Some(manifest.verdict.state),
         reasons: vec![
-            "the run goes on, or was killed: the certificate, which says what became of the frames, is written when it ends".to_owned(),
+            "the run goes on, or was killed: the certificate, which accounts for the frames, is written when it ends".to_owned(),
         ],
         seed: configuration["seed"].as_u64().unwrap_or_default(),
         asked: asked.collect(),
@@ -419,7 +419,7 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
             rows_narrow: rows.len(),
             rows,
             rest: match direction.difference {
-                Some(_) => "live - virtual: how much later a frame left than the same link in virtual time says".to_owned(),
+                Some(_) => "live - virtual: how much later a frame left than by the same link in virtual time".to_owned(),
                 None => String::new(),
             },
         }));

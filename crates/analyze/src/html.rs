@@ -206,7 +206,7 @@ fn class(colour: Colour) -> &'static str {
 /// pointer rests on it: where it begins, how wide it is, and the text.
 struct Figure<'a> {
     title: &'a str,
-    /// What the drawing says, for those who do not see it.
+    /// The drawing in words, for readers that do not see it.
     summary: String,
     keys: Vec<(&'a str, Colour)>,
     width: f64,

@@ -1,8 +1,8 @@
 //! The report as data: what its terminal, JSON and HTML forms are drawn from.
 //!
 //! In JSON the names are those below. Times are nanoseconds since the Unix epoch (`_ns`), durations nanoseconds
-//! (`_ns`), sizes bytes (`_bytes`), shares 0 to 1 (`_share`); every other number counts what its name says.
-//! `docs/guide/report.md` says what each means.
+//! (`_ns`), sizes bytes (`_bytes`), shares 0 to 1 (`_share`); every other number counts what its name names.
+//! `docs/guide/report.md` explains each.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ pub struct Report {
     pub clients: Ranking,
     /// The busiest users, by the uid of AUTH_SYS.
     pub users: Ranking,
-    /// The busiest pairs of client and file: who uses what.
+    /// The busiest pairs of client and file.
     pub pairs: Ranking,
     /// Clients whose READs and WRITEs are not aligned, most such operations first.
     pub misaligned_clients: Vec<Misaligned>,
@@ -76,15 +76,15 @@ pub struct Parameters {
     pub top_max: u64,
     /// Steps over time.
     pub steps_max: u64,
-    /// Files that are told apart.
+    /// Files that are distinguished.
     pub files_max: u64,
-    /// Clients that are told apart.
+    /// Clients that are distinguished.
     pub clients_max: u64,
-    /// Users that are told apart.
+    /// Users that are distinguished.
     pub users_max: u64,
-    /// Pairs of client and file that are told apart, of files with several clients.
+    /// Pairs of client and file that are distinguished, of files with several clients.
     pub pairs_max: u64,
-    /// Kinds of operations that are told apart.
+    /// Kinds of operations that are distinguished.
     pub operations_max: u64,
     /// Relative error of quantiles, at most.
     pub quantile_error_share: f64,
@@ -114,7 +114,7 @@ pub struct Asked {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thresholds {
-    /// Operations of the report, or READs and WRITEs of a client: fewer tell nothing.
+    /// Operations of the report, or READs and WRITEs of a client: fewer are not significant.
     pub operations_min: u64,
     /// Operations that alignment and small sizes are about, of all: fewer do not matter.
     pub notable_share: f64,
@@ -227,7 +227,7 @@ pub struct Understood {
     pub connections: u64,
     /// Those with RPC.
     pub rpc_connections: u64,
-    /// Those with TLS, which nobody can read.
+    /// Those with TLS, which cannot be read.
     pub tls_connections: u64,
     /// Payload that was understood as RPC, TCP and UDP. Lost bytes whose place within a record is known count.
     pub rpc_bytes: u64,
@@ -269,7 +269,7 @@ pub struct Totals {
     pub without_user: u64,
     /// Times of which the later lies before the earlier: in no quantile.
     pub negative_times: u64,
-    /// Answered READs and WRITEs that do not say how much they moved: cut, or incomplete.
+    /// Answered READs and WRITEs whose bytes moved are unknown: cut, or incomplete.
     pub without_amount: u64,
     /// Bytes that READ moved.
     pub read_bytes: u64,
@@ -281,11 +281,11 @@ pub struct Totals {
     pub last_ns: Option<i64>,
     /// Between the two.
     pub duration_ns: u64,
-    /// Different files, as far as they were told apart.
+    /// Different files, as far as they were distinguished.
     pub files: u64,
-    /// Different clients, as far as they were told apart.
+    /// Different clients, as far as they were distinguished.
     pub clients: u64,
-    /// Different users, as far as they were told apart.
+    /// Different users, as far as they were distinguished.
     pub users: u64,
 }
 
@@ -428,7 +428,7 @@ pub struct SizeClass {
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ranking {
-    /// How many there are, as far as they were told apart.
+    /// How many there are, as far as they were distinguished.
     pub count: u64,
     /// Operations that belong to none, for lack of room: what is not listed may have that many more.
     pub not_tracked_operations: u64,

@@ -9,7 +9,7 @@ use crate::trace::Trace;
 /// Directories above a file that are looked at; a chain that is longer is a circle.
 const DEPTH_MAX: usize = 64;
 
-/// A name and where it was said.
+/// A name and where it was seen.
 struct Fact {
     operation_id: i64,
     parent: Option<i64>,

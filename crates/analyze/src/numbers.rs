@@ -62,7 +62,7 @@ pub(crate) fn file_name(path: &str, file_id: Option<i64>) -> String {
     }
 }
 
-/// The end of a text that has to fit in `width` characters: of a path, the end tells most.
+/// The end of a text that has to fit in `width` characters: of a path, the end is most telling.
 pub(crate) fn tail(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {

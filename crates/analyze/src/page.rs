@@ -1,5 +1,5 @@
-//! What a report says: its sections, tables and drawings, every number in words. The terminal and the HTML form draw
-//! this and decide nothing but how it looks. Texts may come from the wire: who draws them makes them harmless.
+//! The content of a report: its sections, tables and drawings, every number in words. The terminal and the HTML form draw
+//! this and decide nothing but how it looks. Texts may come from the wire: the code that draws them makes them harmless.
 
 use crate::model::{
     Busy, Concentration, Direction, GetattrStorm, Loss, Operation, OverTime, Quantiles, Ranking,
@@ -152,7 +152,7 @@ pub(crate) struct Column {
 pub(crate) enum Kind {
     /// A name: cut where there is no room.
     Name,
-    /// A path: its end tells most.
+    /// A path: its end is most telling.
     Path,
     /// A number, to the right.
     Number,
@@ -187,7 +187,7 @@ pub(crate) fn page(report: &Report) -> Page {
         again(&report.operations),
     ];
     let emulated = report.emulation.as_ref().map(crate::emulation::sections);
-    // Without a tap, the link is all that there is to tell of.
+    // Without a tap, the link is all that there is to report.
     let is_alone =
         emulated.is_some() && report.understood.is_none() && report.totals.operations == 0;
     let sections = sections.into_iter().flatten().filter(|_| !is_alone);
@@ -726,7 +726,7 @@ fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Option<Section>
     }
     if ranking.not_tracked_operations > 0 {
         blocks.push(Block::Text(format!(
-            "There was no room for all {what}: those not told apart have {} operations together, so one that is missing \
+            "There was no room for all {what}: those not distinguished have {} operations together, so one that is missing \
              here has at most as many.",
             grouped(ranking.not_tracked_operations)
         )));
@@ -888,7 +888,7 @@ fn footer(report: &Report) -> String {
     let (trace, parameters) = (&report.trace, &report.parameters);
     format!(
         "Trace {}, schema {}, written by {}. Quantiles are within {} of the exact ones ({} over time); counts, sums, least \
-         and most are exact. At most {} files, {} clients, {} users and {} pairs of clients and shared files are told apart.",
+         and most are exact. At most {} files, {} clients, {} users and {} pairs of clients and shared files are distinguished.",
         trace.trace_id,
         trace.schema_version,
         trace.tool,

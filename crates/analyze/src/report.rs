@@ -24,7 +24,7 @@ use crate::usage::{FILES_MAX, PAIRS_MAX, USERS_MAX, Use, Way};
 /// Entries in a list of the busiest.
 const TOP_MAX: usize = 25;
 
-/// Reads a trace once and says what is in it. What is damaged is left out, and the report says so.
+/// Reads a trace once and reports what is in it. What is damaged is left out, and the report names it.
 pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut trace = Trace::open(path)?;
     let (chosen, span) = span(&mut trace, filter)?;
@@ -190,14 +190,14 @@ fn understood(trace: &mut Trace) -> Option<Understood> {
     let tcp_bytes = counter("stream.bytes")?.saturating_sub(counter("stream.duplicate")?);
     let connections = counter("connections.seen")?;
     let rpc_connections = counter("connections.rpc")?;
-    /// What the rows of a connection say of it.
+    /// What the rows of a connection show of it.
     #[derive(Default)]
     struct Bytes {
         all: u64,
         is_rpc: bool,
         is_udp: bool,
     }
-    // Rows of intervals before RPC was recognised do not say that it was.
+    // Rows of intervals before RPC was recognised do not show that it was.
     let mut of_connections: HashMap<Option<i64>, Bytes> = HashMap::new();
     let mut tls = HashSet::new();
     let columns = [
@@ -486,7 +486,7 @@ fn ranking<K: Copy + Ord>(
     }
 }
 
-/// 1, 2, 3, 5, 7, 10, 15, 25, 50, 100, … and all: where a concentration curve is told.
+/// 1, 2, 3, 5, 7, 10, 15, 25, 50, 100, … and all: where a concentration curve is given.
 fn marks(count: usize) -> Vec<usize> {
     let mut marks = vec![1, 2, 3, 5, 7, 10, 15, 25, 50];
     let mut power = 100;
@@ -538,7 +538,7 @@ fn errors(aggregate: &Aggregate, lexica: &Lexica) -> Vec<ErrorCount> {
     errors
 }
 
-/// What stands out; `docs/guide/report.md` says from where on.
+/// What stands out; `docs/guide/report.md` has the thresholds.
 fn findings(report: &Report) -> Vec<Finding> {
     let totals = &report.totals;
     let bounds = &report.parameters.thresholds;
@@ -557,7 +557,7 @@ fn findings(report: &Report) -> Vec<Finding> {
             "clocks",
             of_all(totals.negative_times),
             format!(
-                "{} times run backwards: they are in no quantile, nor in what an interval or 'slow' tells",
+                "{} times run backwards: they are in no quantile, nor in what an interval or 'slow' shows",
                 grouped(totals.negative_times)
             ),
             "compare the clocks of the inputs (chrony, PTP), or shift one of them: editcap -t",
@@ -568,7 +568,7 @@ fn findings(report: &Report) -> Vec<Finding> {
             "amounts",
             of_all(totals.without_amount),
             format!(
-                "{} READs and WRITEs do not say how much they moved: what is read and written is more",
+                "of {} READs and WRITEs the bytes moved are unknown: what is read and written is more",
                 grouped(totals.without_amount)
             ),
             "capture more of each frame: tcpdump -s 0, or 512 bytes for headers",

@@ -23,9 +23,9 @@ pub struct Slow {
     pub operations: Vec<SlowOperation>,
     /// Slow ones that were left out: there are more than [`SLOW_MAX`].
     pub left_out: u64,
-    /// Chosen calls without a reply: nobody knows how slow.
+    /// Chosen calls without a reply: there is no way to know how slow.
     pub unanswered: u64,
-    /// Chosen operations whose reply ended before their call began, by their stamps: nobody knows how slow either.
+    /// Chosen operations whose reply ended before their call began, by their stamps: there is no way to know how slow either.
     pub backwards: u64,
     /// What could not be read, in sentences.
     pub unreadable: Vec<String>,
@@ -44,9 +44,9 @@ pub struct SlowOperation {
     pub operation_id: i64,
     /// When its call began.
     pub call_time_ns: i64,
-    /// Who called.
+    /// The caller.
     pub client_address: String,
-    /// For whom.
+    /// The user it was made for.
     pub user_id: Option<i64>,
     /// What.
     pub operation: String,

@@ -126,7 +126,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Whether it holds no tables, but tells of an emulated link.
+    /// Whether it holds no tables, but describes an emulated link.
     pub fn is_of_link(&self) -> bool {
         let is_of_link = |manifest: &Manifest| {
             manifest.certificate.is_some() || manifest.configuration.get("emulate").is_some()
@@ -224,7 +224,7 @@ impl Trace {
     }
 
     /// The earliest and the latest value of some time columns of `operations`: from the parts' statistics, or from
-    /// their rows where statistics do not tell. Nanoseconds since the Unix epoch.
+    /// their rows where statistics do not show it. Nanoseconds since the Unix epoch.
     pub(crate) fn time_range(&mut self, columns: &[&str]) -> Option<(i64, i64)> {
         let mut range: Option<(i64, i64)> = None;
         let mut take = |low: i64, high: i64| {

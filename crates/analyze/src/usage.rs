@@ -1,4 +1,4 @@
-//! Who used what: files, pairs of client and file, clients and users, each in a map of bounded size, and the seconds
+//! Usage: files, pairs of client and file, clients and users, each in a map of bounded size, and the seconds
 //! in which attributes were asked for in a storm.
 
 use hashbrown::HashMap;
@@ -7,14 +7,14 @@ use hashbrown::hash_map::Entry;
 use crate::columns::Word;
 use crate::model::THRESHOLDS;
 
-/// Files that are told apart: about 110 bytes each.
+/// Files that are distinguished: about 110 bytes each.
 pub(crate) const FILES_MAX: usize = 4 << 20;
-/// Pairs of client and file that are told apart, of files that several clients use: about 90 bytes each. A file with
+/// Pairs of client and file that are distinguished, of files that several clients use: about 90 bytes each. A file with
 /// one client needs none.
 pub(crate) const PAIRS_MAX: usize = 1 << 20;
-/// Users that are told apart.
+/// Users that are distinguished.
 pub(crate) const USERS_MAX: usize = 65_536;
-/// Clients, and pairs of client and file, with storms that are told apart.
+/// Clients, and pairs of client and file, with storms that are distinguished.
 const STORMS_MAX: usize = 65_536;
 
 /// Which way data goes.
@@ -24,7 +24,7 @@ pub(crate) enum Way {
     Write = 1,
 }
 
-/// What one operation adds to whom it belongs to.
+/// What one operation adds to its file, client and user.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
     pub(crate) failed: bool,
@@ -89,7 +89,7 @@ struct File {
 
 #[derive(Clone, Copy)]
 enum Sole {
-    Nobody,
+    Unused,
     Client(Word),
     /// Several: each has a pair.
     Shared,
@@ -142,7 +142,7 @@ impl Files {
             };
             let file = &mut self.files[place as usize];
             match file.sole {
-                Sole::Nobody => file.sole = Sole::Client(each.client),
+                Sole::Unused => file.sole = Sole::Client(each.client),
                 Sole::Client(first) if first != each.client => {
                     file.sole = Sole::Shared;
                     let pair = Pair {
@@ -160,7 +160,7 @@ impl Files {
             file.used.add(each.share);
             match file.sole {
                 Sole::Shared => paired.push((each, place)),
-                Sole::Nobody | Sole::Client(_) => each.storm(&mut file.getattrs, storms),
+                Sole::Unused | Sole::Client(_) => each.storm(&mut file.getattrs, storms),
             }
         }
         for (each, place) in paired {
@@ -193,7 +193,7 @@ impl Files {
     pub(crate) fn pairs(&self) -> impl Iterator<Item = ((Word, i64), Use)> {
         let sole = self.files.iter().filter_map(|file| match file.sole {
             Sole::Client(client) => Some(((client, file.id), file.used)),
-            Sole::Nobody | Sole::Shared => None,
+            Sole::Unused | Sole::Shared => None,
         });
         let shared = self
             .pairs
@@ -213,7 +213,7 @@ impl Files {
         self.files.push(File {
             id,
             used: Use::default(),
-            sole: Sole::Nobody,
+            sole: Sole::Unused,
             getattrs: Seconds::default(),
             ends: [None; 2],
         });

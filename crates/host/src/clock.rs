@@ -16,7 +16,7 @@ impl Clock for SystemClock {
         reason = "this is the clock that everything else is given"
     )]
     fn now(&self) -> Nanoseconds {
-        // A clock before 1970 is a machine that was never set: 0 says so well enough.
+        // A clock before 1970 is a machine that was never set: 0 shows that well enough.
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ns = i64::try_from(since_epoch.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX);
         // Relaxed: the maximum of one variable orders nothing else.

@@ -10,7 +10,7 @@ use rustix::fs::AtFlags;
 
 use crate::folder::{CONTROL, FolderError, RunFolder};
 
-/// A longer request, or answer, is none.
+/// A longer request, or answer, is refused.
 const LEN_MAX: u64 = 16 << 20;
 /// A client or a server that is slower than this is dropped.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
-/// Why a run folder cannot be made or written. Each says where and what to do about it.
+/// Why a run folder cannot be made or written. Each has the place and the remedy.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
@@ -222,7 +222,7 @@ impl RunFolder {
 
     /// Takes `trace.json` away again: of a run that could not begin, which wrote nothing else.
     pub fn withdraw(&self) {
-        // If it cannot be taken away, it says that the run is unfinished.
+        // If it cannot be removed, it states that the run is unfinished.
         let _ = rustix::fs::unlinkat(self.file(), MANIFEST, AtFlags::empty());
     }
 

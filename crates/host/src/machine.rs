@@ -1,7 +1,7 @@
 use std::fs;
 use std::thread;
 
-/// What a result should say of the machine that it was made on.
+/// The facts of the machine that belong into a result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MachineFacts {
     /// Cores that this process may use (affinity and cgroup quota counted).
@@ -15,7 +15,7 @@ pub struct MachineFacts {
 }
 
 impl MachineFacts {
-    /// Asks the machine; what it does not say stays `None`.
+    /// Asks the machine; what it does not show stays `None`.
     pub fn read() -> Self {
         let cores = thread::available_parallelism();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");

@@ -55,7 +55,7 @@ impl Capability {
     }
 }
 
-/// Why something may not be done, or privileges not given up. Each says the way out.
+/// Why something may not be done, or privileges not dropped. Each has the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrivilegeError {
@@ -158,7 +158,7 @@ impl Privileges {
         self.in_first_namespace
     }
 
-    /// Says what of `wanted` is missing, and how to come by it.
+    /// Reports what of `wanted` is missing, and how to come by it.
     pub fn require(&self, wanted: &[Capability]) -> Result<(), PrivilegeError> {
         let missing: Vec<_> = { wanted.iter().copied() }
             .filter(|&capability| !self.holds(capability))
@@ -274,7 +274,7 @@ fn heir() -> Option<(Uid, Gid)> {
         let sudo = id("SUDO_UID").zip(id("SUDO_GID"));
         sudo.unwrap_or((NOBODY, NOBODY))
     } else {
-        // The file is set-user-ID: its user goes on, whatever the environment says.
+        // The file is set-user-ID: its user goes on, whatever the environment holds.
         (getuid().as_raw(), getgid().as_raw())
     };
     let exists = |map: &str, id| fs::read_to_string(map).map_or(true, |map| maps(&map, id));

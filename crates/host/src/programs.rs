@@ -48,7 +48,7 @@ pub struct Descendants(());
 impl Descendants {
     /// From now on, a process whose parent ends becomes this process's own child. Call it before starting any.
     pub fn adopt() -> io::Result<Self> {
-        // Any process but 0 says yes: the kernel looks at nothing else.
+        // Any process but 0 counts as yes: the kernel looks at nothing else.
         set_child_subreaper(Pid::from_raw(1))?;
         Ok(Self(()))
     }

@@ -4,7 +4,7 @@ use std::io;
 use lineside_frame::LinkType;
 use rustix::io::Errno;
 
-/// Why a port cannot go on. The message says what, where, and the way out.
+/// Why a port cannot go on. The message has what, where, and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
@@ -13,7 +13,7 @@ pub enum PortError {
     Open {
         /// The file.
         name: String,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// A file of that name is there.
@@ -69,17 +69,17 @@ pub enum PortError {
     Read {
         /// Where.
         place: Place,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// The compressed data contradict themselves.
     #[error(
-        "cannot decompress {place}: {cause}; the frames before it were read ('{tool}' tells more)"
+        "cannot decompress {place}: {cause}; the frames before it were read ('{tool}' shows more)"
     )]
     Decompress {
         /// Where.
         place: Place,
-        /// What the decompressor says.
+        /// The error of the decompressor.
         cause: io::Error,
         /// A command that checks the file.
         tool: &'static str,
@@ -110,7 +110,7 @@ pub enum PortError {
     Write {
         /// Where.
         place: Place,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// The thread that writes cannot be started.
@@ -118,7 +118,7 @@ pub enum PortError {
     Thread {
         /// The file.
         name: String,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// An earlier error ended it.
@@ -143,7 +143,7 @@ pub enum PortError {
     MixedLinkTypes {
         /// The file.
         name: String,
-        /// What its header says.
+        /// What its header states.
         holds: u16,
         /// What was to be written.
         given: u16,
@@ -158,10 +158,10 @@ pub enum PortError {
         /// What it lacks, with a mark below the word of the filter.
         why: String,
     },
-    /// The kernel does not tell what interfaces there are.
+    /// The kernel does not list its interfaces.
     #[error("cannot list the network interfaces: {cause}")]
     Interfaces {
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// There is no such interface.
@@ -198,7 +198,7 @@ pub enum PortError {
         /// Frames before.
         frames: u64,
     },
-    /// Its frames begin in a way that nobody here knows.
+    /// Its frames begin in a way that is not known here.
     #[error("'{name}' is neither Ethernet nor plain IP: its frames cannot be read")]
     UnknownHardware {
         /// The interface.
@@ -219,7 +219,7 @@ pub enum PortError {
         name: String,
         /// What was tried.
         action: &'static str,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// A frame begins differently.
@@ -243,7 +243,7 @@ pub enum PortError {
         name: String,
         /// What was tried.
         action: &'static str,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
         /// What that means, and the way out.
         remedy: String,
@@ -254,7 +254,7 @@ pub enum PortError {
          (--device /dev/net/tun)"
     )]
     Tap {
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// A frame does not fit.
@@ -279,7 +279,7 @@ pub enum PortError {
     Wait {
         /// The ports.
         name: String,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
 }

@@ -24,7 +24,7 @@ pub struct FolderFile {
 
 /// The capture files of a folder, by the stamps of their first frames, of equal ones by their
 /// names, in which 10 comes behind
-/// 9. What is no capture file, or none yet, is left out, and told with the reason.
+/// 9. A file that is no capture, or not yet one, is left out and reported with the reason.
 pub fn list(folder: &Path, pool: &PoolConfig) -> Result<(Vec<FolderFile>, Vec<String>), PortError> {
     let (mut files, mut left_out) = (Vec::new(), Vec::new());
     for path in paths(folder)? {

@@ -121,7 +121,7 @@ pub enum Received {
     Frames(usize),
     /// No more will come.
     End,
-    /// Every block is referred to by frames: who holds them must spill or drop some first.
+    /// Every block is referred to by frames: their holders must spill or drop some first.
     PoolEmpty,
     /// A signal arrived while waiting; ask again, or do not.
     Interrupted,
@@ -187,7 +187,7 @@ pub struct LiveFacts {
     pub dropped_ring: u64,
     /// Frames for which no slot of the pool was free.
     pub dropped_pool: u64,
-    /// Frames that had come when the port was left, and that nobody received.
+    /// Frames that had come when the port was left, and that were not received.
     pub unread: u64,
     /// Times that the clock of the stamps was set.
     pub clock_steps: u64,
@@ -203,7 +203,7 @@ pub enum Method {
     AfXdpNative,
     /// AF_XDP behind the driver, on any interface: the host does not get them.
     AfXdpGeneric,
-    /// The other end of a TAP device: what the host sends there, and nobody else's.
+    /// The other end of a TAP device: only what the host sends there.
     Tap,
 }
 

@@ -137,7 +137,7 @@ impl Merge {
     }
 
     /// Makes sure that every input which has not ended has its next frame, or is known to be quiet;
-    /// if one has none for another reason, says which.
+    /// if one has none for another reason, returns that reason.
     fn refill(&mut self, max: usize) -> Result<Option<Received>, PortError> {
         for input in &mut self.inputs {
             if !input.wants_frames() {

@@ -30,8 +30,7 @@ pub(crate) const CHUNK_LEN: usize = BLOCK_LEN;
 /// rest.
 pub(crate) const CHUNKS_MAX: usize = 16;
 
-/// The way to the thread, which is started by the first message: what a process gives up before it
-/// starts threads, such as privileges, it may give up while the first file is open already.
+/// The way to the thread, which is started by the first message: a process that drops its privileges before it starts threads may do so while the first file is open already.
 pub(crate) enum Output {
     Ready(Files),
     Running(Running),
@@ -114,7 +113,7 @@ impl Running {
                     Message::Chunk(mut chunk) => {
                         files.write(&chunk)?;
                         chunk.clear();
-                        // Nobody waits for it any more when the writer finishes.
+                        // The writer does not wait for it any more when it finishes.
                         let _ = empties.send(chunk);
                     }
                     Message::Next(now_ns) => files.next(now_ns)?,
@@ -272,7 +271,7 @@ impl Files {
             // A pcap file's header is written alone.
             if self.is_pcapng || self.len > 0 {
                 let whole = whole_len(records, self.is_pcapng, written);
-                // A pipe cannot be cut, and the first error is the one to tell.
+                // A pipe cannot be cut, and the first error is the one to report.
                 let _ = self.file.set_len(self.len + whole as u64);
             }
             return Err(PortError::Write { place, cause });
@@ -301,7 +300,7 @@ impl Series {
             && self.kept.len() >= files_max
             && let Some(oldest) = self.kept.pop_front()
         {
-            // Somebody may have taken it away already; what matters is that the next one can be
+            // Another program may have removed it already; what matters is that the next one can be
             // made.
             let _ = unlinkat(&self.folder, &oldest, AtFlags::empty());
         }

@@ -31,7 +31,7 @@ impl Pcap {
         let (order, (unit_ns, header_len)) = [Order::Little, Order::Big]
             .into_iter()
             .find_map(|order| Some((order, known(order.u32(magic))?)))?;
-        // The upper half tells the length of frame check sequences, which no header counts.
+        // The upper half has the length of frame check sequences, which no header counts.
         let link_type = LinkType(order.u32(array(header, 20)?) as u16);
         Some(Self {
             order,

@@ -28,7 +28,7 @@ pub(crate) struct Pcapng {
     trailer: Option<u32>,
 }
 
-/// What an interface says of its frames.
+/// What an interface description states of its frames.
 #[derive(Debug, Clone, Copy)]
 struct Clocked {
     link_type: LinkType,
@@ -215,7 +215,7 @@ impl Pcapng {
         self.packet(interface, Some(ticks), body, 20, word(12), word(16))
     }
 
-    /// A simple packet block has no stamp, is of the first interface, and its snap length tells how
+    /// A simple packet block has no stamp, is of the first interface, and its snap length bounds how
     /// much of the frame is there.
     fn on_simple(&self, body: &[u8]) -> Result<Record, String> {
         let wire_len = self
@@ -300,7 +300,7 @@ impl Resolution {
         }
     }
 
-    /// The option `if_tsresol`: the first bit tells the base.
+    /// The option `if_tsresol`: the first bit selects the base.
     fn new(option: u8) -> Self {
         match option & 0x7f {
             power if option & 0x80 != 0 => Self::PowerOfTwo(power),

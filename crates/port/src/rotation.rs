@@ -18,7 +18,7 @@ pub struct Rotation {
     pub files: Option<usize>,
 }
 
-/// Why words of `-b` say nothing.
+/// Why words of `-b` are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RotationError {
@@ -40,7 +40,7 @@ pub enum RotationError {
     },
     /// A ring that never turns.
     #[error(
-        "-b {word} says how many files are kept, but not when the next one begins: \
+        "-b {word} sets how many files are kept, but not when the next one begins: \
          add -b filesize:kB, duration:SECONDS, interval:SECONDS or packets:N"
     )]
     FilesAlone {
@@ -50,7 +50,7 @@ pub enum RotationError {
 }
 
 impl Rotation {
-    /// Reads the arguments of every `-b`; the last of two that say the same counts, as with
+    /// Reads the arguments of every `-b`; the last of two of a kind counts, as with
     /// dumpcap.
     ///
     /// As there, a kB is 1,000 bytes, and a file is at most 2 TB.
@@ -172,6 +172,6 @@ mod tests {
                 format!("-b {wrong}: write seconds above 0 behind the colon")
             );
         }
-        assert!(error(&["files:2"]).starts_with("-b files:2 says how many"));
+        assert!(error(&["files:2"]).starts_with("-b files:2 sets how many"));
     }
 }

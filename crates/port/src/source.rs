@@ -317,7 +317,7 @@ impl<R: BufRead> Read for Lz4Frames<R> {
     }
 }
 
-/// Sends chunks until the end, which is an empty one, an error, or nobody listening.
+/// Sends chunks until the end, which is an empty one, an error, or no receiver.
 fn decompress(
     mut decoder: Source,
     full: &SyncSender<io::Result<Vec<u8>>>,

@@ -23,7 +23,7 @@ pub struct WriterConfig {
     /// The inputs, at their index: each file of pcapng begins with them. A frame of another input,
     /// or of another link type, describes its own before it comes.
     pub interfaces: Vec<Interface>,
-    /// Who writes, such as `lineside 0.1.0`.
+    /// The program that writes, such as `lineside 0.1.0`.
     pub application: String,
     /// About the capture.
     pub comment: Option<String>,
@@ -38,14 +38,14 @@ pub struct WriterConfig {
 ///
 /// Frames are encoded into chunks, so that they are let go of at once; a thread writes the chunks.
 /// When [8 MiB](WriterConfig::budget) wait for the disk, the caller does too. Time is what the
-/// stamps and [`on_timer`](Self::on_timer) say, never backwards; chunks reach the file a second
+/// stamps and [`on_timer`](Self::on_timer) give, never backwards; chunks reach the file a second
 /// after their first frame at the latest, records whole. After an error nothing more is written.
 pub struct CaptureWriter {
     output: Output,
     chunk: Vec<u8>,
     format: Format,
     config: WriterConfig,
-    /// `None` until a first frame tells.
+    /// `None` until a first frame shows it.
     begin_ns: Option<i64>,
     now_ns: i64,
     flushed_ns: i64,
@@ -384,7 +384,7 @@ impl CaptureWriter {
 
     fn end_file(&mut self) -> Result<(), PortError> {
         match self.format {
-            // No frame ever told its link type: an empty capture, still one that can be opened.
+            // No frame ever showed a link type: an empty capture, still one that can be opened.
             Format::Pcap(None) => self.begin_pcap(LinkType::ETHERNET)?,
             Format::Pcap(Some(_)) => {}
             Format::Pcapng(_) => self.end_section()?,

@@ -190,7 +190,7 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         let pays = match self.compressed {
             Some(pays) => pays,
             None if plain + dictionary < COMPRESSED_MIN => false,
-            // Codes say nothing of their dictionary, which comes last: it is taken to be worth the
+            // Codes do not show their dictionary, which comes last: it is taken to be worth the
             // while.
             None if dictionary > 0 => true,
             None => zstd.shortens(&bytes[..plain.min(V::SAMPLE_BYTES)], V::LEVEL)?,

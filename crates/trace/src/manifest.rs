@@ -79,7 +79,7 @@ pub enum State {
     Unfinished,
     /// Everything was seen.
     Complete,
-    /// Something was not seen; the shares say how much.
+    /// Something was not seen; the shares state how much.
     Incomplete,
     /// The machine disturbed the run: its times do not hold.
     Disturbed,
@@ -207,7 +207,7 @@ pub struct ClockFacts {
     pub input: String,
     /// The least step between two stamps.
     pub resolution_ns: Option<u64>,
-    /// Bound of the error of a stamp; `None`: nobody said.
+    /// Bound of the error of a stamp; `None`: not stated.
     pub error_ns: Option<u64>,
     /// The earliest stamp.
     pub first_ns: Option<i64>,
@@ -259,7 +259,7 @@ pub struct Runtime {
     pub schedulers: Vec<SchedulerFacts>,
     /// In the order of their creation.
     pub actors: Vec<ActorFacts>,
-    /// Who sent to whom.
+    /// Messages from actor to actor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<TrafficFacts>,
 }

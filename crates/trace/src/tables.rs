@@ -734,7 +734,7 @@ mod tests {
         }
     }
 
-    /// The lines of `docs/guide/trace.md` that say what a table holds.
+    /// The lines of `docs/guide/trace.md` that describe what a table holds.
     fn documentation(table: Table) -> String {
         let mut text = "| column | type | null | meaning |\n| --- | --- | --- | --- |\n".to_owned();
         for column in table.columns() {

@@ -39,18 +39,18 @@ pub enum Dissected {
     MalformedUdp,
 }
 
-/// What the IP header and those before it say.
+/// What the IP header and those before it hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ip {
-    /// Who sent the packet.
+    /// The sender of the packet.
     pub source: IpAddr,
-    /// Whom it is for.
+    /// The receiver.
     pub destination: IpAddr,
     /// What the payload is, behind all extension headers.
     pub protocol: u8,
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// What tells the sender's packets apart (RFC 6864); 0 in IPv6, which has that in fragments only.
+    /// What distinguishes the sender's packets (RFC 6864); 0 in IPv6, which has that in fragments only.
     pub identification: u16,
     /// Offset in the bytes of the IP header; 0 of a packet that was put together from fragments.
     pub header: usize,
@@ -97,7 +97,7 @@ pub struct Fragment {
     pub protocol: u8,
 }
 
-/// Dissects a frame that begins as `link_type` (a LINKTYPE_ value) says.
+/// Dissects a frame that begins as `link_type` (a LINKTYPE_ value) defines.
 ///
 /// `bytes` is the captured part, `wire_len` how long it was on the wire; if that is smaller than
 /// what is there, what is there counts.
@@ -163,7 +163,7 @@ pub fn layers(link_type: u16, bytes: &[u8], wire_len: usize) -> Layers {
     walk.layers
 }
 
-/// Who sent a packet and whom it is for: of IP of any protocol, and of ARP for IPv4 in Ethernet. `None`: neither,
+/// Sender and receiver of a packet: of IP of any protocol, and of ARP for IPv4 in Ethernet. `None`: neither,
 /// or cut before its addresses end.
 pub fn addresses(link_type: u16, bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
     if link_type == 1

@@ -16,7 +16,7 @@ pub struct Layers {
     link: Option<u32>,
 }
 
-/// A tunnel, and what tells it from others of its kind.
+/// A tunnel, and what distinguishes it from others of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tunnel {
     /// How packets are wrapped.

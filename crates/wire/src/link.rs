@@ -10,9 +10,9 @@ use crate::ethernet::{self, TAG_LEN, Tag, ether_type};
 pub(crate) enum Network {
     Ipv4,
     Ipv6,
-    /// The first four bits say which.
+    /// The first four bits decide.
     ByVersion,
-    /// A stack of labels, which does not say what is below it.
+    /// A stack of labels, which does not state what is below it.
     Mpls,
 }
 
@@ -107,7 +107,7 @@ fn tags(
 }
 
 /// The address family of a loopback header is in the byte order of the host that captured, which
-/// the file does not tell; the values are small, so only one order makes sense.
+/// the file does not state; the values are small, so only one order makes sense.
 fn address_family(bytes: [u8; 4]) -> Option<Network> {
     let ([0, 0, 0, family] | [family, 0, 0, 0]) = bytes else {
         return None;

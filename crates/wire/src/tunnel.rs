@@ -194,7 +194,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A label stack (RFC 3032, 2.1) and what is below it, which no field tells.
+    /// A label stack (RFC 3032, 2.1) and what is below it, which no field states.
     pub(crate) fn mpls(&mut self, outer: Option<(IpAddr, IpAddr)>, mut offset: usize) -> Dissected {
         loop {
             let Some(&[high, middle, low, _]) = array(self.bytes, offset) else {

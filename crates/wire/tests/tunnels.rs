@@ -224,7 +224,7 @@ fn a_tunnel_put_together_from_fragments_is_looked_into() {
 }
 
 proptest! {
-    /// However a frame is cut or damaged, what is said of it lies within it.
+    /// However a frame is cut or damaged, what is found lies within it.
     #[test]
     fn nothing_reaches_beyond_the_frame(
         how in 0..Wrap::ALL.len(), is_ipv6 in any::<bool>(), is_tcp in any::<bool>(), cut in 0..300_usize,

@@ -136,7 +136,7 @@ impl EachRing {
 
     fn copy(&mut self, burst: &mut Burst, link_type: LinkType, facts: &mut Facts) -> bool {
         let slot = self.slot(self.next);
-        // SAFETY: the kernel has handed the slot over (the status says so) and writes it no more;
+        // SAFETY: the kernel has handed the slot over (as the status shows) and writes it no more;
         // header and address lie at its front.
         let (header, address) = unsafe {
             let header: libc::tpacket2_hdr = ptr::read(slot.cast());
@@ -144,7 +144,7 @@ impl EachRing {
             (header, address)
         };
         if address.sll_pkttype == libc::PACKET_OUTGOING {
-            // Old kernels cannot be told to leave out what this host sends.
+            // Old kernels cannot be asked to leave out what this host sends.
             return true;
         }
         let (begin, len) = (usize::from(header.tp_mac), header.tp_snaplen as usize);

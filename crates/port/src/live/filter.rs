@@ -1,4 +1,4 @@
-//! A classic BPF filter as an eBPF program that also counts: the kernel does not say what a packet
+//! A classic BPF filter as an eBPF program that also counts: the kernel does not count what a packet
 //! socket's filter rejects.
 //!
 //! A is R0, X is R7, and M lies on the stack, as in the kernel's own translation
@@ -48,7 +48,7 @@ impl AsFd for CountingFilter {
     }
 }
 
-/// `None` for an instruction that is none or not known here.
+/// `None` for an instruction that is invalid or not known here.
 fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<Instruction>> {
     use Register::{R0, R1, R2, R6, R7, R9, R10};
     // struct __sk_buff of linux/bpf.h; a load of this offset means that field (linux/filter.h).

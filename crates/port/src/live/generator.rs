@@ -52,7 +52,7 @@ pub enum GeneratorError {
         action: &'static str,
         /// Its error.
         cause: std::io::Error,
-        /// What the verifier says.
+        /// The log of the verifier.
         said: String,
     },
 }

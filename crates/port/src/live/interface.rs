@@ -24,7 +24,7 @@ pub struct Interface {
     pub kind: Option<String>,
     /// Its own hardware address, if that is one of Ethernet's.
     pub hardware_address: Option<[u8; 6]>,
-    /// How its frames begin; `None` if nobody here knows.
+    /// How its frames begin; `None` if not known here.
     pub link_type: Option<LinkType>,
     /// It leads back to this host.
     pub is_loopback: bool,

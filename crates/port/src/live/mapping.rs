@@ -14,7 +14,7 @@ pub(in crate::live) struct Mapping {
 }
 
 // SAFETY: it owns an address range, which any thread may unmap; reading and writing go through raw
-// pointers, whose users say why they may.
+// pointers, whose users state why they may.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` gives out addresses only.
 unsafe impl Sync for Mapping {}
@@ -95,7 +95,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `self` and nobody may use it after `self`: each user
+        // SAFETY: the range was mapped by `self` and no one may use it after `self`: each user
         // keeps the mapping alive.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "unmapping what was mapped succeeds");

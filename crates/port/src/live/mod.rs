@@ -63,8 +63,7 @@ pub struct FilterInstruction {
     pub operand: u32,
 }
 
-/// A load at this offset, one of the kernel's extensions (linux/filter.h), says whether a VLAN tag
-/// was taken out of the frame.
+/// A load at this offset, one of the kernel's extensions (linux/filter.h), shows whether a VLAN tag was taken out of the frame.
 pub const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// Opens an interface to receive: a port for each of its sockets.

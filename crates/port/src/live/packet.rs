@@ -1,8 +1,7 @@
 //! Packet sockets with a ring of blocks that the kernel fills (TPACKET_V3).
 //!
 //! The kernel hands a block over when it is full or [`RETIRE_MS`] old. Its frames are used where
-//! they lie; it goes back to the kernel when all of them are dropped. Who cannot wait for a block
-//! has [slots](EachRing) instead.
+//! they lie; it goes back to the kernel when all of them are dropped. A caller that cannot wait for a block uses [slots](EachRing) instead.
 
 use std::io;
 use std::mem::size_of;
@@ -37,7 +36,7 @@ const BLOCKS_MIN: usize = 4;
 /// Blocks of a ring at most: 32 MiB, the traffic of 25 ms at 10 Gb/s.
 const BLOCKS_MAX: usize = 64;
 
-/// Opens a port for each socket; `reason` says why packet sockets were chosen.
+/// Opens a port for each socket; `reason` is why packet sockets were chosen.
 pub(super) fn open(
     interface: &Interface,
     options: &LiveOptions,
@@ -174,7 +173,7 @@ impl PacketPort {
         let interface = &self.socket.interface;
         let failed = |action| move |cause| PacketSocket::failure(interface, action, cause);
         if self.socket.interface.is_loopback {
-            // Each frame would come twice: as it leaves and as it arrives. Old kernels cannot tell.
+            // Each frame would come twice: as it leaves and as it arrives. Old kernels cannot distinguish them.
             let _ = self.socket.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
         }
         if options.promiscuous {
@@ -208,7 +207,7 @@ impl PacketPort {
         self.socket.attach(program)
     }
 
-    /// Looks why the kernel says that something is wrong with the socket.
+    /// Finds out which error the kernel reports for the socket.
     fn look_at_fault(&mut self) -> Result<(), PortError> {
         let fault = rustix::net::sockopt::socket_error(&self.socket.socket);
         let (Ok(Err(cause)) | Err(cause)) = fault else {
@@ -631,8 +630,7 @@ impl Ring {
     }
 
     /// Whether a block is held that the kernel comes to within half a turn: it fills blocks in
-    /// turn, and one that it does not have stops it, however many others it has. Said once for each
-    /// state of things.
+    /// turn, and one that it does not have stops it, however many others it has. Reported once for each state of things.
     fn is_short(&mut self) -> bool {
         let (next, count) = (self.next, self.count);
         let ahead = |index: &usize| (index + count - next) % count;

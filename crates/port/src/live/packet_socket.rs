@@ -19,7 +19,7 @@ const STAMP_EVERY: u32 = 16;
 pub(super) fn open_to_send(interface: &Interface) -> Result<Box<dyn Transmit>, PortError> {
     let socket = PacketSocket::new(interface, "frames are sent")?;
     socket.bind(0)?;
-    // Without a queueing discipline: who asked for a time does not want another's. Old kernels have
+    // Without a queueing discipline: a caller that asked for a time does not want another's. Old kernels have
     // one anyway.
     let _ = socket.set(libc::PACKET_QDISC_BYPASS, &1_i32);
     Ok(Box::new(socket))
@@ -69,7 +69,7 @@ impl PacketSocket {
                 Self::failure(interface, "open a packet socket for", cause)
             });
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and used by no one else.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let facts = Facts {
             name: interface.name.clone(),
@@ -234,7 +234,7 @@ impl PacketSocket {
 
     /// The stamp of the frame that was sent with a request for one.
     fn stamp_sent(&mut self) -> Option<i64> {
-        /// For `struct scm_timestamping`, and what else the kernel tells of the frame.
+        /// For `struct scm_timestamping`, and what else the kernel adds to the frame.
         const CONTROL_LEN: usize = 256;
         let mut control = [0_u64; CONTROL_LEN / 8];
         // SAFETY: all zeros is a value of this structure: no buffers, no address.
@@ -250,7 +250,7 @@ impl PacketSocket {
         // SAFETY: the kernel left whole control messages in `control`, whose length it set.
         let mut part = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
         while !part.is_null() {
-            // SAFETY: `part` is one of them; its data is as long as its kind says, three timespecs
+            // SAFETY: `part` is one of them; its data is as long as its kind requires, three timespecs
             // here, of which the first is the software's stamp; it may lie unaligned.
             unsafe {
                 let kind = ((*part).cmsg_level, (*part).cmsg_type);

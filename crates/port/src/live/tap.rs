@@ -38,7 +38,7 @@ pub struct TapEnd {
 /// Makes a TAP device in this network namespace, with these addresses, and switches it and the
 /// loopback interface on.
 ///
-/// The other end's addresses are entered for good: nobody asks for them, so that no frame passes
+/// The other end's addresses are entered permanently: they are never asked for, so that no frame passes
 /// but what the hosts' own programs send. The device goes when the port is dropped.
 pub fn open_tap(
     name: &str,
@@ -273,7 +273,7 @@ impl Live for TapPort {
         descriptors.push(self.file.as_fd());
     }
 
-    /// 0: the device does not say how many frames wait.
+    /// 0: the device does not show how many frames wait.
     fn backlog(&self) -> f32 {
         0.0
     }

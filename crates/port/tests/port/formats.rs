@@ -99,7 +99,7 @@ fn any_pcap() -> impl Strategy<Value = Capture> {
         any::<bool>(),
         prop::sample::select(&[0xa1b2_c3d4_u32, 0xa1b2_3c4d, 0xa1b2_cd34][..]),
         prop::sample::select(&[0_u16, 1, 101, 113, 276][..]),
-        // The upper bits tell the length of a frame check sequence.
+        // The upper bits hold the length of a frame check sequence.
         prop::sample::select(&[0_u32, 0x4400_0000][..]),
         vec(record, 0..20),
     )
@@ -409,7 +409,7 @@ fn interfaces_are_listed_with_their_last_statistics() {
     assert!(outcome.clean().is_empty());
 }
 
-/// Windows beyond the usual one are found in the frame header, whichever way it tells them.
+/// Windows beyond the usual one are found in the frame header, whichever way it encodes them.
 #[test]
 fn wide_windows_of_zstd_are_read() {
     let bytes = pcap_of(&[100_000; 100]);

@@ -14,8 +14,7 @@ pub(crate) struct Wire {
     far: OwnedFd,
 }
 
-/// Makes a wire whose ends have so many queues each, `near` and `far`. `None`, with the reason
-/// said, where that is not allowed.
+/// Makes a wire whose ends have so many queues each, `near` and `far`. `None`, with the reason printed, where that is not allowed.
 pub(crate) fn wire(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> {
     // SAFETY: a plain system call, which concerns this thread only.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -38,7 +37,7 @@ pub(crate) fn wire(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> 
     })
 }
 
-/// Runs ip(8); returns what it says.
+/// Runs ip(8); returns its output.
 pub(crate) fn ip(arguments: &str) -> String {
     let done = Command::new("ip").args(arguments.split(' ')).output();
     let done = done.expect("ip runs");

@@ -121,7 +121,7 @@ proptest! {
     }
 }
 
-/// What is read from files begins when its first frame says: so is its first file called, and no
+/// What is read from files begins at its first frame: so is its first file called, and no
 /// file comes before.
 #[test]
 fn the_first_file_is_called_by_the_first_frame() {
@@ -636,7 +636,7 @@ fn a_full_disk_is_reported_and_earlier_frames_are_complete() {
         let path = folder.path().join(name);
         let mut writer = writer(&path, &[]);
         let frames: Burst = (0..200).map(|index| frame(index, 1000)).collect();
-        // Whether the first call tells already is a matter of time.
+        // Whether the first call fails already is a matter of time.
         let mut outcome = Ok(());
         for second in 1..100 {
             outcome = writer
@@ -660,14 +660,14 @@ fn a_full_disk_is_reported_and_earlier_frames_are_complete() {
             again.ends_with("is no longer written since an earlier error"),
             "{again}"
         );
-        writer.finish().expect("it was told");
+        writer.finish().expect("it was reported");
         let count = read_file(&path).len();
         assert!((60..65).contains(&count), "{name}: {count}");
         std::fs::remove_file(&path).expect("removed");
     }
 }
 
-/// The first file, which is renamed when the first frame tells its time, and those after it.
+/// The first file, which is renamed when the first frame gives its time, and those after it.
 #[test]
 fn files_of_a_rotation_replace_others_only_if_asked_to() {
     let frames: Burst = (5..7).map(|second| frame(second * SECOND_NS, 60)).collect();

@@ -30,7 +30,7 @@ fn options(method: Method) -> LiveOptions {
     }
 }
 
-/// A wire, if AF_XDP is allowed here; else the reason is said.
+/// A wire, if AF_XDP is allowed here; else the reason is printed.
 fn wire_for_xdp(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> {
     static REFUSED: OnceLock<Option<String>> = OnceLock::new();
     let wire = wire(near_queues, far_queues, mtu)?;
@@ -56,7 +56,7 @@ fn open_near(method: Method) -> Vec<Box<dyn LivePort>> {
     open(&near(), &options(method)).expect("opens")
 }
 
-/// A UDP datagram in a frame of `len` bytes, of which the bytes from 34 on say its number. Numbers
+/// A UDP datagram in a frame of `len` bytes, of which the bytes from 34 on hold its number. Numbers
 /// make flows, so that the frames of an interface spread over its queues.
 fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|at| (at as u32 ^ number) as u8).collect();
@@ -88,7 +88,7 @@ fn receive(ports: &mut [Box<dyn LivePort>], count: usize) -> Vec<Burst> {
     bursts
 }
 
-/// Whether a port has woken who waits for it, within so many milliseconds.
+/// Whether a port has woken its waiting reader, within so many milliseconds.
 fn has_woken(ports: &[Box<dyn LivePort>], time_ms: i64) -> bool {
     let mut descriptors = Vec::new();
     for port in ports {
@@ -217,7 +217,7 @@ fn each_frame_is_received_or_counted_as_lost() {
         };
         let mut ports = open_near(method);
         let sent: Vec<_> = (0..12_000).map(|at| frame(at, 60)).collect();
-        // Nobody reads: the ring between kernel and port is full after a while.
+        // Without a reader the ring between kernel and port is full after a while.
         wire.send(&sent);
         let port = ports[0].as_mut();
         port.account();
@@ -233,7 +233,7 @@ fn each_frame_is_received_or_counted_as_lost() {
         // What the wire itself loses is counted at its other end, as is usual with a veth.
         assert_eq!(live(port).dropped_interface, 0);
 
-        // Who holds frames is asked to spill before the kernel has none of its 6,144 chunks left,
+        // The holder of frames is asked to spill before the kernel has none of its 6,144 chunks left,
         // and again then.
         burst.clear();
         let mut asked_at = None;
@@ -341,7 +341,7 @@ fn frames_arrive_as_they_were_sent() {
                 (live.method, live.unread, live.dropped_interface),
                 (method, 0, 0)
             );
-            // In generic mode a veth says that all came by queue 0.
+            // In generic mode a veth reports that all came by queue 0.
             let is_used = method == Method::AfXdpNative || live.queue.unwrap_or(0) == 0;
             assert_eq!(live.arrived > 100, is_used, "{live:?}");
             port.shut();
@@ -511,7 +511,7 @@ fn an_interface_that_goes_is_named() {
     wire.send(&sent);
     receive(&mut ports, 8);
 
-    // Down and up, however soon: said, and followed.
+    // Down and up, however soon: reported, and followed.
     ip("link set near down");
     ip("link set near up");
     ports[0].account();
@@ -548,7 +548,7 @@ fn refusals_name_a_remedy() {
         Ok(_) => panic!("opened"),
         Err(error) => error.to_string(),
     };
-    // What only native mode is refused is said, and generic mode taken.
+    // A refusal of native mode alone is reported, and generic mode used.
     let ports = open_near(Method::AfXdpNative);
     let facts = live(ports[0].as_ref());
     assert_eq!(facts.method, Method::AfXdpGeneric);
@@ -572,13 +572,13 @@ fn refusals_name_a_remedy() {
     );
 }
 
-/// Puts a program of somebody else's on an interface, in generic mode, for as long as the
+/// Puts another program on an interface, in generic mode, for as long as the
 /// descriptors are open.
 fn pass_program_on(interface: u32) -> [OwnedFd; 2] {
     // r0 = XDP_PASS; exit
     const PROGRAM: [u64; 2] = [0x2_0000_00b7, 0x95];
     let bpf = |command: i32, attributes: &mut [u64; 16]| {
-        // SAFETY: the attributes are as long as said; what they point to lives for good.
+        // SAFETY: the attributes are as long as stated; what they point to lives for good.
         unsafe {
             let result = libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), 128);
             assert!(result >= 0, "{}", std::io::Error::last_os_error());
@@ -658,7 +658,7 @@ fn the_kernel_sends_a_capture_of_ever_other_clients() {
             false => Method::AfPacket,
         };
         let mut ports = open_near(method);
-        // Who is no XDP program itself needs one that lets frames through.
+        // An end without an XDP program needs one that lets frames through.
         let passing = (!native).then(|| pass_all(&near()).expect("allowed"));
         let generator = Generator::new(&far, &frames, 30_000).expect("allowed");
         let sent = generator.run(Duration::from_millis(30)).expect("sends");

@@ -420,7 +420,7 @@ impl ColumnReader {
                 self.levels = self.is_optional.then_some(levels);
                 self.start_values(&header, at)?;
             }
-            // A page of an index, which nobody needs.
+            // A page of an index, which is not needed.
             _ => {}
         }
         self.next += header.compressed_len;

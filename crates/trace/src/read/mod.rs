@@ -11,7 +11,7 @@
 //!  (compact::Compact)   page headers, zstd, decode::{Hybrid, Delta, …}
 //! ```
 //!
-//! A part may be damaged: an error says how, and memory stays bound to what is in the file and to the batch.
+//! A part may be damaged: the error describes it, and memory stays bound to what is in the file and to the batch.
 
 mod column;
 mod compact;
@@ -65,7 +65,7 @@ pub enum ReadError {
         /// Its type.
         data_type: String,
     },
-    /// A column has another type than its table says.
+    /// A column has another type than its table has.
     #[error("column '{column}' has another type than in a trace; was it written by another tool?")]
     Foreign {
         /// The column.
@@ -189,7 +189,7 @@ impl<S: Source> PartReader<S> {
         self.footer.rows
     }
 
-    /// What it says of its trace under `key`: `lineside.schema_version`, `lineside.trace_id`, `lineside.checksum`.
+    /// The metadata of its trace under `key`: `lineside.schema_version`, `lineside.trace_id`, `lineside.checksum`.
     pub fn metadata(&self, key: &str) -> Option<&str> {
         let pair = self.footer.metadata.iter().find(|pair| pair.0 == key)?;
         pair.1.as_deref()
@@ -201,7 +201,7 @@ impl<S: Source> PartReader<S> {
     }
 
     /// The least and the greatest value of an `INT64` column, from the part's statistics alone: nothing is decoded.
-    /// `None`: they do not tell, or there is no value.
+    /// `None`: they do not show it, or there is no value.
     pub fn range(&self, column: &str) -> Option<(i64, i64)> {
         let field = self
             .footer

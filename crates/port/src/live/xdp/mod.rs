@@ -42,7 +42,7 @@ use socket::{Sizes, Socket, Step};
 use umem::{ChunkSize, Umem};
 
 /// Opens a port for each receive queue: in native mode if the driver has it and `options.method`
-/// does not ask for generic mode. `reason` says why AF_XDP was chosen.
+/// does not ask for generic mode. `reason` is why AF_XDP was chosen.
 pub(super) fn open(
     interface: &Interface,
     options: &LiveOptions,
@@ -110,8 +110,7 @@ const CHUNKS_MAX: usize = 24 * 1024;
 const BLOCKS_MAX: usize = 32;
 
 /// The receive ring holds at most two thirds of the chunks, so that what a slow reader loses is
-/// lost there, and what holders cost is lost for want of chunks: the counters tell one from the
-/// other.
+/// lost there, and what holders cost is lost for want of chunks: the counters distinguish the two.
 fn sizes(chunks: usize) -> Sizes {
     let receive = 1 << (chunks * 2 / 3).ilog2();
     Sizes {
@@ -288,7 +287,7 @@ fn native_refusal(errno: Errno) -> &'static str {
             "the driver does not support it, or not with these settings"
         }
         Errno::NOMEM => "the kernel has no memory for it",
-        _ => "the driver does not say why",
+        _ => "the driver gives no reason",
     }
 }
 

@@ -33,7 +33,7 @@ const SHUT_NS: i64 = 2_000_000;
 const COUNT_NS: i64 = 100_000;
 const LOOK_NS: i64 = 1_000_000;
 
-/// Of an interface that comes and goes, the first times are told.
+/// Of an interface that comes and goes, the first times are reported.
 const WARNINGS_MAX: usize = 16;
 
 /// Held chunks that are looked at in each call, beside two for each frame received by the call
@@ -71,7 +71,7 @@ pub(super) struct XdpPort {
     /// When losses were counted, and faults looked for, while there was nothing to receive.
     counted_ns: i64,
     looked_ns: i64,
-    /// What [`Received::Idle`] said last.
+    /// The last [`Received::Idle`].
     until_ns: i64,
     /// Holders were asked to spill, and no frame was received since.
     has_asked: bool,
@@ -594,7 +594,7 @@ impl Transmit for XdpPort {
     }
 
     fn reclaim(&mut self) -> usize {
-        // What fails here fails in the next call that can say so.
+        // What fails here fails in the next call that can report it.
         let _ = self.kick();
         let sent = self.complete().unwrap_or(0);
         let dropped = self.chunks.recycle(usize::MAX);

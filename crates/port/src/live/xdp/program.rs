@@ -6,7 +6,7 @@
 //! arrived[queue] += 1, then eight bytes of stamp before the frame, then XDP_REDIRECT
 //! ```
 //!
-//! Counting comes before stamping: who has read `arrived` at some instant, and has received or
+//! Counting comes before stamping: a reader that has read `arrived` at some instant, and has received or
 //! knows lost that many frames, will see no stamp from before that instant. See `Arrivals`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -69,7 +69,7 @@ impl Maps {
         })
     }
 
-    /// Loads the program over these maps; the error tells what the verifier says.
+    /// Loads the program over these maps; the error has the log of the verifier.
     pub(super) fn load(&self) -> Result<OwnedFd, (Errno, String)> {
         bpf::load(
             bpf::Kind::Xdp,
@@ -87,7 +87,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Frames of `queue` so far. Who then finds as many in its ring or among the losses has missed
+    /// Frames of `queue` so far. A reader that then finds as many in its ring or among the losses has missed
     /// none that is stamped before this call.
     pub(super) fn of(&self, queue: u32) -> u64 {
         assert!(queue < self.queues, "a queue of this interface");
@@ -95,8 +95,7 @@ impl Arrivals {
             .counters
             .at(queue as usize * COUNTER_LEN, size_of::<AtomicU64>());
         // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned since both the
-        // mapping and COUNTER_LEN are, and everybody who writes them, the program, does so
-        // atomically.
+        // mapping and COUNTER_LEN are, and their one writer, the program, writes atomically.
         unsafe { AtomicU64::from_ptr(counter.cast().as_ptr()) }.load(Ordering::Acquire)
     }
 }

@@ -239,7 +239,7 @@ mod tests {
         let mapping = Arc::new(Mapping::anonymous(4096).expect("memory"));
         // The indices wrap around within the test.
         for offset in [0, 64] {
-            // SAFETY: within the mapping, aligned, and nobody else's yet.
+            // SAFETY: within the mapping, aligned, and not used elsewhere yet.
             unsafe {
                 mapping
                     .at(offset, 4)

@@ -44,7 +44,7 @@ pub(super) struct Socket {
     pub(super) receive: Consumer<Part>,
     pub(super) transmit: Producer<Part>,
     pub(super) completion: Consumer<u64>,
-    /// The kernel says when it handed a frame to the driver, if it is asked to.
+    /// The kernel stamps a frame when it hands it to the driver, if it is asked to.
     pub(super) stamps_sent: bool,
 }
 
