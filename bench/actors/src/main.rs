@@ -1,9 +1,10 @@
-//! `actors VARIANT BENCHMARK THREADS MESSAGES`: prints the seconds from the first message to the last.
+//! `actors VARIANT BENCHMARK THREADS MESSAGES`: prints the seconds from the first message to the
+//! last.
 //!
-//! Message Ring and All-to-All of Chronicle (FAST 2015, section 7.1). Ring: 1,000 actors, 100 messages under
-//! way. All-to-All: 100 actors, each message goes to a random actor, 1,000 under way (the paper does not
-//! say how many; research for this runtime used as many). A message is one u64: the hops it has left.
-//! The Go and Erlang programs beside this one do the same.
+//! Message Ring and All-to-All of Chronicle (FAST 2015, section 7.1). Ring: 1,000 actors, 100
+//! messages under way. All-to-All: 100 actors, each message goes to a random actor, 1,000 under way
+//! (the paper does not say how many; research for this runtime used as many). A message is one u64:
+//! the hops it has left. The Go and Erlang programs beside this one do the same.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

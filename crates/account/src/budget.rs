@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A share of the process's memory that tables, pools and queues draw on. Clones are the same budget.
+/// A share of the process's memory that tables, pools and queues draw on. Clones are the same
+/// budget.
 ///
 /// It counts what its users declare; the allocator is not asked. Relaxed ordering is enough: the
 /// number orders nothing else.
@@ -114,7 +115,8 @@ impl Drop for Lease {
     }
 }
 
-/// Bytes of a text such as `64KiB`, `256MiB`, `1GiB`, `4096` (tc's and IEC's words; `K`, `M`, `G` are binary).
+/// Bytes of a text such as `64KiB`, `256MiB`, `1GiB`, `4096` (tc's and IEC's words; `K`, `M`, `G`
+/// are binary).
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let trimmed = text.trim();
     let is_digit = |c: char| c.is_ascii_digit();
@@ -139,7 +141,12 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
         .ok()
         .zip(shift)
         .and_then(|(number, shift)| number.checked_mul(1 << shift))
-        .ok_or_else(|| format!("'{text}' is not a size: write bytes or a number with KiB, MiB or GiB, such as 256MiB"))
+        .ok_or_else(|| {
+            format!(
+                "'{text}' is not a size: write bytes or a number with KiB, MiB or \
+        GiB, such as 256MiB"
+            )
+        })
 }
 
 #[cfg(test)]

@@ -48,90 +48,148 @@ registry! {
     FramesReceived = "frames.received", Plain, "frames read from all inputs";
     FrameBytes = "frames.bytes", Plain, "bytes of those frames on the wire";
     FramesCut = "frames.cut", Plain, "frames of which a snap length kept only the beginning";
-    StampsMissing = "frames.without_stamp", Plain, "frames whose time stamp is missing or does not fit";
+    StampsMissing = "frames.without_stamp", Plain, "frames whose time stamp is missing or does not \
+        fit";
     FramesTcp = "frames.outcome.tcp", Outcome, "frames with a TCP segment that the flow engine took";
-    FramesUdp = "frames.outcome.udp", Outcome, "frames with a UDP datagram that the flow engine took";
-    FramesFragment = "frames.outcome.fragment", Outcome, "frames with an IP fragment that the flow engine took";
+    FramesUdp = "frames.outcome.udp", Outcome, "frames with a UDP datagram that the flow engine \
+        took";
+    FramesFragment = "frames.outcome.fragment", Outcome, "frames with an IP fragment that the flow \
+        engine took";
     FramesFiltered = "frames.outcome.filtered", Outcome, "frames that the filter (-f) took away";
     FramesNotIp = "frames.outcome.not_ip", Outcome, "frames that carry neither IPv4 nor IPv6";
-    FramesOtherProtocol = "frames.outcome.other_protocol", Outcome, "IP packets that are neither TCP nor UDP nor a tunnel";
-    FramesTooDeep = "frames.outcome.too_deep", Outcome, "frames with more than 8 tags or tunnels around a packet";
-    FramesDuplicate = "frames.outcome.duplicate", Outcome, "frames with a packet that another frame had just brought: mirrored twice (--duplicate-window)";
-    FramesUnknownLink = "frames.outcome.unknown_link_type", Outcome, "frames of a link type that is not known";
-    MalformedLink = "frames.outcome.malformed.link", Outcome, "frames too short for their link header";
-    MalformedIp = "frames.outcome.malformed.ip", Outcome, "packets whose IP header contradicts itself or is cut";
-    MalformedTunnel = "frames.outcome.malformed.tunnel", Outcome, "packets whose tunnel header contradicts itself or is cut";
-    MalformedTcp = "frames.outcome.malformed.tcp", Outcome, "segments whose TCP header contradicts itself or is cut";
-    MalformedUdp = "frames.outcome.malformed.udp", Outcome, "datagrams whose UDP header contradicts itself or is cut";
-    MalformedFragment = "frames.outcome.malformed.fragment", Outcome, "fragments that reach beyond 65,535 bytes or overlap";
-    DroppedConnections = "frames.outcome.dropped.connections_max", Outcome, "frames of connections for which there was no room";
+    FramesOtherProtocol = "frames.outcome.other_protocol", Outcome, "IP packets that are neither \
+        TCP nor UDP nor a tunnel";
+    FramesTooDeep = "frames.outcome.too_deep", Outcome, "frames with more than 8 tags or tunnels \
+        around a packet";
+    FramesDuplicate = "frames.outcome.duplicate", Outcome, "frames with a packet that another \
+        frame had just brought: mirrored twice (--duplicate-window)";
+    FramesUnknownLink = "frames.outcome.unknown_link_type", Outcome, "frames of a link type that \
+        is not known";
+    MalformedLink = "frames.outcome.malformed.link", Outcome, "frames too short for their link \
+        header";
+    MalformedIp = "frames.outcome.malformed.ip", Outcome, "packets whose IP header contradicts \
+        itself or is cut";
+    MalformedTunnel = "frames.outcome.malformed.tunnel", Outcome, "packets whose tunnel header \
+        contradicts itself or is cut";
+    MalformedTcp = "frames.outcome.malformed.tcp", Outcome, "segments whose TCP header contradicts \
+        itself or is cut";
+    MalformedUdp = "frames.outcome.malformed.udp", Outcome, "datagrams whose UDP header \
+        contradicts itself or is cut";
+    MalformedFragment = "frames.outcome.malformed.fragment", Outcome, "fragments that reach beyond \
+        65,535 bytes or overlap";
+    DroppedConnections = "frames.outcome.dropped.connections_max", Outcome, "frames of connections \
+        for which there was no room";
 
     ChecksumIpv4Wrong = "checksums.ipv4_wrong", Plain, "IPv4 header checksums that do not match";
-    ChecksumOffloaded = "checksums.offloaded", Plain, "checksums that the sender left to its adapter";
+    ChecksumOffloaded = "checksums.offloaded", Plain, "checksums that the sender left to its \
+        adapter";
 
     FragmentsHeld = "fragments.received", Plain, "IP fragments received";
     DatagramsWhole = "fragments.datagrams_whole", Plain, "packets put together from fragments";
-    DatagramsIncomplete = "fragments.datagrams_incomplete", Plain, "fragmented packets of which some fragment never came";
-    DatagramsChecksumWrong = "fragments.datagrams_checksum_wrong", Plain, "UDP datagrams put together from fragments whose checksum does not match, and which were not read: fragments of two of the same identification, or damaged";
-    DatagramsDuplicate = "fragments.datagrams_duplicate", Plain, "packets in a tunnel, put together from fragments, that had just come before";
-    FragmentsLimit = "limits.fragments", Limit, "fragmented packets given up because too many bytes of fragments were held";
+    DatagramsIncomplete = "fragments.datagrams_incomplete", Plain, "fragmented packets of which \
+        some fragment never came";
+    DatagramsChecksumWrong = "fragments.datagrams_checksum_wrong", Plain, "UDP datagrams put \
+        together from fragments whose checksum does not match, and which were not read: fragments of two of the same identification, or damaged";
+    DatagramsDuplicate = "fragments.datagrams_duplicate", Plain, "packets in a tunnel, put \
+        together from fragments, that had just come before";
+    FragmentsLimit = "limits.fragments", Limit, "fragmented packets given up because too many \
+        bytes of fragments were held";
 
-    DuplicatesLimit = "limits.duplicates", Limit, "packets forgotten within --duplicate-window, because too many came or memory was short";
+    DuplicatesLimit = "limits.duplicates", Limit, "packets forgotten within --duplicate-window, \
+        because too many came or memory was short";
 
-    Connections = "connections.seen", Plain, "connections seen: TCP connections, UDP pairs of addresses and ports";
-    ConnectionsReused = "connections.reused", Plain, "connections that began on the four-tuple of an earlier one";
-    ConnectionsReusedUnseen = "connections.reused_unseen", Plain, "of these, those whose SYN the tap missed: there is no way to know what else";
+    Connections = "connections.seen", Plain, "connections seen: TCP connections, UDP pairs of \
+        addresses and ports";
+    ConnectionsReused = "connections.reused", Plain, "connections that began on the four-tuple of \
+        an earlier one";
+    ConnectionsReusedUnseen = "connections.reused_unseen", Plain, "of these, those whose SYN the \
+        tap missed: there is no way to know what else";
     ConnectionsRpc = "connections.rpc", Plain, "connections on which RPC was found";
-    ConnectionsForced = "connections.forced", Plain, "connections that --decode-as declares to be RPC";
-    ConnectionsForcedInVain = "connections.forced_in_vain", Plain, "of them, those on which no RPC was found";
-    ConnectionsLeftAlone = "connections.left_alone", Plain, "connections that were not read because --decode-as declares that they are no RPC";
-    ConnectionsLeftAloneRpc = "connections.left_alone_rpc", Plain, "of them, those that began like RPC";
-    ConnectionsTls = "connections.tls", Plain, "connections that went over to TLS (RFC 9289): what they carry from then on is not read";
+    ConnectionsForced = "connections.forced", Plain, "connections that --decode-as declares to be \
+        RPC";
+    ConnectionsForcedInVain = "connections.forced_in_vain", Plain, "of them, those on which no RPC \
+        was found";
+    ConnectionsLeftAlone = "connections.left_alone", Plain, "connections that were not read \
+        because --decode-as declares that they are no RPC";
+    ConnectionsLeftAloneRpc = "connections.left_alone_rpc", Plain, "of them, those that began like \
+        RPC";
+    ConnectionsTls = "connections.tls", Plain, "connections that went over to TLS (RFC 9289): what \
+        they carry from then on is not read";
     TlsRecords = "tls.records", Plain, "TLS records of those connections";
-    ConnectionsLimit = "limits.connections", Limit, "connections refused or evicted because the table was full";
+    ConnectionsLimit = "limits.connections", Limit, "connections refused or evicted because the \
+        table was full";
 
-    StreamBytes = "stream.bytes", Plain, "TCP payload bytes, lost ones included: the left side of the identity";
+    StreamBytes = "stream.bytes", Plain, "TCP payload bytes, lost ones included: the left side of \
+        the identity";
     StreamDelivered = "stream.delivered", StreamByte, "bytes given to a protocol in order";
     StreamDuplicate = "stream.duplicate", StreamByte, "bytes that had been seen before";
     StreamHeld = "stream.held", StreamByte, "bytes that wait for earlier ones (0 at the end)";
-    StreamLost = "stream.lost", StreamByte, "bytes that never came: not seen, or cut by the snap length";
-    StreamDiscarded = "stream.discarded", StreamByte, "bytes outside any window, or that came after they had been given up";
-    SegmentsOutOfOrder = "stream.segments_out_of_order", Plain, "segments that came after later ones (RFC 4737): late, or sent again because they were lost before the tap";
-    SegmentsRetransmitted = "stream.segments_retransmitted", Plain, "segments with bytes that had been seen before";
-    OverlapConflicts = "stream.overlap_conflicts", Plain, "bytes that came again with another value while the first were still held";
-    HolesNotSeen = "stream.holes.not_seen", Plain, "holes whose bytes the receiver acknowledged and the tap never saw";
+    StreamLost = "stream.lost", StreamByte, "bytes that never came: not seen, or cut by the snap \
+        length";
+    StreamDiscarded = "stream.discarded", StreamByte, "bytes outside any window, or that came \
+        after they had been given up";
+    SegmentsOutOfOrder = "stream.segments_out_of_order", Plain, "segments that came after later \
+        ones (RFC 4737): late, or sent again because they were lost before the tap";
+    SegmentsRetransmitted = "stream.segments_retransmitted", Plain, "segments with bytes that had \
+        been seen before";
+    OverlapConflicts = "stream.overlap_conflicts", Plain, "bytes that came again with another \
+        value while the first were still held";
+    HolesNotSeen = "stream.holes.not_seen", Plain, "holes whose bytes the receiver acknowledged \
+        and the tap never saw";
     HolesSnapLength = "stream.holes.snap_length", Plain, "holes cut by the snap length";
-    HolesGivenUp = "stream.holes.given_up", Plain, "holes given up because a stream held too many bytes";
-    HeldLimit = "limits.held_bytes", Limit, "times that all streams together held too many bytes and the oldest gap was given up";
-    RangesSpilled = "stream.ranges_spilled", Plain, "held ranges copied out of their block so that it could be used again";
+    HolesGivenUp = "stream.holes.given_up", Plain, "holes given up because a stream held too many \
+        bytes";
+    HeldLimit = "limits.held_bytes", Limit, "times that all streams together held too many bytes \
+        and the oldest gap was given up";
+    RangesSpilled = "stream.ranges_spilled", Plain, "held ranges copied out of their block so that \
+        it could be used again";
 
-    RpcBytes = "rpc.bytes", Plain, "TCP payload bytes of records and datagrams that were understood as RPC";
+    RpcBytes = "rpc.bytes", Plain, "TCP payload bytes of records and datagrams that were \
+        understood as RPC";
     RpcCalls = "rpc.calls", Plain, "calls taken up as operations: the left side of the identity";
-    CallsDecodedAs = "rpc.calls_decoded_as", Plain, "calls of programs that --decode-as takes for others";
+    CallsDecodedAs = "rpc.calls_decoded_as", Plain, "calls of programs that --decode-as takes for \
+        others";
     CallsAnswered = "rpc.calls_answered", CallEnd, "calls whose reply was seen";
-    CallsExpired = "rpc.calls_expired", CallEnd, "calls given up after the reply timeout, by a limit, or at the end of their connection";
-    CallsOutstanding = "rpc.calls_outstanding", CallEnd, "calls still without reply at the end of the input";
-    CallsRetransmitted = "rpc.calls_retransmitted", Plain, "calls that came again while the first was outstanding";
+    CallsExpired = "rpc.calls_expired", CallEnd, "calls given up after the reply timeout, by a \
+        limit, or at the end of their connection";
+    CallsOutstanding = "rpc.calls_outstanding", CallEnd, "calls still without reply at the end of \
+        the input";
+    CallsRetransmitted = "rpc.calls_retransmitted", Plain, "calls that came again while the first \
+        was outstanding";
     CallsRepeated = "rpc.calls_repeated", Plain, "calls that came again after their reply";
     Replies = "rpc.replies", Plain, "replies seen";
     RepliesDuplicate = "rpc.replies_duplicate", Plain, "replies to a call that had been answered";
     RepliesWithoutCall = "rpc.replies_without_call", Plain, "replies whose call was never seen";
-    Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was lost and found again";
-    CandidatesRejected = "rpc.candidates_rejected", Plain, "places that looked like an RPC header and were none";
-    RecordsMalformed = "rpc.records_malformed", Plain, "records whose header or body contradicts the protocol";
-    OperationsUnknown = "nfs.operations_unknown", Plain, "operations of NFSv4 compounds that no RFC names: what follows them was not read";
-    CompoundLimit = "limits.compound_operations", Limit, "compounds of which only the beginning was recorded because they have too many operations";
-    OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because too many were outstanding";
-    ReplyLimit = "limits.reply_timeout", Limit, "replies whose call had been given up when they came (reply_timeout)";
-    MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed because they were too long to hold";
-    RecordLimit = "limits.record_bytes", Limit, "record marks that were not believed because they state more than record_max";
-    PlacesLimit = "limits.rows_in_frame", Limit, "rows not recorded because their frame holds more than can be numbered";
+    Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was \
+        lost and found again";
+    CandidatesRejected = "rpc.candidates_rejected", Plain, "places that looked like an RPC header \
+        and were none";
+    RecordsMalformed = "rpc.records_malformed", Plain, "records whose header or body contradicts \
+        the protocol";
+    OperationsUnknown = "nfs.operations_unknown", Plain, "operations of NFSv4 compounds that no \
+        RFC names: what follows them was not read";
+    CompoundLimit = "limits.compound_operations", Limit, "compounds of which only the beginning \
+        was recorded because they have too many operations";
+    OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because too many were \
+        outstanding";
+    ReplyLimit = "limits.reply_timeout", Limit, "replies whose call had been given up when they \
+        came (reply_timeout)";
+    MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed \
+        because they were too long to hold";
+    RecordLimit = "limits.record_bytes", Limit, "record marks that were not believed because they \
+        state more than record_max";
+    PlacesLimit = "limits.rows_in_frame", Limit, "rows not recorded because their frame holds more \
+        than can be numbered";
 
     Blocks = "data.blocks", Plain, "512-byte blocks of file data that were checksummed";
-    BlocksIncomplete = "data.blocks_incomplete", Plain, "512-byte blocks of which some bytes were missing";
-    BlocksLimit = "limits.checksums", Limit, "512-byte blocks left without a checksum because the run was behind (--overload no-checksums)";
-    FactsLimit = "limits.file_facts", Limit, "times that the memory of known file facts was full and was emptied";
-    TimesUnfit = "rows.times_unfit", Plain, "times in operations that do not fit in 64 bits of nanoseconds";
+    BlocksIncomplete = "data.blocks_incomplete", Plain, "512-byte blocks of which some bytes were \
+        missing";
+    BlocksLimit = "limits.checksums", Limit, "512-byte blocks left without a checksum because the \
+        run was behind (--overload no-checksums)";
+    FactsLimit = "limits.file_facts", Limit, "times that the memory of known file facts was full \
+        and was emptied";
+    TimesUnfit = "rows.times_unfit", Plain, "times in operations that do not fit in 64 bits of \
+        nanoseconds";
 }
 
 /// All counters of a run, or of a part of it.

@@ -28,17 +28,17 @@ pub trait Actor: Send + Sized + 'static {
     /// Called once at the end of a run, also of one that another actor's failure stopped, so that
     /// what was begun can be completed.
     ///
-    /// By then no message is pending. Actors stop one after the other on one thread, those created last
-    /// first, and what one sends is handled before the next is stopped. Since an actor is created after
-    /// those whose addresses it is given, a pipeline so empties itself from front to back. Work that
-    /// several cores should share belongs in a last message instead.
+    /// By then no message is pending. Actors stop one after the other on one thread, those created
+    /// last first, and what one sends is handled before the next is stopped. Since an actor is
+    /// created after those whose addresses it is given, a pipeline so empties itself from front to
+    /// back. Work that several cores should share belongs in a last message instead.
     fn on_stop(&mut self, _context: &mut Context<'_, Self::Message>) -> Outcome {
         Ok(())
     }
 }
 
-/// Where messages of type `M` can be sent, from an actor by its [`Context`], from any other thread by
-/// a [`crate::Handle`].
+/// Where messages of type `M` can be sent, from an actor by its [`Context`], from any other thread
+/// by a [`crate::Handle`].
 pub struct Address<M> {
     pub(crate) cell: Arc<Cell<M>>,
 }
@@ -67,8 +67,9 @@ pub struct Context<'a, M> {
 }
 
 impl<M: Send + 'static> Context<'_, M> {
-    /// Sends `message` to `to`, which may be this actor itself. Never blocks. Messages from one actor to
-    /// another arrive in the order in which they were sent; nothing else is promised about order.
+    /// Sends `message` to `to`, which may be this actor itself. Never blocks. Messages from one
+    /// actor to another arrive in the order in which they were sent; nothing else is promised about
+    /// order.
     ///
     /// # Panics
     /// If `to` belongs to another system.
@@ -109,8 +110,8 @@ impl<M: Send + 'static> Context<'_, M> {
         self.scheduler.shared.stop();
     }
 
-    /// Whether the run is stopping. An actor that keeps itself busy by messages to itself, or several
-    /// that keep each other busy, must then cease, or the run does not end.
+    /// Whether the run is stopping. An actor that keeps itself busy by messages to itself, or
+    /// several that keep each other busy, must then cease, or the run does not end.
     pub fn is_stopping(&self) -> bool {
         self.scheduler.shared.is_stopping()
     }

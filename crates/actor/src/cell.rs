@@ -27,8 +27,8 @@ pub(crate) struct Header {
     discard: unsafe fn(*mut Node, &mut Pool),
 }
 
-/// An actor that takes messages of type `M`. The header comes first, for [`CellPtr`], in a cache line
-/// that senders share; the body, which is the receiver's, in the next one.
+/// An actor that takes messages of type `M`. The header comes first, for [`CellPtr`], in a cache
+/// line that senders share; the body, which is the receiver's, in the next one.
 #[repr(C, align(64))]
 pub(crate) struct Cell<M> {
     pub(crate) header: Header,
@@ -113,8 +113,8 @@ impl<M: Send + 'static> Cell<M> {
         part: impl FnOnce(&mut dyn Behaviour<M>, &mut Context<'_, M>) -> Outcome,
     ) {
         let body = self.body.0.get();
-        // SAFETY: only the scheduler that runs the actor touches the body. The behaviour is moved out, so that no
-        // reference into the body exists while user code runs.
+        // SAFETY: only the scheduler that runs the actor touches the body. The behaviour is moved
+        // out, so that no reference into the body exists while user code runs.
         let behaviour = unsafe { (*body).behaviour.take() };
         let mut behaviour = behaviour.expect("an actor runs once at a time");
         let mut context = Context {
@@ -156,8 +156,8 @@ impl<M: Send + 'static> Cell<M> {
     }
 }
 
-/// What the system does with all its actors alike. For the thread that ends a run, when no scheduler
-/// runs any more.
+/// What the system does with all its actors alike. For the thread that ends a run, when no
+/// scheduler runs any more.
 pub(crate) trait AnyCell: Send + Sync {
     /// Lets the actor finish.
     ///
@@ -165,7 +165,8 @@ pub(crate) trait AnyCell: Send + Sync {
     /// No scheduler runs, but the one that is given.
     unsafe fn stop(&self, scheduler: &mut Scheduler);
 
-    /// Drops the behaviour and what is left in the mailbox, and with them the addresses that they hold.
+    /// Drops the behaviour and what is left in the mailbox, and with them the addresses that they
+    /// hold.
     ///
     /// # Safety
     /// No scheduler runs, and none will.
@@ -208,8 +209,8 @@ impl<M: Send + 'static> AnyCell for Cell<M> {
     }
 }
 
-/// A pointer to a cell of any message type, as run queues hold it. Valid as long as the system runs,
-/// since its registry holds every cell.
+/// A pointer to a cell of any message type, as run queues hold it. Valid as long as the system
+/// runs, since its registry holds every cell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellPtr(NonNull<Header>);
 
@@ -218,7 +219,8 @@ unsafe impl Send for CellPtr {}
 
 impl CellPtr {
     pub(crate) fn new<M>(cell: &Cell<M>) -> Self {
-        // From the whole cell, not from its header: the scheduler that runs the actor goes on to the body.
+        // From the whole cell, not from its header: the scheduler that runs the actor goes on to
+        // the body.
         Self(NonNull::from(cell).cast())
     }
 

@@ -7,18 +7,19 @@
 //!                                                 steals, or rings from other cores
 //! ```
 //!
-//! * An [`Actor`] owns its state and has one mailbox, for messages of one type: another type does not
-//!   compile. It is runnable only while a message is pending, and then handles at most
+//! * An [`Actor`] owns its state and has one mailbox, for messages of one type: another type does
+//!   not compile. It is runnable only while a message is pending, and then handles at most
 //!   [`Config::messages_per_activation_max`] messages, each to completion.
 //! * A message is moved from sender to receiver. Let it carry a batch: a message costs tens of
 //!   nanoseconds, and a hundred where it crosses cores. Nodes for messages are recycled; nothing is
 //!   allocated per message after start.
-//! * An actor may send to itself, create actors, set timers, and [replace](Context::replace) itself.
-//! * The same actors run under each [`Schedule`]: pinned without sharing, stealing, or simulated from a
-//!   seed on one thread in virtual time.
-//! * Mailboxes are not bounded and no send blocks. What bounds a system is what its messages carry: let
-//!   whoever brings work in take it from a fixed pool (of frames, of batches) that comes back when the
-//!   work is done, and drop and count, or wait, where the pool is empty: at the entrance.
+//! * An actor may send to itself, create actors, set timers, and [replace](Context::replace)
+//!   itself.
+//! * The same actors run under each [`Schedule`]: pinned without sharing, stealing, or simulated
+//!   from a seed on one thread in virtual time.
+//! * Mailboxes are not bounded and no send blocks. What bounds a system is what its messages carry:
+//!   let whoever brings work in take it from a fixed pool (of frames, of batches) that comes back
+//!   when the work is done, and drop and count, or wait, where the pool is empty: at the entrance.
 //!
 //! This is the actor model of Chronicle's Libtask (FAST 2015, section 4); its Process is our
 //! [`Actor`]. It is not a framework of supervisors: a failure ends the run, in order.

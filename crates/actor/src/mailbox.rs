@@ -6,10 +6,11 @@
 //!   [spent] ──next──► [oldest] ──next──► … ──next──► [newest] ──► null
 //! ```
 //!
-//! The queue is Vyukov's: a sender swaps itself into `head`, then links its predecessor to itself. The
-//! node that was read last stays as the stub. The lowest bit of `head` says that the actor is *idle*
-//! (as in Pony): the sender that swaps it out has to make the actor runnable, so that exactly one scheduler runs
-//! it at a time and a sender needs no second atomic to learn whether it must.
+//! The queue is Vyukov's: a sender swaps itself into `head`, then links its predecessor to itself.
+//! The node that was read last stays as the stub. The lowest bit of `head` says that the actor is
+//! *idle* (as in Pony): the sender that swaps it out has to make the actor runnable, so that
+//! exactly one scheduler runs it at a time and a sender needs no second atomic to learn whether it
+//! must.
 //!
 //! Access: `head` and a predecessor's `next` anyone who sends; `tail` only the scheduler
 //! that runs the actor, from the send that found it idle until [`Mailbox::go_idle`] succeeded.
@@ -43,10 +44,12 @@ impl Mailbox {
         }
     }
 
-    /// Appends a message, from any thread. True if the actor was idle: the caller makes it runnable.
+    /// Appends a message, from any thread. True if the actor was idle: the caller makes it
+    /// runnable.
     ///
     /// # Safety
-    /// `node` is owned by the caller, which gives it away, and stays allocated as long as the mailbox.
+    /// `node` is owned by the caller, which gives it away, and stays allocated as long as the
+    /// mailbox.
     pub(crate) unsafe fn push_shared(&self, node: *mut Node) -> bool {
         // SAFETY: the node is still ours.
         unsafe { (*node).next.store(ptr::null_mut(), Ordering::Relaxed) };
@@ -113,7 +116,8 @@ impl Mailbox {
     pub(crate) unsafe fn go_idle_shared(&self) -> bool {
         // SAFETY: as in `pop`.
         let tail = self.tail.with(|tail| unsafe { *tail });
-        // Release: pairs with the Acquire of the sender that finds us idle. A failure reads nothing.
+        // Release: pairs with the Acquire of the sender that finds us idle. A failure reads
+        // nothing.
         self.head
             .compare_exchange(tail, tagged(tail), Ordering::Release, Ordering::Relaxed)
             .is_ok()
@@ -170,8 +174,8 @@ mod model {
         unlinked: Mutex<u32>,
     }
 
-    // SAFETY: what is not atomic is reached only by the scheduler that runs the actor: that is what is tested, and
-    // loom's cells report when two do.
+    // SAFETY: what is not atomic is reached only by the scheduler that runs the actor: that is what
+    // is tested, and loom's cells report when two do.
     unsafe impl Send for Model {}
     // SAFETY: as above.
     unsafe impl Sync for Model {}

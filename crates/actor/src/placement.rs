@@ -8,10 +8,10 @@ use crate::report::Report;
 /// much can stay together: a guess between balance (0) and locality (no bound).
 const SLACK: f64 = 0.1;
 
-/// A home for each actor of `report`, by name, among `schedulers`: those that exchange most messages come
-/// together as long as no scheduler gets more than 1.1 times its share of the messages.
-/// The run must have counted its traffic ([`crate::Config::count_traffic`]); the result is a
-/// [`crate::Config::placement`]. Names that several actors bear are placed as one actor.
+/// A home for each actor of `report`, by name, among `schedulers`: those that exchange most
+/// messages come together as long as no scheduler gets more than 1.1 times its share of the
+/// messages. The run must have counted its traffic ([`crate::Config::count_traffic`]); the result
+/// is a [`crate::Config::placement`]. Names that several actors bear are placed as one actor.
 ///
 /// Greedy: pairs in descending order of traffic join their groups if the joined group still fits;
 /// then groups go, the heaviest first, to the scheduler that has least.

@@ -1,9 +1,9 @@
 //! Nodes for messages: recycled through per-thread free lists, so that nothing is allocated per
 //! message after start.
 //!
-//! A node is taken by the sender's thread and freed by the receiver's. Each thread keeps at most two
-//! magazines of [`MAGAZINE`] nodes of a size; full and empty ones are exchanged in the [`Depot`],
-//! whose lock is thus taken once for [`MAGAZINE`] messages that leave or enter a thread.
+//! A node is taken by the sender's thread and freed by the receiver's. Each thread keeps at most
+//! two magazines of [`MAGAZINE`] nodes of a size; full and empty ones are exchanged in the
+//! [`Depot`], whose lock is thus taken once for [`MAGAZINE`] messages that leave or enter a thread.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -59,7 +59,8 @@ impl Magazine {
     };
 }
 
-/// What all threads of a system share. Its memory is freed with the last of them; actors hold no node by then.
+/// What all threads of a system share. Its memory is freed with the last of them; actors hold no
+/// node by then.
 #[derive(Default)]
 pub(crate) struct Depot {
     inner: Mutex<Inner>,

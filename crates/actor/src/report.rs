@@ -16,9 +16,11 @@ pub struct Report {
     pub stop_messages: u64,
     /// In the order of creation.
     pub actors: Vec<ActorReport>,
-    /// How many messages each actor sent to each other, if [`crate::Config::count_traffic`] asked for it. Ordered.
+    /// How many messages each actor sent to each other, if [`crate::Config::count_traffic`] asked
+    /// for it. Ordered.
     pub traffic: Vec<Traffic>,
-    /// Message nodes allocated, of all sizes: what was in flight at most, rounded up by a few hundred.
+    /// Message nodes allocated, of all sizes: what was in flight at most, rounded up by a few
+    /// hundred.
     pub nodes: usize,
 }
 

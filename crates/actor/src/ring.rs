@@ -15,8 +15,8 @@ pub(crate) struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a slot is written by the one producer before it is published, and read by the one consumer
-// before it is given back; the two counters order both.
+// SAFETY: a slot is written by the one producer before it is published, and read by the one
+// consumer before it is given back; the two counters order both.
 unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Ring<T> {}

@@ -39,8 +39,8 @@ const SPIN_ROUNDS: usize = 32;
 const SPIN_PAUSES: usize = 32;
 /// Longest sleep. No wake-up is lost; this bounds what a defect can cost.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-/// Longest sleep beside one that shares nothing: what its long activation, or the loss of its CPU, can cost the others
-/// that it has.
+/// Longest sleep beside one that shares nothing: what its long activation, or the loss of its CPU,
+/// can cost the others that it has.
 const STALL_MAX: Duration = Duration::from_millis(10);
 /// The sender's id of messages from outside.
 const OUTSIDE: u32 = u32::MAX;
@@ -88,8 +88,8 @@ pub(crate) struct Outgoing<T> {
     waiting: VecDeque<T>,
 }
 
-/// The least of them is the greatest in a heap, so that it comes first: the earliest, and among those the one
-/// that was set first.
+/// The least of them is the greatest in a heap, so that it comes first: the earliest, and among
+/// those the one that was set first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
     /// Its deadline, and how many were set before it.
@@ -233,8 +233,8 @@ impl Scheduler {
         self.report.total = self.now();
     }
 
-    /// Runs one actor, if one is runnable, and wakes others for what it sent. For a stealing scheduler whose thread has
-    /// other duties.
+    /// Runs one actor, if one is runnable, and wakes others for what it sent. For a stealing
+    /// scheduler whose thread has other duties.
     pub(crate) fn step(&mut self) -> bool {
         self.receive();
         let Some(cell) = self.next_ready() else {
@@ -264,8 +264,8 @@ impl Scheduler {
     /// Puts a message where its receiver finds it, and makes that runnable.
     ///
     /// # Safety
-    /// The envelope's cell is of this system, its node holds a message of the cell's type, and is in no
-    /// mailbox.
+    /// The envelope's cell is of this system, its node holds a message of the cell's type, and is
+    /// in no mailbox.
     #[inline]
     unsafe fn deliver(&mut self, envelope: Envelope) {
         let Envelope { to, node } = envelope;
@@ -477,8 +477,9 @@ impl Scheduler {
         all
     }
 
-    /// Looks for work for a while, then sleeps until there is some, a timer is due or, woken, `has_come` says so, unless
-    /// something is left to send. Ends the run if no scheduler has anything left to do.
+    /// Looks for work for a while, then sleeps until there is some, a timer is due or, woken,
+    /// `has_come` says so, unless something is left to send. Ends the run if no scheduler has
+    /// anything left to do.
     pub(crate) fn wait(&mut self, all_sent: bool, mut has_come: impl FnMut() -> bool) {
         let began = self.now();
         self.shared.seats.begin_spin();
@@ -513,8 +514,8 @@ impl Scheduler {
         self.weighed = (now, self.report.messages);
     }
 
-    /// How long to sleep at most. A scheduler that shares nothing confirms it after each pass: one that has not done so by the end of the sleep
-    /// is kept from it, and is stolen from.
+    /// How long to sleep at most. A scheduler that shares nothing confirms it after each pass: one
+    /// that has not done so by the end of the sleep is kept from it, and is stolen from.
     fn ask_to_share(&self) -> Duration {
         let mut sleep = SLEEP_MAX;
         for shares in &self.shared.shares {

@@ -2,9 +2,10 @@
 //!
 //! ## Why no wake-up is lost
 //!
-//! A scheduler that makes work visible to a sleeper does *write work; fence; look whether it sleeps*. One that goes to
-//! sleep does *say so; fence; look for work*. The fences are SeqCst, so at least one of the two sees
-//! the other. A scheduler that still spins is marked too, and looks again after it was marked as asleep.
+//! A scheduler that makes work visible to a sleeper does *write work; fence; look whether it
+//! sleeps*. One that goes to sleep does *say so; fence; look for work*. The fences are SeqCst, so
+//! at least one of the two sees the other. A scheduler that still spins is marked too, and looks
+//! again after it was marked as asleep.
 
 use std::sync::OnceLock;
 
@@ -61,8 +62,8 @@ impl Seats {
         self.spinning.fetch_sub(1, SeqCst);
     }
 
-    /// Says that scheduler `index` sleeps. It has to look for work once more before it does. What all
-    /// being idle is called, if it is the last one.
+    /// Says that scheduler `index` sleeps. It has to look for work once more before it does. What
+    /// all being idle is called, if it is the last one.
     pub(crate) fn begin_sleep(&self, index: usize) -> Option<u64> {
         self.seats[index].sleeping.store(true, SeqCst);
         let idle = self.idle.fetch_add(1, SeqCst) + 1;
@@ -81,7 +82,8 @@ impl Seats {
         !self.seats[index].sleeping.swap(false, SeqCst)
     }
 
-    /// Wakes scheduler `index` if it sleeps. The work it is woken for was written before a SeqCst fence.
+    /// Wakes scheduler `index` if it sleeps. The work it is woken for was written before a SeqCst
+    /// fence.
     pub(crate) fn wake(&self, index: usize) -> bool {
         let seat = &self.seats[index];
         let asleep = seat.sleeping.load(Relaxed) && seat.sleeping.swap(false, SeqCst);

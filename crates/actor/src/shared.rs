@@ -2,9 +2,9 @@
 //!
 //! ## Why the end is the end
 //!
-//! Only a scheduler that is not idle, a handle or a timer makes work. The last scheduler to become idle
-//! looks for all of it, in every inbox, queue and ring; if none ceased to be idle meanwhile (see
-//! `seats`), what it saw was all there is.
+//! Only a scheduler that is not idle, a handle or a timer makes work. The last scheduler to become
+//! idle looks for all of it, in every inbox, queue and ring; if none ceased to be idle meanwhile
+//! (see `seats`), what it saw was all there is.
 
 use std::collections::HashMap;
 use std::sync::atomic::{
@@ -155,8 +155,8 @@ impl Shared {
         self.seats.wake_all();
     }
 
-    /// Runs `put` on inbox `index`, unless it is closed, and wakes a scheduler. `put` says whether there
-    /// is something to wake for.
+    /// Runs `put` on inbox `index`, unless it is closed, and wakes a scheduler. `put` says whether
+    /// there is something to wake for.
     pub(crate) fn put<T>(
         &self,
         index: usize,
@@ -199,8 +199,8 @@ impl Shared {
         self.inboxes[index].len.load(SeqCst) == 0
     }
 
-    /// Says that scheduler `index` sleeps. It has to look for work once more before it does. True if the
-    /// run ends with this: all are idle and nothing is left to do.
+    /// Says that scheduler `index` sleeps. It has to look for work once more before it does. True
+    /// if the run ends with this: all are idle and nothing is left to do.
     pub(crate) fn begin_sleep(&self, index: usize, timers: bool) -> bool {
         self.timers[index].store(timers, SeqCst);
         let all = self.seats.begin_sleep(index);

@@ -1,25 +1,32 @@
-//! Whether a stealing scheduler lets others have what waits for it, and in which order it runs that itself.
+//! Whether a stealing scheduler lets others have what waits for it, and in which order it runs that
+//! itself.
 //!
-//! A message to another core costs five to ten times one that stays, and so does an actor that moves. Actors that do
-//! little for each message are therefore slower on several cores than on one, unless so many wait that the others have
-//! enough to do. Each scheduler judges by its own last passes. One that shares nothing is not stolen from and wakes no other;
-//! but a scheduler that sleeps beside it asks it to share, and it has to refuse after its next pass (`Scheduler::ask_to_share`).
+//! A message to another core costs five to ten times one that stays, and so does an actor that
+//! moves. Actors that do little for each message are therefore slower on several cores than on one,
+//! unless so many wait that the others have enough to do. Each scheduler judges by its own last
+//! passes. One that shares nothing is not stolen from and wakes no other; but a scheduler that
+//! sleeps beside it asks it to share, and it has to refuse after its next pass
+//! (`Scheduler::ask_to_share`).
 
 use std::time::Duration;
 
 use crate::scheduler::ACTIVATIONS_PER_PASS;
 
-/// An activation worth more than the messages to another core and back that it may cost (about 0.2 µs).
+/// An activation worth more than the messages to another core and back that it may cost (about 0.2
+/// µs).
 const ACTIVATION_WORTH_SHARING: Duration = Duration::from_micros(1);
-/// A wait until the last that is runnable runs, worth another thread's waking up: about what that takes.
+/// A wait until the last that is runnable runs, worth another thread's waking up: about what that
+/// takes.
 const WAIT_WORTH_SHARING: Duration = Duration::from_micros(50);
-/// Messages an activation from which on the activation itself, and not its way through the run queue, is what
-/// costs. Fewer gather where two cores overtake each other, or where what became runnable last runs first.
+/// Messages an activation from which on the activation itself, and not its way through the run
+/// queue, is what costs. Fewer gather where two cores overtake each other, or where what became
+/// runnable last runs first.
 const MESSAGES_FEW: u64 = 8;
 /// How many are gathered, once it was begun.
 const MESSAGES_GATHERED: u64 = 16;
-/// So many of the last eight passes have to be heavy for a scheduler to share again: one alone may have been interrupted. They need
-/// not follow each other: where one of a hundred actors is heavy, most passes are light, and most of the time is not.
+/// So many of the last eight passes have to be heavy for a scheduler to share again: one alone may
+/// have been interrupted. They need not follow each other: where one of a hundred actors is heavy,
+/// most passes are light, and most of the time is not.
 const HEAVY_FEW: u32 = 2;
 
 /// What a scheduler saw of its last pass.
@@ -60,7 +67,8 @@ impl Sharing {
         self.on
     }
 
-    /// Whether what became runnable last runs first, so that messages gather in the mailboxes of the others.
+    /// Whether what became runnable last runs first, so that messages gather in the mailboxes of
+    /// the others.
     pub(crate) fn gathers(&self) -> bool {
         self.gathers
     }
@@ -89,7 +97,8 @@ impl Sharing {
 mod tests {
     use super::*;
 
-    /// A full pass of `messages` for each activation of `nanoseconds`, behind which so many actors wait.
+    /// A full pass of `messages` for each activation of `nanoseconds`, behind which so many actors
+    /// wait.
     fn pass(messages: u64, nanoseconds: u64, waiting: u32) -> Pass {
         let activations = ACTIVATIONS_PER_PASS as u32;
         Pass {

@@ -1,8 +1,8 @@
 //! One thread and a seed in place of many threads: which message arrives next and which actor runs
 //! next, for how many messages, is drawn; time is virtual.
 //!
-//! Between each pair of actors lies a lane that keeps order, and nothing else does: a message may overtake
-//! one that was sent earlier to the same actor by another, as on real cores.
+//! Between each pair of actors lies a lane that keeps order, and nothing else does: a message may
+//! overtake one that was sent earlier to the same actor by another, as on real cores.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -111,7 +111,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// 0 to `bound` - 1. The bias of the remainder is below 2^-40 for any queue that fits in memory.
+    /// 0 to `bound` - 1. The bias of the remainder is below 2^-40 for any queue that fits in
+    /// memory.
     fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound as u64).expect("less than a usize")
     }

@@ -52,16 +52,17 @@ pub enum Schedule {
         /// CPU numbers, as `taskset` takes them.
         cpus: Vec<usize>,
     },
-    /// Schedulers that take runnable actors from each other. Balances load, also beside other programs.
+    /// Schedulers that take runnable actors from each other. Balances load, also beside other
+    /// programs.
     Stealing {
         /// How many.
         schedulers: usize,
         /// Where they may run.
         pin: Pin,
     },
-    /// One thread, virtual time, and a seed that decides every interleaving: the same seed repeats the
-    /// same run. Messages that a [`Handle`] sends before the run arrive in an order of the seed's
-    /// choice; the run does not wait for handles.
+    /// One thread, virtual time, and a seed that decides every interleaving: the same seed repeats
+    /// the same run. Messages that a [`Handle`] sends before the run arrive in an order of the
+    /// seed's choice; the run does not wait for handles.
     Simulated {
         /// Any number.
         seed: u64,
@@ -74,7 +75,8 @@ pub enum Pin {
     /// Wherever the kernel puts it.
     #[default]
     Anywhere,
-    /// On the CPUs of one package: the nth scheduler on that of the nth CPU. Steals within the package's nodes first.
+    /// On the CPUs of one package: the nth scheduler on that of the nth CPU. Steals within the
+    /// package's nodes first.
     Package,
     /// On one CPU of its own. Steals within its NUMA node first.
     Core,
@@ -239,14 +241,15 @@ impl System {
         self.shared.add(|id| id % count, name.into(), actor, pool)
     }
 
-    /// A way in for other threads, and for the first messages. The run does not end while one exists,
-    /// unless an actor or a handle stops it.
+    /// A way in for other threads, and for the first messages. The run does not end while one
+    /// exists, unless an actor or a handle stops it.
     pub fn handle(&self) -> Handle {
         Handle::new(Arc::clone(&self.shared))
     }
 
-    /// Takes the last scheduler of a stealing schedule that is not bound to CPUs, for a thread that has other duties, too:
-    /// [`run`](Self::run) then starts one thread less. `None` under other schedules.
+    /// Takes the last scheduler of a stealing schedule that is not bound to CPUs, for a thread that
+    /// has other duties, too: [`run`](Self::run) then starts one thread less. `None` under other
+    /// schedules.
     pub fn guest(&mut self) -> Option<Guest> {
         let is_stealing = !self.shared.stealers.is_empty();
         if !is_stealing || self.cpus.last().is_none_or(|cpus| !cpus.is_empty()) {
@@ -376,11 +379,11 @@ impl System {
     }
 }
 
-/// A scheduler of a running system on a thread that has other duties, which is what brings work in: it lends a hand where
-/// it would wait for the actors, so that no core has two threads or none.
+/// A scheduler of a running system on a thread that has other duties, which is what brings work in:
+/// it lends a hand where it would wait for the actors, so that no core has two threads or none.
 ///
-/// Dropped, it runs actors until the run ends, or its system is gone. A [`Handle`] of the same thread has to be dropped
-/// before.
+/// Dropped, it runs actors until the run ends, or its system is gone. A [`Handle`] of the same
+/// thread has to be dropped before.
 pub struct Guest {
     /// Until it is dropped.
     scheduler: Option<Scheduler>,
@@ -400,8 +403,8 @@ impl Guest {
         self.scheduler.as_mut().is_some_and(Scheduler::step)
     }
 
-    /// Waits until there is work, or the [`Waker`] was used and `has_come` says that there is what it was used for. May
-    /// return earlier.
+    /// Waits until there is work, or the [`Waker`] was used and `has_come` says that there is what
+    /// it was used for. May return earlier.
     pub fn wait(&mut self, has_come: impl FnMut() -> bool) {
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.wait(true, has_come);
@@ -454,8 +457,8 @@ impl Drop for System {
     }
 }
 
-/// The way into a running system for threads that are no schedulers: one that reads a port, one that
-/// catches signals. Each clone belongs to one thread.
+/// The way into a running system for threads that are no schedulers: one that reads a port, one
+/// that catches signals. Each clone belongs to one thread.
 ///
 /// The other way out needs nothing of the kind: an actor sends to `std::sync::mpsc` or any other
 /// channel that does not block.
@@ -485,9 +488,9 @@ impl Handle {
         }
     }
 
-    /// Sends `message` to `to`, and wakes a scheduler if need be. Never blocks for longer than another
-    /// thread takes to append to a list. What is sent from one thread to one actor arrives in order;
-    /// what was taken is handled, also if the run stops next.
+    /// Sends `message` to `to`, and wakes a scheduler if need be. Never blocks for longer than
+    /// another thread takes to append to a list. What is sent from one thread to one actor arrives
+    /// in order; what was taken is handled, also if the run stops next.
     ///
     /// # Panics
     /// If `to` belongs to another system.
@@ -509,7 +512,8 @@ impl Handle {
             })
         } else {
             shared.put(0, message, |message, entry| {
-                // SAFETY: the node is new and given away. The inbox is open, so the system still runs.
+                // SAFETY: the node is new and given away. The inbox is open, so the system still
+                // runs.
                 let idle = unsafe { header.mailbox.push_shared(pool.fill(message)) };
                 if idle {
                     let node = ptr::null_mut();

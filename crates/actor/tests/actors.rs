@@ -90,8 +90,8 @@ fn system(schedule: Schedule) -> System {
     System::new(Config::new(schedule)).expect("a configuration that can be run")
 }
 
-/// 20 senders, started at once, each send `count` numbered messages to each of 3 receivers, and themselves one
-/// message for each round. Returns what each receiver got, as (sender, number).
+/// 20 senders, started at once, each send `count` numbered messages to each of 3 receivers, and
+/// themselves one message for each round. Returns what each receiver got, as (sender, number).
 fn fan(schedule: Schedule, count: u32) -> (Vec<Vec<(u32, u32)>>, Report) {
     type Sender = (u32, u32, Vec<Address<(u32, u32)>>);
     let mut system = system(schedule);

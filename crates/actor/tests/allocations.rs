@@ -89,8 +89,8 @@ fn allocations(schedule: Schedule, hops: u32) -> u64 {
 
 #[test]
 fn allocations_do_not_grow_with_messages() {
-    // The queues' sizes depend a little on the interleaving of threads: a run of a hundred times as many
-    // messages may allocate some dozens of times more, but not once per thousand messages.
+    // The queues' sizes depend a little on the interleaving of threads: a run of a hundred times as
+    // many messages may allocate some dozens of times more, but not once per thousand messages.
     let cpu = Topology::read().unwrap().cpus[0].number;
     let pinned = |count| Schedule::Pinned {
         cpus: vec![cpu; count],

@@ -1,7 +1,8 @@
-//! Thousands of simulated interleavings of a pipeline with credits, in which workers fail and the sink stalls.
+//! Thousands of simulated interleavings of a pipeline with credits, in which workers fail and the
+//! sink stalls.
 //!
-//! A source takes frames from a pool, sends them to one of three workers, which send them on to a sink, which
-//! gives them back. Where the pool is dry the source drops and counts.
+//! A source takes frames from a pool, sends them to one of three workers, which send them on to a
+//! sink, which gives them back. Where the pool is dry the source drops and counts.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

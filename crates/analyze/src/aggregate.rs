@@ -12,7 +12,8 @@ use crate::usage::{Client, FILES_MAX, FileUse, Files, PAIRS_MAX, Share, Storms, 
 
 /// Clients that are distinguished.
 pub(crate) const CLIENTS_MAX: usize = 65_536;
-/// Kinds of operations (program, version, name), each with three histograms of up to 300 KiB. NFS has 120.
+/// Kinds of operations (program, version, name), each with three histograms of up to 300 KiB. NFS
+/// has 120.
 pub(crate) const KINDS_MAX: usize = 256;
 /// Kinds of failures (operation, status), each with a count for each step.
 pub(crate) const ERRORS_MAX: usize = 1_024;
@@ -190,7 +191,8 @@ impl Lexica {
             .collect()
     }
 
-    /// The status with which an operation failed, if it did: the protocol's, or RPC's where there is none.
+    /// The status with which an operation failed, if it did: the protocol's, or RPC's where there
+    /// is none.
     pub(crate) fn failure(&mut self, status: Word, rpc_status: Word) -> Option<Word> {
         let word = if status == Lexicon::NONE {
             rpc_status
@@ -558,8 +560,8 @@ impl Aggregate {
         }
     }
 
-    /// Adds the batch's uses of files, and follows its accesses in the order of their calls: rows come in the order of replies, which a server
-    /// may give in any.
+    /// Adds the batch's uses of files, and follows its accesses in the order of their calls: rows
+    /// come in the order of replies, which a server may give in any.
     fn follow(&mut self) {
         let places = self.files.add(&self.uses, &mut self.storms);
         self.uses.clear();
@@ -670,8 +672,8 @@ impl Aggregate {
     }
 }
 
-/// Begin, length and number of the steps for a span of time: lengths are 1, 2 or 5 times a power of ten of
-/// nanoseconds, or whole minutes, hours and days, as people divide time.
+/// Begin, length and number of the steps for a span of time: lengths are 1, 2 or 5 times a power of
+/// ten of nanoseconds, or whole minutes, hours and days, as people divide time.
 fn steps(span: Option<(i64, i64)>) -> (i64, u64, u64) {
     let Some((first, last)) = span else {
         return (0, 1_000_000_000, 0);

@@ -21,7 +21,8 @@ pub struct Emulation {
     pub verdict: Option<State>,
     /// Why.
     pub reasons: Vec<String>,
-    /// What was asked for, in the words of the flags: of a run that has no certificate, for it goes on or was killed.
+    /// What was asked for, in the words of the flags: of a run that has no certificate, for it goes
+    /// on or was killed.
     pub asked: BTreeMap<String, String>,
     /// By name.
     pub directions: BTreeMap<String, EmulatedDirection>,
@@ -59,7 +60,8 @@ pub struct EmulatedDirection {
     pub warnings: Vec<String>,
 }
 
-/// A change of a direction's settings, and what became of the frames that came before it, since the change before.
+/// A change of a direction's settings, and what became of the frames that came before it, since the
+/// change before.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -189,7 +191,9 @@ fn unfinished(manifest: &Manifest) -> Option<Emulation> {
     Some(Emulation {
         verdict: Some(manifest.verdict.state),
         reasons: vec![
-            "the run goes on, or was killed: the certificate, which accounts for the frames, is written when it ends".to_owned(),
+            "the run goes on, or was killed: the certificate, which accounts for the frames, is \
+            written when it ends"
+                .to_owned(),
         ],
         seed: configuration["seed"].as_u64().unwrap_or_default(),
         asked: asked.collect(),
@@ -419,7 +423,9 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
             rows_narrow: rows.len(),
             rows,
             rest: match direction.difference {
-                Some(_) => "live - virtual: how much later a frame left than by the same link in virtual time".to_owned(),
+                Some(_) => "live - virtual: how much later a frame left than by the same link in \
+                virtual time"
+                    .to_owned(),
                 None => String::new(),
             },
         }));

@@ -21,7 +21,8 @@ pub enum Moment {
 /// Why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not a time from 1678 to 2262: write RFC 3339, such as 2026-11-21T12:35:00Z, or how long after the start, such as 10s"
+    "'{0}' is not a time from 1678 to 2262: write RFC 3339, such as 2026-11-21T12:35:00Z, or how \
+        long after the start, such as 10s"
 )]
 pub struct MomentError(String);
 
@@ -97,7 +98,8 @@ impl Chosen {
         }
     }
 
-    /// Whether an operation of that time is chosen. One without a time is, unless times were asked for.
+    /// Whether an operation of that time is chosen. One without a time is, unless times were asked
+    /// for.
     pub(crate) fn has_time(&self, time_ns: Option<i64>) -> bool {
         match time_ns {
             Some(time) => {
@@ -108,7 +110,8 @@ impl Chosen {
         }
     }
 
-    /// The numbers of the client and the operation that are asked for. `Some(None)`: it has not been seen so far.
+    /// The numbers of the client and the operation that are asked for. `Some(None)`: it has not
+    /// been seen so far.
     pub(crate) fn words(&self, clients: &Lexicon, words: &Lexicon) -> [Option<Option<Word>>; 2] {
         let client = self.client.as_ref().map(|client| clients.find(client));
         let operation = self.operation.as_ref().map(|name| words.find(name));

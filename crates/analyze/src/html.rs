@@ -1,7 +1,9 @@
-//! The report as one page: its style and its drawings are in it, it runs no script and asks the network for nothing.
+//! The report as one page: its style and its drawings are in it, it runs no script and asks the
+//! network for nothing.
 //!
-//! Drawings are SVG without text, stretched to the width there is; their labels are HTML beside them, so that a
-//! telephone, a wide screen and paper show them at the same size. The data of the page lie in it as JSON.
+//! Drawings are SVG without text, stretched to the width there is; their labels are HTML beside
+//! them, so that a telephone, a wide screen and paper show them at the same size. The data of the
+//! page lie in it as JSON.
 
 use std::fmt::{self, Display, Write};
 
@@ -49,7 +51,8 @@ pub fn page(report: &Report) -> String {
     for (at, each) in sections.iter().enumerate() {
         section(at, each, &mut out);
     }
-    // `<` never occurs in JSON outside texts, where it may be written so: nothing can end the element early.
+    // `<` never occurs in JSON outside texts, where it may be written so: nothing can end the
+    // element early.
     let json = serde_json::to_string(report)
         .unwrap_or_default()
         .replace('<', "\\u003c");
@@ -172,7 +175,8 @@ fn meters(meters: &Meters, out: &mut String) {
     for meter in &meters.meters {
         let _ = write!(
             out,
-            "<p class=\"meter\"><b>{}</b> {} <small>{}</small><span class=\"track\"><span class=\"{}\" style=\"width:{:.2}%\"></span></span></p>",
+            "<p class=\"meter\"><b>{}</b> {} <small>{}</small><span class=\"track\"><span \
+            class=\"{}\" style=\"width:{:.2}%\"></span></span></p>",
             percent(meter.share),
             meter.of,
             Text(&meter.note),
@@ -202,8 +206,8 @@ fn class(colour: Colour) -> &'static str {
     }
 }
 
-/// A drawing in the width that there is, with its labels around it. Of `areas`, each is shown with its text when a
-/// pointer rests on it: where it begins, how wide it is, and the text.
+/// A drawing in the width that there is, with its labels around it. Of `areas`, each is shown with
+/// its text when a pointer rests on it: where it begins, how wide it is, and the text.
 struct Figure<'a> {
     title: &'a str,
     /// The drawing in words, for readers that do not see it.
@@ -245,7 +249,8 @@ impl Figure<'_> {
         for (from, width, text) in &self.areas {
             let _ = write!(
                 out,
-                "<rect class=\"tip\" x=\"{from:.1}\" width=\"{width:.1}\" height=\"{HEIGHT}\"><title>{}</title></rect>",
+                "<rect class=\"tip\" x=\"{from:.1}\" width=\"{width:.1}\" \
+                height=\"{HEIGHT}\"><title>{}</title></rect>",
                 Text(text)
             );
         }
@@ -437,7 +442,8 @@ fn curve(curve: &Curve, out: &mut String) {
 fn table(table: &Table, out: &mut String) {
     let _ = write!(
         out,
-        "<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table><caption>{0}</caption><thead><tr>",
+        "<div class=\"table\" tabindex=\"0\" role=\"region\" \
+        aria-label=\"{0}\"><table><caption>{0}</caption><thead><tr>",
         Text(&capital(&table.caption))
     );
     for column in &table.columns {
@@ -496,13 +502,15 @@ fn spark(counts: &[u64]) -> String {
         }
     }
     format!(
-        "<svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"at most {} a step\"><path class=\"failed\" d=\"{path}\"/></svg>",
+        "<svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+        aria-label=\"at most {} a step\"><path class=\"failed\" d=\"{path}\"/></svg>",
         counts.len().max(1),
         grouped(most)
     )
 }
 
-/// The next round number that can be halved: a digit or two times a power of ten, of a power of `unit`.
+/// The next round number that can be halved: a digit or two times a power of ten, of a power of
+/// `unit`.
 fn round_up(value: f64, unit: f64) -> f64 {
     let mut power = 1.0;
     while value >= power * unit {

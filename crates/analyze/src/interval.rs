@@ -43,7 +43,8 @@ pub struct Interval {
     pub write: Iostat,
 }
 
-/// What nfsiostat counts of an operation, and a tap can see. An operation belongs to the interval of its call.
+/// What nfsiostat counts of an operation, and a tap can see. An operation belongs to the interval
+/// of its call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Iostat {
@@ -57,7 +58,8 @@ pub struct Iostat {
     pub failed: u64,
     /// Operations with a round-trip time.
     pub round_trips: u64,
-    /// The sum of those times: from the first byte of the call to the last of the reply, as seen on the wire.
+    /// The sum of those times: from the first byte of the call to the last of the reply, as seen on
+    /// the wire.
     pub round_trip_sum_ns: u64,
 }
 
@@ -129,7 +131,8 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
     })
 }
 
-/// The bytes of the RPC whose rows pass: they stand in its first row, and its other rows follow that one.
+/// The bytes of the RPC whose rows pass: they stand in its first row, and its other rows follow
+/// that one.
 #[derive(Default)]
 struct Compound {
     rpc_id: Option<i64>,

@@ -1,8 +1,8 @@
 //! The report as data: what its terminal, JSON and HTML forms are drawn from.
 //!
-//! In JSON the names are those below. Times are nanoseconds since the Unix epoch (`_ns`), durations nanoseconds
-//! (`_ns`), sizes bytes (`_bytes`), shares 0 to 1 (`_share`); every other number counts what its name names.
-//! `docs/guide/report.md` explains each.
+//! In JSON the names are those below. Times are nanoseconds since the Unix epoch (`_ns`), durations
+//! nanoseconds (`_ns`), sizes bytes (`_bytes`), shares 0 to 1 (`_share`); every other number counts
+//! what its name names. `docs/guide/report.md` explains each.
 
 use std::collections::BTreeMap;
 
@@ -168,7 +168,8 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     stale_share: 0.01,
     failed_share: 0.1,
     repeated_share: 0.01,
-    // Linux asks again after acregmin, 3 s: Chronicle's storms were 214/s for one pair, 56,000/s in all.
+    // Linux asks again after acregmin, 3 s: Chronicle's storms were 214/s for one pair, 56,000/s in
+    // all.
     getattr_storm_client_per_second: 1_000,
     getattr_storm_file_per_second: 100,
 };
@@ -229,7 +230,8 @@ pub struct Understood {
     pub rpc_connections: u64,
     /// Those with TLS, which cannot be read.
     pub tls_connections: u64,
-    /// Payload that was understood as RPC, TCP and UDP. Lost bytes whose place within a record is known count.
+    /// Payload that was understood as RPC, TCP and UDP. Lost bytes whose place within a record is
+    /// known count.
     pub rpc_bytes: u64,
     /// Payload of connections with RPC.
     pub rpc_connections_bytes: u64,
@@ -293,8 +295,8 @@ pub struct Totals {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// `clocks`, `amounts`, `attributes`, `getattr_storm`, `alignment`, `misaligned_client`, `small_sequential`, `hot_files`, `busy_client`,
-    /// `stale`, `errors` or `repeated`.
+    /// `clocks`, `amounts`, `attributes`, `getattr_storm`, `alignment`, `misaligned_client`,
+    /// `small_sequential`, `hot_files`, `busy_client`, `stale`, `errors` or `repeated`.
     pub kind: &'static str,
     /// What it is.
     pub what: String,
@@ -430,7 +432,8 @@ pub struct SizeClass {
 pub struct Ranking {
     /// How many there are, as far as they were distinguished.
     pub count: u64,
-    /// Operations that belong to none, for lack of room: what is not listed may have that many more.
+    /// Operations that belong to none, for lack of room: what is not listed may have that many
+    /// more.
     pub not_tracked_operations: u64,
     /// Bytes of those.
     pub not_tracked_bytes: u64,
@@ -438,7 +441,8 @@ pub struct Ranking {
     pub by_operations: Vec<Busy>,
     /// Most bytes first.
     pub by_bytes: Vec<Busy>,
-    /// Which share of all operations and bytes is with the first few, also of those that are with none of them.
+    /// Which share of all operations and bytes is with the first few, also of those that are with
+    /// none of them.
     pub concentration: Vec<Concentration>,
 }
 
@@ -446,7 +450,8 @@ pub struct Ranking {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Busy {
-    /// The path of the file as far as it is known, or the address of the client. Empty: nothing is known.
+    /// The path of the file as far as it is known, or the address of the client. Empty: nothing is
+    /// known.
     pub name: String,
     /// Of files and pairs: as in the tables, in decimal digits.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits")]
@@ -496,8 +501,8 @@ pub struct Misaligned {
     pub misaligned_share: f64,
 }
 
-/// Seconds, of the clock that stamped the frames, in which a client sent at least so many GETATTRs as the thresholds
-/// say: on one file, or on all together.
+/// Seconds, of the clock that stamped the frames, in which a client sent at least so many GETATTRs
+/// as the thresholds say: on one file, or on all together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetattrStorm {

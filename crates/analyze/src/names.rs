@@ -22,7 +22,8 @@ pub(crate) struct Paths(HashMap<i64, Option<Fact>>);
 impl Paths {
     /// Looks up the names of `files` and of the directories above them: the newest fact holds.
     ///
-    /// One pass over the table for each level of directories, so that memory follows what is asked, not the table.
+    /// One pass over the table for each level of directories, so that memory follows what is asked,
+    /// not the table.
     pub(crate) fn of(trace: &mut Trace, files: impl IntoIterator<Item = i64>) -> Self {
         let mut known = HashMap::new();
         let mut wanted: HashSet<i64> = files.into_iter().collect();
@@ -50,7 +51,8 @@ impl Paths {
                     if !wanted.contains(&file) {
                         continue;
                     }
-                    // READDIRPLUS lists a directory in itself, and the one above: neither is a name.
+                    // READDIRPLUS lists a directory in itself, and the one above: neither is a
+                    // name.
                     let Some(name) = name.get(row).filter(|name| !matches!(*name, "." | ".."))
                     else {
                         continue;
@@ -81,7 +83,8 @@ impl Paths {
         Self(known)
     }
 
-    /// The path of a file as far as it is known: `…/` stands for directories that the capture did not see.
+    /// The path of a file as far as it is known: `…/` stands for directories that the capture did
+    /// not see.
     pub(crate) fn path(&self, file_id: i64) -> Option<String> {
         let fact = self.0.get(&file_id)?.as_ref()?;
         let mut path = fact.name.clone();

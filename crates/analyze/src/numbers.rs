@@ -33,8 +33,8 @@ pub(crate) fn share(number: u64, whole: u64) -> f64 {
     }
 }
 
-/// Text from the wire, made harmless: control characters, and those that turn the direction of writing, are written
-/// out, so that a file's name cannot steer the terminal.
+/// Text from the wire, made harmless: control characters, and those that turn the direction of
+/// writing, are written out, so that a file's name cannot steer the terminal.
 pub(crate) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

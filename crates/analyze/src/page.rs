@@ -1,5 +1,6 @@
-//! The content of a report: its sections, tables and drawings, every number in words. The terminal and the HTML form draw
-//! this and decide nothing but how it looks. Texts may come from the wire: the code that draws them makes them harmless.
+//! The content of a report: its sections, tables and drawings, every number in words. The terminal
+//! and the HTML form draw this and decide nothing but how it looks. Texts may come from the wire:
+//! the code that draws them makes them harmless.
 
 use crate::model::{
     Busy, Concentration, Direction, GetattrStorm, Loss, Operation, OverTime, Quantiles, Ranking,
@@ -289,7 +290,8 @@ fn missing(report: &Report) -> Option<Section> {
                 meters: { meters.into_iter().flatten() }.collect(),
             }),
             Block::Text(format!(
-                "{} connections, {} of them with RPC{tls}. Lost bytes whose place inside a record is known count as understood.",
+                "{} connections, {} of them with RPC{tls}. Lost bytes whose place inside a record \
+                is known count as understood.",
                 grouped(understood.connections),
                 grouped(understood.rpc_connections)
             )),
@@ -803,7 +805,8 @@ fn storms(report: &Report) -> Option<Section> {
     Some(Section {
         heading: "GETATTR storms".to_owned(),
         note: format!(
-            "Seconds in which one client sends {} GETATTRs or more on one file, or {} on all together.",
+            "Seconds in which one client sends {} GETATTRs or more on one file, or {} on all \
+            together.",
             grouped(bounds.getattr_storm_file_per_second),
             grouped(bounds.getattr_storm_client_per_second)
         ),
@@ -878,7 +881,8 @@ fn again(operations: &[Operation]) -> Option<Section> {
     )?;
     Some(Section {
         heading: "Calls without reply, and calls that came again".to_owned(),
-        note: "Again before the reply: a retransmission. Again after it: the client did not get the reply, or forgot it."
+        note: "Again before the reply: a retransmission. Again after it: the client did not get \
+        the reply, or forgot it."
             .to_owned(),
         blocks: vec![Block::Table(table)],
     })

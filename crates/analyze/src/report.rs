@@ -24,7 +24,8 @@ use crate::usage::{FILES_MAX, PAIRS_MAX, USERS_MAX, Use, Way};
 /// Entries in a list of the busiest.
 const TOP_MAX: usize = 25;
 
-/// Reads a trace once and reports what is in it. What is damaged is left out, and the report names it.
+/// Reads a trace once and reports what is in it. What is damaged is left out, and the report names
+/// it.
 pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut trace = Trace::open(path)?;
     let (chosen, span) = span(&mut trace, filter)?;
@@ -181,8 +182,8 @@ fn losses(trace: &mut Trace) -> Vec<Loss> {
         .collect()
 }
 
-/// How much of the traffic became operations: from the counters of the capture, and the table `connections` for
-/// what they do not tell apart.
+/// How much of the traffic became operations: from the counters of the capture, and the table
+/// `connections` for what they do not tell apart.
 fn understood(trace: &mut Trace) -> Option<Understood> {
     let manifest = trace.manifest.as_ref()?;
     let counter = |name: &str| Some(manifest.counters.get(name)?.value);
@@ -434,7 +435,8 @@ fn name_files(trace: &mut Trace, rankings: [&mut Ranking; 2], storms: &mut [Geta
     }
 }
 
-/// The busiest of `used`, and how much of `totals` the first few have. Keys break ties, so that a report is the same every time.
+/// The busiest of `used`, and how much of `totals` the first few have. Keys break ties, so that a
+/// report is the same every time.
 fn ranking<K: Copy + Ord>(
     used: impl Iterator<Item = (K, Use)>,
     not_tracked: Use,
@@ -557,7 +559,8 @@ fn findings(report: &Report) -> Vec<Finding> {
             "clocks",
             of_all(totals.negative_times),
             format!(
-                "{} times run backwards: they are in no quantile, nor in what an interval or 'slow' shows",
+                "{} times run backwards: they are in no quantile, nor in what an interval or \
+                'slow' shows",
                 grouped(totals.negative_times)
             ),
             "compare the clocks of the inputs (chrony, PTP), or shift one of them: editcap -t",
@@ -568,7 +571,8 @@ fn findings(report: &Report) -> Vec<Finding> {
             "amounts",
             of_all(totals.without_amount),
             format!(
-                "of {} READs and WRITEs the bytes moved are unknown: what is read and written is more",
+                "of {} READs and WRITEs the bytes moved are unknown: what is read and written is \
+                more",
                 grouped(totals.without_amount)
             ),
             "capture more of each frame: tcpdump -s 0, or 512 bytes for headers",
@@ -662,7 +666,8 @@ fn findings(report: &Report) -> Vec<Finding> {
                 percent(client.misaligned_share),
                 client.client,
             ),
-            "align the partitions or the records of what it runs, a virtual machine's disk for instance",
+            "align the partitions or the records of what it runs, a virtual machine's disk for \
+            instance",
         );
     }
     let hot =

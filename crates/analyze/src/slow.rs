@@ -25,7 +25,8 @@ pub struct Slow {
     pub left_out: u64,
     /// Chosen calls without a reply: there is no way to know how slow.
     pub unanswered: u64,
-    /// Chosen operations whose reply ended before their call began, by their stamps: there is no way to know how slow either.
+    /// Chosen operations whose reply ended before their call began, by their stamps: there is no
+    /// way to know how slow either.
     pub backwards: u64,
     /// What could not be read, in sentences.
     pub unreadable: Vec<String>,
@@ -62,7 +63,8 @@ pub struct SlowOperation {
     #[serde(serialize_with = "digits")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub file_id: Option<i64>,
-    /// Its path as far as it is known; of operations with a name in a directory, such as REMOVE, that directory's with the name behind it.
+    /// Its path as far as it is known; of operations with a name in a directory, such as REMOVE,
+    /// that directory's with the name behind it.
     pub path: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The report for a terminal: at most 80 columns, in plain text, with headings in bold where that is wanted.
+//! The report for a terminal: at most 80 columns, in plain text, with headings in bold where that
+//! is wanted.
 
 use std::fmt::Write;
 

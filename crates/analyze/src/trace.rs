@@ -58,7 +58,8 @@ pub enum TraceError {
     },
     /// More intervals than anybody reads.
     #[error(
-        "{count} intervals are more than {max}: choose a longer --interval, or less time with --since and --until"
+        "{count} intervals are more than {max}: choose a longer --interval, or less time with \
+        --since and --until"
     )]
     Intervals {
         /// How many it would be.
@@ -100,7 +101,13 @@ impl Trace {
             Ok(text) => {
                 check_version(path, &text)?;
                 Manifest::from_json(&text)
-                    .map_err(|error| warnings.push(format!("{}: damaged: {error}; verdict, losses by cause and what was understood are not known", json.display())))
+                    .map_err(|error| {
+                        warnings.push(format!(
+                            "{}: damaged: {error}; verdict, losses \
+                    by cause and what was understood are not known",
+                            json.display()
+                        ))
+                    })
                     .ok()
             }
             Err(_) if !has_operations => {
@@ -136,8 +143,8 @@ impl Trace {
         { self.manifest.iter() }.any(|manifest| is_of_link(manifest) && !has_tables(manifest))
     }
 
-    /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts and that are not
-    /// there become a warning.
+    /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts
+    /// and that are not there become a warning.
     pub(crate) fn parts(&mut self, table: Table) -> Vec<PathBuf> {
         let folder = self.path.join(table.name());
         let mut parts: Vec<_> = match fs::read_dir(&folder) {
@@ -158,7 +165,8 @@ impl Trace {
             .map_or(0, |summary| summary.parts);
         if (parts.len() as u64) < counted {
             self.warn(format!(
-                "{}: {} of the {counted} parts that trace.json counts are there: what the others hold is missing here",
+                "{}: {} of the {counted} parts that trace.json counts are there: what the others \
+                hold is missing here",
                 folder.display(),
                 parts.len(),
             ));
@@ -180,8 +188,8 @@ impl Trace {
             .ok()
     }
 
-    /// Gives `take` every batch of a table, each with `columns`. What is damaged becomes a warning, and
-    /// the rest of its part is left out.
+    /// Gives `take` every batch of a table, each with `columns`. What is damaged becomes a warning,
+    /// and the rest of its part is left out.
     pub(crate) fn batches(
         &mut self,
         table: Table,
@@ -204,8 +212,8 @@ impl Trace {
         }
     }
 
-    /// Gives `each` the values of `columns` in every row of a table. What is damaged becomes a warning, and the rest of
-    /// its part is left out.
+    /// Gives `each` the values of `columns` in every row of a table. What is damaged becomes a
+    /// warning, and the rest of its part is left out.
     pub fn rows(&mut self, table: Table, columns: &[&str], mut each: impl FnMut(&[Value])) {
         for path in self.parts(table) {
             let Some(part) = self.open_part(&path) else {
@@ -223,8 +231,9 @@ impl Trace {
         }
     }
 
-    /// The earliest and the latest value of some time columns of `operations`: from the parts' statistics, or from
-    /// their rows where statistics do not show it. Nanoseconds since the Unix epoch.
+    /// The earliest and the latest value of some time columns of `operations`: from the parts'
+    /// statistics, or from their rows where statistics do not show it. Nanoseconds since the Unix
+    /// epoch.
     pub(crate) fn time_range(&mut self, columns: &[&str]) -> Option<(i64, i64)> {
         let mut range: Option<(i64, i64)> = None;
         let mut take = |low: i64, high: i64| {

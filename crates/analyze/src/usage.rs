@@ -1,5 +1,5 @@
-//! Usage: files, pairs of client and file, clients and users, each in a map of bounded size, and the seconds
-//! in which attributes were asked for in a storm.
+//! Usage: files, pairs of client and file, clients and users, each in a map of bounded size, and
+//! the seconds in which attributes were asked for in a storm.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -9,8 +9,8 @@ use crate::model::THRESHOLDS;
 
 /// Files that are distinguished: about 110 bytes each.
 pub(crate) const FILES_MAX: usize = 4 << 20;
-/// Pairs of client and file that are distinguished, of files that several clients use: about 90 bytes each. A file with
-/// one client needs none.
+/// Pairs of client and file that are distinguished, of files that several clients use: about 90
+/// bytes each. A file with one client needs none.
 pub(crate) const PAIRS_MAX: usize = 1 << 20;
 /// Users that are distinguished.
 pub(crate) const USERS_MAX: usize = 65_536;
@@ -127,10 +127,11 @@ impl Files {
         }
     }
 
-    /// Adds operations of clients with files; the places of the files, where there is room for them.
+    /// Adds operations of clients with files; the places of the files, where there is room for
+    /// them.
     ///
-    /// Each step is a loop of its own: what it looks up lies all over the memory, and a processor waits for several
-    /// such places at once only if they are close together in the code.
+    /// Each step is a loop of its own: what it looks up lies all over the memory, and a processor
+    /// waits for several such places at once only if they are close together in the code.
     pub(crate) fn add(&mut self, uses: &[FileUse], storms: &mut Storms) -> Vec<Option<u32>> {
         let places: Vec<_> = uses.iter().map(|each| self.place(each.file_id)).collect();
         let mut paired = Vec::new();
@@ -226,7 +227,8 @@ impl Files {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Client {
     pub(crate) used: Use,
-    /// READs and WRITEs with a place, and those of them that begin and end at multiples of 512 and 4096 bytes.
+    /// READs and WRITEs with a place, and those of them that begin and end at multiples of 512 and
+    /// 4096 bytes.
     pub(crate) placed: u64,
     pub(crate) aligned: [u64; 2],
     getattrs: Seconds,
@@ -266,8 +268,8 @@ impl Users {
     }
 }
 
-/// How many GETATTRs came in the two newest seconds: rows come in the order of replies, so that one second is not
-/// over when the next begins.
+/// How many GETATTRs came in the two newest seconds: rows come in the order of replies, so that one
+/// second is not over when the next begins.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seconds {
     newest: u32,
@@ -277,7 +279,8 @@ struct Seconds {
 }
 
 impl Seconds {
-    /// Adds a call; how many its second has so far. One that comes later than both seconds is left out.
+    /// Adds a call; how many its second has so far. One that comes later than both seconds is left
+    /// out.
     fn add(&mut self, second: u32) -> u32 {
         if second == self.newest {
             self.calls = self.calls.saturating_add(1);
@@ -322,8 +325,8 @@ pub(crate) struct Storms {
 }
 
 impl Storms {
-    /// Takes note that a second has `calls` so far. It is called for each of them, so a storm begins at the threshold
-    /// exactly, and grows by one call from there on.
+    /// Takes note that a second has `calls` so far. It is called for each of them, so a storm
+    /// begins at the threshold exactly, and grows by one call from there on.
     fn note(&mut self, client: Word, file_id: Option<i64>, second: u32, calls: u32) {
         let threshold = match file_id {
             Some(_) => THRESHOLDS.getattr_storm_file_per_second,
@@ -436,7 +439,8 @@ mod tests {
             };
             client.add(5, share, &mut storms);
         };
-        // Second 7 has three more than the threshold, a part of them after second 8 began; second 8 has one too few.
+        // Second 7 has three more than the threshold, a part of them after second 8 began; second 8
+        // has one too few.
         (0..threshold).for_each(|_| call(7));
         (0..threshold - 1).for_each(|_| call(8));
         (0..3).for_each(|_| call(7));

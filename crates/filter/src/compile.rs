@@ -1,4 +1,5 @@
-//! From [`Node`]s to a program: first tests with the offsets of a link type, then instructions with jumps.
+//! From [`Node`]s to a program: first tests with the offsets of a link type, then instructions with
+//! jumps.
 
 use std::ops::Range;
 
@@ -442,8 +443,8 @@ impl Compiler<'_> {
         match arithmetic {
             Arithmetic::Number(_) | Arithmetic::Length => {}
             Arithmetic::Negate(inner) => self.conditions(inner, tests),
-            // The conditions of the right operand are forgotten: libpcap's `gen_arth` does so, and what a filter means is
-            // what it means to tcpdump.
+            // The conditions of the right operand are forgotten: libpcap's `gen_arth` does so, and
+            // what a filter means is what it means to tcpdump.
             Arithmetic::Binary(_, left, _) => self.conditions(left, tests),
             Arithmetic::Load {
                 protocol, index, ..
@@ -568,7 +569,8 @@ type Label = usize;
 
 enum Item {
     Plain(Instruction),
-    /// A comparison; the flags say which ways are too long for its 8 bits, so that a long jump stands behind it.
+    /// A comparison; the flags say which ways are too long for its 8 bits, so that a long jump
+    /// stands behind it.
     Branch {
         code: u16,
         k: u32,
@@ -675,8 +677,8 @@ fn places(items: &[Item], labels: usize) -> Vec<usize> {
     places
 }
 
-/// Marks the ways that are too long as they stand; says whether there were any. A way that is marked stays so, hence
-/// this comes to an end.
+/// Marks the ways that are too long as they stand; says whether there were any. A way that is
+/// marked stays so, hence this comes to an end.
 fn lengthen(items: &mut [Item], places: &[usize]) -> bool {
     let mut at = 0;
     let mut has_changed = false;

@@ -27,7 +27,8 @@ impl FilterError {
     }
 }
 
-/// The longest expression that is shown whole. Of a longer one, so much is shown from a little before the place.
+/// The longest expression that is shown whole. Of a longer one, so much is shown from a little
+/// before the place.
 const SHOWN_CHARS: usize = 160;
 
 impl fmt::Display for FilterError {

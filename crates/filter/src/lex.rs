@@ -61,7 +61,8 @@ pub(crate) fn tokens(expression: &str) -> Result<Vec<Token<'_>>, FilterError> {
             push(kind, 0, end)
         } else if first == '\\' && rest[1..].starts_with(|next: char| next.is_ascii_alphanumeric())
         {
-            // pcap-filter escapes names that are keywords too; here they need none, but may have it.
+            // pcap-filter escapes names that are keywords too; here they need none, but may have
+            // it.
             push(Kind::Word, 1, 1 + word_end(&rest[1..]))
         } else if let Some(symbol) = SYMBOLS.iter().find(|&&each| rest.starts_with(each)) {
             push(Kind::Symbol, 0, symbol.len())

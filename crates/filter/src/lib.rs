@@ -5,12 +5,14 @@
 //!                                                           └─ instructions: what the kernel takes
 //! ```
 //!
-//! * The meaning is libpcap's, quirks included: `and` and `or` bind equally and to the left, `vlan` moves the offsets of
-//!   everything behind it in the text, ports are those of unfragmented packets and first fragments only, and a frame that
-//!   is too short for a load does not match, whatever `not` stands before it.
-//! * Compiled once for each link type; the program is checked as the kernel checks it, and may be given to the kernel.
-//! * Not here: names of hosts and networks (nothing is resolved), services but for a few names, and the words that
-//!   [`FilterError`] names as not supported.
+//! * The meaning is libpcap's, quirks included: `and` and `or` bind equally and to the left, `vlan`
+//!   moves the offsets of everything behind it in the text, ports are those of unfragmented packets
+//!   and first fragments only, and a frame that is too short for a load does not match, whatever
+//!   `not` stands before it.
+//! * Compiled once for each link type; the program is checked as the kernel checks it, and may be
+//!   given to the kernel.
+//! * Not here: names of hosts and networks (nothing is resolved), services but for a few names, and
+//!   the words that [`FilterError`] names as not supported.
 #![forbid(unsafe_code)]
 
 mod compile;
@@ -64,8 +66,9 @@ impl Filter {
         compile::Layout::of(link_type).is_some()
     }
 
-    /// The program for frames of this link type. Fails if the expression asks for what such frames do not have, such as
-    /// Ethernet addresses, or if the program would be longer than the kernel takes (4,096 instructions).
+    /// The program for frames of this link type. Fails if the expression asks for what such frames
+    /// do not have, such as Ethernet addresses, or if the program would be longer than the kernel
+    /// takes (4,096 instructions).
     pub fn compile(&self, link_type: u16) -> Result<Program, FilterError> {
         compile::compile(&self.expression, self.root.as_ref(), link_type)
     }

@@ -9,7 +9,8 @@ use crate::syntax::{Arithmetic, Direction, Node, Operator, Primitive, Protocol, 
 
 /// Parentheses, `not` and indices within each other, which take stack.
 const NESTING_MAX: usize = 100;
-/// Changes between `and` and `or`, and operators of arithmetic, in the whole expression: each makes the tree deeper.
+/// Changes between `and` and `or`, and operators of arithmetic, in the whole expression: each makes
+/// the tree deeper.
 const CHAIN_MAX: usize = 500;
 
 const SUPPORTED: &str = "supported: host, net, port, portrange, proto, src, dst, ether, ip, ip6, arp, rarp, tcp, udp, sctp, icmp, icmp6, \
@@ -134,7 +135,8 @@ const CONSTANTS: [(&str, u32); 37] = [
     ("icmp6-redirect", 137),
 ];
 
-/// What stands before an address or a number, and is inherited by bare ones behind `and`, `or` and `not`.
+/// What stands before an address or a number, and is inherited by bare ones behind `and`, `or` and
+/// `not`.
 #[derive(Debug, Clone, Copy)]
 struct Qualifiers {
     protocol: Option<Protocol>,
@@ -178,7 +180,8 @@ pub(crate) fn parse(expression: &str) -> Result<Option<Node>, FilterError> {
     let (node, _) = parser.expression(None)?;
     if parser.at < parser.tokens.len() {
         let what = format!(
-            "'{}' stands where 'and', 'or' or the end should: is a qualifier such as 'host' or 'port' missing before it?",
+            "'{}' stands where 'and', 'or' or the end should: is a qualifier such as 'host' or \
+            'port' missing before it?",
             parser.text()
         );
         return Err(parser.error(what));
@@ -365,7 +368,8 @@ impl<'a> Parser<'a> {
         Node::Primitive(primitive, place)
     }
 
-    /// What begins with a protocol, a direction or a kind: up to its address or number, if it has any.
+    /// What begins with a protocol, a direction or a kind: up to its address or number, if it has
+    /// any.
     fn qualified(&mut self) -> Result<Term, FilterError> {
         let start = self.at;
         let protocol = Protocol::named(self.text());
@@ -375,7 +379,8 @@ impl<'a> Parser<'a> {
         {
             let Some(primitive) = to_many(protocol, self.text()) else {
                 return Err(self.error(format!(
-                    "'{} {}' is not supported: there are ether broadcast, ether multicast, ip multicast and ip6 multicast",
+                    "'{} {}' is not supported: there are ether broadcast, ether multicast, ip \
+                    multicast and ip6 multicast",
                     protocol.name(),
                     self.text()
                 )));
@@ -668,8 +673,8 @@ impl<'a> Parser<'a> {
         Ok(Primitive::IpProtocol { header, number })
     }
 
-    /// Whether a comparison begins here: with a load, with a number or name before an operator, or with a parenthesis
-    /// before one.
+    /// Whether a comparison begins here: with a load, with a number or name before an operator, or
+    /// with a parenthesis before one.
     fn begins_arithmetic(&self) -> bool {
         let next = self.text_at(self.at + 1);
         match self
@@ -818,7 +823,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `broadcast` and `multicast` of a protocol, where they are defined without an interface's own mask.
+/// `broadcast` and `multicast` of a protocol, where they are defined without an interface's own
+/// mask.
 fn to_many(protocol: Protocol, word: &str) -> Option<Primitive> {
     match (protocol, word) {
         (Protocol::Ether, "broadcast") => Some(Primitive::EtherAddress {

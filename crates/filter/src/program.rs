@@ -1,4 +1,5 @@
-//! Classic BPF: the instructions, what the kernel checks before it takes a program, and the machine.
+//! Classic BPF: the instructions, what the kernel checks before it takes a program, and the
+//! machine.
 
 /// An instruction, laid out as the kernel's `struct sock_filter` (linux/filter.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,15 +105,16 @@ pub struct Program {
 }
 
 impl Program {
-    /// Checks a program as the kernel does (`bpf_check_classic`): known codes, jumps forward and inside, scratch memory in
-    /// range and written before it is read, a return at the end. Loads at negative offsets, which are the kernel's own
-    /// extensions, are refused.
+    /// Checks a program as the kernel does (`bpf_check_classic`): known codes, jumps forward and
+    /// inside, scratch memory in range and written before it is read, a return at the end. Loads at
+    /// negative offsets, which are the kernel's own extensions, are refused.
     pub fn new(instructions: Vec<Instruction>) -> Result<Self, ProgramError> {
         let len = instructions.len();
         if !(1..=PROGRAM_LEN_MAX).contains(&len) {
             return Err(ProgramError::Length(len));
         }
-        // A bit for each word that was written on every way to an instruction; jumps only lead forward.
+        // A bit for each word that was written on every way to an instruction; jumps only lead
+        // forward.
         let mut written = vec![u16::MAX; len];
         written[0] = 0;
         for (at, each) in instructions.iter().enumerate() {
@@ -193,7 +195,8 @@ impl Program {
         &self.instructions
     }
 
-    /// Whether the program takes a frame of which `bytes` were kept and that had `wire_len` bytes on the wire.
+    /// Whether the program takes a frame of which `bytes` were kept and that had `wire_len` bytes
+    /// on the wire.
     ///
     /// A load beyond the bytes, or a division by 0, ends the program: the frame is not taken.
     pub fn matches(&self, bytes: &[u8], wire_len: u32) -> bool {

@@ -192,7 +192,8 @@ impl Protocol {
 }
 
 impl Operator {
-    /// `None` where the machine would end the program: division by 0, and shifts that the kernel refuses.
+    /// `None` where the machine would end the program: division by 0, and shifts that the kernel
+    /// refuses.
     pub(crate) fn of_numbers(self, left: u32, right: u32) -> Option<u32> {
         match self {
             Self::Add => Some(left.wrapping_add(right)),

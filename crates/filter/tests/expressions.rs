@@ -1,4 +1,5 @@
-//! What is refused, with the place it points at; and filters too long for a short jump, or for the kernel.
+//! What is refused, with the place it points at; and filters too long for a short jump, or for the
+//! kernel.
 
 use lineside_filter::{Filter, FilterError, Program};
 use lineside_wire::build::{FrameBuilder, TcpFields};

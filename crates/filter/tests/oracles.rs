@@ -1,5 +1,6 @@
-//! The frames that match must be those that tcpdump writes: a list of expressions, and others drawn from the grammar, on
-//! crafted frames, on the example and on the captures that lie beside the repository. And the kernel must take the programs.
+//! The frames that match must be those that tcpdump writes: a list of expressions, and others drawn
+//! from the grammar, on crafted frames, on the example and on the captures that lie beside the
+//! repository. And the kernel must take the programs.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -25,7 +26,8 @@ const DRAWN: usize = 240;
 fn the_frames_that_match_are_those_that_tcpdump_writes() {
     if Command::new("tcpdump").arg("--version").output().is_err() {
         println!(
-            "SKIP: filters compared with tcpdump: it is not installed (Debian: apt-get install tcpdump)"
+            "SKIP: filters compared with tcpdump: it is not installed (Debian: apt-get install \
+            tcpdump)"
         );
         return;
     }
@@ -47,8 +49,8 @@ fn the_frames_that_match_are_those_that_tcpdump_writes() {
         for (index, frame) in frames.iter_mut().enumerate() {
             frame.stamp_ns = Some(index as i64 * 1000);
         }
-        // Where a snap length cut the headers, libpcap's optimiser changes what matches, since it moves loads: there its plain
-        // program counts, which asks in the order of the text.
+        // Where a snap length cut the headers, libpcap's optimiser changes what matches, since it
+        // moves loads: there its plain program counts, which asks in the order of the text.
         let uncut = frames
             .iter()
             .filter(|frame| frame.bytes.len() == frame.wire_len as usize);
@@ -112,7 +114,8 @@ fn the_frames_that_match_are_those_that_tcpdump_writes() {
         }
     }
     println!(
-        "{} expressions, {} frames: {compared} comparisons, {matched} matches, {refused} refused by both, {none_or_all} with no frame or all",
+        "{} expressions, {} frames: {compared} comparisons, {matched} matches, {refused} refused \
+        by both, {none_or_all} with no frame or all",
         expressions.len(),
         captures
             .iter()
@@ -162,13 +165,15 @@ fn the_kernel_takes_the_programs() {
     assert_eq!(taken, hexadecimal.lines().count().to_string());
 }
 
-/// Attaches each program on standard input to a socket (SO_ATTACH_FILTER is 26), then one that the kernel must refuse.
+/// Attaches each program on standard input to a socket (SO_ATTACH_FILTER is 26), then one that the
+/// kernel must refuse.
 const ATTACH: &str = "
 import ctypes, socket, struct, sys
 def attach(program):
     code = ctypes.create_string_buffer(program, len(program))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.setsockopt(socket.SOL_SOCKET, 26, struct.pack('HxxxxxxP', len(program) // 8, ctypes.addressof(code)))
+        // 8, ctypes.addressof(code)))
+        one.setsockopt(socket.SOL_SOCKET, 26, struct.pack('HxxxxxxP', len(program)
 programs = sys.stdin.read().split()
 for each in programs:
     attach(bytes.fromhex(each))

@@ -167,7 +167,8 @@ impl<'a> Checker<'a> {
                 let different = (from..covered.len()).find(|&at| delivered[at] != covered[at]);
                 assert_eq!(
                     different, None,
-                    "direction {direction:?} of incarnation {incarnation}: what is seen is delivered"
+                    "direction {direction:?} of incarnation {incarnation}: what is seen is \
+                    delivered"
                 );
                 for (range, cause) in &output.holes[direction] {
                     assert_ne!(*cause, Cause::GivenUp);
@@ -373,7 +374,8 @@ proptest! {
                 prop_assert_eq!(*cause, Cause::SnapLength);
                 left[range.start as usize..range.end as usize].iter_mut().for_each(|times| *times += 1);
             }
-            prop_assert!(left.iter().all(|&times| times == 1), "nothing is lost on the wire: each byte once");
+            prop_assert!(left.iter().all(|&times| times == 1), "nothing is lost on the wire: each \
+            byte once");
         }
         prop_assert_eq!(counters.value(Counter::HolesNotSeen), 0);
     }

@@ -176,8 +176,9 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The next bytes where they lie, at most `max`, behind a big-endian 32-bit number that says how many, and over
-    /// what fills them up to a multiple of four; if one piece has all that, else nothing is read.
+    /// The next bytes where they lie, at most `max`, behind a big-endian 32-bit number that says
+    /// how many, and over what fills them up to a multiple of four; if one piece has all that, else
+    /// nothing is read.
     #[inline]
     pub fn whole_counted(&mut self, max: usize) -> Option<View<'a>> {
         let (count, bytes) = self.window.split_first_chunk()?;

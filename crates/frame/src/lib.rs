@@ -9,8 +9,8 @@
 //! * A [`Frame`] is the exclusive handle of its bytes; [`Frame::share`] turns it into counted,
 //!   read-only references. Frames of one block never overlap.
 //! * A port that shares memory with the kernel hands out frames of [`Slots`] in the same way.
-//! * A pool is for frames in flight. Code that must keep bytes holds a [`Range`], which pins its block
-//!   until it is [spilled](Range::spill) into memory of its own.
+//! * A pool is for frames in flight. Code that must keep bytes holds a [`Range`], which pins its
+//!   block until it is [spilled](Range::spill) into memory of its own.
 //! * A stream or a datagram is a chain of pieces, some of them holes, under a [`Cursor`]; an XDR
 //!   field is read where it lies (C9).
 

@@ -25,7 +25,8 @@ pub struct Descriptor {
     pub ordinal: u64,
 }
 
-/// How a frame begins: the LINKTYPE_ value of a capture file (<https://www.tcpdump.org/linktypes.html>).
+/// How a frame begins: the LINKTYPE_ value of a capture file
+/// (<https://www.tcpdump.org/linktypes.html>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LinkType(pub u16);
 
@@ -67,15 +68,16 @@ struct OwnBytes(NonNull<[u8]>);
 
 impl Drop for OwnBytes {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from `Box::into_raw` in `Block::own`, and nothing refers to it any more.
+        // SAFETY: the pointer came from `Box::into_raw` in `Block::own`, and nothing refers to it
+        // any more.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
 // SAFETY: the bytes are reached only through `BlockWriter`, `Frame` and `FrameRef`. `BlockWriter`
 // touches the part behind what it handed out; each `Frame` touches its own part, and parts never
-// overlap because `BlockWriter::take` only moves forward; `FrameRef` only reads a part whose `Frame`
-// was consumed. So no two threads reach the same byte unless all of them read.
+// overlap because `BlockWriter::take` only moves forward; `FrameRef` only reads a part whose
+// `Frame` was consumed. So no two threads reach the same byte unless all of them read.
 // JUSTIFICATION: handing out disjoint mutable parts of one allocation that is recycled as a whole
 // has no safe form that keeps the count per block instead of per frame.
 unsafe impl Sync for Block {}
@@ -112,12 +114,14 @@ impl Block {
     }
 }
 
-/// A counted reference to a block, as an `Arc` is one, but for the references that a thread [holds back](Spare).
+/// A counted reference to a block, as an `Arc` is one, but for the references that a thread [holds
+/// back](Spare).
 struct BlockRef(NonNull<Block>);
 
-/// References to one block that a thread let go but did not give back yet: the next ones that it needs are taken from
-/// here. Frames come and go in bursts that lie in one block, so that a burst costs an atomic operation or two, where
-/// each of its frames would cost two, on a cache line that several cores want.
+/// References to one block that a thread let go but did not give back yet: the next ones that it
+/// needs are taken from here. Frames come and go in bursts that lie in one block, so that a burst
+/// costs an atomic operation or two, where each of its frames would cost two, on a cache line that
+/// several cores want.
 struct Spare {
     /// Null if there is none.
     block: Cell<*const Block>,
@@ -133,8 +137,9 @@ thread_local! {
     };
 }
 
-/// Gives back what this thread holds back of references to frames that it let go, so that the port that brought them
-/// may use their memory again. To be called by a thread other than the port's after each burst of frames.
+/// Gives back what this thread holds back of references to frames that it let go, so that the port
+/// that brought them may use their memory again. To be called by a thread other than the port's
+/// after each burst of frames.
 pub fn give_back() {
     // A thread that ends has given back.
     let _ = SPARE.try_with(Spare::give_back);
@@ -212,8 +217,8 @@ impl BlockRef {
         Self(self.0)
     }
 
-    /// Whether it is the only one. What was done through the others comes before. Counts those that other threads hold
-    /// back.
+    /// Whether it is the only one. What was done through the others comes before. Counts those that
+    /// other threads hold back.
     #[inline]
     fn is_only(&self) -> bool {
         // Acquire, the release of the others: what was done with the frames comes before.
@@ -309,11 +314,12 @@ impl Pool {
     }
 }
 
-/// Slots of equal size in memory that a port maps and shares with the kernel: the blocks of a packet
-/// ring, the chunks of a UMEM.
+/// Slots of equal size in memory that a port maps and shares with the kernel: the blocks of a
+/// packet ring, the chunks of a UMEM.
 ///
-/// A slot is the kernel's until the port takes its [`writer`](Self::writer), or [its bytes](Self::bytes_mut) or
-/// [its frame](Self::frame), and may be given back to the kernel when it [is free](Self::is_free).
+/// A slot is the kernel's until the port takes its [`writer`](Self::writer), or [its
+/// bytes](Self::bytes_mut) or [its frame](Self::frame), and may be given back to the kernel when it
+/// [is free](Self::is_free).
 pub struct Slots {
     slots: Vec<BlockRef>,
 }
@@ -323,8 +329,8 @@ impl Slots {
     ///
     /// # Safety
     /// The memory stays mapped, readable and writable, while `owner` lives. From the call of
-    /// [`writer`](Self::writer), [`bytes_mut`](Self::bytes_mut) or [`frame`](Self::frame) for a slot until
-    /// [`is_free`](Self::is_free) returns true, no one else reads or writes it.
+    /// [`writer`](Self::writer), [`bytes_mut`](Self::bytes_mut) or [`frame`](Self::frame) for a
+    /// slot until [`is_free`](Self::is_free) returns true, no one else reads or writes it.
     pub unsafe fn new(
         start: NonNull<u8>,
         slot_len: usize,
@@ -348,7 +354,8 @@ impl Slots {
             .then(|| BlockWriter::new(self.slots[index].clone()))
     }
 
-    /// The bytes of a slot that the kernel has filled, or is to send; `None` while frames of it live.
+    /// The bytes of a slot that the kernel has filled, or is to send; `None` while frames of it
+    /// live.
     #[inline]
     pub fn bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         if !self.is_free(index) {
@@ -571,8 +578,8 @@ impl FrameRef {
     }
 }
 
-/// A counted, read-only reference to some of a frame's bytes, without what the port recorded of the frame: many are held at
-/// once, and moved.
+/// A counted, read-only reference to some of a frame's bytes, without what the port recorded of the
+/// frame: many are held at once, and moved.
 #[derive(Clone)]
 pub(crate) struct Part {
     block: BlockRef,

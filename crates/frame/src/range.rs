@@ -14,8 +14,8 @@ pub enum Cause {
 
 /// A part of a frame, or a hole, that is kept until the rest of its message arrives.
 ///
-/// A range of a frame pins the frame's block (it is *bound*); [`Range::spill`] copies the bytes out,
-/// so that the block can be used again.
+/// A range of a frame pins the frame's block (it is *bound*); [`Range::spill`] copies the bytes
+/// out, so that the block can be used again.
 #[derive(Debug, Clone)]
 pub struct Range {
     bytes: Bytes,
@@ -120,7 +120,8 @@ impl Range {
     }
 }
 
-/// What a flow delivers at once: bytes where they lie, or a hole. Not held: [`Chunk::hold`] does that.
+/// What a flow delivers at once: bytes where they lie, or a hole. Not held: [`Chunk::hold`] does
+/// that.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk<'a> {
     owner: Owner<'a>,

@@ -49,7 +49,8 @@ impl Stopwatch {
         self.started.elapsed()
     }
 
-    /// Waits until so much time has passed since the start: sleeps as long as waking up late does no harm, then spins.
+    /// Waits until so much time has passed since the start: sleeps as long as waking up late does
+    /// no harm, then spins.
     #[expect(clippy::disallowed_methods, reason = "this is where time passes")]
     pub fn wait_until(&self, elapsed: Duration) {
         // The kernel's timers have 50 us of slack by default, and waking up takes some more.

@@ -15,9 +15,11 @@ const LEN_MAX: u64 = 16 << 20;
 /// A client or a server that is slower than this is dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where a run takes requests while it lasts: the socket `control` in its folder. It goes when this is dropped.
+/// Where a run takes requests while it lasts: the socket `control` in its folder. It goes when this
+/// is dropped.
 ///
-/// Whoever may write to the socket's file may ask: its owner, whom the folder [is given to](crate::drop_privileges), and root.
+/// Whoever may write to the socket's file may ask: its owner, whom the folder [is given
+/// to](crate::drop_privileges), and root.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
@@ -46,7 +48,8 @@ impl Control {
         })
     }
 
-    /// Waits for the next request; `None` once it is [closed](Self::close). What is no request is passed over.
+    /// Waits for the next request; `None` once it is [closed](Self::close). What is no request is
+    /// passed over.
     pub fn next(&self) -> Option<Request> {
         loop {
             match self.listener.accept() {
@@ -80,9 +83,10 @@ impl Request {
     }
 }
 
-/// Asks the run that writes this folder, and waits for its answer. Fails with [`NotFound`](io::ErrorKind::NotFound) or
-/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if none takes requests there, and with
-/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it ended meanwhile.
+/// Asks the run that writes this folder, and waits for its answer. Fails with
+/// [`NotFound`](io::ErrorKind::NotFound) or [`ConnectionRefused`](io::ErrorKind::ConnectionRefused)
+/// if none takes requests there, and with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it
+/// ended meanwhile.
 pub fn ask(folder: &Path, request: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(name_in(&File::open(folder)?))?;
     stream.set_write_timeout(Some(PATIENCE))?;

@@ -13,19 +13,22 @@ use rustix::process::{Gid, Uid};
 #[non_exhaustive]
 pub enum FolderError {
     /// The path is taken.
-    #[error("{} exists already: choose another folder with -o, or replace the trace in it with --force", path.display())]
+    #[error("{} exists already: choose another folder with -o, or replace the trace in it with \
+        --force", path.display())]
     Exists {
         /// The path.
         path: PathBuf,
     },
     /// `--force`, but what is there is not a trace alone.
-    #[error("{} is not part of a trace, so --force does not delete it: choose another folder with -o", path.display())]
+    #[error("{} is not part of a trace, so --force does not delete it: choose another folder with \
+        -o", path.display())]
     Foreign {
         /// What does not belong to a trace.
         path: PathBuf,
     },
     /// `--force`, but a run that has not ended writes it.
-    #[error("{} is being written by another run: end that one first, or choose another folder with -o", path.display())]
+    #[error("{} is being written by another run: end that one first, or choose another folder with \
+        -o", path.display())]
     Busy {
         /// The folder.
         path: PathBuf,
@@ -67,13 +70,14 @@ fn way_out(error: &io::Error) -> &'static str {
 
 /// The folder that a run leaves: tables of parts, and `trace.json`.
 ///
-/// A file is complete under its name or not there: it is written under a name that begins with a dot and ends
-/// in `.tmp`, which no reader sees, and renamed.
+/// A file is complete under its name or not there: it is written under a name that begins with a
+/// dot and ends in `.tmp`, which no reader sees, and renamed.
 ///
-/// The folder is opened once: whoever may no longer look its path up still writes into it. Until the last handle is
-/// dropped it is locked (flock(2)), and no other run replaces it. A trace that it replaces goes with the first write: a run that
-/// cannot begin has replaced nothing. If it was made for the run and nothing was written into
-/// it, it goes with the last handle: it would be in the way of the next try.
+/// The folder is opened once: whoever may no longer look its path up still writes into it. Until
+/// the last handle is dropped it is locked (flock(2)), and no other run replaces it. A trace that
+/// it replaces goes with the first write: a run that cannot begin has replaced nothing. If it was
+/// made for the run and nothing was written into it, it goes with the last handle: it would be in
+/// the way of the next try.
 #[derive(Debug, Clone)]
 pub struct RunFolder(Arc<Opened>);
 
@@ -99,12 +103,13 @@ const MANIFEST: &str = "trace.json";
 /// The socket of [`Control`](crate::Control).
 pub(crate) const CONTROL: &str = "control";
 
-/// Bytes of a write(2). Most kernels do not interrupt one: all 10 MiB of a part at once kept the reader of a ring on the
-/// same core waiting for 7 ms, as long as a third of the ring lasts.
+/// Bytes of a write(2). Most kernels do not interrupt one: all 10 MiB of a part at once kept the
+/// reader of a ring on the same core waiting for 7 ms, as long as a third of the ring lasts.
 const WRITE_LEN: usize = 128 * 1024;
 
 impl RunFolder {
-    /// A new folder, or an empty one. With `force` any that holds a trace and nothing else: it will be emptied.
+    /// A new folder, or an empty one. With `force` any that holds a trace and nothing else: it will
+    /// be emptied.
     pub fn create(path: &Path, force: bool) -> Result<Self, FolderError> {
         let made = DirBuilder::new().create(path);
         let is_there =
@@ -122,8 +127,8 @@ impl RunFolder {
             _ => FolderError::io(path, "open the folder", error.into()),
         })?;
         let folder = File::from(folder);
-        // A file system without locks is no reason not to write. A child of the run before may hold the lock until it is
-        // started: some milliseconds.
+        // A file system without locks is no reason not to write. A child of the run before may hold
+        // the lock until it is started: some milliseconds.
         let is_free = (0..20_000).any(|_| {
             let is_free = !matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
             if !is_free {
@@ -160,8 +165,8 @@ impl RunFolder {
         &self.0.folder
     }
 
-    /// Writes a file of the folder as a whole, in place of an older one. Once this returns, it outlives a
-    /// loss of power.
+    /// Writes a file of the folder as a whole, in place of an older one. Once this returns, it
+    /// outlives a loss of power.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
         self.write(Path::new(name), bytes)?;
         let synced = self.file().sync_all();
@@ -191,8 +196,8 @@ impl RunFolder {
         self.write(&Path::new(table).join(file), bytes)
     }
 
-    /// Writes a file, named from the folder on, under a temporary name, and renames it when its bytes
-    /// are on the disk.
+    /// Writes a file, named from the folder on, under a temporary name, and renames it when its
+    /// bytes are on the disk.
     fn write(&self, file: &Path, bytes: &[u8]) -> Result<(), FolderError> {
         self.clear()?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -214,7 +219,8 @@ impl RunFolder {
                 renamed.map_err(|error| ("rename the file", error.into()))
             });
         written.map_err(|(action, error)| {
-            // The first error is the one to report; a temporary file that cannot be removed is hidden.
+            // The first error is the one to report; a temporary file that cannot be removed is
+            // hidden.
             let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
             FolderError::io(&self.path().join(file), action, error)
         })
@@ -253,8 +259,9 @@ impl RunFolder {
     }
 }
 
-/// The name under which a file is written: DuckDB's `*.parquet` does not see it for its end, and pandas, pyarrow and
-/// Spark, which read whatever is in a folder, do not for the dot it begins with.
+/// The name under which a file is written: DuckDB's `*.parquet` does not see it for its end, and
+/// pandas, pyarrow and Spark, which read whatever is in a folder, do not for the dot it begins
+/// with.
 fn temporary_name(name: &str) -> String {
     format!(".{name}.tmp")
 }
@@ -303,7 +310,8 @@ fn trace_in(path: &Path) -> Result<TraceFiles, FolderError> {
     })
 }
 
-/// Empties a folder that holds a trace, or nothing. Touches nothing at all if anything else is in it.
+/// Empties a folder that holds a trace, or nothing. Touches nothing at all if anything else is in
+/// it.
 fn remove_trace(path: &Path) -> Result<(), FolderError> {
     let TraceFiles {
         files,

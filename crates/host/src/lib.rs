@@ -1,5 +1,6 @@
-//! What a run asks of the operating system: clocks, signals, privileges, network namespaces with their
-//! links and routes, programs and probes, facts about the machine, and the run folder with its control socket.
+//! What a run asks of the operating system: clocks, signals, privileges, network namespaces with
+//! their links and routes, programs and probes, facts about the machine, and the run folder with
+//! its control socket.
 //!
 //! Engines never come here; roles and the binary do.
 

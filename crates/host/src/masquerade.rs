@@ -25,7 +25,8 @@ impl Masquerade {
         let socket = Netlink::open_protocol(Some(NETFILTER))?;
         send(&socket, &rules(source), SendFlags::empty())?;
         let mut answer = vec![0; ANSWER_LEN];
-        // The kernel has answered when send returns: an error or an acknowledgement for each of the three orders.
+        // The kernel has answered when send returns: an error or an acknowledgement for each of the
+        // three orders.
         for _ in 0..3 {
             let (len, _) = recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
             let first = messages(&answer[..len]).next();
@@ -86,7 +87,8 @@ fn rules(source: Ipv4Addr) -> Vec<u8> {
         attribute(2, CHAIN),
         nested(4, &expressions),
     ];
-    // NFNL_MSG_BATCH_BEGIN, NFT_MSG_NEWTABLE, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFNL_MSG_BATCH_END.
+    // NFNL_MSG_BATCH_BEGIN, NFT_MSG_NEWTABLE, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE,
+    // NFNL_MSG_BATCH_END.
     [
         mark(0x10, 0),
         order(0, 1, &table),

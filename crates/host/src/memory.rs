@@ -2,10 +2,11 @@
 #[cfg(target_env = "gnu")]
 const HUGE_BYTES: usize = 32 << 20;
 
-/// Lets the allocator keep what is freed, and take the first 32 MiB of its heap in huge pages where the kernel gives them on
-/// request (`/sys/kernel/mm/transparent_hugepage/enabled`): a program whose buffers grow takes thousands of page faults
-/// otherwise, a microsecond each on a virtual machine. For the start of a program, on its main thread, that bears waiting
-/// while the kernel makes room for a huge page. Does nothing with another C library than glibc.
+/// Lets the allocator keep what is freed, and take the first 32 MiB of its heap in huge pages where
+/// the kernel gives them on request (`/sys/kernel/mm/transparent_hugepage/enabled`): a program
+/// whose buffers grow takes thousands of page faults otherwise, a microsecond each on a virtual
+/// machine. For the start of a program, on its main thread, that bears waiting while the kernel
+/// makes room for a huge page. Does nothing with another C library than glibc.
 pub fn prefer_huge_pages() {
     #[cfg(target_env = "gnu")]
     {

@@ -11,7 +11,8 @@ use rustix::thread::{
     unshare_unsafe,
 };
 
-/// Why there is no namespace of one's own: what was tried, and the setting that forbids it with the way out.
+/// Why there is no namespace of one's own: what was tried, and the setting that forbids it with the
+/// way out.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}: {why}")]
 pub struct NamespaceError {
@@ -38,7 +39,8 @@ impl NamespaceError {
     }
 }
 
-/// What stands in the way, from the settings of sysctl(8) and whether a system call filter is at work.
+/// What stands in the way, from the settings of sysctl(8) and whether a system call filter is at
+/// work.
 fn reason(error: Errno, setting: &dyn Fn(&str) -> Option<String>, is_filtered: bool) -> String {
     let settings = [
         ("kernel.unprivileged_userns_clone", "0", "1"),
@@ -49,7 +51,8 @@ fn reason(error: Errno, setting: &dyn Fn(&str) -> Option<String>, is_filtered: b
     for (name, forbidding, allowing) in settings {
         if setting(name).is_some_and(|value| value == forbidding) {
             return format!(
-                "{name} is {forbidding}: 'sudo sysctl {name}={allowing}' allows it until the next start, or run this as root"
+                "{name} is {forbidding}: 'sudo sysctl {name}={allowing}' allows it until the next \
+                start, or run this as root"
             );
         }
     }
@@ -62,7 +65,8 @@ fn reason(error: Errno, setting: &dyn Fn(&str) -> Option<String>, is_filtered: b
              or what of it your runtime has, or run this as root outside"
         }
         Errno::PERM | Errno::ACCESS => {
-            ": something forbids it that sysctl does not show, such as a security module; run this as root"
+            ": something forbids it that sysctl does not show, such as a security module; run this \
+            as root"
         }
         Errno::INVAL | Errno::NOSYS => ": the kernel was built without namespaces",
         _ => "",
@@ -70,8 +74,9 @@ fn reason(error: Errno, setting: &dyn Fn(&str) -> Option<String>, is_filtered: b
     format!("{}{hint}", io::Error::from(error))
 }
 
-/// Gains the rights that [`NetNamespace::new`] needs: those of root in a user namespace of this process's own, in which it stays the user that
-/// it is. Returns whether it took one; a process that has the privileges already, as root has, keeps the first namespace.
+/// Gains the rights that [`NetNamespace::new`] needs: those of root in a user namespace of this
+/// process's own, in which it stays the user that it is. Returns whether it took one; a process
+/// that has the privileges already, as root has, keeps the first namespace.
 ///
 /// To be called before there is a second thread.
 pub fn enter_user_namespace() -> Result<bool, NamespaceError> {
@@ -101,8 +106,8 @@ pub fn may_make_network_namespaces() -> bool {
     capabilities(None).is_ok_and(|held| held.effective.contains(needed))
 }
 
-/// Has programs that are started from now on open raw sockets and low ports, in this user namespace: they would lose these rights otherwise,
-/// as they are not root.
+/// Has programs that are started from now on open raw sockets and low ports, in this user
+/// namespace: they would lose these rights otherwise, as they are not root.
 pub fn hand_down_network_rights() -> io::Result<()> {
     let rights = CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE;
     let mut sets = capabilities(None)?;
@@ -119,7 +124,8 @@ pub fn hand_down_network_rights() -> io::Result<()> {
 pub struct NetNamespace(OwnedFd);
 
 impl NetNamespace {
-    /// Makes one, with nothing but a loopback interface that is down, and enters it with the calling thread.
+    /// Makes one, with nothing but a loopback interface that is down, and enters it with the
+    /// calling thread.
     pub fn new() -> Result<Self, NamespaceError> {
         let failed = |error| NamespaceError::new("make a network namespace", error);
         // SAFETY: no table of descriptors is unshared.
@@ -148,7 +154,8 @@ impl AsFd for NetNamespace {
     }
 }
 
-/// Whether a program waits for connections or datagrams in the network namespace of the calling thread.
+/// Whether a program waits for connections or datagrams in the network namespace of the calling
+/// thread.
 pub fn something_listens() -> bool {
     const LISTENING: &str = "0A";
     let has_line = |protocol: &str, state: Option<&str>| {

@@ -1,13 +1,16 @@
-//! Links, addresses, neighbours and routes of a network namespace: the rtnetlink(7) messages that lineside needs.
+//! Links, addresses, neighbours and routes of a network namespace: the rtnetlink(7) messages that
+//! lineside needs.
 //!
-//! It is not a general netlink library: requests are written and answers read field by field, for few message types.
+//! It is not a general netlink library: requests are written and answers read field by field, for
+//! few message types.
 //!
 //! ```text
 //!  message:   length u32 │ type u16 │ flags u16 │ sequence u32 │ port u32 │ header of the type │ attributes
 //!  attribute: length u16 │ type u16 │ value │ zeros up to a multiple of four
 //! ```
 //!
-//! Numbers are in the byte order of the machine. The value of a nested attribute is a list of attributes.
+//! Numbers are in the byte order of the machine. The value of a nested attribute is a list of
+//! attributes.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -51,7 +54,8 @@ mod stats {
     pub(super) const RX_MISSED_ERRORS: usize = 15;
 }
 
-/// A link of a network namespace, as the kernel described it. What the kernel left out is zero or `None`.
+/// A link of a network namespace, as the kernel described it. What the kernel left out is zero or
+/// `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Link {
     /// The number of the interface.
@@ -85,7 +89,8 @@ pub struct Link {
 pub struct LinkStats {
     /// Received frames.
     pub rx_packets: u64,
-    /// Received frames that were dropped: by the driver, for want of room in its queue, or missed by the adapter.
+    /// Received frames that were dropped: by the driver, for want of room in its queue, or missed
+    /// by the adapter.
     pub rx_dropped: u64,
     /// Sent frames that were dropped.
     pub tx_dropped: u64,
@@ -141,7 +146,8 @@ impl LinkStats {
     }
 }
 
-/// A netlink socket. It belongs to the network namespace in which it was opened, wherever its thread goes.
+/// A netlink socket. It belongs to the network namespace in which it was opened, wherever its
+/// thread goes.
 #[derive(Debug)]
 pub struct Netlink(OwnedFd);
 
@@ -272,7 +278,8 @@ impl Netlink {
         self.order(libc::RTM_NEWROUTE, &header, &[gateway])
     }
 
-    /// Makes a veth pair with one end in this socket's network namespace and the other one in `other`.
+    /// Makes a veth pair with one end in this socket's network namespace and the other one in
+    /// `other`.
     pub fn add_veth(&self, name: &str, other_name: &str, other: BorrowedFd<'_>) -> io::Result<()> {
         let other = attribute(libc::IFLA_NET_NS_FD, &other.as_raw_fd().to_ne_bytes());
         let mut peer = link_header(0, 0).to_vec();
@@ -297,7 +304,8 @@ impl Netlink {
         Ok(())
     }
 
-    /// Gives `take` the type and payload of each message, until the kernel has answered in full or reports an error.
+    /// Gives `take` the type and payload of each message, until the kernel has answered in full or
+    /// reports an error.
     fn receive(&self, mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
         const ERROR: u16 = libc::NLMSG_ERROR as u16;
         const DONE: u16 = libc::NLMSG_DONE as u16;

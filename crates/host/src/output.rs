@@ -4,14 +4,15 @@ use std::thread::{self, JoinHandle};
 
 use crate::folder::{FolderError, RunFolder};
 
-/// Parts that wait for the disk before [`PartWriter::wait_for_room`] does: at some 10 MiB each, what a slow disk may
-/// hold in memory. A guess.
+/// Parts that wait for the disk before [`PartWriter::wait_for_room`] does: at some 10 MiB each,
+/// what a slow disk may hold in memory. A guess.
 const QUEUED_MAX: usize = 4;
 
-/// Writes parts into a run folder on a thread of its own, so that encoding does not wait for the disk.
+/// Writes parts into a run folder on a thread of its own, so that encoding does not wait for the
+/// disk.
 ///
-/// After an error no further part is written: complete parts stay, and the first error is the answer to the
-/// next [`submit`](Self::submit) and to [`finish`](Self::finish).
+/// After an error no further part is written: complete parts stay, and the first error is the
+/// answer to the next [`submit`](Self::submit) and to [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct PartWriter {
     queue: PartQueue,
@@ -19,8 +20,8 @@ pub struct PartWriter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A way to a [`PartWriter`] that never waits: for those that must not block. The thread that gives them work
-/// [waits](PartWriter::wait_for_room) in their place.
+/// A way to a [`PartWriter`] that never waits: for those that must not block. The thread that gives
+/// them work [waits](PartWriter::wait_for_room) in their place.
 #[derive(Debug, Clone)]
 pub struct PartQueue {
     // `None` ends the thread.

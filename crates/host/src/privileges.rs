@@ -193,16 +193,18 @@ impl Privileges {
 pub struct Dropped {
     /// The user that the process is from now on.
     pub user: u32,
-    /// It is root of a user namespace in which no other user exists, and stays that, without capabilities.
+    /// It is root of a user namespace in which no other user exists, and stays that, without
+    /// capabilities.
     pub is_namespace_root: bool,
 }
 
 /// Gives up every privilege for good: all sets of capabilities, and what the execution of another
-/// program could gain. Root becomes the user that called sudo, or else `nobody`, without other groups;
-/// `folder` with what is in it, and those of `files` that are files, are given to that user first.
+/// program could gain. Root becomes the user that called sudo, or else `nobody`, without other
+/// groups; `folder` with what is in it, and those of `files` that are files, are given to that user
+/// first.
 ///
-/// To be called when everything is open and before there is another thread. The bounding set is left
-/// where it may not be changed; without new privileges it means nothing.
+/// To be called when everything is open and before there is another thread. The bounding set is
+/// left where it may not be changed; without new privileges it means nothing.
 pub fn drop_privileges(
     folder: Option<&RunFolder>,
     files: &[BorrowedFd<'_>],
@@ -261,7 +263,8 @@ fn cannot(action: &'static str) -> impl Fn(rustix::io::Errno) -> PrivilegeError 
     }
 }
 
-/// The user that root becomes; `None` for a process that is not root, and where that user does not exist.
+/// The user that root becomes; `None` for a process that is not root, and where that user does not
+/// exist.
 fn heir() -> Option<(Uid, Gid)> {
     if !geteuid().is_root() {
         return None;

@@ -21,7 +21,8 @@ use crate::clock::Stopwatch;
 pub enum ProbeError {
     /// Ordinary users may not ping here.
     #[error(
-        "no right to send ICMP echoes: 'sudo sysctl net.ipv4.ping_group_range=\"0 2147483647\"' gives it to all users until the next start, CAP_NET_RAW (as root has it) to this one; or probe a TCP port instead"
+        "no right to send ICMP echoes: 'sudo sysctl net.ipv4.ping_group_range=\"0 2147483647\"' \
+        gives it to all users until the next start, CAP_NET_RAW (as root has it) to this one; or probe a TCP port instead"
     )]
     Ping,
     /// The operating system refused.
@@ -34,7 +35,8 @@ pub enum ProbeError {
     },
 }
 
-/// Sends ICMP echoes, one at a time, by a socket that all users may have (icmp(7), `SOCK_DGRAM`) or, where they may not, a raw one (raw(7)).
+/// Sends ICMP echoes, one at a time, by a socket that all users may have (icmp(7), `SOCK_DGRAM`)
+/// or, where they may not, a raw one (raw(7)).
 #[derive(Debug)]
 pub struct Ping {
     socket: std::os::fd::OwnedFd,
@@ -109,7 +111,8 @@ impl Ping {
             IpAddr::V4(_) => icmp::kind::ECHO_REPLY,
             IpAddr::V6(_) => icmp::kind::ECHO_REPLY_V6,
         };
-        // The kernel hands over answers to a datagram socket's own echoes only; earlier ones may be late.
+        // The kernel hands over answers to a datagram socket's own echoes only; earlier ones may be
+        // late.
         icmp::Echo::new_checked(message).is_some_and(|echo| {
             let own = self.identifier.is_none_or(|own| own == echo.identifier());
             own && echo.kind() == kind && echo.sequence() == self.sequence
@@ -164,7 +167,8 @@ impl Ping {
     }
 }
 
-/// Connects to a port and leaves again: how long the SYN's answer took, also if it was a refusal, or `None` if none came within `patience`.
+/// Connects to a port and leaves again: how long the SYN's answer took, also if it was a refusal,
+/// or `None` if none came within `patience`.
 pub fn connect_round_trip(
     to: SocketAddr,
     patience: Duration,

@@ -46,7 +46,8 @@ impl Program {
 pub struct Descendants(());
 
 impl Descendants {
-    /// From now on, a process whose parent ends becomes this process's own child. Call it before starting any.
+    /// From now on, a process whose parent ends becomes this process's own child. Call it before
+    /// starting any.
     pub fn adopt() -> io::Result<Self> {
         // Any process but 0 counts as yes: the kernel looks at nothing else.
         set_child_subreaper(Pid::from_raw(1))?;
@@ -55,7 +56,8 @@ impl Descendants {
 
     /// Those that live.
     fn all() -> Vec<Pid> {
-        // A kernel without CONFIG_PROC_CHILDREN does not list them: then the programs started last die with this process.
+        // A kernel without CONFIG_PROC_CHILDREN does not list them: then the programs started last
+        // die with this process.
         let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
         let ids = children.split_whitespace().filter_map(|id| id.parse().ok());
         ids.filter_map(Pid::from_raw).collect()
@@ -67,15 +69,16 @@ impl Descendants {
         }
     }
 
-    /// Sends all of them TERM, and after `patience` KILL, until none is left. Meanwhile `turn` is called again and again.
-    /// Without this they get KILL when this is dropped.
+    /// Sends all of them TERM, and after `patience` KILL, until none is left. Meanwhile `turn` is
+    /// called again and again. Without this they get KILL when this is dropped.
     pub fn end(self, patience: Duration, turn: impl FnMut()) {
         Self::signal(Signal::TERM);
         Self::await_end(patience, turn);
     }
 
     fn await_end(patience: Duration, mut turn: impl FnMut()) {
-        /// What the kernel does not end at once after KILL hangs in a system call, perhaps for ever.
+        /// What the kernel does not end at once after KILL hangs in a system call, perhaps for
+        /// ever.
         const KILLED: Duration = Duration::from_secs(1);
         let since = Stopwatch::start();
         let mut looked = Duration::ZERO;

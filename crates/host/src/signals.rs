@@ -8,8 +8,8 @@ use signal_hook::flag;
 /// The signals of a run: INT and TERM ask it to finish, a second one ends it at once; USR1 asks for
 /// counters, USR2 for what is recorded so far to be complete on the disk.
 ///
-/// The handlers only set flags, which the run looks at between bursts. Sequentially consistent ordering is
-/// what `signal-hook` stores with; nothing else is ordered by the flags.
+/// The handlers only set flags, which the run looks at between bursts. Sequentially consistent
+/// ordering is what `signal-hook` stores with; nothing else is ordered by the flags.
 #[derive(Debug, Clone)]
 pub struct Signals {
     stop: Arc<AtomicUsize>,
@@ -27,7 +27,8 @@ impl Signals {
         };
         let stopping = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag unset and sets it, the second one exits.
+            // In this order: the first signal finds the flag unset and sets it, the second one
+            // exits.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))?;
             flag::register(signal, Arc::clone(&stopping))?;
             flag::register_usize(signal, Arc::clone(&signals.stop), signal as usize)?;
@@ -69,8 +70,8 @@ mod tests {
 
     use super::*;
 
-    /// Signals belong to the whole process, so the test runs in one of its own: itself, started again with a variable
-    /// what to do.
+    /// Signals belong to the whole process, so the test runs in one of its own: itself, started
+    /// again with a variable what to do.
     const ROLE: &str = "LINESIDE_TEST_SIGNALS";
 
     fn child(role: &str) -> Option<i32> {

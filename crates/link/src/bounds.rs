@@ -17,14 +17,16 @@ impl<T: Item> Link<T> {
         let mut warnings = Vec::new();
         for negative in self.negative_shares().filter(|&share| share > 0.0) {
             warnings.push(format!(
-                "{:.1} % of the draws lie below 0, as the jitter is larger than the delay: those frames leave at once",
+                "{:.1} % of the draws lie below 0, as the jitter is larger than the delay: those \
+                frames leave at once",
                 negative * 100.0
             ));
         }
         let unfollowed = self.counters().unfollowed;
         if unfollowed > 0 {
             warnings.push(format!(
-                "{unfollowed} TCP segments were of more connections than memory bears, or than 65,536: none of them was lost"
+                "{unfollowed} TCP segments were of more connections than memory bears, or than \
+                65,536: none of them was lost"
             ));
         }
         let max_ns = self.delay_max_ns().max(0) as u64;
@@ -33,7 +35,8 @@ impl<T: Item> Link<T> {
         let memory_bytes_max = self.memory_bytes_max();
         if let Some(product) = product.filter(|&product| product > memory_bytes_max as u64) {
             warnings.push(format!(
-                "rate x delay, {product} bytes, is more than the {memory_bytes_max} bytes of memory for frames under way: give more with --memory"
+                "rate x delay, {product} bytes, is more than the {memory_bytes_max} bytes of \
+                memory for frames under way: give more with --memory"
             ));
         }
         warnings
@@ -52,17 +55,20 @@ fn limit_warning(limit: Limit, product: Option<u64>, max_ns: u64) -> Option<Stri
     match (limit, product) {
         (Limit::Frames(most), Some(product)) if most.saturating_mul(FRAME_BYTES) < product => {
             Some(format!(
-                "a limit of {most} frames is less than rate x delay, {product} bytes or {} frames of 1,514: frames will be dropped",
+                "a limit of {most} frames is less than rate x delay, {product} bytes or {} frames \
+                of 1,514: frames will be dropped",
                 product.div_ceil(FRAME_BYTES)
             ))
         }
         (Limit::Bytes(most), Some(product)) if most < product => Some(format!(
-            "a limit of {most} bytes is less than rate x delay, {product} bytes: frames will be dropped"
+            "a limit of {most} bytes is less than rate x delay, {product} bytes: frames will be \
+            dropped"
         )),
         (Limit::Frames(most), None) if max_ns > 0 => {
             let frames_a_second = most as f64 * 1e9 / max_ns as f64;
             Some(format!(
-                "with a limit of {most} frames and delays of up to {}, more than {frames_a_second:.0} frames/s are dropped",
+                "with a limit of {most} frames and delays of up to {}, more than \
+                {frames_a_second:.0} frames/s are dropped",
                 lineside_time::format_duration(max_ns),
             ))
         }

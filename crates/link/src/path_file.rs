@@ -82,7 +82,8 @@ impl PathFile {
         }
         if has_rate && period_ns.is_none() && last.bits_per_second == Some(0) {
             return Err(
-                "the last rate is 0, so nothing would ever leave: end with a rate, or with 'TIME repeat'",
+                "the last rate is 0, so nothing would ever leave: end with a rate, or with 'TIME \
+                repeat'",
             );
         }
         if has_rate && period_ns.is_some() && sum == 0 {
@@ -348,7 +349,8 @@ fn columns(header: &[PlacedWord<'_>]) -> Result<Vec<usize>, FormatError> {
             }
             _ => {
                 let problem = format!(
-                    "'{word}' is no column here: the first line names them, 'time' and then some of 'delay', 'loss' and 'rate'"
+                    "'{word}' is no column here: the first line names them, 'time' and then some \
+                    of 'delay', 'loss' and 'rate'"
                 );
                 return Err(malformed(line, column, problem));
             }

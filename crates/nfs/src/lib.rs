@@ -1,16 +1,18 @@
-//! NFSv2 (RFC 1094), NFSv3 and MOUNT (RFC 1813), NFSv4 (RFC 8881 and others): one description, decoded and encoded.
+//! NFSv2 (RFC 1094), NFSv3 and MOUNT (RFC 1813), NFSv4 (RFC 8881 and others): one description,
+//! decoded and encoded.
 //!
 //! ```text
 //!  Call::decode(procedure, &mut cursor)   cursor behind the RPC header ──► arguments, as far as seen
 //!  Reply::decode(procedure, &mut cursor)                               ──► results, as far as seen
 //! ```
 //!
-//! NFSv4 has an operation where the others have a procedure, and reads its number itself: see [`v4`].
-//! The programs beside NFS, and NFSv2, have one entry to what a row says of them: see [`side`].
+//! NFSv4 has an operation where the others have a procedure, and reads its number itself: see
+//! [`v4`]. The programs beside NFS, and NFSv2, have one entry to what a row says of them: see
+//! [`side`].
 //!
 //! The types follow the RFC's, field by field, and say `None` or `Unread` for what the capture did
-//! not see (see [`mod@lineside_rpc::xdr`]). After a WRITE call or a READ reply the cursor stands at the
-//! first byte of file data, which is neither needed nor consumed.
+//! not see (see [`mod@lineside_rpc::xdr`]). After a WRITE call or a READ reply the cursor stands at
+//! the first byte of file data, which is neither needed nor consumed.
 #![forbid(unsafe_code)]
 
 pub mod mount;

@@ -92,7 +92,8 @@ lineside_rpc::xdr! {
         ctime: Time,
     }
 
-    /// sattr (RFC 1094 section 2.3.6): the attributes to be set; all ones is one that stays as it is.
+    /// sattr (RFC 1094 section 2.3.6): the attributes to be set; all ones is one that stays as it
+    /// is.
     pub fixed struct SetAttributes {
         mode: Option<u32>,
         uid: Option<u32>,
@@ -193,7 +194,8 @@ pub fn status_name(status: u32) -> Option<&'static str> {
 }
 
 impl Time {
-    /// Nanoseconds since the Unix epoch; `None` if a part was not seen or the microseconds exceed a second.
+    /// Nanoseconds since the Unix epoch; `None` if a part was not seen or the microseconds exceed a
+    /// second.
     pub fn nanoseconds_since_epoch(&self) -> Option<i64> {
         let microseconds = self.microseconds.filter(|&part| part < 1_000_000)?;
         Some(i64::from(self.seconds?) * 1_000_000_000 + i64::from(microseconds) * 1_000)
@@ -202,7 +204,8 @@ impl Time {
 
 /// What all calls have in common, for a table with one row a call.
 impl<'a> Call<'a> {
-    /// The file or directory that the call is about; of LINK the file, of RENAME the directory left.
+    /// The file or directory that the call is about; of LINK the file, of RENAME the directory
+    /// left.
     pub fn file(&self) -> Option<Handle<'a>> {
         match self {
             Self::Null(()) | Self::Root(()) | Self::WriteCache(()) => None,
@@ -307,7 +310,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The attributes after the operation: of what was looked up or created, else of the file that the call is about.
+    /// The attributes after the operation: of what was looked up or created, else of the file that
+    /// the call is about.
     pub fn attributes(&self) -> Option<&Attributes> {
         match self {
             Self::GetAttr(outcome) | Self::SetAttr(outcome) | Self::Write(outcome) => outcome.ok(),

@@ -306,7 +306,8 @@ lineside_rpc::xdr! {
         handle: Optional<Option<Handle<'a>>>,
     }
 
-    /// FSSTAT3resok (RFC 1813 section 3.3.18). `bytes_available` and `files_available` are what this user may take.
+    /// FSSTAT3resok (RFC 1813 section 3.3.18). `bytes_available` and `files_available` are what
+    /// this user may take.
     pub struct FsStatOk<'a> {
         attributes: PostOpAttributes<'a>,
         bytes_total: Option<u64>,
@@ -319,7 +320,8 @@ lineside_rpc::xdr! {
         invariant_seconds: Option<u32>,
     }
 
-    /// FSINFO3resok (RFC 1813 section 3.3.19): sizes in bytes, each the largest, the preferred, or a factor of it.
+    /// FSINFO3resok (RFC 1813 section 3.3.19): sizes in bytes, each the largest, the preferred, or
+    /// a factor of it.
     pub struct FsInfoOk<'a> {
         attributes: PostOpAttributes<'a>,
         read_max: Option<u32>,
@@ -383,7 +385,8 @@ impl SetTime {
 }
 
 impl Time {
-    /// Nanoseconds since the Unix epoch; `None` if a part was not seen or the nanoseconds exceed a second.
+    /// Nanoseconds since the Unix epoch; `None` if a part was not seen or the nanoseconds exceed a
+    /// second.
     #[inline]
     pub fn nanoseconds_since_epoch(&self) -> Option<i64> {
         let nanoseconds = self.nanoseconds.filter(|&part| part < 1_000_000_000)?;
@@ -393,7 +396,8 @@ impl Time {
 
 /// What all calls have in common, for a table with one row a call.
 impl<'a> Call<'a> {
-    /// The file or directory that the call is about; of LINK the file, of RENAME the directory left.
+    /// The file or directory that the call is about; of LINK the file, of RENAME the directory
+    /// left.
     pub fn file(&self) -> Option<Handle<'a>> {
         match self {
             Self::Null(()) => None,

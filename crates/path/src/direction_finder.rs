@@ -21,7 +21,8 @@ pub struct Inside {
 /// Why a text is not a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{text}' is not a network: write an address and the bits that count, such as 10.0.0.0/8 or 2001:db8::/32"
+    "'{text}' is not a network: write an address and the bits that count, such as 10.0.0.0/8 or \
+        2001:db8::/32"
 )]
 pub struct InsideError {
     text: String,

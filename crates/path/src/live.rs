@@ -98,7 +98,8 @@ pub fn below_floor(live: &LiveLoop, direction: Direction) -> Option<String> {
     let is_asked = link.settings().delay != Delay::default();
     (is_asked && asked_ns < floor_ns).then(|| {
         format!(
-            "delays of {:.1} us were asked for and are below the floor: without any, a frame takes {:.1} us",
+            "delays of {:.1} us were asked for and are below the floor: without any, a frame takes \
+            {:.1} us",
             asked_ns as f64 / 1e3,
             floor_ns as f64 / 1e3,
         )

@@ -224,7 +224,8 @@ pub enum PortError {
     },
     /// A frame begins differently.
     #[error(
-        "'{name}' carries frames of link type {holds}, frame {number} is of {given}: it cannot be sent there"
+        "'{name}' carries frames of link type {holds}, frame {number} is of {given}: it cannot be \
+        sent there"
     )]
     WrongLinkType {
         /// The interface.

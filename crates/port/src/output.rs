@@ -30,7 +30,8 @@ pub(crate) const CHUNK_LEN: usize = BLOCK_LEN;
 /// rest.
 pub(crate) const CHUNKS_MAX: usize = 16;
 
-/// The way to the thread, which is started by the first message: a process that drops its privileges before it starts threads may do so while the first file is open already.
+/// The way to the thread, which is started by the first message: a process that drops its
+/// privileges before it starts threads may do so while the first file is open already.
 pub(crate) enum Output {
     Ready(Files),
     Running(Running),

@@ -96,7 +96,8 @@ impl Pcapng {
         let len_max = if is_ours { BLOCK_LEN } else { SKIPPED_LEN_MAX };
         if len > len_max {
             return Err(format!(
-                "a block of type {kind:#x} claims {claimed} bytes, but at most {len_max} are possible"
+                "a block of type {kind:#x} claims {claimed} bytes, but at most {len_max} are \
+                possible"
             ));
         }
         if len > BLOCK_LEN {
@@ -215,8 +216,8 @@ impl Pcapng {
         self.packet(interface, Some(ticks), body, 20, word(12), word(16))
     }
 
-    /// A simple packet block has no stamp, is of the first interface, and its snap length bounds how
-    /// much of the frame is there.
+    /// A simple packet block has no stamp, is of the first interface, and its snap length bounds
+    /// how much of the frame is there.
     fn on_simple(&self, body: &[u8]) -> Result<Record, String> {
         let wire_len = self
             .order

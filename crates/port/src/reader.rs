@@ -83,7 +83,8 @@ impl CaptureReader {
         Self::of_file(Self::open_file(path)?, &name, pool)
     }
 
-    /// The first half of [`open`](Self::open), for a process that drops its privileges before it reads.
+    /// The first half of [`open`](Self::open), for a process that drops its privileges before it
+    /// reads.
     pub fn open_file(path: &Path) -> Result<File, PortError> {
         let opened = if path.as_os_str() == "-" {
             // The handle itself, since `Stdin` has a buffer of its own.
@@ -163,8 +164,8 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// While it is set, the end of the file does not end the port: it is idle there, until more has been
-    /// written.
+    /// While it is set, the end of the file does not end the port: it is idle there, until more has
+    /// been written.
     pub(crate) fn set_following(&mut self, is_following: bool) {
         self.is_following = is_following;
     }

@@ -95,7 +95,8 @@ impl CaptureWriter {
         let is_pcapng = match extension.unwrap_or_default() {
             "gz" | "zst" | "lz4" | "xz" | "bz2" => {
                 return unwritable(
-                    "captures are written uncompressed: leave the ending away and compress them later",
+                    "captures are written uncompressed: leave the ending away and compress them \
+                    later",
                 );
             }
             extension => extension != "pcap",

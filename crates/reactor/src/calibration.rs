@@ -78,7 +78,8 @@ impl Sends {
                 "the kernel's stamps of frames sent at the start, as they were handed to the driver"
             }
             None => {
-                "the time that sending frames took at the start: the kernel does not say when it hands them to the driver"
+                "the time that sending frames took at the start: the kernel does not say when it \
+                hands them to the driver"
             }
         };
         let send = stamped.or_else(|| self.unstamped.spread())?;
@@ -92,8 +93,8 @@ impl Sends {
     }
 }
 
-/// A frame of the EtherType for local experiments (IEEE 802) to the address that no bridge passes on
-/// (IEEE 802.1Q, table 8-1: nearest bridge).
+/// A frame of the EtherType for local experiments (IEEE 802) to the address that no bridge passes
+/// on (IEEE 802.1Q, table 8-1: nearest bridge).
 fn probe(source: [u8; 6]) -> Frame {
     let mut bytes = [0; 60];
     let mut header = ethernet::Frame::new_unchecked(&mut bytes[..]);

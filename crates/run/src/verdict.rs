@@ -103,7 +103,8 @@ pub const RULES: [Rule; 16] = [
         Incomplete,
         Counted(
             Counter::ConnectionsReusedUnseen,
-            "connections began again, or went on elsewhere, without a SYN: the tap missed more than a hole",
+            "connections began again, or went on elsewhere, without a SYN: the tap missed more \
+            than a hole",
         ),
     ),
     rule(Incomplete, Run(replies_without_calls)),
@@ -213,7 +214,8 @@ fn stream_lost(evidence: &Evidence<'_>) -> Vec<Reason> {
         return Vec::new();
     };
     vec![format!(
-        "{} of the TCP payload ({:.3} %) never came: {} holes not seen by the tap, {} cut by the snap length, {} given up",
+        "{} of the TCP payload ({:.3} %) never came: {} holes not seen by the tap, {} cut by the \
+        snap length, {} given up",
         bytes(value(Counter::StreamLost)),
         share * 100.0,
         grouped(value(Counter::HolesNotSeen)),
@@ -232,7 +234,8 @@ fn replies_without_calls(evidence: &Evidence<'_>) -> Vec<Reason> {
         return Vec::new();
     }
     vec![format!(
-        "{} of {} replies have no call: the inputs' clocks differ by more than --late-window, or one lacks what another has",
+        "{} of {} replies have no call: the inputs' clocks differ by more than --late-window, or \
+        one lacks what another has",
         grouped(orphans),
         grouped(replies)
     )]
@@ -351,7 +354,8 @@ fn dropped_by_tap(evidence: &Evidence<'_>) -> Vec<Reason> {
         return Vec::new();
     }
     vec![format!(
-        "tap: {} of {} frames that left are not in the trace: {} found the capture's queue full, {} no memory",
+        "tap: {} of {} frames that left are not in the trace: {} found the capture's queue full, \
+        {} no memory",
         grouped(dropped),
         grouped(tap.captured + dropped),
         grouped(tap.dropped_queue),
@@ -366,7 +370,8 @@ fn derived_limit(link: &LinkEvidence) -> Vec<Reason> {
     let dropped = dropped.filter(|(count, _)| *count > 0);
     let reason = |(count, limit): &(u64, String)| {
         format!(
-            "{}: {count} frames found a queue of {limit} full, which was worked out from rate and delay: give the link's own with --limit",
+            "{}: {count} frames found a queue of {limit} full, which was worked out from rate and \
+            delay: give the link's own with --limit",
             link.name
         )
     };
@@ -378,7 +383,8 @@ fn memory_full(link: &LinkEvidence) -> Vec<Reason> {
         return Vec::new();
     }
     vec![format!(
-        "{}: {} frames were dropped because memory for frames under way was full: give more with --memory",
+        "{}: {} frames were dropped because memory for frames under way was full: give more with \
+        --memory",
         link.name, link.dropped_by_memory
     )]
 }
@@ -502,7 +508,8 @@ mod tests {
                     (Counter::HolesNotSeen, 1),
                     (Counter::HolesGivenUp, 2),
                 ]),
-                "2 KiB of the TCP payload (50.000 %) never came: 1 holes not seen by the tap, 0 cut by the snap length, 2 given up",
+                "2 KiB of the TCP payload (50.000 %) never came: 1 holes not seen by the tap, 0 \
+                cut by the snap length, 2 given up",
             ),
             (
                 counters(&[(Counter::DatagramsIncomplete, 1000)]),
@@ -514,14 +521,16 @@ mod tests {
             ),
             (
                 counters(&[(Counter::ConnectionsReusedUnseen, 1)]),
-                "1 connections began again, or went on elsewhere, without a SYN: the tap missed more than a hole",
+                "1 connections began again, or went on elsewhere, without a SYN: the tap missed \
+                more than a hole",
             ),
             (
                 Evidence {
                     inputs: vec![&plain, &plain],
                     ..counters(&orphans)
                 },
-                "2 of 199 replies have no call: the inputs' clocks differ by more than --late-window, or one lacks what another has",
+                "2 of 199 replies have no call: the inputs' clocks differ by more than \
+                --late-window, or one lacks what another has",
             ),
             (
                 counters(&[(Counter::MalformedIp, 4), (Counter::RecordsMalformed, 2)]),
@@ -533,7 +542,8 @@ mod tests {
             ),
             (
                 inputs(&[&live]),
-                "a: 25 frames (25.000 %) were dropped: 10 by the adapter or its driver, 15 because no memory was free",
+                "a: 25 frames (25.000 %) were dropped: 10 by the adapter or its driver, 15 because \
+                no memory was free",
             ),
             (inputs(&[&cut]), "a: its last frame is cut"),
             (
@@ -545,17 +555,20 @@ mod tests {
                     }),
                     ..Evidence::default()
                 },
-                "tap: 10 of 100 frames that left are not in the trace: 8 found the capture's queue full, 2 no memory",
+                "tap: 10 of 100 frames that left are not in the trace: 8 found the capture's queue \
+                full, 2 no memory",
             ),
             (
                 link(|link| {
                     link.dropped_by_derived_limit = vec![(0, "1b".into()), (3, "9b".into())]
                 }),
-                "outbound: 3 frames found a queue of 9b full, which was worked out from rate and delay: give the link's own with --limit",
+                "outbound: 3 frames found a queue of 9b full, which was worked out from rate and \
+                delay: give the link's own with --limit",
             ),
             (
                 link(|link| link.dropped_by_memory = 4),
-                "outbound: 4 frames were dropped because memory for frames under way was full: give more with --memory",
+                "outbound: 4 frames were dropped because memory for frames under way was full: \
+                give more with --memory",
             ),
             (
                 link(|link| link.late = 5),
@@ -577,7 +590,8 @@ mod tests {
             ),
             (
                 counters(&[(Counter::HeldLimit, 1)]),
-                "limits.held_bytes: 1 times that all streams together held too many bytes and the oldest gap was given up",
+                "limits.held_bytes: 1 times that all streams together held too many bytes and the \
+                oldest gap was given up",
             ),
         ];
         assert_eq!(

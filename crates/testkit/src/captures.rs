@@ -1,8 +1,10 @@
-//! The captures that tests read: those of the repository, and further ones where they lie beside it.
+//! The captures that tests read: those of the repository, and further ones where they lie beside
+//! it.
 
 use std::path::{Path, PathBuf};
 
-/// Names another folder for [`beside`]; empty, it stands for none, as in a clone with nothing beside it.
+/// Names another folder for [`beside`]; empty, it stands for none, as in a clone with nothing
+/// beside it.
 pub const FOLDER_VARIABLE: &str = "LINESIDE_TRACES";
 
 /// The root of the repository.
@@ -22,8 +24,8 @@ pub fn examples() -> Vec<PathBuf> {
     paths
 }
 
-/// The folder of further captures, `own` and `public`: `../shared/traces`, unless [`FOLDER_VARIABLE`]
-/// names another one.
+/// The folder of further captures, `own` and `public`: `../shared/traces`, unless
+/// [`FOLDER_VARIABLE`] names another one.
 pub fn beside() -> Option<PathBuf> {
     let folder = match std::env::var_os(FOLDER_VARIABLE) {
         Some(folder) => PathBuf::from(folder),

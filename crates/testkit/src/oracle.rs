@@ -1,9 +1,10 @@
 //! What a complete capture holds, found the slow and obvious way: each direction of a connection is
-//! put together whole, then its records are walked. And what an ideal analyser could still find when
-//! some of the frames, or parts of them, are missing.
+//! put together whole, then its records are walked. And what an ideal analyser could still find
+//! when some of the frames, or parts of them, are missing.
 //!
-//! It shares no code with the engines that it judges. It does not cope with gaps in what it is given
-//! ([`Stream::gap`] says where it met one): harm the capture afterwards and ask [`Oracle::survives`].
+//! It shares no code with the engines that it judges. It does not cope with gaps in what it is
+//! given ([`Stream::gap`] says where it met one): harm the capture afterwards and ask
+//! [`Oracle::survives`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,7 +25,8 @@ const HEAD_LEN: usize = 2048;
 /// Everything found in a capture.
 #[derive(Debug, Default)]
 pub struct Oracle {
-    /// One for each direction of a TCP connection that carries RPC, and for each UDP datagram that does.
+    /// One for each direction of a TCP connection that carries RPC, and for each UDP datagram that
+    /// does.
     pub streams: Vec<Stream>,
     /// Every call and reply, stream by stream.
     pub messages: Vec<Message>,
@@ -73,7 +75,8 @@ pub struct Message {
     pub xid: u32,
     /// A call, not a reply.
     pub call: bool,
-    /// Program, version and procedure, of the call if it is a reply; `None` for a reply without one.
+    /// Program, version and procedure, of the call if it is a reply; `None` for a reply without
+    /// one.
     pub procedure: Option<(u32, u32, u32)>,
     /// Of a reply: the call's place in [`Oracle::messages`].
     pub answers: Option<usize>,
@@ -91,8 +94,8 @@ pub struct Block {
     pub checksum: i64,
     /// Its bytes in the message's stream.
     pub bytes: Vec<Range<usize>>,
-    /// The bytes without which nobody could know what the block is and where: its message's up to the
-    /// data, and the marks of the record's fragments up to the block.
+    /// The bytes without which nobody could know what the block is and where: its message's up to
+    /// the data, and the marks of the record's fragments up to the block.
     pub needs: Vec<Range<usize>>,
     /// Of READ data also its call's up to the offset: the message and its bytes.
     pub call_needs: Option<(usize, Vec<Range<usize>>)>,
@@ -146,8 +149,8 @@ impl Oracle {
                 .is_none_or(|(call, ranges)| all(*call, ranges))
     }
 
-    /// The frame (from 0) that holds a message's first byte, and the one that completed it: at whose
-    /// arrival all bytes of the stream up to its end had been seen.
+    /// The frame (from 0) that holds a message's first byte, and the one that completed it: at
+    /// whose arrival all bytes of the stream up to its end had been seen.
     pub fn frames_of(&self, message: &Message) -> (usize, usize) {
         let stream = &self.streams[message.stream];
         (
@@ -255,8 +258,8 @@ impl Oracle {
         self.streams.push(stream);
     }
 
-    /// Finds the call of each reply: the last one of its xid before it, else the first behind it. And
-    /// drops what is not RPC: connections on which no call was found.
+    /// Finds the call of each reply: the last one of its xid before it, else the first behind it.
+    /// And drops what is not RPC: connections on which no call was found.
     fn pair(&mut self) {
         type Key = (SocketAddr, SocketAddr, u32, bool, u32);
         let mut calls: HashMap<Key, Vec<(usize, usize)>> = HashMap::new();
@@ -328,7 +331,8 @@ impl Oracle {
 }
 
 impl Message {
-    /// Where bytes of the message lie in its stream; with `marks`, the record marks before them too.
+    /// Where bytes of the message lie in its stream; with `marks`, the record marks before them
+    /// too.
     fn stream_ranges(&self, range: Range<usize>, marks: bool) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         let mut position = 0;
@@ -349,7 +353,8 @@ impl Message {
         ranges
     }
 
-    /// The message's first bytes up to `data`, and the marks of its fragments that begin before `end`.
+    /// The message's first bytes up to `data`, and the marks of its fragments that begin before
+    /// `end`.
     fn needs(&self, data: usize, end: usize) -> Vec<Range<usize>> {
         let mut ranges = self.stream_ranges(0..data, true);
         let mut position = 0;
@@ -510,7 +515,8 @@ fn write_data(head: &[u8]) -> Option<Data> {
     })
 }
 
-/// Where READ's data lies (RFC 1813 section 3.3.6); `None` unless the call was executed and succeeded.
+/// Where READ's data lies (RFC 1813 section 3.3.6); `None` unless the call was executed and
+/// succeeded.
 fn read_data(head: &[u8]) -> Option<Data> {
     if word(head, 8)? != 0 {
         return None;
@@ -565,7 +571,8 @@ fn half(bytes: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(bytes.get(at).copied()?) << 8 | usize::from(bytes.get(at + 1).copied()?))
 }
 
-/// The wire's end of the packet, which a snap length may have cut: only complete captures come here.
+/// The wire's end of the packet, which a snap length may have cut: only complete captures come
+/// here.
 fn ipv4(bytes: &[u8], at: usize) -> Option<Packet> {
     let address = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
     let total = half(bytes, at + 2)?;

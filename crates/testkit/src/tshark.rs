@@ -1,8 +1,9 @@
 //! tshark as a second opinion: each RPC message of a capture as it dissects it.
 //!
-//! Its `-T fields` lists the values of all messages of a frame together, and a message without a name
-//! then shifts the names of the others. So this reads PDML, in which each message has elements of its
-//! own: `<proto name="rpc">`, and behind it `<proto name="nfs">`, `<proto name="mount">` and so on.
+//! Its `-T fields` lists the values of all messages of a frame together, and a message without a
+//! name then shifts the names of the others. So this reads PDML, in which each message has elements
+//! of its own: `<proto name="rpc">`, and behind it `<proto name="nfs">`, `<proto name="mount">` and
+//! so on.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
@@ -141,8 +142,8 @@ pub fn available() -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Runs tshark on a capture (plain or compressed). With `complete`, segments out of order are put in
-/// order; on a capture with gaps that makes tshark wait for ever.
+/// Runs tshark on a capture (plain or compressed). With `complete`, segments out of order are put
+/// in order; on a capture with gaps that makes tshark wait for ever.
 pub fn dissect(capture: &Path, complete: bool) -> io::Result<Vec<Dissected>> {
     // tshark reads gzip itself, but zstd only in some builds.
     let mut unpacked = None;

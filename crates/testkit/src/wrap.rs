@@ -88,7 +88,8 @@ impl Wrap {
         }
     }
 
-    /// What `connections` says of it: `encapsulation`, `tunnel_ids`, and the VLAN ids added; "" is null there.
+    /// What `connections` says of it: `encapsulation`, `tunnel_ids`, and the VLAN ids added; "" is
+    /// null there.
     pub fn expected(self) -> [&'static str; 3] {
         match self {
             Self::Vlans => ["", "", "1,2,3,4,5"],
@@ -109,8 +110,9 @@ impl Wrap {
     }
 }
 
-/// A frame in a tunnel. A frame that the tunnel cannot carry (it carries IP, and this is none) stays as it is, but for its
-/// link header, which becomes Ethernet's. `number` tells the outer packets of a sender apart.
+/// A frame in a tunnel. A frame that the tunnel cannot carry (it carries IP, and this is none)
+/// stays as it is, but for its link header, which becomes Ethernet's. `number` tells the outer
+/// packets of a sender apart.
 pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
     let Some(ethernet) = ethernet(frame) else {
         return frame.clone();
@@ -218,7 +220,8 @@ pub fn wrap_all(frames: &[Frame], how: Wrap) -> Vec<Frame> {
         .collect()
 }
 
-/// An IPv4 frame on Ethernet in fragments of at most `payload_max` bytes, a multiple of 8; any other, or a cut one, alone.
+/// An IPv4 frame on Ethernet in fragments of at most `payload_max` bytes, a multiple of 8; any
+/// other, or a cut one, alone.
 pub fn fragment(frame: &Frame, payload_max: usize) -> Vec<Frame> {
     let whole = || vec![frame.clone()];
     let Some((header, payload)) = plain_ipv4(frame) else {
@@ -260,8 +263,8 @@ fn plain_ipv4(frame: &Frame) -> Option<(&[u8], &[u8])> {
         .then(|| (&frame.bytes[..headers_len], &frame.bytes[headers_len..end]))
 }
 
-/// Every frame twice, as a tap on both sides of a router sees it: the second time `delay_ns` later, between other
-/// link addresses, one hop further. In the order of their stamps.
+/// Every frame twice, as a tap on both sides of a router sees it: the second time `delay_ns` later,
+/// between other link addresses, one hop further. In the order of their stamps.
 pub fn mirror(frames: &[Frame], delay_ns: i64) -> Vec<Frame> {
     let mut both: Vec<Frame> = frames.to_vec();
     both.extend(frames.iter().map(|frame| {

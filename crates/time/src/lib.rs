@@ -1,8 +1,9 @@
-//! Instants, durations and rates as people write them, the virtual clock, and seeded random streams.
+//! Instants, durations and rates as people write them, the virtual clock, and seeded random
+//! streams.
 //!
-//! Engines never read a clock: they are given `now` (rule 1 of `ARCHITECTURE.md`). Live, `now` comes
-//! from a [`Clock`] of `lineside-host`; from files and in tests it is a [`VirtualClock`], the running
-//! maximum of the stamps seen.
+//! Engines never read a clock: they are given `now` (rule 1 of `ARCHITECTURE.md`). Live, `now`
+//! comes from a [`Clock`] of `lineside-host`; from files and in tests it is a [`VirtualClock`], the
+//! running maximum of the stamps seen.
 #![forbid(unsafe_code)]
 
 mod random;

@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn the_stream_equals_the_published_vector() {
-        // The first outputs for seed 1234567 as Rosetta Code's "Pseudo-random numbers/Splitmix64" lists them.
+        // The first outputs for seed 1234567 as Rosetta Code's "Pseudo-random numbers/Splitmix64"
+        // lists them.
         let mut random = Random::new(1_234_567);
         assert_eq!(random.bits(), 6_457_827_717_110_365_317);
         assert_eq!(random.bits(), 3_203_168_211_198_807_973);

@@ -52,7 +52,8 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Writes a whole packet, [`PACKET_LEN`] bytes: each end with its Ethernet and its IPv4 address.
+    /// Writes a whole packet, [`PACKET_LEN`] bytes: each end with its Ethernet and its IPv4
+    /// address.
     pub fn emit(
         mut buffer: T,
         operation: u16,

@@ -155,8 +155,8 @@ impl FrameBuilder {
         self.headers_len(None) + fields.header_len() + payload_len
     }
 
-    /// Writes a frame with a TCP segment to the beginning of `buffer` and returns its length. Panics
-    /// if `buffer` is shorter.
+    /// Writes a frame with a TCP segment to the beginning of `buffer` and returns its length.
+    /// Panics if `buffer` is shorter.
     pub fn emit_tcp(&self, fields: &TcpFields<'_>, payload: &[u8], buffer: &mut [u8]) -> usize {
         let segment_len = fields.header_len() + payload.len();
         let (segment, len) = self.emit_headers(PROTOCOL_TCP, segment_len, None, buffer);

@@ -34,7 +34,8 @@ pub fn add(left: u16, right: u16) -> u16 {
     fold(u64::from(left) + u64::from(right))
 }
 
-/// The checksum after a 16-bit word that it covers changed from `old` to `new`: RFC 1624, 3, equation 3.
+/// The checksum after a 16-bit word that it covers changed from `old` to `new`: RFC 1624, 3,
+/// equation 3.
 ///
 /// It is what [`checksum`] gives for the changed bytes, unless these are all zero.
 #[inline]

@@ -6,7 +6,8 @@ use crate::{Dissected, checksum, dissect_outermost};
 /// returns whether it did.
 ///
 /// A frame that a host gave to a virtual link never passed a network card. Only the link's other
-/// end accepts its checksum: to all others it is wrong. See [`TcpHeader::checksum_offloaded`](crate::TcpHeader).
+/// end accepts its checksum: to all others it is wrong. See
+/// [`TcpHeader::checksum_offloaded`](crate::TcpHeader).
 pub fn complete_checksum(link_type: u16, bytes: &mut [u8]) -> bool {
     let (ip, len, is_tcp) = match dissect_outermost(link_type, bytes, bytes.len()) {
         Dissected::Tcp(ip, tcp) if tcp.checksum_offloaded => (ip, ip.payload_len, true),

@@ -50,7 +50,8 @@ pub struct Ip {
     pub protocol: u8,
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// What distinguishes the sender's packets (RFC 6864); 0 in IPv6, which has that in fragments only.
+    /// What distinguishes the sender's packets (RFC 6864); 0 in IPv6, which has that in fragments
+    /// only.
     pub identification: u16,
     /// Offset in the bytes of the IP header; 0 of a packet that was put together from fragments.
     pub header: usize,
@@ -89,7 +90,8 @@ pub enum HeaderChecksum {
 pub struct Fragment {
     /// The same for all fragments of a packet between two addresses (16 bits in IPv4).
     pub identification: u32,
-    /// Bytes of the packet's payload before this part. Never lies beyond 65,535 with the part's end.
+    /// Bytes of the packet's payload before this part. Never lies beyond 65,535 with the part's
+    /// end.
     pub offset: usize,
     /// Fragments follow. If so, the part's length is a multiple of 8.
     pub more: bool,
@@ -149,7 +151,8 @@ fn dissect_any(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
     Walk::new(bytes, wire_len, Layers::default()).frame(link_type)
 }
 
-/// Dissects the outermost packet of a frame: a tunnel is [`OtherProtocol`](Dissected::OtherProtocol), or a datagram.
+/// Dissects the outermost packet of a frame: a tunnel is
+/// [`OtherProtocol`](Dissected::OtherProtocol), or a datagram.
 pub fn dissect_outermost(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
     let mut walk = Walk::new(bytes, wire_len, Layers::default());
     walk.follows = false;
@@ -163,8 +166,8 @@ pub fn layers(link_type: u16, bytes: &[u8], wire_len: usize) -> Layers {
     walk.layers
 }
 
-/// Sender and receiver of a packet: of IP of any protocol, and of ARP for IPv4 in Ethernet. `None`: neither,
-/// or cut before its addresses end.
+/// Sender and receiver of a packet: of IP of any protocol, and of ARP for IPv4 in Ethernet. `None`:
+/// neither, or cut before its addresses end.
 pub fn addresses(link_type: u16, bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
     if link_type == 1
         && let Some(frame) = ethernet::Frame::new_checked(bytes)
@@ -196,15 +199,16 @@ pub fn addresses(link_type: u16, bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
 
 /// Dissects the payload of a packet that was put together from fragments.
 ///
-/// `ip` comes from a fragment and gives the addresses; `protocol` is [`Fragment::protocol`]. `bytes`
-/// holds at least the headers (the first fragment's payload is enough), `wire_len` is the length of
-/// the whole payload. Offsets and lengths of the result refer to these two.
+/// `ip` comes from a fragment and gives the addresses; `protocol` is [`Fragment::protocol`].
+/// `bytes` holds at least the headers (the first fragment's payload is enough), `wire_len` is the
+/// length of the whole payload. Offsets and lengths of the result refer to these two.
 pub fn dissect_assembled(ip: &Ip, protocol: u8, bytes: &[u8], wire_len: usize) -> Dissected {
     let mut walk = Walk::new(bytes, wire_len, Layers::default());
     walk.assembled(ip, protocol)
 }
 
-/// The tags and tunnels around what [`dissect_assembled`] finds in the same payload; `around` are those of a fragment.
+/// The tags and tunnels around what [`dissect_assembled`] finds in the same payload; `around` are
+/// those of a fragment.
 pub fn layers_assembled(
     around: &Layers,
     ip: &Ip,
@@ -282,7 +286,8 @@ impl<'a> Walk<'a> {
         let header_len = packet.header_len();
         let on_wire = self.end - offset;
         let total_len = match packet.total_len() {
-            // A frame that waits for segmentation by the network card may be longer than 16 bits say.
+            // A frame that waits for segmentation by the network card may be longer than 16 bits
+            // say.
             0 => on_wire,
             len => len,
         };

@@ -97,8 +97,8 @@ impl FourTuple {
         }
     }
 
-    /// The form that both directions share, which has the lesser end first, and the direction of this
-    /// packet: forward from the lesser end to the greater.
+    /// The form that both directions share, which has the lesser end first, and the direction of
+    /// this packet: forward from the lesser end to the greater.
     #[inline]
     pub fn canonical(&self) -> (Self, Direction) {
         let [from, to] = [0, 1].map(|end| (self.addresses[end], self.ports[end]));

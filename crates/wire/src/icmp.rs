@@ -1,4 +1,5 @@
-//! Echo requests and replies of ICMP (RFC 792) and ICMPv6 (RFC 4443, 4). Other messages are not read.
+//! Echo requests and replies of ICMP (RFC 792) and ICMPv6 (RFC 4443, 4). Other messages are not
+//! read.
 
 use crate::bytes::{set_u16, u16_at};
 use crate::checksum;

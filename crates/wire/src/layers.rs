@@ -68,8 +68,8 @@ impl TunnelKind {
 
 impl Layers {
     /// The most tags, and the most tunnels, that are read: a frame with more of them is
-    /// [`TooDeep`](crate::Dissected::TooDeep). Two tags are the standard's (IEEE 802.1ad), and a packet in three tunnels is a
-    /// mirrored one of two overlays; the rest is for label stacks.
+    /// [`TooDeep`](crate::Dissected::TooDeep). Two tags are the standard's (IEEE 802.1ad), and a
+    /// packet in three tunnels is a mirrored one of two overlays; the rest is for label stacks.
     pub const MAX: usize = 8;
 
     /// VLAN identifiers (12 bits each), outermost first, of all tunnels together.
@@ -85,9 +85,9 @@ impl Layers {
         })
     }
 
-    /// The network identifier of the innermost VXLAN or GENEVE tunnel that has one: networks with different ones may use the
-    /// same addresses (RFC 7348, 4; RFC 8926, 3.4). Other tunnels have numbers that may differ each way, or from mirror to
-    /// mirror.
+    /// The network identifier of the innermost VXLAN or GENEVE tunnel that has one: networks with
+    /// different ones may use the same addresses (RFC 7348, 4; RFC 8926, 3.4). Other tunnels have
+    /// numbers that may differ each way, or from mirror to mirror.
     #[inline]
     pub fn virtual_network(&self) -> Option<u32> {
         if self.tunnels_len == 0 {

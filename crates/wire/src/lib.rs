@@ -1,9 +1,10 @@
 //! Ethernet to TCP and UDP: reading a frame's headers, and writing them.
 //!
-//! A module per protocol ([`ethernet`], [`arp`], [`ipv4`], [`ipv6`], [`icmp`], [`tcp`], [`udp`]) has
-//! the offsets of its fields and a view of a buffer: getters over `&[u8]`, setters over `&mut [u8]`.
-//! `new_checked` compares the lengths that a header claims with the buffer once; after it no getter
-//! panics. `new_unchecked` is for headers that a snap length may have cut, and for new ones.
+//! A module per protocol ([`ethernet`], [`arp`], [`ipv4`], [`ipv6`], [`icmp`], [`tcp`], [`udp`])
+//! has the offsets of its fields and a view of a buffer: getters over `&[u8]`, setters over
+//! `&mut [u8]`. `new_checked` compares the lengths that a header claims with the buffer once; after
+//! it no getter panics. `new_unchecked` is for headers that a snap length may have cut, and for new
+//! ones.
 //!
 //! [`dissect`] reads one frame down to its transport header, without allocating:
 //!
@@ -14,18 +15,20 @@
 //!                                       (Ip)                |<- captured_len ->|  (cut by a snap length)
 //! ```
 //!
-//! * An offset always lies within the bytes that were given, so `&bytes[payload..][..captured_len]` is safe
-//!   whatever the headers claim. A `payload_len` is what was on the wire, by the headers, and never
-//!   more than the frame had there.
+//! * An offset always lies within the bytes that were given, so `&bytes[payload..][..captured_len]`
+//!   is safe whatever the headers claim. A `payload_len` is what was on the wire, by the headers,
+//!   and never more than the frame had there.
 //! * Of all checksums only the IPv4 header's is verified: captures at the sender's end hold
-//!   unfinished ones ("offloaded"), and the flow engine would not throw a segment away anyway. Only of datagrams that it put
-//!   together from fragments does it verify UDP's.
-//! * A packet in tunnels is dissected down to the innermost packet that can be read; [`layers`] has what lies around it.
+//!   unfinished ones ("offloaded"), and the flow engine would not throw a segment away anyway. Only
+//!   of datagrams that it put together from fragments does it verify UDP's.
+//! * A packet in tunnels is dissected down to the innermost packet that can be read; [`layers`] has
+//!   what lies around it.
 //! * Not here: reassembly of fragments and streams (`lineside-flow`).
-//! * What runs for each frame is `#[inline]`: measured with 54-byte TCP frames, 30 ns a frame instead
-//!   of 47, since the result is large and is otherwise copied from function to function.
+//! * What runs for each frame is `#[inline]`: measured with 54-byte TCP frames, 30 ns a frame
+//!   instead of 47, since the result is large and is otherwise copied from function to function.
 //!
-//! [`FourTuple`], [`SeqNumber`] and [`Direction`] are what tables of connections and code that follows TCP are made of.
+//! [`FourTuple`], [`SeqNumber`] and [`Direction`] are what tables of connections and code that
+//! follows TCP are made of.
 //!
 //! [`build`] writes frames, for tests and roles that send. [`checksum`] computes, verifies and
 //! updates checksums.

@@ -15,7 +15,8 @@ impl SeqNumber {
         self.0.wrapping_sub(other.0).cast_signed()
     }
 
-    /// How many bytes lie from `other` to this number if it is not the earlier one, in 0 to 2^32 - 1.
+    /// How many bytes lie from `other` to this number if it is not the earlier one, in 0 to 2^32 -
+    /// 1.
     #[inline]
     pub const fn bytes_from(self, other: Self) -> u32 {
         self.0.wrapping_sub(other.0)

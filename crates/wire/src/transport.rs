@@ -50,7 +50,8 @@ pub struct UdpHeader {
     pub captured_len: usize,
     /// The checksum covers the pseudo-header only: the rest was left to the network card.
     pub checksum_offloaded: bool,
-    /// The checksum covers the whole datagram: it is none that is offloaded or left out, and the packet had all of it.
+    /// The checksum covers the whole datagram: it is none that is offloaded or left out, and the
+    /// packet had all of it.
     pub checksum_verifiable: bool,
 }
 

@@ -1,7 +1,8 @@
 //! Tunnels: what is wrapped in IP, UDP and MPLS.
 //!
-//! A number alone makes no tunnel: where it may be another's (a UDP port, the bits below a label stack), the fixed fields of
-//! the header, and the beginning of what follows it, have to fit too. What does not fit stays what it is without the tunnel.
+//! A number alone makes no tunnel: where it may be another's (a UDP port, the bits below a label
+//! stack), the fixed fields of the header, and the beginning of what follows it, have to fit too.
+//! What does not fit stays what it is without the tunnel.
 
 use std::net::IpAddr;
 
@@ -26,7 +27,8 @@ pub fn is_tunnel_port(port: u16) -> bool {
 }
 
 impl Walk<'_> {
-    /// What IP carries that is neither TCP nor UDP nor an extension header. `start..end` is its payload on the wire.
+    /// What IP carries that is neither TCP nor UDP nor an extension header. `start..end` is its
+    /// payload on the wire.
     pub(crate) fn in_ip(&mut self, ip: &Ip, protocol: u8, start: usize, end: usize) -> Dissected {
         let ip_in_ip = |network| (TunnelKind::IpInIp, network);
         let (kind, network) = match protocol {
@@ -46,7 +48,8 @@ impl Walk<'_> {
         self.packet(network, start)
     }
 
-    /// RFC 2784, 2 with the fields of RFC 2890, 2. Other versions, and the source routes of RFC 1701, carry nothing of ours.
+    /// RFC 2784, 2 with the fields of RFC 2890, 2. Other versions, and the source routes of RFC
+    /// 1701, carry nothing of ours.
     fn gre(&mut self, ip: &Ip, start: usize, end: usize) -> Dissected {
         let outside = self.bytes;
         self.narrow(end);
@@ -126,8 +129,8 @@ impl Walk<'_> {
         }
         match udp.destination_port {
             VXLAN_PORT => {
-                // RFC 7348, 5: the flag I, the others zero. Linux and Open vSwitch add a group policy with its own flags
-                // (draft-smith-vxlan-group-policy-05, 2.1).
+                // RFC 7348, 5: the flag I, the others zero. Linux and Open vSwitch add a group
+                // policy with its own flags (draft-smith-vxlan-group-policy-05, 2.1).
                 let has_policy = header[0] & 0x80 != 0;
                 let fits = header[0] & 0x7f == 0x08
                     && if has_policy {
@@ -213,8 +216,9 @@ impl Walk<'_> {
                 break;
             }
         }
-        // By the first four bits (RFC 4928, 3): a version of IP, a control word (0), an associated channel (1), or the
-        // address of a bridged frame without control word, which may look like any of them.
+        // By the first four bits (RFC 4928, 3): a version of IP, a control word (0), an associated
+        // channel (1), or the address of a bridged frame without control word, which may look like
+        // any of them.
         let Some(first) = self.bytes.get(offset) else {
             return Dissected::MalformedTunnel;
         };
@@ -289,13 +293,15 @@ fn network_of(ether_type: u16) -> Option<Network> {
     }
 }
 
-/// Whether the bytes at `offset` may be an Ethernet frame: its type is one (IEEE 802.3, 3.2.6), or the length of an LLC frame.
+/// Whether the bytes at `offset` may be an Ethernet frame: its type is one (IEEE 802.3, 3.2.6), or
+/// the length of an LLC frame.
 fn is_ethernet(bytes: &[u8], offset: usize) -> bool {
     let ether_type = ether_type_of(bytes, offset);
     ether_type.is_some_and(|ether_type| matches!(ether_type, 3..=1500 | 0x0600..))
 }
 
-/// Whether an Ethernet frame of a kind that is read begins at `offset`, rather than an IP header or a control word.
+/// Whether an Ethernet frame of a kind that is read begins at `offset`, rather than an IP header or
+/// a control word.
 fn is_bridged(bytes: &[u8], offset: usize) -> bool {
     let is_ipv4 = bytes.get(offset).is_some_and(|first| {
         let header_len = usize::from(first & 0x0f) * 4;

@@ -1,5 +1,5 @@
-//! What is wrapped, by a writer that shares nothing with the reader, dissects to the packet inside; what only looks like a
-//! tunnel stays what it is.
+//! What is wrapped, by a writer that shares nothing with the reader, dissects to the packet inside;
+//! what only looks like a tunnel stays what it is.
 
 use std::net::IpAddr;
 
@@ -209,7 +209,8 @@ fn a_tunnel_put_together_from_fragments_is_looked_into() {
     let Dissected::Udp(ip, _) = dissect(1, &wrapped.bytes, wrapped.bytes.len()) else {
         panic!("a datagram");
     };
-    // The payload of the outer GRE packet, as its fragments would give it: behind Ethernet, a tag and IP.
+    // The payload of the outer GRE packet, as its fragments would give it: behind Ethernet, a tag
+    // and IP.
     let payload = &wrapped.bytes[14 + 4 + 20..];
     let assembled = dissect_assembled(&ip, 47, payload, payload.len());
     let Dissected::Udp(_, udp) = assembled else {

@@ -19,7 +19,8 @@ pub(crate) fn run(data: &[u8]) {
         1 + usize::from(choice % 7),
     );
     if [&cause, &cause_slowly].contains(&&Some("Decompress".to_owned())) {
-        // How much a decompressor returns before it finds a fault depends on how it is given its input.
+        // How much a decompressor returns before it finds a fault depends on how it is given its
+        // input.
         return;
     }
     assert_eq!(

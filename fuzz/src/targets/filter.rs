@@ -7,7 +7,8 @@ use super::Bytes;
 /// The link types that are known, and one that is not.
 const LINK_TYPES: [u16; 11] = [1, 113, 276, 0, 108, 12, 14, 101, 228, 229, 147];
 
-/// An expression up to a 0, then a frame, then a byte of choices; or a program in words of 8 bytes, and it as the frame.
+/// An expression up to a 0, then a frame, then a byte of choices; or a program in words of 8 bytes,
+/// and it as the frame.
 pub(crate) fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     let choice = bytes.last();

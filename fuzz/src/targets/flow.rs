@@ -123,7 +123,8 @@ pub(crate) fn run(data: &[u8]) {
 struct Streams {
     /// Of each frame, by its ordinal: the sequence number of its first payload byte.
     sequences: Vec<SeqNumber>,
-    /// By connection: the next byte's sequence number and offset of each direction, once one was seen.
+    /// By connection: the next byte's sequence number and offset of each direction, once one was
+    /// seen.
     places: [Option<[Place; 2]>; 8],
     delivered: u64,
     lost: u64,
@@ -201,7 +202,8 @@ impl Streams {
         }
     }
 
-    /// `sequence` is that of the frame's first byte, or of the byte behind the header of a whole segment.
+    /// `sequence` is that of the frame's first byte, or of the byte behind the header of a whole
+    /// segment.
     fn frame(
         &mut self,
         engine: &mut Engine,

@@ -1,5 +1,5 @@
-//! Links: any words and any file of a table, a path or a trace are read or refused, what was read is written as it was, and a link that was
-//! set so keeps account of each frame.
+//! Links: any words and any file of a table, a path or a trace are read or refused, what was read
+//! is written as it was, and a link that was set so keeps account of each frame.
 
 use lineside_frame::{Descriptor, Frame, LinkType};
 use lineside_link::{Deliveries, Link, PathFile, Schedule, Settings, Table, Unit, format, words};
@@ -9,7 +9,8 @@ use super::Bytes;
 /// Frames that one input sends: enough for a queue, few enough that a slow rate is soon over.
 const FRAMES_MAX: usize = 64;
 
-/// A text up to a 0, then a frame, of which each byte is a time and a length, then a byte that says what the text is.
+/// A text up to a 0, then a frame, of which each byte is a time and a length, then a byte that says
+/// what the text is.
 pub(crate) fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     let choice = bytes.last();

@@ -1,5 +1,5 @@
-//! NFSv3, MOUNT and NFSv4: every procedure and every operation decoded from any bytes, cut and with holes; what
-//! was whole is encoded and decoded again.
+//! NFSv3, MOUNT and NFSv4: every procedure and every operation decoded from any bytes, cut and with
+//! holes; what was whole is encoded and decoded again.
 
 use std::fmt::{self, Debug, Write as _};
 
@@ -10,8 +10,8 @@ use lineside_rpc::xdr::Xdr;
 
 use super::Bytes;
 
-/// Checks what an expression reads from a cursor: from whole bytes, from two pieces, with a hole, and again from what
-/// is encoded. Gives the cursor behind it.
+/// Checks what an expression reads from a cursor: from whole bytes, from two pieces, with a hole,
+/// and again from what is encoded. Gives the cursor behind it.
 macro_rules! check {
     ($input:expr, |$cursor:ident| $decode:expr) => {{
         let Input { body, cut, hole } = $input;
@@ -69,8 +69,8 @@ pub(crate) struct Input<'a> {
     pub(crate) hole: usize,
 }
 
-/// A message behind its procedure, or behind 255 and a kind the operations of a compound; two bytes of choices end
-/// the input.
+/// A message behind its procedure, or behind 255 and a kind the operations of a compound; two bytes
+/// of choices end the input.
 pub(crate) fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     let (cut, hole) = (usize::from(bytes.last()), usize::from(bytes.last()));

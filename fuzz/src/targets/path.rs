@@ -24,7 +24,8 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// From three bytes of choices: ordinary bounds if they are 0, else bounds that are soon reached.
+    /// From three bytes of choices: ordinary bounds if they are 0, else bounds that are soon
+    /// reached.
     pub(crate) fn new([limits, memory, read]: [u8; 3]) -> Self {
         let mut config = Config::default();
         let small = |bit: u8, ordinary: usize, small: usize| {

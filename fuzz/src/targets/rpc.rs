@@ -10,8 +10,8 @@ use lineside_rpc::xdr::Xdr;
 
 use super::Bytes;
 
-/// Pieces of two streams, each behind two bytes that say what they are; two bytes of choices for all
-/// end the input.
+/// Pieces of two streams, each behind two bytes that say what they are; two bytes of choices for
+/// all end the input.
 pub(crate) fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     let (choice, cut) = (bytes.last(), usize::from(bytes.last()));

@@ -1,5 +1,6 @@
-//! NFSv2 and the programs beside NFS: every procedure decoded from any bytes, cut and with holes; what was whole is
-//! encoded and decoded again; and what its summary says is the same however it is cut.
+//! NFSv2 and the programs beside NFS: every procedure decoded from any bytes, cut and with holes;
+//! what was whole is encoded and decoded again; and what its summary says is the same however it is
+//! cut.
 
 use lineside_frame::{Cursor, Piece};
 use lineside_nfs::side::nfsacl::{v2 as nfsacl2, v3 as nfsacl3};

@@ -1,5 +1,5 @@
-//! What travels between the actors: a box that goes from the reader through a pipeline, its checksums and
-//! all sinks back to the reader, and is filled again.
+//! What travels between the actors: a box that goes from the reader through a pipeline, its
+//! checksums and all sinks back to the reader, and is filled again.
 
 use std::sync::mpsc::Sender;
 
@@ -38,7 +38,8 @@ pub(crate) struct Batch {
     _lease: Option<Lease>,
 }
 
-/// Memory that a batch may keep for the next time: 256 frames, and the rows of as many small operations.
+/// Memory that a batch may keep for the next time: 256 frames, and the rows of as many small
+/// operations.
 pub(crate) const BATCH_BYTES: usize = 512 << 10;
 
 impl Batch {
@@ -129,9 +130,10 @@ enum Whereabouts {
 }
 
 impl Sums {
-    /// Notes blocks of the frame at hand without touching its count of references, and holds those of
-    /// other frames. A block that came in several pieces was just put together, in this core's cache: its
-    /// checksum costs little more than a copy for another core, which would have to read that, too.
+    /// Notes blocks of the frame at hand without touching its count of references, and holds those
+    /// of other frames. A block that came in several pieces was just put together, in this core's
+    /// cache: its checksum costs little more than a copy for another core, which would have to read
+    /// that, too.
     pub(crate) fn note(&mut self, operation_id: i64, run: &Run<'_>) {
         let ordinal = run.whole.descriptor().ordinal;
         let whole = match self.frame {

@@ -88,7 +88,8 @@ pub enum Failed {
     #[error(transparent)]
     System(#[from] ConfigError),
     /// The budget does not bear a batch for each pipeline.
-    #[error("the memory budget does not bear {0} pipelines: each needs {kib} KiB; give more memory, or fewer cores", kib = BATCH_BYTES >> 10)]
+    #[error("the memory budget does not bear {0} pipelines: each needs {kib} KiB; give more \
+        memory, or fewer cores", kib = BATCH_BYTES >> 10)]
     Memory(usize),
     /// There is nobody to take rows.
     #[error("a capture needs a sink")]

@@ -139,7 +139,8 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         let account = match written {
             Ok(()) => "",
             Err(_) => {
-                ", but trace.json had no room for what became of the run, and says that it is unfinished"
+                ", but trace.json had no room for what became of the run, and says that it is \
+                unfinished"
             }
         };
         return Err(CaptureError::Output(format!("{error}{complete}{account}")));

@@ -339,7 +339,8 @@ mod tests {
             ),
             (
                 "delay 1ms 1ms distribution nromal",
-                "column 22: there is no file 'nromal'; 'nromal' is unknown here; the nearest known word is normal",
+                "column 22: there is no file 'nromal'; 'nromal' is unknown here; the nearest known \
+                word is normal",
             ),
             (
                 "delay 1ms distribution normal",

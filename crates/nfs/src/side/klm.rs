@@ -1,5 +1,5 @@
-//! The kernel lock manager's way to its own lock daemon, version 1 (Sun's `klm_prot.x`): locks as in [`super::nlm`],
-//! with a process for an owner.
+//! The kernel lock manager's way to its own lock daemon, version 1 (Sun's `klm_prot.x`): locks as
+//! in [`super::nlm`], with a process for an owner.
 
 use lineside_rpc::xdr::{Handle, Name, Void};
 

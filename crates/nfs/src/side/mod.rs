@@ -1,4 +1,5 @@
-//! NFSv2 and the programs beside NFS behind one entry: from program, version and procedure to what a row says.
+//! NFSv2 and the programs beside NFS behind one entry: from program, version and procedure to what
+//! a row says.
 //!
 //! ```text
 //!  Procedure::find(100021, 4, 2) ─► NLM's LOCK
@@ -6,9 +7,9 @@
 //!     .reply(&mut cursor, &mut summary)                                 ─► Summary of the results, as far as seen
 //! ```
 //!
-//! Each program has a module with its types, field by field; a [`Summary`] is what of them fits one row.
-//! Both decode the whole message, so the cursor's fault says whether all of it was there and right;
-//! where [`Summary::data_len`] is set, the cursor stands at the first byte of file data.
+//! Each program has a module with its types, field by field; a [`Summary`] is what of them fits one
+//! row. Both decode the whole message, so the cursor's fault says whether all of it was there and
+//! right; where [`Summary::data_len`] is set, the cursor stands at the first byte of file data.
 
 use lineside_frame::{Cursor, View};
 use lineside_rpc::message::Flavor;
@@ -157,22 +158,24 @@ impl Named {
     }
 }
 
-/// What a call or a reply says, for a table with one row a call. What it does not say, or the capture
-/// did not see, is `None`.
+/// What a call or a reply says, for a table with one row a call. What it does not say, or the
+/// capture did not see, is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary<'a> {
-    /// Handle of the file or directory that the call is about; of LINK the file, of RENAME the directory left.
+    /// Handle of the file or directory that the call is about; of LINK the file, of RENAME the
+    /// directory left.
     pub file: Option<View<'a>>,
     /// Handle of the second directory, of RENAME and LINK: the one that gets the name.
     pub file2: Option<View<'a>>,
-    /// The name that the call is about: of a directory entry; the path of MOUNT and RQUOTA; NLM's and NSM's
-    /// host, which is NLM's caller; KLM's server.
+    /// The name that the call is about: of a directory entry; the path of MOUNT and RQUOTA; NLM's
+    /// and NSM's host, which is NLM's caller; KLM's server.
     pub name: Option<View<'a>>,
     /// RENAME's new name; the host that NSM is to call back.
     pub name2: Option<View<'a>>,
     /// What a symbolic link holds: SYMLINK, READLINK.
     pub symlink_target: Option<View<'a>>,
-    /// The first byte that is read, written or locked. In a reply to TEST, and in TEST_RES, of the lock in the way.
+    /// The first byte that is read, written or locked. In a reply to TEST, and in TEST_RES, of the
+    /// lock in the way.
     pub offset: Option<u64>,
     /// Bytes to read, to write or to lock; of a lock, 0 reaches to the end of the file.
     pub count: Option<u64>,
@@ -180,14 +183,15 @@ pub struct Summary<'a> {
     pub data_len: Option<u32>,
     /// Bytes that READ moved.
     pub transferred: Option<u32>,
-    /// A WRITE succeeded, which in NFSv2 moves all bytes that the call brought; its reply has no number of them.
+    /// A WRITE succeeded, which in NFSv2 moves all bytes that the call brought; its reply has no
+    /// number of them.
     pub transferred_all: bool,
     /// The protocol's own status, with its name. NLM's `*_RES` have it in the call.
     pub status: Option<Named>,
     /// Handle in a result: what was looked up, created or mounted.
     pub object: Option<View<'a>>,
-    /// Attributes after the operation, of `object` if the reply has one, else of the call's file. NFSv2's as
-    /// version 3 says them.
+    /// Attributes after the operation, of `object` if the reply has one, else of the call's file.
+    /// NFSv2's as version 3 says them.
     pub attributes: Option<v3::Attributes>,
     /// Attributes to be set: SETATTR, CREATE, MKDIR, SYMLINK. NFSv2's as version 3 says them.
     pub set_attributes: Option<v3::SetAttributes>,
@@ -197,7 +201,8 @@ pub struct Summary<'a> {
     pub bytes_max: Option<u32>,
     /// READDIR: the end was reached.
     pub eof: Option<bool>,
-    /// Entries of a result that is a list, if all of it was there: READDIR, DUMP, EXPORT, GETADDRLIST.
+    /// Entries of a result that is a list, if all of it was there: READDIR, DUMP, EXPORT,
+    /// GETADDRLIST.
     pub entries: Option<u32>,
     /// STATFS: bytes that READ and WRITE should move at once.
     pub transfer_size: Option<u32>,

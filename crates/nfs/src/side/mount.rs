@@ -1,5 +1,5 @@
-//! The MOUNT protocol, versions 1 (RFC 1094 appendix A) and 2 (X/Open XNFS chapter 8). Version 3 is [`crate::mount`].
-//! Version 1 has no PATHCONF.
+//! The MOUNT protocol, versions 1 (RFC 1094 appendix A) and 2 (X/Open XNFS chapter 8). Version 3 is
+//! [`crate::mount`]. Version 1 has no PATHCONF.
 
 use lineside_rpc::xdr::{List, Outcome};
 
@@ -33,7 +33,8 @@ lineside_rpc::xdr! {
     /// The root's handle.
     pub struct Mounted<'a> { handle: Option<Handle<'a>> }
 
-    /// ppathcnf: what pathconf(2) says of the directory. `errors` has a bit for each that it does not.
+    /// ppathcnf: what pathconf(2) says of the directory. `errors` has a bit for each that it does
+    /// not.
     pub struct PathConf {
         links_max: Option<u32>,
         canonical_max: Option<u32>,

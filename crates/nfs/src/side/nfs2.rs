@@ -6,7 +6,8 @@ use super::{Named, Summary};
 use crate::v2::{Attributes, Call, FileType, Reply, SetAttributes, Time, status_name};
 use crate::v3;
 
-/// As version 3 says it: what this version writes in another way or leaves to the server's system is not there.
+/// As version 3 says it: what this version writes in another way or leaves to the server's system
+/// is not there.
 impl From<&Attributes> for v3::Attributes {
     fn from(attributes: &Attributes) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Access control lists beside NFS, versions 2 and 3 (Sun's `nfs_acl.x`), each with the statuses, handles and
-//! attributes of the NFS version with its number.
+//! Access control lists beside NFS, versions 2 and 3 (Sun's `nfs_acl.x`), each with the statuses,
+//! handles and attributes of the NFS version with its number.
 
 use lineside_rpc::xdr::Array;
 
@@ -21,7 +21,8 @@ lineside_rpc::xdr! {
 
     /// secattr and vsecattr.
     pub struct Lists<'a> {
-        /// What is asked for or meant. Bits: 1 the list, 2 its length, 4 the default list, 8 its length.
+        /// What is asked for or meant. Bits: 1 the list, 2 its length, 4 the default list, 8 its
+        /// length.
         mask: Option<u32>,
         /// How many entries the list has, those included that are not here.
         count: Option<u32>,

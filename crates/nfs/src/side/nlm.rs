@@ -1,8 +1,8 @@
-//! The network lock manager: versions 1 to 3 (X/Open XNFS chapter 10) with offsets of 32 bits, version 4
-//! (RFC 1813 appendix II) with 64.
+//! The network lock manager: versions 1 to 3 (X/Open XNFS chapter 10) with offsets of 32 bits,
+//! version 4 (RFC 1813 appendix II) with 64.
 //!
-//! A server answers a `*_MSG` call by a call of its own, `*_RES`, to the client; GRANTED and GRANTED_MSG too
-//! go from server to client. None of `*_MSG` and `*_RES` needs an RPC reply.
+//! A server answers a `*_MSG` call by a call of its own, `*_RES`, to the client; GRANTED and
+//! GRANTED_MSG too go from server to client. None of `*_MSG` and `*_RES` needs an RPC reply.
 
 use lineside_rpc::xdr::{Handle, Name, Opaque};
 
@@ -47,8 +47,9 @@ lineside_rpc::xdr! {
         reclaim: Option<bool>,
     }
 
-    /// What the status monitor of the own host is asked to give back when another host has a new state
-    /// (XNFS chapter 11, `status`). Not in the specification of NLM, but lock managers take it as procedure 16.
+    /// What the status monitor of the own host is asked to give back when another host has a new
+    /// state (XNFS chapter 11, `status`). Not in the specification of NLM, but lock managers take
+    /// it as procedure 16.
     pub struct Reboot<'a> {
         host: Option<Name<'a>>,
         state: Option<u32>,
@@ -94,7 +95,8 @@ macro_rules! nlm {
             /// nlm_stats.
             pub enum Status { $($status)* }
 
-            /// nlm_lock: whose lock, and on which bytes. A length of 0 reaches to the end of the file.
+            /// nlm_lock: whose lock, and on which bytes. A length of 0 reaches to the end of the
+            /// file.
             pub struct ByteLock<'a> {
                 caller: Option<Name<'a>>,
                 file: Option<Handle<'a>>,

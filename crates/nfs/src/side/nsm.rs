@@ -1,4 +1,5 @@
-//! The network status monitor, version 1 (X/Open XNFS chapter 11): which hosts have restarted, so that locks are reclaimed.
+//! The network status monitor, version 1 (X/Open XNFS chapter 11): which hosts have restarted, so
+//! that locks are reclaimed.
 
 use lineside_rpc::xdr::{Name, Void};
 

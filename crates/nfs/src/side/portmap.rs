@@ -18,7 +18,8 @@ lineside_rpc::procedures! {
     5 CallIt "CALLIT": ForwardedCall<'a> => ForwardedReply<'a>;
 }
 
-/// Arguments or results of a call that is passed on. The RFC sets no limit; this is more than a datagram holds.
+/// Arguments or results of a call that is passed on. The RFC sets no limit; this is more than a
+/// datagram holds.
 pub type Forwarded<'a> = Opaque<'a, 65_536>;
 
 lineside_rpc::xdr! {

@@ -1,5 +1,5 @@
-//! rpcbind: the port mapper's versions 3 and 4 (RFC 1833 section 2), for any transport. Version 3 has the procedures
-//! up to TADDR2UADDR; version 4 says BCAST for CALLIT.
+//! rpcbind: the port mapper's versions 3 and 4 (RFC 1833 section 2), for any transport. Version 3
+//! has the procedures up to TADDR2UADDR; version 4 says BCAST for CALLIT.
 
 use lineside_rpc::xdr::{List, Name};
 

@@ -13,7 +13,8 @@ lineside_rpc::xdr! {
         EPERM = 3, "Q_EPERM";
     }
 
-    /// sq_dqblk: limits of blocks and files, what is used of them, and the seconds left above the soft ones.
+    /// sq_dqblk: limits of blocks and files, what is used of them, and the seconds left above the
+    /// soft ones.
     pub fixed struct Limits {
         blocks_hard: Option<u32>,
         blocks_soft: Option<u32>,

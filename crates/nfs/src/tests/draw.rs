@@ -1,4 +1,5 @@
-//! Random values of NFSv2's and NFSv4's types: what a type consists of is written here once more, by hand.
+//! Random values of NFSv2's and NFSv4's types: what a type consists of is written here once more,
+//! by hand.
 
 use lineside_frame::Piece;
 use lineside_rpc::message::{AuthSys, GssService};

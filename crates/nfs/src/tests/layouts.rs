@@ -1,5 +1,6 @@
 //! What NFSv2 and the programs beside NFS have on the wire, written down a second time from their
-//! specifications: one line a procedure, from which random messages are made, with what a summary of them says.
+//! specifications: one line a procedure, from which random messages are made, with what a summary
+//! of them says.
 //!
 //! A token is a kind, and behind a colon the fields of the summary that have its value:
 //!
@@ -233,7 +234,8 @@ pub(super) const RQUOTA2: Program = &[
     ),
 ];
 
-/// Words that stand for others. `n` is a number of NLM's: of four bytes before version 4, of eight since.
+/// Words that stand for others. `n` is a number of NLM's: of four bytes before version 4, of eight
+/// since.
 const PARTS: &[(&str, &str)] = &[
     ("LOCK", "o:name o:file o:lock_owner 4:svid n:offset n:count"),
     (
@@ -297,7 +299,8 @@ impl Made {
         made
     }
 
-    /// Appends the words up to the one that ends a group, or passes over them. Gives the names at that one.
+    /// Appends the words up to the one that ends a group, or passes over them. Gives the names at
+    /// that one.
     fn fill(
         &mut self,
         words: &mut &[&'static str],

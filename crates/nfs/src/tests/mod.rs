@@ -15,8 +15,8 @@ use crate::{mount, v2, v3};
 use draw::Draw;
 use values::Values;
 
-/// Runs `$body` for a random value of each procedure's or operation's call and reply, all programs. In it
-/// `value` is the value, and `decode(&mut cursor)` reads one of its kind.
+/// Runs `$body` for a random value of each procedure's or operation's call and reply, all programs.
+/// In it `value` is the value, and `decode(&mut cursor)` reads one of its kind.
 macro_rules! for_each_message {
     ($seed:expr, |$value:ident, $decode:ident, $random:ident| $body:block) => {
         let mut values = Values(Random::new($seed));

@@ -1,4 +1,5 @@
-//! NFSv2 and the programs beside NFS: whole messages of every procedure against what they were made from.
+//! NFSv2 and the programs beside NFS: whole messages of every procedure against what they were made
+//! from.
 
 use lineside_frame::{Cursor, Fault, Piece, View};
 use lineside_rpc::xdr::Optional;
@@ -205,8 +206,8 @@ fn a_status_has_the_name_of_its_version() {
     }
 }
 
-/// NFSv2 says with all ones what is not to be set, and with a million microseconds that the server's
-/// time is meant.
+/// NFSv2 says with all ones what is not to be set, and with a million microseconds that the
+/// server's time is meant.
 #[test]
 fn attributes_of_version_2_that_are_not_set() {
     let procedure = Procedure::find(100_003, 2, 2).expect("SETATTR");

@@ -1,5 +1,5 @@
-//! Random values of every type, written by hand, so that no test derives them from the description under test.
-//! What they refer to is leaked: a test's process ends soon.
+//! Random values of every type, written by hand, so that no test derives them from the description
+//! under test. What they refer to is leaked: a test's process ends soon.
 
 use lineside_frame::Piece;
 use lineside_rpc::message::Flavor;

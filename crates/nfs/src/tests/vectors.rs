@@ -6,7 +6,8 @@ use lineside_rpc::xdr::{Array, FixedOpaque, InPlace, List, Opaque, Optional, Out
 
 use crate::{mount, v2, v3};
 
-/// Decodes `$bytes` as `$module::$kind` of `$procedure` into `$expected`, and encodes that into the same bytes.
+/// Decodes `$bytes` as `$module::$kind` of `$procedure` into `$expected`, and encodes that into the
+/// same bytes.
 macro_rules! assert_message {
     ($bytes:expr, $module:ident::$kind:ident::$procedure:ident($expected:expr)) => {{
         let (bytes, expected) = ($bytes, $module::$kind::$procedure($expected));

@@ -1,4 +1,5 @@
-//! Operations put together by hand from the text of RFC 8881, RFC 7530, RFC 7862 and RFC 8435, word by word.
+//! Operations put together by hand from the text of RFC 8881, RFC 7530, RFC 7862 and RFC 8435, word
+//! by word.
 
 use std::fmt::Debug;
 
@@ -409,7 +410,8 @@ fn copies() {
         (stateid(), Some(8))
     );
     let done = reply(&format!(
-        "0000003c 00000000 00000001 {STATEID} 00000000 00000300 00000002 0102030405060708 00000001 00000000"
+        "0000003c 00000000 00000001 {STATEID} 00000000 00000300 00000002 0102030405060708 00000001 \
+        00000000"
     ));
     assert_eq!((done.stateid(), done.transferred()), (stateid(), Some(768)));
     let status = reply("00000043 00000000 00000000 00000200 00000001 00000000");

@@ -4,9 +4,10 @@
 //!  mask: count, words │ length │ value of the lowest bit │ value of the next bit │ …
 //! ```
 //!
-//! A value says nothing of its length, so a value whose bit is not known here ends what can be read of the
-//! list; the list's own length says where the operation goes on. [`AttributeList`] is what lies on the wire
-//! and costs nothing to decode; [`AttributeList::values`] reads the attributes when they are asked for.
+//! A value says nothing of its length, so a value whose bit is not known here ends what can be read
+//! of the list; the list's own length says where the operation goes on. [`AttributeList`] is what
+//! lies on the wire and costs nothing to decode; [`AttributeList::values`] reads the attributes
+//! when they are asked for.
 
 use std::fmt;
 
@@ -24,7 +25,8 @@ const LIST_LEN_MAX: usize = 0x10_0000;
 const WORDS_MAX: u32 = 1024;
 const WORDS_KEPT: usize = 4;
 
-/// bitmap4: a set of small numbers. Numbers from 128 on are passed over; no RFC has given one a meaning.
+/// bitmap4: a set of small numbers. Numbers from 128 on are passed over; no RFC has given one a
+/// meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bitmap {
     count: u32,
@@ -150,7 +152,8 @@ impl<'a> AttributeList<'a> {
         }
     }
 
-    /// The first attribute whose length is not known: it and those behind it are not among the values.
+    /// The first attribute whose length is not known: it and those behind it are not among the
+    /// values.
     pub fn unknown(&self) -> Option<u32> {
         self.mask?.iter().find(|&bit| name(bit).is_none())
     }
@@ -419,7 +422,8 @@ lineside_rpc::xdr! {
     /// mode_masked4: bits of the mode, and which of them are to be set.
     pub scalar struct MaskedMode { value: u32, mask: u32 }
 
-    /// mode_umask4 (RFC 8275): the mode asked for, and the mask that applies unless a default ACL does.
+    /// mode_umask4 (RFC 8275): the mode asked for, and the mask that applies unless a default ACL
+    /// does.
     pub scalar struct ModeUmask { mode: u32, umask: u32 }
 
     /// fs_locations4.

@@ -1,8 +1,9 @@
-//! The callback program: what a server asks of its clients (RFC 7530, RFC 8881 sections 19 and 20, RFC 7862
-//! section 16).
+//! The callback program: what a server asks of its clients (RFC 7530, RFC 8881 sections 19 and 20,
+//! RFC 7862 section 16).
 //!
-//! Its number is chosen by the client: in SETCLIENTID, CREATE_SESSION and BACKCHANNEL_CTL. Over NFSv4.0 the server
-//! opens a connection for it, from NFSv4.1 on it comes on a connection of the client's.
+//! Its number is chosen by the client: in SETCLIENTID, CREATE_SESSION and BACKCHANNEL_CTL. Over
+//! NFSv4.0 the server opens a connection for it, from NFSv4.1 on it comes on a connection of the
+//! client's.
 
 use lineside_frame::Cursor;
 use lineside_rpc::xdr::{Array, Counted, Name, Outcome, Xdr};
@@ -38,7 +39,8 @@ compound! {
 }
 
 lineside_rpc::xdr! {
-    /// CB_COMPOUND4args up to the first operation (RFC 8881 section 19.2). The reply's is [`ReplyHeader`].
+    /// CB_COMPOUND4args up to the first operation (RFC 8881 section 19.2). The reply's is
+    /// [`ReplyHeader`].
     pub struct CallHeader<'a> {
         tag: Option<Name<'a>>,
         minor_version: Option<u32>,
@@ -215,7 +217,8 @@ impl<'a> LayoutRecallArgs<'a> {
 
 /// What replies have in common, for a table with one row an operation.
 impl<'a> Reply<'a> {
-    /// CB_GETATTR's attributes: size and change of a file that the client has a write delegation of.
+    /// CB_GETATTR's attributes: size and change of a file that the client has a write delegation
+    /// of.
     pub fn attributes(&self) -> Option<&AttributeList<'a>> {
         match self {
             Self::GetAttr(outcome) => outcome.ok().map(|ok| &ok.attributes),

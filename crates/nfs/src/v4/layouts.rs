@@ -1,5 +1,5 @@
-//! What pNFS puts into opaque bodies, for the layout types whose data servers speak NFS: files (RFC 8881
-//! section 13) and flexible files (RFC 8435).
+//! What pNFS puts into opaque bodies, for the layout types whose data servers speak NFS: files (RFC
+//! 8881 section 13) and flexible files (RFC 8435).
 
 use lineside_rpc::xdr::{Array, Counted, Name, Xdr};
 
@@ -24,14 +24,16 @@ lineside_rpc::xdr! {
     /// nfsv4_1_file_layout4.
     pub struct FileLayout<'a> {
         device: Option<DeviceId>,
-        /// Bits: 1 dense, 2 commit through the metadata server; the rest is the stripe unit in bytes.
+        /// Bits: 1 dense, 2 commit through the metadata server; the rest is the stripe unit in
+        /// bytes.
         utility: Option<u32>,
         first_stripe: Option<u32>,
         pattern_offset: Option<u64>,
         handles: Counted<'a, Option<Handle<'a>>>,
     }
 
-    /// nfsv4_1_file_layout_ds_addr4: each stripe's place in the list of servers, and each server's addresses.
+    /// nfsv4_1_file_layout_ds_addr4: each stripe's place in the list of servers, and each server's
+    /// addresses.
     pub struct FileDevice<'a> {
         stripes: Array<'a, u32, 0x1_0000>,
         servers: Counted<'a, Counted<'a, NetAddress<'a>>>,
@@ -42,7 +44,8 @@ lineside_rpc::xdr! {
         stripe_unit: Option<u64>,
         /// Each mirror, with its data servers.
         mirrors: Counted<'a, Counted<'a, FlexDataServer<'a>>>,
-        /// Bits: 1 no LAYOUTCOMMIT, 2 no I/O through the metadata server, 4 no READ, 8 write one mirror.
+        /// Bits: 1 no LAYOUTCOMMIT, 2 no I/O through the metadata server, 4 no READ, 8 write one
+        /// mirror.
         flags: Option<u32>,
         /// Seconds between two reports of statistics that the server would like.
         stats_seconds: Option<u32>,
@@ -74,7 +77,8 @@ lineside_rpc::xdr! {
         tightly_coupled: Option<bool>,
     }
 
-    /// ff_layoutreturn4 (RFC 8435 section 9.3): errors and statistics of the layout that is returned.
+    /// ff_layoutreturn4 (RFC 8435 section 9.3): errors and statistics of the layout that is
+    /// returned.
     pub struct FlexReturn<'a> {
         errors: Counted<'a, FlexError<'a>>,
         statistics: Counted<'a, FlexStatistics<'a>>,

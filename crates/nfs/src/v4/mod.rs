@@ -1,8 +1,9 @@
-//! NFS version 4, minor versions 0 to 2: RFC 7530, RFC 8881, RFC 7862, and the extended attributes of RFC 8276.
+//! NFS version 4, minor versions 0 to 2: RFC 7530, RFC 8881, RFC 7862, and the extended attributes
+//! of RFC 8276.
 //!
-//! A call of the procedure [`COMPOUND`] is a list of operations, and its reply a list of their results up to the
-//! first that failed. Either is read an operation at a time, so that file data in the middle of a compound can
-//! be taken as it arrives:
+//! A call of the procedure [`COMPOUND`] is a list of operations, and its reply a list of their
+//! results up to the first that failed. Either is read an operation at a time, so that file data in
+//! the middle of a compound can be taken as it arrives:
 //!
 //! ```text
 //!  CallHeader::decode   ──► tag, minor version, number of operations
@@ -14,8 +15,9 @@
 //!    segment_count      ──► of READ_PLUS: that many Segments, after each of which its data stands
 //! ```
 //!
-//! Lengths are known by the kind of the operation alone, so behind one that is [`Unknown`](Call::Unknown) nothing can
-//! be read: the cursor is then rejected. The minor version changes nothing in what is read.
+//! Lengths are known by the kind of the operation alone, so behind one that is
+//! [`Unknown`](Call::Unknown) nothing can be read: the cursor is then rejected. The minor version
+//! changes nothing in what is read.
 
 pub mod attributes;
 pub mod callback;
@@ -86,8 +88,8 @@ answers! {
 
 /// Describes the operations of a compound: `number Name "NAME" minor version: Args => Results;`.
 ///
-/// Gives `Operation` with numbers and names, and `Call` and `Reply`, each an enum of all of them that reads
-/// and writes the operation's number too.
+/// Gives `Operation` with numbers and names, and `Call` and `Reply`, each an enum of all of them
+/// that reads and writes the operation's number too.
 macro_rules! compound {
     ($($number:literal $name:ident $text:literal $since:literal: $args:ty => $results:ty;)*) => {
         /// An operation of a compound.
@@ -190,7 +192,8 @@ macro_rules! compound {
             /// The operation's number was not seen.
             #[default]
             Unread,
-            /// An operation of this number, of which the status and no more can be read; nor what follows it.
+            /// An operation of this number, of which the status and no more can be read; nor what
+            /// follows it.
             Unknown(u32, Option<u32>),
             $(#[doc = concat!("`", $text, "`")] $name($results),)*
         }
@@ -338,7 +341,8 @@ compound! {
     10044 Illegal "ILLEGAL" 0: () => Done;
 }
 
-/// Passes over bulk data of `len` bytes and its padding, seen or not; `None` if the message ends before.
+/// Passes over bulk data of `len` bytes and its padding, seen or not; `None` if the message ends
+/// before.
 pub fn skip_data(cursor: &mut Cursor<'_>, len: u32) -> Option<()> {
     let len = len as usize;
     cursor.skip(len + padding(len))

@@ -1,8 +1,8 @@
 //! The operations' arguments and results.
 //!
-//! Sections are RFC 8881's, of operations 59 to 71 RFC 7862's, of 72 to 75 RFC 8276's; RFC 7530 has those
-//! below 40 the same. The current file handle is the object that an operation is about; COPY, CLONE, LINK
-//! and RENAME have the saved one as their source.
+//! Sections are RFC 8881's, of operations 59 to 71 RFC 7862's, of 72 to 75 RFC 8276's; RFC 7530 has
+//! those below 40 the same. The current file handle is the object that an operation is about; COPY,
+//! CLONE, LINK and RENAME have the saved one as their source.
 
 use lineside_rpc::message::{AuthSys, Flavor, GssService};
 use lineside_rpc::xdr::{Array, Counted, List, Name, Optional, Outcome};
@@ -19,8 +19,8 @@ use super::types::{
 lineside_rpc::xdr! {
     /// ACCESS4args (18.1): the bits asked for.
     pub struct AccessArgs {
-        /// Bits: 1 read, 2 lookup, 4 modify, 8 extend, 16 delete, 32 execute; of extended attributes
-        /// 64 read, 128 write, 256 list.
+        /// Bits: 1 read, 2 lookup, 4 modify, 8 extend, 16 delete, 32 execute; of extended
+        /// attributes 64 read, 128 write, 256 list.
         access: Option<u32>,
     }
 
@@ -71,7 +71,8 @@ lineside_rpc::xdr! {
     /// DELEGPURGE4args (18.5), RENEW4args and DESTROY_CLIENTID4args (18.50).
     pub struct ClientIdArgs { client_id: Option<u64> }
 
-    /// Arguments that are a state id: of DELEGRETURN (18.6), FREE_STATEID (18.38), OFFLOAD_CANCEL and OFFLOAD_STATUS.
+    /// Arguments that are a state id: of DELEGRETURN (18.6), FREE_STATEID (18.38), OFFLOAD_CANCEL
+    /// and OFFLOAD_STATUS.
     pub struct StateIdArgs { stateid: Option<StateId> }
 
     /// GETATTR4args (18.7).
@@ -83,8 +84,8 @@ lineside_rpc::xdr! {
     /// GETFH4resok (18.8).
     pub struct GetFhOk<'a> { object: Option<Handle<'a>> }
 
-    /// Arguments that are a name in the current directory: of LINK (18.9, the new name), LOOKUP (18.13),
-    /// REMOVE (18.25) and SECINFO (18.29).
+    /// Arguments that are a name in the current directory: of LINK (18.9, the new name), LOOKUP
+    /// (18.13), REMOVE (18.25) and SECINFO (18.29).
     pub struct NameArgs<'a> { name: Option<Name<'a>> }
 
     /// The change of one directory: a result of LINK and REMOVE.
@@ -189,7 +190,8 @@ lineside_rpc::xdr! {
     /// creatverfattr.
     pub struct ExclusiveCreate<'a> { verifier: Option<Verifier>, attributes: AttributeList<'a> }
 
-    /// open_claim4: on what grounds the file is opened, and its name if the current file handle is its directory.
+    /// open_claim4: on what grounds the file is opened, and its name if the current file handle is
+    /// its directory.
     pub union Claim<'a> {
         0 => Null(name: Option<Name<'a>>),
         1 => Previous(delegation: Option<DelegationType>),
@@ -207,7 +209,8 @@ lineside_rpc::xdr! {
     pub struct OpenOk<'a> {
         stateid: Option<StateId>,
         directory: Option<ChangeInfo>,
-        /// Bits: 2 OPEN_CONFIRM must follow, 4 POSIX locks, 8 the file outlives its removal, 32 CB_NOTIFY_LOCK may come.
+        /// Bits: 2 OPEN_CONFIRM must follow, 4 POSIX locks, 8 the file outlives its removal, 32
+        /// CB_NOTIFY_LOCK may come.
         flags: Option<u32>,
         attributes_set: Option<Bitmap>,
         delegation: Delegation<'a>,
@@ -739,7 +742,8 @@ lineside_rpc::xdr! {
         segment_count: Option<u32>,
     }
 
-    /// read_plus_content: a segment of the file. After [`Data`](Self::Data) the cursor stands at its data.
+    /// read_plus_content: a segment of the file. After [`Data`](Self::Data) the cursor stands at
+    /// its data.
     pub union Segment {
         0 => Data(data: SegmentData),
         1 => Hole(hole: SegmentHole),

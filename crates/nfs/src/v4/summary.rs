@@ -13,8 +13,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The name that the operation is about, in the current directory; of RENAME the old one, of LINK the new
-    /// one; of operations on extended attributes the attribute's.
+    /// The name that the operation is about, in the current directory; of RENAME the old one, of
+    /// LINK the new one; of operations on extended attributes the attribute's.
     pub fn name(&self) -> Option<Name<'a>> {
         match self {
             Self::Create(args) => args.name,
@@ -41,7 +41,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The first byte of the file that the operation is about; of COPY and CLONE of the destination.
+    /// The first byte of the file that the operation is about; of COPY and CLONE of the
+    /// destination.
     pub fn offset(&self) -> Option<u64> {
         match self {
             Self::Commit(args) => args.offset,
@@ -74,8 +75,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Bytes of the file that the operation is about, all ones for up to its end (0 in COPY and CLONE); or that the
-    /// reply to READDIR and LISTXATTRS may have.
+    /// Bytes of the file that the operation is about, all ones for up to its end (0 in COPY and
+    /// CLONE); or that the reply to READDIR and LISTXATTRS may have.
     pub fn count(&self) -> Option<u64> {
         match self {
             Self::Commit(args) => args.count.map(u64::from),
@@ -100,7 +101,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The open, lock, delegation, layout or copy that the operation uses; of COPY and CLONE the destination's.
+    /// The open, lock, delegation, layout or copy that the operation uses; of COPY and CLONE the
+    /// destination's.
     pub fn stateid(&self) -> Option<StateId> {
         match self {
             Self::Close(args) => args.stateid,
@@ -235,8 +237,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The open, lock, layout, delegation or copy that the operation gave or changed. Of OPEN the open's: its
-    /// delegation has one of its own.
+    /// The open, lock, layout, delegation or copy that the operation gave or changed. Of OPEN the
+    /// open's: its delegation has one of its own.
     pub fn stateid(&self) -> Option<StateId> {
         match self {
             Self::Close(outcome)
@@ -273,8 +275,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The change attribute around the operation: of the directory, of RENAME the one left; of operations on
-    /// extended attributes of the file.
+    /// The change attribute around the operation: of the directory, of RENAME the one left; of
+    /// operations on extended attributes of the file.
     pub fn change_info(&self) -> Option<ChangeInfo> {
         match self {
             Self::Create(outcome) => outcome.ok()?.directory,

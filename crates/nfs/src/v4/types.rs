@@ -8,8 +8,8 @@ pub type Handle<'a> = Opaque<'a, 128>;
 /// What a client or a server calls itself or its lock owners (NFS4_OPAQUE_LIMIT).
 pub type Owner<'a> = Opaque<'a, 1024>;
 
-/// Bytes that another document describes, or the value of an extended attribute. The protocol sets no
-/// limit; a megabyte is far above what servers accept.
+/// Bytes that another document describes, or the value of an extended attribute. The protocol sets
+/// no limit; a megabyte is far above what servers accept.
 pub type Body<'a> = Opaque<'a, 0x10_0000>;
 
 /// pathname4: a path, a component each.
@@ -287,7 +287,8 @@ lineside_rpc::xdr! {
 
     /// write_response4 of COPY, WRITE_SAME and CB_OFFLOAD.
     pub struct WriteResponse<'a> {
-        /// Of an operation that goes on: what names it in OFFLOAD_STATUS, OFFLOAD_CANCEL and CB_OFFLOAD.
+        /// Of an operation that goes on: what names it in OFFLOAD_STATUS, OFFLOAD_CANCEL and
+        /// CB_OFFLOAD.
         callback_id: Counted<'a, Option<StateId>, 1>,
         /// Bytes written.
         count: Option<u64>,
@@ -302,7 +303,8 @@ pub fn status_name(status: u32) -> Option<&'static str> {
 }
 
 impl Time {
-    /// Nanoseconds since the Unix epoch; `None` if the nanoseconds exceed a second or the sum a 64-bit number.
+    /// Nanoseconds since the Unix epoch; `None` if the nanoseconds exceed a second or the sum a
+    /// 64-bit number.
     pub fn nanoseconds_since_epoch(&self) -> Option<i64> {
         if self.nanoseconds >= 1_000_000_000 {
             return None;

@@ -6,7 +6,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::Interface;
 
-/// Receive queues that the driver uses; the kernel's list of interfaces has only how many it made room for.
+/// Receive queues that the driver uses; the kernel's list of interfaces has only how many it made
+/// room for.
 pub(super) fn queues_in_use(interface: &Interface) -> u32 {
     /// `struct ethtool_channels`.
     #[derive(Default)]

@@ -1,5 +1,5 @@
-//! A classic BPF filter as an eBPF program that also counts: the kernel does not count what a packet
-//! socket's filter rejects.
+//! A classic BPF filter as an eBPF program that also counts: the kernel does not count what a
+//! packet socket's filter rejects.
 //!
 //! A is R0, X is R7, and M lies on the stack, as in the kernel's own translation
 //! (`bpf_convert_filter`).

@@ -63,7 +63,8 @@ pub struct FilterInstruction {
     pub operand: u32,
 }
 
-/// A load at this offset, one of the kernel's extensions (linux/filter.h), shows whether a VLAN tag was taken out of the frame.
+/// A load at this offset, one of the kernel's extensions (linux/filter.h), shows whether a VLAN tag
+/// was taken out of the frame.
 pub const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// Opens an interface to receive: a port for each of its sockets.
@@ -89,9 +90,9 @@ pub fn open(
     }
 }
 
-/// Opens an interface to receive and send each frame at once: a port for each of its queues. Without a
-/// method in the options it is AF_XDP, or where that cannot be had AF_PACKET, by which the host gets
-/// the frames too.
+/// Opens an interface to receive and send each frame at once: a port for each of its queues.
+/// Without a method in the options it is AF_XDP, or where that cannot be had AF_PACKET, by which
+/// the host gets the frames too.
 pub fn open_each(
     interface: &Interface,
     options: &LiveOptions,

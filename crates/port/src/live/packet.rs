@@ -1,7 +1,8 @@
 //! Packet sockets with a ring of blocks that the kernel fills (TPACKET_V3).
 //!
 //! The kernel hands a block over when it is full or [`RETIRE_MS`] old. Its frames are used where
-//! they lie; it goes back to the kernel when all of them are dropped. A caller that cannot wait for a block uses [slots](EachRing) instead.
+//! they lie; it goes back to the kernel when all of them are dropped. A caller that cannot wait for
+//! a block uses [slots](EachRing) instead.
 
 use std::io;
 use std::mem::size_of;
@@ -173,7 +174,8 @@ impl PacketPort {
         let interface = &self.socket.interface;
         let failed = |action| move |cause| PacketSocket::failure(interface, action, cause);
         if self.socket.interface.is_loopback {
-            // Each frame would come twice: as it leaves and as it arrives. Old kernels cannot distinguish them.
+            // Each frame would come twice: as it leaves and as it arrives. Old kernels cannot
+            // distinguish them.
             let _ = self.socket.set(libc::PACKET_IGNORE_OUTGOING, &1_i32);
         }
         if options.promiscuous {
@@ -630,7 +632,8 @@ impl Ring {
     }
 
     /// Whether a block is held that the kernel comes to within half a turn: it fills blocks in
-    /// turn, and one that it does not have stops it, however many others it has. Reported once for each state of things.
+    /// turn, and one that it does not have stops it, however many others it has. Reported once for
+    /// each state of things.
     fn is_short(&mut self) -> bool {
         let (next, count) = (self.next, self.count);
         let ahead = |index: &usize| (index + count - next) % count;

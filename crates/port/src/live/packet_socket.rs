@@ -19,8 +19,8 @@ const STAMP_EVERY: u32 = 16;
 pub(super) fn open_to_send(interface: &Interface) -> Result<Box<dyn Transmit>, PortError> {
     let socket = PacketSocket::new(interface, "frames are sent")?;
     socket.bind(0)?;
-    // Without a queueing discipline: a caller that asked for a time does not want another's. Old kernels have
-    // one anyway.
+    // Without a queueing discipline: a caller that asked for a time does not want another's. Old
+    // kernels have one anyway.
     let _ = socket.set(libc::PACKET_QDISC_BYPASS, &1_i32);
     Ok(Box::new(socket))
 }
@@ -250,8 +250,8 @@ impl PacketSocket {
         // SAFETY: the kernel left whole control messages in `control`, whose length it set.
         let mut part = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
         while !part.is_null() {
-            // SAFETY: `part` is one of them; its data is as long as its kind requires, three timespecs
-            // here, of which the first is the software's stamp; it may lie unaligned.
+            // SAFETY: `part` is one of them; its data is as long as its kind requires, three
+            // timespecs here, of which the first is the software's stamp; it may lie unaligned.
             unsafe {
                 let kind = ((*part).cmsg_level, (*part).cmsg_type);
                 if kind == (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) {

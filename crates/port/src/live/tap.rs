@@ -38,8 +38,8 @@ pub struct TapEnd {
 /// Makes a TAP device in this network namespace, with these addresses, and switches it and the
 /// loopback interface on.
 ///
-/// The other end's addresses are entered permanently: they are never asked for, so that no frame passes
-/// but what the hosts' own programs send. The device goes when the port is dropped.
+/// The other end's addresses are entered permanently: they are never asked for, so that no frame
+/// passes but what the hosts' own programs send. The device goes when the port is dropped.
 pub fn open_tap(
     name: &str,
     here: &TapEnd,

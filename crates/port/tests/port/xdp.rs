@@ -233,8 +233,8 @@ fn each_frame_is_received_or_counted_as_lost() {
         // What the wire itself loses is counted at its other end, as is usual with a veth.
         assert_eq!(live(port).dropped_interface, 0);
 
-        // The holder of frames is asked to spill before the kernel has none of its 6,144 chunks left,
-        // and again then.
+        // The holder of frames is asked to spill before the kernel has none of its 6,144 chunks
+        // left, and again then.
         burst.clear();
         let mut asked_at = None;
         let mut rounds = 0;

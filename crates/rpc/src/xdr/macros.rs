@@ -321,7 +321,8 @@ macro_rules! procedures {
 
         /// The arguments of a call.
         #[derive(Clone, Copy, Debug, PartialEq)]
-        #[expect(clippy::large_enum_variant, reason = "it lives on the stack, and boxes would be allocations")]
+        #[expect(clippy::large_enum_variant, reason = "it lives on the stack, and boxes would be \
+        allocations")]
         pub enum Call<'a> { $(#[doc = concat!("Of `", $text, "`.")] $name($args),)* }
 
         impl<'a> Call<'a> {
@@ -354,7 +355,8 @@ macro_rules! procedures {
 
         /// The results in a reply.
         #[derive(Clone, Copy, Debug, PartialEq)]
-        #[expect(clippy::large_enum_variant, reason = "it lives on the stack, and boxes would be allocations")]
+        #[expect(clippy::large_enum_variant, reason = "it lives on the stack, and boxes would be \
+        allocations")]
         pub enum Reply<'a> { $(#[doc = concat!("Of `", $text, "`.")] $name($results),)* }
 
         impl<'a> Reply<'a> {

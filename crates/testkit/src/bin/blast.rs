@@ -1,6 +1,7 @@
-//! `blast CAPTURE -i IF`: sends a capture's frames from within the kernel, for `bench/live`: several times as fast as
-//! `lineside replay-pcap`, by an even rate, each pass as other clients. Prints what left as JSON.
-//! `blast --pass IF` puts a program on the other end of a veth without which that takes no such frames, until a signal ends it.
+//! `blast CAPTURE -i IF`: sends a capture's frames from within the kernel, for `bench/live`:
+//! several times as fast as `lineside replay-pcap`, by an even rate, each pass as other clients.
+//! Prints what left as JSON. `blast --pass IF` puts a program on the other end of a veth without
+//! which that takes no such frames, until a signal ends it.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! `floor FILE`: the least that reading a capture with checksums can cost, for `bench/`. Walks the records of a
-//! little-endian Ethernet pcap in one reused buffer and takes XXH3 of each 512 bytes of TCP payload, as they lie
-//! in their frames. It understands nothing.
+//! `floor FILE`: the least that reading a capture with checksums can cost, for `bench/`. Walks the
+//! records of a little-endian Ethernet pcap in one reused buffer and takes XXH3 of each 512 bytes
+//! of TCP payload, as they lie in their frames. It understands nothing.
 #![forbid(unsafe_code)]
 
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! `mangle IN OUT`: what an imperfect tap, or a switch that mirrors, would have recorded of the same traffic.
+//! `mangle IN OUT`: what an imperfect tap, or a switch that mirrors, would have recorded of the
+//! same traffic.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use lineside_testkit::capture;
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::wrap::{self, Wrap};
 
-/// Changes a capture: tunnels, mirrored copies, and then losses, late frames, duplicates, a snap length, a late start
+/// Changes a capture: tunnels, mirrored copies, and then losses, late frames, duplicates, a snap
+/// length, a late start
 #[derive(Parser)]
 struct Arguments {
     /// pcap or pcapng, plain or zstd
@@ -40,7 +42,8 @@ struct Arguments {
     /// Frames missing at the beginning
     #[arg(long, default_value_t = 0)]
     late_start: usize,
-    /// A tunnel around each frame; once more for one around that: vlans, gre, erspan2, vxlan, geneve, mpls, ...
+    /// A tunnel around each frame; once more for one around that: vlans, gre, erspan2, vxlan,
+    /// geneve, mpls, ...
     #[arg(long, value_name = "HOW", value_parser = parse_wrap)]
     wrap: Vec<Wrap>,
     /// IPv4 packets that are longer in fragments of so many bytes, a multiple of 8

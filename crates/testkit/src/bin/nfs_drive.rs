@@ -1,4 +1,5 @@
-//! nfs-drive: NFSv3 and MOUNT calls, or NFSv4's compounds, by our own encoder, in chosen shapes; prints what it counted as JSON.
+//! nfs-drive: NFSv3 and MOUNT calls, or NFSv4's compounds, by our own encoder, in chosen shapes;
+//! prints what it counted as JSON.
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! `privileged drop RUN PCAP`, `privileged require CAPABILITY...`: a process of one thread, for tests
-//! of what a process with privileges may and what is left when it dropped them.
+//! `privileged drop RUN PCAP`, `privileged require CAPABILITY...`: a process of one thread, for
+//! tests of what a process with privileges may and what is left when it dropped them.
 #![forbid(unsafe_code)]
 
 use std::os::fd::AsFd;

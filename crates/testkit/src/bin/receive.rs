@@ -1,5 +1,6 @@
-//! `receive IF METHOD`: the least that a live capture can cost, for `bench/`. Takes frames from an interface and
-//! lets them go, until a signal ends it; then prints what arrived and what was dropped, as JSON.
+//! `receive IF METHOD`: the least that a live capture can cost, for `bench/`. Takes frames from an
+//! interface and lets them go, until a signal ends it; then prints what arrived and what was
+//! dropped, as JSON.
 #![forbid(unsafe_code)]
 
 use anyhow::Context;

@@ -1,8 +1,9 @@
-//! A client of NFSv3, NFSv4.0 and NFSv4.1 on kernel sockets that speaks through our own encoder, and counts what it did.
+//! A client of NFSv3, NFSv4.0 and NFSv4.1 on kernel sockets that speaks through our own encoder,
+//! and counts what it did.
 //!
-//! It sends what a test asks for: record fragments of chosen sizes, TCP segments of a few bytes, many
-//! calls at once, the same datagram twice. It is not a file system: it waits for replies, and fails
-//! when one does not come.
+//! It sends what a test asks for: record fragments of chosen sizes, TCP segments of a few bytes,
+//! many calls at once, the same datagram twice. It is not a file system: it waits for replies, and
+//! fails when one does not come.
 
 mod nfs3;
 mod nfs4;
@@ -79,8 +80,8 @@ impl Tally {
         }
     }
 
-    /// `{"nfs": {"READ": {"calls": 3, …}}}`. `repeats` are not in `calls`, nor `duplicate_replies` in
-    /// `replies`; `bytes` are those that READ and WRITE moved.
+    /// `{"nfs": {"READ": {"calls": 3, …}}}`. `repeats` are not in `calls`, nor `duplicate_replies`
+    /// in `replies`; `bytes` are those that READ and WRITE moved.
     pub fn to_json(&self) -> Value {
         let mut programs = Map::new();
         for ((program, procedure), count) in &self.procedures {
@@ -267,7 +268,8 @@ impl Client {
         Ok(read(mount::Reply::decode(procedure, &mut cursor)))
     }
 
-    /// Encodes a call. TCP is written by [`flush`](Self::flush), so that several calls can share a segment.
+    /// Encodes a call. TCP is written by [`flush`](Self::flush), so that several calls can share a
+    /// segment.
     fn send(&mut self, call: &Call<'_>, data: &[u8]) -> Result<u32> {
         self.xid = self.xid.wrapping_add(1);
         let [program, version, procedure] = call.numbers();
@@ -518,14 +520,15 @@ pub trait Drive: Sized {
     /// The file is not needed any more.
     fn release(&mut self, file: Self::File) -> Result<()>;
 
-    /// Makes, names, changes, reads and removes objects by all that the version has for it, with successes and failures.
+    /// Makes, names, changes, reads and removes objects by all that the version has for it, with
+    /// successes and failures.
     fn every_procedure(&mut self, round: u64) -> Result<()>;
 
     /// Unmounts, and returns what was counted.
     fn close(self) -> Result<Tally>;
 
-    /// WRITEs and READs, `depth` at a time, at the offsets that `transfers` says. Bytes are a function
-    /// of `seed` and of their place in the file ([`fill`]); what is read is compared.
+    /// WRITEs and READs, `depth` at a time, at the offsets that `transfers` says. Bytes are a
+    /// function of `seed` and of their place in the file ([`fill`]); what is read is compared.
     fn transfer(
         &mut self,
         file: &Self::File,
@@ -629,8 +632,9 @@ impl Transfer {
     }
 }
 
-/// The bytes of a file from `offset`: a function of the seed and of the place alone. A quarter of the
-/// blocks are zeros and a quarter come from a set of 16, so that checksums repeat as they do in life.
+/// The bytes of a file from `offset`: a function of the seed and of the place alone. A quarter of
+/// the blocks are zeros and a quarter come from a set of 16, so that checksums repeat as they do in
+/// life.
 pub fn fill(seed: u64, offset: u64, bytes: &mut [u8]) {
     let mut block = [0; BLOCK_LEN as usize];
     let mut at = 0;

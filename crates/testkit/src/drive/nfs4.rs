@@ -1,4 +1,5 @@
-//! NFSv4.0 and NFSv4.1, in compounds as Linux sends them: SEQUENCE, PUTFH, what it is about, GETATTR.
+//! NFSv4.0 and NFSv4.1, in compounds as Linux sends them: SEQUENCE, PUTFH, what it is about,
+//! GETATTR.
 
 use anyhow::{Context, Result, ensure};
 use lineside_frame::Piece;
@@ -10,7 +11,8 @@ use lineside_rpc::xdr::{Counted, Name, Xdr};
 
 use super::{Client, Drive, Server, Shape, Tally, Transfer, piece, success};
 
-/// Bits that Linux asks for of a file: type, change, size, file system, number, mode, links, owners, device, space, times.
+/// Bits that Linux asks for of a file: type, change, size, file system, number, mode, links,
+/// owners, device, space, times.
 const FILE: [u32; 14] = [1, 3, 4, 8, 20, 33, 35, 36, 37, 41, 45, 47, 52, 53];
 /// The same of what an operation may have changed: change, size, space, times.
 const CHANGED: [u32; 5] = [3, 4, 45, 52, 53];

@@ -219,8 +219,8 @@ fn garbage(pieces: Vec<Piece<'_>>) -> bool {
     reply.status == AcceptStatus::GarbageArgs
 }
 
-/// Reads a whole message; `None` if it is a reply that carries no results. It must read well unless the server
-/// too could not read it.
+/// Reads a whole message; `None` if it is a reply that carries no results. It must read well unless
+/// the server too could not read it.
 fn walk(pieces: &[Piece<'_>], callback: bool, refused: bool, what: &str) -> Option<Compound> {
     let mut cursor = Cursor::new(pieces);
     let header = Header::decode(&mut cursor);

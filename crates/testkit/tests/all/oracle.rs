@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lineside_testkit::oracle::Oracle;
 use lineside_testkit::{capture, captures, tshark};
 
-/// Complete captures beside the repository, small enough, in which tshark sees every NFSv3 and MOUNT message.
+/// Complete captures beside the repository, small enough, in which tshark sees every NFSv3 and
+/// MOUNT message.
 const CAPTURES: [&str; 6] = [
     "mix-v3-1500.pcap.zst",
     "mix-v3-ipv6.pcap.zst",

@@ -1,5 +1,5 @@
-//! Privileges, in processes of their own: what is left after they were dropped, and whether the line
-//! that an error offers works when it is pasted.
+//! Privileges, in processes of their own: what is left after they were dropped, and whether the
+//! line that an error offers works when it is pasted.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -191,7 +191,8 @@ fn root_of_a_single_user_namespace_keeps_no_capabilities() {
     assert_eq!(manifest, b"ended as somebody else");
     let output = unshared(&[PROGRAM, "require", "CAP_NET_RAW", "CAP_BPF"]).expect("it runs");
     assert!(text(&output).contains("no CAP_BPF: in a user namespace"));
-    // The network namespace is the machine's, so that the socket is refused: only the capability is there.
+    // The network namespace is the machine's, so that the socket is refused: only the capability is
+    // there.
     let output = unshared(&[PROGRAM, "require", "CAP_NET_RAW"]).expect("it runs");
     assert!(output.status.success(), "{}", text(&output));
 }

@@ -1,4 +1,5 @@
-//! The width of lines, and references that lead out of the repository: in the sources, the guides and the root's documents.
+//! The width of lines, and references that lead out of the repository: in the sources, the guides
+//! and the root's documents.
 
 use std::collections::HashSet;
 use std::fmt::Write;

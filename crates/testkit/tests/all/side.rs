@@ -1,6 +1,6 @@
-//! NFSv2 and the programs beside NFS, as `lineside_nfs::side` reads them, against tshark: its names of
-//! procedures and statuses, and every field of every call and reply in the captures at hand. The messages
-//! come from the oracle, so nothing of the flow engine takes part.
+//! NFSv2 and the programs beside NFS, as `lineside_nfs::side` reads them, against tshark: its names
+//! of procedures and statuses, and every field of every call and reply in the captures at hand. The
+//! messages come from the oracle, so nothing of the flow engine takes part.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -35,7 +35,8 @@ const ODD: &[(&str, Odd, usize, &str)] = &[
         "nlm-nsm-two-interfaces.pcapng",
         Odd::Mispaired,
         2,
-        "the server gives three calls over UDP one xid, and tshark takes every reply for one to the first",
+        "the server gives three calls over UDP one xid, and tshark takes every reply for one to \
+        the first",
     ),
     (
         "nfstrace__2sessions-tcp-wsize32k-tcp-wsize512k.pcap.zst",

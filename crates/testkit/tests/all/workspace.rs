@@ -5,7 +5,8 @@ use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
-/// The layers of ARCHITECTURE.md, lowest first. A crate may depend on its own layer and those below.
+/// The layers of ARCHITECTURE.md, lowest first. A crate may depend on its own layer and those
+/// below.
 const LAYERS: [(&str, &[&str]); 5] = [
     ("foundations", &["account", "time", "wire"]),
     ("mechanism", &["actor", "frame", "port", "host"]),
@@ -164,8 +165,8 @@ fn layer(name: &str) -> Option<usize> {
     LAYERS.iter().position(|(_, crates)| crates.contains(&name))
 }
 
-/// Whether one may use a package under this SPDX expression. `/` is an old way to write OR; AND binds
-/// more tightly than OR.
+/// Whether one may use a package under this SPDX expression. `/` is an old way to write OR; AND
+/// binds more tightly than OR.
 fn allowed(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ");
     any(&expression, " OR ", |branch| {

@@ -12,7 +12,8 @@ use super::{ReadError, Source};
 
 type Result<T> = std::result::Result<T, ReadError>;
 
-/// Bytes of a page, in the file and decompressed. The largest known writer, DuckDB, makes pages of at most 100 MB.
+/// Bytes of a page, in the file and decompressed. The largest known writer, DuckDB, makes pages of
+/// at most 100 MB.
 const PAGE_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of the texts in a batch.
 const TEXT_BYTES_MAX: usize = 1 << 30;
@@ -75,7 +76,8 @@ impl Column {
     }
 }
 
-/// Texts that rows refer to by place: those of a dictionary, so that one that repeats is there once, and others.
+/// Texts that rows refer to by place: those of a dictionary, so that one that repeats is there
+/// once, and others.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
     bytes: Vec<u8>,
@@ -127,7 +129,8 @@ enum Dictionary {
     Texts(Arc<Texts>),
 }
 
-/// The values of a page that are not read yet, by their encoding; places are those of `ColumnReader::page`.
+/// The values of a page that are not read yet, by their encoding; places are those of
+/// `ColumnReader::page`.
 enum Encoded {
     /// No bytes at all: every value is null.
     Nothing,
@@ -137,7 +140,8 @@ enum Encoded {
     Delta(Delta),
     /// Lengths, and where the bytes are.
     DeltaLengths(Delta, usize),
-    /// Bytes in common with the value before, lengths of the others, where those are, and the value before.
+    /// Bytes in common with the value before, lengths of the others, where those are, and the value
+    /// before.
     DeltaBytes(Box<(Delta, Delta, usize, Vec<u8>)>),
 }
 

@@ -1,4 +1,5 @@
-//! Thrift's compact protocol, in which Parquet writes its footer and page headers: as much of it as reading takes.
+//! Thrift's compact protocol, in which Parquet writes its footer and page headers: as much of it as
+//! reading takes.
 
 use super::ReadError;
 

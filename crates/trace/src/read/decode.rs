@@ -1,7 +1,8 @@
-//! Values as Parquet encodes them in a page: runs, differences, and what lies plain (`Encodings.md` of the Parquet format).
+//! Values as Parquet encodes them in a page: runs, differences, and what lies plain (`Encodings.md`
+//! of the Parquet format).
 //!
-//! A decoder holds places only; each call gives it the bytes of its page. It appends as many values as asked, and
-//! reserves memory for those alone, whatever a damaged page claims to hold.
+//! A decoder holds places only; each call gives it the bytes of its page. It appends as many values
+//! as asked, and reserves memory for those alone, whatever a damaged page claims to hold.
 
 use super::ReadError;
 use super::compact::{from_zigzag, varint};
@@ -122,7 +123,8 @@ pub(super) struct Delta {
     /// Where the widths of the block are, and the next of them.
     widths: usize,
     miniblock: usize,
-    /// Values left of the miniblock, their width, and the bit at which the next one begins, counted from `at`.
+    /// Values left of the miniblock, their width, and the bit at which the next one begins, counted
+    /// from `at`.
     miniblock_left: usize,
     width: u32,
     bit: usize,
@@ -185,7 +187,8 @@ impl Delta {
         Ok(())
     }
 
-    /// Where the differences end: what follows them begins there. To be asked before anything is read.
+    /// Where the differences end: what follows them begins there. To be asked before anything is
+    /// read.
     pub(super) fn end(&self, bytes: &[u8]) -> Result<usize> {
         let mut walk = Self { ..*self };
         let mut left = self.left.saturating_sub(1);
@@ -266,7 +269,8 @@ pub(super) fn read_plain<T, const LEN: usize>(
     Ok(())
 }
 
-/// Appends `count` numbers whose bytes lie apart, all first ones first (`BYTE_STREAM_SPLIT`); `done` were read before.
+/// Appends `count` numbers whose bytes lie apart, all first ones first (`BYTE_STREAM_SPLIT`);
+/// `done` were read before.
 pub(super) fn read_split<T, const LEN: usize>(
     bytes: &[u8],
     done: &mut usize,

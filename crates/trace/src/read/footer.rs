@@ -1,4 +1,5 @@
-//! The structures around a part's pages: footer and page headers (`parquet.thrift` of the Parquet format).
+//! The structures around a part's pages: footer and page headers (`parquet.thrift` of the Parquet
+//! format).
 
 use super::ReadError;
 use super::compact::{Compact, Kind};

@@ -1,17 +1,18 @@
 //! Reading parts back: rows of chosen columns, or batches of those columns.
 //!
-//! The reader is our own, because the `parquet` crate reads columns in batches only by way of arrow, which is 40 % of a
-//! build (`docs/decisions/0019-build-time.md`). It reads flat columns of the five types that a trace has, in every
-//! encoding of the Parquet format for them, uncompressed or compressed with zstd: parts that
-//! lineside wrote, and those that DuckDB or pyarrow wrote anew. It does not read nested columns, indexes or
-//! bloom filters, and checks no page's CRC.
+//! The reader is our own, because the `parquet` crate reads columns in batches only by way of
+//! arrow, which is 40 % of a build (`docs/decisions/0019-build-time.md`). It reads flat columns of
+//! the five types that a trace has, in every encoding of the Parquet format for them, uncompressed
+//! or compressed with zstd: parts that lineside wrote, and those that DuckDB or pyarrow wrote anew.
+//! It does not read nested columns, indexes or bloom filters, and checks no page's CRC.
 //!
 //! ```text
 //!  footer::Footer ──► column::ColumnReader, one a column ──► Column, a batch of rows
 //!  (compact::Compact)   page headers, zstd, decode::{Hybrid, Delta, …}
 //! ```
 //!
-//! A part may be damaged: the error describes it, and memory stays bound to what is in the file and to the batch.
+//! A part may be damaged: the error describes it, and memory stays bound to what is in the file and
+//! to the batch.
 
 mod column;
 mod compact;
@@ -57,7 +58,8 @@ pub enum ReadError {
     },
     /// A column is of a type that no trace has.
     #[error(
-        "column '{column}' is of type {data_type}, which no trace has; was it written by another tool?"
+        "column '{column}' is of type {data_type}, which no trace has; was it written by another \
+        tool?"
     )]
     Type {
         /// The column.
@@ -73,7 +75,8 @@ pub enum ReadError {
     },
     /// A column is encoded or compressed in a way that is not read.
     #[error(
-        "column '{column}' is {how} by {by}, which no trace is; was it written by another tool? It can be read if that tool compresses with zstd"
+        "column '{column}' is {how} by {by}, which no trace is; was it written by another tool? It \
+        can be read if that tool compresses with zstd"
     )]
     Unsupported {
         /// The column.
@@ -189,7 +192,8 @@ impl<S: Source> PartReader<S> {
         self.footer.rows
     }
 
-    /// The metadata of its trace under `key`: `lineside.schema_version`, `lineside.trace_id`, `lineside.checksum`.
+    /// The metadata of its trace under `key`: `lineside.schema_version`, `lineside.trace_id`,
+    /// `lineside.checksum`.
     pub fn metadata(&self, key: &str) -> Option<&str> {
         let pair = self.footer.metadata.iter().find(|pair| pair.0 == key)?;
         pair.1.as_deref()
@@ -200,8 +204,8 @@ impl<S: Source> PartReader<S> {
         self.footer.fields.iter().map(|field| field.name.as_str())
     }
 
-    /// The least and the greatest value of an `INT64` column, from the part's statistics alone: nothing is decoded.
-    /// `None`: they do not show it, or there is no value.
+    /// The least and the greatest value of an `INT64` column, from the part's statistics alone:
+    /// nothing is decoded. `None`: they do not show it, or there is no value.
     pub fn range(&self, column: &str) -> Option<(i64, i64)> {
         let field = self
             .footer

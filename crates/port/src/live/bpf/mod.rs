@@ -204,7 +204,8 @@ pub(in crate::live) fn link_xdp(
 }
 
 /// Runs an XDP program again and again on frames that begin as `frame`, and has the kernel do with
-/// each what the program returns (`BPF_F_TEST_XDP_LIVE_FRAMES`), until a signal arrives or 2^32 times.
+/// each what the program returns (`BPF_F_TEST_XDP_LIVE_FRAMES`), until a signal arrives or 2^32
+/// times.
 pub(in crate::live) fn run_xdp(program: BorrowedFd<'_>, frame: &[u8]) -> Result<(), Errno> {
     const LIVE_FRAMES: u32 = 1 << 1;
     #[repr(C)]

@@ -6,8 +6,9 @@
 //! arrived[queue] += 1, then eight bytes of stamp before the frame, then XDP_REDIRECT
 //! ```
 //!
-//! Counting comes before stamping: a reader that has read `arrived` at some instant, and has received or
-//! knows lost that many frames, will see no stamp from before that instant. See `Arrivals`.
+//! Counting comes before stamping: a reader that has read `arrived` at some instant, and has
+//! received or knows lost that many frames, will see no stamp from before that instant. See
+//! `Arrivals`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,8 +88,8 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Frames of `queue` so far. A reader that then finds as many in its ring or among the losses has missed
-    /// none that is stamped before this call.
+    /// Frames of `queue` so far. A reader that then finds as many in its ring or among the losses
+    /// has missed none that is stamped before this call.
     pub(super) fn of(&self, queue: u32) -> u64 {
         assert!(queue < self.queues, "a queue of this interface");
         let counter = self
