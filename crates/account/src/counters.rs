@@ -89,7 +89,8 @@ registry! {
     DatagramsIncomplete = "fragments.datagrams_incomplete", Plain, "fragmented packets of which \
         some fragment never came";
     DatagramsChecksumWrong = "fragments.datagrams_checksum_wrong", Plain, "UDP datagrams put \
-        together from fragments whose checksum does not match, and which were not read: fragments of two of the same identification, or damaged";
+        together from fragments whose checksum does not match, and which were not read: fragments \
+        of two of the same identification, or damaged";
     DatagramsDuplicate = "fragments.datagrams_duplicate", Plain, "packets in a tunnel, put \
         together from fragments, that had just come before";
     FragmentsLimit = "limits.fragments", Limit, "fragmented packets given up because too many \

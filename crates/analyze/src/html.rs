@@ -32,7 +32,8 @@ pub fn page(report: &Report) -> String {
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'unsafe-inline'; img-src data:\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
@@ -58,7 +59,8 @@ pub fn page(report: &Report) -> String {
         .replace('<', "\\u003c");
     let _ = write!(
         out,
-        "<footer><p>{} The data of this page lie in it as JSON, in the element <code>report</code>.</p></footer>\n</main>\n\
+        "<footer><p>{} The data of this page lie in it as JSON, in the element \
+        <code>report</code>.</p></footer>\n</main>\n\
          <script type=\"application/json\" id=\"report\">{json}</script>\n</body>\n</html>\n",
         Text(&footer)
     );

@@ -606,7 +606,8 @@ fn operations(operations: &[Operation]) -> Option<Section> {
     let tables = [Some(server), transfer];
     Some(Section {
         heading: "Operations".to_owned(),
-        note: "Server time is from the end of the call to the begin of the reply, at the tap; transfer time from the first \
+        note: "Server time is from the end of the call to the begin of the reply, at the tap; \
+            transfer time from the first \
                to the last byte of a message, 0 for one in a single packet."
             .to_owned(),
         blocks: tables.into_iter().flatten().map(Block::Table).collect(),
@@ -625,7 +626,8 @@ fn directions(report: &Report) -> Option<Section> {
         .collect();
     (!parts.is_empty()).then(|| Section {
         heading: "Reads and writes".to_owned(),
-        note: "Sequential: it begins where the one before, of the same file, ended; any other is random. Sizes are those \
+        note: "Sequential: it begins where the one before, of the same file, ended; any other is \
+            random. Sizes are those \
                asked for."
             .to_owned(),
         blocks: vec![Block::Beside(parts)],
@@ -728,7 +730,8 @@ fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Option<Section>
     }
     if ranking.not_tracked_operations > 0 {
         blocks.push(Block::Text(format!(
-            "There was no room for all {what}: those not distinguished have {} operations together, so one that is missing \
+            "There was no room for all {what}: those not distinguished have {} operations \
+            together, so one that is missing \
              here has at most as many.",
             grouped(ranking.not_tracked_operations)
         )));
@@ -891,8 +894,10 @@ fn again(operations: &[Operation]) -> Option<Section> {
 fn footer(report: &Report) -> String {
     let (trace, parameters) = (&report.trace, &report.parameters);
     format!(
-        "Trace {}, schema {}, written by {}. Quantiles are within {} of the exact ones ({} over time); counts, sums, least \
-         and most are exact. At most {} files, {} clients, {} users and {} pairs of clients and shared files are distinguished.",
+        "Trace {}, schema {}, written by {}. Quantiles are within {} of the exact ones ({} over \
+        time); counts, sums, least \
+         and most are exact. At most {} files, {} clients, {} users and {} pairs of clients and \
+         shared files are distinguished.",
         trace.trace_id,
         trace.schema_version,
         trace.tool,

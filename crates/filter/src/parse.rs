@@ -13,8 +13,10 @@ const NESTING_MAX: usize = 100;
 /// the tree deeper.
 const CHAIN_MAX: usize = 500;
 
-const SUPPORTED: &str = "supported: host, net, port, portrange, proto, src, dst, ether, ip, ip6, arp, rarp, tcp, udp, sctp, icmp, icmp6, \
-     igmp, ah, esp, pim, vrrp, vlan, broadcast, multicast, less, greater, len, tcp[13] and its like, and, or, not, parentheses";
+const SUPPORTED: &str = "supported: host, net, port, portrange, proto, src, dst, ether, ip, ip6, \
+    arp, rarp, tcp, udp, sctp, icmp, icmp6, \
+     igmp, ah, esp, pim, vrrp, vlan, broadcast, multicast, less, greater, len, tcp[13] and its \
+     like, and, or, not, parentheses";
 
 /// Words that begin a condition, one of which may be meant where an earlier `port` still holds.
 const BEGINNINGS: [&str; 16] = [

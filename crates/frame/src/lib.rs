@@ -12,7 +12,7 @@
 //! * A pool is for frames in flight. Code that must keep bytes holds a [`Range`], which pins its
 //!   block until it is [spilled](Range::spill) into memory of its own.
 //! * A stream or a datagram is a chain of pieces, some of them holes, under a [`Cursor`]; an XDR
-//!   field is read where it lies (C9).
+//!   field is read where it lies.
 
 mod cursor;
 mod pool;

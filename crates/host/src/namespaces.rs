@@ -61,7 +61,8 @@ fn reason(error: Errno, setting: &dyn Fn(&str) -> Option<String>, is_filtered: b
             ": all that user.max_user_namespaces and user.max_net_namespaces allow are in use"
         }
         Errno::PERM | Errno::ACCESS if is_filtered => {
-            ": a filter of system calls is at work, as containers have one; such a container needs --security-opt seccomp=unconfined, \
+            ": a filter of system calls is at work, as containers have one; such a container \
+            needs --security-opt seccomp=unconfined, \
              or what of it your runtime has, or run this as root outside"
         }
         Errno::PERM | Errno::ACCESS => {

@@ -22,7 +22,8 @@ pub enum ProbeError {
     /// Ordinary users may not ping here.
     #[error(
         "no right to send ICMP echoes: 'sudo sysctl net.ipv4.ping_group_range=\"0 2147483647\"' \
-        gives it to all users until the next start, CAP_NET_RAW (as root has it) to this one; or probe a TCP port instead"
+        gives it to all users until the next start, CAP_NET_RAW (as root has it) to this one; or \
+        probe a TCP port instead"
     )]
     Ping,
     /// The operating system refused.

@@ -260,7 +260,8 @@ proptest! {
         noise in any::<String>(),
     ) {
         let text = words.iter().fold(String::new(), |text, &word| text + &word.replace('#', &number) + " ");
-        let mut load = |_: &str| Table::new(vec![i64::MIN, -5, i64::MAX, 7], Unit::Nanoseconds).map_err(|error| error.to_string());
+        let mut load = |_: &str| Table::new(vec![i64::MIN, -5, i64::MAX, 7],
+        Unit::Nanoseconds).map_err(|error| error.to_string());
         for text in [&text, &noise] {
             let settings = Settings {
                 delay: words::delay(text, &mut load).unwrap_or_default(),

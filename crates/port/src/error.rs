@@ -251,7 +251,8 @@ pub enum PortError {
     },
     /// There are no TAP devices.
     #[error(
-        "cannot open /dev/net/tun, of which TAP devices are made: {cause}; 'modprobe tun' brings it, a container needs it from outside \
+        "cannot open /dev/net/tun, of which TAP devices are made: {cause}; 'modprobe tun' brings \
+        it, a container needs it from outside \
          (--device /dev/net/tun)"
     )]
     Tap {

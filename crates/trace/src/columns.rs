@@ -321,7 +321,8 @@ impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
 }
 
 macro_rules! encode {
-    ($($kind:ty, $encoding:ty, $values:ty, $nullable:literal: |$value:ident, $column:ident, $bit:ident| $push:expr;)*) => {$(
+    ($($kind:ty, $encoding:ty, $values:ty, $nullable:literal: |$value:ident, $column:ident,
+    $bit:ident| $push:expr;)*) => {$(
         impl Encode<$encoding> for $kind {
             type Column = Column<$values, $nullable>;
 

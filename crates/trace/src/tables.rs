@@ -389,18 +389,25 @@ tables! {
         rpc_id: i64, Delta, "`operation_id` of the first row of the same compound; in NFSv3 the \
         row's own";
         connection_id: i64, Dictionary, "the connection, as in `connections`";
-        call_time_ns: Option<i64>, Delta, "time of the frame with the first byte of the call" null "the call was not seen, or its frame has no time";
-        call_end_ns: Option<i64>, Delta, "time of the frame whose arrival completed the call" null "the end of the call was not seen, or its frame has no time";
+        call_time_ns: Option<i64>, Delta, "time of the frame with the first byte of the call"
+            null "the call was not seen, or its frame has no time";
+        call_end_ns: Option<i64>, Delta, "time of the frame whose arrival completed the call"
+            null "the end of the call was not seen, or its frame has no time";
         reply_time_ns: Option<i64>, Delta, "time of the frame with the first byte of the reply; \
-        server time is `reply_time_ns - call_end_ns`" null "the reply was not seen, or its frame has no time";
-        reply_end_ns: Option<i64>, Delta, "time of the frame whose arrival completed the reply" null "the end of the reply was not seen, or its frame has no time";
+        server time is `reply_time_ns - call_end_ns`"
+            null "the reply was not seen, or its frame has no time";
+        reply_end_ns: Option<i64>, Delta, "time of the frame whose arrival completed the reply"
+            null "the end of the reply was not seen, or its frame has no time";
         call_frame: Option<i64>, Delta, "number of the frame that completed the call, within its \
         input, from 1, as tshark counts" null "the end of the call was not seen";
-        reply_frame: Option<i64>, Delta, "number of the frame that completed the reply" null "the end of the reply was not seen";
+        reply_frame: Option<i64>, Delta, "number of the frame that completed the reply"
+            null "the end of the reply was not seen";
         call_input: Option<i32>, Dictionary, "the input of `call_frame`: its place in the list \
         `inputs` of `trace.json`, from 0" null "the end of the call was not seen";
-        reply_input: Option<i32>, Dictionary, "the input of `reply_frame`" null "the end of the reply was not seen";
-        intended_time_ns: Option<i64>, Delta, "when a load generator meant to send the call" null "the row comes from a capture";
+        reply_input: Option<i32>, Dictionary, "the input of `reply_frame`"
+            null "the end of the reply was not seen";
+        intended_time_ns: Option<i64>, Delta, "when a load generator meant to send the call"
+            null "the row comes from a capture";
         client_address: Address, Dictionary, "the caller; a callback's caller is the NFS server";
         server_address: Address, Dictionary, "the callee";
         client_port: Option<i32>, Dictionary, "port of the caller";
@@ -416,9 +423,11 @@ tables! {
         the number is above 2^31-1";
         operation: Word, Dictionary, "the RFC's name: `READ`, `READDIRPLUS`, `OPEN`; an unknown \
         one: its number" null "the call was not seen";
-        compound_index: Option<i32>, Dictionary, "place in the NFSv4 compound, from 0" null "not an operation of a compound, or a compound without readable operations";
+        compound_index: Option<i32>, Dictionary, "place in the NFSv4 compound, from 0"
+            null "not an operation of a compound, or a compound without readable operations";
         rpc_status: Word, Dictionary, "RPC accept state (`SUCCESS`, `PROG_UNAVAIL`, ...) or reason \
-        of rejection (`RPC_MISMATCH`, `AUTH_ERROR`); an unknown one: its number" null "the reply was not seen that far";
+        of rejection (`RPC_MISMATCH`, `AUTH_ERROR`); an unknown one: its number"
+            null "the reply was not seen that far";
         status: Word, Dictionary, "the protocol's status: `NFS3_OK`, `NFS3ERR_STALE`; an unknown \
         one: its number" null "the reply was not seen that far, was rejected, or has none (NULL)";
         auth_flavor: Word, Dictionary, "`none`, `sys`, `gss` with its service; an unknown one: its \
@@ -428,10 +437,12 @@ tables! {
         file_id: Option<i64>, Plain, "the file or directory that the operation is about: XXH3 of \
         the owning server's address and the handle" null "no handle was on the wire";
         file2_id: Option<i64>, Dictionary, "the second one of RENAME, LINK, COPY";
-        result_file_id: Option<i64>, Plain, "the one that was looked up or created" null "no handle in the reply, or the reply was not seen";
+        result_file_id: Option<i64>, Plain, "the one that was looked up or created"
+            null "no handle in the reply, or the reply was not seen";
         name: Text, Dictionary, "name in the arguments; a path for MOUNT" null "the operation has \
         no name, or it was not seen";
-        name2: Text, Dictionary, "second name: the new one of RENAME, LINK" null "the operation has no second name, or it was not seen";
+        name2: Text, Dictionary, "second name: the new one of RENAME, LINK"
+            null "the operation has no second name, or it was not seen";
         offset: Option<i64>, Dictionary, "first byte asked for, in the file: the bits of an \
         unsigned number, so 2^64-1 reads -1" null "the operation has none, or it was not seen";
         count: Option<i64>, Dictionary, "bytes asked for" null "the operation has none, or it was \
@@ -443,8 +454,10 @@ tables! {
         file_type: Word, Dictionary, "`REG`, `DIR`, `LNK`, `BLK`, `CHR`, `SOCK`, `FIFO`, from the \
         reply's attributes; an unknown one: its number" null "no attributes in the reply, or not \
         seen";
-        call_bytes: Option<i64>, Dictionary, "bytes of the RPC call message, without record marks" null "the call was not seen, or not the first row of its compound";
-        reply_bytes: Option<i64>, Dictionary, "bytes of the RPC reply message, without record marks" null "the reply was not seen, or not the first row of its compound";
+        call_bytes: Option<i64>, Dictionary, "bytes of the RPC call message, without record marks"
+            null "the call was not seen, or not the first row of its compound";
+        reply_bytes: Option<i64>, Dictionary, "bytes of the RPC reply message, without record marks"
+            null "the reply was not seen, or not the first row of its compound";
         call_missing: bool, Dictionary, "the capture did not see the call";
         reply_missing: bool, Dictionary, "the capture did not see a reply";
         call_incomplete: bool, Dictionary, "some fields of the call were not seen, or contradict \
@@ -495,7 +508,8 @@ tables! {
         set_mtime_how: Word, Dictionary, "attributes to set: modification time: as `set_atime_how`";
         set_mtime_ns: Option<i64>, Dictionary, "attributes to set: modification time, nanoseconds \
         since 1970" null "not `SET_TO_CLIENT_TIME`, or not seen";
-        guard_ctime_ns: Option<i64>, Dictionary, "SETATTR: only if the change time is this" null "no guard, or not seen";
+        guard_ctime_ns: Option<i64>, Dictionary, "SETATTR: only if the change time is this"
+            null "no guard, or not seen";
         node_type: Word, Dictionary, "MKNOD: `CHR`, `BLK`, `SOCK`, `FIFO`";
         device_major: Option<i64>, Dictionary, "MKNOD: major number of the device";
         device_minor: Option<i64>, Dictionary, "MKNOD: minor number of the device";
@@ -520,9 +534,12 @@ tables! {
         (`fsid`), its bits";
         fileid: Option<i64>, Dictionary, "object afterwards: number within the file system \
         (inode), its bits";
-        atime_ns: Option<i64>, Plain, "object afterwards: access time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
-        mtime_ns: Option<i64>, Plain, "object afterwards: modification time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
-        ctime_ns: Option<i64>, Plain, "object afterwards: change time, nanoseconds since 1970" null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        atime_ns: Option<i64>, Plain, "object afterwards: access time, nanoseconds since 1970"
+            null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        mtime_ns: Option<i64>, Plain, "object afterwards: modification time, nanoseconds since 1970"
+            null "no attributes in the reply, not seen, or it does not fit in 64 bits";
+        ctime_ns: Option<i64>, Plain, "object afterwards: change time, nanoseconds since 1970"
+            null "no attributes in the reply, not seen, or it does not fit in 64 bits";
         before_size: Option<i64>, Dictionary, "object before the operation: bytes in the file";
         before_mtime_ns: Option<i64>, Plain, "object before the operation: modification time, \
         nanoseconds since 1970";
@@ -612,7 +629,8 @@ tables! {
         layout_mode: Word, Dictionary, "pNFS: `LAYOUTIOMODE4_READ`, `LAYOUTIOMODE4_RW`, \
         `LAYOUTIOMODE4_ANY`";
         layouts: Option<i64>, Dictionary, "LAYOUTGET: layouts in the reply";
-        device: Blob, Dictionary, "pNFS: device id, of LAYOUTGET that of the first layout: 16 bytes";
+        device: Blob, Dictionary,
+            "pNFS: device id, of LAYOUTGET that of the first layout: 16 bytes";
         content: Word, Dictionary, "SEEK: what is looked for: `NFS4_CONTENT_DATA`, \
         `NFS4_CONTENT_HOLE`";
         source_offset: Option<i64>, Dictionary, "COPY, CLONE: first byte in the source, which is \
@@ -690,7 +708,8 @@ tables! {
         quota_active: Option<bool>, Dictionary, "RQUOTA: the limits are enforced";
         quota_block_bytes: Option<i64>, Dictionary, "RQUOTA: bytes of a block";
         quota_blocks_hard: Option<i64>, Dictionary, "RQUOTA: blocks that may never be passed, 0 \
-        for no limit; in SETQUOTA this and the next are what was asked for unless the reply tells them";
+        for no limit; in SETQUOTA this and the next are what was asked for unless the reply tells \
+                them";
         quota_blocks_soft: Option<i64>, Dictionary, "RQUOTA: blocks that may be passed for a time";
         quota_blocks_used: Option<i64>, Dictionary, "RQUOTA: blocks in use";
         quota_files_hard: Option<i64>, Dictionary, "RQUOTA: files that may never be passed";
@@ -723,35 +742,44 @@ tables! {
         server_port: Option<i32>, Dictionary, "port of the server";
         transport: Label, Dictionary, "`tcp` or `udp`";
         client_packets: i64, Dictionary, "packets that the client sent";
-        client_bytes: i64, Dictionary, "payload bytes of those packets, retransmitted ones included";
+        client_bytes: i64, Dictionary,
+            "payload bytes of those packets, retransmitted ones included";
         client_retransmitted_bytes: i64, Dictionary, "payload bytes from the client that had been \
         seen before";
         client_out_of_order_packets: i64, Dictionary, "segments from the client that came after \
         later ones: late, or sent again because they were lost before the tap";
         client_lost_bytes: i64, Dictionary, "payload bytes from the client that never came";
         server_packets: i64, Dictionary, "packets that the server sent";
-        server_bytes: i64, Dictionary, "payload bytes of those packets, retransmitted ones included";
+        server_bytes: i64, Dictionary,
+            "payload bytes of those packets, retransmitted ones included";
         server_retransmitted_bytes: i64, Dictionary, "payload bytes from the server that had been \
         seen before";
         server_out_of_order_packets: i64, Dictionary, "segments from the server that came after \
         later ones: late, or sent again because they were lost before the tap";
         server_lost_bytes: i64, Dictionary, "payload bytes from the server that never came";
         rtt_min_ns: Option<i64>, Dictionary, "shortest round trip at the tap: from a segment, of \
-        either side, to the acknowledgement that covers it" null "none was measured in the interval";
-        rtt_ns: Option<i64>, Dictionary, "mean round trip at the tap in the interval" null "none was measured in the interval";
+        either side, to the acknowledgement that covers it"
+            null "none was measured in the interval";
+        rtt_ns: Option<i64>, Dictionary, "mean round trip at the tap in the interval"
+            null "none was measured in the interval";
         resynchronised: i64, Dictionary, "times that the place of the next RPC record was lost and \
         found again";
         vlan_ids: Text, Dictionary, "VLAN ids of the first frame, those in its tunnels too, the \
         outer one first, with commas between" null "no VLAN tag";
         encapsulation: Text, Dictionary, "tunnels around the packets, first frame, the outer one \
-        first, with commas between: `ipip`, `gre`, `erspan1`, `erspan2`, `erspan3`, `vxlan`, `vxlan-gpe`, `geneve`, `mpls` (each label)" null "no tunnel";
+        first, with commas between: `ipip`, `gre`, `erspan1`, `erspan2`, `erspan3`, `vxlan`, \
+                `vxlan-gpe`, `geneve`, `mpls` (each label)"
+            null "no tunnel";
         tunnel_ids: Text, Dictionary, "the number that each of them carries, with commas between: \
-        GRE's key, ERSPAN's session, the network identifier of VXLAN and GENEVE, MPLS's label; nothing where there is none" null "no tunnel carries a number";
+        GRE's key, ERSPAN's session, the network identifier of VXLAN and GENEVE, MPLS's label; \
+                nothing where there is none"
+            null "no tunnel carries a number";
         outer_source_address: Address, Dictionary, "source of the outermost tunnel with addresses, \
         first frame" null "no tunnel, or only MPLS";
         outer_destination_address: Address, Dictionary, "destination of the outermost tunnel with \
         addresses, first frame" null "no tunnel, or only MPLS";
-        program: Word, Dictionary, "the RPC program seen first, as in `operations`" null "no RPC was seen";
+        program: Word, Dictionary, "the RPC program seen first, as in `operations`"
+            null "no RPC was seen";
         tls_seen: bool, Dictionary, "TLS records were seen: what they hold was not read";
     }
 
@@ -772,14 +800,18 @@ tables! {
 
     /// Bytes of a stream that never arrived, or frames that a port dropped.
     Losses losses LossRow LossColumns null "not known" {
-        connection_id: Option<i64>, Dictionary, "the connection, as in `connections`" null "a port's dropped frames";
-        direction: Label, Dictionary, "`client_to_server` or `server_to_client`" null "a port's dropped frames";
-        time_ns: Option<i64>, Delta, "when the bytes were taken for lost, or the drops counted" null "the frame has no time";
+        connection_id: Option<i64>, Dictionary, "the connection, as in `connections`"
+            null "a port's dropped frames";
+        direction: Label, Dictionary, "`client_to_server` or `server_to_client`"
+            null "a port's dropped frames";
+        time_ns: Option<i64>, Delta, "when the bytes were taken for lost, or the drops counted"
+            null "the frame has no time";
         first_byte: Option<i64>, Delta, "offset of the first missing byte in the stream, from the \
         first byte seen" null "a port's dropped frames";
         bytes: Option<i64>, Dictionary, "missing bytes" null "a port's dropped frames";
         cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; \
-        `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; `port_dropped`";
+        `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; \
+                `port_dropped`";
         frames: Option<i64>, Dictionary, "dropped frames" null "bytes of a stream";
         input: Option<i32>, Dictionary, "the input: its place in the list `inputs` of \
         `trace.json`, from 0" null "more than one, or not known";
@@ -799,7 +831,8 @@ tables! {
         destination_address: Address, Dictionary, "IP destination";
         source_port: Option<i32>, Dictionary, "source port";
         destination_port: Option<i32>, Dictionary, "destination port";
-        transport: Word, Dictionary, "`tcp`, `udp`; another protocol: its number" null "not an IP packet";
+        transport: Word, Dictionary, "`tcp`, `udp`; another protocol: its number"
+            null "not an IP packet";
         tcp_sequence: Option<i64>, Delta, "TCP sequence number";
         tcp_acknowledgement: Option<i64>, Delta, "TCP acknowledgement number, valid if the flag \
         ACK is set";
@@ -807,7 +840,8 @@ tables! {
         URG 32, ECE 64, CWR 128";
         tcp_window: Option<i32>, Dictionary, "TCP window as on the wire, not scaled";
         payload_bytes: Option<i64>, Dictionary, "bytes of TCP or UDP payload on the wire";
-        connection_id: Option<i64>, Dictionary, "the connection, as in `connections`" null "not part of a connection, or a duplicate";
+        connection_id: Option<i64>, Dictionary, "the connection, as in `connections`"
+            null "not part of a connection, or a duplicate";
         duplicate: bool, Dictionary, "another frame had just brought the same packet: it was \
         mirrored twice";
     }

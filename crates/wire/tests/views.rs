@@ -209,7 +209,8 @@ proptest! {
         words in vec(prop_oneof![Just(0), Just(0xffff), any::<u16>()], 1..8), at in 0_usize..8,
         new in prop_oneof![Just(0), Just(0xffff), any::<u16>()],
     ) {
-        let of = |words: &[u16]| checksum::checksum(&words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>());
+        let of = |words: &[u16]| checksum::checksum(&words.iter().flat_map(|word|
+        word.to_be_bytes()).collect::<Vec<_>>());
         let (at, mut changed) = (at % words.len(), words.clone());
         changed[at] = new;
         let updated = checksum::update(of(&words), words[at], new);

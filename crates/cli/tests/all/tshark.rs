@@ -557,7 +557,7 @@ fn operation_name(program: u32, procedure: u32) -> String {
     name.map_or_else(|| procedure.to_string(), str::to_owned)
 }
 
-/// XXH3 of the server's address and the handle, as `trace-format.md` says.
+/// XXH3 of the server's address and the handle, as the guide to traces has it.
 pub(crate) fn file_id(server: IpAddr, handle: &[u8]) -> i64 {
     let mut bytes = match server {
         IpAddr::V4(address) => address.octets().to_vec(),

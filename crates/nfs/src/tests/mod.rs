@@ -126,7 +126,8 @@ macro_rules! for_each_message {
 }
 
 macro_rules! one_message {
-    ($new:expr, $module:ident::$kind:ident, $procedure:ident, $rng:ident, |$value:ident, $decode:ident, $random:ident| $body:block) => {{
+    ($new:expr, $module:ident::$kind:ident, $procedure:ident, $rng:ident, |$value:ident,
+    $decode:ident, $random:ident| $body:block) => {{
         fn decoder(
             procedure: $module::Procedure,
         ) -> impl for<'a> Fn(&mut Cursor<'a>) -> $module::$kind<'a> {

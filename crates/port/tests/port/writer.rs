@@ -67,7 +67,8 @@ proptest! {
     #[test]
     fn written_captures_are_read_back(
         frames in vec(
-            (prop::option::weighted(0.9, 0_i64..4_294_967_296_000_000_000), 0_u32..100, vec(any::<u8>(), 0..100), 0_u16..3, 0_u16..3),
+            (prop::option::weighted(0.9, 0_i64..4_294_967_296_000_000_000), 0_u32..100,
+            vec(any::<u8>(), 0..100), 0_u16..3, 0_u16..3),
             0..40,
         ),
         is_pcapng in any::<bool>(),
