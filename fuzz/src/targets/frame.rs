@@ -3,7 +3,9 @@
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Chunk, Descriptor, Frame, LinkType};
-use lineside_wire::{Direction, Dissected, dissect, layers};
+use lineside_wire::tcp::{self, Segment};
+use lineside_wire::udp::{self, Datagram};
+use lineside_wire::{Direction, Dissected, arp, dissect, ethernet, icmp, ipv4, ipv6, layers};
 
 use super::Bytes;
 
@@ -42,6 +44,7 @@ pub(crate) fn run(data: &[u8]) {
         let dissected = dissect(link_type, kept, descriptor.wire_len as usize);
         check(&dissected, kept.len(), descriptor.wire_len as usize);
         check_layers(link_type, kept, descriptor.wire_len as usize, &dissected);
+        check_views(kept);
         counters.count(Counter::FramesReceived);
         let taken = engine.on_frame(now, &frame, &dissected, &mut sink, &mut counters);
         counters.count(taken.outcome);
@@ -67,6 +70,36 @@ fn check_layers(link_type: u16, kept: &[u8], wire_len: usize, dissected: &Dissec
         assert_eq!(usize::from(ip.tunnels), found.tunnels().len());
         assert!(ip.header < kept.len() && ip.header <= ip.payload);
         assert!(found.outer().is_none() || ip.tunnels > 0);
+    }
+}
+
+/// No getter panics after `new_checked`, and no payload lies outside the packet.
+fn check_views(bytes: &[u8]) {
+    let inside = |payload: &[u8], header_len: usize| {
+        assert!(header_len + payload.len() <= bytes.len());
+    };
+    if let Some(frame) = ethernet::Frame::new_checked(bytes) {
+        inside(frame.payload(), ethernet::HEADER_LEN);
+    }
+    if let Some(packet) = ipv4::Packet::new_checked(bytes) {
+        inside(packet.payload(), ipv4::HEADER_LEN + packet.options().len());
+        packet.verify_checksum();
+    }
+    if let Some(packet) = ipv6::Packet::new_checked(bytes) {
+        inside(packet.payload(), ipv6::HEADER_LEN);
+    }
+    if let Some(segment) = Segment::new_checked(bytes) {
+        inside(segment.payload(), segment.header_len());
+        assert!(segment.options().count() <= tcp::OPTIONS_LEN_MAX / 2);
+    }
+    if let Some(datagram) = Datagram::new_checked(bytes) {
+        inside(datagram.payload(), udp::HEADER_LEN);
+    }
+    if let Some(packet) = arp::Packet::new_checked(bytes) {
+        let _ = (packet.sender_address(), packet.target_address());
+    }
+    if let Some(echo) = icmp::Echo::new_checked(bytes) {
+        let _ = (echo.kind(), echo.identifier(), echo.sequence());
     }
 }
 
