@@ -200,9 +200,11 @@ impl Trace {
             let Some(part) = self.open_part(&path) else {
                 continue;
             };
-            let read = part.batches(columns, BATCH_ROWS).and_then(|batches| {
-                for batch in batches {
-                    take(&batch?)?;
+            let read = part.batches(columns, BATCH_ROWS).and_then(|mut batches| {
+                while let Some(batch) = batches.next() {
+                    let batch = batch?;
+                    take(&batch)?;
+                    batches.reuse(batch);
                 }
                 Ok(())
             });

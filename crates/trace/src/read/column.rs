@@ -5,12 +5,13 @@ use std::sync::Arc;
 use zstd::bulk::Decompressor;
 
 use super::decode::{
-    Delta, Hybrid, next_bytes, next_plain_bytes, read_bits, read_plain, read_split,
+    Damage, Delta, Hybrid, next_bytes, next_plain_bytes, read_bits, read_plain, read_split,
 };
 use super::footer::{Chunk, ColumnType, PageHeader};
 use super::{ReadError, Source};
 
 type Result<T> = std::result::Result<T, ReadError>;
+type Decoded<T = ()> = std::result::Result<T, Damage>;
 
 /// Bytes of a page, in the file and decompressed. The largest known writer, DuckDB, makes pages of
 /// at most 100 MB.
@@ -22,8 +23,7 @@ const WINDOW_BYTES: u64 = 64 << 10;
 /// Bytes in which a page header is looked for first; one with long statistics may take more.
 const HEADER_BYTES: u64 = 256;
 
-const SHORT: ReadError =
-    ReadError::Damaged("a column has fewer values than its row group has rows");
+const SHORT: Damage = Damage("a column has fewer values than its row group has rows");
 const PAGE: ReadError = ReadError::Damaged("a page of an impossible length");
 
 /// The values of a column in a batch of rows.
@@ -108,12 +108,12 @@ impl Texts {
         std::str::from_utf8(self.bytes(place)?).ok()
     }
 
-    fn push(&mut self, value: &[u8], column_type: ColumnType) -> Result<()> {
+    fn push(&mut self, value: &[u8], column_type: ColumnType) -> Decoded {
         if column_type == ColumnType::Text && std::str::from_utf8(value).is_err() {
-            return Err(ReadError::Damaged("a text is not UTF-8"));
+            return Err(Damage("a text is not UTF-8"));
         }
         if self.bytes.len() + value.len() > TEXT_BYTES_MAX {
-            return Err(ReadError::Damaged("texts of more than 1 GiB in a batch"));
+            return Err(Damage("texts of more than 1 GiB in a batch"));
         }
         self.bytes.extend_from_slice(value);
         self.ends.push(self.bytes.len());
@@ -171,6 +171,12 @@ const CODECS: [&str; 8] = [
 const UNCOMPRESSED: i64 = 0;
 const ZSTD: i64 = 6;
 
+/// What all columns of a part read by.
+pub(super) struct Input<'a> {
+    pub(super) source: &'a dyn Source,
+    pub(super) decompressor: &'a mut Decompressor<'static>,
+}
+
 /// Reads the pages of one column, a column chunk after the other.
 pub(super) struct ColumnReader {
     name: String,
@@ -191,7 +197,8 @@ pub(super) struct ColumnReader {
     encoded: Encoded,
     /// Where in it the values begin.
     values_at: usize,
-    decompressor: Option<Decompressor<'static>>,
+    /// A column whose memory can be used again.
+    spare: Option<Column>,
 }
 
 impl ColumnReader {
@@ -211,7 +218,7 @@ impl ColumnReader {
             levels: None,
             encoded: Encoded::Nothing,
             values_at: 0,
-            decompressor: None,
+            spare: None,
         }
     }
 
@@ -233,21 +240,21 @@ impl ColumnReader {
     }
 
     /// The next `rows` values.
-    pub(super) fn read(&mut self, source: &dyn Source, rows: usize) -> Result<Column> {
-        let mut column = Column {
+    pub(super) fn read(&mut self, input: &mut Input<'_>, rows: usize) -> Result<Column> {
+        let mut column = self.spare.take().unwrap_or_else(|| Column {
             present: Vec::new(),
             values: match self.column_type {
-                ColumnType::Boolean => Values::Boolean(Vec::new()),
-                ColumnType::Int32 => Values::Int32(Vec::new()),
-                ColumnType::Int64 => Values::Int64(Vec::new()),
-                ColumnType::Text => Values::Texts(Vec::new(), Arc::default()),
-                ColumnType::Bytes => Values::Bytes(Vec::new(), Arc::default()),
+                ColumnType::Boolean => Values::Boolean(Vec::with_capacity(rows)),
+                ColumnType::Int32 => Values::Int32(Vec::with_capacity(rows)),
+                ColumnType::Int64 => Values::Int64(Vec::with_capacity(rows)),
+                ColumnType::Text => Values::Texts(Vec::with_capacity(rows), Arc::default()),
+                ColumnType::Bytes => Values::Bytes(Vec::with_capacity(rows), Arc::default()),
             },
-        };
+        });
         let mut left = rows;
         while left > 0 {
             while self.rows_left == 0 {
-                self.next_page(source)?;
+                self.next_page(input)?;
             }
             if left == rows {
                 // Known once the chunk's first page is.
@@ -258,10 +265,22 @@ impl ColumnReader {
             self.rows_left -= taken;
             left -= taken;
         }
-        if column.present.iter().all(|&present| present) {
-            column.present = Vec::new();
-        }
         Ok(column)
+    }
+
+    /// Takes a column back, so that the next one lies in its memory.
+    pub(super) fn reuse(&mut self, mut column: Column) {
+        column.present.clear();
+        match &mut column.values {
+            Values::Int64(values) => values.clear(),
+            Values::Int32(values) => values.clear(),
+            Values::Boolean(values) => values.clear(),
+            Values::Texts(places, texts) | Values::Bytes(places, texts) => {
+                places.clear();
+                *texts = Arc::default();
+            }
+        }
+        self.spare = Some(column);
     }
 
     fn share_dictionary(&self, values: &mut Values) {
@@ -274,17 +293,32 @@ impl ColumnReader {
 
     /// Reads rows of the present page.
     fn read_rows(&mut self, column: &mut Column, rows: usize) -> Result<()> {
-        let before = column.present.len();
-        match &mut self.levels {
-            Some(levels) => {
-                let of = |level| (level <= 1).then_some(level == 1);
-                levels.read(&self.page, rows, &mut column.present, of)?;
-            }
-            None => column.present.resize(before + rows, true),
+        let (before, present) = (column.len(), &mut column.present);
+        let is_full = match &mut self.levels {
+            Some(levels) => levels.pass_run(&self.page, 1, rows)?,
+            None => true,
+        };
+        if !is_full && present.is_empty() {
+            present.resize(before, true);
         }
-        let present = &column.present[before..];
-        let values = present.iter().filter(|&&present| present).count();
+        match &mut self.levels {
+            Some(levels) if !is_full => {
+                let of = |level| (level <= 1).then_some(level == 1);
+                levels.read(&self.page, rows, present, of)?;
+            }
+            _ if !present.is_empty() => present.resize(before + rows, true),
+            _ => {}
+        }
+        let present = column.present.get(before..).unwrap_or_default();
+        let values = if is_full {
+            rows
+        } else {
+            present.iter().filter(|&&present| present).count()
+        };
         self.read_values(&mut column.values, values)?;
+        if is_full {
+            return Ok(());
+        }
         match &mut column.values {
             Values::Int64(out) => spread(out, present, values),
             Values::Int32(out) => spread(out, present, values),
@@ -295,7 +329,7 @@ impl ColumnReader {
     }
 
     /// Appends the next values of the present page, which are not null.
-    fn read_values(&mut self, values: &mut Values, count: usize) -> Result<()> {
+    fn read_values(&mut self, values: &mut Values, count: usize) -> Decoded {
         let page = self.page.as_slice();
         if count == 0 {
             return Ok(());
@@ -352,7 +386,7 @@ impl ColumnReader {
     }
 
     /// Appends texts that no dictionary has, and their places.
-    fn read_texts(&mut self, out: &mut Vec<u32>, texts: &mut Texts, count: usize) -> Result<()> {
+    fn read_texts(&mut self, out: &mut Vec<u32>, texts: &mut Texts, count: usize) -> Decoded {
         let (page, column_type) = (self.page.as_slice(), self.column_type);
         let first = texts.len() as u32;
         match &mut self.encoded {
@@ -372,7 +406,7 @@ impl ColumnReader {
                 let lengths = read_lengths(lengths, page, count)?;
                 for (prefix, len) in prefixes.into_iter().zip(lengths) {
                     if prefix > value.len() {
-                        return Err(ReadError::Damaged("a text longer than its bytes"));
+                        return Err(Damage("a text longer than its bytes"));
                     }
                     value.truncate(prefix);
                     value.extend_from_slice(next_bytes(page, at, len)?);
@@ -386,8 +420,8 @@ impl ColumnReader {
     }
 
     /// Reads the next page, be it the dictionary or one with rows.
-    fn next_page(&mut self, source: &dyn Source) -> Result<()> {
-        let header = self.header(source)?;
+    fn next_page(&mut self, input: &mut Input<'_>) -> Result<()> {
+        let header = self.header(input)?;
         let is_too_long = |&len: &u64| len > PAGE_BYTES_MAX;
         if [header.compressed_len, header.uncompressed_len]
             .iter()
@@ -398,11 +432,11 @@ impl ColumnReader {
         }
         match header.kind {
             PageHeader::DICTIONARY if matches!(self.dictionary, Dictionary::None) => {
-                self.load(source, &header, 0)?;
+                self.load(input, &header, 0)?;
                 self.dictionary = self.read_dictionary(&header)?;
             }
             PageHeader::DATA => {
-                self.load(source, &header, 0)?;
+                self.load(input, &header, 0)?;
                 let mut at = 0;
                 self.levels = None;
                 if self.is_optional {
@@ -418,7 +452,7 @@ impl ColumnReader {
                 let levels_len = header.definition_len.checked_add(header.repetition_len);
                 let levels_len = levels_len.filter(|&len| len <= header.compressed_len);
                 let at = levels_len.ok_or(PAGE)? as usize;
-                self.load(source, &header, at)?;
+                self.load(input, &header, at)?;
                 let start = header.repetition_len as usize;
                 let levels = Hybrid::new(start, at, 1)?;
                 self.levels = self.is_optional.then_some(levels);
@@ -432,14 +466,14 @@ impl ColumnReader {
     }
 
     /// The header of the next page, past which this goes.
-    fn header(&mut self, source: &dyn Source) -> Result<PageHeader> {
+    fn header(&mut self, input: &mut Input<'_>) -> Result<PageHeader> {
         let left = self.end - self.next;
         if left == 0 {
-            return Err(SHORT);
+            return Err(SHORT.into());
         }
         let mut room = HEADER_BYTES.min(left);
         loop {
-            match PageHeader::read(self.stretch(source, room)?) {
+            match PageHeader::read(self.stretch(input, room)?) {
                 Ok((header, len)) => {
                     self.next += len as u64;
                     return Ok(header);
@@ -451,26 +485,25 @@ impl ColumnReader {
     }
 
     /// The next `len` bytes of the chunk.
-    fn stretch(&mut self, source: &dyn Source, len: u64) -> Result<&[u8]> {
+    fn stretch(&mut self, input: &mut Input<'_>, len: u64) -> Result<&[u8]> {
         let is_there = self.next >= self.window_at
             && self.next + len <= self.window_at + self.window.len() as u64;
         if !is_there {
             let wanted = len.max(WINDOW_BYTES).min(self.end - self.next);
             self.window.resize(wanted as usize, 0);
             self.window_at = self.next;
-            source.read_at(self.next, &mut self.window)?;
+            input.source.read_at(self.next, &mut self.window)?;
         }
         let start = (self.next - self.window_at) as usize;
         Ok(&self.window[start..start + len as usize])
     }
 
     /// Reads the bytes of a page, of which those before `plain_len` are never compressed.
-    fn load(&mut self, source: &dyn Source, header: &PageHeader, plain_len: usize) -> Result<()> {
+    fn load(&mut self, input: &mut Input<'_>, header: &PageHeader, plain_len: usize) -> Result<()> {
         const DECOMPRESS: ReadError = ReadError::Damaged("a page cannot be decompressed");
         let mut page = std::mem::take(&mut self.page);
-        let mut decompressor = self.decompressor.take();
         let is_compressed = self.codec == ZSTD && !header.is_uncompressed;
-        let bytes = self.stretch(source, header.compressed_len)?;
+        let bytes = self.stretch(input, header.compressed_len)?;
         let (plain, rest) = bytes.split_at(plain_len);
         page.clear();
         page.extend_from_slice(plain);
@@ -478,19 +511,23 @@ impl ColumnReader {
             let len = (header.uncompressed_len as usize)
                 .checked_sub(plain_len)
                 .ok_or(PAGE)?;
-            page.resize(plain_len + len, 0);
-            let decompressor = match &mut decompressor {
-                Some(decompressor) => decompressor,
-                none => none.insert(Decompressor::new()?),
+            let done = if plain_len == 0 {
+                // Into room that is not cleared before.
+                page.reserve(len);
+                input.decompressor.decompress_to_buffer(rest, &mut page)
+            } else {
+                page.resize(plain_len + len, 0);
+                input
+                    .decompressor
+                    .decompress_to_buffer(rest, &mut page[plain_len..])
             };
-            let done = decompressor.decompress_to_buffer(rest, &mut page[plain_len..]);
             if done.map_err(|_| DECOMPRESS)? != len {
                 return Err(DECOMPRESS);
             }
         } else {
             page.extend_from_slice(rest);
         }
-        (self.page, self.decompressor) = (page, decompressor);
+        self.page = page;
         Ok(())
     }
 
@@ -565,7 +602,7 @@ impl ColumnReader {
     }
 }
 
-fn read_lengths(lengths: &mut Delta, page: &[u8], count: usize) -> Result<Vec<usize>> {
+fn read_lengths(lengths: &mut Delta, page: &[u8], count: usize) -> Decoded<Vec<usize>> {
     let mut out = Vec::new();
     // A negative length is longer than any page.
     lengths.read(page, count, &mut out, |len| {
@@ -576,11 +613,11 @@ fn read_lengths(lengths: &mut Delta, page: &[u8], count: usize) -> Result<Vec<us
 
 /// Moves the last `count` values to the rows that have one.
 fn spread<T: Copy + Default>(values: &mut Vec<T>, present: &[bool], count: usize) {
-    if count == present.len() {
-        return;
-    }
     let start = values.len() - count;
     values.resize(start + present.len(), T::default());
+    if count == 0 {
+        return;
+    }
     let mut next = start + count;
     for (row, &is_present) in present.iter().enumerate().rev() {
         let value = if is_present {

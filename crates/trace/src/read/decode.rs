@@ -4,12 +4,15 @@
 //! A decoder holds places only; each call gives it the bytes of its page. It appends as many values
 //! as asked, and reserves memory for those alone, whatever a damaged page claims to hold.
 
-use super::ReadError;
 use super::compact::{from_zigzag, varint};
 
-type Result<T> = std::result::Result<T, ReadError>;
+/// What is damaged. Unlike `ReadError` it is copied, so that no value has one to drop.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Damage(pub(super) &'static str);
 
-const ENDS: ReadError = ReadError::Damaged("a page ends early");
+type Result<T> = std::result::Result<T, Damage>;
+
+const ENDS: Damage = Damage("a page ends early");
 
 /// Numbers of some bits in a row: repeated ones (RLE) and packed ones, in turn.
 #[derive(Default)]
@@ -29,7 +32,7 @@ impl Hybrid {
     /// In `bytes[at..end]`.
     pub(super) fn new(at: usize, end: usize, width: u32) -> Result<Self> {
         if width > u32::BITS {
-            return Err(ReadError::Damaged("numbers of more than 32 bits"));
+            return Err(Damage("numbers of more than 32 bits"));
         }
         Ok(Self {
             at,
@@ -49,14 +52,14 @@ impl Hybrid {
     }
 
     /// Appends `count` values, each as `of` gives it; `None` is a value that cannot be.
-    pub(super) fn read<T: Copy>(
+    pub(super) fn read<T: Copy + Default>(
         &mut self,
         bytes: &[u8],
         mut count: usize,
         out: &mut Vec<T>,
         of: impl Fn(u32) -> Option<T>,
     ) -> Result<()> {
-        const VALUE: ReadError = ReadError::Damaged("a value out of range");
+        const VALUE: Damage = Damage("a value out of range");
         out.reserve(count);
         while count > 0 {
             if self.repeated > 0 {
@@ -66,11 +69,20 @@ impl Hybrid {
             } else if self.packed > 0 {
                 let taken = count.min(self.packed);
                 let run = &bytes[self.at..self.end];
-                for _ in 0..taken {
-                    let value = bits_at(run, self.bit, self.width) as u32;
-                    out.push(of(value).ok_or(VALUE)?);
-                    self.bit += self.width as usize;
+                let mut is_whole = true;
+                let grouped = self.read_groups(run, taken, out, &of, &mut is_whole);
+                let (first, width) = (self.bit, self.width);
+                out.extend((grouped..taken).map(|place| {
+                    let place = place - grouped;
+                    let bits = bits_at(run, first + place * width as usize, width);
+                    let value = of(bits as u32);
+                    is_whole &= value.is_some();
+                    value.unwrap_or_default()
+                }));
+                if !is_whole {
+                    return Err(VALUE);
                 }
+                self.bit += (taken - grouped) * width as usize;
                 (self.packed, count) = (self.packed - taken, count - taken);
                 if self.packed == 0 {
                     self.at += self.bit.div_ceil(8);
@@ -80,6 +92,50 @@ impl Hybrid {
             }
         }
         Ok(())
+    }
+
+    /// Appends whole groups of eight values, each from one load, as long as eight bytes can be
+    /// loaded; returns how many values these are.
+    fn read_groups<T: Copy + Default>(
+        &mut self,
+        run: &[u8],
+        count: usize,
+        out: &mut Vec<T>,
+        of: &impl Fn(u32) -> Option<T>,
+        is_whole: &mut bool,
+    ) -> usize {
+        let width = self.width as usize;
+        if width > 8 || !self.bit.is_multiple_of(8) {
+            return 0;
+        }
+        let mask = (1 << width) - 1;
+        let mut done = 0;
+        while done + 8 <= count
+            && let Some(word) = run.get(self.bit / 8..).and_then(<[u8]>::first_chunk)
+        {
+            let word = u64::from_le_bytes(*word);
+            let group: [T; 8] = std::array::from_fn(|place| {
+                let value = of((word >> (place * width) & mask) as u32);
+                *is_whole &= value.is_some();
+                value.unwrap_or_default()
+            });
+            out.extend_from_slice(&group);
+            self.bit += 8 * width;
+            done += 8;
+        }
+        done
+    }
+
+    /// Passes `count` values if the present run goes on with so many of `value`.
+    pub(super) fn pass_run(&mut self, bytes: &[u8], value: u32, count: usize) -> Result<bool> {
+        if self.repeated == 0 && self.packed == 0 {
+            self.next_run(bytes)?;
+        }
+        let is_run = self.repeated >= count && self.value == value;
+        if is_run {
+            self.repeated -= count;
+        }
+        Ok(is_run)
     }
 
     fn next_run(&mut self, bytes: &[u8]) -> Result<()> {
@@ -143,7 +199,7 @@ impl Delta {
         delta.left = number(left)?;
         delta.value = from_zigzag(delta.varint(bytes)?);
         if delta.miniblocks == 0 || !delta.block_values.is_multiple_of(delta.miniblocks) {
-            return Err(ReadError::Damaged("blocks of differences that cannot be"));
+            return Err(Damage("blocks of differences that cannot be"));
         }
         delta.miniblock = delta.miniblocks;
         Ok(delta)
@@ -176,12 +232,14 @@ impl Delta {
             if (self.bit + taken * self.width as usize).div_ceil(8) > packed.len() {
                 return Err(ENDS);
             }
-            for _ in 0..taken {
-                let above = bits_at(packed, self.bit, self.width).cast_signed();
-                self.value = self.value.wrapping_add(self.least).wrapping_add(above);
-                out.push(of(self.value));
-                self.bit += self.width as usize;
-            }
+            let (first, width, least) = (self.bit, self.width, self.least);
+            let value = &mut self.value;
+            out.extend((0..taken).map(|place| {
+                let bits = bits_at(packed, first + place * width as usize, width);
+                *value = value.wrapping_add(least).wrapping_add(bits.cast_signed());
+                of(*value)
+            }));
+            self.bit += taken * width as usize;
             (self.miniblock_left, count) = (self.miniblock_left - taken, count - taken);
         }
         Ok(())
@@ -219,13 +277,13 @@ impl Delta {
         let width = bytes.get(self.widths + self.miniblock).ok_or(ENDS)?;
         self.width = u32::from(*width);
         if self.width > u64::BITS {
-            return Err(ReadError::Damaged("differences of more than 64 bits"));
+            return Err(Damage("differences of more than 64 bits"));
         }
         self.miniblock += 1;
         self.miniblock_left = self.block_values / self.miniblocks;
         self.bit = 0;
         if self.miniblock_left == 0 {
-            return Err(ReadError::Damaged("blocks of differences that cannot be"));
+            return Err(Damage("blocks of differences that cannot be"));
         }
         Ok(())
     }

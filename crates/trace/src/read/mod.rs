@@ -25,8 +25,10 @@ use std::os::unix::fs::FileExt;
 
 pub use column::{Column, Texts, Values};
 
-use column::ColumnReader;
+use column::{ColumnReader, Input};
+use decode::Damage;
 use footer::Footer;
+use zstd::bulk::Decompressor;
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 8_192;
@@ -86,6 +88,12 @@ pub enum ReadError {
         /// The encoding or codec.
         by: String,
     },
+}
+
+impl From<Damage> for ReadError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage.0)
+    }
 }
 
 /// A value of a row.
@@ -265,6 +273,7 @@ impl<S: Source> PartReader<S> {
             part: self,
             group: 0,
             rows_left: 0,
+            decompressor: Decompressor::new()?,
         })
     }
 }
@@ -278,6 +287,7 @@ pub struct Batches<S> {
     /// The next row group, and rows of the present one that were not read yet.
     group: usize,
     rows_left: u64,
+    decompressor: Decompressor<'static>,
 }
 
 impl<S: Source> Batches<S> {
@@ -297,7 +307,11 @@ impl<S: Source> Batches<S> {
         }
         let rows = usize::try_from(self.rows_left).unwrap_or(usize::MAX);
         let rows = rows.min(self.batch_rows);
-        let read = |(_, reader): &mut (usize, ColumnReader)| reader.read(&self.part.source, rows);
+        let mut input = Input {
+            source: &self.part.source,
+            decompressor: &mut self.decompressor,
+        };
+        let read = |(_, reader): &mut (usize, ColumnReader)| reader.read(&mut input, rows);
         let columns = self
             .columns
             .iter_mut()
@@ -305,6 +319,13 @@ impl<S: Source> Batches<S> {
             .collect::<Result<_, _>>()?;
         self.rows_left -= rows as u64;
         Ok(Some((columns, rows)))
+    }
+
+    /// Takes a batch back, so that the next one lies in its memory.
+    pub fn reuse(&mut self, batch: Vec<Column>) {
+        for ((_, reader), column) in self.columns.iter_mut().zip(batch) {
+            reader.reuse(column);
+        }
     }
 
     fn next_batch(&mut self) -> Option<Result<(Vec<Column>, usize), ReadError>> {
@@ -340,7 +361,11 @@ impl<S: Source> Iterator for Rows<S> {
         while self.next == self.rows {
             (self.next, self.rows) = (0, 0);
             match self.batches.next_batch()? {
-                Ok((batch, rows)) => (self.batch, self.rows) = (batch, rows),
+                Ok((batch, rows)) => {
+                    let used = std::mem::replace(&mut self.batch, batch);
+                    self.batches.reuse(used);
+                    self.rows = rows;
+                }
                 Err(error) => return Some(Err(error)),
             }
         }
