@@ -12,20 +12,20 @@ use lineside_trace::{Manifest, State};
 
 use crate::Exit;
 use crate::config::ConfigError;
-use crate::link::asked::files;
 use crate::link::control::{Answer, Done, Request};
 use crate::link::keys::LinkWords;
+use crate::link::spec::files;
 use crate::print::{print, print_json};
 
 /// Flags of `ctl`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The folder of the run: what it was given with -o
+    /// The folder of the run, as given with -o
     #[arg(value_name = "RUN")]
     run: PathBuf,
     #[command(flatten)]
     link: LinkWords,
-    /// Print what held before and what holds now as JSON
+    /// Print the settings before and after the change as JSON
     #[arg(long)]
     json: bool,
     /// Print nothing but errors
@@ -55,31 +55,38 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Why a run does not answer.
+/// The reason for which a run does not answer.
 fn why_none(run: &std::path::Path, error: &io::Error) -> String {
     let manifest = std::fs::read_to_string(run.join("trace.json"));
     let manifest = manifest
         .ok()
         .and_then(|text| Manifest::from_json(&text).ok());
-    let why = match (error.kind(), manifest.map(|manifest| manifest.verdict.state)) {
+    let why = match (
+        error.kind(),
+        manifest.map(|manifest| manifest.verdict.state),
+    ) {
         (io::ErrorKind::PermissionDenied, _) => {
-            "the run is another user's: ask as that one, or with sudo".to_owned()
+            "the run belongs to another user: run ctl as that user, or with sudo".to_owned()
         }
         (_, Some(State::Unfinished)) if error.kind() == io::ErrorKind::ConnectionRefused => {
             "the run was ended before it could finish: nothing can be changed any more".to_owned()
         }
         (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused, Some(State::Unfinished)) => {
-            "no run takes changes there: only a running 'lineside emulate --between' or '--server' with -o does".to_owned()
+            "no run accepts changes there: only a running 'lineside emulate --between' or \
+            '--server' with -o does"
+                .to_owned()
         }
         (_, Some(_)) => "the run has ended: nothing can be changed any more".to_owned(),
-        (io::ErrorKind::NotFound, None) => "no run folder: give the one of emulate's -o".to_owned(),
+        (io::ErrorKind::NotFound, None) => {
+            "there is no such run: give the folder of emulate's -o".to_owned()
+        }
         (io::ErrorKind::UnexpectedEof, None) => "the run has ended".to_owned(),
         (_, None) => error.to_string(),
     };
     format!("{}: {why}", run.display())
 }
 
-/// What has changed, or what holds.
+/// The changes, or the current settings.
 fn lines(done: &Done, is_change: bool) -> String {
     let mut out = String::new();
     for (name, after) in &done.after {
@@ -114,7 +121,7 @@ fn lines(done: &Done, is_change: bool) -> String {
         }
     }
     if is_change && done.at_ns.is_none() {
-        out += "nothing to change: that held already\n";
+        out += "nothing to change: these settings held already\n";
     }
     out
 }

@@ -13,7 +13,7 @@ fn guide(name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).expect("the guide")
 }
 
-/// What a text of the guide is as a value of this key, alone in a section.
+/// A value of this key as the guide has it, alone in a section.
 fn read<K: Keys>(name: &str, text: &str) -> Option<K> {
     let number = text.parse::<u64>().ok().map(Value::from);
     let truth = text.parse::<bool>().ok().map(Value::from);
@@ -22,7 +22,7 @@ fn read<K: Keys>(name: &str, text: &str) -> Option<K> {
     forms.find_map(|form| read_keys(&json!({ name: form }), "section").ok())
 }
 
-/// Of each key with a default: that, alone in a section.
+/// The default of a key, alone in a section.
 fn default_of<K: Keys>(name: &str) -> Option<K> {
     let mut all = serde_json::Map::new();
     K::defaults(ALL).write(&mut all);

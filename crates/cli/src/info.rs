@@ -1,4 +1,4 @@
-//! `lineside info`: what is in capture files or a trace, in a few lines.
+//! `lineside info`: the content of capture files or a trace, in a few lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

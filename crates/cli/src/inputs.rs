@@ -1,4 +1,4 @@
-//! Inputs of all verbs: capture files as one port, and words about interfaces.
+//! Inputs of all verbs: capture files as one port, and text about interfaces.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(crate) const METHODS: [(&str, Option<Method>); 4] = [
     ("af_xdp_generic", Some(Method::AfXdpGeneric)),
 ];
 
-/// Which interfaces are captured from, how and why; empty if none.
+/// The interfaces that are captured from, with method and reason; empty if there are none.
 pub(crate) fn listening_lines(inputs: &[&Facts]) -> String {
     inputs
         .iter()

@@ -43,7 +43,8 @@ enum Verb {
     Emulate(Box<emulate::Arguments>),
     /// Change an emulated link while it runs, or print its settings
     Ctl(Box<ctl::Arguments>),
-    /// Explain where a frame's delay comes from: jitter, order, queue and rate, for settings or for a frame of a capture
+    /// Explain where a frame's delay comes from: jitter, order, queue and rate, for settings or for
+    /// a frame of a capture
     Explain(Box<explain::Arguments>),
     /// Make, convert and show tables of delay distributions and path files; measure networks
     Table(table::Arguments),

@@ -54,7 +54,8 @@ pub(crate) fn run_man(arguments: &ManArguments) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The command line as it is declared. `lineside help VERB` needs no completions and no pages beside `--help`'s.
+/// The command line as declared. `lineside help VERB` prints `--help` and gets no completions or
+/// pages of its own.
 fn command() -> Command {
     crate::Arguments::command().disable_help_subcommand(true)
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::Exit;
 
-/// Prints to standard output; that the reader, such as `head`, has seen enough is no error.
+/// Prints to standard output; a reader that closes it early, such as `head`, is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match io::Write::write_all(&mut io::stdout().lock(), text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -30,7 +30,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// What could be reported was; what could not be read is a failure all the same.
+/// Warns of parts that could not be read. The rest has been reported, but the run has failed.
 pub(crate) fn exit(unreadable: &[String]) -> Exit {
     for warning in unreadable {
         eprintln!("lineside: warning: {warning}");
@@ -62,7 +62,7 @@ pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
     }
 }
 
-/// What the filter of a run took away, if it had one.
+/// The number of frames that a run's filter rejected, if it had a filter.
 pub(crate) fn filter_line(manifest: &Manifest, out: &mut String) {
     let Some(filter) = manifest.configuration["capture"]["filter"].as_str() else {
         return;
@@ -76,7 +76,7 @@ pub(crate) fn filter_line(manifest: &Manifest, out: &mut String) {
     let filtered = ours.map_or(0, |counter| counter.value) + kernels.unwrap_or(0);
     let uncounted = match kernels {
         Some(_) => "",
-        None => "; what the kernel rejected is not counted: that takes cap_bpf",
+        None => "; frames that the kernel rejected are not counted: that needs cap_bpf",
     };
     let _ = writeln!(
         out,
@@ -145,7 +145,8 @@ pub(crate) fn seconds(ns: i64) -> String {
 pub(crate) fn spread_text(spread: &Spread) -> String {
     let us = |ns: i64| ns as f64 / 1e3;
     format!(
-        "mean {:.3} us, deviation {:.3}; 1 % {:.3}, 50 % {:.3}, 99 % {:.3}, 99.9 % {:.3}, most {:.3}",
+        "mean {:.3} us, deviation {:.3}; 1 % {:.3}, 50 % {:.3}, 99 % {:.3}, 99.9 % {:.3}, most \
+        {:.3}",
         spread.mean_ns / 1e3,
         spread.deviation_ns / 1e3,
         us(spread.p01_ns),

@@ -8,13 +8,13 @@ use lineside_capture::{DecodeAs, PortRule, Transport, program_name};
 
 use crate::config::nearest;
 
-/// What rules can be about.
+/// The layers of rules.
 const LAYERS: [&str; 3] = ["tcp.port", "udp.port", "rpc.program"];
 
-/// What a port can carry.
+/// The protocols that a port can carry.
 const PORT_RULES: [(&str, PortRule); 2] = [("rpc", PortRule::Rpc), ("none", PortRule::None)];
 
-/// What a program can be: `rpc` is one that is read no further than its header.
+/// The protocols that a program can have: with `rpc` only headers are read.
 const PROGRAMS: [(&str, u32); 10] = [
     ("nfs", 100_003),
     ("nfs_cb", 0x4000_0000),
@@ -28,7 +28,7 @@ const PROGRAMS: [(&str, u32); 10] = [
     ("rpc", 0),
 ];
 
-/// Reads rules; of several that fit, the last one will count.
+/// Reads rules; if several match, the last one counts.
 pub(crate) fn parse(rules: &[String]) -> Result<DecodeAs, String> {
     let mut decode_as = DecodeAs::default();
     for rule in rules {
@@ -37,7 +37,7 @@ pub(crate) fn parse(rules: &[String]) -> Result<DecodeAs, String> {
     Ok(decode_as)
 }
 
-/// Warnings about rules that did not fit the capture.
+/// Warnings about rules that do not match the capture.
 pub(crate) fn warnings(decode_as: &DecodeAs, counters: &Counters) -> Vec<String> {
     let value = |counter| counters.value(counter);
     let has = |rule| decode_as.ports.iter().any(|&(.., each)| each == rule);
@@ -72,7 +72,7 @@ pub(crate) fn warnings(decode_as: &DecodeAs, counters: &Counters) -> Vec<String>
         (
             !decode_as.programs.is_empty(),
             Counter::CallsDecodedAs,
-            "no call is of a program that was named",
+            "no call has a program number that was named",
         ),
     ] {
         if is_given && value(counter) == 0 {
@@ -123,7 +123,8 @@ fn add_program(value: &str, protocol: &str, decode_as: &mut DecodeAs) -> Result<
     let number = number.map_err(|_| {
         format!("'{value}' is no program number: write one such as 536870915 or 0x20000003")
     })?;
-    // A program that its number identifies stays: a wrong rule loses nothing.
+    // A program that is known by its number cannot be redefined, so that a wrong rule loses
+    // nothing.
     if let Some(name) = program_name(number).filter(|name| *name != "nfs_cb") {
         return Err(format!("program {number} is {name}, and nothing else"));
     }

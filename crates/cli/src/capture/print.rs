@@ -1,4 +1,4 @@
-//! What `capture` prints: its summary, its progress, interfaces.
+//! The output of `capture`: its summary, its progress, interfaces.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -81,7 +81,7 @@ pub(super) fn print_summary(
     Ok(())
 }
 
-/// What a capture reports while it runs, on standard error.
+/// The reports of a running capture, on standard error.
 pub(super) struct Terminal {
     quiet: bool,
     bar: ProgressBar,
@@ -198,7 +198,7 @@ pub(super) fn actor_lines(runtime: &Runtime) -> String {
     out
 }
 
-/// `--list-interfaces`: what there is, and how it would be listened at.
+/// `--list-interfaces`: the interfaces, and how each would be captured from.
 pub(super) fn list_interfaces(as_json: bool) -> anyhow::Result<()> {
     let interfaces = Interface::all()?;
     if as_json {

@@ -21,7 +21,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let (section, settings) = section.resolved()?;
     if settings.output.is_none() && settings.capture_file.is_none() {
         return Err(ConfigError::usage(
-            "nowhere to write: name a folder for the trace with -o TRACE, or a file with --write-pcap",
+            "nowhere to write: name a folder for the trace with -o TRACE, or a file with \
+            --write-pcap",
         )
         .into());
     }

@@ -22,18 +22,21 @@ use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
 use crate::config::{self, ALL, ConfigError, Keys, Size, Time, nearest};
 use crate::inputs::METHODS;
 
-/// Live, bytes that were acknowledged so long ago are lost, so that the account of a second has them. No tap is so late.
+/// Live, bytes that were acknowledged this long ago are lost, so that the account of a second
+/// includes them. No tap is so late.
 const QUIET_WINDOW_NS: i64 = 500_000_000;
 
-/// Less cannot hold two blocks of a reader, the encoders' batches and a connection's held bytes.
+/// Less memory cannot hold two blocks of a reader, the encoders' batches and a connection's held
+/// bytes.
 const MEMORY_MIN: usize = 16 << 20;
 
-/// Below these a long capture becomes too many files for a folder, and each file is mostly its own description.
+/// Below these a long capture becomes too many files for a folder, and each file is mostly its own
+/// description.
 const ROTATE_SIZE_MIN: usize = 1 << 20;
 
 const ROTATE_TIME_MIN_NS: u64 = 1_000_000_000;
 
-/// In `placement`: by the messages that an earlier run counted.
+/// Prefix in `placement`: by the messages that an earlier run counted.
 const BY_TRAFFIC: &str = "traffic:";
 
 /// Where parts end, by a size, a time, or one of each.
@@ -57,7 +60,7 @@ fn part_rotation(limits: &[String]) -> Result<PartRotation, String> {
         };
         if is_again {
             return Err(format!(
-                "{} says the same thing twice: give at most one size and one time",
+                "{} gives the same limit twice: give at most one size and one time",
                 limits.join(",")
             ));
         }
@@ -74,7 +77,7 @@ impl Section {
         config::from_file(path, "capture")
     }
 
-    /// Every key with its value, to be run again.
+    /// Every key with its value, for another run.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         config::to_json("capture", self)
     }
@@ -121,28 +124,27 @@ impl Section {
         Ok((section, settings))
     }
 
-    /// What the pipeline is configured with.
+    /// The configuration of the pipeline.
     fn config(&self, is_live: bool) -> Result<Config, ConfigError> {
         let time = |value: &Option<Time>| value.as_ref().map_or(0, Time::get);
         let size = |value: &Option<Size>| value.as_ref().map_or(0, Size::get);
         let interval_ns = time(&self.interval);
         if interval_ns == 0 {
             return Err(ConfigError::usage(
-                "interval: 0 is no interval: give a time such as 60s",
+                "interval: 0 is not an interval: give a time such as 60s",
             ));
         }
         let record_max_bytes = size(&self.record_max);
         if !(4096..1 << 31).contains(&record_max_bytes) {
             return Err(ConfigError::usage(
-                "record_max: give a size from 4KiB to less than 2GiB, which is all that a record mark can say",
+                "record_max: give a size from 4KiB to less than 2GiB, the most that a record mark \
+                can express",
             ));
         }
         let number = |key: &str, value: Option<usize>| {
-            value.filter(|&value| value > 0).ok_or_else(|| {
-                ConfigError::new(format!(
-                    "{key}: 0 would leave no room at all: give 1 or more"
-                ))
-            })
+            value
+                .filter(|&value| value > 0)
+                .ok_or_else(|| ConfigError::new(format!("{key}: 0 leaves no room: give 1 or more")))
         };
         let decode_as = decode_as::parse(self.decode_as.as_deref().unwrap_or_default())
             .map_err(|why| ConfigError::new(format!("decode_as: {why}")))?;
@@ -175,7 +177,7 @@ impl Section {
         })
     }
 
-    /// The tables that are wanted.
+    /// The requested tables.
     fn tables(&self) -> Vec<Table> {
         let on = |switch: Option<bool>| switch == Some(true);
         let wanted = |table: &Table| match table {
@@ -200,12 +202,12 @@ impl Section {
             })),
             None if words.is_empty() => Ok(None),
             None => Err(ConfigError::usage(
-                "-b says when a capture file ends, but none is written: name one with --write-pcap",
+                "-b limits capture files, but none is written: name one with --write-pcap",
             )),
         }
     }
 
-    /// What only live runs have; `None` if files are read.
+    /// The settings of live runs; `None` if files are read.
     fn live(&self, duration: Option<Duration>) -> Result<Option<LiveSettings>, ConfigError> {
         let error = |text: &str| Err(ConfigError::usage(text));
         let interfaces = self.interfaces.clone().unwrap_or_default();
@@ -213,7 +215,8 @@ impl Section {
             self.refuse_flags_of_interfaces()?;
             return match duration {
                 Some(_) if self.follow != Some(true) => error(
-                    "duration: only a live run lasts: name an interface with -i, or follow a file with --follow",
+                    "duration: only a live run has a duration: name an interface with -i, or \
+                    follow a file with --follow",
                 ),
                 _ => Ok(None),
             };
@@ -226,7 +229,10 @@ impl Section {
             return error("either files or interfaces (-i), not both in one run");
         }
         if self.follow == Some(true) {
-            return error("--follow is for files, and this listens at interfaces: leave it out");
+            return error(
+                "--follow is for files, and this run captures from interfaces: leave it \
+            out",
+            );
         }
         let sockets = self.sockets.unwrap_or(1);
         if !(1..=64).contains(&sockets) {
@@ -250,18 +256,19 @@ impl Section {
         }))
     }
 
-    /// Fails if files are read, and something is asked of interfaces. The defaults ask nothing: they stand in each `trace.json`.
+    /// Fails if files are read and a setting for interfaces is given. Defaults are allowed: each
+    /// `trace.json` contains them.
     fn refuse_flags_of_interfaces(&self) -> Result<(), ConfigError> {
         match self.refused_in(FILES, &Self::defaults(ALL)) {
             Some(facts) => Err(ConfigError::new(format!(
-                "{} is for interfaces (-i), and this reads files: leave it out",
+                "{} is for interfaces (-i), and this run reads files: leave it out",
                 facts.flag()
             ))),
             None => Ok(()),
         }
     }
 
-    /// How a file that grows is read; `None` if it is read as it is.
+    /// How a growing file is read; `None` if a file is read as it is.
     fn follow(&self, duration: Option<Duration>) -> Result<Option<Follow>, ConfigError> {
         if self.follow != Some(true) {
             return Ok(None);
@@ -281,11 +288,11 @@ impl Section {
         let topology = topology.map_err(|why| ConfigError::new(format!("cores: {why}")))?;
         let cpus = topology.cpus.len();
         if count == 0 {
-            return error("cores: 0 cannot do anything: give 1 or more".to_owned());
+            return error("cores: 0 cores cannot run anything: give 1 or more".to_owned());
         }
         if count > cpus {
             return error(format!(
-                "cores: {count} asked for, but this process may use {cpus}: give {cpus} or fewer"
+                "cores: {count} requested, but this process may use {cpus}: give {cpus} or fewer"
             ));
         }
         self.check_words().map_err(ConfigError::new)?;
@@ -300,7 +307,7 @@ impl Section {
         let wanted = self.placement.as_deref().unwrap_or_default();
         if !wanted.is_empty() && scheduler != Scheduler::Pinned {
             return error(
-                "placement: only the scheduler pinned keeps to one: add --scheduler pinned"
+                "placement: only the scheduler pinned supports it: add --scheduler pinned"
                     .to_owned(),
             );
         }
@@ -309,7 +316,7 @@ impl Section {
                 let counted = placed_by_traffic(Path::new(trace), count)
                     .map_err(|why| ConfigError::new(format!("placement: {why}")))?;
                 for (actor, core) in counted {
-                    // That run may have had more pipelines; what it lacked stays spread.
+                    // That run may have had more pipelines; actors that it lacked stay spread.
                     placement.entry(actor).and_modify(|home| *home = core);
                 }
                 continue;
@@ -317,7 +324,8 @@ impl Section {
             let pair = text.split_once('=');
             let Some((actor, Ok(core))) = pair.map(|(actor, core)| (actor, core.parse())) else {
                 return error(format!(
-                    "placement: '{text}' is no ACTOR=CORE, such as pipeline-0=1, and no {BY_TRAFFIC}TRACE"
+                    "placement: '{text}' is no ACTOR=CORE, such as pipeline-0=1, and no \
+                    {BY_TRAFFIC}TRACE"
                 ));
             };
             if core >= count {
@@ -340,7 +348,8 @@ impl Section {
         }))
     }
 
-    /// Says where actors are rather than by which trace: that one may be gone when the run is repeated.
+    /// Names actors' cores instead of the trace that they came from: it may be gone when the run is
+    /// repeated.
     fn settle_placement(&mut self, placement: &HashMap<String, usize>) {
         let mut words = self.placement.iter().flatten();
         if !words.any(|word| word.starts_with(BY_TRAFFIC)) {

@@ -1,11 +1,11 @@
-//! What is declared of a key beside its type and its default.
+//! The declaration of a key, except its type and its default.
 
 /// Modes of a verb, a bit each.
 pub(crate) type Modes = u8;
 /// All modes.
 pub(crate) const ALL: Modes = Modes::MAX;
 
-/// What is declared of a key beside its type and its default.
+/// The declaration of a key, except its type and its default.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts {
     /// Its name in a file, and in `trace.json`.
@@ -13,11 +13,11 @@ pub(crate) struct Facts {
     pub(crate) help: &'static str,
     pub(crate) short: Option<char>,
     pub(crate) long: Option<&'static str>,
-    /// Whether it is what stands on the command line without a flag.
+    /// Whether it is the positional argument.
     pub(crate) positional: bool,
-    /// Whether it is all that stands behind `--`.
+    /// Whether it takes everything after `--`.
     pub(crate) trailing: bool,
-    /// What stands for the value in the help.
+    /// The placeholder of the value in the help.
     pub(crate) value_name: &'static str,
     /// Whether a flag takes several values with commas between them.
     pub(crate) commas: bool,
@@ -31,9 +31,9 @@ pub(crate) struct Facts {
     pub(crate) also: Option<(char, &'static str, &'static str)>,
     /// A value for messages, where there is no default.
     pub(crate) example: Option<&'static str>,
-    /// In which modes it has a meaning.
+    /// The modes in which it has a meaning.
     pub(crate) modes: Modes,
-    /// What it may be, the default first; `None` for anything.
+    /// Its possible values, the default first; `None` if any text is allowed.
     pub(crate) words: Option<fn() -> Vec<&'static str>>,
 }
 

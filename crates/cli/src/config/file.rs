@@ -35,7 +35,9 @@ pub(crate) fn from_file<K: Keys>(path: &Path, name: &'static str) -> Result<K, C
     check_keys(&value, &[], &SECTIONS).map_err(at)?;
     match value.get(name) {
         Some(section) => read_keys(section, name).map_err(at),
-        None if is_json => Err(at(format!("it is of a run of another verb than {name}"))),
+        None if is_json => Err(at(format!(
+            "it describes a run of another verb than {name}"
+        ))),
         None => Ok(K::default()),
     }
 }
@@ -52,7 +54,7 @@ pub(crate) fn read_keys<K: Keys>(section: &Value, name: &str) -> Result<K, Strin
     Ok(keys)
 }
 
-/// The resolved configuration of a verb as it stands in `trace.json`, to be run again.
+/// The resolved configuration of a verb as `trace.json` contains it, for another run.
 pub(crate) fn to_json(name: &str, keys: &impl Keys) -> Value {
     let mut section = serde_json::Map::new();
     keys.write(&mut section);

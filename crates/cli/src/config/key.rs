@@ -6,9 +6,10 @@
 //!                          └─► defaults ────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A verb's keys are the fields of a struct that [`keys!`] makes. Each is `None` where nothing was given. What a value may be
-//! follows from its type ([`super::Value`]), so a wrong one is refused where it is read: as a flag, or as a line of a file.
-//! What keys mean together is not here: the verb's settings check that.
+//! A verb's keys are the fields of a struct that [`keys!`] makes. Each is `None` if it was not set.
+//! The values that a key allows follow from its type ([`super::Value`]), so a wrong one is refused
+//! where it is read: as a flag, or as a line of a file. Combinations of keys are not checked here,
+//! but by the verb's settings.
 
 use clap::{Arg, ArgMatches};
 use serde_json::{Map, Value as Json};
@@ -23,7 +24,7 @@ pub(crate) struct Key<T> {
     default: Option<fn() -> T>,
 }
 
-/// A key without a flag and without a default: what it is.
+/// A key without a flag and without a default; `help` describes it.
 pub(crate) const fn key<T>(help: &'static str) -> Key<T> {
     Key {
         facts: Facts {
@@ -181,7 +182,7 @@ impl<T: Value> Key<T> {
         default.map(|default| default())
     }
 
-    /// Reads the value of a file. A wrong one is answered with a right one.
+    /// Reads the value from a file. The error for a wrong value shows a valid one.
     pub(crate) fn read(&self, value: &Json) -> Result<Option<T>, String> {
         if value.is_null() {
             return Ok(None);
@@ -214,18 +215,18 @@ impl<T: Value> Key<T> {
         })
     }
 
-    /// Whether a value asks for something else than `default` does.
+    /// Whether a value requests something other than `default` does.
     pub(crate) fn is_asked(&self, value: Option<&T>, default: Option<&T>) -> bool {
         value.is_some_and(|value| value.differs(default))
     }
 
-    /// Notes the value.
+    /// Stores the value.
     pub(crate) fn write(&self, value: Option<&T>, out: &mut Map<String, Json>) {
         let value = value.map_or(Json::Null, T::to_json);
         out.insert(self.facts.name.to_owned(), value);
     }
 
-    /// Fails if the value is none of the words that there are.
+    /// Fails if the value is not one of the allowed words.
     pub(crate) fn check_word(&self, value: Option<&T>) -> Result<(), String> {
         let (Some(words), Some(word)) = (self.facts.words, value.and_then(T::word)) else {
             return Ok(());
@@ -242,28 +243,29 @@ impl<T: Value> Key<T> {
     }
 }
 
-/// All keys of a section, or a group of them: what [`keys!`] makes.
+/// All keys of a section, or a group of them, as [`keys!`] generates it.
 pub(crate) trait Keys: Clone + Default {
     /// The declarations, in their order.
     fn declared() -> Vec<Facts>;
     fn arguments() -> Vec<Arg>;
-    /// What the command line gives.
+    /// The values from the command line.
     fn given(matches: &ArgMatches) -> Self;
-    /// Reads one key of a file; false if there is none of this name.
+    /// Reads one key of a file; false if no key has this name.
     fn read(&mut self, name: &str, value: &Json) -> Result<bool, String>;
-    /// This, with what it leaves open taken from `below`.
+    /// These values; keys without a value take that of `below`.
     fn over(self, below: Self) -> Self;
-    /// The values in these modes where none is given.
+    /// The defaults in these modes.
     fn defaults(modes: Modes) -> Self;
-    /// Notes each key.
+    /// Stores each key.
     fn write(&self, out: &mut Map<String, Json>);
-    /// The first key that asks for something else than `defaults` do, and has no meaning in `mode`.
+    /// The first key whose value differs from `defaults` although it has no meaning in `mode`.
     fn refused_in(&self, mode: Modes, defaults: &Self) -> Option<Facts>;
-    /// Fails if one of these modes' keys has a word that it does not know.
+    /// Fails if a key of these modes has a word that is not one of its allowed words.
     fn check_words(&self) -> Result<(), String>;
 }
 
-/// Declares keys: `name: Type = key("help").…;`, and between two blocks of them, after `with`, another group of keys.
+/// Declares keys: `name: Type = key("help").…;`, and between two blocks of them, after `with`,
+/// another group of keys.
 macro_rules! keys {
     (
         $(#[$meta:meta])*
@@ -342,14 +344,14 @@ macro_rules! keys {
             }
 
             fn refused_in(&self, mode: $crate::config::Modes, defaults: &Self) -> Option<$crate::config::Facts> {
-                let mut asked = Vec::new();
+                let mut differing = Vec::new();
                 $(if declared::$field.is_asked(self.$field.as_ref(), defaults.$field.as_ref()) {
-                    asked.push(declared::$field.facts);
+                    differing.push(declared::$field.facts);
                 })*
                 $($(if declared::$field2.is_asked(self.$field2.as_ref(), defaults.$field2.as_ref()) {
-                    asked.push(declared::$field2.facts);
+                    differing.push(declared::$field2.facts);
                 })*)?
-                asked.into_iter().find(|facts| facts.modes & mode == 0)
+                differing.into_iter().find(|facts| facts.modes & mode == 0)
             }
 
             fn check_words(&self) -> Result<(), String> {

@@ -1,7 +1,8 @@
 //! Configuration, as all verbs share it: errors, and values of flags and keys.
 //!
-//! Every flag is short for a key of its verb's section, such as `[capture]`; defaults < file < flags. The resolved configuration
-//! stands in `trace.json` and can be run again with `--config TRACE/trace.json`.
+//! Every flag is short for a key of its verb's section, such as `[capture]`; defaults < file <
+//! flags. The resolved configuration stands in `trace.json` and can be run again with
+//! `--config TRACE/trace.json`.
 
 use std::fmt;
 use std::path::Path;
@@ -21,7 +22,7 @@ pub(crate) use file::{from_file, to_json};
 pub(crate) use key::{Key, Keys, key, keys};
 pub(crate) use value::{Duration, Size, Time, count};
 
-/// What is wrong with the configuration, and how to mend it.
+/// An error in the configuration, and how to mend it.
 #[derive(Debug)]
 pub(crate) struct ConfigError(String);
 
@@ -30,7 +31,7 @@ impl ConfigError {
         Self(text)
     }
 
-    /// A command line that asks for nothing, or for too much.
+    /// A command line without a task, or with contradicting ones.
     pub(crate) fn usage(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -49,7 +50,7 @@ pub(crate) fn refuse_two_on_standard_output(
     }
 }
 
-/// Whether an error asks the user for another command line or configuration.
+/// Whether an error is one of the command line or the configuration.
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     let of_run = error.downcast_ref::<RunError>();
     let of_capture = error.downcast_ref::<CaptureError>();
@@ -66,7 +67,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// What a text most likely means of what is known.
+/// The known word that is nearest to a text.
 pub(crate) fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     let nearer = |one: &&str, other: &&str| {
         strsim::jaro_winkler(one, text).total_cmp(&strsim::jaro_winkler(other, text))

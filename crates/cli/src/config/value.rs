@@ -1,4 +1,4 @@
-//! What a key's value may be, on the command line and in a file.
+//! The types of keys' values, on the command line and in a file.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use serde_json::Value as Json;
 
 use super::facts::Facts;
 
-/// Why a value of a file is refused.
+/// The reason for which a value in a file is refused.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It is of another type: what is wanted, and one that is.
+    /// It has the wrong type: the type that is needed, and a usual value.
     Type {
         wanted: &'static str,
         usual: Json,
@@ -28,9 +28,9 @@ pub(crate) enum Refusal {
 pub(crate) trait Value: Clone + PartialEq + Send + Sync + 'static {
     /// Reads a value of a file.
     fn read(value: &Json) -> Result<Self, Refusal>;
-    /// The same value, as a file has it.
+    /// The same value, as a file contains it.
     fn to_json(&self) -> Json;
-    /// An argument that takes this.
+    /// A command-line argument of this type.
     fn argument(argument: Arg) -> Arg;
 
     /// The value of a flag.
@@ -38,7 +38,7 @@ pub(crate) trait Value: Clone + PartialEq + Send + Sync + 'static {
         matches.get_one::<Self>(facts.name).cloned()
     }
 
-    /// Whether it asks for something else than the default.
+    /// Whether it requests something other than the default.
     fn differs(&self, default: Option<&Self>) -> bool {
         default != Some(self)
     }
@@ -90,9 +90,9 @@ impl Value for PathBuf {
     }
 }
 
-/// Reads the name of a file or folder that stands in the configuration.
+/// Reads the name of a file or folder in the configuration.
 fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
-    // JSON, as `trace.json` is, has no texts but UTF-8.
+    // `trace.json` is JSON, whose texts are UTF-8.
     PathBufValueParser::new().try_map(|path| match path.to_str() {
         Some(_) => Ok(path),
         None => Err("the name is not UTF-8, and trace.json could not hold it: rename it"),
@@ -162,7 +162,7 @@ pub(crate) fn count<N: FromStr>(text: &str) -> Result<N, &'static str> {
     })
 }
 
-/// Lists: what several flags, or commas in one, give.
+/// Lists: from a repeated flag, or from commas in one.
 macro_rules! list {
     ($($type:ty, $argument:expr;)*) => {
         $(impl Value for Vec<$type> {
@@ -240,7 +240,7 @@ impl Value for Duration {
     }
 }
 
-/// A value with a unit, and the text that it was given as: `trace.json` keeps that.
+/// A value with a unit, and its original text, which `trace.json` keeps.
 macro_rules! with_unit {
     ($($(#[$meta:meta])* $name:ident($type:ty) = $parse:expr;)*) => {
         $($(#[$meta])*

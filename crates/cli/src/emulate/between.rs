@@ -21,35 +21,36 @@ use crate::config::{ConfigError, nearest};
 use crate::inputs::{METHODS, listening_lines};
 use crate::link::control::{Changes, Controlled, make_next, while_controlled};
 
-/// What `--between` needs beside the path.
+/// The settings of `--between`, beside the path.
 pub(crate) struct Between {
     pub(crate) interfaces: [Interface; 2],
-    /// `None`: AF_XDP, or where it cannot be had AF_PACKET.
+    /// `None`: AF_XDP, or AF_PACKET where that is not available.
     pub(crate) method: Option<Method>,
     pub(crate) wait: Wait,
     pub(crate) completes_checksums: bool,
-    /// What leaves is captured into the run's folder.
+    /// Whether departing frames are captured into the run's folder.
     pub(crate) is_tapped: bool,
     pub(crate) duration: Option<Duration>,
-    /// Says nothing but errors.
+    /// Whether only errors are printed.
     pub(crate) is_quiet: bool,
 }
 
-/// What a run between interfaces came to.
+/// The outcome of a run between interfaces.
 pub(crate) struct Ran {
     pub(crate) certificate: Certificate,
     pub(crate) facts: LoopFacts,
-    /// What the tap's capture came to.
+    /// The outcome of the tap's capture.
     pub(crate) tapped: Option<anyhow::Result<Seen>>,
     pub(crate) inputs: Vec<lineside_trace::InputFacts>,
     pub(crate) signal: Option<u8>,
     pub(crate) failure: Option<anyhow::Error>,
 }
 
-/// Frames under way when the run is told to end leave within this time, or are lost.
+/// Frames under way at the end of the run leave within this time, or are lost.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// The kernel's counts are read so often, which takes tens of microseconds: if possible while nothing is due.
+/// Interval of reading the kernel's counts, which takes tens of microseconds: if possible while
+/// nothing is due.
 const TICK: Duration = Duration::from_secs(1);
 
 const TICK_MAX: Duration = Duration::from_secs(10);
@@ -83,7 +84,7 @@ impl Between {
         Ok([Interface::named(one)?, Interface::named(other)?])
     }
 
-    /// Emulates until a signal, the end of the time, or an error; then lets what is under way leave.
+    /// Emulates until a signal, the end of the time, or an error; then lets frames under way leave.
     pub(crate) fn run(
         &self,
         mut path: Path,
@@ -154,7 +155,7 @@ impl Between {
         Ok(ran)
     }
 
-    /// What should be known of the interfaces before anything passes.
+    /// Warnings about the interfaces, before any frame passes.
     fn host_warnings(&self, live: &LiveLoop) -> Vec<String> {
         let mut warnings = Vec::new();
         for (interface, direction) in self.interfaces.iter().zip(Direction::BOTH) {
@@ -164,21 +165,25 @@ impl Between {
             if let Some(address) = interface.addresses.first() {
                 warnings.push(match is_packet {
                     true => format!(
-                        "the host has the address {address} at {name}: by AF_PACKET it gets the frames too, and answers those for it"
+                        "the host has the address {address} at {name}: with AF_PACKET the host \
+                        receives the frames too, and answers those addressed to it"
                     ),
                     false => format!(
-                        "the host has the address {address} at {name}: it is cut off while this runs"
+                        "the host has the address {address} at {name}: the host is unreachable \
+                        there while this runs"
                     ),
                 });
             }
             if let Some(master) = { &interface.master }.as_ref().filter(|_| is_packet) {
                 warnings.push(format!(
-                    "{name} belongs to {master}, which passes the frames on as well: 'ip link set {name} nomaster'"
+                    "{name} belongs to {master}, which passes the frames on as well: 'ip link set \
+                    {name} nomaster'"
                 ));
             }
             if method != Some(Method::AfXdpNative) && interface.joins_frames() {
                 warnings.push(format!(
-                    "{name} joins the frames of a stream before they come here, and joined ones are too long for the other side: 'ethtool -K {name} gro off', and 'ethtool -K {name} gro on' afterwards"
+                    "{name} joins frames of a stream on receive, and the joined ones are too long \
+                    for the other side: 'ethtool -K {name} gro off', and 'ethtool -K {name} gro on' afterwards"
                 ));
             }
         }
@@ -234,7 +239,7 @@ impl Between {
     }
 }
 
-/// What the tap dropped belongs to the verdict.
+/// Counts the frames that the tap dropped for the verdict.
 fn note_tap(ran: &mut Ran) {
     let tap = ran.facts.tap.map(|tap| TapEvidence {
         captured: tap.tapped,
@@ -247,7 +252,7 @@ fn note_tap(ran: &mut Ran) {
     });
 }
 
-/// What a frame takes at least, and which delays are shorter than that.
+/// The least delay of a frame, and warnings about requested delays below it.
 fn floor_lines(live: &LiveLoop) -> Vec<String> {
     let Some(calibration) = live.facts().calibration else {
         return Vec::new();
@@ -292,37 +297,42 @@ pub(crate) fn wait(word: &str) -> Result<Wait, ConfigError> {
     })
 }
 
-/// What the loop saw of itself, for the terminal.
+/// The loop's own measurements, for the terminal.
 pub(crate) fn lines(facts: &LoopFacts) -> String {
     let mut out = format!(
-        "loop         releases begin {:.1} us early, {} stalls of the machine of more than 100 us, {:.1} us the longest\n",
+        "loop         releases begin {:.1} us early, {} stalls of the machine of more than 100 us, \
+        {:.1} us the longest\n",
         us(facts.lead_ns),
         facts.stalls,
         us(facts.stall_max_ns)
     );
     if let Some(floor_ns) = facts.floor_ns {
         out += &format!(
-            "             {:.1} us is what a frame takes that nothing delays\n",
+            "             {:.1} us is the delay of a frame that no setting delays\n",
             us(floor_ns)
         );
     }
     for (count, what) in [
-        (facts.refusals, "times a port took no frame that was due"),
+        (
+            facts.refusals,
+            "times a port did not accept a frame that was due",
+        ),
         (
             facts.dropped_at_start,
-            "frames came while it started, and were dropped",
+            "frames came during the start, and were dropped",
         ),
         (
             facts.too_long,
-            "frames were too long for the other side: offload joins them; 'ethtool -K IF tso off gso off' at the senders, 'gro off' here",
+            "frames were too long for the other side: offload joins them; 'ethtool -K IF tso off \
+            gso off' at the senders, 'gro off' here",
         ),
         (
             facts.dropped_down,
-            "frames were due while the interface that they leave by was down",
+            "frames were due while their outgoing interface was down",
         ),
         (
             facts.checksums_completed,
-            "checksums were finished that the sender had left to its adapter",
+            "checksums that the sender had left to its adapter were computed",
         ),
     ] {
         if count > 0 {

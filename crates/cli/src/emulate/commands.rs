@@ -1,4 +1,5 @@
-//! `lineside emulate --server CMD -- CMD`: an emulated link between two commands, each in a network namespace of its own.
+//! `lineside emulate --server CMD -- CMD`: an emulated link between two commands, each in a network
+//! namespace of its own.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -21,19 +22,20 @@ use crate::Exit;
 use crate::config::ConfigError;
 use crate::link::control::{Changes, Controlled, make_next, while_controlled};
 
-/// What `--server` needs beside the path.
+/// The settings of `--server`, beside the path.
 pub(crate) struct Commands<'a> {
     pub(crate) server: &'a str,
     /// The client's command and its arguments.
     pub(crate) client: &'a [String],
-    /// How long the client waits for something to listen.
+    /// How long the client waits until a process listens.
     pub(crate) server_wait: &'a str,
     pub(crate) wait: Wait,
-    /// Whether both may reach what this process could.
+    /// Whether both may reach the networks that this process could.
     pub(crate) is_outside_open: bool,
 }
 
-/// The two ends of the link: in networks of their own, so nobody else has these addresses there.
+/// The two ends of the link: in network namespaces of their own, so no other host has these
+/// addresses.
 const SERVER: TapEnd = TapEnd {
     ethernet: [2, 0, 0, 0, 0, 1],
     v4: std::net::Ipv4Addr::new(10, 0, 0, 1),
@@ -46,28 +48,28 @@ const CLIENT: TapEnd = TapEnd {
     v6: std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
 };
 
-/// What both ends' interface is called.
+/// The name of the interface at both ends.
 const INTERFACE: &str = "lineside";
 
 /// Ethernet's.
 const MTU: u32 = 1500;
 
-/// The kernel's counts are read so often.
+/// Interval of reading the kernel's counts.
 const TICK: Duration = Duration::from_secs(1);
 
 /// How long programs have to end after TERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether something listens is looked at so often.
+/// Interval of checking whether a process listens.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Commands<'_> {
-    /// Says what is missing, before anything is begun.
+    /// Fails if a command is missing, before anything starts.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let missing = if self.server.trim().is_empty() {
             "the server's command is missing: add --server CMD"
         } else if self.client.is_empty() {
-            "the client's command is missing: write it behind all flags, as -- CMD"
+            "the client's command is missing: write it after all flags, as -- CMD"
         } else {
             return self.patience().map(|_| ());
         };
@@ -84,7 +86,7 @@ impl Commands<'_> {
         Ok(Duration::from_nanos(patience))
     }
 
-    /// Runs both; the client's end is the run's, and the server is ended then.
+    /// Runs both until the client ends, and then ends the server.
     pub(crate) fn run(
         &self,
         mut path: Path,
@@ -113,10 +115,10 @@ impl Commands<'_> {
         let client_port = open(&CLIENT, &SERVER)?;
         if outside.is_some() {
             let added = Netlink::open().and_then(|netlink| netlink.add_default_route(SERVER.v4));
-            added.context("cannot show the client the way outside")?;
+            added.context("cannot add the client's route to the outside")?;
         }
         if in_own_namespace {
-            lineside_host::hand_down_network_rights().context("cannot hand down rights")?;
+            lineside_host::hand_down_network_rights().context("cannot hand down privileges")?;
         }
         let has_ended = signals.watch_children().context("cannot handle signals")?;
         let all = Descendants::adopt().context("cannot adopt processes")?;
@@ -145,7 +147,7 @@ impl Commands<'_> {
                 &has_ended,
             )
         })?;
-        // What the server still sends goes its way.
+        // Frames that the server still sends pass the link.
         all.end(PATIENCE, || {
             if failure.is_none()
                 && let Err(error) = live.turn(&mut || clock.now())
@@ -193,21 +195,23 @@ impl Commands<'_> {
             .with_context(|| format!("cannot start the client '{program}'"))
     }
 
-    /// Until something listens at the server.
+    /// Waits until a process listens at the server.
     fn wait_for(&self, server: &mut Program, signals: &Signals, quiet: bool) -> anyhow::Result<()> {
         let (patience, since) = (self.patience()?, Stopwatch::start());
         let mut looks = 0;
         while !something_listens() {
             if let Some(status) = server.ended()? {
                 anyhow::bail!(
-                    "the server ended before the client began: {status}; it must stay, in the foreground: '{}'",
+                    "the server ended before the client began: {status}; it must keep running, in \
+                    the foreground: '{}'",
                     self.server
                 );
             }
             if since.elapsed() >= patience || signals.stop().is_some() {
                 if !quiet && !patience.is_zero() {
                     eprintln!(
-                        "lineside: warning: nothing listens at the server after {}: the client begins all the same (--server-wait)",
+                        "lineside: warning: nothing listens at the server after {}: the client \
+                        starts anyway (--server-wait)",
                         self.server_wait
                     );
                 }
@@ -220,7 +224,8 @@ impl Commands<'_> {
     }
 }
 
-/// Turns the loop until the client has ended: the signal that came, the failure that ended it, and the client's status.
+/// Turns the loop until the client has ended; returns the signal, the failure that ended it, and
+/// the client's status.
 fn turn(
     live: &mut LiveLoop,
     clock: &SystemClock,
@@ -252,7 +257,7 @@ fn turn(
         if signal.is_none() {
             signal = signals.stop();
             if signal.is_some() {
-                // From a terminal it came to the client too; from elsewhere it did not.
+                // A terminal sends the signal to the client too; other senders do not.
                 client.terminate();
             }
         }

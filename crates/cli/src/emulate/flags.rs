@@ -11,7 +11,8 @@ use crate::link::section::Section;
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) keys: Section,
-    /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json, unless a flag sets it
+    /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json,
+    /// unless a flag sets it
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Print the certificate as JSON

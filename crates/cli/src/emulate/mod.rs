@@ -1,4 +1,5 @@
-//! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through an emulated link.
+//! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through
+//! an emulated link.
 
 mod between;
 mod commands;

@@ -1,4 +1,4 @@
-//! What is noted of a run, in its folder if it has one.
+//! The record of a run, in its folder if it has one.
 
 use lineside_host::{FolderError, SystemClock};
 use lineside_path::Certificate;
@@ -7,17 +7,17 @@ use lineside_time::Clock;
 use lineside_trace::InputFacts;
 
 use super::flags::Arguments;
-use crate::link::asked::Asked;
 use crate::link::control::Controlled;
+use crate::link::spec::LinkSpec;
 
-/// What is noted of a run, in its folder if it has one.
+/// The record of a run, in its folder if it has one.
 pub(super) struct Notes {
     pub(super) run: Run,
     clock: SystemClock,
 }
 
 impl Notes {
-    /// Makes the folder. `inputs` is what the frames come from.
+    /// Makes the folder. `inputs` are the sources of frames.
     pub(super) fn begin(
         arguments: &Arguments,
         inputs: &impl std::fmt::Debug,
@@ -29,11 +29,11 @@ impl Notes {
         Ok(Self { run, clock })
     }
 
-    /// Writes what is known before the first frame, and takes changes from then on.
-    pub(super) fn listen(&self, asked: Asked) -> Result<Option<Controlled>, FolderError> {
+    /// Writes the facts known before the first frame, and accepts changes from then on.
+    pub(super) fn listen(&self, spec: LinkSpec) -> Result<Option<Controlled>, FolderError> {
         self.run.save()?;
         let folder = self.run.folder.as_ref();
-        Ok(folder.and_then(|folder| Controlled::listen(folder, asked)))
+        Ok(folder.and_then(|folder| Controlled::listen(folder, spec)))
     }
 
     /// Writes the outcome; `json` is the certificate as it is printed.

@@ -1,5 +1,5 @@
-//! `emulate --server … --outside`: a way from the server's network to all that this process could reach, and through the server's and
-//! the link for the client.
+//! `emulate --server … --outside`: a way from the server's network to all networks that this
+//! process could reach, and through the server's and the link for the client.
 
 use std::io::{PipeWriter, Write};
 use std::net::Ipv4Addr;
@@ -14,7 +14,8 @@ use crate::config::ConfigError;
 /// The interface in the server's network.
 const NAME: &str = "outside";
 
-/// Of the networks that are for tests of devices (RFC 2544), which no host should have: four addresses for each run.
+/// From the network reserved for tests of devices (RFC 2544), which no host should use: four
+/// addresses for each run.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 
 const NETWORKS: u32 = 1 << 14;
@@ -24,17 +25,17 @@ const PREFIX_LEN: u8 = 30;
 /// How long pasta may take to make the interface.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the way out begins with, while this process is still where it was started.
+/// The means of reaching outside, prepared while this process is still in its original network.
 pub(crate) enum Way {
-    /// The rights are there: a veth pair to this network.
+    /// With privileges: a veth pair to this network.
     Veth(NetNamespace),
-    /// `pasta`, which waits in this network for a word.
+    /// Without: `pasta`, which waits in this network for a line of input.
     Pasta { waiting: Program, go: PipeWriter },
 }
 
-/// The way out. It is gone when this is.
+/// The way out; dropping it removes it.
 pub(crate) struct Outside {
-    /// Where the host is reached on which this runs.
+    /// The address at which this host is reached.
     pub(crate) host: Ipv4Addr,
     pasta: Option<Program>,
     _masquerades: Vec<Masquerade>,
@@ -47,7 +48,7 @@ fn addresses(network: u32) -> [Ipv4Addr; 2] {
 }
 
 impl Way {
-    /// To be called before this process enters a namespace.
+    /// Called before this process enters a namespace.
     pub(crate) fn find() -> anyhow::Result<Self> {
         if lineside_host::may_make_network_namespaces() {
             return Ok(Self::Veth(NetNamespace::current()?));
@@ -62,7 +63,7 @@ impl Way {
         let [host, own] = addresses(0);
         let (reader, go) = std::io::pipe()?;
         let mut command = Command::new("sh");
-        // No port of either side is the other's, but what is sent to `host` goes to this host's loopback.
+        // No ports are forwarded, but packets sent to `host` reach this host's loopback.
         let script = format!(
             "read -r go && exec pasta --foreground --quiet --ipv4-only --config-net --ns-ifname {NAME} --address {own} --netmask {PREFIX_LEN} \
              --gateway {host} --tcp-ports none --udp-ports none --tcp-ns none --udp-ns none {}",
@@ -73,7 +74,7 @@ impl Way {
         Ok(Self::Pasta { waiting, go })
     }
 
-    /// Opens it, in the server's network, whose thread calls; `client` may go there too.
+    /// Opens it; called by a thread in the server's network. `client` may use it too.
     pub(crate) fn open(self, server: &NetNamespace, client: Ipv4Addr) -> anyhow::Result<Outside> {
         let mut masquerades = vec![];
         let (host, pasta) = match self {
@@ -91,7 +92,7 @@ impl Way {
                 (addresses(0)[0], Some(waiting))
             }
         };
-        forward("all").context("cannot have the server's network send on")?;
+        forward("all").context("cannot enable forwarding in the server's network")?;
         let masquerade = Masquerade::new(client);
         masquerades.push(masquerade.context("cannot masquerade the client (nf_tables)")?);
         Ok(Outside {
@@ -103,7 +104,7 @@ impl Way {
 }
 
 impl Outside {
-    /// Says so if it is gone.
+    /// Warns if it has ended.
     pub(crate) fn look(&mut self) {
         if let Some(pasta) = &mut self.pasta
             && let Ok(Some(status)) = pasta.ended()
@@ -114,7 +115,8 @@ impl Outside {
     }
 }
 
-/// A pair of devices between the caller's network and the server's: the host's address, and what masquerades there.
+/// A pair of devices between the caller's network and the server's: the host's address, and its
+/// masquerading.
 fn veth(
     caller: &NetNamespace,
     server: &NetNamespace,
@@ -134,14 +136,16 @@ fn veth(
     let forwards = std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward");
     if forwards.is_ok_and(|text| text.trim() == "0") {
         eprintln!(
-            "lineside: warning: this host does not forward, so nothing beyond it is reachable: 'sysctl net.ipv4.ip_forward=1', and '=0' afterwards"
+            "lineside: warning: this host does not forward, so nothing beyond it is reachable: \
+            'sysctl net.ipv4.ip_forward=1', and '=0' afterwards"
         );
     }
     let masquerade = match Masquerade::new(own) {
         Ok(masquerade) => Some(masquerade),
         Err(error) => {
             eprintln!(
-                "lineside: warning: this host cannot masquerade, so what is beyond it must know the way to {own}: {error}"
+                "lineside: warning: this host cannot masquerade, so hosts beyond it need a route \
+                to {own}: {error}"
             );
             None
         }
@@ -154,7 +158,7 @@ fn veth(
     Ok((host, masquerade))
 }
 
-/// Until pasta has made its interface and the route to it.
+/// Waits until pasta has made its interface and the route to it.
 fn wait_for_route(pasta: &mut Program) -> anyhow::Result<()> {
     let (since, mut looks) = (Stopwatch::start(), 0);
     let has_route = || {
@@ -177,7 +181,7 @@ fn wait_for_route(pasta: &mut Program) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends on what comes from an interface, or from all, in the network of this thread.
+/// Enables forwarding from an interface, or from all, in the network of this thread.
 fn forward(name: &str) -> std::io::Result<()> {
     std::fs::write(format!("/proc/sys/net/ipv4/conf/{name}/forwarding"), "1")
 }

@@ -22,7 +22,8 @@ pub(super) fn side_warnings(finder: &DirectionFinder) -> Vec<String> {
     }
     if finder.unremembered() > 0 {
         warnings.push(format!(
-            "{} frames are of more pairs of addresses than are remembered: name the first side with --inside",
+            "{} frames belong to more pairs of addresses than the table holds: name the first side \
+            with --inside",
             grouped(finder.unremembered())
         ));
     }
@@ -79,7 +80,7 @@ pub(super) fn lines(certificate: &Certificate) -> String {
     out
 }
 
-/// What the link did to frames besides delaying them, with the settings by which it did.
+/// The effects of the link other than delay, with the settings that caused them.
 fn count_lines(report: &DirectionReport, changes: &[&ChangeReport], out: &mut String) {
     let counters = &report.counters;
     let drops = counters.dropped;
@@ -124,7 +125,7 @@ fn count_lines(report: &DirectionReport, changes: &[&ChangeReport], out: &mut St
     }
 }
 
-/// The delays that were asked for, and those that frames had.
+/// The requested delays, and those that frames had.
 fn delay_lines(report: &DirectionReport, out: &mut String) {
     let delays = &report.delays;
     spread_line("asked", Some(&delays.asked), out);
@@ -160,7 +161,7 @@ fn delay_lines(report: &DirectionReport, out: &mut String) {
     }
 }
 
-/// A setting by which frames were dropped: those that held while they were.
+/// The settings by which frames were dropped: those that held at the time.
 fn words_of_drops(
     report: &DirectionReport,
     changes: &[&ChangeReport],
@@ -168,22 +169,22 @@ fn words_of_drops(
     word: fn(&SettingsWords) -> &str,
 ) -> String {
     let mut since = count(&report.counters.dropped);
-    let mut told = Vec::new();
+    let mut words = Vec::new();
     for change in changes {
         let before = count(&change.dropped);
         since -= before;
         if before > 0 {
-            told.push(words_of(&change.before, &change.matches, word));
+            words.push(words_of(&change.before, &change.matches, word));
         }
     }
     if since > 0 {
-        told.push(words_of(&report.settings, &report.matches, word));
+        words.push(words_of(&report.settings, &report.matches, word));
     }
-    told.dedup();
-    told.join(", then ")
+    words.dedup();
+    words.join(", then ")
 }
 
-/// A setting of the link, and where it differs that of frames told apart.
+/// A setting of the link, and those of matching frames where they differ.
 fn words_of(
     settings: &SettingsWords,
     matches: &[MatchReport],
@@ -210,30 +211,30 @@ mod tests {
     use lineside_path::Departures;
 
     use super::*;
-    use crate::link::asked::Asked;
     use crate::link::keys::LinkWords;
+    use crate::link::spec::LinkSpec;
 
     #[test]
     fn drops_are_reported_with_their_settings() {
-        let asked = |link: &str| {
+        let spec = |link: &str| {
             let words = LinkWords {
                 link: Some(vec![link.to_owned()]),
                 ..LinkWords::default()
             };
-            Asked::read(&words).expect("right words")
+            LinkSpec::read(&words).expect("valid words")
         };
         let budget = Budget::new(64 << 20);
-        let mut path = asked("up").path(1, &budget).expect("it fits");
+        let mut path = spec("up").path(1, &budget).expect("it fits");
         let mut out = Departures::default();
         for (now, link) in (0..).zip(["down", "flap 1s 1s", "up"]) {
-            let settings = asked(link).settings;
+            let settings = spec(link).settings;
             let settings = { &settings }.each_ref().map(|each| Some(&each[..]));
             path.change(now, &settings, &mut out).expect("memory");
             let mut burst = vec![Frame::copied(&[0; 60], Descriptor::default())];
             path.on_burst(now, Direction::Outbound, &mut burst, &mut out);
         }
         let text = lines(&path.certificate(lineside_path::VIRTUAL));
-        let told = "1 came while the link was down: down\n";
-        assert!(text.contains(told), "{text}");
+        let line = "1 came while the link was down: down\n";
+        assert!(text.contains(line), "{text}");
     }
 }

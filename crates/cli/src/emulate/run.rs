@@ -1,4 +1,5 @@
-//! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through an emulated link.
+//! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through
+//! an emulated link.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -22,8 +23,8 @@ use super::print::{lines, side_warnings};
 use crate::Exit;
 use crate::config::{self, ConfigError, refuse_two_on_standard_output};
 use crate::inputs::open;
-use crate::link::asked::Asked;
 use crate::link::section::{Mode, Prepared};
+use crate::link::spec::LinkSpec;
 use crate::print::{print, print_json};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
@@ -33,22 +34,23 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     };
     let Some(mode) = arguments.keys.mode() else {
         return Err(ConfigError::usage(
-            "what passes the link is missing: name a capture (FILE), two interfaces (--between IF1,IF2), or two commands (--server CMD -- CMD)",
+            "the source of frames is missing: name a capture (FILE), two interfaces (--between \
+            IF1,IF2), or two commands (--server CMD -- CMD)",
         )
         .into());
     };
     arguments.keys.refuse_flags_of_others(mode)?;
     let Prepared {
         path,
-        asked,
+        spec,
         budget,
         filter,
         inside,
     } = arguments.keys.prepare()?;
     let inputs = arguments.keys.inputs();
     match mode {
-        Mode::Commands => return arguments.run_commands(path, asked, &budget),
-        Mode::Between => return arguments.run_between(path, asked, &budget),
+        Mode::Commands => return arguments.run_commands(path, spec, &budget),
+        Mode::Between => return arguments.run_between(path, spec, &budget),
         Mode::Capture | Mode::Explain => {}
     }
     let files = open(inputs, &budget)?;
@@ -82,7 +84,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .err();
     let written = run.writer.take().map_or(Ok(()), CaptureWriter::finish);
     if let Some(error) = failure.take_if(|_| !run.has_begun) {
-        // Of no frame there is nothing to certify.
+        // Without frames there is nothing to certify.
         return Err(error);
     }
 
@@ -122,7 +124,7 @@ impl Arguments {
     fn run_commands(
         &self,
         path: lineside_path::Path,
-        asked: Asked,
+        spec: LinkSpec,
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
         let commands = Commands {
@@ -135,13 +137,13 @@ impl Arguments {
         commands.check()?;
         let signals = Signals::register().context("cannot handle signals")?;
         let notes = Notes::begin(self, &self.keys.client)?;
-        let controlled = notes.listen(asked)?;
+        let controlled = notes.listen(spec)?;
         let ran = commands.run(path, budget, controlled, &signals, self.quiet);
         let (ran, exit) = ran.inspect_err(|_| notes.run.withdraw())?;
         let mut json = serde_json::to_value(&ran.certificate)?;
         json["loop"] = serde_json::to_value(&ran.facts)?;
         notes.end(ran.inputs, &ran.certificate, &json)?;
-        // Standard output is the client's, but for what was asked for.
+        // Standard output belongs to the client, except for requested output.
         if self.json {
             print_json(&json)?;
         } else if !self.quiet {
@@ -155,7 +157,7 @@ impl Arguments {
     fn run_between(
         &self,
         path: lineside_path::Path,
-        asked: Asked,
+        spec: LinkSpec,
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
         if self.keys.tap == Some(true) && self.keys.output.is_none() {
@@ -169,7 +171,7 @@ impl Arguments {
         let duration = condition.map(config::Duration::of_condition).transpose();
         let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
         let method = between::method(self.keys.method.as_deref().unwrap_or_default())?;
-        // Words first: they are wrong with or without rights.
+        // Words first: wrong ones are wrong with or without privileges.
         let between = Between {
             method,
             wait: between::wait(self.keys.wait.as_deref().unwrap_or_default())?,
@@ -181,7 +183,7 @@ impl Arguments {
         };
         let signals = Signals::register().context("cannot handle signals")?;
         let mut notes = Notes::begin(self, &self.keys.between)?;
-        let controlled = notes.listen(asked)?;
+        let controlled = notes.listen(spec)?;
         let ran = between.run(
             path,
             budget,
@@ -227,7 +229,7 @@ struct Run<'a> {
     emulation: Virtual,
     out: Option<&'a Path>,
     budget: &'a Budget,
-    /// A frame came.
+    /// Whether a frame came.
     has_frames: bool,
     /// The output is open, and `trace.json` describes the run.
     has_begun: bool,
@@ -283,7 +285,7 @@ impl Run<'_> {
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Opens the output with the first frame, and writes what has left.
+    /// Opens the output with the first frame, and writes the frames that have left.
     fn after_burst(&mut self, port: &impl Port, notes: &Notes) -> anyhow::Result<()> {
         if self.has_frames && !self.has_begun {
             self.open_writer(port)?;

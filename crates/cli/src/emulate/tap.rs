@@ -1,4 +1,4 @@
-//! `lineside emulate --tap`: what leaves the path, as a trace in the folder of the run.
+//! `lineside emulate --tap`: the frames that leave the path, as a trace in the folder of the run.
 
 use anyhow::Context;
 use lineside_account::Budget;

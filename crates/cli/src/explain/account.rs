@@ -5,14 +5,14 @@ use serde::Serialize;
 /// A part of a delay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Part {
-    /// Which: delay, order, queue, rate.
+    /// Its name: delay, order, queue, rate.
     pub(super) part: &'static str,
-    /// In the mean.
+    /// Its mean.
     pub(super) mean_ns: f64,
     pub(super) least_ns: f64,
     /// `None`: nothing bounds it.
     pub(super) most_ns: Option<f64>,
-    /// How it comes about, with the figures.
+    /// Its cause, with the figures.
     pub(super) because: String,
 }
 

@@ -1,4 +1,4 @@
-//! Flags of `explain`: those of `emulate` about the link, and what is to be explained.
+//! Flags of `explain`: those of `emulate` about the link, and the frame to explain.
 
 use std::path::PathBuf;
 
@@ -7,37 +7,39 @@ use clap::{Arg, Args};
 use crate::config::Keys;
 use crate::link::section::{Mode, Section};
 
-/// Flags of `explain`: those of `emulate` about the link, and what is to be explained.
+/// Flags of `explain`: those of `emulate` about the link, and the frame to explain.
 #[derive(Debug, Args)]
 #[group(skip)]
 #[command(mut_args(hide_others))]
 pub(crate) struct Arguments {
-    /// What becomes of this frame of the capture, counted from 1 (of those that match -f)
+    /// Explain this frame of the capture, counted from 1 (of those that match -f)
     #[arg(long, value_name = "N")]
     pub(super) frame: Option<u64>,
     /// Without a capture: bytes of the frame, without preamble and check sequence [default: 1514]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=262_144))]
     pub(super) size: Option<u32>,
-    /// Without a capture: the share of the rate that other frames of this size take, such as 50% [default: 0%]
+    /// Without a capture: the share of the rate that other frames of this size take, such as 50%
+    /// [default: 0%]
     #[arg(long, value_name = "SHARE")]
     pub(super) load: Option<String>,
     #[command(flatten)]
     pub(super) keys: Section,
-    /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json, unless a flag sets it
+    /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json,
+    /// unless a flag sets it
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Print the account as JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Print nothing but errors: as there is nothing else to print, of no use here
+    /// Accepted for compatibility with emulate, and ignored
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// Flags that are taken, so that those of an `emulate` can stand here, and do nothing.
+/// Flags of `emulate` that are accepted here and ignored.
 const IDLE: [&str; 2] = ["force", "quiet"];
 
-/// Hides what is refused here: nothing passes a link.
+/// Hides the flags that are refused here, as no frames pass a link.
 fn hide_others(argument: Arg) -> Arg {
     let id = argument.get_id().as_str();
     let mut refused = Section::declared().into_iter();
@@ -46,5 +48,5 @@ fn hide_others(argument: Arg) -> Arg {
     argument.hide(is_hidden)
 }
 
-/// What Ethernet carries at most, with its header.
+/// Ethernet's longest frame, with its header.
 pub(super) const SIZE: u32 = 1514;

@@ -1,4 +1,4 @@
-//! What became of one frame of a capture.
+//! The way of one frame of a capture through the link.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use super::settings::is_scheduled;
 use crate::inputs::open;
 use crate::link::section::Prepared;
 
-/// What became of a frame of a capture.
+/// The account of one frame of a capture.
 pub(super) fn of_frame(
     inputs: &[PathBuf],
     prepared: Prepared,
@@ -59,14 +59,14 @@ pub(super) fn of_frame(
     }
 }
 
-/// Passes frames through a path until it is known what became of one of them.
+/// Passes frames through a path until one of them has left or been dropped.
 struct Search {
     path: Path,
     finder: DirectionFinder,
     clock: VirtualClock,
     next: Burst,
     out: Departures,
-    /// Of the frame, counted from 1.
+    /// The frame's number, counted from 1.
     number: u64,
     count: u64,
     begun_ns: i64,
@@ -97,7 +97,7 @@ impl Consumer for Search {
 impl Search {
     fn on_frame(&mut self, mut frame: Frame) {
         self.count += 1;
-        // As the path in virtual time has it: until there is a stamp, time stands at the epoch.
+        // As for the path in virtual time: until there is a stamp, time stands at the epoch.
         let unstamped_ns = if self.count == 1 { 0 } else { self.clock.now() };
         let stamp_ns = frame.descriptor().stamp_ns.unwrap_or(unstamped_ns);
         let at_ns = self.clock.observe(stamp_ns);
@@ -110,7 +110,7 @@ impl Search {
         let direction = self.finder.direction(&frame);
         let ordinal = frame.descriptor().ordinal;
         let len = frame.descriptor().wire_len;
-        // Departures that are due by then come first.
+        // Departures due by then come first.
         path.on_timer(at_ns, &mut self.out);
         if self.wanted.is_none() {
             self.out = Departures::default();
@@ -126,7 +126,7 @@ impl Search {
                 ordinal,
                 since_ns: at_ns.saturating_sub(self.begun_ns),
                 len,
-                // Now: a later drop is another frame's.
+                // Now: a later drop concerns another frame.
                 dropped: dropped(before, path.link(direction).counters().dropped),
                 held,
             });
@@ -152,20 +152,20 @@ impl Search {
     }
 }
 
-/// A frame that was looked for, as it came.
+/// The frame that was searched for, on arrival.
 struct Found {
     direction: Direction,
     ordinal: u64,
-    /// From the link's beginning.
+    /// Time since the link's start.
     since_ns: i64,
     len: u32,
-    /// Why it was dropped, if it was.
+    /// The reason of its drop, if it was dropped.
     dropped: Option<&'static str>,
     /// Frames and bytes that were under way.
     held: (usize, u64),
 }
 
-/// Why a frame was dropped that came between two counts.
+/// The reason of a drop between two readings of the counters.
 fn dropped(before: Drops, now: Drops) -> Option<&'static str> {
     let reasons = [
         ("lost by the loss model", now.loss - before.loss),
@@ -224,7 +224,7 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
         exact(
             "order",
             order_ns,
-            "behind a frame that came earlier".to_owned(),
+            "after a frame that came earlier".to_owned(),
         ),
     ];
     match link
@@ -239,7 +239,7 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
             parts.push(exact(
                 "queue",
                 rate_ns - service_ns,
-                "behind the bytes of those before it".to_owned(),
+                "after the bytes of the frames before it".to_owned(),
             ));
             parts.push(exact(
                 "rate",
@@ -250,7 +250,7 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
         None => parts.push(exact(
             "rate",
             rate_ns,
-            "until its bytes were brought, behind those of others".to_owned(),
+            "until its bytes were delivered, after those of others".to_owned(),
         )),
     }
     remarks.push(format!(

@@ -12,7 +12,7 @@ use crate::link::section::Mode;
 use crate::print::print;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    // Of a file, only the settings of the link matter here, not what passes it.
+    // Of a file, only the settings of the link matter here, not its source of frames.
     arguments.keys.refuse_flags_of_others(Mode::Explain)?;
     let keys = arguments.keys.resolved(arguments.config.as_deref())?;
     let inputs = match arguments.frame {
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let given = of_settings_only.iter().find(|(_, is_given)| *is_given);
     if let (Some((flag, _)), [_, ..]) = (given, inputs) {
         return Err(ConfigError::usage(&format!(
-            "{flag} is for settings, and the frames of a capture have their own: leave it out"
+            "{flag} is for settings alone, and the frames of a capture have their own: leave it out"
         ))
         .into());
     }
@@ -34,10 +34,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let explained = match (arguments.frame, inputs) {
         (Some(number), [_, ..]) => vec![of_frame(inputs, prepared, number)?],
         (None, [_, ..]) => {
-            return Err(ConfigError::usage("which frame of the capture: add --frame N").into());
+            return Err(
+                ConfigError::usage("the number of the frame is missing: add --frame N").into(),
+            );
         }
         (Some(_), []) => {
-            return Err(ConfigError::usage("--frame of which capture: add -r FILE").into());
+            return Err(ConfigError::usage("--frame needs a capture: add -r FILE").into());
         }
         (None, []) => {
             let size = arguments.size.unwrap_or(SIZE);
@@ -63,7 +65,8 @@ fn load(text: &str) -> Result<f64, ConfigError> {
     let percent = number.filter(|percent| (0.0..100.0).contains(percent));
     let percent = percent.ok_or_else(|| {
         ConfigError::usage(&format!(
-            "load: '{text}' is not a share from 0% to less than 100%, at which the queue grows for ever"
+            "load: '{text}' is not a share from 0% to less than 100%, at which the queue grows for \
+            ever"
         ))
     })?;
     Ok(percent / 100.0)

@@ -1,4 +1,4 @@
-//! What settings do to a frame of a given size.
+//! The effect of settings on a frame of a given size.
 
 use lineside_link::{Excess, Jitter, Limit, Link, Order, Schedule, Settings};
 use lineside_measure::Spread;
@@ -8,7 +8,7 @@ use lineside_time::format_duration;
 use super::account::{Explained, Part};
 use super::print::{bit_rate, us};
 
-/// What the settings do to a frame of this size.
+/// The effect of the settings on a frame of this size.
 pub(super) fn of_settings<T: lineside_link::Item>(
     direction: Direction,
     settings: &Settings,
@@ -16,14 +16,14 @@ pub(super) fn of_settings<T: lineside_link::Item>(
     size: u32,
     load: f64,
 ) -> Explained {
-    let asked = link.asked();
+    let requested = link.asked();
     let cut = |ns: f64| ns.max(0.0);
     let mut parts = vec![Part {
         part: "delay",
-        mean_ns: cut(asked.mean_ns),
-        least_ns: cut(asked.min_ns as f64),
-        most_ns: Some(cut(asked.max_ns as f64)),
-        because: delay_because(settings, &asked),
+        mean_ns: cut(requested.mean_ns),
+        least_ns: cut(requested.min_ns as f64),
+        most_ns: Some(cut(requested.max_ns as f64)),
+        because: delay_because(settings, &requested),
     }];
     if settings.delay.jitter != Jitter::None {
         parts.push(Part {
@@ -32,13 +32,16 @@ pub(super) fn of_settings<T: lineside_link::Item>(
             least_ns: 0.0,
             most_ns: Some(match settings.delay.order {
                 Order::Reorder => 0.0,
-                _ => (asked.max_ns - asked.min_ns.max(0)) as f64,
+                _ => (requested.max_ns - requested.min_ns.max(0)) as f64,
             }),
             because: match settings.delay.order {
-                Order::Reorder => "frames may overtake each other: none waits for another".to_owned(),
+                Order::Reorder => {
+                    "frames may overtake each other: none waits for another".to_owned()
+                }
                 _ => format!(
-                    "order is kept: a frame with a short delay waits for those before it, as soon as frames come closer than the delays differ (deviation {})",
-                    us(asked.deviation_ns)
+                    "order is kept: a frame with a short delay waits for those before it, as soon \
+                    as frames come closer than the delays differ (deviation {})",
+                    us(requested.deviation_ns)
                 ),
             },
         });
@@ -101,7 +104,7 @@ fn rate_part(settings: &Settings, rate: u64, size: u32, load: f64) -> (Part, f64
     (part, service_ns)
 }
 
-/// The time behind the bytes of other frames, at a rate of which a frame takes `service_ns`.
+/// The time spent after the bytes of other frames, at a rate at which a frame takes `service_ns`.
 fn queue_part<T: lineside_link::Item>(
     settings: &Settings,
     link: &Link<T>,
@@ -116,7 +119,7 @@ fn queue_part<T: lineside_link::Item>(
         Limit::Frames(frames) => Some(frames as f64 * service_ns),
         Limit::Derived => None,
     };
-    // What is under way counts to the limit too.
+    // Frames under way count towards the limit too.
     let most_ns = held.map(|held_ns| (held_ns - link.asked().min_ns.max(0) as f64).max(0.0));
     Part {
         part: "queue",
@@ -124,10 +127,11 @@ fn queue_part<T: lineside_link::Item>(
         least_ns: 0.0,
         most_ns: if drops { Some(0.0) } else { most_ns },
         because: if drops {
-            "what comes too fast is dropped, so nothing waits".to_owned()
+            "frames that come too fast are dropped, so none waits".to_owned()
         } else {
             format!(
-                "at {:.1} % load {load:.3} / (2 x (1 - {load:.3})) x {} = {} in the mean, if frames come at random (M/D/1); at most what the limit of {} holds",
+                "at {:.1} % load {load:.3} / (2 x (1 - {load:.3})) x {} = {} in the mean, if \
+                frames come at random (M/D/1); at most what the limit of {} holds",
                 load * 100.0,
                 us(service_ns),
                 us(queue_ns),
@@ -145,15 +149,15 @@ pub(super) fn is_scheduled(settings: &Settings) -> bool {
     }
 }
 
-fn delay_because(settings: &Settings, asked: &Spread) -> String {
+fn delay_because(settings: &Settings, requested: &Spread) -> String {
     if let Some(Schedule::Path(path)) = &settings.schedule {
         return format!("as {} has it at the time when the frame comes", path.name());
     }
     let base = format_duration(settings.delay.base_ns);
     let spread = format!(
         "mean {}, deviation {}",
-        us(asked.mean_ns),
-        us(asked.deviation_ns)
+        us(requested.mean_ns),
+        us(requested.deviation_ns)
     );
     match &settings.delay.jitter {
         Jitter::None => format!("{base} for each frame"),
@@ -176,7 +180,8 @@ fn delay_because(settings: &Settings, asked: &Spread) -> String {
             cycle_ns,
             distribution,
         } => format!(
-            "{base} at least, and from {distribution} up to 2^{shift} cycles of {cycle_ns} ns more: {spread}"
+            "{base} at least, and from {distribution} up to 2^{shift} cycles of {cycle_ns} ns \
+            more: {spread}"
         ),
         Jitter::Measured { name, times, .. } => {
             format!("{base}, and a time of {name} x {times}: {spread}")

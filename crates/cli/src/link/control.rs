@@ -1,4 +1,4 @@
-//! Changes of an emulated link while it runs: what `ctl` asks, and what the run answers.
+//! Changes of an emulated link while it runs: the requests of `ctl`, and the run's answers.
 //!
 //! ```text
 //!  ctl ──request──► thread of the run: words, files ──settings──► its polling loop
@@ -15,32 +15,32 @@ use lineside_path::{Direction, LiveLoop, SettingsWords};
 use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
 
-use super::asked::Asked;
 use super::keys::LinkWords;
+use super::spec::LinkSpec;
 
-/// What `ctl` asks of a run.
+/// A request of `ctl` to a run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// Nothing: to be told what holds.
+    /// Empty for a request to report the current settings.
     pub(crate) emulate: LinkWords,
     /// The text of each file that they name, since the run may not be able to read it.
     pub(crate) files: BTreeMap<String, String>,
 }
 
-/// What it answers.
+/// The answer of the run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
     Done(Done),
-    /// Why nothing has changed.
+    /// The reason for which nothing has changed.
     Refused(String),
 }
 
-/// What held before a change, and what holds from then on; the same if nothing was to be changed.
+/// The settings before a change, and those after it; equal if no change was requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Done {
-    /// When, by the run's clock; `None` if nothing was changed.
+    /// The time by the run's clock; `None` if nothing was changed.
     pub(crate) at_ns: Option<Nanoseconds>,
     /// By the name of the direction.
     pub(crate) before: BTreeMap<String, SettingsWords>,
@@ -54,20 +54,21 @@ pub(crate) struct Change {
     answer: SyncSender<Result<Done, String>>,
 }
 
-/// What the loop is asked to change.
+/// The changes that the loop has yet to make.
 pub(crate) type Changes = Receiver<Change>;
 
-/// What a run needs to take changes: the socket in its folder, and what holds.
+/// The part of a run that accepts changes: the socket in its folder, and the current settings.
 pub(crate) struct Controlled {
     control: Control,
-    asked: Asked,
+    spec: LinkSpec,
 }
 
 impl Controlled {
-    /// Listens in the run's folder; to be called before rights are given up. Where there can be no socket, the run goes on without.
-    pub(crate) fn listen(folder: &RunFolder, asked: Asked) -> Option<Self> {
+    /// Listens in the run's folder; called before privileges are dropped. If no socket can be made,
+    /// the run continues without it.
+    pub(crate) fn listen(folder: &RunFolder, spec: LinkSpec) -> Option<Self> {
         match Control::listen(folder) {
-            Ok(control) => Some(Self { control, asked }),
+            Ok(control) => Some(Self { control, spec }),
             Err(error) => {
                 eprintln!("lineside: warning: nothing can be changed while this runs: {error}");
                 None
@@ -76,12 +77,12 @@ impl Controlled {
     }
 }
 
-/// Runs `run` with what `ctl` asks to be changed meanwhile.
+/// Runs `run` with the changes that `ctl` requests meanwhile.
 pub(crate) fn while_controlled<T>(
     controlled: Option<Controlled>,
     run: impl FnOnce(&Changes) -> T,
 ) -> T {
-    /// However the run ends, the thread that takes requests does too.
+    /// However the run ends, the thread that accepts requests ends too.
     struct Closer<'a>(&'a Control);
     impl Drop for Closer<'_> {
         fn drop(&mut self) {
@@ -89,23 +90,23 @@ pub(crate) fn while_controlled<T>(
         }
     }
     let (sender, changes) = channel();
-    let Some(Controlled { control, asked }) = controlled else {
+    let Some(Controlled { control, spec }) = controlled else {
         return run(&changes);
     };
     let control = &control;
     std::thread::scope(move |scope| {
         let _closer = Closer(control);
-        scope.spawn(move || serve(control, asked, &sender));
-        // With these go the requests that nobody will answer.
+        scope.spawn(move || serve(control, spec, &sender));
+        // Dropping these drops the requests that will not be answered.
         let changes = changes;
         run(&changes)
     })
 }
 
-/// Until the socket is closed.
-fn serve(control: &Control, mut asked: Asked, changes: &Sender<Change>) {
+/// Serves requests until the socket is closed.
+fn serve(control: &Control, mut spec: LinkSpec, changes: &Sender<Change>) {
     while let Some(request) = control.next() {
-        let answer = match on_request(&mut asked, &request.text, changes) {
+        let answer = match on_request(&mut spec, &request.text, changes) {
             Ok(done) => Answer::Done(done),
             Err(why) => Answer::Refused(format!("{why:#}")),
         };
@@ -115,24 +116,24 @@ fn serve(control: &Control, mut asked: Asked, changes: &Sender<Change>) {
     }
 }
 
-fn on_request(asked: &mut Asked, text: &str, changes: &Sender<Change>) -> anyhow::Result<Done> {
+fn on_request(spec: &mut LinkSpec, text: &str, changes: &Sender<Change>) -> anyhow::Result<Done> {
     const ENDING: &str = "the run is ending: nothing has changed";
     let request: Request = serde_json::from_str(text).context("a request of another version")?;
-    let new = asked.changed(&request.emulate, request.files)?;
+    let new = spec.changed(&request.emulate, request.files)?;
     let settings = Direction::BOTH.map(|direction| {
         let index = direction as usize;
-        (new.settings[index] != asked.settings[index]).then(|| new.settings[index].clone())
+        (new.settings[index] != spec.settings[index]).then(|| new.settings[index].clone())
     });
     let (answer, answered) = sync_channel(1);
     let sent = changes.send(Change { settings, answer });
     sent.map_err(|_| anyhow!(ENDING))?;
     let done = answered.recv().map_err(|_| anyhow!(ENDING))?;
     let done = done.map_err(|why| anyhow!(why))?;
-    *asked = new;
+    *spec = new;
     Ok(done)
 }
 
-/// Makes the next change that is asked for, if there is one: to be called between two turns of the loop.
+/// Makes the next requested change, if there is one; called between two turns of the loop.
 pub(crate) fn make_next(changes: &Changes, live: &mut LiveLoop, clock: &impl Clock) {
     let Ok(Change { settings, answer }) = changes.try_recv() else {
         return;

@@ -1,4 +1,4 @@
-//! The files that words about a link name: tables, path files and traces of deliveries.
+//! The files named in a link's settings: tables, path files and traces of deliveries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -9,12 +9,12 @@ use lineside_link::{Deliveries, PathFile, Table, format};
 
 use crate::config::ConfigError;
 
-/// Files, as far as they have been read.
+/// The source of files' texts.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     known: BTreeMap<String, String>,
     used: BTreeSet<String>,
-    /// Others may not be read.
+    /// The texts of those that have been sent; others may not be read.
     is_closed: bool,
 }
 
@@ -28,7 +28,7 @@ impl Files {
         }
     }
 
-    /// The texts of those that were asked for, by name.
+    /// The texts of the requested files, by name.
     pub(super) fn into_used(mut self) -> BTreeMap<String, String> {
         self.known.retain(|name, _| self.used.contains(name));
         self.known
@@ -64,7 +64,7 @@ impl Files {
 /// No table is longer: 65,536 numbers, or some million samples.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What a file holds.
+/// The content of a file.
 pub(crate) enum Content {
     Table(Table),
     /// Nanoseconds.
@@ -91,7 +91,7 @@ pub(crate) fn deliveries(name: &str, text: &str) -> Result<Deliveries, String> {
     Deliveries::read(name, text).map_err(|error| format!("{name}: {error}"))
 }
 
-/// The text of a file that words name.
+/// The text of a file named in a setting.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let name = path.display();
     let mut text = String::new();
@@ -99,7 +99,9 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
         File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
     opened.map_err(|error| format!("{name}: cannot read it: {error}"))?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("{name}: more than 64 MiB are no table"));
+        return Err(format!(
+            "{name}: it is larger than 64 MiB, too large for a table"
+        ));
     }
     Ok(text)
 }

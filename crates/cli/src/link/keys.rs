@@ -1,4 +1,4 @@
-//! What an emulated link does to frames, as flags and keys have it.
+//! The settings of an emulated link, as flags and keys.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,37 @@ use super::words::{NONE, Words, find, kept, refused, trace_name};
 use crate::config::{ConfigError, key, keys};
 
 keys! {
-    /// Words about a link: for both directions, or for one if `out:` or `in:` stands before them; with `match EXPR:` after that, for
-    /// the frames that match.
+    /// Words of a link's settings: for both directions, or for one if they begin with `out:` or
+    /// `in:`; with `match EXPR:` after that, for the frames that match.
     #[derive(Serialize, Deserialize)]
     #[serde(default)]
     pub(crate) struct LinkWords {
-        delay: Vec<String> = key("How long frames are held: '100us', '100us 10us 25% distribution normal order reorder'")
+        delay: Vec<String> = key("How long frames are held: '100us', '100us 10us 25% distribution \
+        normal order reorder'")
             .long("delay").value("WORDS").hyphens().or_one()
             .example("10ms");
-        rate: Vec<String> = key("How fast they leave: '1gbit', '10mbit burst 15k overhead ethernet drop', 'trace FILE' (mahimahi's)")
+        rate: Vec<String> = key("The rate at which frames leave: '1gbit', '10mbit burst 15k \
+        overhead ethernet drop', 'trace FILE' (mahimahi's)")
             .long("rate").value("WORDS").hyphens().or_one()
             .example("100mbit");
-        loss: Vec<String> = key("Which are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every 10s', 'every 100', 'frames 3,17', 'segment 3 times 2'")
+        loss: Vec<String> = key("Frames that are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every \
+        10s', 'every 100', 'frames 3,17', 'segment 3 times 2'")
             .long("loss").value("WORDS").hyphens().or_one()
             .example("1%");
-        duplicate: Vec<String> = key("Which come twice: '1%'")
+        duplicate: Vec<String> = key("Frames that are duplicated: '1%'")
             .long("duplicate").value("WORDS").hyphens().or_one()
             .example("1%");
-        corrupt: Vec<String> = key("In which a bit is flipped: '0.1%'")
+        corrupt: Vec<String> = key("Frames in which a bit is flipped: '0.1%'")
             .long("corrupt").value("WORDS").hyphens().or_one()
             .example("0.1%");
-        reorder: Vec<String> = key("Which skip the delay, and so overtake others: '25% 50%'")
+        reorder: Vec<String> = key("Frames that skip the delay, and so overtake others: '25% 50%'")
             .long("reorder").value("WORDS").hyphens().or_one()
             .example("25%");
-        path: Vec<String> = key("Delay, loss and rate over time, from a path file, in place of those flags")
+        path: Vec<String> = key("Delay, loss and rate over time, from a path file, in place of \
+        those flags")
             .long("path").value("FILE").or_one();
-        limit: Vec<String> = key("How much is held: frames ('1000') or bytes ('64kb'); without it, from rate and delay")
+        limit: Vec<String> = key("How much the link holds: frames ('1000') or bytes ('64kb'); by \
+        default it follows from rate and delay")
             .long("limit").value("WORDS").hyphens().or_one()
             .example("64kb");
         link: Vec<String> = key("Whether the link takes frames: 'up', 'down', 'flap 10s 1s'")
@@ -46,12 +51,13 @@ keys! {
 }
 
 impl LinkWords {
-    /// Whether nothing was given.
+    /// Whether no setting was given.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Fails if two words are for the same frames: one direction, or both, and one expression.
+    /// Fails if two settings apply to the same frames: same direction, or both, and same
+    /// expression.
     pub(super) fn refuse_doubles(&self) -> Result<(), ConfigError> {
         for (flag, given) in [
             ("delay", &self.delay),
@@ -70,7 +76,8 @@ impl LinkWords {
                 let of = (words.direction.map(Direction::name), words.expression);
                 if let Some(earlier) = known.insert(of, text) {
                     return Err(ConfigError::usage(&format!(
-                        "{flag}: '{earlier}' and '{text}' are for the same frames: leave one of them away"
+                        "{flag}: '{earlier}' and '{text}' apply to the same frames: leave out one \
+                        of them"
                     )));
                 }
             }
@@ -78,7 +85,8 @@ impl LinkWords {
         Ok(())
     }
 
-    /// The expressions by which frames of a direction are classified, in the order in which they are given.
+    /// The expressions by which frames of a direction are classified, in their order on the command
+    /// line.
     pub(super) fn expressions(&self, direction: Direction) -> Result<Vec<String>, ConfigError> {
         let mut expressions: Vec<String> = Vec::new();
         for words in [
@@ -102,7 +110,8 @@ impl LinkWords {
             for words in words.iter().flatten() {
                 if Words::read(words)?.expression.is_some() {
                     return Err(ConfigError::usage(&format!(
-                        "'{words}': match goes with delay, loss, duplicate, corrupt and reorder; the rest is one link's for all frames"
+                        "'{words}': match works with delay, loss, duplicate, corrupt and reorder; \
+                        the other settings apply to all frames of the link"
                     )));
                 }
             }
@@ -115,15 +124,16 @@ impl LinkWords {
         Ok(expressions)
     }
 
-    /// These words, with those of `given` in place of those for the same frames: one direction and expression, or both
-    /// directions. Of rate, limit and path, `none` removes the setting.
+    /// These words, with those of `given` in place of those for the same frames: one direction and
+    /// expression, or both directions. Of rate, limit and path, `none` removes the setting.
     pub(super) fn changed(&self, given: &Self) -> Result<Self, ConfigError> {
         let changed = |known: &Option<Vec<String>>, given: &Option<Vec<String>>, can_go| {
             let mut changed = known.clone().unwrap_or_default();
             let read = given.iter().flatten();
             let read: Result<Vec<_>, _> = read.map(|text| Ok((text, Words::read(text)?))).collect();
             let mut read = read?;
-            // Words for both directions take the place of known ones, and not of those that are given beside them.
+            // Words for both directions replace known ones, but not words that are given together
+            // with them.
             read.sort_by_key(|(_, new)| new.direction.is_some());
             for (text, new) in read {
                 changed = kept(&changed, &new)?;
@@ -194,7 +204,7 @@ impl LinkWords {
             ] {
                 if is_twice {
                     return Err(ConfigError::usage(&format!(
-                        "path: '{name}' gives what {flag} gives too: leave one of them away"
+                        "path: '{name}' sets the same as {flag}: leave out one of them"
                     )));
                 }
             }
@@ -214,7 +224,7 @@ impl LinkWords {
         if settings.reorder.share > 0.0 {
             if settings.delay == lineside_link::Delay::default() && self.path.is_none() {
                 return Err(ConfigError::usage(
-                    "reorder: without a delay there is none to pass: add --delay",
+                    "reorder: frames can overtake others only where there is a delay: add --delay",
                 ));
             }
             settings.delay.order = Order::Reorder;
@@ -226,13 +236,13 @@ impl LinkWords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::asked::Asked;
+    use crate::link::spec::LinkSpec;
 
     #[test]
     fn words_are_for_both_directions_or_for_one() {
         let words = |given: &[&str], direction, matched: &[&str]| {
             let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
-            let found = find(Some(&given), direction, matched).expect("right words");
+            let found = find(Some(&given), direction, matched).expect("valid words");
             found.map(str::to_owned)
         };
         use Direction::{Inbound, Outbound};
@@ -274,15 +284,15 @@ mod tests {
                 delay: Some(delay),
                 ..LinkWords::default()
             };
-            let error = Asked::read(&words).err()?;
+            let error = LinkSpec::read(&words).err()?;
             Some(error.to_string())
         };
-        for right in [
+        for valid in [
             &["1ms", "in: 2ms"][..],
             &["in: 1ms", "out: 2ms"],
             &["1ms", "match udp: 2ms", "in: match udp: 3ms"],
         ] {
-            assert_eq!(refused(right), None);
+            assert_eq!(refused(valid), None);
         }
         for wrong in [
             ["1ms", "2ms"],
@@ -331,9 +341,9 @@ mod tests {
         ] {
             let changed = words(known, &["1mbit"]).changed(&words(given, &["in: none"]));
             let expected = words(after, &["out: 1mbit"]);
-            assert_eq!(changed.expect("right words"), expected);
+            assert_eq!(changed.expect("valid words"), expected);
         }
         let changed = words(&["1ms"], &["1mbit"]).changed(&words(&[], &["none"]));
-        assert_eq!(changed.expect("right words"), words(&["1ms"], &[]));
+        assert_eq!(changed.expect("valid words"), words(&["1ms"], &[]));
     }
 }

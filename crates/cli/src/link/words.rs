@@ -1,4 +1,4 @@
-//! Words about a link, read: for which direction and which frames they are.
+//! A link's setting in words: the direction and the frames to which it applies.
 
 use lineside_filter::Filter;
 use lineside_frame::LinkType;
@@ -32,16 +32,17 @@ impl<'a> Words<'a> {
                 words: text,
             });
         };
-        // Expressions have colons too, but no blanks behind the last one.
+        // Expressions have colons too, but no blank after the last one.
         let (expression, words) = matching.rsplit_once(": ").ok_or_else(|| {
             ConfigError::usage(&format!(
-                "'{text}': write 'match EXPR: WORDS', with a blank behind the colon"
+                "'{text}': write 'match EXPR: WORDS', with a blank after the colon"
             ))
         })?;
         let expression = expression.trim();
         if expression.is_empty() {
             return Err(ConfigError::usage(&format!(
-                "'{text}': match what? Write 'match EXPR: WORDS', or the words alone for all frames"
+                "'{text}': the expression is missing: write 'match EXPR: WORDS', or the words \
+                alone for all frames"
             )));
         }
         Ok(Self {
@@ -52,8 +53,9 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Of what was given, the words for a direction and for frames that match these expressions: those of the first expression that has some, or
-/// else those without one. Words for this direction alone come before those for both.
+/// The words for a direction and for frames that match these expressions: those of the first
+/// expression that has some, or else those without one. Words for this direction alone come before
+/// those for both.
 pub(super) fn find<'a>(
     given: Option<&'a [String]>,
     direction: Direction,
@@ -77,7 +79,7 @@ pub(super) fn find<'a>(
     Ok(None)
 }
 
-/// What of `known` still holds beside `new`.
+/// The words of `known` that remain valid beside `new`.
 pub(super) fn kept(known: &[String], new: &Words<'_>) -> Result<Vec<String>, ConfigError> {
     let mut kept = Vec::new();
     let read: Result<Vec<_>, _> = known.iter().map(|text| Words::read(text)).collect();
@@ -123,7 +125,7 @@ pub(super) fn refused<T>(read: Result<T, words::WordError>) -> Result<T, ConfigE
     read.map_err(|error| ConfigError::usage(&error.to_string()))
 }
 
-/// Of rate, limit and path, takes away what there is.
+/// Removes a setting: of rate, limit and path.
 pub(super) const NONE: &str = "none";
 
 /// The file of `--rate 'trace FILE'`.

@@ -12,25 +12,26 @@ use crate::config::count;
 /// Flags of `replay-pcap`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Capture files: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4); - is standard input. Several are merged by their stamps
+    /// Capture files: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4); - is standard
+    /// input. Several are merged by their stamps
     #[arg(value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
     /// The interface to send to
     #[arg(short, long, value_name = "IF")]
     pub(super) interface: String,
-    /// So many times as fast as captured
+    /// This many times as fast as captured
     #[arg(long, value_name = "X", conflicts_with_all = ["rate", "fast"])]
     pub(super) speed: Option<Speed>,
     /// At a constant rate: 1gbit, 250mbit, 100kpps
     #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "fast")]
     pub(super) rate: Option<Rate>,
-    /// As fast as it goes
+    /// As fast as possible
     #[arg(long)]
     pub(super) fast: bool,
     /// Send only frames that match
     #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(super) filter: Option<String>,
-    /// Send all of it N times, one behind the other
+    /// Send all frames N times in succession
     #[arg(long = "loop", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) loops: u32,
     /// Stop after N frames

@@ -83,7 +83,8 @@ fn lines(arguments: &Arguments, departures: &Departures) -> String {
         let us = |ns: u64| ns as f64 / 1e3;
         let _ = writeln!(
             out,
-            "late         {:.1} us half of them, {:.1} us 99 %, {:.1} us 99.9 %, {:.1} us at most; {} by more than 100 us",
+            "late         {:.1} us half of them, {:.1} us 99 %, {:.1} us 99.9 %, {:.1} us at most; \
+            {} by more than 100 us",
             us(late.p50_ns),
             us(late.p99_ns),
             us(late.p999_ns),
@@ -94,13 +95,13 @@ fn lines(arguments: &Arguments, departures: &Departures) -> String {
     out
 }
 
-/// Frames that did not leave as they were captured, or not when they were due.
+/// Counts of frames that left changed or late.
 fn remarks(sender: &Sender, departures: &Departures) -> String {
     let mut out = String::new();
     for (count, what) in [
         (
             sender.stalls,
-            "times the interface took no frame that was due",
+            "times the interface did not accept a frame that was due",
         ),
         (
             sender.ready.frames_cut,

@@ -21,7 +21,7 @@ use super::sender::{Ready, Sender};
 use crate::Exit;
 use crate::config::ConfigError;
 
-/// Memory for frames that were read and not sent.
+/// Memory for frames that were read but not yet sent.
 const MEMORY_BYTES: usize = 64 << 20;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
@@ -41,13 +41,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         return Err(ConfigError::usage("--loop: standard input can be read only once").into());
     }
     let mut loops_left = arguments.loops - 1;
-    // The files and the interface are open. What decompresses a file is a thread, and is started behind this.
+    // The files and the interface are open. A thread that decompresses a file starts after this.
     lineside_host::drop_privileges(None, &[])?;
     let open = || -> anyhow::Result<_> {
         let again = |(name, file): &(String, File)| {
             let mut file = file.try_clone()?;
             if name != "-" {
-                // A pipe cannot be read again, and is at its beginning the first time.
+                // A pipe cannot be rewound; the first time it is at its beginning anyway.
                 let _ = file.rewind();
             }
             Ok((name.clone(), file))

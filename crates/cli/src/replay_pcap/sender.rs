@@ -1,4 +1,4 @@
-//! Frames that were read, until the interface has taken them.
+//! Frames that were read, until the interface has accepted them.
 
 use lineside_frame::{Burst, Frame};
 use lineside_host::Stopwatch;
@@ -9,41 +9,42 @@ use lineside_workload::{Replay, Timing};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Frames that are held ready: at 10 million a second still the time of a slow look at the disk.
+/// Frames held ready: at 10 million a second this still covers a slow disk access.
 pub(super) const READY_MAX: usize = 8192;
 
-/// Frames that go to the port at once.
+/// Frames handed to the port at once.
 const SEND_MAX: usize = 256;
 
-/// Frames are read while the next one is not due for so long: reading must not make it late.
+/// Frames are read only if the next one is not due within this time: reading must not make it late.
 const READ_AHEAD: Duration = Duration::from_micros(300);
 
-/// A signal is looked for so often.
+/// Interval of checking for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The pause when the interface takes no frame.
+/// The pause when the interface accepts no frame.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// An interface that takes no frame for so long is looked at: an adapter that negotiates anew has no carrier for two seconds or three.
+/// An interface that accepts no frame for this long is checked: an adapter that renegotiates has no
+/// carrier for two or three seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Sender {
     pub(super) ready: Ready,
     pub(super) intake: Intake,
     pub(super) stopwatch: Stopwatch,
-    /// Frames before those that were due and that the interface has not taken.
+    /// Index of the first frame that was due and that the interface has not accepted.
     pub(super) due: Burst,
-    /// Times that the interface took no frame although one was due.
+    /// Times that the interface accepted no frame although one was due.
     pub(super) stalls: u64,
-    /// Since when it has taken none.
+    /// The time since which it has accepted none.
     pub(super) refused_since: Option<Duration>,
     pub(super) ended: bool,
-    /// What ended the reading; what was read before is still sent.
+    /// The error that ended reading; frames read before it are still sent.
     pub(super) error: Option<anyhow::Error>,
 }
 
 impl Sender {
-    /// Reads ahead, or waits, and sends what is due. False: all is sent.
+    /// Reads ahead, or waits, and sends due frames. Returns false once all are sent.
     pub(super) fn turn(
         &mut self,
         source: &mut impl Receive,
@@ -90,7 +91,7 @@ impl Sender {
         Ok(true)
     }
 
-    /// The files are sent once more, from their beginning.
+    /// Sends the files once more, from their beginning.
     pub(super) fn begin_again(&mut self) {
         if let Some((first, latest)) = self.ready.span {
             let shift_ns = &mut self.ready.shift_ns;
@@ -114,11 +115,11 @@ pub(super) struct Ready {
     pub(super) replay: Replay,
     pub(super) frames: VecDeque<Frame>,
     pub(super) frames_cut: u64,
-    /// What is added to stamps when the files are sent once more.
+    /// The offset added to stamps in each repetition.
     shift_ns: i64,
     /// The first and the latest stamp of the files.
     span: Option<(i64, i64)>,
-    /// Frames that wait hold all memory for reading: they are sent first.
+    /// Whether waiting frames hold all memory for reading: they are sent first.
     is_full: bool,
 }
 
@@ -159,5 +160,5 @@ impl Consumer for Ready {
     }
 }
 
-/// Between the last frame of the files and their first one sent again.
+/// The gap between the last frame of the files and the first one of the next repetition.
 const LOOP_GAP_NS: i64 = 1_000_000;

@@ -17,7 +17,7 @@ pub(crate) struct ReportArguments {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Write a page that needs nothing else (- is standard output)
+    /// Write a self-contained HTML page (- is standard output)
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(super) html: Option<PathBuf>,
     /// Print nfsiostat's columns for each interval: seconds, or a time with its unit
@@ -31,17 +31,18 @@ pub(crate) struct SlowArguments {
     /// The folder of a trace
     #[arg(value_name = "TRACE")]
     pub(super) trace: PathBuf,
-    /// The least time that is slow: a number with its unit; milliseconds without, as nfsslower has it
+    /// Operations that took at least this long are slow: a number with its unit, milliseconds
+    /// without one, as in nfsslower
     #[arg(value_name = "TIME", default_value = "10ms", value_parser = latency_ns)]
     pub(super) latency: u64,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
-    /// Print a JSON object for each operation, one a line
+    /// Print a JSON object for each operation, one per line
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// Which operations.
+/// The selected operations.
 #[derive(Debug, Args)]
 pub(super) struct FilterArguments {
     /// From this time on: RFC 3339, or how long after the start, such as 10s
@@ -81,7 +82,7 @@ fn duration(text: &str, unit: &str) -> Result<u64, String> {
 
 fn interval_ns(text: &str) -> Result<u64, String> {
     match duration(text, "s")? {
-        0 => Err("an interval of no time has no operations".to_owned()),
+        0 => Err("an interval of 0 contains no operations".to_owned()),
         ns => Ok(ns),
     }
 }

@@ -1,4 +1,5 @@
-//! `lineside report` and `lineside slow`: the account of the capture and of the workload in a trace.
+//! `lineside report` and `lineside slow`: the account of the capture and of the workload in a
+//! trace.
 
 mod flags;
 mod run;

@@ -1,4 +1,5 @@
-//! `lineside report` and `lineside slow`: the account of the capture and of the workload in a trace.
+//! `lineside report` and `lineside slow`: the account of the capture and of the workload in a
+//! trace.
 
 use std::fs;
 
@@ -56,7 +57,8 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
     }
     if slow.left_out > 0 {
         eprintln!(
-            "lineside: {} more are slow: these are the slowest {}; ask for a longer time, or for less with --since and --until",
+            "lineside: {} more are slow: these are the slowest {}; give a longer time, or a \
+            narrower range with --since and --until",
             slow.left_out,
             slow.operations.len()
         );
@@ -69,7 +71,8 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
     }
     if slow.backwards > 0 {
         eprintln!(
-            "lineside: {} operations end before they begin, by their stamps: the clocks of the inputs differ",
+            "lineside: {} operations end before they begin, by their stamps: the clocks of the \
+            inputs differ",
             slow.backwards
         );
     }

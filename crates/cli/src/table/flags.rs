@@ -12,16 +12,17 @@ use lineside_link::TABLE_LEN_MAX;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(super) from: Option<Source>,
-    /// normal, pareto, paretonormal, or a file: netem's (.dist), the original hardware's (.coe), or samples, one a line (12.5us; nanoseconds without a unit)
+    /// normal, pareto, paretonormal, or a file: netem's (.dist), the original hardware's (.coe), or
+    /// samples, one a line (12.5us; nanoseconds without a unit)
     #[arg(value_name = "NAME|FILE")]
     pub(super) source: Option<String>,
-    /// Entries of a table that is made from samples: 2, 4, 8, ... where prbs31 shall draw from it
+    /// Entries of a table made from samples: a power of two (2, 4, 8, ...) if prbs31 draws from it
     #[arg(long, global = true, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=TABLE_LEN_MAX as i64))]
     pub(super) entries: u32,
     /// Write to standard output in this form, instead of the figures
     #[arg(long, global = true, value_name = "FORM")]
     pub(super) export: Option<Form>,
-    /// How long a line of an exported path file holds, such as 10s
+    /// How long a line of an exported path file is valid, such as 10s
     #[arg(long, global = true, value_name = "TIME", default_value = "1s")]
     pub(super) step: String,
     /// Print the figures as JSON
@@ -36,25 +37,27 @@ pub(super) enum Form {
     Netem,
     /// The original hardware's: the same, unsigned
     Coe,
-    /// One entry a line: nanoseconds, or 8192 for a deviation
+    /// One entry per line: nanoseconds, or 8192 for a deviation
     Plain,
-    /// What was measured, one a line, in nanoseconds and in the order of time
+    /// The measured samples, one per line, in nanoseconds and in the order of time
     Samples,
-    /// A path file: delay and loss over time, of what was measured
+    /// A path file: measured delay and loss over time
     Path,
     /// A trace of mahimahi's
     Mahimahi,
 }
 
-/// Where a network was measured.
+/// The source of measurements.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Source {
-    /// Round trips of TCP in capture files: from each segment to its acknowledgement, at the place of the tap
+    /// Round trips of TCP in capture files: from each segment to its acknowledgement, at the place
+    /// of the tap
     FromCapture {
         /// Capture files; - is standard input
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
-        /// Which way from the tap: server (the end that accepted the connection), client, or both
+        /// The direction from the tap: server (the end that accepted the connection), client, or
+        /// both
         #[arg(long, value_name = "WORD", default_value = "server")]
         towards: Way,
     },
@@ -63,7 +66,7 @@ pub(crate) enum Source {
         /// The run folder
         trace: PathBuf,
     },
-    /// Round trips to a host by ICMP echoes, one after the other
+    /// Round trips to a host by successive ICMP echoes
     FromPing {
         /// A name or an address
         host: String,
@@ -77,14 +80,14 @@ pub(crate) enum Source {
         #[command(flatten)]
         pace: Pace,
     },
-    /// A path file, or a trace of mahimahi's: what is in it, or converted with --export
+    /// A path file, or a trace of mahimahi's: its figures, or converted with --export
     Path {
         /// The file
         file: PathBuf,
     },
 }
 
-/// Which end of connections.
+/// An end of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
     /// The end that accepted the connection
@@ -95,16 +98,16 @@ pub(crate) enum Way {
     Both,
 }
 
-/// How probes follow each other.
+/// Number and timing of probes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pace {
-    /// So many probes
+    /// Number of probes
     #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) count: u32,
-    /// A probe so often, or when the one before is answered or has timed out
+    /// Interval of probes; each waits until the previous one is answered or has timed out
     #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     pub(super) interval: Duration,
-    /// A probe without answer for so long is lost
+    /// A probe without an answer for this long is lost
     #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub(super) timeout: Duration,
 }

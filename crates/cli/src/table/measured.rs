@@ -19,14 +19,14 @@ use super::flags::{Pace, Source, Way};
 use crate::config::ConfigError;
 use crate::inputs::open;
 
-/// A network as it was measured.
+/// A measured network.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     /// In the order of their times.
     pub(crate) samples: Vec<Sample>,
-    /// Each frame of the way that was asked for: when it passed, and its bytes.
+    /// Each frame of the requested direction: its time and its bytes.
     pub(crate) frames: Vec<(i64, u32)>,
-    /// What a user should know, a sentence each.
+    /// Remarks for the user, a sentence each.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Sample {
     pub(crate) took_ns: Option<i64>,
 }
 
-/// Samples and frames that are kept: some 500 MB.
+/// Samples and frames that are kept at most: some 500 MB.
 const KEPT_MAX: usize = 20_000_000;
 
 impl Measured {
@@ -69,7 +69,7 @@ impl Measured {
                 match from {
                     Source::FromCapture { .. } =>
                         "are there TCP connections in it, in both directions?",
-                    Source::FromTrace { .. } => "has it calls with replies?",
+                    Source::FromTrace { .. } => "does it have calls with replies?",
                     _ => "nothing answers there",
                 }
             );
@@ -107,14 +107,14 @@ impl Measured {
         } = tripping;
         if left_out > 0 {
             measured.remarks.push(format!(
-                "{} frames behind the first {} were left out",
+                "{} frames after the first {} were left out",
                 grouped(left_out),
                 grouped(KEPT_MAX as u64)
             ));
         }
         if trips.unfollowed() > 0 {
             measured.remarks.push(format!(
-                "{} segments are of more connections than are followed",
+                "{} segments belong to more connections than are tracked",
                 grouped(trips.unfollowed())
             ));
         }
@@ -176,7 +176,7 @@ impl Measured {
         Ok(measured)
     }
 
-    /// The times of what was answered.
+    /// The times of answered probes.
     pub(crate) fn times_ns(&self) -> Vec<i64> {
         self.samples
             .iter()
@@ -184,8 +184,8 @@ impl Measured {
             .collect()
     }
 
-    /// How the network was over time: of the samples in each `step`, half of the middle round trip as the delay, and the share that was not
-    /// answered. It begins anew at its end.
+    /// The network over time: of the samples in each `step`, half of the median round trip as the
+    /// delay, and the share that was not answered. It begins anew at its end.
     pub(crate) fn path_file(&self, step_ns: u64) -> Result<PathFile, &'static str> {
         let first_ns = self.samples.first().map_or(0, |sample| sample.at_ns);
         let (mut steps, mut delay_ns): (Vec<PathStep>, _) = (Vec::new(), None);
@@ -197,7 +197,7 @@ impl Measured {
             samples = behind;
             let mut times: Vec<_> = here.iter().filter_map(|sample| sample.took_ns).collect();
             times.sort_unstable();
-            // Where nothing came back, the delay stays what it was.
+            // Without any answer, the delay stays as it was.
             delay_ns = times
                 .get(times.len() / 2)
                 .map(|&took_ns| took_ns as u64 / 2)
@@ -213,7 +213,8 @@ impl Measured {
         PathFile::new("measured", steps, period_ns)
     }
 
-    /// The frames of the way that was asked for as a trace of mahimahi's: a line for each 1,500 bytes that had passed.
+    /// The frames of the requested direction as a trace of mahimahi's: a line for each 1,500 bytes
+    /// that had passed.
     pub(crate) fn deliveries(&self) -> Result<Deliveries, String> {
         let (mut text, mut bytes) = (String::new(), 0);
         let first_ns = self.frames.first().map_or(0, |&(at_ns, _)| at_ns);
@@ -244,7 +245,7 @@ struct Tripping {
     trips: RoundTrips,
     finder: lineside_path::DirectionFinder,
     measured: Measured,
-    /// Frames beyond those that are kept.
+    /// Frames beyond the number that is kept.
     left_out: u64,
     towards: Way,
 }

@@ -1,4 +1,4 @@
-//! `lineside table`: distributions of delay, made, converted and looked at.
+//! `lineside table`: distributions of delay, made, converted and shown.
 
 mod flags;
 mod measured;

@@ -1,4 +1,4 @@
-//! What `table` prints: figures of distributions and of path files.
+//! The output of `table`: figures of distributions and of path files.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use lineside_measure::Spread;
 
 use crate::print::spread_text;
 
-/// Means by time of what a path gives.
+/// Means over time of a path's settings.
 pub(super) fn path_figures(path: &PathFile) -> serde_json::Value {
     let duration_ns: u64 = path.spans().map(|(_, span_ns)| span_ns).sum();
     let mean = |value: &dyn Fn(&PathStep) -> Option<f64>| {
@@ -138,7 +138,8 @@ pub(super) fn lines(name: &str, table: &Table, samples: Option<&[i64]>) -> Strin
             let _ = writeln!(out, "entries      {}", spread_text(&spread(table)));
             let _ = writeln!(
                 out,
-                "use          --delay '0 distribution {source}', or its shape: --delay '{:.0}ns {:.0}ns distribution {source}'",
+                "use          --delay '0 distribution {source}', or its shape: --delay '{:.0}ns \
+                {:.0}ns distribution {source}'",
                 table.mean(),
                 table.deviation(),
                 source = name
@@ -148,7 +149,8 @@ pub(super) fn lines(name: &str, table: &Table, samples: Option<&[i64]>) -> Strin
             let unit = DEVIATION as f64;
             let _ = writeln!(
                 out,
-                "entries      mean {:.4}, deviation {:.4}, from {:.4} to {:.4} (1 is what --delay gives as jitter)",
+                "entries      mean {:.4}, deviation {:.4}, from {:.4} to {:.4} (1 is what --delay \
+                gives as jitter)",
                 table.mean() / unit,
                 table.deviation() / unit,
                 spread(table).min_ns as f64 / unit,

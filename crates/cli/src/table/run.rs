@@ -1,4 +1,4 @@
-//! `lineside table`: distributions of delay, made, converted and looked at.
+//! `lineside table`: distributions of delay, made, converted and shown.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let step_ns = lineside_time::parse_duration(&arguments.step);
     let step_ns = step_ns.map_err(|error| ConfigError::usage(&format!("step: {error}")))?;
     if step_ns == 0 {
-        return Err(ConfigError::usage("step: 0 holds nothing: give a time such as 100ms").into());
+        return Err(ConfigError::usage("step: 0 is not a step: give a time such as 100ms").into());
     }
     let (name, table, samples) = match (&arguments.from, &arguments.source) {
         (Some(Source::Path { file }), _) => return run_path(arguments, file, step_ns),
@@ -60,7 +60,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         }
         (None, None) => {
             return Err(ConfigError::usage(
-                "name a table, or a file, or where to measure: from-capture, from-trace, from-ping, from-tcp; or path FILE",
+                "name a table, or a file, or where to measure: from-capture, from-trace, \
+                from-ping, from-tcp; or path FILE",
             )
             .into());
         }
@@ -70,7 +71,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Some(form) => {
             if cut > 0 && matches!(form, Form::Netem | Form::Coe) {
                 eprintln!(
-                    "lineside: warning: {cut} of {} entries lie more than 4 deviations from the mean and were cut: --export plain keeps them",
+                    "lineside: warning: {cut} of {} entries lie more than 4 deviations from the \
+                    mean and were cut: --export plain keeps them",
                     table.values().len()
                 );
             }
@@ -80,7 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
                 Form::Plain => format::write_plain(&table),
                 Form::Samples | Form::Path | Form::Mahimahi => {
                     return Err(ConfigError::usage(
-                        "--export samples, path and mahimahi are for what was measured over time: from-capture, from-trace, from-ping, from-tcp, path",
+                        "--export samples, path and mahimahi are for what was measured over time: \
+                        from-capture, from-trace, from-ping, from-tcp, path",
                     )
                     .into());
                 }
@@ -136,7 +139,8 @@ fn run_path(arguments: &Arguments, file: &Path, step_ns: u64) -> anyhow::Result<
                 .write()
         }
         Some(_) => {
-            let problem = "a path file can be written as path or mahimahi: netem, coe, plain and samples are of distributions";
+            let problem = "a path file can be written as path or mahimahi: netem, coe, plain and \
+            samples are of distributions";
             return Err(usage(problem.to_owned()).into());
         }
         None if arguments.json => serde_json::to_string_pretty(&path_figures(&path))? + "\n",

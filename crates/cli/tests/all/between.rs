@@ -39,7 +39,8 @@ impl Hosts {
             (&hosts.server, "s0", "m1", "192.0.2.2"),
         ] {
             hosts.between.ip(&format!(
-                "link add {there} numrxqueues 1 numtxqueues 1 type veth peer name {here} numrxqueues 1 numtxqueues 1 netns {}",
+                "link add {there} numrxqueues 1 numtxqueues 1 type veth peer name {here} \
+                numrxqueues 1 numtxqueues 1 netns {}",
                 end.name()
             ));
             // Who takes frames behind the driver gets those that a sender joined joined.

@@ -1,4 +1,5 @@
-//! `lineside emulate --server CMD -- CMD`: real programs behind an emulated link, as an ordinary user.
+//! `lineside emulate --server CMD -- CMD`: real programs behind an emulated link, as an ordinary
+//! user.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -11,7 +12,8 @@ use tempfile::TempDir;
 use crate::support::{lineside, manifest, talk, wait_until};
 use crate::wire::{Namespace, need_wire};
 
-/// Answers datagrams, and to each connection sends a million bytes, then how often its kernel sent something again.
+/// Answers datagrams, and to each connection sends a million bytes, then how often its kernel sent
+/// something again.
 const SERVER: &str = r#"
 import os, select, socket
 address = os.environ["LINESIDE_SERVER"]
@@ -67,7 +69,8 @@ impl Ordinary {
         let open = || PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open()).expect("ours");
         let program = folder.path().join("lineside");
-        // Another process writes it: who is forked by a test beside this one, while the file is open here, would keep it busy.
+        // Another process writes it: who is forked by a test beside this one, while the file is
+        // open here, would keep it busy.
         let copied = Command::new("cp")
             .arg(lineside().get_program())
             .arg(&program)
@@ -303,7 +306,10 @@ fn the_setting_that_forbids_namespaces_is_named() {
     }
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        text.contains("cannot make a user namespace: user.max_user_namespaces is 0: 'sudo sysctl user.max_user_namespaces="),
+        text.contains(
+            "cannot make a user namespace: user.max_user_namespaces is 0: 'sudo sysctl \
+        user.max_user_namespaces="
+        ),
         "{text}"
     );
 }
@@ -355,7 +361,8 @@ fn each_flag_is_a_key_and_unknown_keys_are_refused() {
     }
 }
 
-/// Reaches the host on which it runs, and perhaps what is beyond; prints how long each took in microseconds, and what was said there.
+/// Reaches the host on which it runs, and perhaps what is beyond; prints how long each took in
+/// microseconds, and what was said there.
 const REACHES: &str = r#"
 import os, socket, sys, time
 for address in [os.environ["LINESIDE_OUTSIDE"], *sys.argv[2:]]:

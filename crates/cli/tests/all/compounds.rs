@@ -1,5 +1,6 @@
-//! NFSv4's compounds against tshark's: the operations of every message, what each says, the files that an
-//! independent walk finds them to be about, and the checksums of the data that tshark shows.
+//! NFSv4's compounds against tshark's: the operations of every message, what each says, the files
+//! that an independent walk finds them to be about, and the checksums of the data that tshark
+//! shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

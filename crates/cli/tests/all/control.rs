@@ -65,7 +65,7 @@ fn a_ping_shows_each_change_and_loses_nothing() {
         (&["--delay", "20ms", "--loss", "200%"], "loss '200%'"),
         (
             &["--reorder", "5%", "--delay", "0"],
-            "reorder: without a delay",
+            "reorder: frames can overtake others only where there is a delay",
         ),
         (&["--rate", "0"], "rate '0'"),
         (
@@ -154,7 +154,11 @@ fn a_killed_run_is_no_run() {
     assert!(said.contains("was ended before it could finish"), "{said}");
     for nothing in [ended.folder.path(), &ended.out.join("nowhere")] {
         let output = ctl(nothing, &[]);
-        assert!(talk(&output).contains("no run folder"), "{}", talk(&output));
+        assert!(
+            talk(&output).contains("there is no such run"),
+            "{}",
+            talk(&output)
+        );
     }
 }
 

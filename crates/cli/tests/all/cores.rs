@@ -105,7 +105,8 @@ fn counted_messages_place_heavy_pairs_on_one_core() {
         "each batch goes from encoder to encoder"
     );
 
-    // Had pipeline-1 and encoder-rest talked most, that pair would share a core: by default it does not.
+    // Had pipeline-1 and encoder-rest talked most, that pair would share a core: by default it does
+    // not.
     for pair in &mut runtime.traffic {
         pair.messages = 1;
         if pair.from == "pipeline-1" {

@@ -97,7 +97,7 @@ fn a_wrong_rule_is_reported_and_loses_nothing() {
     let (status, said) = run(&[unfit, elsewhere]);
     assert_eq!(status, Some(0), "{said}");
     assert!(
-        said.contains("no call is of a program that was named")
+        said.contains("no call has a program number that was named")
             && said.contains("no connection has a port that should be left alone"),
         "{said}"
     );

@@ -1,4 +1,5 @@
-//! `capture -f`: what matches becomes the rows that it would have become anyway, and the rest is accounted for.
+//! `capture -f`: what matches becomes the rows that it would have become anyway, and the rest is
+//! accounted for.
 
 use lineside_account::Counter;
 use lineside_testkit::capture;

@@ -1,5 +1,5 @@
-//! What an imperfect tap does to a capture, by seed: everything whose bytes survived is in the trace,
-//! and nothing else is.
+//! What an imperfect tap does to a capture, by seed: everything whose bytes survived is in the
+//! trace, and nothing else is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use lineside_testkit::oracle::{Block, Message, Oracle};
 
 use crate::support::{Record, Trace, example};
 
-/// Seeds for each kind of harm and capture. More find more and take longer. With `LINESIDE_KEEP=FOLDER`
-/// the harmed captures in which something is wrong are kept.
+/// Seeds for each kind of harm and capture. More find more and take longer. With
+/// `LINESIDE_KEEP=FOLDER` the harmed captures in which something is wrong are kept.
 const SEEDS: u64 = 12;
 
 /// The kinds of harm, mild enough that something survives.
@@ -129,8 +129,8 @@ struct Whole {
     checksums: BTreeSet<(Key, i64, i64)>,
 }
 
-/// A connection, a transaction and a place in its compound: client, its port, server, its port, transport, xid, and
-/// the index of the operation; 0 if it is not known, or there is no compound.
+/// A connection, a transaction and a place in its compound: client, its port, server, its port,
+/// transport, xid, and the index of the operation; 0 if it is not known, or there is no compound.
 type Key = (String, i64, String, i64, bool, i64, i64);
 
 fn key_of_row(row: &Record) -> Key {
@@ -258,7 +258,8 @@ impl Whole {
                 let message = &self.oracle.messages[example];
                 let (first, last) = self.oracle.frames_of(message);
                 problems.push(format!(
-                    "{times} {} survived, {found} recorded: {key:?} {:?}, frames {} to {} of the whole",
+                    "{times} {} survived, {found} recorded: {key:?} {:?}, frames {} to {} of the \
+                    whole",
                     if call { "calls" } else { "replies" },
                     message.procedure,
                     first + 1,
@@ -345,7 +346,8 @@ impl Whole {
         }
     }
 
-    /// Late frames and duplicates lose nothing: the rows are those of the unharmed trace, field by field.
+    /// Late frames and duplicates lose nothing: the rows are those of the unharmed trace, field by
+    /// field.
     fn judge_nothing_lost(&self, rows: &BTreeMap<Key, Vec<&Record>>, problems: &mut Vec<String>) {
         for (key, whole) in &self.rows {
             let here = rows.get(key).map_or(&[][..], Vec::as_slice);
@@ -365,7 +367,8 @@ impl Whole {
     }
 }
 
-/// Ids, frame numbers, times, flags and counters: they say how an operation was seen, not what it was.
+/// Ids, frame numbers, times, flags and counters: they say how an operation was seen, not what it
+/// was.
 fn is_circumstance(column: &str) -> bool {
     const FLAGS: [&str; 10] = [
         "call_missing",

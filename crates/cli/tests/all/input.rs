@@ -1,5 +1,5 @@
-//! Bad input and bad circumstances: a message that names the file and the way out, and everything before
-//! the fault in complete parts.
+//! Bad input and bad circumstances: a message that names the file and the way out, and everything
+//! before the fault in complete parts.
 
 use std::io::Write;
 use std::path::Path;
@@ -241,7 +241,8 @@ fn several() -> Option<&'static [&'static str]> {
     None
 }
 
-/// `tcpdump -w - | lineside capture -`: Ctrl-C reaches both, and tcpdump writes what it has before it goes.
+/// `tcpdump -w - | lineside capture -`: Ctrl-C reaches both, and tcpdump writes what it has before
+/// it goes.
 #[test]
 fn a_pipe_is_read_to_its_end_after_ctrl_c() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -583,7 +584,8 @@ fn a_folder_of_rotated_files_is_one_capture() {
     assert_eq!(rows_of(&trace), rows_of(&expected));
 }
 
-/// `tcpdump -W 2 -z gzip` in slow motion: two names, written over in turn, and each complete file compressed beside them.
+/// `tcpdump -W 2 -z gzip` in slow motion: two names, written over in turn, and each complete file
+/// compressed beside them.
 #[test]
 fn a_ring_of_files_is_followed_round() {
     let source = tempfile::tempdir().expect("a folder");
@@ -661,7 +663,8 @@ fn unreadable_frames_are_in_the_verdict() {
     std::fs::write(&path, capture::write(&frames)).expect("written");
     let trace = Trace::of(&path, &[]);
     assert_eq!(trace.manifest.verdict.state, State::Incomplete);
-    let told = "not read: 1 frames of link types that are not known, 1 malformed IP packets, 1 malformed RPC records";
+    let told = "not read: 1 frames of link types that are not known, 1 malformed IP packets, 1 \
+        malformed RPC records";
     let reasons = &trace.manifest.verdict.reasons;
     assert!(reasons.iter().any(|reason| reason == told), "{reasons:?}");
     let info = lineside().arg("info").arg(&path).output();
@@ -775,7 +778,8 @@ fn an_input_that_cannot_be_followed_is_reported_once() {
     }
 }
 
-/// The order in which a user starts lineside and tcpdump does not matter, nor when tcpdump writes its first block.
+/// The order in which a user starts lineside and tcpdump does not matter, nor when tcpdump writes
+/// its first block.
 #[test]
 fn a_folder_is_followed_from_its_first_file_on() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -853,7 +857,7 @@ fn only_one_input_is_followed() {
     for (arguments, what) in [
         (&["a", "b", "--follow"][..], "name the one file that grows"),
         (&["-", "--follow"], "name the one file that grows"),
-        (&["a", "-a", "duration:1"], "only a live run lasts"),
+        (&["a", "-a", "duration:1"], "only a live run has a duration"),
     ] {
         let output = lineside()
             .args(["capture", "-o", "never"])

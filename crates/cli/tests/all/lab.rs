@@ -1,4 +1,5 @@
-//! Against a real server: counts against those of our own client, checksums against the files' contents.
+//! Against a real server: counts against those of our own client, checksums against the files'
+//! contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -132,14 +133,16 @@ fn counts_equal_the_clients(lab: &Lab, folder: &Path) {
         "--seed 3 seq --file one --bytes 3000000 --chunk 1000000 --depth 3",
         "--seed 4 rand --file two --bytes 400000 --chunk 30000 --depth 8 --skew 77 --operations 200",
         "--seed 5 --fragments 300,1,4000 rand --file three --bytes 200000 --chunk 20000 --depth 4",
-        "--seed 6 --segment 150 rand --file four --bytes 30000 --chunk 3000 --depth 3 --operations 50",
+        "--seed 6 --segment 150 rand --file four --bytes 30000 --chunk 3000 --depth 3 --operations \
+        50",
         "--seed 7 --udp rand --file five --bytes 200000 --chunk 16384 --depth 4 --operations 60",
         "--seed 8 --server 2001:db8::1 rand --file six --bytes 200000 --chunk 9000 --depth 6",
         "--seed 9 --version 4.0 meta --rounds 3",
         "--seed 10 --version 4.0 rand --file seven --bytes 300000 --chunk 30000 --depth 8 --skew 77",
         "--seed 11 --version 4.1 meta --rounds 3",
         "--seed 12 --version 4.1 seq --file eight --bytes 3000000 --chunk 1000000 --depth 3",
-        "--seed 13 --version 4.1 --fragments 300,1,4000 --server 2001:db8::1 rand --file nine --bytes 200000 --chunk 20000 --depth 4",
+        "--seed 13 --version 4.1 --fragments 300,1,4000 --server 2001:db8::1 rand --file nine \
+        --bytes 200000 --chunk 20000 --depth 4",
     ];
     for work in works {
         let capture = folder.join("drive.pcap");
@@ -162,7 +165,8 @@ fn libnfs_is_understood(lab: &Lab, folder: &Path) {
     let numbers: String = (0..60_000).map(|number| format!("{number}\n")).collect();
     std::fs::write(lab.files().join("numbers"), &numbers).expect("the export can be written");
     let script = "url() { echo \"nfs://192.0.2.1/vfs/$1?nfsport=2049&mountport=20048\"; }
-        nfs-ls \"$(url '')\" && nfs-cp \"$(url numbers)\" \"$1/numbers\" && nfs-cp \"$1/numbers\" \"$(url copy)\" && nfs-cat \"$(url copy)\"";
+        nfs-ls \"$(url '')\" && nfs-cp \"$(url numbers)\" \"$1/numbers\" && nfs-cp \"$1/numbers\" \
+        \"$(url copy)\" && nfs-cat \"$(url copy)\"";
     let capture = folder.join("libnfs.pcap");
     let client = [
         "bash",

@@ -1,11 +1,13 @@
-//! The layers of the files of this crate: a verb does not use another verb, and no files use each other in a circle.
+//! The layers of the files of this crate: a verb does not use another verb, and no files use each
+//! other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What several verbs use, which uses no verb.
 const SHARED: [&str; 4] = ["config", "inputs", "link", "print"];
-/// What may use all: the entrance, what prints the whole command line, and a test of all declarations.
+/// What may use all: the entrance, what prints the whole command line, and a test of all
+/// declarations.
 const ABOVE: [&str; 3] = ["main", "manual", "guide"];
 
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {

@@ -1,4 +1,5 @@
-//! `capture -i`: what passes a wire becomes the same trace as from a file, and every frame is accounted for.
+//! `capture -i`: what passes a wire becomes the same trace as from a file, and every frame is
+//! accounted for.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -59,8 +60,8 @@ fn noise(count: usize) -> Vec<Frame> {
     (0..count).map(&mut frame).collect()
 }
 
-/// Columns that say when and as which frame something was seen. Only of the operations' table: the same names
-/// elsewhere are a file's times.
+/// Columns that say when and as which frame something was seen. Only of the operations' table: the
+/// same names elsewhere are a file's times.
 fn is_of_the_tap(column: &str) -> bool {
     is_stamp(column)
         || matches!(
@@ -80,8 +81,8 @@ const STAMPS: [&str; 4] = [
     "reply_end_ns",
 ];
 
-/// The operations with what belongs to them, by what they are: without ids and frames' numbers, which depend on the
-/// order in which frames of different cores were seen. With their stamps apart.
+/// The operations with what belongs to them, by what they are: without ids and frames' numbers,
+/// which depend on the order in which frames of different cores were seen. With their stamps apart.
 fn essence(trace: &Trace) -> BTreeMap<String, Vec<Option<i64>>> {
     let mut rest: BTreeMap<i64, String> = BTreeMap::new();
     for row in trace.details().chain(&trace.checksums) {
@@ -133,7 +134,8 @@ fn assert_same_operations(live: &Trace, file: &Trace, what: &str) -> Vec<i64> {
         .collect()
 }
 
-/// Fails unless all rows are the same, ids included, but for when and as which frame of its input something was seen.
+/// Fails unless all rows are the same, ids included, but for when and as which frame of its input
+/// something was seen.
 fn assert_same_rows(live: &Trace, file: &Trace, what: &str) {
     let rows = |trace: &Trace| {
         let rows = trace.operations.iter();
@@ -151,8 +153,8 @@ fn assert_same_rows(live: &Trace, file: &Trace, what: &str) {
     assert_eq!(live.len(), file.len(), "{what}");
 }
 
-/// The distance that 19 of 20 stamps keep; the rest may have been interrupted. Fails unless they are near to each
-/// other: the kernel may take each socket's when its turn comes.
+/// The distance that 19 of 20 stamps keep; the rest may have been interrupted. Fails unless they
+/// are near to each other: the kernel may take each socket's when its turn comes.
 fn near(apart: &mut [i64]) -> Result<i64, String> {
     apart.sort_unstable();
     match apart[apart.len() * 19 / 20] {
@@ -209,7 +211,8 @@ const CLIENTS: [&str; 4] = [
     "--seed 1 meta --rounds 2",
     "--seed 2 --udp seq --file two --bytes 100000 --chunk 8192",
     "--seed 3 rand --file three --bytes 400000 --chunk 30000 --depth 8 --skew 77 --operations 100",
-    "--seed 4 --server 2001:db8::1 --fragments 300,1,4000 rand --file four --bytes 200000 --chunk 50000 --depth 4",
+    "--seed 4 --server 2001:db8::1 --fragments 300,1,4000 rand --file four --bytes 200000 --chunk \
+        50000 --depth 4",
 ];
 
 /// Fails if a trace is wrong; an error says how the machine disturbed the run.
@@ -284,7 +287,8 @@ fn both_directions_on_taps_of_their_own_are_one_stream() {
     need_wire!();
     let wire = Wire::new("two", 2);
     let frames = example_frames();
-    // By the sender's hardware address: the server's is that of the first frame that is not the first sender's.
+    // By the sender's hardware address: the server's is that of the first frame that is not the
+    // first sender's.
     let first = &frames[0].bytes[6..12];
     let directed: Vec<_> = frames
         .iter()
@@ -314,7 +318,8 @@ fn both_directions_on_taps_of_their_own_are_one_stream() {
 fn tagged_frames() -> Vec<Frame> {
     let mut frames = example_frames();
     for frame in &mut frames {
-        // Both directions of a connection have the same sum of their ports, and so do fragments: none.
+        // Both directions of a connection have the same sum of their ports, and so do fragments:
+        // none.
         let is_ipv4 = frame.bytes[12..14] == [8, 0];
         let ports = match is_ipv4 {
             true if frame.bytes[20] & 0x3f == 0 && frame.bytes[21] == 0 => {
@@ -452,8 +457,8 @@ fn accounts(wire: &Wire, method: &[&str]) {
     let sum: u64 = sums.map(|second| second.received).sum();
     assert_eq!(sum, frames.len() as u64);
 
-    // The kernel filters for AF_PACKET, by a program of ours that counts; for AF_XDP we do. Together they look at
-    // whole words, at headers of any length, at remainders and at lengths.
+    // The kernel filters for AF_PACKET, by a program of ours that counts; for AF_XDP we do.
+    // Together they look at whole words, at headers of any length, at remainders and at lengths.
     for filter in [
         "udp",
         "tcp dst port 2049 and tcp[13] & 8 != 0",
@@ -582,7 +587,8 @@ fn a_hole_is_reported_while_the_run_goes_on() {
     let is_long = |frame: &Frame| frame.bytes.len() == 1514 && frame.bytes[23] == 6;
     let lost_at = half + frames[half..].iter().position(is_long).expect("there");
     let lost = frames.remove(lost_at);
-    // A hole is one when its connection has gone on for a while: for 2 ms, which the last of its frames come after.
+    // A hole is one when its connection has gone on for a while: for 2 ms, which the last of its
+    // frames come after.
     let is_of_it = |frame: &Frame| {
         let [mut one, mut other] = [frame, &lost].map(|frame| frame.bytes[26..38].to_vec());
         one.sort_unstable();
@@ -590,8 +596,8 @@ fn a_hole_is_reported_while_the_run_goes_on() {
         frame.bytes[12..14] == [8, 0] && frame.bytes[23] == 6 && one == other
     };
     let last = frames.iter().rposition(is_of_it).expect("it goes on");
-    // Or when it goes quiet behind it: once more has come and what was lost is acknowledged, long before 32 segments
-    // have followed.
+    // Or when it goes quiet behind it: once more has come and what was lost is acknowledged, long
+    // before 32 segments have followed.
     let word = |frame: &Frame, at: usize| {
         let bytes = frame.bytes[at..].first_chunk().expect("headers");
         u32::from_be_bytes(*bytes)
@@ -916,7 +922,8 @@ fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
     );
 }
 
-/// What a pcapng file's statistics say: frames received, dropped by the interface, and by the system.
+/// What a pcapng file's statistics say: frames received, dropped by the interface, and by the
+/// system.
 type Figures = [Option<u64>; 3];
 
 /// The frames of a capture file as far as it goes, and the statistics at its end.
@@ -1279,7 +1286,8 @@ fn generic_mode_is_used_and_reported_where_a_driver_refuses() {
     let wire = Wire::new("driver", 0);
     // Native XDP wants a receive queue for each transmit queue of the other end.
     wire.tap.ip(&format!(
-        "link add t0 numrxqueues 1 numtxqueues 1 type veth peer g0 numrxqueues 2 numtxqueues 2 netns {}",
+        "link add t0 numrxqueues 1 numtxqueues 1 type veth peer g0 numrxqueues 2 numtxqueues 2 \
+        netns {}",
         wire.generator.name()
     ));
     wire.generator.ip("link set g0 up");
@@ -1463,7 +1471,7 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
     assert_eq!(live.filtered, None, "without CAP_BPF nobody counts");
     let printed = ended.printed();
     assert!(
-        printed.contains("what the kernel rejected is not counted"),
+        printed.contains("frames that the kernel rejected are not counted"),
         "{printed}"
     );
     assert!(

@@ -1,7 +1,9 @@
 //! The `lineside` command from outside: its traces against tshark, against the oracle of
-//! `lineside-testkit` under seeded harm, against the files of a real server, and on live wires; and its manners.
+//! `lineside-testkit` under seeded harm, against the files of a real server, and on live wires; and
+//! its manners.
 //!
-//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts these.
+//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts
+//! these.
 
 mod between;
 mod commands;

@@ -47,7 +47,8 @@ fn datagrams(path: &Path, sent: &[(i64, bool, u16, usize)]) {
 fn round_trips_of_captures_and_traces_become_tables_and_paths() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
-    // A client asks ten times, each answer takes 3 ms from the tap and back, the second is asked twice.
+    // A client asks ten times, each answer takes 3 ms from the tap and back, the second is asked
+    // twice.
     let (mut frames, mut at_ns, mut sequences) = (Vec::new(), 0, [1000_u32, 5000]);
     let mut put = |at_ns: i64, from_server: bool, sequences: [u32; 2], len: usize| {
         let ends = [([10, 0, 0, 2], 700), ([10, 0, 0, 1], 2049)];
@@ -178,7 +179,7 @@ fn round_trips_of_captures_and_traces_become_tables_and_paths() {
                 "-c",
                 "1",
             ],
-            "step: 0 holds nothing",
+            "step: 0 is not a step",
         ),
         (
             &["table", "normal", "--export", "path"],
@@ -343,7 +344,7 @@ fn frames_are_classified_by_expressions() {
     for (flags, says) in [
         (["--delay", "match udp:1ms"], "write 'match EXPR: WORDS'"),
         (["--delay", "match udpp: 1ms"], "match: "),
-        (["--rate", "match udp: 1mbit"], "match goes with delay"),
+        (["--rate", "match udp: 1mbit"], "match works with delay"),
     ] {
         let output = run(&[&["emulate", &path("in.pcap")][..], &flags].concat());
         assert_eq!(output.status.code(), Some(2));
@@ -464,7 +465,10 @@ fn explain_predicts_what_emulate_does() {
             &["explain", "-r", capture, "--frame", "9"][..],
             "there is no frame 9: the capture has 3",
         ),
-        (&["explain", "-r", capture], "which frame of the capture"),
+        (
+            &["explain", "-r", capture],
+            "the number of the frame is missing",
+        ),
         (
             &["explain", "-r", capture, "--frame", "1", "--size", "100"],
             "--size is for settings",

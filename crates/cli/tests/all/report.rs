@@ -220,8 +220,8 @@ fn every_json_form_is_as_its_schema_says() {
     assert_eq!(found.len(), 4, "{found:#?}");
 }
 
-/// Notes where `value` is not as `schema` says: another type, a field that is not described, one that is required and
-/// absent, or a field without a description.
+/// Notes where `value` is not as `schema` says: another type, a field that is not described, one
+/// that is required and absent, or a field without a description.
 fn check(value: &Value, schema: &Value, root: &Value, place: &str, found: &mut Vec<String>) {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.trim_start_matches('#'));

@@ -62,7 +62,8 @@ fn parts_end_with_their_window_and_keep_every_row() {
         let written = manifest(&at("rotated")).tables[table.name()];
         assert_eq!(written.parts, parts(&at("rotated"), table).len() as u64);
     }
-    // A frame's row is known at its stamp: each part has the frames of one window, and each window one part.
+    // A frame's row is known at its stamp: each part has the frames of one window, and each window
+    // one part.
     let mut windows = Vec::new();
     for part in parts(&at("rotated"), Table::Packets) {
         let reader = PartReader::open(File::open(part).expect("there")).expect("a part");

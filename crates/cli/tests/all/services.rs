@@ -356,7 +356,8 @@ fn is_same(column: &str, ours: &Value, field: &Field) -> bool {
     }
 }
 
-/// Columns that no capture at hand has, or that tshark does not show; unit tests of the decoder have them.
+/// Columns that no capture at hand has, or that tshark does not show; unit tests of the decoder
+/// have them.
 const NOT_SHOWN: &[&str] = &[
     "operation_id",
     "auth_flavors",

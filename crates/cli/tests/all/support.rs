@@ -169,8 +169,8 @@ pub(crate) fn sorted<'a>(rows: impl IntoIterator<Item = &'a Record>) -> Vec<Stri
     rows
 }
 
-/// Makes up to three attempts: an error of one says how a busy machine disturbed it, which is no fault of the program.
-/// `./test` counts the lines that begin with `DISTURBED: `.
+/// Makes up to three attempts: an error of one says how a busy machine disturbed it, which is no
+/// fault of the program. `./test` counts the lines that begin with `DISTURBED: `.
 pub(crate) fn undisturbed(what: &str, mut attempt: impl FnMut() -> Result<(), String>) {
     for _ in 0..3 {
         match attempt() {

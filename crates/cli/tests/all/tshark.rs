@@ -18,8 +18,8 @@ use crate::compounds;
 use crate::services::{self, Services};
 use crate::support::{Record, Trace, counters, example};
 
-/// Captures in which tshark does not see everything, and why. There, what it sees must still be in the
-/// trace and equal; of our own captures, what it does not see is compared with the oracle.
+/// Captures in which tshark does not see everything, and why. There, what it sees must still be in
+/// the trace and equal; of our own captures, what it does not see is compared with the oracle.
 const TSHARK_MISSES: &[(&str, &str)] = &[
     (
         "rpc-records.pcap.zst",
@@ -31,19 +31,22 @@ const TSHARK_MISSES: &[(&str, &str)] = &[
     ),
     (
         "nfstrace__eth-ipv4-udp-nfsv3-dup-retransm.pcap",
-        "it takes a datagram for RPC only if it is a call or the reply to one: frame 18 is a reply before its call",
+        "it takes a datagram for RPC only if it is a call or the reply to one: frame 18 is a reply \
+        before its call",
     ),
     (
         "nfstrace__eth-ipv6-tcp-nfsv3-bad_alloc.pcap.zst",
-        "frames 36825 and 56362 have impossible TCP flags (SYN or RST with data), and it loses the call behind each",
+        "frames 36825 and 56362 have impossible TCP flags (SYN or RST with data), and it loses the \
+        call behind each",
     ),
 ];
 
-/// Captures with stamps after 2038, whose seconds tshark reads as a signed number; the pcap format has
-/// them unsigned.
+/// Captures with stamps after 2038, whose seconds tshark reads as a signed number; the pcap format
+/// has them unsigned.
 const STAMPS_UNSIGNED: &[&str] = &["packetbeat__nfs_v3.pcap"];
 
-/// The longest file handle of NFSv3 (RFC 1813 section 2.4); tshark shows longer ones, which servers refuse.
+/// The longest file handle of NFSv3 (RFC 1813 section 2.4); tshark shows longer ones, which servers
+/// refuse.
 const HANDLE_LEN_MAX: usize = 64;
 
 #[test]
@@ -102,7 +105,8 @@ fn tshark_sees_the_same_messages_in_tunnels() {
 /// A connection and a transaction on it: client, server, their ports, transport, xid.
 pub(crate) type Key = (String, i64, String, i64, bool, i64);
 
-/// What rows and messages of a capture do not have in common. `seen`: columns of `services` that were compared.
+/// What rows and messages of a capture do not have in common. `seen`: columns of `services` that
+/// were compared.
 pub(crate) fn compare(path: &Path, name: &str, seen: &mut BTreeSet<&'static str>) -> Vec<String> {
     let frames = capture::read(path).ok();
     let cut = frames
@@ -140,8 +144,8 @@ pub(crate) fn compare(path: &Path, name: &str, seen: &mut BTreeSet<&'static str>
     differences
 }
 
-/// The messages of all other programs: each has its row, of the right name, with what tshark shows of the programs beside
-/// NFS.
+/// The messages of all other programs: each has its row, of the right name, with what tshark shows
+/// of the programs beside NFS.
 fn compare_others(
     trace: &Trace,
     messages: &[Dissected],
@@ -182,7 +186,8 @@ fn compare_others(
         if message.call && row.integer("program_number") != Some(i64::from(program)) {
             differences.push(format!("{} is not of program {program}", describe(row)));
         }
-        // A reply that tshark takes for one to another call is of another procedure, or has nothing to compare.
+        // A reply that tshark takes for one to another call is of another procedure, or has nothing
+        // to compare.
         if let Some(known) = known
             && row.text("operation") == Some(known.name())
             && !row.is("call_incomplete")
@@ -308,7 +313,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Whether tshark should have the message: it shows those that it saw whole, or that a snap length cut.
+    /// Whether tshark should have the message: it shows those that it saw whole, or that a snap
+    /// length cut.
     fn whole(&self, row: &Record, missing: &str, frame: &str) -> bool {
         if self.cut {
             !row.is(missing)
@@ -328,7 +334,8 @@ impl<'a> Comparison<'a> {
                 None => Found::Missing,
             },
             None if missing || !self.cut => Found::NotExpected,
-            // A message of which the end was cut off has no completing frame here, but tshark shows it.
+            // A message of which the end was cut off has no completing frame here, but tshark shows
+            // it.
             None => messages
                 .first()
                 .map_or(Found::Missing, |message| Found::Message(message)),
@@ -571,7 +578,8 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     Text::from(bytes).escaped().unwrap_or_default()
 }
 
-/// Every message of the oracle has its place in a row, with the frames and times of its first and last byte.
+/// Every message of the oracle has its place in a row, with the frames and times of its first and
+/// last byte.
 fn compare_with_oracle(trace: &Trace, frames: &[capture::Frame], differences: &mut Vec<String>) {
     let oracle = Oracle::new(frames);
     let mut rows: BTreeMap<Key, Vec<&Record>> = BTreeMap::new();

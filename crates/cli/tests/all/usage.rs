@@ -76,7 +76,11 @@ fn flags_for_interfaces_are_refused_for_files() {
         &["-p"],
     ] {
         let arguments = [&["capture", &example, "-o", "t"], flag].concat();
-        assert_usage(folder.path(), &arguments, &[flag[0], "this reads files"]);
+        assert_usage(
+            folder.path(),
+            &arguments,
+            &[flag[0], "this run reads files"],
+        );
     }
     let follow = ["capture", "-i", "lo", "--follow", "-o", "t"];
     assert_usage(folder.path(), &follow, &["--follow is for files"]);

@@ -1,4 +1,5 @@
-//! Wires of our own: network namespaces joined by veth pairs, frames sent at one end, `lineside` listening at the other.
+//! Wires of our own: network namespaces joined by veth pairs, frames sent at one end, `lineside`
+//! listening at the other.
 
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
@@ -17,7 +18,8 @@ use tempfile::TempDir;
 
 use crate::support::{Trace, lineside, talk, wait_until};
 
-/// Why there can be no wire here; `None` if there can. `tools` are the programs that a test needs besides.
+/// Why there can be no wire here; `None` if there can. `tools` are the programs that a test needs
+/// besides.
 pub(crate) fn obstacle(tools: &[&str]) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("network namespaces need root".to_owned());
@@ -57,7 +59,8 @@ impl Namespace {
             is_ours: true,
         };
         run(Command::new("ip").args(["netns", "add", &namespace.name]));
-        let quiet = "for which in all default; do echo 1 >/proc/sys/net/ipv6/conf/$which/disable_ipv6; done";
+        let quiet = "for which in all default; do echo 1 \
+        >/proc/sys/net/ipv6/conf/$which/disable_ipv6; done";
         run(namespace.command("sh").args(["-c", quiet]));
         namespace
     }
@@ -154,7 +157,8 @@ impl Wire {
         self.send_into(&frames);
     }
 
-    /// Sends each frame into the pair whose number goes with it. They arrive in this order: all on one core.
+    /// Sends each frame into the pair whose number goes with it. They arrive in this order: all on
+    /// one core.
     pub(crate) fn send_into(&self, frames: &[(usize, &capture::Frame)]) {
         self.generator.enter(|| {
             let mut core = CpuSet::new();
@@ -356,7 +360,8 @@ pub(crate) struct Tcpdump {
 }
 
 impl Tcpdump {
-    /// Records into `path`; listens when this returns. `program` is `tcpdump` where the interface is.
+    /// Records into `path`; listens when this returns. `program` is `tcpdump` where the interface
+    /// is.
     pub(crate) fn start(mut program: Command, interface: &str, path: &Path) -> Self {
         let said = path.with_extension("said");
         // Every frame is written when it comes, so that the last one may be waited for.

@@ -1,4 +1,4 @@
-//! What words about a link ask for.
+//! A link as requested: the words of its settings, and the settings that they resolve to.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::keys::LinkWords;
 use super::words::{NONE, Words, filters, refused, trace_name};
 use crate::config::ConfigError;
 
-/// Words, and what they come to.
+/// A link as requested: the words of its settings, and the settings that they resolve to.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct LinkSpec {
     words: LinkWords,
-    /// The text of each file that they name: after privileges are dropped it cannot be read again.
+    /// The text of each file that they name: once privileges are dropped it cannot be read again.
     files: BTreeMap<String, String>,
     /// The expressions that classify frames, by [`Direction`].
     expressions: [Vec<String>; 2],
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
     pub(crate) settings: [Vec<Settings>; 2],
 }
 
-impl Asked {
+impl LinkSpec {
     /// Reads words, and the files that they name.
     pub(crate) fn read(words: &LinkWords) -> Result<Self, ConfigError> {
         words.refuse_doubles()?;
@@ -32,7 +32,8 @@ impl Asked {
         Self::of(words.clone(), Files::default(), [outbound?, inbound?])
     }
 
-    /// These words, with those of `given` in place of those for the same frames; `files` are those that `given` names.
+    /// These words, with those of `given` in place of those for the same frames; `files` are those
+    /// that `given` names.
     pub(crate) fn changed(
         &self,
         given: &LinkWords,
@@ -44,7 +45,8 @@ impl Asked {
             for expression in given.expressions(direction)? {
                 if !known.contains(&expression) {
                     return Err(ConfigError::usage(&format!(
-                        "match {expression}: the expressions are those that the run was begun with: {}",
+                        "match {expression}: the expressions are those that the run was begun \
+                        with: {}",
                         if known.is_empty() {
                             "none".to_owned()
                         } else {
@@ -84,7 +86,7 @@ impl Asked {
         })
     }
 
-    /// The path that they ask for, with half of the budget for frames under way.
+    /// The requested path, with half of the budget for frames under way.
     pub(crate) fn path(&self, seed: u64, budget: &Budget) -> anyhow::Result<Path> {
         let settings = { &self.settings }
             .each_ref()
