@@ -43,7 +43,7 @@ impl Hosts {
                 numrxqueues 1 numtxqueues 1 netns {}",
                 end.name()
             ));
-            // Who takes frames behind the driver gets those that a sender joined joined.
+            // A program that takes frames after the driver sees frames that a sender joined as one.
             run(end
                 .command("ethtool")
                 .args(["-K", here, "tso", "off", "gso", "off"]));
@@ -55,7 +55,7 @@ impl Hosts {
     }
 }
 
-/// Times of 20 datagrams there and back.
+/// Round-trip times of 20 datagrams.
 fn round_trips(hosts: &Hosts) -> Vec<Duration> {
     let bind = |host: &Namespace, address: &str| {
         let socket = host.enter(|| UdpSocket::bind(address).expect("free"));
@@ -85,7 +85,7 @@ fn round_trips(hosts: &Hosts) -> Vec<Duration> {
     times
 }
 
-/// As many random bytes from the client to the server by the kernels' TCP.
+/// Sends this many random bytes from the client to the server by the kernels' TCP.
 fn transfer(hosts: &Hosts, len: usize) {
     let mut random = Random::new(11);
     let sent: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
@@ -113,8 +113,8 @@ pub(crate) fn emulate(namespace: &Namespace, words: &[&str], last: &str) -> Runn
     let running = Running::spawn(&mut command, run, folder);
     let listening = format!("listening at {last} ");
     running.wait_until("it listens at both ends", || {
-        let said = running.said();
-        said.contains(&listening) && said.contains("a frame takes")
+        let messages = running.messages();
+        messages.contains(&listening) && messages.contains("a frame takes")
     });
     running
 }
@@ -134,7 +134,7 @@ fn tcp_and_datagrams_pass_an_emulated_link_late_and_some_never() {
         transfer(&hosts, 4 << 20);
 
         let ended = running.interrupt();
-        assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+        assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
         let certificate = manifest(&ended.out).certificate.expect("it is there");
         let outbound = &certificate["directions"]["outbound"];
         let count = |name: &str| outbound["counters"][name].as_u64().expect("a number");
@@ -147,7 +147,7 @@ fn tcp_and_datagrams_pass_an_emulated_link_late_and_some_never() {
         let facts = &certificate["loop"];
         // The kernel leaves checksums to the adapter that a veth has not.
         assert!(facts["checksums_completed"].as_u64() > Some(0), "{facts:#}");
-        // Found by stamps of the kernel, at the start and of what passed.
+        // Found by stamps of the kernel, at the start and from passing frames.
         assert!(
             facts["calibration"]["floor_ns"].as_i64() > Some(0),
             "{facts:#}"
@@ -183,7 +183,7 @@ fn raw_ends(hosts: &Hosts) -> [Box<dyn LivePort>; 2] {
     })
 }
 
-/// What a port gets within a tenth of a second.
+/// The frames that a port receives within a tenth of a second.
 fn arrivals(port: &mut dyn LivePort) -> Vec<Vec<u8>> {
     let mut burst = Burst::new();
     for _ in 0..50 {
@@ -204,7 +204,7 @@ fn send(port: &mut dyn LivePort, frames: &[Vec<u8>]) {
     assert!(burst.is_empty());
 }
 
-/// A frame of a protocol that nobody answers, with a tag if one is given.
+/// A frame of a protocol that no host answers, with a tag if one is given.
 fn odd_frame(number: u8, tag: Option<u16>) -> Vec<u8> {
     let mut bytes = vec![0x02, 0, 0, 0, 0, 0x0a, 0x02, 0, 0, 0, 0, 0x0b];
     if let Some(tag) = tag {
@@ -236,7 +236,7 @@ fn frames_pass_as_they_are_and_once() {
         assert_eq!(arrivals(&mut *client), sent, "{method}: the other way");
         assert!(arrivals(&mut *server).is_empty(), "{method}: no echo");
         let ended = running.interrupt();
-        assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+        assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
     }
 }
 
@@ -275,8 +275,12 @@ fn an_interface_that_goes_down_and_up_is_a_pulled_cable() {
 
         hosts.between.ip("link del m1");
         let ended = running.end();
-        assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-        assert!(ended.said.contains("'m1' is gone"), "{}", ended.said);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.messages);
+        assert!(
+            ended.messages.contains("'m1' is gone"),
+            "{}",
+            ended.messages
+        );
         let certificate = manifest(&ended.out).certificate.expect("it is there");
         let facts = &certificate["loop"];
         assert!(facts["dropped_down"].as_u64() >= Some(5), "{facts:#}");
@@ -299,7 +303,7 @@ fn a_kill_leaves_nothing_and_the_frames_pass_elsewhere_again() {
     assert_eq!(ended.status.code(), None);
     wait_until("the programs are gone", || !has_program());
     assert_eq!(manifest(&ended.out).verdict.state, State::Unfinished);
-    // And the interfaces may be had again at once.
+    // And the interfaces can be used again at once.
     let running = emulate(&hosts.between, &words, "m1");
     assert_eq!(running.interrupt().status.code(), Some(130));
 }
@@ -356,7 +360,7 @@ fn a_tap_writes_a_trace_of_the_frames_that_passed() {
 #[test]
 fn two_interfaces_that_cannot_be_ends_are_named() {
     need_wire!();
-    for (words, says) in [
+    for (words, expected) in [
         (&["--between", "lo"][..], "names two interfaces"),
         (&["--between", "lo,lo"], "two different ends"),
         (&["--between", "nowhere0,lo"], "no interface 'nowhere0'"),
@@ -377,7 +381,11 @@ fn two_interfaces_that_cannot_be_ends_are_named() {
         let output = lineside().arg("emulate").args(words).output();
         let output = output.expect("it runs");
         assert!(!output.status.success());
-        assert!(talk(&output).contains(says), "{words:?}: {}", talk(&output));
+        assert!(
+            talk(&output).contains(expected),
+            "{words:?}: {}",
+            talk(&output)
+        );
     }
 }
 
@@ -402,14 +410,14 @@ fn where_xdp_is_refused_packet_sockets_do_and_it_says_why() {
         .arg(lineside().get_program())
         .output()
         .expect("unshare runs");
-    let said = talk(&output);
-    assert!(output.status.success(), "{said}");
+    let messages = talk(&output);
+    assert!(output.status.success(), "{messages}");
     for end in ["m0", "m1"] {
         let why = format!("listening at {end} by AF_PACKET: AF_XDP cannot be had: ");
-        assert!(said.contains(&why), "{said}");
+        assert!(messages.contains(&why), "{messages}");
     }
     assert!(
-        said.contains("outbound: delays of 1.0 us were asked for and are below the floor"),
-        "{said}"
+        messages.contains("outbound: delays of 1.0 us were asked for and are below the floor"),
+        "{messages}"
     );
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::support::{lineside, manifest, talk, wait_until};
 use crate::wire::{Namespace, need_wire};
 
-/// Answers datagrams, and to each connection sends a million bytes, then how often its kernel sent
+/// Answers datagrams, and sends a million bytes to each connection, then how often its kernel sent
 /// something again.
 const SERVER: &str = r#"
 import os, select, socket
@@ -33,7 +33,7 @@ while True:
         stream.close()
 "#;
 
-/// Prints the least time of ten datagrams there and back in microseconds, and what the server said.
+/// Prints the least round-trip time of ten datagrams in microseconds, and the server's reply.
 const CLIENT: &str = r#"
 import os, socket, sys, time
 address = os.environ["LINESIDE_SERVER"]
@@ -57,7 +57,7 @@ print("user", os.getuid(), "least", int(least * 1e6), data[1000000:].decode())
 sys.exit(7)
 "#;
 
-/// The command as a user without rights runs it, and a folder that such a user may use.
+/// The command as an unprivileged user runs it, and a folder that such a user may use.
 pub(crate) struct Ordinary {
     folder: TempDir,
     program: PathBuf,
@@ -69,7 +69,7 @@ impl Ordinary {
         let open = || PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open()).expect("ours");
         let program = folder.path().join("lineside");
-        // Another process writes it: who is forked by a test beside this one, while the file is
+        // Another process writes it: a process forked by a concurrent test, while the file is
         // open here, would keep it busy.
         let copied = Command::new("cp")
             .arg(lineside().get_program())
@@ -104,7 +104,7 @@ impl Ordinary {
     }
 }
 
-/// Whether this machine forbids what is tested, which is said.
+/// Whether this machine forbids the feature under test; prints so if it does.
 pub(crate) fn is_forbidden(output: &Output) -> bool {
     let text = talk(output);
     let is_forbidden = ["user namespace", "network namespace", "/dev/net/tun"]
@@ -122,7 +122,7 @@ pub(crate) fn is_forbidden(output: &Output) -> bool {
 #[test]
 fn an_ordinary_user_has_real_programs_behind_a_link() {
     let ordinary = Ordinary::new();
-    // Something in the background, which nobody waits for.
+    // A background process that no process waits for.
     let forgotten = format!("sleep {}", 100_000 + std::process::id());
     let server = format!("setsid {forgotten} & exec python3 server.py");
     let words = [
@@ -185,7 +185,7 @@ fn an_ordinary_user_has_real_programs_behind_a_link() {
     let ends: Vec<_> = run.inputs.iter().map(|input| input.name.as_str()).collect();
     assert_eq!(ends, ["client", "server"]);
 
-    // Again as it was, but for what flags say otherwise.
+    // The same run again, except for settings in flags.
     let again = [
         "--config",
         "run/trace.json",
@@ -219,21 +219,21 @@ fn frames_under_way_at_the_end_are_reported() {
     if is_forbidden(&output) {
         return;
     }
-    let told = talk(&output);
+    let printed = talk(&output);
     assert!(
-        told.contains(" were still under way at the end\n"),
-        "{told}"
+        printed.contains(" were still under way at the end\n"),
+        "{printed}"
     );
     let output = lineside().arg("report").arg(&run).output();
-    let told = String::from_utf8(output.expect("it runs").stdout).expect("text");
-    let is_told = |line: &str| line.contains("under way") && line.contains("at the end");
-    assert!(told.lines().any(is_told), "{told}");
+    let printed = String::from_utf8(output.expect("it runs").stdout).expect("text");
+    let is_found = |line: &str| line.contains("under way") && line.contains("at the end");
+    assert!(printed.lines().any(is_found), "{printed}");
 }
 
 #[test]
 fn two_commands_that_cannot_run_are_refused() {
     let ordinary = Ordinary::new();
-    for (words, code, says) in [
+    for (words, code, expected) in [
         (&["--server", "x"][..], 2, "the client's command is missing"),
         (&["--", "true"], 2, "the server's command is missing"),
         (
@@ -279,7 +279,11 @@ fn two_commands_that_cannot_run_are_refused() {
             "{words:?}: {}",
             talk(&output)
         );
-        assert!(talk(&output).contains(says), "{words:?}: {}", talk(&output));
+        assert!(
+            talk(&output).contains(expected),
+            "{words:?}: {}",
+            talk(&output)
+        );
         let run = ordinary.path().join("run");
         assert!(
             !run.exists(),
@@ -342,7 +346,7 @@ fn each_flag_is_a_key_and_unknown_keys_are_refused() {
     assert_eq!(words("inbound", "delay"), "3ms order fifo");
     assert_eq!(words("inbound", "loss"), "random 1%");
     assert_eq!(certificate["seed"], 9);
-    for (text, says) in [
+    for (text, expected) in [
         (
             "[emulate]\ndely = \"1ms\"\n",
             "unknown key emulate.dely; the nearest known one is delay",
@@ -357,12 +361,16 @@ fn each_flag_is_a_key_and_unknown_keys_are_refused() {
     ] {
         let output = run(text, &[]);
         assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
-        assert!(talk(&output).contains(says), "{text}: {}", talk(&output));
+        assert!(
+            talk(&output).contains(expected),
+            "{text}: {}",
+            talk(&output)
+        );
     }
 }
 
-/// Reaches the host on which it runs, and perhaps what is beyond; prints how long each took in
-/// microseconds, and what was said there.
+/// Connects to its host, and to a host beyond if one is given; prints how long each took in
+/// microseconds, and the reply.
 const REACHES: &str = r#"
 import os, socket, sys, time
 for address in [os.environ["LINESIDE_OUTSIDE"], *sys.argv[2:]]:
@@ -372,7 +380,7 @@ for address in [os.environ["LINESIDE_OUTSIDE"], *sys.argv[2:]]:
         print(int(took * 1e6), stream.recv(100).decode())
 "#;
 
-/// Says hello to each that connects, and from where it came, until it is dropped.
+/// Greets each connection and reports its address, until it is dropped.
 fn greeter(listener: TcpListener) -> u16 {
     let port = listener.local_addr().expect("bound").port();
     std::thread::spawn(move || {
@@ -384,15 +392,15 @@ fn greeter(listener: TcpListener) -> u16 {
     port
 }
 
-/// What [`REACHES`] printed: all late by the link's delay.
+/// Checks the output of [`REACHES`]: all round trips include the link's delay.
 fn greetings(output: &Output) -> Vec<String> {
     assert!(output.status.success(), "{}", talk(output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let greeting = |line: &str| {
-        let (took, said) = line.split_once(' ').expect("two words");
+        let (took, answer) = line.split_once(' ').expect("two words");
         let took: u64 = took.parse().expect("a number");
         assert!((20_000..900_000).contains(&took), "{text}");
-        said.to_owned()
+        answer.to_owned()
     };
     text.lines().map(greeting).collect()
 }
@@ -431,9 +439,9 @@ fn an_ordinary_user_reaches_the_outside_by_pasta() {
         println!("SKIP: pasta finds no network here: {}", talk(&output));
         return;
     }
-    // The host's loopback is where pasta shows it.
+    // The host's loopback has the address that pasta gives it.
     assert_eq!(greetings(&output), ["hello 127.0.0.1"]);
-    // Unasked, there is no way out.
+    // By default there is no way out.
     let output = ordinary.run(&[&words[..], &["--", "ip", "route", "show", "default"]].concat());
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
@@ -475,7 +483,7 @@ fn root_reaches_the_outside_and_leaves_nothing_there() {
         command
     };
     let output = emulate(&["python3", "reaches.py", "7070", "192.0.2.2"]).output();
-    // Who is beyond knows no way back but to the host: it masquerades.
+    // A host beyond has a route back only to this host, which masquerades.
     let greetings = greetings(&output.expect("it runs"));
     assert!(greetings[0].starts_with("hello 198.18."), "{greetings:?}");
     assert_eq!(greetings[1], "hello 192.0.2.1");

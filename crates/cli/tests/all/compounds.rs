@@ -1,4 +1,4 @@
-//! NFSv4's compounds against tshark's: the operations of every message, what each says, the files
+//! NFSv4's compounds against tshark's: the operations of every message, their fields, the files
 //! that an independent walk finds them to be about, and the checksums of the data that tshark
 //! shows.
 
@@ -107,7 +107,7 @@ type Compounds<'a> = BTreeMap<i64, Vec<&'a Record>>;
 /// Rows of the table `nfs4` by operation.
 type Details<'a> = BTreeMap<i64, &'a Record>;
 
-/// The rows of all compounds; what they must have in common is checked.
+/// The rows of all compounds; checks the columns in which they must agree.
 fn compounds<'a>(
     trace: &'a Trace,
     details: &Details<'_>,
@@ -323,7 +323,7 @@ impl Check<'_> {
         }
     }
 
-    /// Which files the operations are about.
+    /// The files that the operations concern.
     fn files(&mut self, call: &Dissected, reply: Option<&Dissected>, expected: &mut Expected) {
         let Some(server) = call.destination.map(|end| end.ip()) else {
             return;
@@ -368,7 +368,7 @@ impl Check<'_> {
     }
 }
 
-/// What tables other than `operations` must have.
+/// The expected rows of tables other than `operations`.
 #[derive(Default)]
 struct Expected {
     /// File, directory and name.
@@ -432,7 +432,7 @@ struct Object {
     named: Option<(Option<usize>, Vec<u8>)>,
 }
 
-/// What an operation is about: objects of a walk.
+/// The objects of a walk that an operation concerns.
 #[derive(Default, Clone, Copy)]
 struct About {
     file: Option<usize>,

@@ -16,7 +16,7 @@ fn ctl(run: &Path, words: &[&str]) -> Output {
     command.output().expect("it runs")
 }
 
-/// What `ctl --json` printed.
+/// The output of `ctl --json`.
 fn done(run: &Path, words: &[&str]) -> Value {
     let output = ctl(run, &[words, &["--json"]].concat());
     assert!(output.status.success(), "{words:?}: {}", talk(&output));
@@ -59,8 +59,8 @@ fn a_ping_shows_each_change_and_loses_nothing() {
     };
     wait_until("it is answered", || answers().len() > 40);
 
-    // What is wrong changes nothing, and says what is wrong.
-    for (words, says) in [
+    // A wrong request changes nothing, and its message names the error.
+    for (words, expected) in [
         (&["--delay", "40 parsecs"][..], "is not a time"),
         (&["--delay", "20ms", "--loss", "200%"], "loss '200%'"),
         (
@@ -76,7 +76,11 @@ fn a_ping_shows_each_change_and_loses_nothing() {
     ] {
         let output = ctl(&run, words);
         assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
-        assert!(talk(&output).contains(says), "{words:?}: {}", talk(&output));
+        assert!(
+            talk(&output).contains(expected),
+            "{words:?}: {}",
+            talk(&output)
+        );
     }
     let held = done(&run, &[]);
     assert_eq!(held["before"], held["after"]);
@@ -97,7 +101,7 @@ fn a_ping_shows_each_change_and_loses_nothing() {
     }
 
     let ended = running.interrupt();
-    assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
     let certificate = manifest(&ended.out).certificate.expect("it is there");
     let [change] = certificate["changes"]
         .as_array()
@@ -110,7 +114,7 @@ fn a_ping_shows_each_change_and_loses_nothing() {
     assert_eq!(change["direction"], "outbound");
     assert_eq!(change["before"], changed["before"]["outbound"]);
     assert_eq!(change["after"], changed["after"]["outbound"]);
-    // Told apart: those before, and those since.
+    // Counted apart: frames before the change, and frames since.
     let outbound = &certificate["directions"]["outbound"];
     let number = |value: &Value| value.as_u64().expect("a number");
     let (before, since) = (&change["realised"], &outbound["realised"]);
@@ -150,8 +154,11 @@ fn a_killed_run_is_no_run() {
     let ended = running.end();
     let output = ctl(&ended.out, &[]);
     assert_eq!(output.status.code(), Some(1));
-    let said = talk(&output);
-    assert!(said.contains("was ended before it could finish"), "{said}");
+    let messages = talk(&output);
+    assert!(
+        messages.contains("was ended before it could finish"),
+        "{messages}"
+    );
     for nothing in [ended.folder.path(), &ended.out.join("nowhere")] {
         let output = ctl(nothing, &[]);
         assert!(
@@ -169,7 +176,7 @@ fn a_client_changes_its_own_link_by_files_too() {
         std::fs::write(ordinary.path().join(name), text).expect("written");
     };
     plain("old.txt", "1ms\n3ms\n");
-    // The link keeps what it has read.
+    // The link keeps the files that it has read.
     let client = "rm old.txt; printf '4ms\\n6ms\\n' > new.txt
         ./lineside ctl run --rate 'in: 50mbit' -q || exit 3
         ./lineside ctl run --delay 'in: 0 distribution new.txt' --rate none --loss 'in: every 9' || exit 4
@@ -194,16 +201,17 @@ fn a_client_changes_its_own_link_by_files_too() {
         return;
     }
     assert!(output.status.success(), "{}", talk(&output));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let is_said = |line: &[&str]| {
-        said.lines()
-            .any(|said| said.split_whitespace().eq(line.iter().copied()))
+    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_printed = |line: &[&str]| {
+        messages
+            .lines()
+            .any(|printed| printed.split_whitespace().eq(line.iter().copied()))
     };
     assert!(
-        said.contains("distribution new.txt") && said.contains("before: 50mbit"),
-        "{said}"
+        messages.contains("distribution new.txt") && messages.contains("before: 50mbit"),
+        "{messages}"
     );
-    assert!(is_said(&["inbound", "loss", "every", "9"]), "{said}");
+    assert!(is_printed(&["inbound", "loss", "every", "9"]), "{messages}");
     let run = manifest(&ordinary.path().join("run"));
     let certificate = run.certificate.expect("it is there");
     let changes = certificate["changes"].as_array().expect("a list");

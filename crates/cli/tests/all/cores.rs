@@ -1,4 +1,4 @@
-//! `--cores`: the same trace, statistics of the actors, and what cannot be.
+//! `--cores`: the same trace, statistics of the actors, and refused settings.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -55,9 +55,9 @@ fn two_cores_write_the_same_trace() {
         let handled: u64 = runtime.schedulers.iter().map(|each| each.messages).sum();
         let by_actors: u64 = runtime.actors.iter().map(|each| each.messages).sum();
         assert!(handled > 0 && handled == by_actors);
-        let said = talk(&output);
+        let messages = talk(&output);
         for what in ["actors ", "idle", "pipeline-1", "encoder-checksums"] {
-            assert!(said.contains(what), "{said}");
+            assert!(messages.contains(what), "{messages}");
         }
         if runtime.scheduler == "pinned" {
             let home = |name| runtime.actors.iter().find(|each| each.name == name);
@@ -66,7 +66,7 @@ fn two_cores_write_the_same_trace() {
             assert_eq!(home("encoder-rest").map(|actor| actor.home), Some(0));
         }
     }
-    // What was written is a configuration.
+    // The output is a valid configuration.
     let again = folder.path().join("again");
     let output = lineside()
         .args(["capture", "-q", "--config"])
@@ -129,7 +129,7 @@ fn counted_messages_place_heavy_pairs_on_one_core() {
     assert_eq!(home["pipeline-1"], home["encoder-rest"], "{home:?}");
     assert!(configured.contains("pipeline-1="), "{configured}");
     assert!(!configured.contains("traffic"), "{configured}");
-    // What is said besides goes above it.
+    // Other messages go above it.
     let other = 1 - home["encoder-rest"];
     let (home, _) = homes(&format!("{by_traffic},encoder-rest={other}"));
     assert_eq!(home["encoder-rest"], other);
@@ -163,8 +163,8 @@ fn impossible_runs_are_refused() {
         };
         let output = run(&out, &[options, pinned].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
-        let said = talk(&output);
-        assert!(said.contains(expected), "{options:?}: {said}");
+        let messages = talk(&output);
+        assert!(messages.contains(expected), "{options:?}: {messages}");
         assert!(!out.exists());
     }
 }

@@ -82,11 +82,11 @@ fn a_wrong_rule_is_reported_and_loses_nothing() {
             .expect("lineside runs");
         (output.status.code(), talk(&output))
     };
-    let (status, said) = run(&["tcp.prot==2049,rpc"]);
-    assert_eq!(status, Some(2), "{said}");
+    let (status, messages) = run(&["tcp.prot==2049,rpc"]);
+    assert_eq!(status, Some(2), "{messages}");
     assert!(
-        said.contains("'tcp.prot==2049,rpc'") && said.contains("tcp.port"),
-        "{said}"
+        messages.contains("'tcp.prot==2049,rpc'") && messages.contains("tcp.port"),
+        "{messages}"
     );
 
     let expected = rows(&Trace::of(&example(), &[]));
@@ -94,16 +94,16 @@ fn a_wrong_rule_is_reported_and_loses_nothing() {
     let elsewhere = "tcp.port==9,none";
     let trace = Trace::of(&example(), &["-d", unfit, "-d", elsewhere]);
     assert_eq!(rows(&trace), expected);
-    let (status, said) = run(&[unfit, elsewhere]);
-    assert_eq!(status, Some(0), "{said}");
+    let (status, messages) = run(&[unfit, elsewhere]);
+    assert_eq!(status, Some(0), "{messages}");
     assert!(
-        said.contains("no call has a program number that was named")
-            && said.contains("no connection has a port that should be left alone"),
-        "{said}"
+        messages.contains("no call has a program number that was named")
+            && messages.contains("no connection has a port that should be left alone"),
+        "{messages}"
     );
-    let (_, said) = run(&["tcp.port==1-65535,none"]);
+    let (_, messages) = run(&["tcp.port==1-65535,none"]);
     assert!(
-        said.contains("that were left alone began like RPC"),
-        "{said}"
+        messages.contains("that were left alone began like RPC"),
+        "{messages}"
     );
 }

@@ -49,12 +49,12 @@ fn emulate(input: &Path, out: &Path, words: &[&str]) -> Output {
     command.output().expect("lineside runs")
 }
 
-/// What a run said, on both its outputs.
-fn said(output: &Output) -> String {
+/// The text of a run, from both its outputs.
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &talk(output)
 }
 
-/// Of the example, who sends the first frame.
+/// The sender of the example's first frame.
 fn is_outbound(source: Option<IpAddr>, first: Option<IpAddr>) -> bool {
     source == first
 }
@@ -195,7 +195,7 @@ fn a_seed_gives_the_same_file_again_and_a_certificate() {
     let info = lineside().arg("info").arg(&run).output().expect("it runs");
     assert!(info.status.success(), "{}", talk(&info));
     assert!(String::from_utf8_lossy(&info.stdout).contains("verdict      complete"));
-    // It replaces what it is told to replace, and nothing else.
+    // `--force` replaces the named output, and nothing else.
     let output = emulate(&example(), &path("first.pcapng"), &[]);
     assert!(!output.status.success() && talk(&output).contains("exists already"));
     let output = emulate(&path("first.pcapng"), &path("first.pcapng"), &["--force"]);
@@ -257,21 +257,21 @@ fn frames_under_way_leave_the_readers_memory() {
             .zip(&original)
             .all(|(left, came)| left.0 == came.0 + 3_600_000_000_000)
     );
-    // What does not fit is said.
+    // Frames that do not fit are reported.
     let output = emulate(
         &input,
         &out,
         &["--force", "--delay", "1h", "--memory", "24MiB"],
     );
     assert!(
-        said(&output).contains("verdict      limited"),
+        messages(&output).contains("verdict      limited"),
         "{}",
-        said(&output)
+        messages(&output)
     );
     assert!(
-        said(&output).contains("give more with --memory"),
+        messages(&output).contains("give more with --memory"),
         "{}",
-        said(&output)
+        messages(&output)
     );
 }
 
@@ -314,15 +314,15 @@ fn impossible_settings_are_refused_with_their_place() {
         );
         assert!(!out.exists());
     }
-    // What is odd and can be is done, and said.
+    // Odd but possible settings are accepted, with a warning.
     for (words, message) in [
         (["--delay", "10us 100us"], "of the draws lie below 0"),
         (["--inside", "10.0.0.0/8"], "inside: no frame came from"),
     ] {
         let output = emulate(&example(), &out, &[&words[..], &["--force"]].concat());
-        let said = said(&output);
-        assert!(output.status.success(), "{said}");
-        assert!(said.contains(message), "{words:?}: {said}");
+        let messages = messages(&output);
+        assert!(output.status.success(), "{messages}");
+        assert!(messages.contains(message), "{words:?}: {messages}");
     }
 }
 
@@ -374,7 +374,7 @@ fn flags_of_another_mode_and_a_missing_mode_are_refused() {
     for mode in ["FILE", "--between IF1,IF2", "--server CMD -- CMD"] {
         assert!(talk(&output).contains(mode), "{}", talk(&output));
     }
-    // What a run used has only what it can have, and can be run again.
+    // The recorded configuration has only keys of this mode, and can be run again.
     let folder = tempfile::tempdir().expect("a folder");
     let (first, again) = (folder.path().join("first"), folder.path().join("again"));
     let first = first.to_str().expect("UTF-8");
@@ -424,10 +424,10 @@ fn a_table_is_made_of_samples_and_drawn_from() {
         assert!(output.status.success(), "{}", talk(&output));
         String::from_utf8(output.stdout).expect("UTF-8")
     };
-    let told = table(&[samples]);
+    let printed = table(&[samples]);
     assert!(
-        told.contains("samples      4800, mean 300.000 us"),
-        "{told}"
+        printed.contains("samples      4800, mean 300.000 us"),
+        "{printed}"
     );
     let figures: serde_json::Value =
         serde_json::from_str(&table(&[samples, "--json", "--entries", "1000"])).expect("JSON");
@@ -459,9 +459,9 @@ fn a_table_is_made_of_samples_and_drawn_from() {
     for (form, name) in [("netem", "shape.dist"), ("coe", "shape.coe")] {
         let path = folder.path().join(name);
         std::fs::write(&path, table(&[samples, "--export", form])).expect("written");
-        let told = table(&[path.to_str().expect("UTF-8")]);
-        assert!(told.contains("4096 entries"), "{told}");
-        assert!(told.contains("deviation 1.0000"), "{told}");
+        let printed = table(&[path.to_str().expect("UTF-8")]);
+        assert!(printed.contains("4096 entries"), "{printed}");
+        assert!(printed.contains("deviation 1.0000"), "{printed}");
     }
     assert!(
         table(&["pareto"]).contains("mean -0.0335, deviation 0.8197"),
@@ -498,8 +498,8 @@ fn a_report_draws_the_certificate() {
         String::from_utf8(output.stdout).expect("text")
     };
     let text = report(&[]);
-    for said in ["Link outbound", "5ms 1ms", "by loss", "realised", "seed"] {
-        assert!(text.contains(said), "{said}: {text}");
+    for expected in ["Link outbound", "5ms 1ms", "by loss", "realised", "seed"] {
+        assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(!text.contains("Workload"), "there is no trace: {text}");
     let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
@@ -538,7 +538,7 @@ fn a_killed_run_is_reported_with_its_settings() {
         .arg(&run)
         .stdin(std::process::Stdio::piped());
     let mut child = command.spawn().expect("it runs");
-    // The end of its input does not come.
+    // Its input does not end.
     let mut stdin = child.stdin.take().expect("piped");
     let bytes = std::fs::read(&input).expect("it is there");
     stdin.write_all(&bytes).expect("it is read");
@@ -552,8 +552,8 @@ fn a_killed_run_is_reported_with_its_settings() {
         String::from_utf8(output.stdout).expect("text")
     };
     let text = report(&[]);
-    for said in ["unfinished", "was killed", "certificate", "20ms", "in: 1%"] {
-        assert!(text.contains(said), "{said}: {text}");
+    for expected in ["unfinished", "was killed", "certificate", "20ms", "in: 1%"] {
+        assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(!text.contains("Workload"), "there is no trace: {text}");
     let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
@@ -587,7 +587,7 @@ fn a_failure_before_the_first_frame_leaves_no_folder() {
     }
     fail("emulate", &damaged, &[]);
     assert!(!run.exists());
-    // One that was there stays.
+    // An existing one stays.
     std::fs::create_dir(&run).expect("new");
     fail("emulate", &example, &["--force", "--write-pcap", nowhere]);
     assert!(run.exists());

@@ -1,4 +1,4 @@
-//! `capture -f`: what matches becomes the rows that it would have become anyway, and the rest is
+//! `capture -f`: matching frames give the same rows as without a filter, and the others are
 //! accounted for.
 
 use lineside_account::Counter;
@@ -79,15 +79,18 @@ fn a_filter_that_cannot_be_used_is_refused_with_a_mark() {
             .expect("lineside runs");
         (output.status.code(), talk(&output))
     };
-    let (status, said) = refused(&example(), "tcp and gateway x");
-    assert_eq!(status, Some(2), "{said}");
-    assert!(said.contains("'gateway' is not supported"), "{said}");
+    let (status, messages) = refused(&example(), "tcp and gateway x");
+    assert_eq!(status, Some(2), "{messages}");
     assert!(
-        said.contains("\n    tcp and gateway x\n            ^^^^^^^\n"),
-        "{said}"
+        messages.contains("'gateway' is not supported"),
+        "{messages}"
+    );
+    assert!(
+        messages.contains("\n    tcp and gateway x\n            ^^^^^^^\n"),
+        "{messages}"
     );
 
-    // Only the frames tell that there is no Ethernet header.
+    // Only the frames show that there is no Ethernet header.
     let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
     let bytes = builder.with_link_type(101).udp(700, 2049, b"");
     let frame = capture::Frame {
@@ -98,10 +101,10 @@ fn a_filter_that_cannot_be_used_is_refused_with_a_mark() {
     };
     let path = folder.path().join("raw.pcap");
     std::fs::write(&path, capture::write(&[frame])).expect("written");
-    let (status, said) = refused(&path, "ether src 2:0:0:0:0:1");
-    assert_eq!(status, Some(1), "{said}");
+    let (status, messages) = refused(&path, "ether src 2:0:0:0:0:1");
+    assert_eq!(status, Some(1), "{messages}");
     assert!(
-        said.contains("raw.pcap', frame 1: frames of link type 101"),
-        "{said}"
+        messages.contains("raw.pcap', frame 1: frames of link type 101"),
+        "{messages}"
     );
 }

@@ -1,4 +1,4 @@
-//! What an imperfect tap does to a capture, by seed: everything whose bytes survived is in the
+//! The effects of an imperfect tap on a capture, by seed: everything whose bytes survived is in the
 //! trace, and nothing else is.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,14 +117,14 @@ fn surviving_messages_are_recorded_and_nothing_else() {
     );
 }
 
-/// An unharmed capture and everything that is known of it.
+/// An unharmed capture and all known facts about it.
 struct Whole {
     path: PathBuf,
     frames: Vec<Frame>,
     oracle: Oracle,
     blocks: Vec<Block>,
     rows: BTreeMap<Key, Vec<Record>>,
-    /// Of each operation what only NFS has, and its checksums.
+    /// The NFS columns of each operation, and its checksums.
     details: Details,
     checksums: BTreeSet<(Key, i64, i64)>,
 }
@@ -175,7 +175,7 @@ impl Whole {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("harmed.pcap");
         std::fs::write(&file, capture::write(&mangled.frames)).expect("the harmed capture");
-        // A packet that the tap gave twice counts as one sent twice here, not as one mirrored.
+        // A packet that the tap duplicated counts as one sent twice here, not as one mirrored.
         let trace = Trace::of(&file, &["--duplicate-window", "0s"]);
         let what = format!(
             "{} {kind} seed {}",
@@ -367,8 +367,8 @@ impl Whole {
     }
 }
 
-/// Ids, frame numbers, times, flags and counters: they say how an operation was seen, not what it
-/// was.
+/// Ids, frame numbers, times, flags and counters: they describe how an operation was observed, not
+/// what it was.
 fn is_circumstance(column: &str) -> bool {
     const FLAGS: [&str; 10] = [
         "call_missing",
@@ -435,7 +435,7 @@ fn assign(
     place(0, these, those, &mut vec![false; those.len()], fits)
 }
 
-/// What belongs to an operation, in any of the tables that belong to some protocols alone.
+/// The rows of an operation in the tables of single protocols.
 type Details = BTreeMap<i64, Vec<Record>>;
 
 fn by_operation(trace: &Trace) -> Details {

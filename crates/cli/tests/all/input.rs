@@ -26,7 +26,7 @@ fn run(input: &Path, out: &Path, options: &[&str]) -> Output {
         .expect("lineside runs")
 }
 
-/// The run failed with `status`, and said so of `path`, without a panic.
+/// Checks that the run failed with `status` and a message that names `path`, without a panic.
 fn assert_refused(output: &Output, status: i32, path: &Path) {
     let talk = talk(output);
     assert_eq!(output.status.code(), Some(status), "{talk}");
@@ -99,7 +99,7 @@ fn an_existing_folder_is_kept_unless_forced() {
     assert!(output.status.success(), "{}", talk(&output));
     assert_ne!(manifest(&out).trace_id, String::new());
 
-    // What is no trace is nobody's to replace.
+    // A folder that is not a trace is never replaced.
     let other = folder.path().join("thesis");
     std::fs::create_dir(&other).expect("made");
     std::fs::write(other.join("chapter1"), "years of work").expect("written");
@@ -332,7 +332,7 @@ fn full_disk(options: &[&str]) {
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).expect("made");
     let Some(_disk) = SmallDisk::mount(&disk, 64 << 10) else {
-        println!("SKIP: no full disk without the right to mount one");
+        println!("SKIP: no full disk without permission to mount one");
         return;
     };
     let out = disk.join("trace");
@@ -389,16 +389,16 @@ fn two_directions_are_one_capture_and_clock_skew_is_reported() {
         }
         let rows = records(&out, Table::Operations).len();
         assert_eq!(rows, whole.operations.len(), "{shift_ns} ns");
-        // Replies before their calls are in no quantile, which is said.
+        // Replies before their calls are in no quantile, which is reported.
         let trace = out.to_str().expect("UTF-8");
-        let told = |words: &[&str]| {
+        let printed = |words: &[&str]| {
             let output = lineside().args(words).output().expect("it runs");
             String::from_utf8_lossy(&output.stdout).into_owned() + &talk(&output)
         };
         let runs_backwards = shift_ns > 0;
-        let report = told(&["report", trace]);
+        let report = printed(&["report", trace]);
         assert_eq!(report.contains("times run backwards"), runs_backwards);
-        let slow = told(&["slow", trace, "1h"]);
+        let slow = printed(&["slow", trace, "1h"]);
         assert_eq!(slow.contains("end before they begin"), runs_backwards);
     }
 }
@@ -407,7 +407,7 @@ fn two_directions_are_one_capture_and_clock_skew_is_reported() {
 fn a_disk_without_room_for_trace_json_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(disk) = SmallDisk::mount(folder.path(), 1 << 20) else {
-        println!("SKIP: no full disk without the right to mount one");
+        println!("SKIP: no full disk without permission to mount one");
         return;
     };
     // Room for the disk's folder, the trace's, its trace.json, and a folder for parts.
@@ -417,8 +417,8 @@ fn a_disk_without_room_for_trace_json_is_reported() {
     let out = disk.folder().join("trace");
     let output = run(&example(), &out, &[]);
     assert_refused(&output, 1, &out);
-    let told = "trace.json had no room for what became of the run";
-    assert!(talk(&output).contains(told), "{}", talk(&output));
+    let warning = "trace.json had no room for what became of the run";
+    assert!(talk(&output).contains(warning), "{}", talk(&output));
     assert_eq!(manifest(&out).verdict.state, State::Unfinished);
 }
 
@@ -515,9 +515,9 @@ fn a_run_from_a_configuration_reports_what_it_found() {
         .output();
     let output = output.expect("it runs");
     assert!(output.status.success(), "{}", talk(&output));
-    let said = String::from_utf8_lossy(&output.stdout);
+    let messages = String::from_utf8_lossy(&output.stdout);
     for line in ["connections  ", "operations   414 ", "tables       "] {
-        assert!(said.contains(line), "{line}: {said}");
+        assert!(messages.contains(line), "{line}: {messages}");
     }
 }
 
@@ -564,10 +564,10 @@ fn a_folder_of_rotated_files_is_one_capture() {
     std::fs::create_dir(folder.path().join("older")).expect("a folder");
     let out = tempfile::tempdir().expect("a folder");
     let output = run(folder.path(), &out.path().join("trace"), &["-q"]);
-    let said = talk(&output);
-    assert!(output.status.success(), "{said}");
+    let messages = talk(&output);
+    assert!(output.status.success(), "{messages}");
     for left_out in ["notes' is neither", "older' is a folder"] {
-        assert!(said.contains(left_out), "{said}");
+        assert!(messages.contains(left_out), "{messages}");
     }
     let trace = Trace::read(&out.path().join("trace"), out);
     assert_eq!(trace.manifest.verdict.state, State::Complete);
@@ -663,10 +663,13 @@ fn unreadable_frames_are_in_the_verdict() {
     std::fs::write(&path, capture::write(&frames)).expect("written");
     let trace = Trace::of(&path, &[]);
     assert_eq!(trace.manifest.verdict.state, State::Incomplete);
-    let told = "not read: 1 frames of link types that are not known, 1 malformed IP packets, 1 \
+    let expected = "not read: 1 frames of link types that are not known, 1 malformed IP packets, 1 \
         malformed RPC records";
     let reasons = &trace.manifest.verdict.reasons;
-    assert!(reasons.iter().any(|reason| reason == told), "{reasons:?}");
+    assert!(
+        reasons.iter().any(|reason| reason == expected),
+        "{reasons:?}"
+    );
     let info = lineside().arg("info").arg(&path).output();
     let info = String::from_utf8(info.expect("lineside runs").stdout).expect("text");
     assert!(
@@ -807,7 +810,7 @@ fn a_folder_is_followed_from_its_first_file_on() {
     assert_eq!(rows_of(&trace), rows_of(&Trace::of(&first, &[])));
 }
 
-/// What it would have taken the place of stays.
+/// The file that it would have replaced stays.
 #[test]
 fn a_run_that_cannot_begin_replaces_nothing() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -26,7 +26,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Where there can be none, says so and returns `None`.
+    /// Prints the reason and returns `None` where there can be no lab.
     pub(crate) fn up(options: &[&str]) -> Option<Self> {
         let tools = ["ss", "rpcbind", "ganesha.nfsd", "tcpdump"];
         if let Some(why) = obstacle(&tools) {
@@ -123,7 +123,7 @@ fn a_real_server_agrees() {
     }
 }
 
-/// What nfs-drive counted is what the trace holds.
+/// Checks that the trace has the counts of nfs-drive.
 fn counts_equal_the_clients(lab: &Lab, folder: &Path) {
     let drive = nfs_drive();
     let drive = drive.to_str().expect("a plain path");
@@ -198,7 +198,7 @@ fn libnfs_is_understood(lab: &Lab, folder: &Path) {
 
 pub(crate) type Counts = BTreeMap<String, i64>;
 
-/// By `PROGRAM OPERATION what`: what the trace holds.
+/// The counts of a trace, by `PROGRAM OPERATION column`.
 pub(crate) fn tally(trace: &Trace) -> Counts {
     let mut counts = Counts::new();
     for row in trace.nfs_rows() {
@@ -229,7 +229,7 @@ pub(crate) fn tally(trace: &Trace) -> Counts {
     counts
 }
 
-/// The same from the client's JSON.
+/// The same counts from the client's JSON.
 pub(crate) fn expected(counted: &Value) -> Counts {
     let mut counts = Counts::new();
     for (program, operations) in counted.as_object().expect("programs") {

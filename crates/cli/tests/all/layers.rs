@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What several verbs use, which uses no verb.
+/// Modules that several verbs use, and which use no verb.
 const SHARED: [&str; 4] = ["config", "inputs", "link", "print"];
-/// What may use all: the entrance, what prints the whole command line, and a test of all
-/// declarations.
+/// Modules that may use all others: the entrance, the printer of the whole command line, and a test
+/// of all declarations.
 const ABOVE: [&str; 3] = ["main", "manual", "guide"];
 
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {

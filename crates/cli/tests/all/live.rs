@@ -1,4 +1,4 @@
-//! `capture -i`: what passes a wire becomes the same trace as from a file, and every frame is
+//! `capture -i`: frames on a wire become the same trace as from a file, and every frame is
 //! accounted for.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, obstacle, open_f
 
 const NOBODY: u32 = 65_534;
 
-/// What to say before anything else of each way to take frames.
+/// The flags of each capture method.
 const METHODS: [&[&str]; 3] = [
     &["--method", "af_packet"],
     &["--method", "af_xdp"],
@@ -60,7 +60,7 @@ fn noise(count: usize) -> Vec<Frame> {
     (0..count).map(&mut frame).collect()
 }
 
-/// Columns that say when and as which frame something was seen. Only of the operations' table: the
+/// Columns of times and frame numbers. Only those of the table of operations: the
 /// same names elsewhere are a file's times.
 fn is_of_the_tap(column: &str) -> bool {
     is_stamp(column)
@@ -163,7 +163,7 @@ fn near(apart: &mut [i64]) -> Result<i64, String> {
     }
 }
 
-/// What is said of the only live input.
+/// The manifest's entry of the only live input.
 fn facts(trace: &Trace) -> &LiveInput {
     let [input] = &trace.manifest.inputs[..] else {
         panic!("one input: {:?}", trace.manifest.inputs)
@@ -206,7 +206,7 @@ fn a_mirrored_server_gives_the_trace_of_tcpdumps_file() {
     }
 }
 
-/// What the clients do, each in the background.
+/// The work of the clients, each in the background.
 const CLIENTS: [&str; 4] = [
     "--seed 1 meta --rounds 2",
     "--seed 2 --udp seq --file two --bytes 100000 --chunk 8192",
@@ -215,14 +215,14 @@ const CLIENTS: [&str; 4] = [
         50000 --depth 4",
 ];
 
-/// Fails if a trace is wrong; an error says how the machine disturbed the run.
+/// Fails if a trace is wrong; an error describes how the machine disturbed the run.
 fn mirrored(lab: &Lab, options: &[&str], what: &str) -> Result<(), String> {
     let tap = Namespace::of_another("lineside-tap");
     let client = Namespace::of_another("lineside-cli");
     let is_xdp = options.iter().any(|word| word.starts_with("af_xdp"));
     let folder = open_folder();
     let capture = folder.path().join("tcpdump.pcap");
-    // XDP takes what arrives, so tcpdump sees what is sent there.
+    // XDP takes arriving frames, so tcpdump captures where they are sent.
     let tcpdump = if is_xdp {
         let middle = Namespace::of_another("lineside-mid");
         Tcpdump::start(middle.command("tcpdump"), "tap", &capture)
@@ -377,7 +377,7 @@ fn tagged(wire: &Wire, method: &[&str], folder: &TempDir, path: &Path, all: &Tra
         let running = Running::start(&wire.tap, &options);
         wire.send(&frames);
         let live = running.interrupt().trace(130);
-        // What the kernel's filter takes away has no number: ids differ.
+        // Frames that the kernel's filter rejects have no number: ids differ.
         assert_same_operations(&live, &file, filter);
         live.assert_identities(filter);
         rows.push(live.operations.len());
@@ -393,7 +393,7 @@ fn tagged(wire: &Wire, method: &[&str], folder: &TempDir, path: &Path, all: &Tra
             );
         }
     }
-    // A tag hides what is behind it from `tcp`, and a second one from `vlan and tcp`.
+    // A tag hides the headers after it from `tcp`, and a second one from `vlan and tcp`.
     let tcp = { all.operations.iter() }.filter(|row| row.text("transport") == Some("tcp"));
     assert_eq!(rows[1] + rows[2] + rows[3], tcp.count(), "{rows:?}");
     assert!(rows.iter().all(|&rows| rows > 5), "{rows:?}");
@@ -489,13 +489,13 @@ fn accounts(wire: &Wire, method: &[&str]) {
         assert_eq!(input.filtered, Some(rejected), "{filter}");
         assert_eq!(input.arrived + rejected, sent, "{filter}");
         let seconds = live.manifest.seconds.iter();
-        let told: u64 = seconds.map(|second| second.filtered).sum();
-        assert_eq!(told, sent - passed, "{filter}");
+        let reported: u64 = seconds.map(|second| second.filtered).sum();
+        assert_eq!(reported, sent - passed, "{filter}");
         let line = format!("{} frames did not match", grouped(sent - passed));
         assert!(printed.contains(&line), "{filter}: {printed}");
     }
 
-    // The ring is too small for what comes while the process stands still.
+    // The ring is too small for the frames that come while the process is stopped.
     let frames = noise(12_000);
     let fixed = [&fixed[..], &["--memory", "16MiB"]].concat();
     let running = Running::start(&wire.tap, &fixed);
@@ -528,7 +528,7 @@ fn overloaded(live: &Trace, losses: &[Record], sent: u64) {
     let dropped = dropped(input);
     assert_eq!(input.dropped_interface, 0, "{input:?}");
     assert_eq!(input.arrived, sent, "{input:?}");
-    // What waited when it was ended has been read.
+    // Frames that waited at its end have been read.
     assert_eq!((received(live) + dropped, input.unread), (sent, 0));
     assert!(dropped > 0 && received(live) > 0, "{input:?}");
     let rows = losses
@@ -596,8 +596,8 @@ fn a_hole_is_reported_while_the_run_goes_on() {
         frame.bytes[12..14] == [8, 0] && frame.bytes[23] == 6 && one == other
     };
     let last = frames.iter().rposition(is_of_it).expect("it goes on");
-    // Or when it goes quiet behind it: once more has come and what was lost is acknowledged, long
-    // before 32 segments have followed.
+    // Or when it goes quiet after it: once more bytes have come and the lost ones are acknowledged,
+    // long before 32 segments have followed.
     let word = |frame: &Frame, at: usize| {
         let bytes = frame.bytes[at..].first_chunk().expect("headers");
         u32::from_be_bytes(*bytes)
@@ -634,11 +634,11 @@ fn a_hole_is_reported_while_the_run_goes_on() {
         running.wait_for_frames(before.len());
         wire.send(told_by);
         let watch = Stopwatch::start();
-        running.wait_until("it says so", || {
+        running.wait_until("it reports the hole", || {
             running.signal("USR1");
-            running.said().contains(" of streams missing")
+            running.messages().contains(" of streams missing")
         });
-        // Told once a second; the rest is for a busy machine.
+        // Reported once a second; the rest is for a busy machine.
         let took = watch.elapsed();
         assert!(took.as_secs_f64() < 3.0, "{options:?}: {took:?}");
         wire.send(rest);
@@ -719,9 +719,9 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
         wire.send(first);
         running.wait_for_frames(first.len());
         assert!(
-            running.said().contains(" calls, none dropped"),
+            running.messages().contains(" calls, none dropped"),
             "{}",
-            running.said()
+            running.messages()
         );
         let out = running.out.clone();
         running.wait_until("a part with rows is there", || {
@@ -785,7 +785,7 @@ fn a_run_ends_after_a_time_and_after_a_number_of_frames() {
         let live_inputs: Vec<_> = inputs.filter_map(|input| input.live.as_ref()).collect();
         let sum: u64 = live_inputs.iter().map(|input| input.arrived).sum();
         let unread: u64 = live_inputs.iter().map(|input| input.unread).sum();
-        // What the merge of several ports held in addition was not read.
+        // Frames that the merge of several ports held in addition were not read.
         let inputs = live.manifest.inputs.iter();
         let read: u64 = inputs.map(|input| input.frames).sum();
         assert_eq!(
@@ -810,10 +810,13 @@ fn an_interface_down_is_followed_and_one_removed_ends_the_run() {
         wire.send(&frames);
         running.wait_for_frames(100);
         let ended = running.interrupt();
-        let said = ended.said.clone();
+        let messages = ended.messages.clone();
         let live = ended.trace(130);
         let warning = "'t0' went down after ";
-        assert!(said.contains(&format!("warning: {warning}")), "{said}");
+        assert!(
+            messages.contains(&format!("warning: {warning}")),
+            "{messages}"
+        );
         assert_eq!(received(&live), 100);
         let verdict = &live.manifest.verdict;
         assert_eq!(verdict.state, State::Incomplete);
@@ -833,12 +836,12 @@ fn an_interface_down_is_followed_and_one_removed_ends_the_run() {
         running.wait_for_frames(frames.len());
         wire.tap.ip("link del t0");
         let ended = running.end();
-        let said = ended.said.clone();
+        let messages = ended.messages.clone();
         let live = ended.trace(1);
-        assert!(said.contains("'t0' is gone"), "{said}");
+        assert!(messages.contains("'t0' is gone"), "{messages}");
         assert!(
-            said.contains("everything before is in the complete parts of"),
-            "{said}"
+            messages.contains("everything before is in the complete parts of"),
+            "{messages}"
         );
         assert_same_operations(&live, &Trace::of(&example(), &[]), "gone");
         assert_eq!(live.manifest.verdict.state, State::Incomplete);
@@ -871,8 +874,8 @@ fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
         running.wait_until("it listens", || out.join("trace.json").exists());
         let mut complete = Vec::new();
         for _ in 0..1000 {
-            // As long as it has not noticed.
-            if running.said().contains("No space left") {
+            // Until it has noticed.
+            if running.messages().contains("No space left") {
                 break;
             }
             wire.send(&frames);
@@ -883,12 +886,16 @@ fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
             }
         }
         let ended = running.end();
-        assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-        for says in [
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.messages);
+        for expected in [
             "No space left",
             "everything before is in the complete parts",
         ] {
-            assert!(ended.said.contains(says), "{says}: {}", ended.said);
+            assert!(
+                ended.messages.contains(expected),
+                "{expected}: {}",
+                ended.messages
+            );
         }
         let left = records(&out, Table::Operations);
         assert!(!complete.is_empty() && left.len() >= complete.len());
@@ -908,9 +915,13 @@ fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
 
     wire.send(&frames);
     let ended = running.end();
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains("out.pcapng"), "{}", ended.said);
-    assert!(ended.said.contains("No space left"), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.messages);
+    assert!(ended.messages.contains("out.pcapng"), "{}", ended.messages);
+    assert!(
+        ended.messages.contains("No space left"),
+        "{}",
+        ended.messages
+    );
     let (read, _) = read_with_figures(&path);
     assert!(read.len() > 100, "{} frames", read.len());
     assert!(
@@ -922,7 +933,7 @@ fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
     );
 }
 
-/// What a pcapng file's statistics say: frames received, dropped by the interface, and by the
+/// A pcapng file's statistics: frames received, dropped by the interface, and by the
 /// system.
 type Figures = [Option<u64>; 3];
 
@@ -976,7 +987,7 @@ fn frames_are_written_as_tcpdump_writes_them() {
     }
 }
 
-/// What passes is written as tcpdump writes it; an error says how the machine disturbed the run.
+/// Frames are written as tcpdump writes them; an error describes how the machine disturbed the run.
 fn written(wire: &Wire, frames: &[Frame], name: &str, options: &[&str]) -> Result<(), String> {
     let last = &frames[frames.len() - 1].bytes[100..];
     let folder = open_folder();
@@ -1044,13 +1055,13 @@ fn written_with_drops(wire: &Wire, method: &[&str]) {
         .arg(&path)
         .args(method);
     let running = Running::spawn(&mut command, PathBuf::new(), open_folder());
-    running.wait_until("it listens", || running.said().contains("listening at"));
+    running.wait_until("it listens", || running.messages().contains("listening at"));
     running.wait_for_frames(0);
     running.signal("STOP");
     wire.send(&frames);
     running.signal("CONT");
     let ended = running.interrupt();
-    assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
     let (read, [arrived, dropped, dropped_by_system]) = read_with_figures(&path);
     assert_eq!((arrived, dropped), (Some(frames.len() as u64), Some(0)));
     let dropped = dropped_by_system.expect("it is written");
@@ -1067,7 +1078,7 @@ fn written_with_drops(wire: &Wire, method: &[&str]) {
 #[test]
 fn nothing_that_root_may_do_is_left_while_it_listens() {
     need_wire!();
-    let wire = Wire::new("rights", 1);
+    let wire = Wire::new("privileges", 1);
     for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
         let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
         wire.send(&noise(10));
@@ -1087,9 +1098,9 @@ fn nothing_that_root_may_do_is_left_while_it_listens() {
             for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
                 assert_eq!(field(set).as_deref(), Some("0000000000000000"), "{set}");
             }
-            let nobody = [NOBODY; 4].map(|id| id.to_string()).join("\t");
-            assert_eq!(field("Uid"), Some(nobody.clone()));
-            assert_eq!(field("Gid"), Some(nobody));
+            let expected_ids = [NOBODY; 4].map(|id| id.to_string()).join("\t");
+            assert_eq!(field("Uid"), Some(expected_ids.clone()));
+            assert_eq!(field("Gid"), Some(expected_ids));
             assert_eq!(field("Groups").as_deref(), Some(""));
             assert_eq!(field("NoNewPrivs").as_deref(), Some("1"));
             count += 1;
@@ -1107,7 +1118,7 @@ fn nothing_that_root_may_do_is_left_while_it_listens() {
 /// `lineside` with words, in a namespace; it must end by itself.
 fn ended(command: &mut Command) -> (Option<i32>, String) {
     let ended = Running::spawn(command, PathBuf::new(), open_folder()).end();
-    (ended.status.code(), ended.said)
+    (ended.status.code(), ended.messages)
 }
 
 #[test]
@@ -1163,17 +1174,20 @@ fn unusable_interfaces_are_named_with_a_remedy() {
             &["'gateway' is not supported", "^^^^^^^"],
         ),
     ];
-    for (words, code, says) in cases {
+    for (words, code, expected) in cases {
         let mut command = wire.tap.command(lineside().get_program());
         command
             .args(["capture", "-o"])
             .arg(&out)
             .args(words)
             .current_dir(folder.path());
-        let (status, said) = ended(&mut command);
-        assert_eq!(status, Some(code), "{words:?}: {said}");
-        for says in says {
-            assert!(said.contains(says), "{words:?}: {says}: {said}");
+        let (status, messages) = ended(&mut command);
+        assert_eq!(status, Some(code), "{words:?}: {messages}");
+        for expected in expected {
+            assert!(
+                messages.contains(expected),
+                "{words:?}: {expected}: {messages}"
+            );
         }
         assert!(!out.exists(), "{words:?}: nothing is left");
     }
@@ -1214,12 +1228,12 @@ fn the_line_that_an_error_offers_gives_the_right_to_listen() {
         (METHODS[1], "no CAP_NET_ADMIN, CAP_BPF"),
     ];
     for (options, missing) in cases {
-        let (status, said) = ended(&mut as_nobody(&[], options));
-        assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains(missing), "{said}");
-        let line = said.lines().find(|line| line.contains("setcap"));
-        let line = line.unwrap_or_else(|| panic!("a line to paste: {said}"));
-        // There may be no sudo here; its place is taken by nothing.
+        let (status, messages) = ended(&mut as_nobody(&[], options));
+        assert_eq!(status, Some(1), "{messages}");
+        assert!(messages.contains(missing), "{messages}");
+        let line = messages.lines().find(|line| line.contains("setcap"));
+        let line = line.unwrap_or_else(|| panic!("a line to paste: {messages}"));
+        // There may be no sudo here, so it is left out.
         let paste = format!("PATH=$PATH:/usr/sbin:/sbin; sudo() {{ \"$@\"; }}\n{line}");
         run(Command::new("sh").args(["-c", &paste]));
 
@@ -1228,20 +1242,20 @@ fn the_line_that_an_error_offers_gives_the_right_to_listen() {
         let options = [options, &["--memory", "16MiB"]].concat();
         let command = &mut as_nobody(&[], &options);
         let running = Running::spawn(command, out.clone(), open_folder());
-        running.wait_until("it listens", || running.said().contains("listening at"));
+        running.wait_until("it listens", || running.messages().contains("listening at"));
         wire.send(&frames);
         let ended = running.interrupt();
-        assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+        assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
         assert_eq!(manifest(&out).inputs[0].frames, 20);
     }
-    let (status, said) = ended(&mut as_nobody(&["prlimit", "--memlock=65536"], METHODS[1]));
-    assert_eq!(status, Some(1), "{said}");
-    for says in [
+    let (status, messages) = ended(&mut as_nobody(&["prlimit", "--memlock=65536"], METHODS[1]));
+    assert_eq!(status, Some(1), "{messages}");
+    for expected in [
         "above the limit for locked memory",
         "ulimit -l",
         "cap_ipc_lock",
     ] {
-        assert!(said.contains(says), "{says}: {said}");
+        assert!(messages.contains(expected), "{expected}: {messages}");
     }
 }
 
@@ -1257,10 +1271,10 @@ fn another_xdp_program_is_left_alone_and_ours_is_removed() {
     for method in &METHODS[1..] {
         let first = Running::start(&wire.tap, &[&["-i", "t0"], *method].concat());
         assert!(has_program());
-        // Beside it there is AF_PACKET, which sees nothing of what the first one takes.
+        // AF_PACKET works beside it, but does not see the frames that the first one takes.
         let second = Running::start(&wire.tap, &["-i", "t0"]);
         let reason = "by AF_PACKET: another XDP program is attached to it";
-        assert!(second.said().contains(reason), "{}", second.said());
+        assert!(second.messages().contains(reason), "{}", second.messages());
         drop(second);
         let folder = open_folder();
         let mut third = wire.tap.command(lineside().get_program());
@@ -1268,9 +1282,9 @@ fn another_xdp_program_is_left_alone_and_ours_is_removed() {
             .args(["capture", "-i", "t0", "-o"])
             .arg(folder.path().join("trace"))
             .args(*method);
-        let (status, said) = ended(&mut third);
-        assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains("take AF_PACKET instead"), "{said}");
+        let (status, messages) = ended(&mut third);
+        assert_eq!(status, Some(1), "{messages}");
+        assert!(messages.contains("take AF_PACKET instead"), "{messages}");
 
         wire.send(&noise(10));
         first.wait_for_frames(10);
@@ -1297,17 +1311,22 @@ fn generic_mode_is_used_and_reported_where_a_driver_refuses() {
         let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
         wire.send(&frames);
         let ended = running.interrupt();
-        for says in [
+        for expected in [
             "by AF_XDP generic: ",
             "since there are fewer receive queues",
         ] {
-            assert!(ended.said.contains(says), "{says}: {}", ended.said);
+            assert!(
+                ended.messages.contains(expected),
+                "{expected}: {}",
+                ended.messages
+            );
         }
         assert_eq!(received(&ended.trace(130)), 10);
     }
 }
 
-/// Setting the clock to what it shows is a step as any other to the kernel, and disturbs nobody.
+/// Setting the clock to its current time is a step like any other to the kernel, and disturbs no
+/// process.
 #[test]
 fn a_clock_that_is_set_is_counted() {
     need_wire!();
@@ -1346,7 +1365,7 @@ fn nothing_that_root_may_do_is_left_while_frames_are_replayed() {
     let child = command.spawn().expect("it runs");
     let status = format!("/proc/{}/status", child.id());
     let nothing = "CapEff:\t0000000000000000";
-    wait_until("it has given up its rights", || {
+    wait_until("it has dropped its privileges", || {
         std::fs::read_to_string(&status).is_ok_and(|status| status.contains(nothing))
     });
     let status = std::fs::read_to_string(&status).expect("it runs");
@@ -1395,7 +1414,7 @@ fn a_replay_waits_a_while_for_a_lost_carrier_and_then_ends() {
         running
     };
     let account = |printed: &str| -> serde_json::Value {
-        serde_json::from_str(printed).expect("what was sent is told")
+        serde_json::from_str(printed).expect("the account is JSON")
     };
     let running = replaying();
     // Down for a moment, which is waited for, and for good.
@@ -1403,21 +1422,21 @@ fn a_replay_waits_a_while_for_a_lost_carrier_and_then_ends() {
     frames_sent(10);
     wire.tap.ip("link set t0 down");
     let ended = running.end();
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.messages);
     let message = "'g0' has no carrier, so nothing leaves it";
-    assert!(ended.said.contains(message), "{}", ended.said);
-    assert!(ended.said.contains("ip link set"), "{}", ended.said);
+    assert!(ended.messages.contains(message), "{}", ended.messages);
+    assert!(ended.messages.contains("ip link set"), "{}", ended.messages);
     let frames = account(&ended.printed())["frames"].as_u64();
     assert!((20..20_000).contains(&frames.expect("a number")));
     // It never had one.
     let ended = replay(&wire).end();
-    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains(message), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.messages);
+    assert!(ended.messages.contains(message), "{}", ended.messages);
     assert_eq!(ended.printed(), "", "nothing was begun");
     // Ctrl-C need not wait.
     wire.tap.ip("link set t0 up");
     let ended = replaying().interrupt();
-    assert_eq!(ended.status.code(), Some(130), "{}", ended.said);
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
     account(&ended.printed());
 }
 
@@ -1429,7 +1448,7 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
     }
     let folder = open_folder();
     let out = folder.path().join("trace");
-    // Whoever is root of the namespace only.
+    // As root of the namespace only.
     let mut command = Command::new("unshare");
     command
         .args(["-rn", "bash", "-c"])
@@ -1458,8 +1477,8 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
         return;
     }
     let ended = Running::spawn(&mut command, PathBuf::new(), open_folder()).end();
-    let said = &ended.said;
-    assert_eq!(ended.status.code(), Some(0), "{said}");
+    let messages = &ended.messages;
+    assert_eq!(ended.status.code(), Some(0), "{messages}");
     let manifest = manifest(&out);
     let counted = counters(&manifest);
     assert_eq!(
@@ -1468,14 +1487,14 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
     );
     let live = manifest.inputs[0].live.as_ref().expect("live");
     assert_eq!(live.method, "AF_PACKET");
-    assert_eq!(live.filtered, None, "without CAP_BPF nobody counts");
+    assert_eq!(live.filtered, None, "without CAP_BPF there is no count");
     let printed = ended.printed();
     assert!(
         printed.contains("frames that the kernel rejected are not counted"),
         "{printed}"
     );
     assert!(
-        said.contains("no CAP_BPF: in a user namespace that does not count"),
-        "{said}"
+        messages.contains("no CAP_BPF: in a user namespace that does not count"),
+        "{messages}"
     );
 }

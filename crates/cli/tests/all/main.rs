@@ -2,8 +2,8 @@
 //! `lineside-testkit` under seeded harm, against the files of a real server, and on live wires; and
 //! its manners.
 //!
-//! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts
-//! these.
+//! A test that cannot run prints one line that begins with `SKIP: ` and gives the reason; `./test`
+//! counts these.
 
 mod between;
 mod commands;

@@ -1,4 +1,4 @@
-//! What `completions` and `man` print, in the programs that read it.
+//! The output of `completions` and `man`, in the programs that read it.
 
 use std::process::{Command, Output};
 
@@ -17,7 +17,7 @@ const VERBS: [&str; 11] = [
     "completions",
     "man",
 ];
-/// Where `table` measures.
+/// The sources that `table` measures.
 const SOURCES: [&str; 5] = [
     "from-capture",
     "from-trace",
@@ -33,7 +33,7 @@ fn printed(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// What bash offers for the last of `words`.
+/// The completions that bash offers for the last of `words`.
 fn completed(words: &[&str]) -> Vec<String> {
     let script = printed(lineside().args(["completions", "bash"]));
     let complete = r#"

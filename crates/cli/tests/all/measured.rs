@@ -1,4 +1,4 @@
-//! Measured networks, path files, frames told apart and `lineside explain`, from outside.
+//! Measured networks, path files, classified frames and `lineside explain`, from outside.
 
 use std::path::Path;
 use std::process::Output;
@@ -26,7 +26,7 @@ fn text(arguments: &[&str]) -> String {
 
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 
-/// A capture of datagrams: when, from the inside or not, to which port, how long.
+/// A capture of datagrams: time, direction (from the inside or not), port and length.
 fn datagrams(path: &Path, sent: &[(i64, bool, u16, usize)]) {
     let frame = |&(at_ns, is_out, port, len): &(i64, bool, u16, usize)| {
         let ends = [[10, 0, 0, 2].into(), [10, 0, 0, 1].into()];
@@ -138,7 +138,7 @@ fn round_trips_of_captures_and_traces_become_tables_and_paths() {
     assert_eq!(outbound["realised"]["min_ns"], 1_501_500);
     assert_eq!(outbound["realised"]["max_ns"], 1_503_500);
     assert_eq!(outbound["settings"]["path"], path("measured.path"));
-    // What passed towards the client as deliveries: 14,540 bytes are nine of 1,500.
+    // The frames towards the client as deliveries: 14,540 bytes are nine of 1,500.
     let trace = text(&[
         "table",
         "from-capture",
@@ -166,7 +166,7 @@ fn round_trips_of_captures_and_traces_become_tables_and_paths() {
     let calls = &manifest(Path::new(&out)).counters["rpc.calls_answered"].value;
     assert_eq!(count, *calls);
 
-    for (arguments, says) in [
+    for (arguments, expected) in [
         (&["table", "from-trace", &capture][..], "is not a trace"),
         (&["table", "from-tcp", "127.0.0.1"], "from-tcp HOST:PORT"),
         (
@@ -190,7 +190,7 @@ fn round_trips_of_captures_and_traces_become_tables_and_paths() {
         let output = run(arguments);
         assert!(!output.status.success());
         assert!(
-            talk(&output).contains(says),
+            talk(&output).contains(expected),
             "{arguments:?}: {}",
             talk(&output)
         );
@@ -215,7 +215,7 @@ fn a_port_of_this_host_is_probed() {
         "--json",
     ]);
     if talk(&output).contains("no right to send ICMP") {
-        println!("SKIP: no right to ping");
+        println!("SKIP: no permission to ping");
         return;
     }
     let figures: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -279,7 +279,7 @@ fn path_files_and_mahimahi_traces_are_converted_and_replayed() {
     let expected = [1, 2, 3, 5, 6, 7, 8, 9];
     assert_eq!(left("--path", &path("link.path")), expected);
 
-    for (flags, says) in [
+    for (flags, expected) in [
         (
             &["--path", "nowhere.path"][..],
             "path: nowhere.path: cannot read it",
@@ -299,7 +299,11 @@ fn path_files_and_mahimahi_traces_are_converted_and_replayed() {
     ] {
         let output = run(&[&["emulate", &path("in.pcap")], flags].concat());
         assert_eq!(output.status.code(), Some(2));
-        assert!(talk(&output).contains(says), "{flags:?}: {}", talk(&output));
+        assert!(
+            talk(&output).contains(expected),
+            "{flags:?}: {}",
+            talk(&output)
+        );
     }
 }
 
@@ -341,14 +345,18 @@ fn frames_are_classified_by_expressions() {
         (inbound[0]["entered"].as_u64(), inbound[0]["lost"].as_u64()),
         (Some(10), Some(0))
     );
-    for (flags, says) in [
+    for (flags, expected) in [
         (["--delay", "match udp:1ms"], "write 'match EXPR: WORDS'"),
         (["--delay", "match udpp: 1ms"], "match: "),
         (["--rate", "match udp: 1mbit"], "match works with delay"),
     ] {
         let output = run(&[&["emulate", &path("in.pcap")][..], &flags].concat());
         assert_eq!(output.status.code(), Some(2));
-        assert!(talk(&output).contains(says), "{flags:?}: {}", talk(&output));
+        assert!(
+            talk(&output).contains(expected),
+            "{flags:?}: {}",
+            talk(&output)
+        );
     }
 }
 
@@ -360,7 +368,7 @@ fn each_class_of_frames_is_reported_and_unmatched_ones_warned() {
         .map(|k| (k * 1_000_000, true, (k % 2) as u16 + 1, 100))
         .collect();
     datagrams(&capture, &sent);
-    let told = text(&[
+    let printed = text(&[
         "emulate",
         capture.to_str().expect("UTF-8"),
         "--loss",
@@ -368,26 +376,32 @@ fn each_class_of_frames_is_reported_and_unmatched_ones_warned() {
         "--delay",
         "out: match tcp: 1ms",
     ]);
-    for said in [
+    for expected in [
         "10 lost: none, match udp port 2: every 2\n",
         "match tcp: matched no frame\n",
     ] {
-        assert!(told.contains(said), "{said}: {told}");
+        assert!(printed.contains(expected), "{expected}: {printed}");
     }
-    assert!(!told.contains("udp port 2: matched no frame"), "{told}");
-    let told = text(&[
+    assert!(
+        !printed.contains("udp port 2: matched no frame"),
+        "{printed}"
+    );
+    let printed = text(&[
         "emulate",
         capture.to_str().expect("UTF-8"),
         "--delay",
         "match udp: 10ms 3ms",
     ]);
-    assert!(told.contains("as order is kept: their delays"), "{told}");
+    assert!(
+        printed.contains("as order is kept: their delays"),
+        "{printed}"
+    );
     let path = folder.path().join("path");
     std::fs::write(&path, "time loss\n0s 100%\n").expect("written");
     let path = path.to_str().expect("UTF-8");
-    let told = text(&["emulate", capture.to_str().expect("UTF-8"), "--path", path]);
-    let said = format!("40 lost: path {path}\n");
-    assert!(told.contains(&said), "{told}");
+    let printed = text(&["emulate", capture.to_str().expect("UTF-8"), "--path", path]);
+    let line = format!("40 lost: path {path}\n");
+    assert!(printed.contains(&line), "{printed}");
 }
 
 #[test]
@@ -448,19 +462,19 @@ fn explain_predicts_what_emulate_does() {
     let third = text(&[
         "explain", "-r", capture, "--frame", "3", "--delay", "10.3ms",
     ]);
-    for said in ["came 1.50 ms after the first", "it left 10.3 ms later"] {
-        assert!(third.contains(said), "{third}");
+    for expected in ["came 1.50 ms after the first", "it left 10.3 ms later"] {
+        assert!(third.contains(expected), "{third}");
     }
     let lost = text(&[
         "explain", "-r", capture, "--frame", "2", "--loss", "frames 2",
     ]);
     assert!(lost.contains("lost by the loss model"), "{lost}");
-    // What is dropped while it is under way is not it.
+    // A frame dropped while this one is under way is another one.
     let under_way = text(&[
         "explain", "-r", capture, "--frame", "1", "--delay", "10ms", "--loss", "frames 2",
     ]);
     assert!(!under_way.contains("lost"), "{under_way}");
-    for (arguments, says) in [
+    for (arguments, expected) in [
         (
             &["explain", "-r", capture, "--frame", "9"][..],
             "there is no frame 9: the capture has 3",
@@ -475,7 +489,7 @@ fn explain_predicts_what_emulate_does() {
         ),
         (
             &["explain", "--delay", "1ms", "--delay", "2ms"],
-            "'1ms' and '2ms' are for the same frames",
+            "'1ms' and '2ms' apply to the same frames",
         ),
         (
             &["explain", "--load", "100%"],
@@ -486,7 +500,7 @@ fn explain_predicts_what_emulate_does() {
         let output = run(arguments);
         assert!(!output.status.success());
         assert!(
-            talk(&output).contains(says),
+            talk(&output).contains(expected),
             "{arguments:?}: {}",
             talk(&output)
         );

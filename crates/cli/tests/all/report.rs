@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::python::python;
 use crate::support::{example, lineside, records, repository, talk};
 
-/// A folder with a trace of `input` in `trace`, which does not tell where the input lies.
+/// A folder with a trace of `input` in `trace`, which does not reveal where the input lies.
 fn traced(input: &Path) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let name = input.file_name().expect("a file").to_str().expect("UTF-8");
@@ -139,7 +139,7 @@ fn the_page_needs_nothing_else() {
     assert_eq!(
         count("<svg"),
         count("role=\"img\" aria-label="),
-        "every drawing says what it shows"
+        "every drawing has a title"
     );
     assert_eq!(count("<h1>"), 1);
     let data = page
@@ -209,7 +209,7 @@ fn every_json_form_is_as_its_schema_says() {
     }
     assert!(found.is_empty(), "{found:#?}");
 
-    // The check sees what is wrong.
+    // The check finds errors.
     let mut wrong = json(&folder, &[]);
     wrong["totals"]["operations"] = "many".into();
     wrong["totals"]["guesses"] = 1.into();
@@ -220,8 +220,8 @@ fn every_json_form_is_as_its_schema_says() {
     assert_eq!(found.len(), 4, "{found:#?}");
 }
 
-/// Notes where `value` is not as `schema` says: another type, a field that is not described, one
-/// that is required and absent, or a field without a description.
+/// Lists where `value` does not conform to `schema`: another type, a field that is not described,
+/// one that is required and absent, or a field without a description.
 fn check(value: &Value, schema: &Value, root: &Value, place: &str, found: &mut Vec<String>) {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.trim_start_matches('#'));
@@ -234,7 +234,7 @@ fn check(value: &Value, schema: &Value, root: &Value, place: &str, found: &mut V
             wrong.is_empty()
         });
         if !fits {
-            found.push(format!("{place}: {value} is none of the choices"));
+            found.push(format!("{place}: {value} is not one of the choices"));
         }
         return;
     }
@@ -256,12 +256,12 @@ fn check(value: &Value, schema: &Value, root: &Value, place: &str, found: &mut V
     if schema.get("const").is_some_and(|only| only != value)
         || schema.get("type").is_some_and(|kinds| !fits(kinds))
     {
-        found.push(format!("{place}: {value} is not as the schema says"));
+        found.push(format!("{place}: {value} does not conform to the schema"));
         return;
     }
     match value {
         Value::Array(values) => {
-            let items = schema.get("items").expect("arrays say what is in them");
+            let items = schema.get("items").expect("arrays describe their items");
             for value in values {
                 check(value, items, root, &format!("{place}[]"), found);
             }
@@ -445,7 +445,7 @@ fn a_slow_operation_with_a_name_shows_that_name() {
 #[test]
 fn unknown_read_figures_have_no_heading() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Frames cut behind the headers of a READ's reply: how much was read is seen in none.
+    // Frames cut after the headers of a READ's reply: none shows how much was read.
     let frames = capture::read(&example()).expect("the example");
     let harm = Harm {
         snap: 96,
@@ -599,12 +599,12 @@ fn bytes_of_cut_frames_are_not_reported_as_zero() {
         .expect("a number");
     assert!(untold > 100, "{untold}");
     assert_eq!(report["findings"][0]["kind"], "amounts");
-    // Where the headers before the data are cut, nothing says how much of it there was.
+    // Where the headers before the data are cut, there is no way to know its length.
     for row in records(&folder.path().join("trace"), Table::Operations) {
-        let says = |column: &str, word: &str| row.text(column) == Some(word);
+        let has = |column: &str, word: &str| row.text(column) == Some(word);
         let is_cut_read =
-            says("operation", "READ") && says("status", "NFS3_OK") && row.is("reply_incomplete");
-        let is_cut_write = says("operation", "WRITE") && row.is("call_incomplete");
+            has("operation", "READ") && has("status", "NFS3_OK") && row.is("reply_incomplete");
+        let is_cut_write = has("operation", "WRITE") && row.is("call_incomplete");
         assert_eq!(row.is("data_incomplete"), is_cut_read || is_cut_write);
     }
 }

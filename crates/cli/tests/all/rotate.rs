@@ -116,7 +116,7 @@ fn usr2_completes_the_parts_recorded_so_far() {
 
 #[test]
 fn limits_that_cannot_be_are_refused_with_the_way_out() {
-    for (limit, says) in [
+    for (limit, expected) in [
         ("60", "rotate: 60 is not a size from 1MiB to 64MiB"),
         ("1ms", "rotate: 1ms is not from 1s to 292 years"),
         (
@@ -125,7 +125,7 @@ fn limits_that_cannot_be_are_refused_with_the_way_out() {
         ),
         (
             "1s,2s",
-            "rotate: 1s,2s says the same thing twice: give at most one size and one time",
+            "rotate: 1s,2s gives the same limit twice: give at most one size and one time",
         ),
     ] {
         let output = lineside()
@@ -135,6 +135,6 @@ fn limits_that_cannot_be_are_refused_with_the_way_out() {
             .output()
             .expect("lineside runs");
         assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
-        assert!(talk(&output).contains(says), "{}", talk(&output));
+        assert!(talk(&output).contains(expected), "{}", talk(&output));
     }
 }

@@ -1,4 +1,4 @@
-//! What the programs beside NFS say, as the trace has it, against the fields that tshark shows.
+//! The fields of the programs beside NFS in the trace, against those that tshark shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use lineside_trace::read::Value;
 use crate::support::{Record, Trace};
 use crate::tshark::escaped;
 
-/// Which message of an operation has a field.
+/// The message of an operation that has a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum In {
     Call,
@@ -290,7 +290,7 @@ impl<'a> Services<'a> {
         }
     }
 
-    /// What a message says beside what its row in `operations` has.
+    /// The fields of a message beyond those of its row in `operations`.
     pub(crate) fn compare(
         &mut self,
         procedure: Procedure,

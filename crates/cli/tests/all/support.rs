@@ -1,4 +1,4 @@
-//! Running the command and reading what it wrote.
+//! Running the command and reading its output.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) fn example() -> PathBuf {
     captures::example("nfs-mix.pcapng.zst")
 }
 
-/// What a program said on standard error.
+/// The text of a program on standard error.
 pub(crate) fn talk(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -95,7 +95,7 @@ impl Trace {
             .filter(|row| row.integer("version") == Some(3))
     }
 
-    /// Fails if an identity of rule 5 does not hold.
+    /// Fails if an identity between counters does not hold.
     pub(crate) fn assert_identities(&self, what: &str) {
         assert_eq!(counters(&self.manifest).broken_identity(), None, "{what}");
     }
@@ -169,8 +169,8 @@ pub(crate) fn sorted<'a>(rows: impl IntoIterator<Item = &'a Record>) -> Vec<Stri
     rows
 }
 
-/// Makes up to three attempts: an error of one says how a busy machine disturbed it, which is no
-/// fault of the program. `./test` counts the lines that begin with `DISTURBED: `.
+/// Makes up to three attempts: an error of one describes how a busy machine disturbed it, which is
+/// no fault of the program. `./test` counts the lines that begin with `DISTURBED: `.
 pub(crate) fn undisturbed(what: &str, mut attempt: impl FnMut() -> Result<(), String>) {
     for _ in 0..3 {
         match attempt() {

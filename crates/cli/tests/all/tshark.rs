@@ -83,7 +83,7 @@ fn tshark_sees_the_same_messages_in_tunnels() {
         return;
     }
     let mut frames = capture::read(&example()).expect("the example");
-    // tshark takes its time.
+    // tshark is slow.
     frames.truncate(600);
     let folder = tempfile::tempdir().expect("a folder");
     // A pseudowire without control word, whose address begins with 0, tshark takes for one with.
@@ -105,7 +105,7 @@ fn tshark_sees_the_same_messages_in_tunnels() {
 /// A connection and a transaction on it: client, server, their ports, transport, xid.
 pub(crate) type Key = (String, i64, String, i64, bool, i64);
 
-/// What rows and messages of a capture do not have in common. `seen`: columns of `services` that
+/// The differences between rows and messages of a capture. `seen`: columns of `services` that
 /// were compared.
 pub(crate) fn compare(path: &Path, name: &str, seen: &mut BTreeSet<&'static str>) -> Vec<String> {
     let frames = capture::read(path).ok();
@@ -144,8 +144,8 @@ pub(crate) fn compare(path: &Path, name: &str, seen: &mut BTreeSet<&'static str>
     differences
 }
 
-/// The messages of all other programs: each has its row, of the right name, with what tshark shows
-/// of the programs beside NFS.
+/// The messages of all other programs: each has its row, of the right name, with the fields that
+/// tshark shows of the programs beside NFS.
 fn compare_others(
     trace: &Trace,
     messages: &[Dissected],

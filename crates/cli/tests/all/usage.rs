@@ -1,4 +1,4 @@
-//! The command line and the configuration file: what is refused, and how.
+//! The command line and the configuration file: refused values, and their messages.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -88,7 +88,7 @@ fn flags_for_interfaces_are_refused_for_files() {
     let keyed = ["capture", &example, "-o", "t", "--config", "c.toml"];
     assert_usage(folder.path(), &keyed, &["--sockets is for interfaces"]);
 
-    // What a run has noted runs again.
+    // A run's recorded configuration can be run again.
     let arguments = ["capture", &example, "-o", "t", "-q"].map(OsStr::new);
     assert!(run(folder.path(), &arguments).status.success());
     let again = ["capture", "--config", "t/trace.json", "-o", "u", "-q"].map(OsStr::new);
@@ -172,8 +172,12 @@ fn negative_values_are_refused_as_such() {
         ("capture", "--cores", "-2"),
     ] {
         let arguments = [verb, &example, "-o", "t", flag, value];
-        let said = format!("'{value}'");
-        assert_usage(folder.path(), &arguments, &[&said, "must not be negative"]);
+        let message = format!("'{value}'");
+        assert_usage(
+            folder.path(),
+            &arguments,
+            &[&message, "must not be negative"],
+        );
     }
 }
 
@@ -187,8 +191,8 @@ fn no_frames_at_all_are_refused() {
     }
     std::fs::write(folder.path().join("c.toml"), "[capture]\nframes_max = 0\n").expect("written");
     let arguments = ["capture", &example, "-o", "t", "--config", "c.toml"];
-    let said = "0 is not a whole number from 1 on, without quotes: write frames_max = 1";
-    assert_usage(folder.path(), &arguments, &[said]);
+    let message = "0 is not a whole number from 1 on, without quotes: write frames_max = 1";
+    assert_usage(folder.path(), &arguments, &[message]);
 }
 
 #[test]

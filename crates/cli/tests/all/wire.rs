@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 use crate::support::{Trace, lineside, talk, wait_until};
 
-/// Why there can be no wire here; `None` if there can. `tools` are the programs that a test needs
-/// besides.
+/// The reason for which there can be no wire here; `None` if there can. `tools` are the programs
+/// that a test needs besides.
 pub(crate) fn obstacle(tools: &[&str]) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("network namespaces need root".to_owned());
@@ -34,7 +34,7 @@ pub(crate) fn obstacle(tools: &[&str]) -> Option<String> {
     Some(format!("{missing} is missing"))
 }
 
-/// Returns, and says why, where there can be no wire.
+/// Returns, and prints the reason, where there can be no wire.
 macro_rules! need_wire {
     ($($tool:literal),*) => {
         if let Some(why) = $crate::wire::obstacle(&[$($tool),*]) {
@@ -45,14 +45,14 @@ macro_rules! need_wire {
 }
 pub(crate) use need_wire;
 
-/// A network namespace without IPv6, so that nothing of its own is sent. It ends with this.
+/// A network namespace without IPv6, so that it sends nothing of its own. It ends with this.
 pub(crate) struct Namespace {
     name: String,
     is_ours: bool,
 }
 
 impl Namespace {
-    /// `what` tells the namespaces of this process apart.
+    /// `what` distinguishes the namespaces of this process.
     pub(crate) fn new(what: &str) -> Self {
         let namespace = Self {
             name: format!("lineside-{}-{what}", std::process::id()),
@@ -65,7 +65,7 @@ impl Namespace {
         namespace
     }
 
-    /// One that another made, and ends.
+    /// A namespace that another owner made, and removes.
     pub(crate) fn of_another(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -73,7 +73,7 @@ impl Namespace {
         }
     }
 
-    /// As `ip netns` knows it.
+    /// Its name for `ip netns`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -92,7 +92,7 @@ impl Namespace {
             .args(words.split(' ')));
     }
 
-    /// Does something on a thread that is in it.
+    /// Runs a closure on a thread inside it.
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let entered = || {
             let file = File::open(format!("/run/netns/{}", self.name)).expect("it is there");
@@ -203,19 +203,19 @@ fn send_all(port: &mut dyn Transmit, frames: &[(usize, &capture::Frame)]) {
     }
 }
 
-/// A `lineside capture` that goes on.
+/// A running `lineside capture`.
 pub(crate) struct Running {
     child: Child,
-    /// Where the trace is, if one is written.
+    /// The trace's folder, if one is written.
     pub(crate) out: PathBuf,
-    /// What else the test writes.
+    /// A folder for other files of the test.
     pub(crate) folder: TempDir,
 }
 
-/// What became of it.
+/// The outcome of a run.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    pub(crate) said: String,
+    pub(crate) messages: String,
     pub(crate) out: PathBuf,
     pub(crate) folder: TempDir,
 }
@@ -246,9 +246,9 @@ impl Running {
 
     /// Starts a command that is called as `lineside capture` is.
     pub(crate) fn spawn(command: &mut Command, out: PathBuf, folder: TempDir) -> Self {
-        let said = File::create(folder.path().join("said")).expect("a new file");
+        let messages = File::create(folder.path().join("messages")).expect("a new file");
         let printed = File::create(folder.path().join("printed")).expect("a new file");
-        let child = command.stdout(printed).stderr(said).spawn();
+        let child = command.stdout(printed).stderr(messages).spawn();
         Self {
             child: child.expect("it runs"),
             out,
@@ -261,19 +261,19 @@ impl Running {
         self.child.id()
     }
 
-    /// What it has said so far.
-    pub(crate) fn said(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("said")).expect("it is text")
+    /// Its messages so far.
+    pub(crate) fn messages(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("messages")).expect("it is text")
     }
 
-    /// Waits for something that it does.
+    /// Waits until a condition holds.
     pub(crate) fn wait_until(&self, what: &str, mut done: impl FnMut() -> bool) {
         let process = PathBuf::from(format!("/proc/{}/fd/2", self.id()));
         wait_until(what, || {
             assert!(
                 done() || std::fs::read_link(&process).is_ok(),
                 "it ended before: {what}: {}",
-                self.said()
+                self.messages()
             );
             done()
         });
@@ -284,17 +284,17 @@ impl Running {
         run(Command::new("kill").args([format!("-{signal}"), self.id().to_string()]));
     }
 
-    /// Waits until it has received so many frames; fails if it is more.
+    /// Waits until it has received this many frames; fails if there are more.
     pub(crate) fn wait_for_frames(&self, frames: usize) {
         assert_eq!(self.wait_for_at_least(frames), frames);
     }
 
-    /// Waits until it has received so many frames; returns how many they are then.
+    /// Waits until it has received at least this many frames; returns their number.
     pub(crate) fn wait_for_at_least(&self, frames: usize) -> usize {
         let mut received = 0;
         self.wait_until("the frames are received", || {
             self.signal("USR1");
-            let text = self.said();
+            let text = self.messages();
             // Only whole lines: the last one may be about to be written.
             let mut lines = text.split_inclusive('\n').rev();
             let line = lines
@@ -317,7 +317,7 @@ impl Running {
         });
         Ended {
             status: status.expect("it ended"),
-            said: self.said(),
+            messages: self.messages(),
             out: std::mem::take(&mut self.out),
             folder: std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder")),
         }
@@ -338,16 +338,16 @@ impl Drop for Running {
 }
 
 impl Ended {
-    /// What it printed.
+    /// Its standard output.
     pub(crate) fn printed(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("printed")).expect("it is text")
     }
 
     /// Its trace, if it ended with this exit status.
     pub(crate) fn trace(self, code: i32) -> Trace {
-        assert_eq!(self.status.code(), Some(code), "{}", self.said);
+        assert_eq!(self.status.code(), Some(code), "{}", self.messages);
         let signal = self.status.signal();
-        assert_eq!(signal, None, "{}", self.said);
+        assert_eq!(signal, None, "{}", self.messages);
         Trace::read(&self.out, self.folder)
     }
 }
@@ -356,14 +356,14 @@ impl Ended {
 pub(crate) struct Tcpdump {
     child: Child,
     path: PathBuf,
-    said: PathBuf,
+    messages: PathBuf,
 }
 
 impl Tcpdump {
     /// Records into `path`; listens when this returns. `program` is `tcpdump` where the interface
     /// is.
     pub(crate) fn start(mut program: Command, interface: &str, path: &Path) -> Self {
-        let said = path.with_extension("said");
+        let messages = path.with_extension("messages");
         // Every frame is written when it comes, so that the last one may be waited for.
         let child = program
             .args(["-Z", "root", "-i", interface, "-n", "-U"])
@@ -372,16 +372,16 @@ impl Tcpdump {
             .args(["--time-stamp-precision=nano", "-w"])
             .arg(path)
             .stdin(Stdio::null())
-            .stderr(File::create(&said).expect("a new file"))
+            .stderr(File::create(&messages).expect("a new file"))
             .spawn();
         let tcpdump = Self {
             child: child.expect("tcpdump runs"),
             path: path.to_owned(),
-            said,
+            messages,
         };
         wait_until("tcpdump listens", || {
-            let said = std::fs::read_to_string(&tcpdump.said).unwrap_or_default();
-            said.contains("listening on")
+            let messages = std::fs::read_to_string(&tcpdump.messages).unwrap_or_default();
+            messages.contains("listening on")
         });
         tcpdump
     }
@@ -398,8 +398,11 @@ impl Tcpdump {
         });
         run(Command::new("kill").args(["-INT", &self.child.id().to_string()]));
         let _ = self.child.wait();
-        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
-        assert!(said.contains("\n0 packets dropped by kernel"), "{said}");
+        let messages = std::fs::read_to_string(&self.messages).unwrap_or_default();
+        assert!(
+            messages.contains("\n0 packets dropped by kernel"),
+            "{messages}"
+        );
     }
 }
 
