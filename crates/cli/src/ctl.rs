@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use lineside_path::SettingsWords;
+use lineside_path::emulate::ChangeAnswer;
 use lineside_trace::{Manifest, State};
 
 use crate::Exit;
 use crate::config::ConfigError;
-use crate::link::control::{Answer, Done, Request};
+use crate::link::control::{Answer, Request};
 use crate::link::keys::LinkWords;
 use crate::link::spec::files;
 use crate::print::{print, print_json};
@@ -87,7 +88,7 @@ fn why_none(run: &std::path::Path, error: &io::Error) -> String {
 }
 
 /// The changes, or the current settings.
-fn lines(done: &Done, is_change: bool) -> String {
+fn lines(done: &ChangeAnswer, is_change: bool) -> String {
     let mut out = String::new();
     for (name, after) in &done.after {
         let before = done.before.get(name);

@@ -1,6 +1,6 @@
 //! What a run asks of the operating system: clocks, signals, privileges, network namespaces with
-//! their links and routes, programs and probes, facts about the machine, and the run folder with
-//! its control socket.
+//! their links, routes and a way outside, programs and probes, facts about the machine, and the run
+//! folder with its control socket.
 //!
 //! Engines never come here; roles and the binary do.
 
@@ -13,6 +13,7 @@ mod memory;
 mod namespaces;
 mod netlink;
 mod output;
+mod outside;
 mod privileges;
 mod probe;
 mod programs;
@@ -30,7 +31,8 @@ pub use namespaces::{
 };
 pub use netlink::{Link, LinkStats, Netlink};
 pub use output::{PartQueue, PartWriter};
+pub use outside::{Outside, OutsideError, OutsidePlan};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
 pub use probe::{Ping, ProbeError, connect_round_trip};
-pub use programs::{Descendants, Program};
+pub use programs::{Descendants, Program, Readiness};
 pub use signals::Signals;

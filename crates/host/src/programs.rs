@@ -9,6 +9,18 @@ use rustix::process::{
 };
 
 use crate::clock::Stopwatch;
+use crate::namespaces::something_listens;
+
+/// What became of the wait for a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// Something listens.
+    Listens,
+    /// The program has ended.
+    Ended(ExitStatus),
+    /// Nothing listens yet, and the wait is over.
+    Late,
+}
 
 /// A program that this process started, and that dies with it.
 #[derive(Debug)]
@@ -31,6 +43,29 @@ impl Program {
     /// Its status, if it has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
+    }
+
+    /// Waits until something listens in the network namespace of the calling thread, for at most
+    /// `patience` or until `is_stopped`.
+    pub fn wait_for_listener(
+        &mut self,
+        patience: Duration,
+        mut is_stopped: impl FnMut() -> bool,
+    ) -> io::Result<Readiness> {
+        /// The pause between two looks.
+        const PAUSE: Duration = Duration::from_millis(5);
+        let (since, mut looks) = (Stopwatch::start(), 0);
+        while !something_listens() {
+            if let Some(status) = self.ended()? {
+                return Ok(Readiness::Ended(status));
+            }
+            if since.elapsed() >= patience || is_stopped() {
+                return Ok(Readiness::Late);
+            }
+            looks += 1;
+            since.wait_until(PAUSE * looks);
+        }
+        Ok(Readiness::Listens)
     }
 
     /// Sends it TERM; if it has ended, nothing happens.

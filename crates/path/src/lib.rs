@@ -15,6 +15,7 @@
 //!   [`DirectionFinder`] finds the side at which each frame enters.
 //! * [`LivePath`] puts a path between live ports, as the engine of the polling loop of
 //!   `lineside-reactor`, which keeps its instants.
+//! * [`emulate`] runs such a loop to its end: between two interfaces or between two commands.
 //! * A [`Certificate`] reports what was asked for, drawn and realised, and whether the result is
 //!   valid.
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ mod changes;
 mod classify;
 mod direction_finder;
 mod element;
+pub mod emulate;
 mod live;
 mod observe;
 mod path;

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use lineside_capture::CaptureError;
+use lineside_path::emulate::EmulationError;
 use lineside_run::RunError;
 
 mod facts;
@@ -54,9 +55,11 @@ pub(crate) fn refuse_two_on_standard_output(
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     let of_run = error.downcast_ref::<RunError>();
     let of_capture = error.downcast_ref::<CaptureError>();
+    let of_emulation = error.downcast_ref::<EmulationError>();
     error.is::<ConfigError>()
         || of_run.is_some_and(RunError::is_usage)
         || of_capture.is_some_and(CaptureError::is_usage)
+        || of_emulation.is_some_and(EmulationError::is_usage)
 }
 
 impl fmt::Display for ConfigError {

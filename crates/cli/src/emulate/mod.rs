@@ -1,14 +1,13 @@
 //! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through
 //! an emulated link.
 
-mod between;
-mod commands;
 mod flags;
+mod live;
+mod live_print;
 mod notes;
-mod outside;
 mod print;
 mod run;
-mod tap;
+mod settings;
 
 pub(crate) use flags::Arguments;
 pub(crate) use run::run;

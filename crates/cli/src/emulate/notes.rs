@@ -2,12 +2,13 @@
 
 use lineside_host::{FolderError, SystemClock};
 use lineside_path::Certificate;
+use lineside_path::emulate::Controlled;
 use lineside_run::Run;
 use lineside_time::Clock;
 use lineside_trace::InputFacts;
 
 use super::flags::Arguments;
-use crate::link::control::Controlled;
+use crate::link::control;
 use crate::link::spec::LinkSpec;
 
 /// The record of a run, in its folder if it has one.
@@ -33,7 +34,7 @@ impl Notes {
     pub(super) fn listen(&self, spec: LinkSpec) -> Result<Option<Controlled>, FolderError> {
         self.run.save()?;
         let folder = self.run.folder.as_ref();
-        Ok(folder.and_then(|folder| Controlled::listen(folder, spec)))
+        Ok(folder.and_then(|folder| control::listen(folder, spec)))
     }
 
     /// Writes the outcome; `json` is the certificate as it is printed.

@@ -1,5 +1,4 @@
-//! `lineside emulate`: frames of a capture, between two interfaces or between two commands, through
-//! an emulated link.
+//! `lineside emulate`: the entrance, and frames of a capture through an emulated link.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -15,16 +14,13 @@ use lineside_run::{
     Consumer, Evidence, Moment, Step, check_capture_file, inputs_facts, receive_all,
 };
 
-use super::between::{self, Between};
-use super::commands::Commands;
 use super::flags::Arguments;
 use super::notes::Notes;
 use super::print::{lines, side_warnings};
 use crate::Exit;
-use crate::config::{self, ConfigError, refuse_two_on_standard_output};
+use crate::config::{ConfigError, refuse_two_on_standard_output};
 use crate::inputs::open;
 use crate::link::section::{Mode, Prepared};
-use crate::link::spec::LinkSpec;
 use crate::print::{print, print_json};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
@@ -120,103 +116,6 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Arguments {
-    /// Between two commands.
-    fn run_commands(
-        &self,
-        path: lineside_path::Path,
-        spec: LinkSpec,
-        budget: &Budget,
-    ) -> anyhow::Result<Exit> {
-        let commands = Commands {
-            server: self.keys.server.as_deref().unwrap_or_default(),
-            client: self.keys.client.as_deref().unwrap_or_default(),
-            server_wait: self.keys.server_wait.as_deref().unwrap_or_default(),
-            wait: between::wait(self.keys.wait.as_deref().unwrap_or_default())?,
-            is_outside_open: self.keys.outside == Some(true),
-        };
-        commands.check()?;
-        let signals = Signals::register().context("cannot handle signals")?;
-        let notes = Notes::begin(self, &self.keys.client)?;
-        let controlled = notes.listen(spec)?;
-        let ran = commands.run(path, budget, controlled, &signals, self.quiet);
-        let (ran, exit) = ran.inspect_err(|_| notes.run.withdraw())?;
-        let mut json = serde_json::to_value(&ran.certificate)?;
-        json["loop"] = serde_json::to_value(&ran.facts)?;
-        notes.end(ran.inputs, &ran.certificate, &json)?;
-        // Standard output belongs to the client, except for requested output.
-        if self.json {
-            print_json(&json)?;
-        } else if !self.quiet {
-            eprint!("{}{}", lines(&ran.certificate), between::lines(&ran.facts));
-        }
-        ran.failure.map_or(Ok(()), Err)?;
-        Ok(exit)
-    }
-
-    /// Between two interfaces.
-    fn run_between(
-        &self,
-        path: lineside_path::Path,
-        spec: LinkSpec,
-        budget: &Budget,
-    ) -> anyhow::Result<Exit> {
-        if self.keys.tap == Some(true) && self.keys.output.is_none() {
-            return Err(ConfigError::usage(
-                "--tap writes a trace into the run folder: name that with --output RUN",
-            )
-            .into());
-        }
-        let interfaces = self.keys.between.as_deref().unwrap_or_default();
-        let condition = self.keys.autostop.as_deref();
-        let duration = condition.map(config::Duration::of_condition).transpose();
-        let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
-        let method = between::method(self.keys.method.as_deref().unwrap_or_default())?;
-        // Words first: wrong ones are wrong with or without privileges.
-        let between = Between {
-            method,
-            wait: between::wait(self.keys.wait.as_deref().unwrap_or_default())?,
-            interfaces: Between::interfaces(interfaces, method)?,
-            is_tapped: self.keys.tap == Some(true),
-            completes_checksums: self.keys.no_checksum_completion != Some(true),
-            duration: duration.map(|duration| duration.get()),
-            is_quiet: self.quiet,
-        };
-        let signals = Signals::register().context("cannot handle signals")?;
-        let mut notes = Notes::begin(self, &self.keys.between)?;
-        let controlled = notes.listen(spec)?;
-        let ran = between.run(
-            path,
-            budget,
-            controlled,
-            notes.run.folder.as_ref(),
-            &notes.run.manifest.trace_id,
-            &signals,
-        );
-        let ran = ran.inspect_err(|_| notes.run.withdraw())?;
-        for warning in ran.inputs.iter().flat_map(|input| &input.warnings) {
-            eprintln!("lineside: warning: {warning}");
-        }
-        let certificate = ran.certificate;
-        let mut json = serde_json::to_value(&certificate)?;
-        json["loop"] = serde_json::to_value(&ran.facts)?;
-        json["machine"] = serde_json::to_value(&notes.run.manifest.machine)?;
-        let (tapped, tap_failure) = match ran.tapped {
-            Some(Err(error)) => (None, Some(error)),
-            tapped => (tapped.and_then(Result::ok), None),
-        };
-        if let Some(seen) = &tapped {
-            notes.run.set_rows(&seen.counters, &seen.summaries);
-        }
-        notes.end(ran.inputs, &certificate, &json)?;
-        if self.json {
-            print_json(&json)?;
-        } else if !self.quiet {
-            print(&(lines(&certificate) + &between::lines(&ran.facts)))?;
-        }
-        ran.failure.or(tap_failure).map_or(Ok(()), Err)?;
-        Ok(ran.signal.map_or(Exit::Done, Exit::Signal))
-    }
-
     fn writes_to_standard_output(&self) -> bool {
         self.keys
             .write_pcap

@@ -1,0 +1,145 @@
+//! The settings of runs between live ports, from flags.
+
+use std::time::Duration;
+
+use lineside_account::Budget;
+use lineside_host::{RunFolder, Signals};
+use lineside_path::emulate::{Between, Commands, open_interfaces};
+use lineside_port::Method;
+use lineside_port::live::Interface;
+use lineside_reactor::Wait;
+
+use super::flags::Arguments;
+use crate::config::{self, ConfigError, nearest};
+use crate::inputs::METHODS;
+
+/// What `--between` needs beside the path and the run.
+pub(super) struct BetweenSettings {
+    method: Option<Method>,
+    wait: Wait,
+    interfaces: [Interface; 2],
+    completes_checksums: bool,
+    duration: Option<Duration>,
+}
+
+impl BetweenSettings {
+    /// Words first: wrong ones are wrong with or without privileges.
+    pub(super) fn read(arguments: &Arguments) -> anyhow::Result<Self> {
+        let keys = &arguments.keys;
+        if keys.tap == Some(true) && keys.output.is_none() {
+            return Err(ConfigError::usage(
+                "--tap writes a trace into the run folder: name that with --output RUN",
+            )
+            .into());
+        }
+        let condition = keys.autostop.as_deref();
+        let duration = condition.map(config::Duration::of_condition).transpose();
+        let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
+        let method = method(keys.method.as_deref().unwrap_or_default())?;
+        let wait = wait(keys.wait.as_deref().unwrap_or_default())?;
+        let [one, other] = keys.between.as_deref().unwrap_or_default() else {
+            return Err(ConfigError::usage(
+                "--between names two interfaces: --between IF1,IF2, the first one is the inside",
+            )
+            .into());
+        };
+        if one == other {
+            return Err(ConfigError::usage(&format!(
+                "--between {one},{other}: a link has two different ends"
+            ))
+            .into());
+        }
+        Ok(Self {
+            method,
+            wait,
+            interfaces: open_interfaces([one, other], method)?,
+            completes_checksums: keys.no_checksum_completion != Some(true),
+            duration: duration.map(|duration| duration.get()),
+        })
+    }
+
+    /// The run with these settings.
+    pub(super) fn into_run<'a>(
+        self,
+        budget: &'a Budget,
+        folder: Option<&'a RunFolder>,
+        signals: &'a Signals,
+    ) -> Between<'a> {
+        Between {
+            interfaces: self.interfaces,
+            method: self.method,
+            wait: self.wait,
+            completes_checksums: self.completes_checksums,
+            duration: self.duration,
+            budget,
+            folder,
+            signals,
+        }
+    }
+}
+
+impl Arguments {
+    /// The run between two commands; what is missing is refused before anything begins.
+    pub(super) fn commands<'a>(
+        &'a self,
+        budget: &'a Budget,
+        signals: &'a Signals,
+    ) -> Result<Commands<'a>, ConfigError> {
+        let keys = &self.keys;
+        let wait = wait(keys.wait.as_deref().unwrap_or_default())?;
+        let server = keys.server.as_deref().unwrap_or_default();
+        let client = keys.client.as_deref().unwrap_or_default();
+        if server.trim().is_empty() {
+            return Err(ConfigError::usage(
+                "the server's command is missing: add --server CMD",
+            ));
+        }
+        if client.is_empty() {
+            return Err(ConfigError::usage(
+                "the client's command is missing: write it after all flags, as -- CMD",
+            ));
+        }
+        Ok(Commands {
+            server,
+            client,
+            server_wait: server_wait(keys.server_wait.as_deref().unwrap_or_default())?,
+            wait,
+            is_outside_open: keys.outside == Some(true),
+            budget,
+            signals,
+        })
+    }
+}
+
+/// The words of `--server-wait`.
+fn server_wait(words: &str) -> Result<Duration, ConfigError> {
+    if words == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let wait = lineside_time::parse_duration(words);
+    let wait = wait.map_err(|error| ConfigError::usage(&format!("server-wait: {error}")))?;
+    Ok(Duration::from_nanos(wait))
+}
+
+/// The word of `--method`.
+fn method(word: &str) -> Result<Option<Method>, ConfigError> {
+    let known = METHODS.iter().find(|(known, _)| *known == word);
+    known.map(|(_, method)| *method).ok_or_else(|| {
+        let words = METHODS.iter().map(|(known, _)| *known);
+        let nearest = nearest(word, words);
+        ConfigError::usage(&format!(
+            "method: '{word}' is unknown; the nearest known one is {nearest}"
+        ))
+    })
+}
+
+/// The word of `--wait`.
+fn wait(word: &str) -> Result<Wait, ConfigError> {
+    let known = Wait::WORDS.iter().find(|(known, _)| *known == word);
+    known.map(|(_, wait)| *wait).ok_or_else(|| {
+        let nearest = nearest(word, Wait::WORDS.iter().map(|(known, _)| *known));
+        ConfigError::usage(&format!(
+            "wait: '{word}' is unknown; the nearest known one is {nearest}"
+        ))
+    })
+}

@@ -1,0 +1,202 @@
+//! An emulated link between two interfaces: ports, privileges, the tap's thread and the end.
+
+use std::time::Duration;
+
+use lineside_account::Budget;
+use lineside_host::{Capability, Privileges, RunFolder, Signals, SystemClock};
+use lineside_port::live::{Interface, LiveOptions, open_each};
+use lineside_port::{LivePort, Method, Port, PortError};
+use lineside_reactor::{TapPort, Wait};
+use lineside_run::{Evidence, TapEvidence};
+use lineside_time::Clock;
+
+use super::control::while_controlled;
+use super::turns::{Next, turns};
+use super::{Controlled, EmulationError, Event, Outcome};
+use crate::{Direction, LiveLoop, LivePath, Path, below_floor, loop_facts};
+
+/// A run between two interfaces, beside its path.
+pub struct Between<'a> {
+    /// The inside first.
+    pub interfaces: [Interface; 2],
+    /// `None`: AF_XDP, or AF_PACKET where that is not available.
+    pub method: Option<Method>,
+    /// How the loop waits.
+    pub wait: Wait,
+    /// Whether the loop finishes checksums that a sender left to its adapter.
+    pub completes_checksums: bool,
+    /// Ends the run; without it, a signal does.
+    pub duration: Option<Duration>,
+    /// The budget of the run.
+    pub budget: &'a Budget,
+    /// The run's folder: it is given to the user that remains once privileges are dropped.
+    pub folder: Option<&'a RunFolder>,
+    /// The signals that end the run.
+    pub signals: &'a Signals,
+}
+
+/// Finds two interfaces by their names, once it is sure that this process may open them.
+pub fn open_interfaces(
+    names: [&str; 2],
+    method: Option<Method>,
+) -> Result<[Interface; 2], EmulationError> {
+    // Without the others, AF_XDP is refused, and AF_PACKET is taken if that is allowed.
+    let needed: &[Capability] = match method {
+        Some(Method::AfXdpNative | Method::AfXdpGeneric) => {
+            &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf]
+        }
+        _ => &[Capability::NetRaw],
+    };
+    Privileges::read()?.require(needed)?;
+    let [one, other] = names;
+    Ok([Interface::named(one)?, Interface::named(other)?])
+}
+
+impl Between<'_> {
+    /// Emulates until a signal, the end of the time, or an error; then lets frames under way leave.
+    /// `capture` takes copies of frames that leave, in a thread of its own; its result is the
+    /// second one.
+    pub fn run<T: Send>(
+        &self,
+        mut path: Path,
+        controlled: Option<Controlled>,
+        capture: Option<impl FnOnce(TapPort) -> T + Send>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(Outcome, Option<std::thread::Result<T>>), EmulationError> {
+        let [inside, outside] = &self.interfaces;
+        let sides = [self.open(inside)?, self.open(outside)?];
+        lineside_host::drop_privileges(self.folder, &[])?;
+        let clock = SystemClock::default();
+        path.begin(clock.now());
+        let mut live = LivePath::between(path, sides, self.wait, self.completes_checksums);
+        let tapped = match capture {
+            Some(capture) => Some((self.set_tap(&mut live)?, capture)),
+            None => None,
+        };
+        let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
+        on_event(Event::Listening(&facts));
+        let warnings = self.host_warnings(&live).into_iter();
+        warnings.for_each(|warning| on_event(Event::Advice(warning)));
+        let addresses = { &self.interfaces }.each_ref();
+        let addresses = addresses.map(|interface| interface.hardware_address);
+        live.calibrate(&addresses, &mut || clock.now())?;
+        report_floor(&live, on_event);
+        std::thread::scope(|scope| {
+            let capture = tapped.map(|(port, capture)| scope.spawn(move || capture(port)));
+            let outcome = self.turn(&mut live, &clock, controlled);
+            // The capture ends when it has taken what is in the queue.
+            live.engine_mut().set_tap(None);
+            let captured = capture.map(std::thread::ScopedJoinHandle::join);
+            Ok((outcome?, captured))
+        })
+    }
+
+    /// A port for each queue of an interface.
+    fn open(&self, interface: &Interface) -> Result<Vec<Box<dyn LivePort>>, PortError> {
+        let options = LiveOptions {
+            method: self.method,
+            sockets: 1,
+            promiscuous: true,
+            filter: Vec::new(),
+            budget: self.budget.clone(),
+            bytes_max: self.budget.limit_bytes() / 8,
+        };
+        open_each(interface, &options)
+    }
+
+    fn set_tap(&self, live: &mut LiveLoop) -> Result<TapPort, EmulationError> {
+        let first_outside = live.queues(0) as u16;
+        let bytes_max = self.budget.limit_bytes() / 8;
+        let ends = lineside_reactor::tap(&[0, first_outside], bytes_max, self.budget);
+        let (tap, port) = ends.ok_or(EmulationError::TapMemory)?;
+        live.engine_mut().set_tap(Some(tap));
+        Ok(port)
+    }
+
+    /// Warnings of what the host does with the frames of the interfaces.
+    fn host_warnings(&self, live: &LiveLoop) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (interface, direction) in self.interfaces.iter().zip(Direction::BOTH) {
+            let name = &interface.name;
+            let method = live.method(direction as usize);
+            let is_packet = method == Some(Method::AfPacket);
+            if let Some(address) = interface.addresses.first() {
+                warnings.push(match is_packet {
+                    true => format!(
+                        "the host has the address {address} at {name}: with AF_PACKET the host \
+                         receives the frames too, and answers those addressed to it"
+                    ),
+                    false => format!(
+                        "the host has the address {address} at {name}: the host is unreachable \
+                         there while this runs"
+                    ),
+                });
+            }
+            if let Some(master) = { &interface.master }.as_ref().filter(|_| is_packet) {
+                warnings.push(format!(
+                    "{name} belongs to {master}, which passes the frames on as well: 'ip link set \
+                     {name} nomaster'"
+                ));
+            }
+            if method != Some(Method::AfXdpNative) && interface.joins_frames() {
+                warnings.push(format!(
+                    "{name} joins frames of a stream on receive, and the joined ones \
+                     are too long for the other side: 'ethtool -K {name} gro off', and 'ethtool -K \
+                     {name} gro on' afterwards"
+                ));
+            }
+        }
+        warnings
+    }
+
+    /// Turns the loop until the end.
+    fn turn(
+        &self,
+        live: &mut LiveLoop,
+        clock: &SystemClock,
+        controlled: Option<Controlled>,
+    ) -> Result<Outcome, EmulationError> {
+        let mut signal = None;
+        let failure = while_controlled(controlled, |changes| {
+            turns(live, clock, changes, |elapsed| {
+                signal = self.signals.stop();
+                let is_over = self.duration.is_some_and(|duration| elapsed >= duration);
+                Ok(match signal.is_some() || is_over {
+                    true => Next::Drain,
+                    false => Next::Continue,
+                })
+            })
+        })?;
+        let mut outcome = Outcome::of(live, signal, failure);
+        // Frames that the tap dropped belong to the verdict.
+        let tap = loop_facts(live).tap.map(|tap| TapEvidence {
+            captured: tap.tapped,
+            dropped_queue: tap.dropped_queue,
+            dropped_memory: tap.dropped_memory,
+        });
+        outcome.certificate.judge(Evidence {
+            tap,
+            ..Evidence::default()
+        });
+        Ok(outcome)
+    }
+}
+
+/// Reports the time that a frame takes at least, and delays that are shorter than that.
+fn report_floor(live: &LiveLoop, on_event: &mut dyn FnMut(Event<'_>)) {
+    let Some(calibration) = live.facts().calibration else {
+        return;
+    };
+    let us = |ns: i64| ns as f64 / 1e3;
+    on_event(Event::Note(format!(
+        "a frame takes {:.1} us at least (99 %: {:.1} us) once the loop has seen it, found by {}",
+        us(calibration.floor_ns),
+        us(calibration.turn.p99_ns + calibration.send.p99_ns),
+        calibration.method
+    )));
+    for direction in Direction::BOTH {
+        if let Some(warning) = below_floor(live, direction) {
+            on_event(Event::Advice(format!("{}: {warning}", direction.name())));
+        }
+    }
+}

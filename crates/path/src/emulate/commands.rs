@@ -1,0 +1,266 @@
+//! An emulated link between two commands, each in a network namespace of its own.
+//!
+//! Namespaces, programs and the way outside are those of `lineside-host`, the two ends of the link
+//! are TAP devices of `lineside-port`. Here is the order in which they begin and end.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lineside_account::Budget;
+use lineside_host::{
+    Descendants, NetNamespace, Netlink, Outside, OutsidePlan, Program, Readiness, Signals,
+    SystemClock,
+};
+use lineside_port::live::{TapEnd, open_tap};
+use lineside_port::{LivePort, PortError};
+use lineside_reactor::Wait;
+use lineside_time::Clock;
+
+use super::control::while_controlled;
+use super::turns::{Next, turns};
+use super::{Controlled, EmulationError, Event, Outcome};
+use crate::{LiveLoop, LivePath, Path};
+
+/// A run between two commands, beside its path.
+pub struct Commands<'a> {
+    /// The server's command, for a shell.
+    pub server: &'a str,
+    /// The client's command and its arguments.
+    pub client: &'a [String],
+    /// How long the client waits until something listens.
+    pub server_wait: Duration,
+    /// How the loop waits.
+    pub wait: Wait,
+    /// Whether both may reach what this process could.
+    pub is_outside_open: bool,
+    /// The budget of the run.
+    pub budget: &'a Budget,
+    /// The signals that end the run.
+    pub signals: &'a Signals,
+}
+
+/// The two ends of the link: in networks of their own, where nothing else has these addresses.
+const SERVER: TapEnd = TapEnd {
+    ethernet: [2, 0, 0, 0, 0, 1],
+    v4: Ipv4Addr::new(10, 0, 0, 1),
+    v6: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
+};
+
+const CLIENT: TapEnd = TapEnd {
+    ethernet: [2, 0, 0, 0, 0, 2],
+    v4: Ipv4Addr::new(10, 0, 0, 2),
+    v6: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+};
+
+/// The name of both ends' interface.
+const INTERFACE: &str = "lineside";
+
+/// Ethernet's.
+const MTU: u32 = 1500;
+
+/// How long programs have to end after TERM.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The two networks, with the ports between which the path is.
+struct Networks {
+    server: NetNamespace,
+    client: NetNamespace,
+    /// The client's first.
+    ports: [Box<dyn LivePort>; 2],
+    outside: Option<Outside>,
+    /// Whether they are in a user namespace of this process's own.
+    is_in_own_namespace: bool,
+}
+
+/// The two programs.
+struct Programs {
+    server: Program,
+    client: Program,
+    server_runs: bool,
+    outside: Option<Outside>,
+    /// Set when a child has ended.
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Commands<'_> {
+    /// Runs both. When the client ends, so does the run, and then the server; the client's status
+    /// is the second result, `None` if the run ended first.
+    pub fn run(
+        &self,
+        mut path: Path,
+        controlled: Option<Controlled>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(Outcome, Option<ExitStatus>), EmulationError> {
+        let networks = self.open_networks(on_event)?;
+        if networks.is_in_own_namespace {
+            lineside_host::hand_down_network_rights()
+                .map_err(EmulationError::system("cannot hand down privileges"))?;
+        }
+        let has_ended = { self.signals.watch_children() }
+            .map_err(EmulationError::system("cannot handle signals"))?;
+        let all = Descendants::adopt();
+        let all = all.map_err(EmulationError::system("cannot adopt processes"))?;
+        networks.server.enter()?;
+        let mut server = self.start_server(networks.outside.as_ref())?;
+        self.wait_for(&mut server, on_event)?;
+        networks.client.enter()?;
+        let client = self.start_client(networks.outside.as_ref())?;
+        if networks.is_in_own_namespace {
+            lineside_host::drop_privileges(None, &[])?;
+        }
+        let mut programs = Programs {
+            server,
+            client,
+            server_runs: true,
+            outside: networks.outside,
+            has_ended,
+        };
+
+        let clock = SystemClock::default();
+        path.begin(clock.now());
+        let sides = networks.ports.map(|port| vec![port]);
+        let mut live = LivePath::between(path, sides, self.wait, false);
+        let (mut signal, mut status) = (None, None);
+        let mut failure = while_controlled(controlled, |changes| {
+            turns(&mut live, &clock, changes, |_| {
+                status = programs.look(on_event)?;
+                if signal.is_none() {
+                    signal = self.signals.stop();
+                    if signal.is_some() {
+                        // From a terminal it came to the client too; from elsewhere it did not.
+                        programs.client.terminate();
+                    }
+                }
+                Ok(match status {
+                    Some(_) => Next::Stop,
+                    None => Next::Continue,
+                })
+            })
+        })?;
+        // Frames that the server still sends pass the path.
+        all.end(PATIENCE, || {
+            if failure.is_none() {
+                failure = live.turn(&mut || clock.now()).err();
+            }
+        });
+        Ok((outcome(&mut live, signal, failure), status))
+    }
+
+    /// Makes both networks and the link between them. Leaves this thread in the client's.
+    fn open_networks(
+        &self,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Networks, EmulationError> {
+        let plan = { self.is_outside_open }.then(OutsidePlan::find);
+        let plan = plan.transpose()?;
+        let is_in_own_namespace = lineside_host::enter_user_namespace()?;
+        let bytes_max = self.budget.limit_bytes() / 8;
+        let open = |here, there| open_tap(INTERFACE, here, there, MTU, self.budget, bytes_max);
+        let server = NetNamespace::new()?;
+        let server_port = open(&SERVER, &CLIENT)?;
+        let outside = plan.map(|plan| plan.open(&server, CLIENT.v4)).transpose()?;
+        let warnings = outside.iter().flat_map(|outside| &outside.warnings);
+        warnings.for_each(|warning| on_event(Event::Warning(warning.clone())));
+        let client = NetNamespace::new()?;
+        let client_port = open(&CLIENT, &SERVER)?;
+        if outside.is_some() {
+            let added = Netlink::open().and_then(|netlink| netlink.add_default_route(SERVER.v4));
+            added.map_err(EmulationError::system(
+                "cannot add the client's route to the outside",
+            ))?;
+        }
+        Ok(Networks {
+            server,
+            client,
+            ports: [client_port, server_port],
+            outside,
+            is_in_own_namespace,
+        })
+    }
+
+    fn start_server(&self, outside: Option<&Outside>) -> Result<Program, EmulationError> {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(self.server).stdin(Stdio::null());
+        // Standard output is the client's.
+        command.stdout(std::io::stderr());
+        set_addresses(&mut command, outside);
+        Program::start(&mut command, true)
+            .map_err(EmulationError::system("cannot start the server's shell"))
+    }
+
+    fn start_client(&self, outside: Option<&Outside>) -> Result<Program, EmulationError> {
+        let (program, arguments) = self.client.split_first().expect("a command has a name");
+        let mut command = Command::new(program);
+        command.args(arguments);
+        set_addresses(&mut command, outside);
+        let what = format!("cannot start the client '{program}'");
+        Program::start(&mut command, false).map_err(EmulationError::system(what))
+    }
+
+    /// Waits until something listens at the server.
+    fn wait_for(
+        &self,
+        server: &mut Program,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), EmulationError> {
+        let is_stopped = || self.signals.stop().is_some();
+        match server.wait_for_listener(self.server_wait, is_stopped)? {
+            Readiness::Ended(status) => Err(EmulationError::ServerEnded {
+                status,
+                command: self.server.to_owned(),
+            }),
+            Readiness::Late => {
+                on_event(Event::NothingListens(self.server_wait));
+                Ok(())
+            }
+            Readiness::Listens => Ok(()),
+        }
+    }
+}
+
+impl Programs {
+    /// Looks at each once a child has ended; the client's status, if it has.
+    fn look(
+        &mut self,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<ExitStatus>, EmulationError> {
+        if !self.has_ended.swap(false, Ordering::SeqCst) {
+            return Ok(None);
+        }
+        if let Some(status) = self.outside.as_mut().and_then(Outside::ended) {
+            on_event(Event::OutsideEnded(status));
+        }
+        let status = self.client.ended()?;
+        if self.server_runs
+            && let Some(status) = self.server.ended()?
+        {
+            self.server_runs = false;
+            on_event(Event::ServerEnded(status));
+        }
+        Ok(status)
+    }
+}
+
+/// The outcome of the run, whose ports are named after the commands.
+fn outcome(live: &mut LiveLoop, signal: Option<u8>, failure: Option<PortError>) -> Outcome {
+    let mut outcome = Outcome::of(live, signal, failure);
+    for (input, name) in outcome.inputs.iter_mut().zip(["client", "server"]) {
+        input.name = name.to_owned();
+    }
+    outcome
+}
+
+/// Gives a command both ends' addresses in its environment.
+fn set_addresses(command: &mut Command, outside: Option<&Outside>) {
+    if let Some(outside) = outside {
+        command.env("LINESIDE_OUTSIDE", outside.host.to_string());
+    }
+    command
+        .env("LINESIDE_SERVER", SERVER.v4.to_string())
+        .env("LINESIDE_CLIENT", CLIENT.v4.to_string())
+        .env("LINESIDE_SERVER6", SERVER.v6.to_string())
+        .env("LINESIDE_CLIENT6", CLIENT.v6.to_string());
+}

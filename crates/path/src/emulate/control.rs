@@ -1,0 +1,140 @@
+//! Changes of the settings while a run goes on.
+//!
+//! ```text
+//!  socket ──request──► thread: respond (words) ──Change──► the polling loop
+//!         ◄──answer───                         ◄──ChangeAnswer──
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use lineside_host::{Control, FolderError, RunFolder};
+use lineside_link::Settings;
+use lineside_time::{Clock, Nanoseconds};
+use serde::{Deserialize, Serialize};
+
+use crate::{Direction, LiveLoop, SettingsWords};
+
+/// New settings by [`Direction`], and by the set of expressions that a frame matches; `None` leaves
+/// those of a direction as they are.
+pub type Change = [Option<Vec<Settings>>; 2];
+
+/// The settings before a change, and from then on; the same if nothing was to be changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangeAnswer {
+    /// When, by the run's clock; `None` if nothing was changed.
+    pub at_ns: Option<Nanoseconds>,
+    /// The settings before, by the name of the direction.
+    pub before: BTreeMap<String, SettingsWords>,
+    /// The settings from then on.
+    pub after: BTreeMap<String, SettingsWords>,
+}
+
+/// A change for the polling loop to make.
+struct Asked {
+    change: Change,
+    answer: SyncSender<Result<ChangeAnswer, String>>,
+}
+
+/// The end of the thread that takes requests.
+pub struct ChangeSender(Sender<Asked>);
+
+/// The end of the polling loop.
+pub(super) struct Changes(Receiver<Asked>);
+
+/// Makes the answer to the text of a request; `None` if there is none.
+type Respond = Box<dyn FnMut(&str, &ChangeSender) -> Option<String> + Send>;
+
+/// A run that takes changes: the socket in its folder, and what responds to requests.
+pub struct Controlled {
+    control: Control,
+    respond: Respond,
+}
+
+impl ChangeSender {
+    /// Has the loop make a change, and waits until it has. The error is why nothing has changed.
+    pub fn send(&self, change: Change) -> Result<ChangeAnswer, String> {
+        const ENDING: &str = "the run is ending: nothing has changed";
+        let (answer, answered) = sync_channel(1);
+        let sent = self.0.send(Asked { change, answer });
+        sent.map_err(|_| ENDING)?;
+        answered.recv().map_err(|_| ENDING)?
+    }
+}
+
+impl Changes {
+    /// Makes the next change that is asked for, if there is one: call it between two turns of the
+    /// loop.
+    pub(super) fn make_next(&self, live: &mut LiveLoop, clock: &impl Clock) {
+        let Ok(Asked { change, answer }) = self.0.try_recv() else {
+            return;
+        };
+        let (now, before) = (clock.now(), settings_words(live));
+        let given = change.each_ref().map(Option::as_deref);
+        let is_change = given.iter().any(Option::is_some);
+        let changed = live.engine_mut().change(now, &given);
+        let changed = changed.map(|()| ChangeAnswer {
+            at_ns: is_change.then_some(now),
+            before,
+            after: settings_words(live),
+        });
+        let _ = answer.send(changed.map_err(|error| error.to_string()));
+    }
+}
+
+fn settings_words(live: &LiveLoop) -> BTreeMap<String, SettingsWords> {
+    let words = |direction: Direction| {
+        let words = live.engine().path().settings_words(direction);
+        (direction.name().to_owned(), words)
+    };
+    BTreeMap::from(Direction::BOTH.map(words))
+}
+
+impl Controlled {
+    /// Listens in the run's folder; to be called before privileges are dropped.
+    pub fn listen(
+        folder: &RunFolder,
+        respond: impl FnMut(&str, &ChangeSender) -> Option<String> + Send + 'static,
+    ) -> Result<Self, FolderError> {
+        Ok(Self {
+            control: Control::listen(folder)?,
+            respond: Box::new(respond),
+        })
+    }
+
+    /// Until the socket is closed.
+    fn serve(control: &Control, mut respond: Respond, sender: &ChangeSender) {
+        while let Some(request) = control.next() {
+            if let Some(text) = respond(&request.text, sender) {
+                request.answer(&text);
+            }
+        }
+    }
+}
+
+/// Runs `run` with the changes that are asked for meanwhile.
+pub(super) fn while_controlled<T>(
+    controlled: Option<Controlled>,
+    run: impl FnOnce(&Changes) -> T,
+) -> T {
+    /// However the run ends, the thread that takes requests does too.
+    struct Closer<'a>(&'a Control);
+    impl Drop for Closer<'_> {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+    let (sender, receiver) = channel();
+    let (sender, changes) = (ChangeSender(sender), Changes(receiver));
+    let Some(Controlled { control, respond }) = controlled else {
+        return run(&changes);
+    };
+    let control = &control;
+    std::thread::scope(move |scope| {
+        let _closer = Closer(control);
+        scope.spawn(move || Controlled::serve(control, respond, &sender));
+        // With these go the requests that nobody will answer.
+        let changes = changes;
+        run(&changes)
+    })
+}

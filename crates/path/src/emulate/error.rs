@@ -1,0 +1,62 @@
+use std::io;
+use std::process::ExitStatus;
+
+use lineside_host::{NamespaceError, OutsideError, PrivilegeError};
+use lineside_port::PortError;
+
+/// Why an emulation between live ports cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmulationError {
+    /// A port cannot be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A privilege is missing, or cannot be dropped.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
+    /// There is no namespace of our own.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// There is no way outside.
+    #[error(transparent)]
+    Outside(#[from] OutsideError),
+    /// The memory for the tap is more than the budget has.
+    #[error("the budget bears an eighth for the tap")]
+    TapMemory,
+    /// Nothing can be emulated without a server.
+    #[error(
+        "the server ended before the client began: {status}; it must keep running, in the \
+         foreground: '{command}'"
+    )]
+    ServerEnded {
+        /// How it ended.
+        status: ExitStatus,
+        /// The server's command.
+        command: String,
+    },
+    /// The state of a program cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The operating system refused something else.
+    #[error("{what}: {cause}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        cause: io::Error,
+    },
+}
+
+impl EmulationError {
+    pub(super) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::System {
+            what: what.into(),
+            cause,
+        }
+    }
+
+    /// Whether the user has to ask for something else, as opposed to a failure of the machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Outside(OutsideError::NoPasta))
+    }
+}

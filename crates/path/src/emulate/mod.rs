@@ -1,0 +1,26 @@
+//! The runs of `emulate` between live ports, from opening these to the certificate.
+//!
+//! ```text
+//!  Between: two interfaces ──┐                      ┌─► Outcome: certificate, facts of the loop
+//!  Commands: two programs ───┴─► LiveLoop ─► turns ─┤
+//!                                  ▲                └─► Event: what the user should know meanwhile
+//!  thread: Controlled ── Change ───┘
+//! ```
+//!
+//! * [`Between`] and [`Commands`] open their ports, drop privileges and decide when the run ends;
+//!   both turn the loop by the same function.
+//! * [`Controlled`] takes requests at the socket of the run's folder in a thread of its own. The
+//!   loop makes one [`Change`] between two turns.
+//! * Not here: the words of a command line and of requests, and printing.
+
+mod between;
+mod commands;
+mod control;
+mod error;
+mod turns;
+
+pub use between::{Between, open_interfaces};
+pub use commands::Commands;
+pub use control::{Change, ChangeAnswer, ChangeSender, Controlled};
+pub use error::EmulationError;
+pub use turns::{Event, Outcome};
