@@ -403,7 +403,7 @@ fn where_xdp_is_refused_packet_sockets_do_and_it_says_why() {
     let script =
         "ip link add m0 type veth peer name c0 && ip link add m1 type veth peer name s0 || exit 9
         for end in m0 c0 m1 s0; do ip link set $end up; done
-        exec \"$1\" emulate --between m0,m1 --delay 1us --wait sleep -a duration:0.2";
+        exec \"$1\" emulate --between m0,m1 --delay 100ns --wait sleep -a duration:0.2";
     let output = std::process::Command::new("unshare")
         .args(apart)
         .args(["sh", "-c", script, "sh"])
@@ -417,7 +417,7 @@ fn where_xdp_is_refused_packet_sockets_do_and_it_says_why() {
         assert!(messages.contains(&why), "{messages}");
     }
     assert!(
-        messages.contains("outbound: delays of 1.0 us were asked for and are below the floor"),
+        messages.contains("outbound: delays of 0.1 us were asked for and are below the floor"),
         "{messages}"
     );
 }
