@@ -112,7 +112,8 @@ keys! {
             .words(|| Scheduler::WORDS.into())
             .default(|| Scheduler::WORDS[0].to_owned());
         placement: Vec<String> = key("Cores of actors under pinned, such as pipeline-0=1, or \
-        traffic:TRACE: actors that exchanged most messages in that run share one; the others are spread")
+        traffic:TRACE: actors that exchanged most messages in that run share \
+        one; the others are spread")
             .long("placement").value("ACTOR=CORE|traffic:TRACE").commas()
             .example("pipeline-0=1")
             .default(Vec::new);

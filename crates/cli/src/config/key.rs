@@ -1,9 +1,9 @@
 //! A key of a verb, declared once.
 //!
 //! ```text
-//!                          ┌─► clap arguments: help, completions, man pages ─► values of flags ─┐
-//!  keys! { late_window: Time = key("…").long("late-window") … }    values of a file's section ──┴► one above the other ─► trace.json
-//!                          └─► defaults ────────────────────────────────────────────────────────┘
+//!               ┌─► clap arguments (help, completions, man pages) ─► flags ─┐
+//!  keys! { … } ─┤                                a file's section ──────────┼─► trace.json
+//!               └─► defaults ───────────────────────────────────────────────┘
 //! ```
 //!
 //! A verb's keys are the fields of a struct that [`keys!`] makes. Each is `None` if it was not set.

@@ -6,7 +6,7 @@ use anyhow::Context;
 use lineside_analyze::{grouped, time};
 use lineside_capture::Filtered;
 use lineside_frame::{Burst, Frame};
-use lineside_link::Drops;
+use lineside_link::{Departure, Drops, Link};
 use lineside_path::{Departures, Direction, DirectionFinder, Path};
 use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_time::{Clock, VirtualClock};
@@ -205,6 +205,19 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
             remarks,
         });
     };
+    remarks.push(format!(
+        "it left {} later",
+        time((departure.at_ns - departure.entered_ns) as u64)
+    ));
+    Some(Explained {
+        direction: direction.name(),
+        parts: parts(link, departure, len),
+        remarks,
+    })
+}
+
+/// The parts of a departed frame's delay.
+fn parts(link: &Link<Frame>, departure: &Departure<Frame>, len: u32) -> Vec<Part> {
     let settings = link.classes()[usize::from(departure.class)].settings();
     let exact = |part, ns: i64, because| Part {
         part,
@@ -253,13 +266,5 @@ fn left(path: &Path, found: &Found, out: &Departures) -> Option<Explained> {
             "until its bytes were delivered, after those of others".to_owned(),
         )),
     }
-    remarks.push(format!(
-        "it left {} later",
-        time((departure.at_ns - departure.entered_ns) as u64)
-    ));
-    Some(Explained {
-        direction: direction.name(),
-        parts,
-        remarks,
-    })
+    parts
 }

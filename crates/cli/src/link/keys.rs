@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lineside_link::{Chance, Order, PathStep, Schedule, Settings, words};
+use lineside_link::{Chance, Order, PathFile, PathStep, Schedule, Settings, words};
 use lineside_path::{Direction, EXPRESSIONS_MAX};
 use serde::{Deserialize, Serialize};
 
@@ -186,28 +186,7 @@ impl LinkWords {
         }
         if let Some(name) = find(self.path.as_deref(), direction, matched)? {
             let path = files.path(name.trim())?;
-            let first = path.steps().first();
-            let gives = |column: &dyn Fn(&PathStep) -> bool| first.is_some_and(column);
-            for (flag, is_twice) in [
-                (
-                    "--rate",
-                    self.rate.is_some() && path.has_rate() || settings.schedule.is_some(),
-                ),
-                (
-                    "--delay",
-                    self.delay.is_some() && gives(&|step| step.delay_ns.is_some()),
-                ),
-                (
-                    "--loss",
-                    self.loss.is_some() && gives(&|step| step.loss.is_some()),
-                ),
-            ] {
-                if is_twice {
-                    return Err(ConfigError::usage(&format!(
-                        "path: '{name}' sets the same as {flag}: leave out one of them"
-                    )));
-                }
-            }
+            self.refuse_twice(name, &path, settings.schedule.is_some())?;
             settings.schedule = Some(Schedule::Path(path));
         }
         let chance = |setting, words: &Option<Vec<String>>| match find(
@@ -230,6 +209,38 @@ impl LinkWords {
             settings.delay.order = Order::Reorder;
         }
         Ok(settings)
+    }
+
+    /// Fails if a path file sets the same as another flag.
+    fn refuse_twice(
+        &self,
+        name: &str,
+        path: &PathFile,
+        has_schedule: bool,
+    ) -> Result<(), ConfigError> {
+        let first = path.steps().first();
+        let gives = |column: &dyn Fn(&PathStep) -> bool| first.is_some_and(column);
+        for (flag, is_twice) in [
+            (
+                "--rate",
+                self.rate.is_some() && path.has_rate() || has_schedule,
+            ),
+            (
+                "--delay",
+                self.delay.is_some() && gives(&|step| step.delay_ns.is_some()),
+            ),
+            (
+                "--loss",
+                self.loss.is_some() && gives(&|step| step.loss.is_some()),
+            ),
+        ] {
+            if is_twice {
+                return Err(ConfigError::usage(&format!(
+                    "path: '{name}' sets the same as {flag}: leave out one of them"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -25,11 +25,6 @@ use crate::config::ConfigError;
 const MEMORY_BYTES: usize = 64 << 20;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let timing = match (arguments.speed, arguments.rate) {
-        _ if arguments.fast => Timing::Fast,
-        (_, Some(rate)) => Timing::Constant(rate),
-        (speed, None) => Timing::Own(speed.unwrap_or(Speed::ORIGINAL)),
-    };
     let filter = arguments.filter.as_deref().map(Filter::parse).transpose();
     let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
     Privileges::read()?.require(&[Capability::NetRaw])?;
@@ -60,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let signals = Signals::register().context("cannot handle signals")?;
 
     let mut sender = Sender {
-        ready: Ready::new(timing),
+        ready: Ready::new(timing(arguments)),
         intake: Intake::new(arguments.frames_max.map_or(u64::MAX, NonZeroU64::get)),
         stopwatch: Stopwatch::start(),
         due: Burst::new(),
@@ -95,5 +90,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         (Some(error), _) => Err(error),
         (None, Some(signal)) => Ok(Exit::Signal(signal)),
         (None, None) => Ok(Exit::Done),
+    }
+}
+
+/// When each frame is due.
+fn timing(arguments: &Arguments) -> Timing {
+    match (arguments.speed, arguments.rate) {
+        _ if arguments.fast => Timing::Fast,
+        (_, Some(rate)) => Timing::Constant(rate),
+        (speed, None) => Timing::Own(speed.unwrap_or(Speed::ORIGINAL)),
     }
 }

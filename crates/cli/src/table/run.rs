@@ -25,28 +25,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             for remark in &measured.remarks {
                 eprintln!("lineside: warning: {remark}");
             }
-            let text = match arguments.export {
-                Some(Form::Samples) => {
-                    let times = measured.times_ns();
-                    let lines: Vec<_> = times.iter().map(i64::to_string).collect();
-                    Some(lines.join("\n") + "\n")
-                }
-                Some(Form::Path) => {
-                    let path = measured.path_file(step_ns);
-                    Some(path.map_err(anyhow::Error::msg)?.write())
-                }
-                Some(Form::Mahimahi) => {
-                    let problem = "the frames of a capture make one: table from-capture";
-                    let trace = measured.deliveries();
-                    Some(
-                        trace
-                            .map_err(|why| anyhow::anyhow!("{why}; {problem}"))?
-                            .write(),
-                    )
-                }
-                _ => None,
-            };
-            if let Some(text) = text {
+            if let Some(text) = over_time(&measured, arguments.export, step_ns)? {
                 print(&text)?;
                 return Ok(Exit::Done);
             }
@@ -66,34 +45,61 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             .into());
         }
     };
-    let cut = table.standardised().1;
     let text = match arguments.export {
-        Some(form) => {
-            if cut > 0 && matches!(form, Form::Netem | Form::Coe) {
-                eprintln!(
-                    "lineside: warning: {cut} of {} entries lie more than 4 deviations from the \
-                    mean and were cut: --export plain keeps them",
-                    table.values().len()
-                );
-            }
-            match form {
-                Form::Netem => format::write_dist(&table, &comment(&name, &table)),
-                Form::Coe => format::write_coe(&table),
-                Form::Plain => format::write_plain(&table),
-                Form::Samples | Form::Path | Form::Mahimahi => {
-                    return Err(ConfigError::usage(
-                        "--export samples, path and mahimahi are for what was measured over time: \
-                        from-capture, from-trace, from-ping, from-tcp, path",
-                    )
-                    .into());
-                }
-            }
-        }
+        Some(form) => exported(&name, &table, form)?,
         None if arguments.json => json(&table, samples.as_deref())?,
         None => lines(&name, &table, samples.as_deref()),
     };
     print(&text)?;
     Ok(Exit::Done)
+}
+
+/// A measured network in a form that keeps the order of time; `None` for the other forms.
+fn over_time(
+    measured: &Measured,
+    form: Option<Form>,
+    step_ns: u64,
+) -> anyhow::Result<Option<String>> {
+    Ok(match form {
+        Some(Form::Samples) => {
+            let times = measured.times_ns();
+            let lines: Vec<_> = times.iter().map(i64::to_string).collect();
+            Some(lines.join("\n") + "\n")
+        }
+        Some(Form::Path) => {
+            let path = measured.path_file(step_ns);
+            Some(path.map_err(anyhow::Error::msg)?.write())
+        }
+        Some(Form::Mahimahi) => {
+            let advice = "the frames of a capture make one: table from-capture";
+            let trace = measured.deliveries();
+            let trace = trace.map_err(|why| anyhow::anyhow!("{why}; {advice}"))?;
+            Some(trace.write())
+        }
+        _ => None,
+    })
+}
+
+/// A table in a form of distributions.
+fn exported(name: &str, table: &Table, form: Form) -> anyhow::Result<String> {
+    let cut = table.standardised().1;
+    if cut > 0 && matches!(form, Form::Netem | Form::Coe) {
+        eprintln!(
+            "lineside: warning: {cut} of {} entries lie more than 4 deviations from the mean and \
+            were cut: --export plain keeps them",
+            table.values().len()
+        );
+    }
+    match form {
+        Form::Netem => Ok(format::write_dist(table, &comment(name, table))),
+        Form::Coe => Ok(format::write_coe(table)),
+        Form::Plain => Ok(format::write_plain(table)),
+        Form::Samples | Form::Path | Form::Mahimahi => Err(ConfigError::usage(
+            "--export samples, path and mahimahi are for what was measured over time: \
+            from-capture, from-trace, from-ping, from-tcp, path",
+        )
+        .into()),
+    }
 }
 
 /// A built-in table, or one of a file; and the samples that it was made of.
