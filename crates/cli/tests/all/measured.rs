@@ -294,7 +294,7 @@ fn path_files_and_mahimahi_traces_are_converted_and_replayed() {
         ),
         (
             &["--path", &path("link.path"), "--rate", "1gbit"],
-            "gives what --rate gives too",
+            "sets the same as --rate",
         ),
     ] {
         let output = run(&[&["emulate", &path("in.pcap")], flags].concat());
