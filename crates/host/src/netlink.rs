@@ -5,7 +5,8 @@
 //! few message types.
 //!
 //! ```text
-//!  message:   length u32 │ type u16 │ flags u16 │ sequence u32 │ port u32 │ header of the type │ attributes
+//!  message:   length u32 │ type u16 │ flags u16 │ sequence u32 │ port u32
+//!             │ header of the type │ attributes
 //!  attribute: length u16 │ type u16 │ value │ zeros up to a multiple of four
 //! ```
 //!

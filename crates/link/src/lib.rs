@@ -8,7 +8,8 @@
 //! use lineside_frame::{Descriptor, Frame};
 //! use lineside_link::{Link, Settings, words};
 //!
-//! let settings = Settings { delay: words::delay("100us", &mut words::no_files)?, ..Settings::default() };
+//! let delay = words::delay("100us", &mut words::no_files)?;
+//! let settings = Settings { delay, ..Settings::default() };
 //! let mut link = Link::new(settings, 7, 0, 1 << 20);
 //! let mut out = Vec::new();
 //! link.push(5_000, Frame::copied(b"a frame", Descriptor::default()), &mut out);

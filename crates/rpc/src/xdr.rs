@@ -7,7 +7,11 @@
 //!
 //! lineside_rpc::xdr! {
 //!     /// READ3args, RFC 1813 section 3.3.6.
-//!     pub struct ReadArgs<'a> { file: Option<Handle<'a>>, offset: Option<u64>, count: Option<u32> }
+//!     pub struct ReadArgs<'a> {
+//!         file: Option<Handle<'a>>,
+//!         offset: Option<u64>,
+//!         count: Option<u32>,
+//!     }
 //! }
 //!
 //! let pieces = [Piece::bytes(b"\0\0\0\x04abcd")];

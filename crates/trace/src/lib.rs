@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  rows (OperationRow, …) ──► RecordSink ──► TraceEncoder ──► Part { table, index, bytes } ──► PartSink
-//!                                            pages of columns; a row group a part               (files are the caller's)
+//!                                            pages of columns;               (files are the
+//!                                            a row group a part               caller's)
 //! ```
 //!
 //! [`tables`] describes every table once; the row, the columns, the Parquet schema and the

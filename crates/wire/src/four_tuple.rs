@@ -1,5 +1,5 @@
-//! The key of tables of connections: two ends, each an address and a port. It does not know what the
-//! ports mean, nor which end opened the connection.
+//! The key of tables of connections: two ends, each an address and a port. It does not know what
+//! the ports mean, nor which end opened the connection.
 
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

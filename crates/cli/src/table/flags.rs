@@ -17,7 +17,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "NAME|FILE")]
     pub(super) source: Option<String>,
     /// Entries of a table made from samples: a power of two (2, 4, 8, ...) if prbs31 draws from it
-    #[arg(long, global = true, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=TABLE_LEN_MAX as i64))]
+    #[arg(long, global = true, value_name = "N", default_value_t = 4096)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=TABLE_LEN_MAX as i64))]
     pub(super) entries: u32,
     /// Write to standard output in this form, instead of the figures
     #[arg(long, global = true, value_name = "FORM")]
@@ -102,7 +103,8 @@ pub(crate) enum Way {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pace {
     /// Number of probes
-    #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(short, long, value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) count: u32,
     /// Interval of probes; each waits until the previous one is answered or has timed out
     #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = duration)]

@@ -8,8 +8,17 @@ use std::path::{Path, PathBuf};
 
 use lineside_testkit::captures::repository;
 
+/// Columns of prose: comments and Markdown. Code is formatted by rustfmt to the same width.
+const PROSE_MAX: usize = 100;
+
+/// Columns of what rustfmt leaves as it is: bodies of macros, long texts.
+const LINE_MAX: usize = 120;
+
 /// Folders that are not ours to write, or that a build made.
 const NOT_OURS: [&str; 5] = ["target", ".git", "corpus", "seeds", "artifacts"];
+
+/// Documents that are not in the repository, and numbers that only they explain.
+const FOREIGN: [&str; 3] = ["trace-format.md", "mission.md", "cli.md"];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
@@ -32,6 +41,62 @@ fn ours() -> Vec<PathBuf> {
     files(&repository(), &mut found);
     assert!(found.len() > 200, "{found:?}");
     found
+}
+
+/// How long a line may be.
+fn columns_max(line: &str, is_markdown: bool, is_code_block: bool) -> usize {
+    let text = line.trim_start();
+    let is_comment = text.starts_with("//");
+    let prose = text.trim_start_matches(['/', '!']).trim_start();
+    let longest = prose.split(' ').map(|word| word.chars().count()).max();
+    // Rows of tables, links, and literals without spaces.
+    let is_unbreakable = prose.starts_with('|') || longest > Some(PROSE_MAX - 20);
+    let is_example = is_markdown && (is_code_block || line.starts_with("    "));
+    // Drawings are as wide as they are.
+    let is_drawing = is_comment && prose.contains(['─', '►', '◄']) || prose.contains("     ");
+    match () {
+        () if is_unbreakable || is_example => usize::MAX,
+        () if is_drawing => LINE_MAX,
+        () if is_comment || is_markdown => PROSE_MAX,
+        () => LINE_MAX,
+    }
+}
+
+#[test]
+fn lines_of_prose_have_at_most_100_columns() {
+    let mut wide = String::new();
+    for path in ours() {
+        let is_markdown = path.extension().is_some_and(|end| end == "md");
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let mut is_code_block = false;
+        for (at, line) in text.lines().enumerate() {
+            is_code_block ^= line.trim_start().starts_with("```");
+            let columns = line.chars().count();
+            if columns > columns_max(line, is_markdown, is_code_block) {
+                let _ = writeln!(wide, "{}:{}: {columns}", path.display(), at + 1);
+            }
+        }
+    }
+    assert!(wide.is_empty(), "\n{wide}");
+}
+
+#[test]
+fn references_lead_to_what_is_in_the_repository() {
+    let mut foreign = String::new();
+    for path in ours() {
+        // This list itself.
+        if path.ends_with("prose.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        for (at, line) in text.lines().enumerate() {
+            let names = FOREIGN.iter().any(|name| line.contains(name));
+            if names || has_foreign_number(line) {
+                let _ = writeln!(foreign, "{}:{}: {line}", path.display(), at + 1);
+            }
+        }
+    }
+    assert!(foreign.is_empty(), "\n{foreign}");
 }
 
 /// The names of functions with the attribute `#[test]`, and of tests that `proptest!` makes.
@@ -85,4 +150,31 @@ fn every_test_that_the_specification_names_exists() {
         }
     }
     assert!(checked > 150, "{checked} names");
+}
+
+/// `issue 5`, `(C6)`: numbers of lists that are kept elsewhere.
+fn has_foreign_number(line: &str) -> bool {
+    let begins_with_digit = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let named = ["issue ", "issues "];
+    let is_named = named.iter().any(|name| {
+        let mut places = line.match_indices(name);
+        places.any(|(at, _)| {
+            let is_word = line[..at]
+                .chars()
+                .last()
+                .is_none_or(|c| !c.is_alphanumeric());
+            is_word && begins_with_digit(&line[at + name.len()..])
+        })
+    });
+    let bracketed = line.split('(').skip(1).any(|rest| {
+        let Some((inside, _)) = rest.split_once(')') else {
+            return false;
+        };
+        let mut letters = inside.chars();
+        let row = letters
+            .next()
+            .is_some_and(|first| "CMNPXUR".contains(first));
+        row && !letters.as_str().is_empty() && letters.all(|c| c.is_ascii_digit())
+    });
+    is_named || bracketed
 }
