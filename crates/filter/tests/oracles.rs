@@ -172,8 +172,8 @@ import ctypes, socket, struct, sys
 def attach(program):
     code = ctypes.create_string_buffer(program, len(program))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        // 8, ctypes.addressof(code)))
-        one.setsockopt(socket.SOL_SOCKET, 26, struct.pack('HxxxxxxP', len(program)
+        count = len(program) // 8
+        one.setsockopt(socket.SOL_SOCKET, 26, struct.pack('HxxxxxxP', count, ctypes.addressof(code)))
 programs = sys.stdin.read().split()
 for each in programs:
     attach(bytes.fromhex(each))

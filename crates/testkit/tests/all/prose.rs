@@ -66,6 +66,10 @@ fn columns_max(line: &str, is_markdown: bool, is_code_block: bool) -> usize {
 fn lines_of_prose_have_at_most_100_columns() {
     let mut wide = String::new();
     for path in ours() {
+        // Its lines are those of the tables' declarations, as a test of `trace` compares them.
+        if path.ends_with("docs/guide/trace.md") {
+            continue;
+        }
         let is_markdown = path.extension().is_some_and(|end| end == "md");
         let text = fs::read_to_string(&path).expect("UTF-8");
         let mut is_code_block = false;
