@@ -24,6 +24,7 @@ mod protocol;
 mod recorded;
 mod role;
 mod rpc;
+mod sums;
 
 pub use lineside_flow::Config as FlowConfig;
 pub use lineside_flow::Transport;

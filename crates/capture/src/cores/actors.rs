@@ -95,7 +95,7 @@ impl Actor for ChecksumActor {
         mut batch: Box<Batch>,
         context: &mut Context<'_, Box<Batch>>,
     ) -> Outcome {
-        batch.sums.sum(&batch.items);
+        batch.sum();
         batch.items.clear();
         lineside_frame::give_back();
         context.send(&self.next, ToSink::Batch(batch));

@@ -38,8 +38,6 @@ use actors::{ChecksumActor, PipelineActor, SinkActor};
 use batch::{BATCH_BYTES, Batch, Gather, Next, ToSink};
 use distributor::{Distributor, Ended, Share};
 
-pub(crate) use batch::Sums;
-
 /// Called after each batch that a sink took, when [`Progress::settle`] says so, and with true after
 /// the last one. An error stops the run.
 pub type Settle<S> = fn(&mut S, bool) -> Outcome;

@@ -20,8 +20,8 @@ use lineside_trace::{ConnectionRow, FileRow, LossRow, RecordSink, RowRef, Table,
 use lineside_wire::Direction;
 
 use crate::config::Config;
-use crate::cores::Sums;
 use crate::protocol::{Details, FilesOfCompound};
+use crate::sums::Sums;
 
 mod connection;
 mod direction;

@@ -3,6 +3,7 @@
 //! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts
 //! these.
 
+mod layers;
 mod mutants;
 mod replay;
 #[path = "../../../../fuzz/src/targets/mod.rs"]
