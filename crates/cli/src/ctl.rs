@@ -11,8 +11,8 @@ use lineside_path::SettingsWords;
 use lineside_path::emulate::ChangeAnswer;
 use lineside_trace::{Manifest, State};
 
-use crate::Exit;
 use crate::config::ConfigError;
+use crate::exit::Exit;
 use crate::link::control::{Answer, Request};
 use crate::link::keys::LinkWords;
 use crate::link::spec::files;

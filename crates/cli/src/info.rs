@@ -13,7 +13,7 @@ use lineside_run::inputs_facts;
 use lineside_trace::Table;
 use lineside_trace::read::Value;
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::inputs::open;
 use crate::print::{
     exit, filter_line, input_lines, print, print_json, table_lines, tally_lines, traffic_lines,

@@ -5,6 +5,7 @@ mod capture;
 mod config;
 mod ctl;
 mod emulate;
+mod exit;
 mod explain;
 #[cfg(test)]
 mod guide;
@@ -20,6 +21,8 @@ mod table;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::exit::Exit;
 
 /// Understand, reproduce and improve how storage and applications behave over a network.
 #[derive(Debug, Parser)]
@@ -54,31 +57,6 @@ enum Verb {
     Completions(manual::CompletionsArguments),
     /// Print the man page, or write those of all verbs into a folder
     Man(manual::ManArguments),
-}
-
-/// Exit states, as `docs/guide/capture.md` lists them. Usage errors end with clap's own 2.
-enum Exit {
-    Done,
-    Usage,
-    Failure,
-    /// `--strict`, and something is missing.
-    Disturbed,
-    Signal(u8),
-    /// The status of the program that was run.
-    Program(u8),
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Failure => 1,
-            Exit::Usage => 2,
-            Exit::Disturbed => 4,
-            Exit::Signal(signal) => 128 + signal,
-            Exit::Program(status) => status,
-        })
-    }
 }
 
 fn main() -> ExitCode {

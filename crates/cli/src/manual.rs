@@ -8,7 +8,7 @@ use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::Exit;
+use crate::exit::Exit;
 use crate::print::print;
 
 /// Flags of `completions`.

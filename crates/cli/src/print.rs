@@ -13,7 +13,7 @@ use lineside_run::{counted, unread};
 use lineside_trace::{InputFacts, Manifest, TableSummary, Verdict};
 use serde::Serialize;
 
-use crate::Exit;
+use crate::exit::Exit;
 
 /// Prints to standard output; a reader that closes it early, such as `head`, is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {

@@ -7,8 +7,8 @@ use super::decode_as;
 use super::flags::Arguments;
 use super::keys::Section;
 use super::print::{Terminal, actor_lines, list_interfaces, print_summary};
-use crate::Exit;
 use crate::config::{ConfigError, Keys, refuse_two_on_standard_output};
+use crate::exit::Exit;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if arguments.list_interfaces {

@@ -17,7 +17,7 @@ use super::live_print::loop_lines;
 use super::notes::Notes;
 use super::print::lines;
 use super::settings::BetweenSettings;
-use crate::Exit;
+use crate::exit::Exit;
 use crate::link::spec::LinkSpec;
 use crate::print::{print, print_json};
 

@@ -17,8 +17,8 @@ use lineside_run::{
 use super::flags::Arguments;
 use super::notes::Notes;
 use super::print::{lines, side_warnings};
-use crate::Exit;
 use crate::config::{ConfigError, refuse_two_on_standard_output};
+use crate::exit::Exit;
 use crate::inputs::open;
 use crate::link::section::{Mode, Prepared};
 use crate::print::{print, print_json};

@@ -6,8 +6,8 @@ use super::flags::{Arguments, SIZE};
 use super::frame::of_frame;
 use super::print::lines;
 use super::settings::of_settings;
-use crate::Exit;
 use crate::config::ConfigError;
+use crate::exit::Exit;
 use crate::link::section::Mode;
 use crate::print::print;
 

@@ -18,8 +18,8 @@ use lineside_workload::{Speed, Timing};
 use super::flags::Arguments;
 use super::print::print_account;
 use super::sender::{Ready, Sender};
-use crate::Exit;
 use crate::config::ConfigError;
+use crate::exit::Exit;
 
 /// Memory for frames that were read but not yet sent.
 const MEMORY_BYTES: usize = 64 << 20;

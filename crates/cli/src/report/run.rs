@@ -7,7 +7,7 @@ use anyhow::Context;
 use lineside_analyze::terminal;
 
 use super::flags::{ReportArguments, SlowArguments};
-use crate::Exit;
+use crate::exit::Exit;
 use crate::print::{exit, print, print_json, style};
 
 pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {

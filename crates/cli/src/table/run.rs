@@ -7,8 +7,8 @@ use lineside_link::{Deliveries, PathFile, Table, format};
 use super::flags::{Arguments, Form, Source};
 use super::measured::Measured;
 use super::print::{comment, json, lines, path_figures, path_lines};
-use crate::Exit;
 use crate::config::ConfigError;
+use crate::exit::Exit;
 use crate::link::files::{Content, content, read_text};
 use crate::print::print;
 
