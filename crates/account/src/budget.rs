@@ -1,3 +1,6 @@
+//! One limit on memory that tables, pools and queues draw on. It is a sum of what its users
+//! declare, not an allocator.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,3 +1,6 @@
+//! A port behind a filter. The expression is compiled by `lineside-filter`; a filter in the kernel
+//! is the port's own.
+
 use std::os::fd::BorrowedFd;
 
 use lineside_account::{Counter, Counters};

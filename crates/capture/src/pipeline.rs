@@ -1,3 +1,6 @@
+//! The path from frames to rows on one thread: dissection, connections, operations. It has no port,
+//! no clock and no output; the role gives it frames and a sink.
+
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, Frame, FrameRef};

@@ -1,3 +1,6 @@
+//! Reading fields from a chain of pieces of frames, some of which are holes. Nothing is copied but
+//! what crosses a border, and nothing is owned.
+
 /// A link of a chain: bytes where they lie, or a hole of known length.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {

@@ -1,3 +1,7 @@
+//! Blocks of memory, frames cut from them, and counted references to frames. A block is used again
+//! when its last frame or reference is dropped; who fills it, a file or a kernel's ring, is not
+//! known here.
+
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;

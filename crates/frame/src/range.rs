@@ -1,3 +1,6 @@
+//! Parts of frames, or holes, that are kept until the rest of their message arrives. What the bytes
+//! mean is not known here; reading them is the cursor's.
+
 use crate::cursor::Piece;
 use crate::pool::{Descriptor, FrameRef, Part};
 

@@ -1,3 +1,6 @@
+//! A socket in a run's folder at which the run is asked for changes. Requests and answers are
+//! texts; what they mean is not known here.
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;

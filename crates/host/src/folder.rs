@@ -1,3 +1,6 @@
+//! The folder that a run leaves: creating, locking and replacing it, and files that appear whole
+//! under their names. What is in the files is not known here.
+
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;

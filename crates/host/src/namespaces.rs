@@ -1,3 +1,6 @@
+//! Network and user namespaces of the process's own, and why there can be none. What is put into a
+//! namespace is made by `netlink` and `programs`.
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,3 +1,6 @@
+//! The thread that writes finished parts of a trace into the run's folder. Encoding is not done
+//! here.
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};

@@ -1,3 +1,6 @@
+//! What the process may do of what live ports need, and dropping it for good. Namespaces, which
+//! grant privileges of their own, are in `namespaces`.
+
 use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;

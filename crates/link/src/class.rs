@@ -1,3 +1,6 @@
+//! What an emulated link does to one class of frames, those that an expression selects or all
+//! others. Queue, rate and limit are the link's and are not here.
+
 use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
 

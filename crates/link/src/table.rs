@@ -1,3 +1,6 @@
+//! Distributions as tables of quantiles: the built-in ones of netem, and those made of samples.
+//! Reading and writing them in their file formats is `format`'s.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! A distribution of times in a few figures and as steps, and the distance between two of them.
+//! Recording times is `Times`'s.
+
 use serde::Serialize;
 
 /// A distribution of times: its figures, and its values as far as they are kept.

@@ -1,3 +1,6 @@
+//! From which side of a path a captured frame comes, by its addresses. Live frames need none of
+//! this: their port has a side.
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -1,3 +1,6 @@
+//! What can go wrong at a port, each with a message that names the thing, the place and a remedy.
+//! Malformed packets are no errors: they are data.
+
 use std::fmt;
 use std::io;
 

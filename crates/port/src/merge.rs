@@ -1,3 +1,6 @@
+//! Several inputs as one, by the stamps of their frames. The inputs read and decompress by
+//! themselves; here is only which comes next and how long to wait.
+
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 

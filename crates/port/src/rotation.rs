@@ -1,3 +1,6 @@
+//! When a capture that is written goes on in a new file: dumpcap's `-b`. Opening and removing files
+//! is the writer's.
+
 use std::str::FromStr;
 
 /// When a capture that is written goes on in a new file, and how many files are kept: dumpcap's

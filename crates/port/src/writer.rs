@@ -1,3 +1,6 @@
+//! Writing frames into capture files, one or a series. The bytes of records are made by `encode`,
+//! and a thread of `output` writes them.
+
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::path::Path;

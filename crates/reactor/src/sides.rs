@@ -1,3 +1,6 @@
+//! The ports of a polling loop by side and queue, and the frames that wait at each to be sent. What
+//! is done with a frame between two sides is not decided here.
+
 use std::collections::VecDeque;
 
 use lineside_frame::{Burst, Frame};

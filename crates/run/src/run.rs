@@ -1,3 +1,6 @@
+//! The begin, the ticks and the end of a run: its folder and what `trace.json` records of it. The
+//! verdict is decided in `verdict`, from a table.
+
 use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;

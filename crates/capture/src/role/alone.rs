@@ -1,3 +1,6 @@
+//! A capture on the calling thread, without actors: the fastest on one core. With `--cores` it is
+//! `on_cores` that runs.
+
 use lineside_account::{Budget, Counters, Lease};
 use lineside_host::{FolderError, PartWriter, RunFolder};
 use lineside_port::{PortError, Receive};

@@ -1,3 +1,6 @@
+//! The words of `delay`: time, jitter, correlation, distribution, order and the original hardware's
+//! forms. Drawing delays is not done here.
+
 use super::reader::{Words, begins_as_number};
 use super::{LoadTable, WordError};
 use crate::settings::{Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, Jitter, Order};

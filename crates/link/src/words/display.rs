@@ -1,3 +1,5 @@
+//! Settings written in the words that would be read as the same settings.
+
 use std::fmt;
 
 use lineside_time::format_duration;

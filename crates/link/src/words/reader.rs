@@ -1,3 +1,6 @@
+//! The words of a setting one by one, with the column of each for error messages. What the words
+//! mean is not known here.
+
 use lineside_time::parse_duration;
 
 use super::WordError;

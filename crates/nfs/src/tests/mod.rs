@@ -1,3 +1,6 @@
+//! Tests over every message of every protocol: random values, cut anywhere, with holes, beside
+//! vectors written by hand.
+
 mod draw;
 mod layouts;
 mod side;

@@ -1,3 +1,6 @@
+//! Tests of the search for a lost record boundary: streams cut at every place, stored headers,
+//! holes.
+
 use lineside_frame::{Cause, Descriptor, Frame};
 
 use super::*;

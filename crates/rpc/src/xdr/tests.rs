@@ -1,3 +1,5 @@
+//! Tests of what the macro `xdr!` makes: each form is read, skipped, written and compared.
+
 use super::*;
 use lineside_frame::Fault;
 

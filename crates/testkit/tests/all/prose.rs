@@ -1,5 +1,5 @@
-//! The width of lines, and references that lead out of the repository: in the sources, the guides
-//! and the root's documents.
+//! Heads of modules, names of tests, the width of lines, and references that lead out of the
+//! repository: in the sources, the guides and the root's documents.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -126,6 +126,21 @@ fn test_names_have_at_most_60_characters() {
         });
     }
     assert!(long.is_empty(), "\n{long}");
+}
+
+/// A module of more than 150 lines says at its head what it is, and what it is not.
+#[test]
+fn long_modules_open_with_what_they_are() {
+    let mut silent = String::new();
+    for path in ours() {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let is_module = path.extension().is_some_and(|end| end == "rs");
+        let is_source = path.components().any(|part| part.as_os_str() == "src");
+        if is_module && is_source && text.lines().count() > 150 && !text.starts_with("//!") {
+            let _ = writeln!(silent, "{}", path.display());
+        }
+    }
+    assert!(silent.is_empty(), "\n{silent}");
 }
 
 /// A promise is shown by tests that exist: single names, or files of tests.

@@ -1,3 +1,6 @@
+//! Tests of the encoder by the reader: every table's rows come back, parts end where they should,
+//! and no damaged byte makes the reader panic.
+
 use std::convert::Infallible;
 use std::path::Path;
 use std::process::Command;

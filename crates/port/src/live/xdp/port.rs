@@ -1,3 +1,6 @@
+//! A port over a socket of AF_XDP: one queue of an interface. The rings, the memory that they share
+//! with the kernel and the program on the interface are in files of their own.
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
