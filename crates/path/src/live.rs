@@ -171,7 +171,7 @@ impl Observer for Tap {
     fn on_drops(&mut self, _: SideId, _: &[Dropped<Frame>]) {}
 
     fn on_turn(&mut self, now: Nanoseconds) {
-        Tap::on_turn(self, now);
+        Self::on_turn(self, now);
     }
 }
 

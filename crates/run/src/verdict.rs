@@ -121,8 +121,11 @@ pub const RULES: [Rule; 16] = [
     rule(Limited, Run(limits)),
 ];
 
+/// A share of 0 to 1 of what a run should have seen; `None` where there is nothing to compare.
+type Share = fn(&Evidence<'_>) -> Option<f64>;
+
 /// The shares of a verdict: their names, and how each follows from the evidence.
-const SHARES: [(&str, fn(&Evidence<'_>) -> Option<f64>); 2] = [
+const SHARES: [(&str, Share); 2] = [
     ("stream_bytes_lost", stream_bytes_lost),
     ("frames_dropped", frames_dropped),
 ];

@@ -223,7 +223,7 @@ impl OnCores<'_> {
             },
             errors: done.errors,
             runtime: Some(runtime(self.cores.scheduler, &done.report)),
-            failure: done.failure.or(written.err()),
+            failure: done.failure.or_else(|| written.err()),
         }
     }
 }

@@ -69,7 +69,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let deadline = now.saturating_sub(timeout);
         self.all.expire(self.connection, deadline, self.counters);
         let connection = self.all.connection(self.connection);
-        connection.caller.get_or_insert(self.direction.opposite());
+        connection
+            .caller
+            .get_or_insert_with(|| self.direction.opposite());
         if self.keep_early(xid) {
             self.open(None, false, xid);
             return Want::End;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A verb's keys are the fields of a struct that [`keys!`] makes. Each is `None` if it was not set.
-//! The values that a key allows follow from its type ([`super::Value`]), so a wrong one is refused
+//! The values that a key allows follow from its type (`config/value.rs`), so a wrong one is refused
 //! where it is read: as a flag, or as a line of a file. Combinations of keys are not checked here,
 //! but by the verb's settings.
 
@@ -292,10 +292,10 @@ macro_rules! keys {
 
         impl $crate::config::Keys for $name {
             fn declared() -> Vec<$crate::config::Facts> {
-                let mut all = Vec::new();
-                $(all.push(declared::$field.facts);)*
-                $(all.extend(<$of>::declared()); $(all.push(declared::$field2.facts);)*)?
-                all
+                let own = [$(declared::$field.facts),*];
+                let all = own.into_iter();
+                $(let all = all.chain(<$of>::declared()).chain([$(declared::$field2.facts),*]);)?
+                all.collect()
             }
 
             fn arguments() -> Vec<clap::Arg> {

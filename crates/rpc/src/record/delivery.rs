@@ -19,7 +19,7 @@ pub fn begins_message(chunk: &Chunk<'_>) -> bool {
     is_message(&[chunk.piece()], false)
 }
 
-/// A datagram as one message; false if it is none. `any_program`: as in [`Config`].
+/// A datagram as one message; false if it is none. `any_program`: as in [`Config`](super::Config).
 pub fn on_datagram<S: MessageSink>(
     chunks: &[Chunk<'_>],
     any_program: bool,
