@@ -50,12 +50,16 @@ registry! {
     FramesCut = "frames.cut", Plain, "frames of which a snap length kept only the beginning";
     StampsMissing = "frames.without_stamp", Plain, "frames whose time stamp is missing or does not \
         fit";
+    StampsBack = "frames.stamped_back", Plain, "frames stamped more than 0.1 s before the frame \
+        before them: the clock was set, a stamp is wrong, or files were joined out of order";
     FramesTcp = "frames.outcome.tcp", Outcome, "frames with a TCP segment that the flow engine took";
     FramesUdp = "frames.outcome.udp", Outcome, "frames with a UDP datagram that the flow engine \
         took";
     FramesFragment = "frames.outcome.fragment", Outcome, "frames with an IP fragment that the flow \
         engine took";
     FramesFiltered = "frames.outcome.filtered", Outcome, "frames that the filter (-f) took away";
+    FramesFilteredTagged = "frames.filtered_tagged", Plain, "of the frames that the filter took away, \
+        those with a VLAN tag, which an expression without 'vlan' cannot match";
     FramesNotIp = "frames.outcome.not_ip", Outcome, "frames that carry neither IPv4 nor IPv6";
     FramesOtherProtocol = "frames.outcome.other_protocol", Outcome, "IP packets that are neither \
         TCP nor UDP nor a tunnel";
@@ -133,6 +137,9 @@ registry! {
         ones (RFC 4737): late, or sent again because they were lost before the tap";
     SegmentsRetransmitted = "stream.segments_retransmitted", Plain, "segments with bytes that had \
         been seen before";
+    SegmentsAfterAcknowledgement = "stream.segments_after_acknowledgement", Plain, "segments with \
+        bytes that had been acknowledged when they came: stamps of the two directions do not \
+        agree, or the tap missed the first copy";
     OverlapConflicts = "stream.overlap_conflicts", Plain, "bytes that came again with another \
         value while the first were still held";
     HolesNotSeen = "stream.holes.not_seen", Plain, "holes whose bytes the receiver acknowledged \
@@ -161,6 +168,11 @@ registry! {
     Replies = "rpc.replies", Plain, "replies seen";
     RepliesDuplicate = "rpc.replies_duplicate", Plain, "replies to a call that had been answered";
     RepliesWithoutCall = "rpc.replies_without_call", Plain, "replies whose call was never seen";
+    RepliesWithoutCallBegun = "rpc.replies_without_call_begun", Plain, "of these, those of TCP \
+        connections whose beginning was captured, so that their calls should have been";
+    RepliesWithoutCallUdp = "rpc.replies_without_call_udp", Plain, "of these, those over UDP";
+    CallsUdp = "rpc.calls_udp", Plain, "calls over UDP";
+    CallsUdpUnanswered = "rpc.calls_udp_unanswered", Plain, "of these, those without reply";
     Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was \
         lost and found again";
     CandidatesRejected = "rpc.candidates_rejected", Plain, "places that looked like an RPC header \

@@ -77,6 +77,10 @@ impl<P: Receive> Filtered<P> {
         self.counters
             .add(Counter::FrameBytes, descriptor.wire_len.into());
         self.counters.add(Counter::FramesCut, is_cut.into());
+        let is_tagged = descriptor.link_type == LinkType::ETHERNET
+            && lineside_wire::ethernet::is_tagged(frame.bytes());
+        self.counters
+            .add(Counter::FramesFilteredTagged, is_tagged.into());
         self.counters
             .add(Counter::StampsMissing, descriptor.stamp_ns.is_none().into());
     }

@@ -13,6 +13,7 @@
 //! on the [`Config`].
 #![forbid(unsafe_code)]
 
+mod arrivals;
 mod blocks;
 mod config;
 mod cores;
@@ -32,12 +33,13 @@ pub use lineside_rpc::message::program_name;
 pub use lineside_rpc::record::Config as RecordConfig;
 pub use lineside_run::Step;
 
+pub use arrivals::Span;
 pub use blocks::BLOCK_BYTES;
 pub use config::Config;
 pub use cores::{Cores, Done, Failed, Progress, Settle};
 pub use decode_as::{DecodeAs, PortRule};
 pub use filtered::Filtered;
-pub use pipeline::{Pipeline, Span, run};
+pub use pipeline::{Pipeline, run};
 pub use recorded::{Recorded, interface};
 pub use role::{
     CaptureError, CaptureFile, CoreSettings, ENCODERS, Follow, LiveSettings, OperationCount,

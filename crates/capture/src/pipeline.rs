@@ -6,10 +6,10 @@ use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, Frame, FrameRef};
 use lineside_port::{PortError, Receive};
 use lineside_run::{Consumer, Moment, Step, receive_all};
-use lineside_time::{Clock, VirtualClock};
 use lineside_trace::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_wire::{Dissected, Ip};
 
+use crate::arrivals::{Arrivals, Span};
 use crate::config::Config;
 use crate::rpc::{Operations, connection_id};
 
@@ -19,13 +19,6 @@ pub struct Pipeline<S> {
     flows: Flows<S>,
 }
 
-/// What is noted of each frame before it is clear whose it is.
-#[derive(Default)]
-pub(crate) struct Arrivals {
-    clock: VirtualClock,
-    spans: Vec<Span>,
-}
-
 /// The path behind that, for some connections or for all.
 pub(crate) struct Flows<S> {
     pub(crate) flow: Engine,
@@ -33,16 +26,6 @@ pub(crate) struct Flows<S> {
     pub(crate) counters: Counters,
     packet: PacketRow,
     wants_packets: bool,
-}
-
-/// The stamps of an input's frames: the earliest and the latest. Before the first stamp, the
-/// earliest is later than the latest.
-#[derive(Debug, Clone, Copy)]
-pub struct Span {
-    /// The earliest, nanoseconds since the Unix epoch.
-    pub first_ns: i64,
-    /// The latest.
-    pub last_ns: i64,
 }
 
 impl<S: RecordSink> Pipeline<S> {
@@ -117,61 +100,6 @@ impl<S: RecordSink> Pipeline<S> {
     }
 }
 
-impl Arrivals {
-    /// The time as of this frame.
-    #[inline]
-    pub(crate) fn on_frame(&mut self, frame: &FrameRef, counters: &mut Counters) -> i64 {
-        let descriptor = frame.descriptor();
-        let wire_len = descriptor.wire_len as usize;
-        counters.count(Counter::FramesReceived);
-        counters.add(Counter::FrameBytes, u64::from(descriptor.wire_len));
-        let is_cut = frame.bytes().len() < wire_len;
-        counters.add(Counter::FramesCut, u64::from(is_cut));
-        match descriptor.stamp_ns {
-            Some(stamp_ns) => {
-                self.note_stamp(usize::from(descriptor.input), stamp_ns);
-                self.clock.observe(stamp_ns)
-            }
-            None => {
-                counters.count(Counter::StampsMissing);
-                self.clock.now()
-            }
-        }
-    }
-
-    /// The time after a quiet while. It begins with the first frame.
-    pub(crate) fn on_idle(&mut self, until_ns: i64) -> i64 {
-        if self.spans.is_empty() {
-            return self.clock.now();
-        }
-        self.clock.observe(until_ns)
-    }
-
-    fn note_stamp(&mut self, input: usize, stamp_ns: i64) {
-        if self.spans.len() <= input {
-            self.spans.resize(
-                input + 1,
-                Span {
-                    first_ns: i64::MAX,
-                    last_ns: i64::MIN,
-                },
-            );
-        }
-        let span = &mut self.spans[input];
-        span.first_ns = span.first_ns.min(stamp_ns);
-        span.last_ns = span.last_ns.max(stamp_ns);
-    }
-
-    /// The time so far.
-    pub(crate) fn now(&self) -> i64 {
-        self.clock.now()
-    }
-
-    pub(crate) fn spans(&self) -> &[Span] {
-        &self.spans
-    }
-}
-
 impl<S: RecordSink> Flows<S> {
     pub(crate) fn new(config: Config, budget: &Budget, sink: S) -> Self {
         Self {
@@ -216,6 +144,7 @@ impl<S: RecordSink> Flows<S> {
 
     pub(crate) fn on_timer(&mut self, now: i64) {
         let (operations, counters) = (&mut self.operations, &mut self.counters);
+        operations.set_now(now);
         self.flow.on_timer(now, operations, counters);
     }
 

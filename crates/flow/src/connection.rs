@@ -91,6 +91,7 @@ pub struct Connection {
     pub(crate) streams: [Stream; 2],
     /// Segments of both directions so far: the clock that lateness is counted by.
     pub(crate) segments: u64,
+    pub(crate) opened_ns: i64,
     pub(crate) last_ns: i64,
     pub(crate) interval_ns: i64,
     pub(crate) counts: [FlowCounts; 2],
@@ -176,6 +177,7 @@ impl Connection {
             initiator: None,
             streams: [Stream::default(), Stream::default()],
             segments: 0,
+            opened_ns: now,
             last_ns: now,
             interval_ns: i64::MIN,
             counts: Default::default(),

@@ -61,6 +61,7 @@ impl Connections {
         let back = &connection.streams[direction.opposite()];
         let is_next = stream.state == State::Open
             && stream.offset(tcp.sequence) == stream.next
+            && stream.next >= stream.early
             && stream.held.is_empty()
             && back.held.is_empty()
             && back.has_delivered(tcp.acknowledgement);

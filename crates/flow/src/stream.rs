@@ -87,6 +87,8 @@ pub(crate) struct Stream {
     pub(crate) acked: Option<i64>,
     /// The latest acknowledgement of bytes that were not seen, confirmed by nothing so far.
     claimed: Option<(i64, Moment)>,
+    /// The furthest offset that was acknowledged before its bytes were seen.
+    pub(crate) early: i64,
     /// Of a direction that was never seen: the other side's first and last acknowledgement.
     pub(crate) unseen: Option<(SeqNumber, SeqNumber)>,
     /// Acknowledgements since something is missing: when each offset was first covered.
@@ -169,7 +171,12 @@ impl Stream {
         let offset = self.before_fin(offset);
         if offset <= self.seen() {
             self.confirm(offset, moment);
-        } else if let Some((claimed, since)) = self.claimed.replace((offset, moment)) {
+            return;
+        }
+        if self.state == State::Open {
+            self.early = self.early.max(offset);
+        }
+        if let Some((claimed, since)) = self.claimed.replace((offset, moment)) {
             // Two confirm what they have in common.
             self.confirm(offset.min(claimed), since);
         }
@@ -180,6 +187,13 @@ impl Stream {
     pub(crate) fn seen(&self) -> i64 {
         let latest = self.held.back().map_or(self.next, Held::end);
         self.fin.map_or(latest, |fin| fin.max(latest))
+    }
+
+    /// Whether all of `start..end` is held in one part.
+    pub(crate) fn is_held(&self, start: i64, end: i64) -> bool {
+        let at = self.held.partition_point(|held| held.start <= start);
+        let before = at.checked_sub(1).and_then(|at| self.held.get(at));
+        before.is_some_and(|held| held.end() >= end)
     }
 
     /// How full it is, in bytes: many small parts take more memory, and time to insert, than their

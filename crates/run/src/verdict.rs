@@ -1,9 +1,10 @@
 //! The verdict of a run: one table of rules, for all roles.
 //!
 //! A role gathers [`Evidence`], and [`judge`] asks every rule of [`RULES`] in order. A rule that
-//! holds adds its sentences to the reasons and sets the state; a later rule overrides the state of
-//! an earlier one. Without any, the run is complete. Rules about one input, or about one direction
-//! of a link, are asked together for each of them.
+//! holds adds its sentences to the reasons; the state is the one that weighs most of all rules that
+//! hold: `incomplete` less than `limited`, which names a way out, and that less than `disturbed`, of
+//! which no time holds. Without any, the run is complete. Rules about one input, or about one
+//! direction of a link, are asked together for each of them.
 //!
 //! The verdict is decided nowhere else: a new condition is a new row here, with its case in the
 //! test.
@@ -27,6 +28,10 @@ pub struct Evidence<'a> {
     pub failures: Vec<String>,
     /// The signal that ended the run before its input ended.
     pub signal: Option<u8>,
+    /// RPC was looked for: a run that found none has read nothing.
+    pub looks_for_rpc: bool,
+    /// The filter that frames had to match, as it was written.
+    pub filter: Option<&'a str>,
 }
 
 /// One direction of an emulated link.
@@ -82,8 +87,9 @@ pub enum Check {
 use Check::{Counted, Input, Link, Run};
 use State::{Disturbed, Incomplete, Limited};
 
-/// All rules, those that weigh more later.
-pub const RULES: [Rule; 16] = [
+/// All rules, in the order of their reasons.
+pub const RULES: [Rule; 23] = [
+    rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
         Incomplete,
@@ -107,7 +113,39 @@ pub const RULES: [Rule; 16] = [
             than a hole",
         ),
     ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::StampsBack,
+            "frames are stamped before the frame before them: a clock was set, a stamp is wrong, \
+            or files were joined out of order, and times and holes do not hold",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::SegmentsAfterAcknowledgement,
+            "segments came after they were acknowledged: stamps of the two directions do not \
+            agree, or the tap missed a first copy, and their times do not hold",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::OverlapConflicts,
+            "bytes came twice with different values: copies of the same segment differ",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::RepliesWithoutCallBegun,
+            "replies have no call, although the beginning of their connection was captured",
+        ),
+    ),
     rule(Incomplete, Run(replies_without_calls)),
+    rule(Incomplete, Run(replies_without_calls_udp)),
+    rule(Incomplete, Run(calls_without_replies_udp)),
     rule(Incomplete, Run(not_read)),
     rule(Incomplete, Input(dropped_by_recorder)),
     rule(Incomplete, Input(dropped_live)),
@@ -142,7 +180,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     };
     let mut hold = |rule: &Rule, reasons: Vec<Reason>| {
         if !reasons.is_empty() {
-            verdict.state = rule.state;
+            verdict.state = std::cmp::max_by_key(verdict.state, rule.state, weight);
             verdict.reasons.extend(reasons);
         }
     };
@@ -176,6 +214,16 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let shares = shares.filter_map(|(name, of)| Some(((*name).to_owned(), of(evidence)?)));
     verdict.shares.extend(shares);
     verdict
+}
+
+/// What a state weighs among those of the rules that hold.
+fn weight(state: &State) -> u8 {
+    match state {
+        State::Complete | State::Unfinished => 0,
+        Incomplete => 1,
+        Limited => 2,
+        Disturbed => 3,
+    }
 }
 
 impl Check {
@@ -229,6 +277,89 @@ fn stream_lost(evidence: &Evidence<'_>) -> Vec<Reason> {
 
 /// A capture may begin between a call and its reply, now and then.
 const ORPHANS_SHARE: u64 = 100;
+
+/// A run that looked for RPC and found none: says what is there instead.
+fn nothing_read(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let value = |counter| evidence.counters.value(counter);
+    if !evidence.looks_for_rpc || value(Counter::RpcCalls) + value(Counter::Replies) > 0 {
+        return Vec::new();
+    }
+    let (frames, filtered) = (
+        value(Counter::FramesReceived),
+        value(Counter::FramesFiltered),
+    );
+    if frames > filtered {
+        return vec![no_rpc(evidence, frames - filtered)];
+    }
+    let Some(filter) = evidence.filter else {
+        return vec!["no frame came".to_owned()];
+    };
+    let tagged = value(Counter::FramesFilteredTagged);
+    vec![match (frames, tagged) {
+        (0, _) => format!("no frame came that matches the filter '{filter}'"),
+        (_, 0) => format!(
+            "none of {} frames matches the filter '{filter}'",
+            grouped(frames)
+        ),
+        _ => format!(
+            "none of {} frames matches the filter '{filter}', and {} of them are tagged: \
+            'vlan and {filter}'",
+            grouped(frames),
+            grouped(tagged)
+        ),
+    }]
+}
+
+fn no_rpc(evidence: &Evidence<'_>, frames: u64) -> Reason {
+    let there = [
+        (Counter::FramesTcp, "with TCP"),
+        (Counter::FramesUdp, "with UDP"),
+        (Counter::FramesFragment, "IP fragments"),
+        (Counter::FramesOtherProtocol, "with other IP protocols"),
+        (Counter::FramesNotIp, "without IP"),
+        (Counter::FramesUnknownLink, "of link types that are not known"),
+    ];
+    let there = counted(&there, &evidence.counters);
+    let there = there.map_or(String::new(), |there| format!(": {there}"));
+    let hint = match evidence.counters.value(Counter::ConnectionsLeftAlone) {
+        0 => "; where a port carries RPC all the same, --decode-as says so".to_owned(),
+        alone => format!("; --decode-as leaves {} connections alone", grouped(alone)),
+    };
+    format!("no RPC in {} frames{there}{hint}", grouped(frames))
+}
+
+/// Over UDP nothing tells what a capture's beginning and end took, and what a server never answered,
+/// from what the tap missed: beyond this share, one in twenty, it is worth a word.
+const UDP_SHARE: u64 = 20;
+
+fn replies_without_calls_udp(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let value = |counter| evidence.counters.value(counter);
+    let orphans = value(Counter::RepliesWithoutCallUdp);
+    let calls = value(Counter::CallsUdp);
+    if orphans <= calls / UDP_SHARE {
+        return Vec::new();
+    }
+    vec![format!(
+        "{} replies over UDP have no call, beside {} calls: the tap missed them, or sees one \
+        direction only",
+        grouped(orphans),
+        grouped(calls)
+    )]
+}
+
+fn calls_without_replies_udp(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let value = |counter| evidence.counters.value(counter);
+    let unanswered = value(Counter::CallsUdpUnanswered);
+    let calls = value(Counter::CallsUdp);
+    if unanswered <= calls / UDP_SHARE {
+        return Vec::new();
+    }
+    vec![format!(
+        "{} of {} calls over UDP have no reply: the server gave none, or the tap missed it",
+        grouped(unanswered),
+        grouped(calls)
+    )]
+}
 
 fn replies_without_calls(evidence: &Evidence<'_>) -> Vec<Reason> {
     let value = |counter| evidence.counters.value(counter);
@@ -413,14 +544,31 @@ fn limits(evidence: &Evidence<'_>) -> Vec<Reason> {
     let counters = evidence.counters.iter();
     let hit = counters.filter(|(counter, value)| counter.kind() == Kind::Limit && *value > 0);
     hit.map(|(counter, value)| {
+        let way_out = key_of(counter).map_or(String::new(), |key| format!(" (give more: {key})"));
         format!(
-            "{}: {} {}",
+            "{}: {} {}{way_out}",
             counter.name(),
             grouped(value),
             counter.meaning()
         )
     })
     .collect()
+}
+
+/// The key of the configuration that moves a limit; `None` where nothing does.
+fn key_of(limit: Counter) -> Option<&'static str> {
+    Some(match limit {
+        Counter::FragmentsLimit => "fragments_held_max",
+        Counter::DuplicatesLimit | Counter::HeldLimit => "memory",
+        Counter::ConnectionsLimit => "connections_max, memory",
+        Counter::OutstandingLimit => "outstanding_max, memory",
+        Counter::ReplyLimit => "reply_timeout",
+        Counter::MessageLimit => "message_held_max",
+        Counter::RecordLimit => "record_max",
+        Counter::FactsLimit => "file_facts_max, memory",
+        Counter::BlocksLimit => "cores",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -505,6 +653,19 @@ mod tests {
         let failed = |text: &str| vec![text.to_owned()];
         let cases = [
             (
+                Evidence {
+                    looks_for_rpc: true,
+                    filter: Some("tcp port 2049"),
+                    ..counters(&[
+                        (Counter::FramesReceived, 12_345),
+                        (Counter::FramesFiltered, 12_345),
+                        (Counter::FramesFilteredTagged, 12_212),
+                    ])
+                },
+                "none of 12,345 frames matches the filter 'tcp port 2049', and 12,212 of them are \
+                tagged: 'vlan and tcp port 2049'",
+            ),
+            (
                 counters(&[
                     (Counter::StreamLost, 2048),
                     (Counter::StreamBytes, 4096),
@@ -528,12 +689,39 @@ mod tests {
                 more than a hole",
             ),
             (
+                counters(&[(Counter::StampsBack, 2)]),
+                "2 frames are stamped before the frame before them: a clock was set, a stamp is \
+                wrong, or files were joined out of order, and times and holes do not hold",
+            ),
+            (
+                counters(&[(Counter::SegmentsAfterAcknowledgement, 3)]),
+                "3 segments came after they were acknowledged: stamps of the two directions do \
+                not agree, or the tap missed a first copy, and their times do not hold",
+            ),
+            (
+                counters(&[(Counter::OverlapConflicts, 4)]),
+                "4 bytes came twice with different values: copies of the same segment differ",
+            ),
+            (
+                counters(&[(Counter::RepliesWithoutCallBegun, 5)]),
+                "5 replies have no call, although the beginning of their connection was captured",
+            ),
+            (
                 Evidence {
                     inputs: vec![&plain, &plain],
                     ..counters(&orphans)
                 },
                 "2 of 199 replies have no call: the inputs' clocks differ by more than \
                 --late-window, or one lacks what another has",
+            ),
+            (
+                counters(&[(Counter::RepliesWithoutCallUdp, 2), (Counter::CallsUdp, 39)]),
+                "2 replies over UDP have no call, beside 39 calls: the tap missed them, or sees \
+                one direction only",
+            ),
+            (
+                counters(&[(Counter::CallsUdpUnanswered, 1), (Counter::CallsUdp, 19)]),
+                "1 of 19 calls over UDP have no reply: the server gave none, or the tap missed it",
             ),
             (
                 counters(&[(Counter::MalformedIp, 4), (Counter::RecordsMalformed, 2)]),
@@ -594,7 +782,7 @@ mod tests {
             (
                 counters(&[(Counter::HeldLimit, 1)]),
                 "limits.held_bytes: 1 times that all streams together held too many bytes and the \
-                oldest gap was given up",
+                oldest gap was given up (give more: memory)",
             ),
         ];
         assert_eq!(
@@ -645,7 +833,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_rule_overrides_the_state_and_keeps_the_reasons() {
+    fn the_state_that_weighs_most_wins_and_all_reasons_stay() {
         let (cut, live) = (cut(), live());
         let mut evidence = Evidence {
             inputs: vec![&cut, &live],
@@ -653,11 +841,47 @@ mod tests {
             ..link(|link| link.late = 1)
         };
         let verdict = judge(&evidence);
-        assert_eq!((verdict.state, verdict.reasons.len()), (Incomplete, 4));
+        assert_eq!((verdict.state, verdict.reasons.len()), (Disturbed, 4));
+        evidence.links.clear();
+        assert_eq!(judge(&evidence).state, Incomplete);
         evidence.counters.count(Counter::DuplicatesLimit);
         let verdict = judge(&evidence);
-        assert_eq!((verdict.state, verdict.reasons.len()), (Limited, 5));
+        assert_eq!((verdict.state, verdict.reasons.len()), (Limited, 4));
         assert_eq!(verdict.shares["frames_dropped"], 0.25);
+    }
+
+    #[test]
+    fn a_run_that_found_no_rpc_says_what_is_there() {
+        let looking = |values: &[(Counter, u64)]| Evidence {
+            looks_for_rpc: true,
+            ..counters(values)
+        };
+        let reason = |evidence: &Evidence<'_>| {
+            let verdict = judge(evidence);
+            assert_eq!(verdict.state, Incomplete);
+            verdict.reasons.concat()
+        };
+        assert_eq!(reason(&looking(&[])), "no frame came");
+        let filtered = Evidence {
+            filter: Some("port 1"),
+            ..looking(&[])
+        };
+        assert_eq!(
+            reason(&filtered),
+            "no frame came that matches the filter 'port 1'"
+        );
+        let other = looking(&[
+            (Counter::FramesReceived, 3000),
+            (Counter::FramesTcp, 2000),
+            (Counter::FramesNotIp, 1000),
+        ]);
+        assert_eq!(
+            reason(&other),
+            "no RPC in 3,000 frames: 2,000 with TCP, 1,000 without IP; where a port carries RPC \
+            all the same, --decode-as says so"
+        );
+        let found = looking(&[(Counter::FramesReceived, 3), (Counter::Replies, 1)]);
+        assert_eq!(judge(&found).state, State::Complete);
     }
 
     #[test]

@@ -50,6 +50,16 @@ pub mod ether_type {
     pub const LOCAL_EXPERIMENT: u16 = 0x88b5;
 }
 
+/// Whether an Ethernet frame begins with a VLAN tag.
+pub fn is_tagged(frame: &[u8]) -> bool {
+    use ether_type::{OLD_SERVICE_VLAN, SERVICE_VLAN, VLAN};
+    frame.len() >= HEADER_LEN
+        && matches!(
+            u16_at(frame, field::ETHER_TYPE),
+            VLAN | SERVICE_VLAN | OLD_SERVICE_VLAN
+        )
+}
+
 /// Bytes of the header without tags.
 pub const HEADER_LEN: usize = field::PAYLOAD;
 /// Bytes that a VLAN tag adds to the header.

@@ -13,7 +13,8 @@ use lineside_wire::udp::{self, Datagram};
 use lineside_wire::{Dissected, Endpoint, FourTuple, PROTOCOL_TCP, PROTOCOL_UDP, ipv4};
 
 use super::batch::{Batch, Item, ToSink};
-use crate::pipeline::{Arrivals, Span, dissect};
+use crate::arrivals::{Arrivals, Span};
+use crate::pipeline::dissect;
 
 /// Most frames of a batch: enough to pay for its messages, few enough that the batches under way
 /// fit in a cache.

@@ -33,7 +33,8 @@ use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_trace::{LossRow, RecordSink, RowBuffer, Table};
 
 use crate::config::Config;
-use crate::pipeline::{Arrivals, Flows, Span};
+use crate::arrivals::{Arrivals, Span};
+use crate::pipeline::Flows;
 use actors::{ChecksumActor, PipelineActor, SinkActor};
 use batch::{BATCH_BYTES, Batch, Gather, Next, ToSink};
 use distributor::{Distributor, Ended, Share};

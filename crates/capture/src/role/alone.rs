@@ -13,7 +13,8 @@ use super::CaptureError;
 use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
 use crate::config::Config;
-use crate::pipeline::{Pipeline, Span, run};
+use crate::arrivals::Span;
+use crate::pipeline::{Pipeline, run};
 
 /// What taking frames came to.
 pub(super) struct Ran {

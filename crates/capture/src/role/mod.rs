@@ -28,7 +28,7 @@ use lineside_run::{
     open_interfaces,
 };
 use lineside_time::Clock;
-use lineside_trace::{EncoderConfig, Manifest, Verdict};
+use lineside_trace::{EncoderConfig, Manifest};
 
 use crate::cores::Failed;
 use crate::filtered::Filtered;
@@ -125,7 +125,25 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     let seen = watch::with_filtered(ran.seen, &port);
     watch::note(&mut run, &port, &seen);
     run.manifest.runtime = ran.runtime;
-    let verdict = verdict(&port, &seen.counters, &ran.errors, &stop, is_endless);
+    let mut failures: Vec<_> = ran.errors.iter().map(ToString::to_string).collect();
+    let signal = match &stop {
+        // A run without an end of its own ends when its user says so.
+        Stop::Signal(number) if !is_endless => Some(*number),
+        Stop::Signal(_) | Stop::End => None,
+        Stop::Output(error) => {
+            failures.push(error.clone());
+            None
+        }
+    };
+    let verdict = judge(&Evidence {
+        counters: seen.counters.clone(),
+        inputs: port.facts(),
+        failures,
+        signal,
+        looks_for_rpc: settings.output.is_some(),
+        filter: settings.filter_text.as_deref(),
+        ..Evidence::default()
+    });
     let written = run.end(verdict, clock.now());
     let complete = match &run.folder {
         Some(folder) => format!(
@@ -286,30 +304,6 @@ fn take_frames(
         watch.stop(Stop::Output(failure));
     }
     Ok(ran)
-}
-
-fn verdict(
-    port: &Input,
-    counters: &Counters,
-    errors: &[PortError],
-    stop: &Stop,
-    is_endless: bool,
-) -> Verdict {
-    let mut failures: Vec<_> = errors.iter().map(ToString::to_string).collect();
-    let mut signal = None;
-    match stop {
-        Stop::Output(error) => failures.push(error.clone()),
-        // A run without an end of its own ends when its user says so.
-        Stop::Signal(number) if !is_endless => signal = Some(*number),
-        Stop::Signal(_) | Stop::End => {}
-    }
-    judge(&Evidence {
-        counters: counters.clone(),
-        inputs: port.facts(),
-        failures,
-        signal,
-        ..Evidence::default()
-    })
 }
 
 /// The errors of inputs, and where everything else is.

@@ -16,7 +16,7 @@ use super::account::{Account, Relief};
 use super::alone::{Ran, Seen};
 use super::settings::{Follow, Settings};
 use super::tally::RowTally;
-use crate::pipeline::{Arrivals, Span};
+use crate::arrivals::{Arrivals, Span};
 
 /// Why a run ended.
 pub(super) enum Stop {

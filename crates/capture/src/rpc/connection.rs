@@ -49,6 +49,8 @@ pub(crate) struct RpcConnection {
     began_as_rpc: bool,
     pub(super) tls: Option<Box<[TlsRecords; 2]>>,
     pub(super) resynchronised: i64,
+    /// Replies over TCP whose call was never seen.
+    orphans: u64,
     /// Hashes of the facts already reported.
     pub(super) facts: HashSet<u64>,
 }
@@ -161,6 +163,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             began_as_rpc: false,
             tls: None,
             resynchronised: 0,
+            orphans: 0,
             facts: HashSet::new(),
         }));
     }
@@ -242,7 +245,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         self.write_interval(connection, facts, start_ns, counts);
     }
 
-    fn on_close(&mut self, connection: usize, _facts: &Connection, counters: &mut Counters) {
+    fn on_close(&mut self, connection: usize, facts: &Connection, counters: &mut Counters) {
         self.finish_records(connection, counters);
         self.expire(connection, i64::MAX, counters);
         while let Some(evicted) = self.connection(connection).calls.evict_answered(0) {
@@ -250,12 +253,24 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         }
         if let Some(rpc) = self.connections[connection].take() {
             self.budget.give_back(rpc.facts.len() * FACT_BYTES);
+            if facts.initiator().is_some() {
+                counters.add(Counter::RepliesWithoutCallBegun, rpc.orphans);
+            }
             rpc.count_closed(counters);
         }
     }
 }
 
 impl<S: RecordSink> Operations<S> {
+    /// Counts a reply whose call was never seen.
+    pub(super) fn note_orphan(&mut self, connection: usize, counters: &mut Counters) {
+        let rpc = self.connection(connection);
+        match rpc.transport {
+            Transport::Tcp => rpc.orphans += 1,
+            Transport::Udp => counters.count(Counter::RepliesWithoutCallUdp),
+        }
+    }
+
     /// Counts the TLS records of a connection that may go over to TLS; false until its handshake
     /// begins.
     #[cold]

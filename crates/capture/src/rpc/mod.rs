@@ -115,7 +115,7 @@ impl<S: RecordSink> Operations<S> {
     }
 
     pub(crate) fn set_now(&mut self, now: i64) {
-        self.now = now;
+        self.now = self.now.max(now);
     }
 
     /// Whether data that comes from now on is not checksummed, because the run is behind.
@@ -252,6 +252,7 @@ impl<S: RecordSink> Operations<S> {
                     // It would need room itself.
                     counters.count(Counter::Replies);
                     counters.count(Counter::RepliesWithoutCall);
+                    self.note_orphan(connection, counters);
                 }
                 Some(call) => self.on_expired(connection, call, counters),
                 None => {
@@ -277,6 +278,9 @@ impl<S: RecordSink> Operations<S> {
                     Counter::CallsExpired
                 };
                 counters.count(end);
+                let transport = self.connection(connection).transport;
+                let is_udp = transport == Transport::Udp;
+                counters.add(Counter::CallsUdpUnanswered, u64::from(is_udp));
                 self.operations[slot].row.reply_missing = true;
                 self.emit(connection, slot, counters);
                 self.forget_ended(connection, counters);

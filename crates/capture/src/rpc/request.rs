@@ -1,7 +1,7 @@
 //! Calls: matched with what has been seen of their xid, then read by their protocol.
 
 use lineside_account::Counter;
-use lineside_flow::Config as FlowConfig;
+use lineside_flow::{Config as FlowConfig, Transport};
 use lineside_frame::{Cursor, Fault};
 use lineside_rpc::calls::{self, Expired, OnCall};
 use lineside_rpc::record::{Message, Want};
@@ -164,6 +164,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let new = self.match_call(key, request, identity)?;
         let slot = self.all.open_operation(self.connection, self.counters)?;
         self.counters.count(Counter::RpcCalls);
+        let transport = self.all.connection(self.connection).transport;
+        let is_udp = transport == Transport::Udp;
+        self.counters.add(Counter::CallsUdp, u64::from(is_udp));
         let Operations {
             connections,
             operations,

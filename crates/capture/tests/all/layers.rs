@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
     // fills in the operation's row where it lies. A trait between them would be one with a single
     // implementation on each side.
     &["rpc protocol"],
+    &["arrivals"],
     &["pipeline"],
     &["cores"],
     &["role"],

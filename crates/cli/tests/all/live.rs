@@ -758,7 +758,9 @@ fn a_run_ends_after_a_time_and_after_a_number_of_frames() {
     let ran = ran.map(|(end, start)| end - start).expect("it ended");
     assert!((2_000_000_000..4_000_000_000).contains(&ran), "{ran} ns");
     assert_eq!(received(&live), 100);
-    assert_eq!(live.manifest.verdict.state, State::Complete);
+    let verdict = &live.manifest.verdict;
+    assert_eq!(verdict.state, State::Incomplete);
+    assert!(verdict.reasons[0].starts_with("no RPC in 100 frames"));
 
     let further: [&[&str]; 5] = [
         &["--method", "af_packet", "--sockets", "2"],

@@ -90,6 +90,11 @@ impl Connection {
             if is_far || is_after_fin {
                 return self.on_stray(direction, segment, chunk, context);
             }
+            let is_early = start < stream.early && end > stream.next;
+            if is_early && !stream.is_held(start, end) && stream.given_up(start, end) == 0 {
+                let counters = &mut context.counters;
+                counters.count(Counter::SegmentsAfterAcknowledgement);
+            }
             let needs = self.needs(direction, &segment, context.shared);
             let (stream, other) = direction.split_mut(&mut self.streams);
             if start != stream.next {
@@ -126,9 +131,8 @@ impl Connection {
     /// direction that was never seen is waited for only while it may be late as a whole.
     #[inline]
     fn needs(&self, direction: Direction, segment: &Segment, shared: &Shared) -> Option<SeqNumber> {
-        let begun_ns = self.first.stamp_ns.unwrap_or(shared.now);
         let is_young = self.segments <= shared.config.late_segments
-            || shared.now.saturating_sub(begun_ns) < shared.config.late_window_ns;
+            || shared.now.saturating_sub(self.opened_ns) < shared.config.late_window_ns;
         let other = &self.streams[direction.opposite()];
         segment
             .acknowledgement
