@@ -317,7 +317,10 @@ fn no_rpc(evidence: &Evidence<'_>, frames: u64) -> Reason {
         (Counter::FramesFragment, "IP fragments"),
         (Counter::FramesOtherProtocol, "with other IP protocols"),
         (Counter::FramesNotIp, "without IP"),
-        (Counter::FramesUnknownLink, "of link types that are not known"),
+        (
+            Counter::FramesUnknownLink,
+            "of link types that are not known",
+        ),
     ];
     let there = counted(&there, &evidence.counters);
     let there = there.map_or(String::new(), |there| format!(": {there}"));

@@ -32,8 +32,8 @@ use lineside_port::{PortError, Receive};
 use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_trace::{LossRow, RecordSink, RowBuffer, Table};
 
-use crate::config::Config;
 use crate::arrivals::{Arrivals, Span};
+use crate::config::Config;
 use crate::pipeline::Flows;
 use actors::{ChecksumActor, PipelineActor, SinkActor};
 use batch::{BATCH_BYTES, Batch, Gather, Next, ToSink};

@@ -12,8 +12,8 @@ use lineside_trace::{
 use super::CaptureError;
 use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
-use crate::config::Config;
 use crate::arrivals::Span;
+use crate::config::Config;
 use crate::pipeline::{Pipeline, run};
 
 /// What taking frames came to.
