@@ -1,8 +1,8 @@
 //! What is noted of each frame before it is clear whose it is: its size, and the time.
 //!
 //! Deadlines compare with a clock that is the running maximum of the stamps. Where they go back and
-//! stay there (the clock was set, or one stamp was far ahead of its neighbours), it goes on from where
-//! it was: otherwise nothing would become overdue until the stamps have caught up.
+//! stay there (the clock was set, or one stamp was far ahead of its neighbours), it goes on from
+//! where it was: otherwise nothing would become overdue until the stamps have caught up.
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::FrameRef;

@@ -2,8 +2,8 @@
 //!
 //! A role gathers [`Evidence`], and [`judge`] asks every rule of [`RULES`] in order. A rule that
 //! holds adds its sentences to the reasons; the state is the one that weighs most of all rules that
-//! hold: `incomplete` less than `limited`, which names a way out, and that less than `disturbed`, of
-//! which no time holds. Without any, the run is complete. Rules about one input, or about one
+//! hold: `incomplete` less than `limited`, which names a way out, and that less than `disturbed`,
+//! of which no time holds. Without any, the run is complete. Rules about one input, or about one
 //! direction of a link, are asked together for each of them.
 //!
 //! The verdict is decided nowhere else: a new condition is a new row here, with its case in the
@@ -331,8 +331,8 @@ fn no_rpc(evidence: &Evidence<'_>, frames: u64) -> Reason {
     format!("no RPC in {} frames{there}{hint}", grouped(frames))
 }
 
-/// Over UDP nothing tells what a capture's beginning and end took, and what a server never answered,
-/// from what the tap missed: beyond this share, one in twenty, it is worth a word.
+/// Over UDP nothing tells what a capture's beginning and end took, and what a server never
+/// answered, from what the tap missed: beyond this share, one in twenty, it is worth a word.
 const UDP_SHARE: u64 = 20;
 
 fn replies_without_calls_udp(evidence: &Evidence<'_>) -> Vec<Reason> {
