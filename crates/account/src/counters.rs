@@ -149,6 +149,8 @@ registry! {
         bytes";
     HeldLimit = "limits.held_bytes", Limit, "times that all streams together held too many bytes \
         and the oldest gap was given up";
+    FlowHeldLimit = "limits.flow_held_bytes", Limit, "times that one direction of a connection \
+        held too many bytes and its oldest gap was given up";
     RangesSpilled = "stream.ranges_spilled", Plain, "held ranges copied out of their block so that \
         it could be used again";
 

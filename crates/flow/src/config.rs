@@ -14,7 +14,8 @@ pub struct Config {
     pub flow_held_max_bytes: usize,
     /// Connections in the table.
     pub connections_max: usize,
-    /// A connection without packets for so long is over.
+    /// A connection over UDP, and one over TCP of which nothing but a handshake was seen, is over
+    /// without packets for so long.
     pub idle_timeout_ns: i64,
     /// A fragmented packet without its last part for so long is given up (RFC 8200 4.5: 60 s;
     /// Linux: 30 s).
@@ -37,8 +38,8 @@ impl Default for Config {
             // Peers' reordering experiments delay by at most 5 frames; six times that.
             late_segments: 32,
             quiet_window_ns: None,
-            // One 1 MiB record in flight and as much after it, twice.
-            flow_held_max_bytes: 4 << 20,
+            // 10 Gb/s over 50 ms. All of them share the budget.
+            flow_held_max_bytes: 64 << 20,
             connections_max: 1 << 20,
             idle_timeout_ns: 3_600_000_000_000,
             fragment_timeout_ns: 30_000_000_000,

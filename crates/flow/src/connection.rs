@@ -16,7 +16,7 @@ use crate::context::{Context, Shared};
 use crate::counts::FlowCounts;
 use crate::fragments::Whole;
 use crate::sink::StreamSink;
-use crate::stream::{Moment, Stream};
+use crate::stream::{Moment, State, Stream};
 
 /// What carries the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -222,7 +222,7 @@ impl Connection {
     #[inline]
     pub(crate) fn set_calm(&mut self, shared: &Shared) {
         let interval_end = self.interval_ns.saturating_add(shared.config.interval_ns);
-        let idle_end = self.last_ns.saturating_add(shared.idle_timeout_ns(self));
+        let idle_end = self.last_ns.saturating_add(shared.timeout_ns(self));
         self.calm_until_ns = match self.is_alive() {
             true => interval_end.min(idle_end),
             // The next segment may show that it has not ended.
@@ -253,6 +253,18 @@ impl Connection {
         }
         discard(&self.strays, context);
         self.report_interval(context);
+    }
+
+    /// Whether its handshake is over, as far as was seen.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.streams.iter().any(Stream::has_moved)
+    }
+
+    /// Whether nothing answered what opened it.
+    pub(crate) fn is_half_open(&self) -> bool {
+        self.streams
+            .iter()
+            .any(|stream| stream.state == State::Unseen)
     }
 
     /// Neither end closed it, as far as was seen.

@@ -8,8 +8,10 @@ use crate::connection::{Connection, Key, Origin};
 use crate::context::Context;
 use crate::sink::StreamSink;
 
-/// Slots examined for idle connections per burst.
+/// Slots examined at once for connections that are over, or that may be given up.
 const SWEEP: usize = 64;
+/// Connections given up for one newcomer before it is refused: others took what they gave back.
+const GIVEN_UP_MAX: usize = 8;
 /// Connections that are found without a look at the table: those of a handful of clients.
 const RECENT: usize = 16;
 /// What a connection costs here and in a table of the same size above: two streams, a key, a slot.
@@ -23,7 +25,7 @@ pub(crate) struct Connections {
     table: HashMap<Key, usize>,
     /// Connections over TCP of late packets, each at the place that its ports give.
     recent: [Option<Recent>; RECENT],
-    /// The slot that was examined last for being idle.
+    /// The slot that was examined last.
     hand: usize,
 }
 
@@ -107,7 +109,7 @@ impl Connections {
         Some(slot)
     }
 
-    /// The slot of a connection, a new one if there is none or it has been idle for too long.
+    /// The slot of a connection, a new one if there is none or it is over.
     /// `known`: the slot that it has, from a look at the recent ones.
     pub(crate) fn find_or_open<S: StreamSink>(
         &mut self,
@@ -117,9 +119,7 @@ impl Connections {
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
         if let Some(slot) = known.or_else(|| self.table.get(&key).copied()) {
-            let connection = self.at(slot);
-            if !context.shared.is_idle(connection) {
-                connection.last_ns = context.shared.now;
+            if !context.shared.is_over(self.at(slot)) {
                 return Some(slot);
             }
             self.close(slot, context);
@@ -133,13 +133,11 @@ impl Connections {
         origin: &Origin<'_>,
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
-        let shared = &mut *context.shared;
-        if self.table.len() >= shared.config.connections_max
-            || !shared.budget.draw(CONNECTION_BYTES)
-        {
+        if !self.make_room(context) {
             context.counters.count(Counter::ConnectionsLimit);
             return None;
         }
+        let shared = &mut *context.shared;
         context.counters.count(Counter::Connections);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -151,6 +149,40 @@ impl Connections {
         self.slots[slot] = Some(connection);
         self.table.insert(key, slot);
         Some(slot)
+    }
+
+    /// Draws the memory of one more connection. Where there is no room, those go that will be
+    /// missed least: a newcomer is never refused for the sake of those that rest.
+    fn make_room<S: StreamSink>(&mut self, context: &mut Context<'_, S>) -> bool {
+        for _ in 0..GIVEN_UP_MAX {
+            let shared = &mut *context.shared;
+            let fits = self.table.len() < shared.config.connections_max;
+            if fits && shared.budget.draw(CONNECTION_BYTES) {
+                return true;
+            }
+            let Some(least) = self.least_missed() else {
+                return false;
+            };
+            context.counters.count(Counter::ConnectionsLimit);
+            self.close(least, context);
+        }
+        false
+    }
+
+    /// Of the next few connections the one that is over, half-open or, if there is none, has been
+    /// silent for longest.
+    fn least_missed(&mut self) -> Option<usize> {
+        let len = self.slots.len();
+        let begin = self.hand + 1;
+        self.hand = (self.hand + SWEEP) % len.max(1);
+        let slots = (begin..begin + SWEEP.min(len)).map(|at| at % len);
+        slots
+            .filter_map(|slot| Some((slot, self.slots[slot].as_deref()?)))
+            .min_by_key(|(_, connection)| {
+                let is_in_use = connection.is_alive() && connection.has_moved();
+                (is_in_use, connection.last_ns)
+            })
+            .map(|(slot, _)| slot)
     }
 
     /// Delivers what a connection holds and frees its slot, if it is in use.
@@ -166,12 +198,12 @@ impl Connections {
         context.shared.budget.give_back(CONNECTION_BYTES);
     }
 
-    /// Closes those of the next few connections that have been idle for too long.
-    pub(crate) fn close_idle<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
+    /// Closes those of the next few connections that are over.
+    pub(crate) fn close_over<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
         for _ in 0..SWEEP.min(self.slots.len()) {
             self.hand = (self.hand + 1) % self.slots.len();
             let connection = self.slots[self.hand].as_deref();
-            if connection.is_some_and(|connection| context.shared.is_idle(connection)) {
+            if connection.is_some_and(|connection| context.shared.is_over(connection)) {
                 self.close(self.hand, context);
             }
         }

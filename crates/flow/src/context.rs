@@ -1,7 +1,7 @@
 use lineside_account::{Budget, Counters, Lease};
 
 use crate::config::Config;
-use crate::connection::Connection;
+use crate::connection::{Connection, Transport};
 use crate::duplicates::Duplicates;
 
 /// A connection that both ends closed is kept for late packets only: Linux's TIME-WAIT, 60 s.
@@ -37,17 +37,24 @@ impl Shared {
         }
     }
 
-    /// Whether a connection has been without packets for too long.
+    /// Whether a connection has been without packets for so long that the next one belongs to
+    /// another. Silence alone ends none over TCP: a mount may rest for days, and goes on with the
+    /// next sequence number.
     #[inline]
-    pub(crate) fn is_idle(&self, connection: &Connection) -> bool {
-        self.now.saturating_sub(connection.last_ns) > self.idle_timeout_ns(connection)
+    pub(crate) fn is_over(&self, connection: &Connection) -> bool {
+        self.now.saturating_sub(connection.last_ns) > self.timeout_ns(connection)
     }
 
     #[inline]
-    pub(crate) fn idle_timeout_ns(&self, connection: &Connection) -> i64 {
-        match connection.is_reset || connection.ended == [true; 2] {
-            true => self.config.idle_timeout_ns.min(ENDED_TIMEOUT_NS),
-            false => self.config.idle_timeout_ns,
+    pub(crate) fn timeout_ns(&self, connection: &Connection) -> i64 {
+        let idle_ns = self.config.idle_timeout_ns;
+        match connection.transport() {
+            _ if connection.is_reset || connection.ended == [true; 2] => {
+                idle_ns.min(ENDED_TIMEOUT_NS)
+            }
+            Transport::Tcp if connection.has_moved() => i64::MAX,
+            Transport::Tcp if connection.is_half_open() => idle_ns.min(ENDED_TIMEOUT_NS),
+            _ => idle_ns,
         }
     }
 }

@@ -155,7 +155,7 @@ impl Engine {
         self.give_up_fragments(sink, counters);
         self.look_at_quiet(sink, counters);
         let (connections, mut context) = self.parts(sink, counters);
-        connections.close_idle(&mut context);
+        connections.close_over(&mut context);
     }
 
     /// Copies everything held out of its blocks, so that the pool can use them again.

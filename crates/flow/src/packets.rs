@@ -5,7 +5,7 @@ use lineside_account::Counter;
 use lineside_frame::{Chunk, FrameRef};
 use lineside_wire::{Direction, FourTuple, Ip, TcpFlags, TcpHeader, UdpHeader};
 
-use crate::connection::incarnations::{begins_anew, note_end, on_syn};
+use crate::connection::incarnations::{Syn, note_end, on_syn, role_of_syn};
 use crate::connection::segments::Belongs;
 use crate::connection::{Key, Origin, Transport, discard};
 use crate::connections::Connections;
@@ -29,6 +29,7 @@ impl Connections {
         let key = self.key_in(ip.virtual_network, key);
         let slot = self.find_or_open(key, None, origin, context)?;
         let connection = self.at(slot);
+        connection.last_ns = context.shared.now;
         connection.segments += 1;
         connection.roll_interval(origin.descriptor(), context);
         connection.counts[direction].add_packet(udp.payload_len);
@@ -113,33 +114,46 @@ impl Connections {
         if self.at(slot).is_copy(ip, tcp, origin, context) {
             return DUPLICATE;
         }
-        let syn = tcp.flags.opens();
-        if syn && begins_anew(self.at(slot), direction, tcp) {
+        let opens = tcp.flags.opens();
+        let mut segment = Segment {
+            sequence: tcp.sequence + u32::from(opens),
+            acknowledgement: tcp
+                .flags
+                .contains(TcpFlags::ACK)
+                .then_some(tcp.acknowledgement),
+            payload_len: tcp.payload_len,
+            captured_len: 0,
+            is_syn: opens,
+        };
+        let role = opens.then(|| {
+            let connection = self.at(slot);
+            let silent_ns = context.shared.now.saturating_sub(connection.last_ns);
+            role_of_syn(connection, direction, &segment, silent_ns)
+        });
+        if role == Some(Syn::BeginsNext) {
             match self.renew(slot, origin, context) {
                 Some(renewed) => slot = renewed,
                 None => return taken(Counter::FramesTcp, None),
             }
         }
         let connection = self.at(slot);
+        connection.last_ns = context.shared.now;
         connection.segments += 1;
         connection.roll_interval(origin.descriptor(), context);
         connection.counts[direction].add_packet(tcp.payload_len);
         let payload_len = tcp.payload_len as u64;
         context.counters.add(Counter::StreamBytes, payload_len);
-        if syn {
-            on_syn(connection, direction, tcp);
+        match role {
+            None => note_end(connection, direction, tcp),
+            Some(Syn::Own | Syn::BeginsNext) => on_syn(connection, direction, &segment),
+            Some(Syn::MayBeginNext) => {
+                let chunk = payload[0].part(0, payload[0].len().min(tcp.payload_len));
+                segment.captured_len = chunk.len();
+                connection.on_stray(direction, segment, chunk, context);
+                return taken(Counter::FramesTcp, Some(slot));
+            }
         }
-        note_end(connection, direction, tcp);
         connection.set_calm(context.shared);
-        let mut segment = Segment {
-            sequence: tcp.sequence + u32::from(syn),
-            acknowledgement: tcp
-                .flags
-                .contains(TcpFlags::ACK)
-                .then_some(tcp.acknowledgement),
-            payload_len: 0,
-            captured_len: 0,
-        };
         let mut left = tcp.payload_len;
         for chunk in payload {
             let len = chunk.len().min(left);
@@ -159,7 +173,7 @@ impl Connections {
             slot = same_or_next;
             segment.sequence += segment.payload_len as u32;
         }
-        let slot = match syn {
+        let slot = match opens {
             true => self.replay_strays(slot, context),
             false => Some(slot),
         };
@@ -200,6 +214,16 @@ impl Connections {
         let mut strays = std::mem::take(&mut self.at(slot).strays).into_iter();
         while let Some(stray) = strays.next() {
             let chunk = stray.range.chunk();
+            if stray.segment.is_syn {
+                let connection = self.at(slot);
+                match role_of_syn(connection, stray.direction, &stray.segment, 0) {
+                    Syn::Own => on_syn(connection, stray.direction, &stray.segment),
+                    _ => {
+                        discard(std::slice::from_ref(&stray), context);
+                        continue;
+                    }
+                }
+            }
             match self.on_segment(slot, stray.direction, stray.segment, chunk, context) {
                 Some(same_or_next) => slot = same_or_next,
                 None => {

@@ -24,6 +24,15 @@ pub(crate) struct Segment {
     /// Payload bytes on the wire, and how many of them the frame has.
     pub(crate) payload_len: usize,
     pub(crate) captured_len: usize,
+    /// Of a SYN, `sequence` being the number after it.
+    pub(crate) is_syn: bool,
+}
+
+impl Segment {
+    /// The sequence number after it.
+    pub(crate) fn end(&self) -> SeqNumber {
+        self.sequence + self.payload_len as u32
+    }
 }
 
 /// A moment by both clocks that lateness is counted by.
@@ -68,6 +77,8 @@ pub(crate) struct Stream {
     pub(crate) isn: Option<SeqNumber>,
     /// The offset of the first byte after the SYN, if that was seen.
     pub(crate) syn_end: Option<i64>,
+    /// Bytes that the SYN itself carried (TCP Fast Open, RFC 7413).
+    pub(crate) syn_len: usize,
     /// When the first segment of a stream that was joined in its middle came.
     pub(crate) begun: Moment,
     /// Sequence number of offset 0.
@@ -87,8 +98,10 @@ pub(crate) struct Stream {
     pub(crate) acked: Option<i64>,
     /// The latest acknowledgement of bytes that were not seen, confirmed by nothing so far.
     claimed: Option<(i64, Moment)>,
-    /// The furthest offset that was acknowledged before its bytes were seen.
+    /// The furthest offset that was acknowledged before its bytes were seen, and the stamp of that
+    /// acknowledgement.
     pub(crate) early: i64,
+    pub(crate) early_stamp_ns: Option<i64>,
     /// Of a direction that was never seen: the other side's first and last acknowledgement.
     pub(crate) unseen: Option<(SeqNumber, SeqNumber)>,
     /// Acknowledgements since something is missing: when each offset was first covered.
@@ -165,16 +178,17 @@ impl Stream {
         self.lost.iter().map(overlap).sum::<i64>() as usize
     }
 
-    /// Everything before `offset` was acknowledged.
+    /// Everything before `offset` was acknowledged, by a segment with this stamp.
     #[inline]
-    pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment) {
+    pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment, stamp_ns: Option<i64>) {
         let offset = self.before_fin(offset);
         if offset <= self.seen() {
             self.confirm(offset, moment);
             return;
         }
-        if self.state == State::Open {
-            self.early = self.early.max(offset);
+        if self.state == State::Open && offset > self.early {
+            self.early = offset;
+            self.early_stamp_ns = stamp_ns;
         }
         if let Some((claimed, since)) = self.claimed.replace((offset, moment)) {
             // Two confirm what they have in common.
@@ -187,6 +201,29 @@ impl Stream {
     pub(crate) fn seen(&self) -> i64 {
         let latest = self.held.back().map_or(self.next, Held::end);
         self.fin.map_or(latest, |fin| fin.max(latest))
+    }
+
+    /// Whether a segment was seen after its SYN: the handshake is over.
+    pub(crate) fn has_moved(&self) -> bool {
+        match self.syn_end {
+            Some(end) => self.seen() > end + self.syn_len as i64,
+            None => self.state != State::Unseen,
+        }
+    }
+
+    /// Whether a segment that comes now, with this stamp, was acknowledged before. Queues of one
+    /// port are read in turn, so that it is their stamps that decide.
+    pub(crate) fn comes_after_acknowledgement(
+        &self,
+        start: i64,
+        end: i64,
+        stamp_ns: Option<i64>,
+    ) -> bool {
+        start < self.early
+            && end > self.next
+            && stamp_ns >= self.early_stamp_ns
+            && !self.is_held(start, end)
+            && self.given_up(start, end) == 0
     }
 
     /// Whether all of `start..end` is held in one part.
@@ -279,6 +316,9 @@ impl Stream {
             if from < gap_end {
                 let part = range.part((from - start) as usize, (gap_end - from) as usize);
                 self.held_bytes += part.len();
+                // It was sent for the first time before the part after it, and waits for no more.
+                let after = self.held.get(at).map(|after| after.needs);
+                let needs = after.map_or(needs, |after| earlier(needs, after));
                 self.held.insert(
                     at,
                     Held {
@@ -313,6 +353,16 @@ impl Stream {
         }
         (duplicate, conflicts)
     }
+}
+
+/// The earlier of two acknowledgements; none is the earliest.
+fn earlier(one: Option<SeqNumber>, other: Option<SeqNumber>) -> Option<SeqNumber> {
+    let (one, other) = (one?, other?);
+    Some(if one.distance_from(other) < 0 {
+        one
+    } else {
+        other
+    })
 }
 
 #[cfg(test)]
@@ -366,7 +416,7 @@ mod tests {
     fn two_acknowledgements_confirm_bytes_that_were_not_seen() {
         let mut stream = Stream::default();
         let acknowledge = |stream: &mut Stream, offset| {
-            stream.acknowledge(offset, Moment::default());
+            stream.acknowledge(offset, Moment::default(), None);
             stream.acked
         };
         assert_eq!(acknowledge(&mut stream, 0), Some(0));
@@ -387,7 +437,7 @@ mod tests {
         let mut stream = Stream::default();
         stream.hold(50, range(b"x"), Moment::default(), None);
         for (offset, segments) in [(10, 1), (30, 2), (20, 3), (50, 4)] {
-            stream.acknowledge(offset, Moment { segments, ns: 0 });
+            stream.acknowledge(offset, Moment { segments, ns: 0 }, None);
         }
         assert_eq!(
             stream.acknowledged(10).map(|moment| moment.segments),

@@ -563,6 +563,7 @@ fn key_of(limit: Counter) -> Option<&'static str> {
     Some(match limit {
         Counter::FragmentsLimit => "fragments_held_max",
         Counter::DuplicatesLimit | Counter::HeldLimit => "memory",
+        Counter::FlowHeldLimit => "flow_held_max, memory",
         Counter::ConnectionsLimit => "connections_max, memory",
         Counter::OutstandingLimit => "outstanding_max, memory",
         Counter::ReplyLimit => "reply_timeout",

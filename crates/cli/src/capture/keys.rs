@@ -131,7 +131,8 @@ keys! {
             .default(|| Size::of_kib(Config::default().flow.flow_held_max_bytes));
         connections_max: usize = key("Connections at once")
             .default(|| Config::default().flow.connections_max);
-        idle_timeout: Time = key("A connection without packets for this long has ended")
+        idle_timeout: Time = key("A UDP conversation without packets for this long has ended, and so has a TCP \
+        connection that carried nothing")
             .default(|| Time::of_ns(Config::default().flow.idle_timeout_ns));
         fragment_timeout: Time = key("A fragmented packet is dropped after this time")
             .default(|| Time::of_ns(Config::default().flow.fragment_timeout_ns));

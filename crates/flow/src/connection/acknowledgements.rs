@@ -40,7 +40,7 @@ impl Connection {
         stamp_ns: Option<i64>,
     ) {
         let stream = &mut self.streams[direction];
-        stream.acknowledge(offset, moment);
+        stream.acknowledge(offset, moment, stamp_ns);
         if let Some(sent_ns) = stream.round_trip.on_acknowledged(|end| offset >= end)
             && let Some(took_ns) = stamp_ns.and_then(|now| now.checked_sub(sent_ns))
             && let Ok(took_ns) = u64::try_from(took_ns)

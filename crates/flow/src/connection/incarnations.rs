@@ -9,7 +9,7 @@ use crate::connection::segments::{BEHIND_MAX, Belongs};
 use crate::connection::{Connection, Stray};
 use crate::context::Context;
 use crate::sink::StreamSink;
-use crate::stream::{Segment, State};
+use crate::stream::{Segment, State, Stream};
 
 /// How much of the other direction the tap may have missed meanwhile, for a segment beyond that to
 /// be known as one of the same incarnation.
@@ -18,22 +18,24 @@ const KNOWN_AHEAD_MAX: i64 = 64 << 20;
 const STRAYS_MAX: usize = 16;
 /// How many bytes of a stream may have passed before its late SYN.
 const SYN_LATE_MAX: i64 = 64 << 10;
+/// After such a silence a SYN with the number of the one before begins another connection:
+/// Linux's TIME-WAIT.
+const AGAIN_NS: i64 = 60_000_000_000;
 
 impl Connection {
     /// Keeps a segment that cannot belong to the stream as it is known.
     #[cold]
-    pub(super) fn on_stray<S: StreamSink>(
+    pub(crate) fn on_stray<S: StreamSink>(
         &mut self,
         direction: Direction,
         segment: Segment,
         chunk: Chunk<'_>,
         context: &mut Context<'_, S>,
     ) -> Belongs {
-        let end = |of: &Segment| of.sequence + of.payload_len as u32;
         let before = self
             .strays
             .iter()
-            .find(|stray| stray.direction == direction && end(&stray.segment) == segment.sequence);
+            .find(|stray| stray.direction == direction && stray.segment.end() == segment.sequence);
         let before = before.map(|stray| stray.segment);
         if self.strays.len() == STRAYS_MAX {
             let oldest = self.strays.remove(0);
@@ -64,7 +66,8 @@ impl Connection {
         // Two in sequence are no accident.
         match before {
             None => Belongs::Here,
-            Some(before) if goes_on(self, direction, &before) => {
+            Some(_) if segment.is_syn => Belongs::Here,
+            Some(before) if !before.is_syn && goes_on(self, direction, &before) => {
                 self.leap(direction, before.sequence, chunk.descriptor(), context);
                 Belongs::AfterGap
             }
@@ -102,51 +105,124 @@ fn goes_on(connection: &Connection, direction: Direction, segment: &Segment) -> 
         && segment.acknowledgement.is_some_and(acknowledges)
 }
 
-/// Whether a SYN begins another incarnation of the four-tuple.
-pub(crate) fn begins_anew(connection: &Connection, direction: Direction, tcp: &TcpHeader) -> bool {
+/// What a SYN means for the connection that its four-tuple has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Syn {
+    /// It belongs to the connection.
+    Own,
+    /// It begins another incarnation.
+    BeginsNext,
+    /// It does if it is answered, or if data follow it. A connection that lives answers a stray SYN
+    /// with a challenge (RFC 5961 4.2) and goes on.
+    MayBeginNext,
+}
+
+/// What a SYN means that comes after a silence of `silent_ns`.
+pub(crate) fn role_of_syn(
+    connection: &Connection,
+    direction: Direction,
+    syn: &Segment,
+    silent_ns: i64,
+) -> Syn {
     let stream = &connection.streams[direction];
-    match (stream.isn, stream.state) {
-        (Some(isn), _) => isn != tcp.sequence,
+    let other = &connection.streams[direction.opposite()];
+    let answers_stray =
+        |acknowledgement| answers_stray_syn(&connection.strays, direction, acknowledgement);
+    if syn.acknowledgement.is_some_and(answers_stray) {
+        return Syn::BeginsNext;
+    }
+    let is_own = match (stream.isn, stream.state) {
+        // Its sender repeats a SYN for a minute or two, but not once data have moved.
+        (Some(isn), _) if isn + 1 == syn.sequence => {
+            let is_over = connection.is_reset || connection.ended == [true; 2];
+            let is_new = is_over || stream.has_moved() && silent_ns >= AGAIN_NS;
+            return if is_new { Syn::BeginsNext } else { Syn::Own };
+        }
+        (Some(_), _) => false,
+        // The answer to a SYN of this incarnation, with its data or without (RFC 7413 2), unless it
+        // acknowledges something else.
         (None, State::Unseen) => {
-            // The answer to a SYN of this incarnation, unless it acknowledges something else.
-            let other = connection.streams[direction.opposite()].isn;
-            let acknowledges = tcp
-                .flags
-                .contains(TcpFlags::ACK)
-                .then_some(tcp.acknowledgement);
-            matches!((other, acknowledges), (Some(isn), Some(ack)) if ack != isn + 1)
-        }
-        // The SYN is late: it belongs here if the stream goes on from it.
-        (None, State::Starting | State::Open) => {
-            let begin = stream.offset(tcp.sequence + 1);
-            let held = stream.held.front().map_or(stream.next, |held| held.start);
-            let next = held.min(stream.next);
-            // No byte comes before the first one of the connection.
-            let first = if stream.state == State::Open {
-                stream.first
-            } else {
-                next
+            let answers = |acknowledgement| {
+                let offset = other.offset(acknowledgement);
+                let is_own = |first: i64| (first..=other.seen()).contains(&offset);
+                other.syn_end.is_none_or(is_own)
             };
-            !(next - SYN_LATE_MAX..=first).contains(&begin)
+            // Whoever answered it did so with a SYN that was seen.
+            let is_answered = |(first, _): (SeqNumber, _)| {
+                let ahead = first.distance_from(syn.sequence);
+                other.isn.is_none() || (0..=SYN_LATE_MAX).contains(&i64::from(ahead))
+            };
+            syn.acknowledgement.is_none_or(answers) && stream.unseen.is_none_or(is_answered)
         }
+        (None, State::Starting | State::Open) => stream.goes_on_from(syn.sequence),
+    };
+    let lives = connection.is_alive() && connection.has_moved();
+    match (is_own, lives) {
+        (true, _) => Syn::Own,
+        (false, true) => Syn::MayBeginNext,
+        (false, false) => Syn::BeginsNext,
     }
 }
 
-pub(crate) fn on_syn(connection: &mut Connection, direction: Direction, tcp: &TcpHeader) {
+/// Whether a SYN with an acknowledgement answers a stray SYN of the other direction.
+fn answers_stray_syn(strays: &[Stray], direction: Direction, acknowledgement: SeqNumber) -> bool {
+    strays.iter().any(|stray| {
+        let Segment {
+            sequence,
+            payload_len,
+            is_syn,
+            ..
+        } = stray.segment;
+        let acknowledged = acknowledgement.distance_from(sequence);
+        is_syn
+            && stray.direction != direction
+            && (0..=payload_len as i64).contains(&i64::from(acknowledged))
+    })
+}
+
+/// Whether a segment is the first one after a stray SYN.
+#[cold]
+pub(super) fn follows_stray_syn(strays: &[Stray], direction: Direction, segment: &Segment) -> bool {
+    let is_before = |stray: &Stray| {
+        stray.direction == direction
+            && stray.segment.is_syn
+            && stray.segment.end() == segment.sequence
+    };
+    strays.iter().any(is_before)
+}
+
+impl Stream {
+    /// Whether a stream that was joined goes on from `first`, the number after a late SYN.
+    fn goes_on_from(&self, first: SeqNumber) -> bool {
+        let begin = self.offset(first);
+        let held = self.held.front().map_or(self.next, |held| held.start);
+        let next = held.min(self.next);
+        // No byte comes before the first one of the connection.
+        let first = match self.state {
+            State::Open => self.first,
+            _ => next,
+        };
+        (next - SYN_LATE_MAX..=first).contains(&begin)
+    }
+}
+
+/// Takes a SYN of this connection.
+pub(crate) fn on_syn(connection: &mut Connection, direction: Direction, segment: &Segment) {
+    let first = segment.sequence;
     let stream = &mut connection.streams[direction];
     if stream.isn.is_none() {
-        let first = tcp.sequence + 1;
         match stream.state {
             State::Unseen => stream.begin(first, State::Open),
             State::Starting => stream.open(stream.offset(first)),
             State::Open => {}
         }
-        stream.isn = Some(tcp.sequence);
+        stream.isn = Some(first + u32::MAX);
         stream.syn_end = Some(stream.offset(first));
     }
+    stream.syn_len = stream.syn_len.max(segment.payload_len);
+    connection.is_reset = false;
     if connection.initiator.is_none() {
-        let answers = tcp.flags.contains(TcpFlags::ACK);
-        connection.initiator = Some(if answers {
+        connection.initiator = Some(if segment.acknowledgement.is_some() {
             direction.opposite()
         } else {
             direction
@@ -156,11 +232,9 @@ pub(crate) fn on_syn(connection: &mut Connection, direction: Direction, tcp: &Tc
 
 /// Notes a FIN or RST, and what contradicts an earlier one.
 pub(crate) fn note_end(connection: &mut Connection, direction: Direction, tcp: &TcpHeader) {
-    let syn = tcp.flags.opens();
     let stream = &mut connection.streams[direction];
-    let first = tcp.sequence + u32::from(syn);
     let is_seen = stream.state != State::Unseen;
-    let end = stream.offset(first) + tcp.payload_len as i64;
+    let end = stream.offset(tcp.sequence) + tcp.payload_len as i64;
     if tcp.flags.contains(TcpFlags::RST) {
         // An RST that is not next resets nothing (RFC 5961 3.2). The next sequence number lies
         // between what the other side has and what was seen, a FIN included.
@@ -170,7 +244,7 @@ pub(crate) fn note_end(connection: &mut Connection, direction: Direction, tcp: &
         connection.is_reset |= !is_seen || (least..=stream.seen() + 1).contains(&end);
         return;
     }
-    if syn || tcp.payload_len > 0 {
+    if tcp.payload_len > 0 {
         connection.is_reset = false;
     }
     // Nothing that was seen comes after a FIN.

@@ -6,6 +6,7 @@ use lineside_frame::{Cause, Chunk, Descriptor};
 use lineside_wire::{Direction, SeqNumber};
 
 use crate::connection::Connection;
+use crate::connection::incarnations::follows_stray_syn;
 use crate::context::{Context, Shared};
 use crate::counts::FlowCounts;
 use crate::sink::StreamSink;
@@ -17,6 +18,9 @@ use crate::stream::{Held, Moment, Segment, State, Stream};
 pub(crate) const BEHIND_MAX: i64 = 16 << 20;
 /// A sequence number further ahead than this is not a gap: a tap that slept for 200 ms at 10 Gb/s.
 pub(crate) const AHEAD_MAX: i64 = 256 << 20;
+
+/// A gap longer than this, of which the other side says nothing while it goes on, is none.
+const UNANSWERED_MAX: i64 = 1 << 20;
 
 /// Which incarnation of a connection a segment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +50,8 @@ struct Front {
     arrived: Moment,
     needs: Option<SeqNumber>,
     descriptor: Descriptor,
-    /// The stream holds more than it may.
-    is_full: bool,
+    /// The bound that what the stream holds has reached.
+    limit: Option<Counter>,
 }
 
 /// The result of a try to go on with a direction.
@@ -87,11 +91,13 @@ impl Connection {
             // After its FIN a stream has nothing.
             let is_after_fin = stream.fin.is_some_and(|fin| end > fin);
             let is_far = end < stream.next - BEHIND_MAX || start > stream.next + AHEAD_MAX;
-            if is_far || is_after_fin {
+            let is_of_next =
+                || start != stream.next && follows_stray_syn(&self.strays, direction, &segment);
+            if is_far || is_after_fin || !self.strays.is_empty() && is_of_next() {
                 return self.on_stray(direction, segment, chunk, context);
             }
-            let is_early = start < stream.early && end > stream.next;
-            if is_early && !stream.is_held(start, end) && stream.given_up(start, end) == 0 {
+            let stamp_ns = chunk.descriptor().stamp_ns;
+            if stream.comes_after_acknowledgement(start, end, stamp_ns) {
                 let counters = &mut context.counters;
                 counters.count(Counter::SegmentsAfterAcknowledgement);
             }
@@ -282,8 +288,8 @@ impl Connection {
             }
             let other = &self.streams[direction.opposite()];
             if let Some(needs) = front.needs.filter(|&needs| !other.has_delivered(needs)) {
-                if front.is_full {
-                    context.counters.count(Counter::HeldLimit);
+                if let Some(limit) = front.limit {
+                    context.counters.count(limit);
                 } else if !forced || !(at_end || self.is_overdue(front.arrived, context.shared)) {
                     return step.max(Step::Waits);
                 } else {
@@ -312,8 +318,10 @@ impl Connection {
             arrived: front.arrived,
             needs: front.needs,
             descriptor: front.range.descriptor,
-            is_full: stream.fullness() > shared.config.flow_held_max_bytes
-                || stream.undrawn_bytes > 0,
+            limit: match stream.fullness() > shared.config.flow_held_max_bytes {
+                true => Some(Counter::FlowHeldLimit),
+                false => (stream.undrawn_bytes > 0).then_some(Counter::HeldLimit),
+            },
         })
     }
 
@@ -327,10 +335,10 @@ impl Connection {
         context: &mut Context<'_, S>,
     ) -> bool {
         if !at_end && !self.is_overdue(self.streams[direction].begun, context.shared) {
-            if !front.is_full {
+            let Some(limit) = front.limit else {
                 return false;
-            }
-            context.counters.count(Counter::HeldLimit);
+            };
+            context.counters.count(limit);
         }
         self.streams[direction].open(front.start);
         true
@@ -349,25 +357,32 @@ impl Connection {
         let acknowledged = self.streams[direction].acknowledged(start);
         let is_lost = acknowledged
             .is_some_and(|moment| self.is_overdue(moment.later(front.arrived), context.shared));
-        let stream = &self.streams[direction];
-        let cause = match acknowledged {
+        let cause = match (acknowledged, front.limit) {
             _ if is_lost => Cause::NotSeen,
-            // So much is never in flight: the part is a stray.
-            None if at_end && start > stream.next + BEHIND_MAX => {
+            (None, _) if at_end && self.is_stray(direction, front, context.shared) => {
                 let stray = self.take_front(direction, context);
                 let bytes = stray.range.len() as u64;
                 context.counters.add(Counter::StreamDiscarded, bytes);
                 return true;
             }
             _ if at_end => Cause::NotSeen,
-            _ if front.is_full => Cause::GivenUp,
+            (_, Some(limit)) => {
+                context.counters.count(limit);
+                Cause::GivenUp
+            }
             _ => return false,
         };
-        if cause == Cause::GivenUp && stream.undrawn_bytes > 0 {
-            context.counters.count(Counter::HeldLimit);
-        }
         self.give_up(direction, start, cause, &front.descriptor, context);
         true
+    }
+
+    /// Whether a held part after a gap that nobody acknowledged belongs to something else: so much
+    /// is never in flight, or the other side went on for long without a word of it.
+    fn is_stray(&self, direction: Direction, front: &Front, shared: &Shared) -> bool {
+        let ahead = front.start - self.streams[direction].next;
+        let other = &self.streams[direction.opposite()];
+        let went_on = other.state == State::Open && self.is_overdue(front.arrived, shared);
+        ahead > BEHIND_MAX || went_on && ahead > UNANSWERED_MAX
     }
 
     /// Delivers the first held part, which comes next in its stream.

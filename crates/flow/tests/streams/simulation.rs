@@ -58,18 +58,26 @@ impl Sent {
         flags |= if self.syn { SYN } else { 0 };
         flags |= if self.fin { FIN } else { 0 };
         let payload = &talk.streams[self.direction][self.start..self.start + self.len];
-        builder(self.direction, sequence, acknowledgement, flags, payload)
+        builder(
+            700,
+            self.direction,
+            sequence,
+            acknowledgement,
+            flags,
+            payload,
+        )
     }
 }
 
 pub(crate) fn builder(
+    port: u16,
     direction: Direction,
     sequence: u32,
     acknowledgement: u32,
     flags: u8,
     payload: &[u8],
 ) -> Vec<u8> {
-    let ends = [([10, 0, 0, 1], 700), ([10, 0, 0, 2], 2049)];
+    let ends = [([10, 0, 0, 1], port), ([10, 0, 0, 2], 2049)];
     let (source, destination) = (ends[direction], ends[direction.opposite()]);
     FrameBuilder::new(source.0.into(), destination.0.into()).tcp(
         &TcpFields {

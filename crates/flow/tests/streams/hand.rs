@@ -1,0 +1,116 @@
+//! A connection by hand, one segment after the other.
+
+use lineside_account::{Budget, Counters};
+use lineside_flow::{Connection, Engine, FlowCounts, StreamSink};
+use lineside_frame::{Cause, Chunk, Descriptor, Frame};
+use lineside_wire::Direction::{self, Forward, Reverse};
+
+use crate::simulation::{ACK, SYN, builder};
+use crate::{SPACING_NS, config};
+
+/// A connection by hand: segments of both directions, their sequence numbers relative to the first.
+pub(crate) struct Hand {
+    pub(crate) engine: Engine,
+    pub(crate) counters: Counters,
+    pub(crate) frames: u64,
+    pub(crate) budget: Budget,
+    /// The initiator's port.
+    pub(crate) port: u16,
+    /// By how much a stamp is behind the clock.
+    pub(crate) lag_ns: i64,
+}
+
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) streams: [Vec<u8>; 2],
+    pub(crate) holes: [Vec<(usize, Cause)>; 2],
+    pub(crate) order: Vec<(Direction, usize)>,
+    pub(crate) rtt_samples: u64,
+}
+
+impl StreamSink for Recorder {
+    fn on_open(&mut self, _: usize, _: &Connection) {}
+
+    fn on_stream(
+        &mut self,
+        _: usize,
+        direction: Direction,
+        _: bool,
+        chunk: Chunk<'_>,
+        _: &mut Counters,
+    ) {
+        match chunk.missing() {
+            Some(cause) => self.holes[direction].push((chunk.len(), cause)),
+            None => self.streams[direction].extend_from_slice(chunk.bytes()),
+        }
+        self.order.push((direction, chunk.len()));
+    }
+
+    fn on_datagram(&mut self, _: usize, _: Direction, _: &[Chunk<'_>], _: &mut Counters) {}
+    fn on_loss(&mut self, _: usize, _: &Connection, _: Direction, _: i64, _: Chunk<'_>) {}
+    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, counts: &[FlowCounts; 2]) {
+        self.rtt_samples += counts[0].rtt_samples + counts[1].rtt_samples;
+    }
+    fn on_close(&mut self, _: usize, _: &Connection, _: &mut Counters) {}
+}
+
+impl Hand {
+    pub(crate) fn new() -> Self {
+        let budget = Budget::new(64 << 20);
+        Self {
+            engine: Engine::new(config(), &budget),
+            counters: Counters::new(),
+            frames: 0,
+            budget,
+            port: 700,
+            lag_ns: 0,
+        }
+    }
+
+    pub(crate) fn segment(
+        &mut self,
+        sink: &mut Recorder,
+        direction: Direction,
+        sequence: u32,
+        acknowledgement: u32,
+        flags: u8,
+        payload: &[u8],
+    ) {
+        self.frames += 1;
+        let descriptor = Descriptor {
+            stamp_ns: Some(self.frames as i64 * SPACING_NS - self.lag_ns),
+            ordinal: self.frames,
+            number: self.frames,
+            ..Descriptor::default()
+        };
+        let bytes = builder(
+            self.port,
+            direction,
+            sequence,
+            acknowledgement,
+            flags,
+            payload,
+        );
+        let frame = Frame::copied(&bytes, descriptor).share();
+        let dissected = lineside_wire::dissect(1, &bytes, bytes.len());
+        self.engine.on_frame(
+            self.frames as i64 * SPACING_NS,
+            &frame,
+            &dissected,
+            sink,
+            &mut self.counters,
+        );
+    }
+
+    pub(crate) fn handshake(&mut self, sink: &mut Recorder) {
+        self.segment(sink, Forward, u32::MAX, 0, SYN, b"");
+        self.segment(sink, Reverse, u32::MAX, 0, SYN | ACK, b"");
+        self.segment(sink, Forward, 0, 0, ACK, b"");
+    }
+
+    pub(crate) fn finish(mut self, sink: &mut Recorder) -> Counters {
+        self.engine.finish(sink, &mut self.counters);
+        assert_eq!(self.budget.used_bytes(), 0);
+        self.counters
+    }
+}
