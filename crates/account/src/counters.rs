@@ -140,6 +140,8 @@ registry! {
     SegmentsAfterAcknowledgement = "stream.segments_after_acknowledgement", Plain, "segments with \
         bytes that had been acknowledged when they came: stamps of the two directions do not \
         agree, or the tap missed the first copy";
+    AcknowledgedAtLast = "stream.acknowledged_at_last", Plain, "streams whose last acknowledgement, \
+        alone, names bytes that never came";
     OverlapConflicts = "stream.overlap_conflicts", Plain, "bytes that came again with another \
         value while the first were still held";
     HolesNotSeen = "stream.holes.not_seen", Plain, "holes whose bytes the receiver acknowledged \

@@ -5,6 +5,8 @@
 mod connection;
 #[path = "scenarios/matching.rs"]
 mod matching;
+#[path = "scenarios/simulated.rs"]
+mod simulated;
 #[path = "scenarios/tls.rs"]
 mod tls;
 #[path = "../../nfs/src/tests/values.rs"]

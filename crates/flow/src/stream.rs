@@ -98,12 +98,20 @@ pub(crate) struct Stream {
     pub(crate) acked: Option<i64>,
     /// The latest acknowledgement of bytes that were not seen, confirmed by nothing so far.
     claimed: Option<(i64, Moment)>,
+    /// No later acknowledgement names less.
+    claim_stands: bool,
     /// The furthest offset that was acknowledged before its bytes were seen, and the stamp of that
     /// acknowledgement.
     pub(crate) early: i64,
     pub(crate) early_stamp_ns: Option<i64>,
-    /// Of a direction that was never seen: the other side's first and last acknowledgement.
+    /// Of a direction that was never seen: the other side's least and last acknowledgement.
     pub(crate) unseen: Option<(SeqNumber, SeqNumber)>,
+    /// Of a direction of which no byte was seen: where its first segment, an acknowledgement, says
+    /// that it stands.
+    pub(crate) stands_at: Option<SeqNumber>,
+    /// Of a stream that was joined: bytes before this offset passed before the tap began, and none
+    /// after it did.
+    pub(crate) joined_at: Option<i64>,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
     /// The latest answer of [`acknowledged`](Self::acknowledged).
@@ -133,6 +141,12 @@ impl Stream {
         self.base = sequence;
         self.state = state;
         self.next = 0;
+    }
+
+    /// Begins delivery of a stream that was joined, and whose first part is held.
+    pub(crate) fn open_joined(&mut self, first_held: i64) {
+        let first = self.joined_at.unwrap_or(first_held);
+        self.open(first.min(first_held));
     }
 
     /// Begins delivery at an offset.
@@ -183,6 +197,7 @@ impl Stream {
     pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment, stamp_ns: Option<i64>) {
         let offset = self.before_fin(offset);
         if offset <= self.seen() {
+            self.claim_stands = false;
             self.confirm(offset, moment);
             return;
         }
@@ -190,10 +205,18 @@ impl Stream {
             self.early = offset;
             self.early_stamp_ns = stamp_ns;
         }
+        self.claim_stands = true;
         if let Some((claimed, since)) = self.claimed.replace((offset, moment)) {
             // Two confirm what they have in common.
             self.confirm(offset.min(claimed), since);
         }
+    }
+
+    /// What the last acknowledgement alone names beyond all that was seen.
+    pub(crate) fn claimed_at_last(&self) -> Option<i64> {
+        let (claimed, _) = self.claimed.filter(|_| self.claim_stands)?;
+        let beyond = self.before_fin(claimed) - self.seen();
+        (beyond > 0).then_some(beyond)
     }
 
     /// The end of what was seen so far; a FIN alone counts too.

@@ -88,7 +88,7 @@ use Check::{Counted, Input, Link, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 23] = [
+pub const RULES: [Rule; 24] = [
     rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
@@ -127,6 +127,14 @@ pub const RULES: [Rule; 23] = [
             Counter::SegmentsAfterAcknowledgement,
             "segments came after they were acknowledged: stamps of the two directions do not \
             agree, or the tap missed a first copy, and their times do not hold",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::AcknowledgedAtLast,
+            "streams end with an acknowledgement of bytes that never came: the capture ended too \
+            early, or the tap missed the last bytes",
         ),
     ),
     rule(
@@ -701,6 +709,11 @@ mod tests {
                 counters(&[(Counter::SegmentsAfterAcknowledgement, 3)]),
                 "3 segments came after they were acknowledged: stamps of the two directions do \
                 not agree, or the tap missed a first copy, and their times do not hold",
+            ),
+            (
+                counters(&[(Counter::AcknowledgedAtLast, 2)]),
+                "2 streams end with an acknowledgement of bytes that never came: the capture \
+                ended too early, or the tap missed the last bytes",
             ),
             (
                 counters(&[(Counter::OverlapConflicts, 4)]),

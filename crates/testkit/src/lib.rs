@@ -9,5 +9,6 @@ pub mod drive;
 pub mod layers;
 pub mod mangle;
 pub mod oracle;
+pub mod simulator;
 pub mod tshark;
 pub mod wrap;

@@ -1,7 +1,7 @@
 use lineside_wire::{Direction, SeqNumber};
 
 use crate::connection::Connection;
-use crate::connection::segments::AHEAD_MAX;
+use crate::connection::segments::{AHEAD_MAX, BEHIND_MAX};
 use crate::stream::{Moment, State};
 
 impl Connection {
@@ -16,11 +16,16 @@ impl Connection {
     ) {
         let stream = &mut self.streams[direction];
         if stream.state == State::Unseen {
-            let (_, last) = stream
+            let (first, last) = stream
                 .unseen
                 .get_or_insert((acknowledgement, acknowledgement));
+            let behind = i64::from(first.bytes_from(acknowledgement));
+            if behind <= BEHIND_MAX {
+                *first = acknowledgement;
+            }
             if i64::from(acknowledgement.bytes_from(*last)) <= AHEAD_MAX {
                 *last = acknowledgement;
+                stream.early_stamp_ns = stamp_ns;
             }
             return;
         }

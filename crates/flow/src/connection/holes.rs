@@ -25,7 +25,7 @@ impl Connection {
         {
             // Nothing earlier of a stream that was joined will come now: it begins.
             let first = first.start;
-            stream.open(first);
+            stream.open_joined(first);
             return true;
         }
         let start = stream.next;
@@ -95,17 +95,20 @@ impl Connection {
     }
 
     /// Of a connection of which nothing more comes: reports as lost what the other side
-    /// acknowledged after the last byte that was seen.
+    /// acknowledged after the last byte that was seen, and what lies before a FIN.
     pub(super) fn lose_tail<S: StreamSink>(
         &mut self,
         direction: Direction,
         context: &mut Context<'_, S>,
     ) {
         let stream = &self.streams[direction];
-        let (offset, len) = match (stream.state, stream.unseen, stream.acked) {
-            (State::Unseen, Some((first, last)), _) => (0, i64::from(last.bytes_from(first))),
+        let (offset, len) = match (stream.state, stream.unseen) {
+            (State::Unseen, Some((first, last))) => (0, i64::from(last.bytes_from(first))),
             // A FIN that came late may have been acknowledged before.
-            (State::Open, _, Some(acked)) => (stream.next, stream.before_fin(acked) - stream.next),
+            (State::Open, _) => {
+                let end = stream.fin.or(stream.acked).unwrap_or(stream.next);
+                (stream.next, end - stream.next)
+            }
             _ => return,
         };
         // Live, two taps do not end at one moment.
@@ -114,8 +117,18 @@ impl Connection {
         let latest = stream.acks.back();
         let is_young = latest.is_some_and(|(_, moment)| moment.ns > settled_ns);
         let is_live = config.quiet_window_ns.is_some();
+        if is_live && is_young {
+            return;
+        }
         // A single byte may be a FIN.
-        if len <= i64::from(stream.fin.is_none()) || is_live && is_young {
+        let byte = i64::from(stream.fin.is_none());
+        if stream
+            .claimed_at_last()
+            .is_some_and(|claimed| claimed > byte)
+        {
+            context.counters.count(Counter::AcknowledgedAtLast);
+        }
+        if len <= byte {
             return;
         }
         let by = Descriptor {

@@ -212,7 +212,12 @@ pub(crate) fn on_syn(connection: &mut Connection, direction: Direction, segment:
     let stream = &mut connection.streams[direction];
     if stream.isn.is_none() {
         match stream.state {
-            State::Unseen => stream.begin(first, State::Open),
+            State::Unseen => {
+                stream.begin(first, State::Open);
+                // All of the stream may be late, by the clock of its tap.
+                let acknowledged = stream.unseen.map(|(_, last)| stream.offset(last));
+                stream.early = acknowledged.unwrap_or(stream.early);
+            }
             State::Starting => stream.open(stream.offset(first)),
             State::Open => {}
         }
@@ -243,6 +248,9 @@ pub(crate) fn note_end(connection: &mut Connection, direction: Direction, tcp: &
             .map_or(stream.next, |acked| acked.min(stream.next));
         connection.is_reset |= !is_seen || (least..=stream.seen() + 1).contains(&end);
         return;
+    }
+    if !is_seen && tcp.payload_len == 0 {
+        stream.stands_at.get_or_insert(tcp.sequence);
     }
     if tcp.payload_len > 0 {
         connection.is_reset = false;

@@ -81,11 +81,10 @@ impl Connection {
             self.on_acknowledgement(direction.opposite(), acknowledgement, moment, stamp_ns);
         }
         if segment.payload_len > 0 {
-            let stream = &mut self.streams[direction];
-            if stream.state == State::Unseen {
-                stream.begin(segment.sequence, State::Starting);
-                stream.begun = moment;
+            if self.streams[direction].state == State::Unseen {
+                self.begin(direction, &segment, moment);
             }
+            let stream = &mut self.streams[direction];
             let start = stream.offset(segment.sequence);
             let end = start + segment.payload_len as i64;
             // After its FIN a stream has nothing.
@@ -131,6 +130,26 @@ impl Connection {
             self.advance(false, context);
         }
         Belongs::Here
+    }
+
+    /// Begins a stream whose SYN was not seen. It is known where it stood when the tap began, from
+    /// an acknowledgement that it sent, or, if the other side's SYN was seen, from the first one
+    /// that it received.
+    #[cold]
+    fn begin(&mut self, direction: Direction, segment: &Segment, moment: Moment) {
+        let (stream, other) = direction.split_mut(&mut self.streams);
+        let received = stream.unseen.map(|(first, _)| first);
+        let first = received
+            .filter(|_| other.isn.is_some())
+            .or(stream.stands_at);
+        let first = first.filter(|&first| {
+            let missed = i64::from(segment.sequence.bytes_from(first));
+            // A keep-alive stands one place before the next byte (RFC 9293 3.8.4).
+            missed <= AHEAD_MAX && missed != 1
+        });
+        stream.begin(first.unwrap_or(segment.sequence), State::Starting);
+        stream.joined_at = first.map(|_| 0);
+        stream.begun = moment;
     }
 
     /// What a segment acknowledges of the other direction, if that must be delivered first. A
@@ -340,7 +359,7 @@ impl Connection {
             };
             context.counters.count(limit);
         }
-        self.streams[direction].open(front.start);
+        self.streams[direction].open_joined(front.start);
         true
     }
 

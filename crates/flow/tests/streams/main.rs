@@ -48,6 +48,8 @@ struct Output {
     /// Next expected place in each direction's stream, once something was delivered.
     next: [Option<i64>; 2],
     holes: [Vec<(Range<i64>, Cause)>; 2],
+    /// Of a stream that was joined: the hole that it begins with.
+    hole_before: [Option<(i64, Cause)>; 2],
     delivered: [Vec<Range<i64>>; 2],
     after_syn: [usize; 2],
     closed: bool,
@@ -217,6 +219,11 @@ impl StreamSink for Checker<'_> {
         output.after_syn[direction] += usize::from(after_syn);
         let len = chunk.len() as i64;
         if let Some(cause) = chunk.missing() {
+            if from_start.is_none() && output.next[direction].is_none() {
+                // Where it is, the first bytes show.
+                output.hole_before[direction] = Some((len, cause));
+                return;
+            }
             // A stream whose SYN was seen may begin with a hole.
             let next = output.next[direction].unwrap_or(0);
             output.holes[direction].push((next..next + len, cause));
@@ -232,6 +239,9 @@ impl StreamSink for Checker<'_> {
         assert_eq!(frame.direction, direction);
         let place = frame.start as i64 + (chunk.offset_in_frame() - PAYLOAD_AT) as i64;
         let expected = output.next[direction].unwrap_or(place);
+        if let Some((len, cause)) = output.hole_before[direction].take() {
+            output.holes[direction].push((place - len..place, cause));
+        }
         assert_eq!(
             place, expected,
             "direction {direction:?}: the next byte of the stream"

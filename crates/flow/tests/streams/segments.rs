@@ -6,7 +6,7 @@ use lineside_frame::Cause;
 use lineside_wire::Direction::{self, Forward, Reverse};
 
 use crate::hand::{Hand, Recorder};
-use crate::simulation::{ACK, FIN, LATE_SEGMENTS};
+use crate::simulation::{ACK, FIN, LATE_SEGMENTS, SYN};
 use crate::{SPACING_NS, config};
 
 #[test]
@@ -371,4 +371,68 @@ fn segments_are_late_by_their_stamps_and_not_by_their_turn() {
         let counters = hand.finish(&mut sink);
         assert_eq!(counters.value(Counter::SegmentsAfterAcknowledgement), count);
     }
+}
+
+/// What an end says of itself before its first byte shows what the tap missed of it.
+#[test]
+fn a_joined_stream_begins_where_its_end_stood() {
+    for (stood, begins, lost) in [
+        (0, 100, 100),
+        (100, 100, 0),
+        // A keep-alive stands one place before.
+        (99, 100, 0),
+        // Of a segment that was late.
+        (104, 100, 0),
+    ] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.segment(&mut sink, Reverse, stood, 7_000, ACK, b"");
+        hand.segment(&mut sink, Forward, 7_000, begins, ACK, b"call");
+        hand.segment(&mut sink, Reverse, begins, 7_004, ACK, b"reply");
+        hand.segment(&mut sink, Forward, 7_004, begins + 5, ACK, b"");
+        let counters = hand.finish(&mut sink);
+        assert_eq!(counters.value(Counter::StreamLost), lost, "{stood}");
+        assert_eq!(sink.streams[1], b"reply");
+    }
+    // The SYN of one end alone: what the other one acknowledges first is where it begins.
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.segment(&mut sink, Forward, u32::MAX, 0, SYN, b"");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+    hand.segment(&mut sink, Reverse, 100, 4, ACK, b"reply");
+    hand.segment(&mut sink, Forward, 4, 105, ACK, b"");
+    assert_eq!(hand.finish(&mut sink).value(Counter::StreamLost), 100);
+}
+
+#[test]
+fn a_last_acknowledgement_of_what_never_came_is_counted() {
+    for (acknowledgements, count) in [
+        (&[4, 104][..], 1),
+        // It was a wrong one.
+        (&[104, 4], 0),
+        // A FIN that was not seen.
+        (&[4, 5], 0),
+    ] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        hand.segment(&mut sink, Reverse, 0, 0, ACK, b"data");
+        for &acknowledgement in acknowledgements {
+            hand.segment(&mut sink, Forward, 0, acknowledgement, ACK, b"");
+        }
+        let counters = hand.finish(&mut sink);
+        let counted = counters.value(Counter::AcknowledgedAtLast);
+        assert_eq!(counted, count, "{acknowledgements:?}");
+        assert_eq!(counters.value(Counter::StreamLost), 0);
+    }
+}
+
+/// All of a direction comes after it was acknowledged, its SYN too.
+#[test]
+fn a_direction_that_is_late_as_a_whole_is_noticed() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.segment(&mut sink, Reverse, u32::MAX, 0, SYN | ACK, b"");
+    hand.segment(&mut sink, Reverse, 0, 4, ACK, b"reply");
+    hand.segment(&mut sink, Forward, u32::MAX, 0, SYN, b"");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+    let counters = hand.finish(&mut sink);
+    assert_eq!(sink.streams[0], b"call");
+    assert_eq!(counters.value(Counter::SegmentsAfterAcknowledgement), 1);
 }
