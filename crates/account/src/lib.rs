@@ -11,4 +11,4 @@ mod text;
 
 pub use budget::{Budget, Lease, parse_size};
 pub use counters::{Counter, Counters, Kind};
-pub use text::{bytes, grouped, time};
+pub use text::{bytes, grouped, harmless, harmless_json, time};

@@ -1,4 +1,6 @@
-//! Numbers as text for people.
+//! Numbers and foreign texts as text for people.
+
+use std::fmt::Write;
 
 /// `1,234,567`: digits in groups of three.
 pub fn grouped(number: u64) -> String {
@@ -44,6 +46,42 @@ pub fn time(ns: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// A text of others (from the wire, a name, a trace) made harmless: control characters, and those
+/// that turn the direction of writing or end a line, are written out, so that it can neither steer
+/// a terminal nor look like another line.
+pub fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if steers(character) {
+            out.extend(character.escape_unicode());
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+/// The same for JSON, whose value stays as it is: serde_json itself writes out only the control
+/// characters of ASCII.
+pub fn harmless_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for character in json.chars() {
+        // Outside texts JSON has no control characters but the end of a line.
+        if steers(character) && character != '\n' {
+            let _ = write!(out, "\\u{:04x}", u32::from(character));
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+/// All of them lie in Unicode's first plane.
+fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +95,16 @@ mod tests {
         assert_eq!(bytes(1_033_000), "1009 KiB");
         assert_eq!(time(999), "999 ns");
         assert_eq!(time(12_340_000), "12.3 ms");
+    }
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(harmless("a\u{1b}[31mb\u{202e}"), "a\\u{1b}[31mb\\u{202e}");
+        assert_eq!(harmless("a\nb\u{9b}\u{7f}"), "a\\u{a}b\\u{9b}\\u{7f}");
+        assert_eq!(harmless("Ünï/cøde"), "Ünï/cøde");
+        assert_eq!(
+            harmless_json("{\n\"\u{9b}\u{2066}ä\""),
+            "{\n\"\\u009b\\u2066ä\""
+        );
     }
 }

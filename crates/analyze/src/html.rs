@@ -8,7 +8,7 @@
 use std::fmt::{self, Display, Write};
 
 use crate::model::Report;
-use crate::numbers::{grouped, harmless, percent, share, time};
+use crate::numbers::{grouped, harmless, harmless_json, percent, share, time};
 use crate::page::{
     Block, Cell, Chart, Colour, Column, Curve, Fact, Kind, Meters, Page, Scale, Section, Table,
     Verdict, clock, page as words,
@@ -54,9 +54,8 @@ pub fn page(report: &Report) -> String {
     }
     // `<` never occurs in JSON outside texts, where it may be written so: nothing can end the
     // element early.
-    let json = serde_json::to_string(report)
-        .unwrap_or_default()
-        .replace('<', "\\u003c");
+    let json = serde_json::to_string(report).unwrap_or_default();
+    let json = harmless_json(&json).replace('<', "\\u003c");
     let _ = write!(
         out,
         "<footer><p>{} The data of this page lie in it as JSON, in the element \

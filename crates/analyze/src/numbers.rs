@@ -1,6 +1,7 @@
 //! Numbers as people read them.
 
 pub use lineside_account::{bytes, grouped, time};
+pub(crate) use lineside_account::{harmless, harmless_json};
 use serde::{Serialize, Serializer};
 
 /// A share as `12.3 %`; what is neither nothing nor everything never reads 0.0 % or 100.0 %.
@@ -31,21 +32,6 @@ pub(crate) fn share(number: u64, whole: u64) -> f64 {
     } else {
         number as f64 / whole as f64
     }
-}
-
-/// Text from the wire, made harmless: control characters, and those that turn the direction of
-/// writing, are written out, so that a file's name cannot steer the terminal.
-pub(crate) fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        let steers = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if character.is_control() || steers {
-            out.extend(character.escape_unicode());
-        } else {
-            out.push(character);
-        }
-    }
-    out
 }
 
 /// Writes an id as a text of decimal digits: readers of JSON often have numbers of 53 bits.
@@ -83,11 +69,5 @@ mod tests {
         assert_eq!(percent(0.999_9), ">99.9 %");
         assert_eq!(date(1_500_000_000), "1970-01-01 00:00:01.500 UTC");
         assert_eq!(tail("/a/long/path", 6), "…/path");
-    }
-
-    #[test]
-    fn a_name_cannot_steer_the_terminal() {
-        assert_eq!(harmless("a\u{1b}[31mb\u{202e}"), "a\\u{1b}[31mb\\u{202e}");
-        assert_eq!(harmless("Ünï/cøde"), "Ünï/cøde");
     }
 }

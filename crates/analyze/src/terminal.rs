@@ -29,10 +29,11 @@ pub struct Style {
 
 impl Style {
     fn heading(self, text: &str) -> String {
+        let text = harmless(text);
         if self.colour {
             format!("\u{1b}[1m{text}\u{1b}[0m")
         } else {
-            text.to_owned()
+            text
         }
     }
 
@@ -175,9 +176,10 @@ fn table(table: &Table, out: &mut String) {
         .collect();
     let width = |text: &str| text.chars().count();
     // The caption stands over the names.
+    let caption = harmless(&table.caption);
     let heads: Vec<&str> = { columns.iter().enumerate() }
         .map(|(place, (_, column))| match (place, column.kind) {
-            (0, Kind::Name | Kind::Path) => table.caption.as_str(),
+            (0, Kind::Name | Kind::Path) => caption.as_str(),
             _ => column.head,
         })
         .collect();

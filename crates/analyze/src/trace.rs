@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use lineside_trace::read::{Column, PartReader, ReadError, Value};
-use lineside_trace::{Manifest, SCHEMA_VERSION, Table};
+use lineside_trace::{Manifest, SCHEMA_VERSION, Table, manifest_text, open_file};
 
 /// Rows in a batch: enough that what is done once a batch (looking up its texts) costs nothing.
 pub(crate) const BATCH_ROWS: usize = 65_536;
@@ -97,7 +97,7 @@ impl Trace {
         let json = path.join("trace.json");
         let has_operations = path.join(Table::Operations.name()).is_dir();
         let mut warnings = Vec::new();
-        let manifest = match fs::read_to_string(&json) {
+        let manifest = match manifest_text(&json) {
             Ok(text) => {
                 check_version(path, &text)?;
                 Manifest::from_json(&text)
@@ -176,7 +176,7 @@ impl Trace {
 
     /// Opens a part. One that is damaged becomes a warning.
     pub(crate) fn open_part(&mut self, path: &Path) -> Option<PartReader<File>> {
-        let file = match File::open(path) {
+        let file = match open_file(path) {
             Ok(file) => file,
             Err(error) => {
                 self.warn(format!("{}: cannot be read: {error}", path.display()));
@@ -245,7 +245,7 @@ impl Trace {
         };
         for path in self.parts(Table::Operations) {
             // A damaged part is reported when its rows are read.
-            let Some(part) = File::open(&path)
+            let Some(part) = open_file(&path)
                 .ok()
                 .and_then(|file| PartReader::open(file).ok())
             else {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use lineside_account::Budget;
+use lineside_account::{Budget, harmless};
 use lineside_analyze::Trace;
 use lineside_capture::{Tally, is_failure};
 use lineside_port::Port;
@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::inputs::open;
 use crate::print::{
     exit, filter_line, input_lines, print, print_json, table_lines, tally_lines, traffic_lines,
-    verdict_lines,
+    verdict_lines, warn,
 };
 
 /// Flags of `info`.
@@ -62,7 +62,7 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
         print(&out)?;
     }
     for warning in inputs.iter().flat_map(|input| &input.warnings) {
-        eprintln!("lineside: warning: {warning}");
+        warn(warning);
     }
     match errors.into_iter().next() {
         Some(error) => Err(error.into()),
@@ -85,11 +85,11 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     let mut out = String::new();
     if let Some(manifest) = manifest {
-        let _ = writeln!(
-            out,
-            "trace        {} ({} {}, schema {})",
+        let trace = format!(
+            "{} ({} {}, schema {})",
             manifest.trace_id, manifest.tool.name, manifest.tool.version, manifest.schema_version
         );
+        let _ = writeln!(out, "trace        {}", harmless(&trace));
         input_lines(&manifest.inputs, &mut out);
         filter_line(manifest, &mut out);
     }

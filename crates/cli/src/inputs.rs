@@ -6,11 +6,13 @@ use lineside_account::Budget;
 use lineside_port::{Facts, Merge, Method};
 use lineside_run::{Opened, RunError};
 
+use crate::print::warn;
+
 /// Opens files and folders as one port, and warns of files that are left out.
 pub(crate) fn open(inputs: &[PathBuf], budget: &Budget) -> Result<Merge, RunError> {
     let Opened { port, left_out } = lineside_run::open(inputs, budget)?;
     for why in left_out {
-        eprintln!("lineside: warning: left out: {why}");
+        warn(&format!("left out: {why}"));
     }
     Ok(port)
 }

@@ -1,5 +1,7 @@
 //! The `lineside` command.
 #![forbid(unsafe_code)]
+// Texts go out by way of `print`, which takes away what could steer a terminal.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod capture;
 mod config;
@@ -21,6 +23,7 @@ mod table;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use lineside_account::harmless;
 
 use crate::exit::Exit;
 
@@ -59,8 +62,21 @@ enum Verb {
     Man(manual::ManArguments),
 }
 
+/// The command line. Its errors repeat arguments, so they are those of harmless ones.
+fn parsed() -> Arguments {
+    Arguments::try_parse().unwrap_or_else(|error| {
+        let arguments = std::env::args_os();
+        let arguments = arguments.map(|each| harmless(&each.to_string_lossy()));
+        if let Err(error) = Arguments::try_parse_from(arguments) {
+            error.exit();
+        }
+        print::talk(&error.render().to_string());
+        std::process::exit(error.exit_code())
+    })
+}
+
 fn main() -> ExitCode {
-    let done = match Arguments::parse().verb {
+    let done = match parsed().verb {
         Verb::Capture(arguments) => capture::run(&arguments),
         Verb::Info(arguments) => info::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
@@ -76,7 +92,7 @@ fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("lineside: {error:#}");
+            print::say(&format!("{error:#}"));
             let usage = config::is_usage(&error);
             if usage { Exit::Usage } else { Exit::Failure }.into()
         }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::io::{self, IsTerminal};
 
 use anyhow::bail;
-use lineside_account::{Counter, Counters};
+use lineside_account::{Counter, Counters, harmless, harmless_json};
 use lineside_analyze::{bytes, grouped, terminal};
 use lineside_capture::Tally;
 use lineside_measure::Spread;
@@ -15,8 +15,14 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 
-/// Prints to standard output; a reader that closes it early, such as `head`, is no error.
+/// Prints to standard output; a reader that closes it early, such as `head`, is no error. What
+/// could steer a terminal is written out, wherever it came from.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_styled(&harmless_lines(text))
+}
+
+/// Prints a text that has styles of our own in it, and whose other parts are harmless.
+pub(crate) fn print_styled(text: &str) -> anyhow::Result<()> {
     match io::Write::write_all(&mut io::stdout().lock(), text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             bail!("standard output: cannot write: {error}")
@@ -27,14 +33,47 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints JSON as [`print()`] does.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    print(&(serde_json::to_string_pretty(value)? + "\n"))
+    print_styled(&json_text(value)?)
+}
+
+/// A value as JSON that steers no terminal either.
+pub(crate) fn json_text(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(harmless_json(&serde_json::to_string_pretty(value)?) + "\n")
+}
+
+/// Prints a text to standard error, as [`print()`] does. A terminal that was closed takes none, and
+/// that ends nothing.
+pub(crate) fn talk(text: &str) {
+    let _ = io::Write::write_all(&mut io::stderr().lock(), harmless_lines(text).as_bytes());
+}
+
+/// Prints a line to standard error. Further lines of the text are indented: none of them looks like
+/// one of ours.
+pub(crate) fn say(text: &str) {
+    let is_indented = text.lines().skip(1).all(|line| line.starts_with("  "));
+    let indent = if is_indented { "\n" } else { "\n  " };
+    talk(&format!("lineside: {}\n", text.replace('\n', indent)));
+}
+
+/// Prints a warning, in one line.
+pub(crate) fn warn(text: &str) {
+    talk(&format!("lineside: warning: {}\n", harmless(text)));
+}
+
+/// Each line of a text made harmless; tabs, which tables of numbers have, stay.
+fn harmless_lines(text: &str) -> String {
+    let line = |line: &str| {
+        line.split('\t')
+            .map(harmless)
+            .collect::<Vec<_>>()
+            .join("\t")
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Warns of parts that could not be read. The rest has been reported, but the run has failed.
 pub(crate) fn exit(unreadable: &[String]) -> Exit {
-    for warning in unreadable {
-        eprintln!("lineside: warning: {warning}");
-    }
+    unreadable.iter().for_each(|warning| warn(warning));
     if unreadable.is_empty() {
         Exit::Done
     } else {
@@ -54,8 +93,8 @@ pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
         let _ = writeln!(
             out,
             "input        {} ({}): {} frames, {}",
-            input.name,
-            input.format,
+            harmless(&input.name),
+            harmless(&input.format),
             grouped(input.frames),
             bytes(input.bytes)
         );
@@ -116,7 +155,8 @@ pub(crate) fn table_lines(tables: &BTreeMap<String, TableSummary>, out: &mut Str
     for (name, summary) in tables {
         let _ = writeln!(
             out,
-            "{lead:<13}{name:<14}{:>11} rows{:>12}",
+            "{lead:<13}{:<14}{:>11} rows{:>12}",
+            harmless(name),
             grouped(summary.rows),
             bytes(summary.bytes)
         );
@@ -132,7 +172,7 @@ pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
         .unwrap_or_default();
     let _ = writeln!(out, "verdict      {state}");
     for reason in &verdict.reasons {
-        let _ = writeln!(out, "             {reason}");
+        let _ = writeln!(out, "             {}", harmless(reason));
     }
 }
 
@@ -194,8 +234,10 @@ pub(crate) fn tally_lines(tally: &Tally, out: &mut String) {
     for (program, operations) in &tally.operations {
         let mut by_calls: Vec<_> = operations.iter().collect();
         by_calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
+        let program = harmless(program);
         let mut lead = program.as_str();
         for (operation, count) in by_calls {
+            let operation = harmless(operation);
             // NFSv4 has names of up to 20 letters, most with few calls.
             let width = 24_usize.saturating_sub(operation.len().max(14));
             let _ = write!(

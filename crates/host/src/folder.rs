@@ -5,8 +5,7 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
@@ -22,9 +21,9 @@ pub enum FolderError {
         /// The path.
         path: PathBuf,
     },
-    /// `--force`, but what is there is not a trace alone.
-    #[error("{} is not part of a trace, so --force does not delete it: choose another folder with \
-        -o", path.display())]
+    /// `--force`, but what is there is not a trace of ours alone.
+    #[error("{} is not part of a trace that lineside wrote, so --force deletes nothing there: \
+        choose another folder with -o, or remove it yourself", path.display())]
     Foreign {
         /// What does not belong to a trace.
         path: PathBuf,
@@ -89,8 +88,8 @@ struct Opened {
     path: PathBuf,
     folder: File,
     is_new: bool,
-    /// What is in it goes before anything is written.
-    replaces: AtomicBool,
+    /// What is in it, and goes before anything is written.
+    replaced: Mutex<TraceFiles>,
 }
 
 impl Drop for Opened {
@@ -111,9 +110,9 @@ pub(crate) const CONTROL: &str = "control";
 const WRITE_LEN: usize = 128 * 1024;
 
 impl RunFolder {
-    /// A new folder, or an empty one. With `force` any that holds a trace and nothing else: it will
-    /// be emptied.
-    pub fn create(path: &Path, force: bool) -> Result<Self, FolderError> {
+    /// A new folder, or an empty one. With `force` also one that holds a trace and nothing else, as
+    /// `force` judges: it will be emptied.
+    pub fn create(path: &Path, force: Option<IsTrace>) -> Result<Self, FolderError> {
         let made = DirBuilder::new().create(path);
         let is_there =
             { made.as_ref() }.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);
@@ -126,7 +125,7 @@ impl RunFolder {
             path: path.to_owned(),
         };
         let folder = folder.map_err(|error| match force {
-            false if error == rustix::io::Errno::NOTDIR => exists(),
+            None if error == rustix::io::Errno::NOTDIR => exists(),
             _ => FolderError::io(path, "open the folder", error.into()),
         })?;
         let folder = File::from(folder);
@@ -145,17 +144,17 @@ impl RunFolder {
             });
         }
         // Only now no other process writes it.
-        if is_there && !force && !entries(path)?.is_empty() {
-            return Err(exists());
-        }
-        if is_there {
-            trace_in(path)?;
-        }
+        let replaced = match force {
+            _ if !is_there => TraceFiles::default(),
+            None if !entries(path)?.is_empty() => return Err(exists()),
+            None => TraceFiles::default(),
+            Some(is_trace) => TraceFiles::of(path, is_trace)?,
+        };
         Ok(Self(Arc::new(Opened {
             path: path.to_owned(),
             folder,
             is_new: !is_there,
-            replaces: AtomicBool::new(is_there),
+            replaced: Mutex::new(replaced),
         })))
     }
 
@@ -237,10 +236,12 @@ impl RunFolder {
 
     /// Takes away what it replaces.
     pub(crate) fn clear(&self) -> Result<(), FolderError> {
-        match self.0.replaces.swap(false, Ordering::Relaxed) {
-            true => remove_trace(self.path()),
-            false => Ok(()),
-        }
+        let mut replaced = self
+            .0
+            .replaced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *replaced).remove()
     }
 
     /// Makes a user the owner of the folder, its tables and their files.
@@ -248,8 +249,8 @@ impl RunFolder {
         // That user may not look its path up any more.
         self.clear()?;
         let mut paths = vec![self.path().to_owned()];
-        for (entry, _, is_folder) in entries(self.path())? {
-            if is_folder {
+        for (entry, _, kind) in entries(self.path())? {
+            if kind.is_dir() {
                 paths.extend(entries(&entry)?.into_iter().map(|(part, _, _)| part));
             }
             paths.push(entry);
@@ -269,106 +270,112 @@ fn temporary_name(name: &str) -> String {
     format!(".{name}.tmp")
 }
 
-/// What a trace consists of.
-struct TraceFiles {
-    files: Vec<PathBuf>,
-    folders: Vec<PathBuf>,
-    manifest: Option<PathBuf>,
+/// What a folder holds whose names are those of a trace.
+#[derive(Debug, Default)]
+pub struct TraceFiles {
+    /// `trace.json`.
+    pub manifest: PathBuf,
+    /// The tables' folders.
+    pub folders: Vec<PathBuf>,
+    /// Complete parts.
+    pub parts: Vec<PathBuf>,
+    /// What an interruption leaves: the beginnings of parts, a socket.
+    rests: Vec<PathBuf>,
 }
 
-/// What is in a folder that holds a trace, or nothing; an error if anything else is in it.
-fn trace_in(path: &Path) -> Result<TraceFiles, FolderError> {
-    let foreign = |path: &Path| FolderError::Foreign {
-        path: path.to_owned(),
-    };
-    let (mut files, mut folders, mut manifest) = (Vec::new(), Vec::new(), None);
-    for (entry, name, is_folder) in entries(path)? {
-        let is_control = || {
-            let facts = entry.symlink_metadata();
-            name == CONTROL && facts.is_ok_and(|facts| facts.file_type().is_socket())
-        };
-        if is_folder {
-            for (part, name, is_folder) in entries(&entry)? {
-                if is_folder || !is_part(&name) {
-                    return Err(foreign(&part));
+/// Judges whether `trace.json`, folders and parts are a trace that lineside wrote, and returns the
+/// first that is not. What is in files is not known here.
+pub type IsTrace = fn(&TraceFiles) -> Result<(), PathBuf>;
+
+impl TraceFiles {
+    /// What is in a folder that holds a trace, or nothing; an error if anything else is in it.
+    fn of(path: &Path, is_trace: IsTrace) -> Result<Self, FolderError> {
+        let foreign = |path| FolderError::Foreign { path };
+        let mut files = Self::default();
+        let mut is_empty = true;
+        for (entry, name, kind) in entries(path)? {
+            is_empty = false;
+            if kind.is_dir() {
+                for (part, name, kind) in entries(&entry)? {
+                    match is_part(&name).filter(|_| kind.is_file()) {
+                        Some(true) => files.parts.push(part),
+                        Some(false) => files.rests.push(part),
+                        None => return Err(foreign(part)),
+                    }
                 }
-                files.push(part);
+                files.folders.push(entry);
+            } else if name == MANIFEST && kind.is_file() {
+                files.manifest = entry;
+            } else if name == temporary_name(MANIFEST) && kind.is_file()
+                || name == CONTROL && kind.is_socket()
+            {
+                files.rests.push(entry);
+            } else {
+                return Err(foreign(entry));
             }
-            folders.push(entry);
-        } else if name == MANIFEST {
-            manifest = Some(entry);
-        } else if name == temporary_name(MANIFEST) || is_control() {
-            files.push(entry);
-        } else {
-            return Err(foreign(&entry));
+        }
+        match is_empty {
+            true => Ok(files),
+            false if files.manifest.as_os_str().is_empty() => Err(foreign(path.to_owned())),
+            false => is_trace(&files).map(|()| files).map_err(foreign),
         }
     }
-    if manifest.is_none() && !(files.is_empty() && folders.is_empty()) {
-        return Err(foreign(path));
+
+    /// Removes these files, and the folders if nothing else has come into them.
+    fn remove(self) -> Result<(), FolderError> {
+        let remove = |action, result: io::Result<()>, path: &Path| {
+            result.map_err(|error| FolderError::io(path, action, error))
+        };
+        for file in self.parts.iter().chain(&self.rests) {
+            remove("remove the file", fs::remove_file(file), file)?;
+        }
+        for folder in &self.folders {
+            remove("remove the folder", fs::remove_dir(folder), folder)?;
+        }
+        // Last: what an interruption leaves can still be recognised as a trace.
+        if !self.manifest.as_os_str().is_empty() {
+            let file = &self.manifest;
+            remove("remove the file", fs::remove_file(file), file)?;
+        }
+        Ok(())
     }
-    Ok(TraceFiles {
-        files,
-        folders,
-        manifest,
-    })
 }
 
-/// Empties a folder that holds a trace, or nothing. Touches nothing at all if anything else is in
-/// it.
-fn remove_trace(path: &Path) -> Result<(), FolderError> {
-    let TraceFiles {
-        files,
-        folders,
-        manifest,
-    } = trace_in(path)?;
-    let remove = |action, result: io::Result<()>, path: &Path| {
-        result.map_err(|error| FolderError::io(path, action, error))
-    };
-    for file in &files {
-        remove("remove the file", fs::remove_file(file), file)?;
-    }
-    for folder in &folders {
-        remove("remove the folder", fs::remove_dir(folder), folder)?;
-    }
-    // Last: what an interruption leaves can still be recognised as a trace.
-    if let Some(file) = &manifest {
-        remove("remove the file", fs::remove_file(file), file)?;
-    }
-    Ok(())
-}
-
-/// Path, name and whether it is a folder (not a link to one), of each entry.
-fn entries(folder: &Path) -> Result<Vec<(PathBuf, String, bool)>, FolderError> {
+/// Path, name and kind (that of a link itself) of each entry.
+fn entries(folder: &Path) -> Result<Vec<(PathBuf, String, fs::FileType)>, FolderError> {
     let read = || -> io::Result<_> {
         fs::read_dir(folder)?
             .map(|entry| {
                 let entry = entry?;
                 let name = entry.file_name().to_string_lossy().into_owned();
-                Ok((entry.path(), name, entry.file_type()?.is_dir()))
+                Ok((entry.path(), name, entry.file_type()?))
             })
             .collect()
     };
     read().map_err(|error| FolderError::io(folder, "read the folder", error))
 }
 
-/// `part-000000.parquet`, complete or not.
-fn is_part(name: &str) -> bool {
+/// Whether `part-000000.parquet` is complete; `None` if a name is not a part's.
+fn is_part(name: &str) -> Option<bool> {
     let temporary = name
         .strip_prefix('.')
         .and_then(|rest| rest.strip_suffix(".tmp"));
-    let name = temporary.unwrap_or(name);
-    name.strip_prefix("part-")
-        .and_then(|rest| rest.strip_suffix(".parquet"))
-        .is_some_and(|index| index.len() >= 6 && index.bytes().all(|byte| byte.is_ascii_digit()))
+    let index = temporary.unwrap_or(name).strip_prefix("part-")?;
+    let index = index.strip_suffix(".parquet")?;
+    let is_index = index.len() >= 6 && index.bytes().all(|byte| byte.is_ascii_digit());
+    is_index.then_some(temporary.is_none())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Takes any files for a trace's.
+    const ANY: IsTrace = |_| Ok(());
+
     fn trace(parent: &Path) -> PathBuf {
         let path = parent.join("run");
-        let folder = RunFolder::create(&path, false).expect("created");
+        let folder = RunFolder::create(&path, None).expect("created");
         folder.replace(MANIFEST, b"{}").expect("written");
         fs::create_dir(path.join("operations")).expect("created");
         fs::write(path.join("operations/part-000000.parquet"), b"x").expect("written");
@@ -380,33 +387,33 @@ mod tests {
     fn an_existing_folder_is_refused_and_a_trace_replaced_by_force() {
         let parent = tempfile::tempdir().expect("a folder");
         let path = trace(parent.path());
-        let error = RunFolder::create(&path, false)
+        let error = RunFolder::create(&path, None)
             .expect_err("exists")
             .to_string();
         assert!(
             error.contains("run exists already") && error.contains("--force"),
             "{error}"
         );
-        let running = RunFolder::create(&path, true).expect("replaced");
+        let running = RunFolder::create(&path, Some(ANY)).expect("replaced");
         assert_eq!(fs::read_dir(&path).expect("there").count(), 2, "not yet");
         running.replace(MANIFEST, b"{}").expect("written");
         assert_eq!(fs::read_dir(&path).expect("there").count(), 1);
-        let error = RunFolder::create(&path, true).expect_err("it is written");
+        let error = RunFolder::create(&path, Some(ANY)).expect_err("it is written");
         assert!(matches!(error, FolderError::Busy { .. }), "{error}");
         assert!(path.join(MANIFEST).exists(), "nothing is touched");
         drop(running);
-        RunFolder::create(&path, true).expect("that run has ended");
-        RunFolder::create(&path, true).expect("an empty folder holds nothing to lose");
+        RunFolder::create(&path, Some(ANY)).expect("that run has ended");
+        RunFolder::create(&path, Some(ANY)).expect("an empty folder holds nothing to lose");
     }
 
     #[test]
     fn a_folder_of_a_run_that_wrote_nothing_goes() {
         let parent = tempfile::tempdir().expect("a folder");
         let path = parent.path().join("run");
-        drop(RunFolder::create(&path, false).expect("created"));
+        drop(RunFolder::create(&path, None).expect("created"));
         assert!(!path.exists(), "it was made for the run");
         fs::create_dir(&path).expect("created");
-        drop(RunFolder::create(&path, true).expect("empty"));
+        drop(RunFolder::create(&path, Some(ANY)).expect("empty"));
         assert!(path.exists(), "it was there before");
     }
 
@@ -415,15 +422,15 @@ mod tests {
         let parent = tempfile::tempdir().expect("a folder");
         let path = parent.path().join("run");
         fs::create_dir(&path).expect("created");
-        let running = RunFolder::create(&path, false).expect("nothing to lose");
-        let error = RunFolder::create(&path, false).expect_err("it is written");
+        let running = RunFolder::create(&path, None).expect("nothing to lose");
+        let error = RunFolder::create(&path, None).expect_err("it is written");
         assert!(matches!(error, FolderError::Busy { .. }), "{error}");
         running.replace(MANIFEST, b"{}").expect("written");
         drop(running);
-        let error = RunFolder::create(&path, false).expect_err("a trace");
+        let error = RunFolder::create(&path, None).expect_err("a trace");
         assert!(matches!(error, FolderError::Exists { .. }), "{error}");
         let file = path.join(MANIFEST);
-        let error = RunFolder::create(&file, false).expect_err("a file");
+        let error = RunFolder::create(&file, None).expect_err("a file");
         assert!(matches!(error, FolderError::Exists { .. }), "{error}");
     }
 
@@ -431,7 +438,7 @@ mod tests {
     fn a_run_that_could_not_begin_leaves_nothing() {
         let parent = tempfile::tempdir().expect("a folder");
         let path = parent.path().join("run");
-        let folder = RunFolder::create(&path, false).expect("created");
+        let folder = RunFolder::create(&path, None).expect("created");
         folder.replace(MANIFEST, b"{}").expect("written");
         folder.withdraw();
         drop(folder);
@@ -448,7 +455,7 @@ mod tests {
         ] {
             let path = trace(parent.path());
             fs::write(path.join(foreign), b"precious").expect("written");
-            let error = RunFolder::create(&path, true)
+            let error = RunFolder::create(&path, Some(ANY))
                 .expect_err("foreign")
                 .to_string();
             assert!(error.contains(foreign), "{error}");
@@ -462,12 +469,12 @@ mod tests {
         let path = trace(parent.path());
         fs::remove_file(path.join(MANIFEST)).expect("removed");
         assert!(
-            RunFolder::create(&path, true).is_err(),
+            RunFolder::create(&path, Some(ANY)).is_err(),
             "no trace.json, no trace"
         );
         let file = parent.path().join("file");
         fs::write(&file, b"precious").expect("written");
-        assert!(RunFolder::create(&file, true).is_err());
+        assert!(RunFolder::create(&file, Some(ANY)).is_err());
         assert_eq!(fs::read(&file).expect("there"), b"precious");
     }
 
@@ -479,14 +486,14 @@ mod tests {
         fs::create_dir(&elsewhere).expect("created");
         fs::write(elsewhere.join("part-000000.parquet"), b"precious").expect("written");
         std::os::unix::fs::symlink(&elsewhere, path.join("nfs")).expect("linked");
-        assert!(RunFolder::create(&path, true).is_err());
+        assert!(RunFolder::create(&path, Some(ANY)).is_err());
         assert!(elsewhere.join("part-000000.parquet").exists());
     }
 
     #[test]
     fn a_file_is_replaced_as_a_whole() {
         let parent = tempfile::tempdir().expect("a folder");
-        let folder = RunFolder::create(&parent.path().join("run"), false).expect("created");
+        let folder = RunFolder::create(&parent.path().join("run"), None).expect("created");
         folder.replace(MANIFEST, b"long old text").expect("written");
         folder.replace(MANIFEST, b"new").expect("written");
         assert_eq!(
@@ -499,7 +506,7 @@ mod tests {
     #[test]
     fn errors_name_the_cause_the_place_and_the_remedy() {
         let missing = Path::new("/nonexistent/run");
-        let error = RunFolder::create(missing, false)
+        let error = RunFolder::create(missing, None)
             .expect_err("no parent")
             .to_string();
         assert!(

@@ -21,7 +21,7 @@ mod signals;
 
 pub use clock::{Stopwatch, SystemClock};
 pub use control::{Control, Request, ask};
-pub use folder::{FolderError, RunFolder};
+pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
 pub use machine::{MachineFacts, MemoryUse};
 pub use masquerade::Masquerade;
 pub use memory::prefer_huge_pages;

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     fn folder(parent: &Path) -> RunFolder {
-        RunFolder::create(&parent.join("run"), false).expect("created")
+        RunFolder::create(&parent.join("run"), None).expect("created")
     }
 
     #[test]

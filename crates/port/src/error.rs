@@ -31,6 +31,12 @@ pub enum PortError {
         /// The folder.
         name: String,
     },
+    /// In a folder: a FIFO, a device or a socket.
+    #[error("'{name}' is not a file: name it by itself if frames come from it")]
+    NoFile {
+        /// What it is called.
+        name: String,
+    },
     /// It is a folder in which nothing can be read.
     #[error("no file in '{name}' is a capture: name a folder with pcap or pcapng files")]
     NoCaptures {

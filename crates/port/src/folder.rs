@@ -34,7 +34,8 @@ pub fn list(folder: &Path, pool: &PoolConfig) -> Result<(Vec<FolderFile>, Vec<St
                 error @ (PortError::Foreign { .. }
                 | PortError::HeaderCut { .. }
                 | PortError::Empty { .. }
-                | PortError::Folder { .. }),
+                | PortError::Folder { .. }
+                | PortError::NoFile { .. }),
             ) => left_out.push(error.to_string()),
             Err(error) => return Err(error),
         }
@@ -90,6 +91,14 @@ fn natural(name: &OsStr) -> Vec<(Vec<u8>, u128)> {
 impl FolderFile {
     /// Reads the first frame.
     fn look(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
+        // A FIFO that nobody writes would hold up the whole folder, and a device never ends.
+        if path
+            .metadata()
+            .is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
+        {
+            let name = path.display().to_string();
+            return Err(PortError::NoFile { name });
+        }
         let mut reader = CaptureReader::open(path, pool)?;
         let mut burst = Burst::new();
         // What is wrong with the file comes again when it is read.

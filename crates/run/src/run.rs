@@ -1,17 +1,25 @@
 //! The begin, the ticks and the end of a run: its folder and what `trace.json` records of it. The
 //! verdict is decided in `verdict`, from a table.
 
+use std::ffi::OsStr;
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lineside_account::Counters;
-use lineside_host::{FolderError, MachineFacts, RunFolder};
-use lineside_trace::{CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Tool, Verdict};
+use lineside_host::{FolderError, MachineFacts, RunFolder, TraceFiles};
+use lineside_trace::read::PartReader;
+use lineside_trace::{
+    CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Table, Tool, Verdict,
+    manifest_text, open_file,
+};
 use twox_hash::XxHash3_64;
 
 /// How often `trace.json` is rewritten while a run goes on.
 const REWRITE: Duration = Duration::from_secs(5);
+
+/// The writer, as `trace.json` names it.
+const TOOL: &str = "lineside";
 
 /// A run's record of itself: what its `trace.json` says, in its folder if it has one.
 pub struct Run {
@@ -36,7 +44,7 @@ impl Run {
         configuration: serde_json::Value,
         now_ns: i64,
     ) -> Result<Self, FolderError> {
-        let folder = output.map(|output| RunFolder::create(output, force));
+        let folder = output.map(|output| RunFolder::create(output, force.then_some(is_trace)));
         let folder = folder.transpose()?;
         let machine = MachineFacts::read();
         // Two runs of one machine differ in when they began and in their process.
@@ -44,7 +52,7 @@ impl Run {
         let manifest = Manifest {
             schema_version: SCHEMA_VERSION.to_owned(),
             tool: Tool {
-                name: "lineside".to_owned(),
+                name: TOOL.to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             trace_id: format!("{:016x}", XxHash3_64::oneshot(seed.as_bytes())),
@@ -106,6 +114,27 @@ impl Run {
         let tables = tables.map(|(table, summary)| (table.name().to_owned(), *summary));
         self.manifest.tables = tables.collect();
     }
+}
+
+/// Whether a folder holds a trace that lineside wrote and nothing else: `trace.json` names it as
+/// its writer, each folder is that of a table, and each part names the same trace.
+fn is_trace(files: &TraceFiles) -> Result<(), PathBuf> {
+    let manifest = { manifest_text(&files.manifest).ok() }
+        .and_then(|text| Manifest::from_json(&text).ok())
+        .filter(|manifest| manifest.tool.name == TOOL && !manifest.trace_id.is_empty())
+        .ok_or_else(|| files.manifest.clone())?;
+    let is_table = |folder: &&PathBuf| {
+        let name = folder.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| Table::ALL.iter().any(|table| table.name() == name))
+    };
+    let is_part = |path: &&PathBuf| {
+        let part = { open_file(path).ok() }.and_then(|file| PartReader::open(file).ok());
+        part.is_some_and(|part| part.metadata("lineside.trace_id") == Some(&manifest.trace_id))
+    };
+    let mut folders = files.folders.iter();
+    let foreign = { folders.find(|folder| !is_table(folder)) }
+        .or_else(|| files.parts.iter().find(|part| !is_part(part)));
+    foreign.map_or(Ok(()), |path| Err(path.clone()))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //!
 //! [`tables`] describes every table once; the row, the columns, the Parquet schema and the
 //! documentation in `docs/guide/trace.md` follow from that. Other tools read the parts too:
-//! portable types only, each part complete in itself. No files and no clock here: parts are bytes
-//! in memory.
+//! portable types only, each part complete in itself. No clock here, and files only where a trace
+//! is read: written parts are bytes in memory.
 //!
 //! Without the feature `parquet` only rows, [`RecordSink`], [`Manifest`] and, with the feature
 //! `read`, [`read`] remain.
@@ -21,6 +21,7 @@ mod cell;
 mod columns;
 #[cfg(feature = "parquet")]
 mod encoder;
+mod files;
 mod manifest;
 #[cfg(feature = "parquet")]
 mod page;
@@ -36,6 +37,7 @@ pub mod tables;
 pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
 #[cfg(feature = "parquet")]
 pub use encoder::{EncodeError, EncoderConfig, Part, PartSink, Summaries, TraceEncoder};
+pub use files::{manifest_text, open_file};
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InputFacts, LiveInput, Machine, Manifest,
     RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State, TableSummary, Tool,

@@ -75,7 +75,7 @@ pub fn actors(cores: usize) -> Vec<String> {
 pub fn placed_by_traffic(trace: &Path, cores: usize) -> Result<HashMap<String, usize>, String> {
     let path = trace.join("trace.json");
     let at = |why: String| format!("{}: {why}", path.display());
-    let text = std::fs::read_to_string(&path).map_err(|why| {
+    let text = lineside_trace::manifest_text(&path).map_err(|why| {
         at(format!(
             "cannot read the run whose messages were counted: {why}"
         ))

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lineside_account::{Counter, Counters};
+use lineside_account::{Counter, Counters, harmless};
 use lineside_analyze::{bytes, grouped};
 use lineside_capture::Outcome;
 use lineside_host::MemoryUse;
@@ -17,8 +17,8 @@ use super::flags::Arguments;
 use super::keys::Section;
 use crate::inputs::listening_lines;
 use crate::print::{
-    counter_lines, filter_line, input_lines, print, print_json, seconds, table_lines, tally_lines,
-    traffic_lines, verdict_lines,
+    counter_lines, filter_line, input_lines, print, print_json, say, seconds, table_lines, talk,
+    tally_lines, traffic_lines, verdict_lines, warn,
 };
 
 pub(super) fn print_summary(
@@ -65,18 +65,18 @@ pub(super) fn print_summary(
         .as_ref()
         .is_some_and(|path| path.as_os_str() == "-")
     {
-        eprint!("{out}");
+        talk(&out);
     } else {
         print(&out)?;
     }
     if arguments.verbose {
         let memory = MemoryUse::read();
-        eprint!("{}", counter_lines(counters));
-        eprintln!(
-            "took {}, peak memory {}",
+        talk(&counter_lines(counters));
+        talk(&format!(
+            "took {}, peak memory {}\n",
             seconds(elapsed_ns),
             bytes(memory.peak_bytes.unwrap_or(0))
-        );
+        ));
     }
     Ok(())
 }
@@ -103,19 +103,19 @@ impl Terminal {
 impl Progress for Terminal {
     fn begin(&mut self, inputs: &[&Facts]) {
         if !self.quiet {
-            eprint!("{}", listening_lines(inputs));
+            talk(&listening_lines(inputs));
             self.bar = progress_bar(inputs);
         }
     }
 
     fn note(&mut self, text: &str) {
         if !self.quiet {
-            eprintln!("lineside: {text}");
+            say(text);
         }
     }
 
     fn warn(&mut self, text: &str) {
-        eprintln!("lineside: warning: {text}");
+        warn(text);
     }
 
     fn set_position(&mut self, bytes: u64) {
@@ -123,15 +123,15 @@ impl Progress for Terminal {
     }
 
     fn set_line(&mut self, line: &str) {
-        self.bar.set_message(line.to_owned());
+        self.bar.set_message(harmless(line));
         self.bar.tick();
     }
 
     fn counters(&mut self, line: Option<&str>, counters: &Counters) {
         if let Some(line) = line {
-            eprintln!("{line}");
+            talk(&format!("{line}\n"));
         }
-        eprint!("{}", counter_lines(counters));
+        talk(&counter_lines(counters));
     }
 }
 

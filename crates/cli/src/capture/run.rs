@@ -9,6 +9,7 @@ use super::keys::Section;
 use super::print::{Terminal, actor_lines, list_interfaces, print_summary};
 use crate::config::{ConfigError, Keys, refuse_two_on_standard_output};
 use crate::exit::Exit;
+use crate::print::{talk, warn};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if arguments.list_interfaces {
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let warnings = inputs.flat_map(|input| &input.warnings);
     let misfits = decode_as::warnings(&settings.config.decode_as, &outcome.counters);
     for warning in warnings.chain(&misfits) {
-        eprintln!("lineside: warning: {warning}");
+        warn(warning);
     }
     if !arguments.quiet {
         print_summary(arguments, &section, &outcome)?;
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         ..
     } = outcome;
     if let Some(runtime) = manifest.runtime.as_ref().filter(|_| arguments.stats) {
-        eprint!("{}", actor_lines(runtime));
+        talk(&actor_lines(runtime));
     }
     if let Some(failure) = failure {
         anyhow::bail!(failure);

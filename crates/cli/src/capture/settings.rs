@@ -85,7 +85,15 @@ impl Section {
     /// All defaults filled in, and the typed configuration.
     pub(crate) fn resolved(self) -> Result<(Self, Settings), ConfigError> {
         let mut section = self.over(Self::defaults(ALL));
-        let memory_bytes = section.memory.as_ref().map_or(0, Size::get);
+        let memory_bytes = section
+            .memory
+            .as_ref()
+            .map_or(Ok(0), config::memory_bytes)?;
+        if memory_bytes < MEMORY_MIN {
+            return Err(ConfigError::new(format!(
+                "memory: {memory_bytes} bytes are too few: give 16MiB or more"
+            )));
+        }
         if memory_bytes < MEMORY_MIN {
             return Err(ConfigError::new(format!(
                 "memory: {memory_bytes} bytes are too few: give 16MiB or more"

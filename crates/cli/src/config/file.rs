@@ -19,11 +19,14 @@ pub(crate) fn from_file<K: Keys>(path: &Path, name: &'static str) -> Result<K, C
             json.display()
         )));
     }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| at(format!("cannot read the configuration: {error}")))?;
     let is_json = path
         .extension()
         .is_some_and(|extension| extension == "json");
+    let text = match is_json {
+        true => lineside_trace::manifest_text(path),
+        false => std::fs::read_to_string(path),
+    };
+    let text = text.map_err(|error| at(format!("cannot read the configuration: {error}")))?;
     let value: Value = if is_json {
         let manifest: Value = serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
         manifest.get("configuration").cloned().ok_or_else(|| {

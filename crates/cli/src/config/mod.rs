@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use lineside_capture::CaptureError;
+use lineside_host::MachineFacts;
 use lineside_path::emulate::EmulationError;
 use lineside_run::RunError;
 
@@ -49,6 +50,19 @@ pub(crate) fn refuse_two_on_standard_output(
         )),
         _ => Ok(()),
     }
+}
+
+/// A memory budget: no more than the machine has, for pools are sized by it.
+pub(crate) fn memory_bytes(size: &Size) -> Result<usize, ConfigError> {
+    let bytes = size.get();
+    let machine = MachineFacts::read().memory_bytes.unwrap_or(u64::MAX);
+    if bytes as u64 > machine {
+        return Err(ConfigError::new(format!(
+            "memory: this machine has {}: give that or less",
+            lineside_account::bytes(machine)
+        )));
+    }
+    Ok(bytes)
 }
 
 /// Whether an error is one of the command line or the configuration.

@@ -6,6 +6,7 @@ use lineside_reactor::LoopFacts;
 
 use super::flags::Arguments;
 use crate::inputs::listening_lines;
+use crate::print::{say, talk, warn};
 
 impl Arguments {
     /// Prints an event to standard error; with `--quiet`, only what went wrong.
@@ -19,8 +20,8 @@ impl Arguments {
                 format!("pasta ended, nothing outside is reachable: {status}")
             }
             _ if self.quiet => return,
-            Event::Listening(facts) => return eprint!("{}", listening_lines(facts)),
-            Event::Note(text) => return eprintln!("lineside: {text}"),
+            Event::Listening(facts) => return talk(&listening_lines(facts)),
+            Event::Note(text) => return say(text),
             Event::Advice(text) => text.clone(),
             Event::NothingListens(wait) if wait.is_zero() => return,
             Event::NothingListens(_) => format!(
@@ -28,7 +29,7 @@ impl Arguments {
                 self.keys.server_wait.as_deref().unwrap_or_default()
             ),
         };
-        eprintln!("lineside: warning: {text}");
+        warn(&text);
     }
 }
 

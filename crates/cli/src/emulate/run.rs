@@ -21,7 +21,7 @@ use crate::config::{ConfigError, refuse_two_on_standard_output};
 use crate::exit::Exit;
 use crate::inputs::open;
 use crate::link::section::{Mode, Prepared};
-use crate::print::{print, print_json};
+use crate::print::{print, print_json, talk, warn};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let arguments = Arguments {
@@ -101,12 +101,12 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .into_iter()
         .flat_map(|facts| facts.warnings.clone());
     for warning in warnings.chain(side_warnings(run.emulation.finder())) {
-        eprintln!("lineside: warning: {warning}");
+        warn(&warning);
     }
     if arguments.json {
         print_json(&certificate)?;
     } else if arguments.writes_to_standard_output() && !arguments.quiet {
-        eprint!("{}", lines(&certificate));
+        talk(&lines(&certificate));
     } else if !arguments.quiet {
         print(&lines(&certificate))?;
     }

@@ -9,7 +9,7 @@ use super::settings::of_settings;
 use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::link::section::Mode;
-use crate::print::print;
+use crate::print::{json_text, print};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     // Of a file, only the settings of the link matter here, not its source of frames.
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         }
     };
     let text = if arguments.json {
-        serde_json::to_string_pretty(&explained)? + "\n"
+        json_text(&explained)?
     } else {
         explained.iter().map(lines).collect()
     };

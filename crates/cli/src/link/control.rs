@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::LinkWords;
 use super::spec::LinkSpec;
+use crate::print::warn;
 
 /// A request of `ctl` to a run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ pub(crate) fn listen(folder: &RunFolder, mut spec: LinkSpec) -> Option<Controlle
     match Controlled::listen(folder, respond) {
         Ok(controlled) => Some(controlled),
         Err(error) => {
-            eprintln!("lineside: warning: nothing can be changed while this runs: {error}");
+            warn(&format!("nothing can be changed while this runs: {error}"));
             None
         }
     }

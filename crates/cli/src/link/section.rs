@@ -162,7 +162,8 @@ impl Section {
         let inside = self.inside.as_deref().map(str::parse).transpose();
         let inside =
             inside.map_err(|error: InsideError| ConfigError::usage(&format!("inside: {error}")))?;
-        let budget = Budget::new(self.memory.as_ref().map_or(MEMORY_DEFAULT, Size::get));
+        let memory = self.memory.as_ref();
+        let budget = Budget::new(memory.map_or(Ok(MEMORY_DEFAULT), config::memory_bytes)?);
         let path = spec.path(self.seed.unwrap_or_default(), &budget)?;
         Ok(Prepared {
             path,

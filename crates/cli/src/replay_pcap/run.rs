@@ -20,6 +20,7 @@ use super::print::print_account;
 use super::sender::{Ready, Sender};
 use crate::config::ConfigError;
 use crate::exit::Exit;
+use crate::print::warn;
 
 /// Memory for frames that were read but not yet sent.
 const MEMORY_BYTES: usize = 64 << 20;
@@ -84,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         print_account(arguments, &sender, &departures)?;
     }
     for warning in source.facts().iter().flat_map(|facts| &facts.warnings) {
-        eprintln!("lineside: warning: {warning}");
+        warn(warning);
     }
     match (failure.or(sender.error), signal) {
         (Some(error), _) => Err(error),

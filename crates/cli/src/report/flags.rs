@@ -20,6 +20,9 @@ pub(crate) struct ReportArguments {
     /// Write a self-contained HTML page (- is standard output)
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(super) html: Option<PathBuf>,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "html")]
+    pub(super) force: bool,
     /// Print nfsiostat's columns for each interval: seconds, or a time with its unit
     #[arg(long, value_name = "SECONDS", conflicts_with = "html", value_parser = interval_ns)]
     pub(super) interval: Option<u64>,

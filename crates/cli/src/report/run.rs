@@ -3,12 +3,14 @@
 
 use std::fs;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use lineside_account::harmless_json;
 use lineside_analyze::terminal;
 
 use super::flags::{ReportArguments, SlowArguments};
+use crate::config::ConfigError;
 use crate::exit::Exit;
-use crate::print::{exit, print, print_json, style};
+use crate::print::{exit, print, print_json, print_styled, say, style};
 
 pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
     let filter = arguments.filter.filter();
@@ -25,16 +27,22 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
     if let Some(path) = &arguments.html {
         let page = lineside_analyze::html::page(&report);
         if path.as_os_str() == "-" {
-            print(&page)?;
+            print_styled(&page)?;
         } else {
+            if path.is_file() && !arguments.force {
+                bail!(ConfigError::usage(&format!(
+                    "{} exists already: name another file with --html, or replace it with --force",
+                    path.display()
+                )));
+            }
             fs::write(path, page)
                 .with_context(|| format!("{}: cannot write the page", path.display()))?;
-            eprintln!("lineside: wrote {}", path.display());
+            say(&format!("wrote {}", path.display()));
         }
     } else if arguments.json {
         print_json(&report)?;
     } else {
-        print(&terminal::report(&report, style()))?;
+        print_styled(&terminal::report(&report, style()))?;
     }
     Ok(exit(&report.missing.unreadable))
 }
@@ -48,7 +56,7 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
     if arguments.json {
         let mut lines = String::new();
         for operation in &slow.operations {
-            lines += &serde_json::to_string(operation)?;
+            lines += &harmless_json(&serde_json::to_string(operation)?);
             lines.push('\n');
         }
         print(&lines)?;
@@ -56,25 +64,25 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
         print(&terminal::slow(&slow))?;
     }
     if slow.left_out > 0 {
-        eprintln!(
-            "lineside: {} more are slow: these are the slowest {}; give a longer time, or a \
+        say(&format!(
+            "{} more are slow: these are the slowest {}; give a longer time, or a \
             narrower range with --since and --until",
             slow.left_out,
             slow.operations.len()
-        );
+        ));
     }
     if slow.unanswered > 0 {
-        eprintln!(
-            "lineside: {} calls have no reply: there is no way to know how slow they were",
+        say(&format!(
+            "{} calls have no reply: there is no way to know how slow they were",
             slow.unanswered
-        );
+        ));
     }
     if slow.backwards > 0 {
-        eprintln!(
-            "lineside: {} operations end before they begin, by their stamps: the clocks of the \
+        say(&format!(
+            "{} operations end before they begin, by their stamps: the clocks of the \
             inputs differ",
             slow.backwards
-        );
+        ));
     }
     Ok(exit(&slow.unreadable))
 }

@@ -3,12 +3,11 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use lineside_analyze::time;
 use lineside_link::{DEVIATION, PathFile, PathStep, Table, Unit};
 use lineside_measure::Spread;
 
-use crate::print::spread_text;
+use crate::print::{json_text, spread_text};
 
 /// Means over time of a path's settings.
 pub(super) fn path_figures(path: &PathFile) -> serde_json::Value {
@@ -109,8 +108,7 @@ pub(super) fn json(table: &Table, samples: Option<&[i64]>) -> anyhow::Result<Str
         "samples": samples,
         "table_from_samples_ks": distance.map(|distance| distance.ks),
     });
-    let text = serde_json::to_string_pretty(&figures).context("figures are JSON")?;
-    Ok(text + "\n")
+    json_text(&figures)
 }
 
 pub(super) fn lines(name: &str, table: &Table, samples: Option<&[i64]>) -> String {

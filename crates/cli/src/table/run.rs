@@ -10,7 +10,7 @@ use super::print::{comment, json, lines, path_figures, path_lines};
 use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::link::files::{Content, content, read_text};
-use crate::print::print;
+use crate::print::{json_text, print, warn};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let step_ns = lineside_time::parse_duration(&arguments.step);
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         (Some(from), _) => {
             let measured = Measured::of(from)?;
             for remark in &measured.remarks {
-                eprintln!("lineside: warning: {remark}");
+                warn(remark);
             }
             if let Some(text) = over_time(&measured, arguments.export, step_ns)? {
                 print(&text)?;
@@ -84,11 +84,11 @@ fn over_time(
 fn exported(name: &str, table: &Table, form: Form) -> anyhow::Result<String> {
     let cut = table.standardised().1;
     if cut > 0 && matches!(form, Form::Netem | Form::Coe) {
-        eprintln!(
-            "lineside: warning: {cut} of {} entries lie more than 4 deviations from the mean and \
+        warn(&format!(
+            "{cut} of {} entries lie more than 4 deviations from the mean and \
             were cut: --export plain keeps them",
             table.values().len()
-        );
+        ));
     }
     match form {
         Form::Netem => Ok(format::write_dist(table, &comment(name, table))),
@@ -149,7 +149,7 @@ fn run_path(arguments: &Arguments, file: &Path, step_ns: u64) -> anyhow::Result<
             samples are of distributions";
             return Err(usage(problem.to_owned()).into());
         }
-        None if arguments.json => serde_json::to_string_pretty(&path_figures(&path))? + "\n",
+        None if arguments.json => json_text(&path_figures(&path))?,
         None => path_lines(&path),
     };
     print(&text)?;

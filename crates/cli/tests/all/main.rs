@@ -14,6 +14,7 @@ mod decode_as;
 mod emulate;
 mod filter;
 mod harm;
+mod hostile;
 mod input;
 mod lab;
 mod layers;

@@ -25,7 +25,7 @@ enum Arguments {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse() {
         Arguments::Drop { run, pcap } => {
-            let folder = RunFolder::create(&run, false)?;
+            let folder = RunFolder::create(&run, None)?;
             folder.replace("trace.json", b"begun as root")?;
             let config = WriterConfig {
                 budget: Budget::new(64 << 20),
