@@ -58,30 +58,31 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 
 /// The reason for which a run does not answer.
 fn why_none(run: &std::path::Path, error: &io::Error) -> String {
-    let manifest = std::fs::read_to_string(run.join("trace.json"));
+    let manifest = lineside_trace::manifest_text(&run.join("trace.json"));
     let manifest = manifest
         .ok()
         .and_then(|text| Manifest::from_json(&text).ok());
-    let why = match (
-        error.kind(),
-        manifest.map(|manifest| manifest.verdict.state),
-    ) {
+    let state = manifest.map(|manifest| manifest.verdict.state);
+    let why = match (error.kind(), state) {
         (io::ErrorKind::PermissionDenied, _) => {
             "the run belongs to another user: run ctl as that user, or with sudo".to_owned()
         }
-        (_, Some(State::Unfinished)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            "the run was ended before it could finish: nothing can be changed any more".to_owned()
-        }
-        (io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused, Some(State::Unfinished)) => {
-            "no run accepts changes there: only a running 'lineside emulate --between' or \
-            '--server' with -o does"
+        (io::ErrorKind::NotFound, _) if lineside_host::is_running(run) => {
+            "the run there accepts no changes now: only 'lineside emulate --between' or \
+            '--server' with -o does, until it ends"
                 .to_owned()
+        }
+        // It may have ended since: that it still runs is certain, that it had ended is not.
+        _ if lineside_host::is_running(run) => {
+            format!("the run goes on, but did not answer ({error}): try again")
+        }
+        (_, Some(State::Unfinished)) => {
+            "the run was ended before it could finish: nothing can be changed any more".to_owned()
         }
         (_, Some(_)) => "the run has ended: nothing can be changed any more".to_owned(),
         (io::ErrorKind::NotFound, None) => {
             "there is no such run: give the folder of emulate's -o".to_owned()
         }
-        (io::ErrorKind::UnexpectedEof, None) => "the run has ended".to_owned(),
         (_, None) => error.to_string(),
     };
     format!("{}: {why}", run.display())

@@ -1,15 +1,19 @@
 //! A socket in a run's folder at which the run is asked for changes. Requests and answers are
 //! texts; what they mean is not known here.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::AtFlags;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use crate::clock::Stopwatch;
 
 use crate::folder::{CONTROL, FolderError, RunFolder};
 
@@ -17,16 +21,29 @@ use crate::folder::{CONTROL, FolderError, RunFolder};
 const LEN_MAX: u64 = 16 << 20;
 /// A client or a server that is slower than this is dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Clients whose requests have not come whole. One more drops the one that has waited longest.
+const WAITING_MAX: usize = 16;
 
 /// Where a run takes requests while it lasts: the socket `control` in its folder. It goes when this
 /// is dropped.
 ///
 /// Whoever may write to the socket's file may ask: its owner, whom the folder [is given
-/// to](crate::drop_privileges), and root.
+/// to](crate::drop_privileges), and root. A client that asks nothing holds up no other, nor the end
+/// of the run.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
+    /// In the order in which they came.
+    waiting: Mutex<Vec<Waiting>>,
     folder: RunFolder,
+}
+
+/// A client, and what has come of its request.
+#[derive(Debug)]
+struct Waiting {
+    stream: UnixStream,
+    bytes: Vec<u8>,
+    since: Stopwatch,
 }
 
 /// A request, and whom to answer. One that is dropped unanswered is seen to be.
@@ -42,11 +59,16 @@ impl Control {
     pub fn listen(folder: &RunFolder) -> Result<Self, FolderError> {
         folder.clear()?;
         let listener = UnixListener::bind(name_in(folder.file()));
+        let listener = listener.and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
         let listener = listener.map_err(|error| {
             FolderError::io(&folder.path().join(CONTROL), "listen at the socket", error)
         })?;
         Ok(Self {
             listener,
+            waiting: Mutex::default(),
             folder: folder.clone(),
         })
     }
@@ -54,11 +76,28 @@ impl Control {
     /// Waits for the next request; `None` once it is [closed](Self::close). What is no request is
     /// passed over.
     pub fn next(&self) -> Option<Request> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
+            for at in 0..waiting.len() {
+                if waiting[at].is_whole() {
+                    // What is no text is passed over.
+                    if let Some(request) = waiting.remove(at).into_request() {
+                        return Some(request);
+                    }
+                    break;
+                }
+            }
+            waiting.retain(Waiting::is_alive);
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    if let Ok(text) = read(&stream) {
-                        return Some(Request { text, stream });
+                    if waiting.len() == WAITING_MAX {
+                        waiting.remove(0);
+                    }
+                    waiting.extend(Waiting::new(stream));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.rest(&waiting) {
+                        return None;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -67,9 +106,63 @@ impl Control {
         }
     }
 
+    /// Waits until a client comes, sends or is too slow; whether this is closed.
+    fn rest(&self, waiting: &[Waiting]) -> bool {
+        let flags = PollFlags::IN;
+        let streams = waiting.iter().map(|each| PollFd::new(&each.stream, flags));
+        let mut all: Vec<_> = [PollFd::new(&self.listener, flags)]
+            .into_iter()
+            .chain(streams)
+            .collect();
+        let left = { waiting.first() }.map(|first| PATIENCE.saturating_sub(first.since.elapsed()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        // A signal ends it early, which does no harm.
+        let _ = rustix::event::poll(&mut all, timeout.as_ref());
+        all[0].revents().contains(PollFlags::HUP)
+    }
+
     /// Takes no more requests: a thread that waits for one stops.
     pub fn close(&self) {
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Waiting {
+    fn new(stream: UnixStream) -> Option<Self> {
+        stream.set_nonblocking(true).ok()?;
+        Some(Self {
+            stream,
+            bytes: Vec::new(),
+            since: Stopwatch::start(),
+        })
+    }
+
+    /// Reads what has come; whether that is all.
+    fn is_whole(&mut self) -> bool {
+        let left = LEN_MAX + 1 - self.bytes.len() as u64;
+        let read = (&self.stream).take(left).read_to_end(&mut self.bytes);
+        match read {
+            Ok(_) => true,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    // It is gone: no text.
+                    self.bytes = vec![0xff];
+                }
+                error.kind() != io::ErrorKind::WouldBlock
+            }
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.since.elapsed() < PATIENCE
+    }
+
+    fn into_request(self) -> Option<Request> {
+        let Self { stream, bytes, .. } = self;
+        let text = String::from_utf8(bytes).ok()?;
+        stream.set_nonblocking(false).ok()?;
+        stream.set_write_timeout(Some(PATIENCE)).ok()?;
+        (text.len() as u64 <= LEN_MAX).then_some(Request { text, stream })
     }
 }
 
@@ -88,10 +181,10 @@ impl Request {
 
 /// Asks the run that writes this folder, and waits for its answer. Fails with
 /// [`NotFound`](io::ErrorKind::NotFound) or [`ConnectionRefused`](io::ErrorKind::ConnectionRefused)
-/// if none takes requests there, and with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it
-/// ended meanwhile.
+/// if none takes requests there, with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does not
+/// answer this one, and with [`WouldBlock`](io::ErrorKind::WouldBlock) if it is too slow.
 pub fn ask(folder: &Path, request: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(name_in(&File::open(folder)?))?;
+    let mut stream = UnixStream::connect(name_in(&open(folder)?))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(request.as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
@@ -104,10 +197,20 @@ pub fn ask(folder: &Path, request: &str) -> io::Result<String> {
 
 fn read(stream: &UnixStream) -> io::Result<String> {
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
     let mut text = String::new();
     stream.take(LEN_MAX).read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// Whether a run writes this folder now: it holds the folder's lock.
+pub fn is_running(folder: &Path) -> bool {
+    let lock = open(folder).map(|folder| folder.try_lock_shared());
+    matches!(lock, Ok(Err(TryLockError::WouldBlock)))
+}
+
+fn open(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?.into())
 }
 
 /// The name of a socket is at most 107 bytes long (unix(7)), that of a folder need not be.
@@ -120,10 +223,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn clients_that_ask_nothing_hold_up_no_other() {
+        let above = tempfile::tempdir().expect("a folder");
+        let path = above.path().join("run");
+        let folder = RunFolder::create(&path, None).expect("new");
+        let control = Control::listen(&folder).expect("it listens");
+        assert!(is_running(&path));
+        let connect = || UnixStream::connect(path.join(CONTROL)).expect("connected");
+        // More than may wait; one of them has begun to ask, and one hangs up.
+        let mut silent: Vec<_> = (0..WAITING_MAX + 3).map(|_| connect()).collect();
+        silent[WAITING_MAX].write_all(b"wh").expect("written");
+        drop(silent.remove(0));
+        let since = Stopwatch::start();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while let Some(request) = control.next() {
+                    request.answer("yes");
+                }
+            });
+            for _ in 0..3 {
+                assert_eq!(ask(&path, "what?").expect("an answer"), "yes");
+            }
+            control.close();
+        });
+        assert!(since.elapsed() < PATIENCE, "the end waits for no client");
+        drop((control, folder));
+        assert!(!is_running(&path));
+    }
+
+    #[test]
     fn requests_are_answered_until_the_end() {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("long".repeat(40));
-        let folder = RunFolder::create(&path, false).expect("new");
+        let folder = RunFolder::create(&path, None).expect("new");
         assert_eq!(
             ask(&path, "x").expect_err("no one listens").kind(),
             io::ErrorKind::NotFound
@@ -152,7 +284,7 @@ mod tests {
         std::fs::rename(&socket, &kept).expect("renamed");
         drop((control, folder));
         std::fs::rename(&kept, &socket).expect("renamed");
-        let again = RunFolder::create(&path, true).expect("replaced");
+        let again = RunFolder::create(&path, Some(|_| Ok(()))).expect("replaced");
         drop(Control::listen(&again).expect("it listens"));
         assert!(!socket.exists());
     }

@@ -20,7 +20,7 @@ mod programs;
 mod signals;
 
 pub use clock::{Stopwatch, SystemClock};
-pub use control::{Control, Request, ask};
+pub use control::{Control, Request, ask, is_running};
 pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
 pub use machine::{MachineFacts, MemoryUse};
 pub use masquerade::Masquerade;

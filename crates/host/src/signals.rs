@@ -1,49 +1,97 @@
+//! The signals of a run, as flags that it looks at.
+
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::flag;
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::{flag, low_level};
 
-/// The signals of a run: INT and TERM ask it to finish, a second one ends it at once; USR1 asks for
+/// A second signal within this time is the same request: `timeout` sends one to the program and one
+/// to its group, a terminal that is closed HUP and perhaps TERM.
+const SAME_NS: i64 = 1_000_000_000;
+
+/// The signals of a run: INT, TERM and HUP ask it to finish; another one, a second later or more,
+/// ends it at once, unless that would [leave something behind](Self::shield). USR1 asks for
 /// counters, USR2 for what is recorded so far to be complete on the disk.
 ///
 /// The handlers only set flags, which the run looks at between bursts. Sequentially consistent
 /// ordering is what `signal-hook` stores with; nothing else is ordered by the flags.
 #[derive(Debug, Clone)]
 pub struct Signals {
-    stop: Arc<AtomicUsize>,
+    stop: Arc<Stop>,
     counters: Arc<AtomicBool>,
     rotation: Arc<AtomicBool>,
 }
 
+#[derive(Debug, Default)]
+struct Stop {
+    /// The first signal; 0: none.
+    signal: AtomicUsize,
+    /// When it came, by the monotonic clock; 0: never.
+    since_ns: AtomicI64,
+    is_shielded: AtomicBool,
+    is_urgent: AtomicBool,
+}
+
+impl Stop {
+    /// The handler: everything in it is safe at any moment.
+    fn on_signal(&self, signal: i32) {
+        let now = clock_gettime(ClockId::Monotonic);
+        let now_ns = (now.tv_sec * 1_000_000_000 + now.tv_nsec).max(1);
+        let (set, seen) = (Ordering::SeqCst, Ordering::SeqCst);
+        match self.since_ns.compare_exchange(0, now_ns, set, seen) {
+            Ok(_) => self.signal.store(signal as usize, Ordering::SeqCst),
+            Err(since_ns) if now_ns - since_ns < SAME_NS => {}
+            Err(_) if self.is_shielded.load(Ordering::SeqCst) => {
+                self.is_urgent.store(true, Ordering::SeqCst);
+            }
+            Err(_) => low_level::exit(128 + signal),
+        }
+    }
+}
+
 impl Signals {
-    /// Takes over INT, TERM, USR1 and USR2 for the rest of the process's life. Call it once.
+    /// Takes over INT, TERM, HUP, USR1 and USR2 for the rest of the process's life; HUP not if it is
+    /// ignored, as under nohup(1). Call it once.
     pub fn register() -> io::Result<Self> {
         let signals = Self {
             stop: Arc::default(),
             counters: Arc::default(),
             rotation: Arc::default(),
         };
-        let stopping = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag unset and sets it, the second one
-            // exits.
-            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))?;
-            flag::register(signal, Arc::clone(&stopping))?;
-            flag::register_usize(signal, Arc::clone(&signals.stop), signal as usize)?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            if signal == SIGHUP && is_ignored(signal) {
+                continue;
+            }
+            let stop = Arc::clone(&signals.stop);
+            // SAFETY: the handler calls clock_gettime(2) and _exit(2), which are async-signal-safe,
+            // and touches atomics; it takes no lock, allocates nothing and cannot panic.
+            // JUSTIFICATION: the flags of `signal-hook` do not know how long ago the first was.
+            unsafe { low_level::register(signal, move || stop.on_signal(signal)) }?;
         }
         flag::register(SIGUSR1, Arc::clone(&signals.counters))?;
         flag::register(SIGUSR2, Arc::clone(&signals.rotation))?;
         Ok(signals)
     }
 
-    /// The signal that asked the run to finish: the exit status is 128 and it.
+    /// The signal that asked the run to finish.
     pub fn stop(&self) -> Option<u8> {
-        match self.stop.load(Ordering::SeqCst) {
+        match self.stop.signal.load(Ordering::SeqCst) {
             0 => None,
             signal => u8::try_from(signal).ok(),
         }
+    }
+
+    /// From now on no signal ends the process by itself: it would leave programs or networks behind.
+    pub fn shield(&self) {
+        self.stop.is_shielded.store(true, Ordering::SeqCst);
+    }
+
+    /// Under the shield: whether the run was asked to end at once.
+    pub fn is_urgent(&self) -> bool {
+        self.stop.is_urgent.load(Ordering::SeqCst)
     }
 
     /// Whether counters were asked for since the last answer.
@@ -64,6 +112,16 @@ impl Signals {
     }
 }
 
+/// Whether this process was started with a signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all-zero bytes are a valid `sigaction`.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the call only writes the old one, to where there is room for it.
+    // JUSTIFICATION: neither std nor rustix reads a signal's action.
+    let read = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    read == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
@@ -76,10 +134,15 @@ mod tests {
 
     fn child(role: &str) -> Option<i32> {
         let program = std::env::current_exe().expect("this test's program");
-        let status = Command::new(program)
+        let mut command = Command::new("sh");
+        // A shell that ignores a signal hands that down.
+        let trap = if role == "nohup" { "trap '' HUP; " } else { "" };
+        command.args(["-c", &format!("{trap}exec \"$@\""), "sh"]);
+        let status = command
+            .arg(program)
             .args([
                 "--exact",
-                "signals::tests::signals_set_flags_and_the_second_one_exits",
+                "signals::tests::signals_set_flags_and_one_a_second_later_exits",
             ])
             .env(ROLE, role)
             .stdout(Stdio::null())
@@ -88,12 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn signals_set_flags_and_the_second_one_exits() {
+    fn signals_set_flags_and_one_a_second_later_exits() {
         use signal_hook::low_level::raise;
         let Ok(role) = std::env::var(ROLE) else {
-            assert_eq!(child("once"), Some(42));
-            assert_eq!(child("twice"), Some(130));
-            assert_eq!(child("term"), Some(143));
+            for role in ["once", "twice", "hangup", "nohup", "shielded"] {
+                assert_eq!(child(role), Some(42), "{role}");
+            }
+            assert_eq!(child("later"), Some(143));
             return;
         };
         let signals = Signals::register().expect("registered");
@@ -106,13 +170,33 @@ mod tests {
         raise(SIGUSR2).expect("raised");
         assert!(signals.take_rotation_wanted());
         assert!(!signals.take_rotation_wanted());
+        if matches!(&*role, "hangup" | "nohup") {
+            raise(SIGHUP).expect("raised");
+            let stop = (role == "hangup").then_some(1);
+            assert_eq!(signals.stop(), stop);
+            std::process::exit(42);
+        }
         raise(SIGINT).expect("raised");
         assert_eq!(signals.stop(), Some(2));
+        // The first signal came a second ago.
+        let age = || signals.stop.since_ns.fetch_sub(SAME_NS, Ordering::SeqCst);
         match role.as_str() {
-            "twice" => raise(SIGINT).expect("raised"),
-            "term" => raise(SIGTERM).expect("raised"),
+            "twice" => raise(SIGTERM).expect("raised"),
+            "shielded" => {
+                signals.shield();
+                raise(SIGTERM).expect("raised");
+                assert!(!signals.is_urgent());
+                age();
+                raise(SIGTERM).expect("raised");
+                assert!(signals.is_urgent());
+            }
+            "later" => {
+                age();
+                raise(SIGTERM).expect("raised");
+            }
             _ => {}
         }
+        assert_eq!(signals.stop(), Some(2));
         std::process::exit(42);
     }
 }

@@ -85,7 +85,8 @@ pub struct Outcome {
     pub counters: Counters,
     /// How long it took.
     pub elapsed: Duration,
-    /// The signal that ended it.
+    /// The signal that cut it short. A live run has no end of its own: it is done when its user
+    /// says so.
     pub signal: Option<u8>,
     /// Which inputs failed, in a sentence; everything else was captured.
     pub failure: Option<String>,
@@ -170,7 +171,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         counters: seen.counters,
         elapsed: stopwatch.elapsed(),
         signal: match stop {
-            Stop::Signal(signal) => Some(signal),
+            Stop::Signal(signal) if settings.live.is_none() => Some(signal),
             _ => None,
         },
         failure: failure(&ran.errors, &complete),

@@ -19,7 +19,7 @@ use super::print::lines;
 use super::settings::BetweenSettings;
 use crate::exit::Exit;
 use crate::link::spec::LinkSpec;
-use crate::print::{print, print_json};
+use crate::print::{print, print_json, talk, warn};
 
 impl Arguments {
     /// Between two commands.
@@ -43,10 +43,12 @@ impl Arguments {
             print_json(&json)?;
         } else if !self.quiet {
             let certificate = lines(&outcome.certificate);
-            eprint!("{certificate}{}", loop_lines(&outcome.facts));
+            talk(&(certificate + &loop_lines(&outcome.facts)));
         }
         outcome.failure.map_or(Ok(()), Err)?;
         Ok(match (outcome.signal, status) {
+            // A client that ended well after TERM was not cut short.
+            (_, Some(status)) if status.success() => Exit::Done,
             (Some(signal), _) => Exit::Signal(signal),
             (None, Some(status)) => exit(status),
             (None, None) => Exit::Failure,
@@ -75,7 +77,7 @@ impl Arguments {
         });
         let (outcome, tapped) = ran.inspect_err(|_| notes.run.withdraw())?;
         for warning in outcome.inputs.iter().flat_map(|input| &input.warnings) {
-            eprintln!("lineside: warning: {warning}");
+            warn(warning);
         }
         let certificate = outcome.certificate;
         let mut json = serde_json::to_value(&certificate)?;
@@ -96,7 +98,8 @@ impl Arguments {
         }
         outcome.failure.map_or(Ok(()), Err)?;
         tapped?;
-        Ok(outcome.signal.map_or(Exit::Done, Exit::Signal))
+        // It has no end of its own: a signal that ends it cuts nothing short.
+        Ok(Exit::Done)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -228,6 +229,76 @@ fn frames_under_way_at_the_end_are_reported() {
     let printed = String::from_utf8(output.expect("it runs").stdout).expect("text");
     let is_found = |line: &str| line.contains("under way") && line.contains("at the end");
     assert!(printed.lines().any(is_found), "{printed}");
+}
+
+#[test]
+fn silent_clients_and_signals_cut_nothing_short() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, ids) = (folder.path().join("run"), folder.path().join("ids"));
+    // Each leaves a process behind that heeds neither TERM nor HUP.
+    let left = format!(
+        "setsid sh -c 'trap \"\" TERM HUP; echo $$ >> {}; while :; do sleep 1; done' &",
+        ids.display()
+    );
+    let mut command = lineside();
+    command.args([
+        "emulate",
+        "--delay",
+        "1ms",
+        "--server-wait",
+        "0",
+        "--wait",
+        "sleep",
+        "-o",
+    ]);
+    command
+        .arg(&run)
+        .args(["--server", &format!("{left} sleep 1h")]);
+    command.args([
+        "--",
+        "sh",
+        "-c",
+        &format!("trap '' TERM; {left} sleep 1h; sleep 1h"),
+    ]);
+    command.stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let started = || std::fs::read_to_string(&ids).unwrap_or_default();
+    let mut has_ended = false;
+    wait_until("both run", || {
+        has_ended = child.try_wait().is_ok_and(|status| status.is_some());
+        has_ended || started().lines().count() == 2 && run.join("control").exists()
+    });
+    if has_ended {
+        assert!(is_forbidden(
+            &child.wait_with_output().expect("it has ended")
+        ));
+        return;
+    }
+    let connect = |_| UnixStream::connect(run.join("control")).expect("it listens");
+    let silent: [UnixStream; 3] = [0, 1, 2].map(connect);
+    let ctl = |words: &[&str]| lineside().arg("ctl").arg(&run).args(words).output();
+    for words in [&["--delay", "2ms"][..], &[]] {
+        let output = ctl(words).expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+    }
+    // The client heeds no TERM either: a later signal ends it, and nothing stays.
+    let id = child.id().to_string();
+    wait_until("it ends", || {
+        let killed = Command::new("kill").args(["-TERM", &id]).output();
+        assert!(killed.is_ok());
+        child.try_wait().is_ok_and(|status| status.is_some())
+    });
+    let output = child.wait_with_output().expect("it has ended");
+    assert_eq!(output.status.code(), Some(143), "{}", talk(&output));
+    for id in started().lines() {
+        assert!(
+            !Path::new("/proc").join(id).exists(),
+            "process {id} is left"
+        );
+    }
+    assert!(manifest(&run).ended_ns.is_some(), "its account is complete");
+    assert!(talk(&ctl(&[]).expect("it runs")).contains("the run has ended"));
+    drop(silent);
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn mirrored(lab: &Lab, options: &[&str], what: &str) -> Result<(), String> {
     );
     run(client.command("bash").args(["-c", &say]));
     tcpdump.end(last);
-    let live = running.interrupt().trace(130);
+    let live = running.interrupt().trace(0);
     let verdict = &live.manifest.verdict;
     if live
         .manifest
@@ -298,7 +298,7 @@ fn both_directions_on_taps_of_their_own_are_one_stream() {
     for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
         let running = Running::start(&wire.tap, &[&["-i", "t0,t1"], options].concat());
         wire.send_into(&directed);
-        let live = running.interrupt().trace(130);
+        let live = running.interrupt().trace(0);
         assert_same_rows(&live, &file, "two taps");
         live.assert_identities("two taps");
         let inputs = &live.manifest.inputs;
@@ -376,7 +376,7 @@ fn tagged(wire: &Wire, method: &[&str], folder: &TempDir, path: &Path, all: &Tra
             .collect();
         let running = Running::start(&wire.tap, &options);
         wire.send(&frames);
-        let live = running.interrupt().trace(130);
+        let live = running.interrupt().trace(0);
         // Frames that the kernel's filter rejects have no number: ids differ.
         assert_same_operations(&live, &file, filter);
         live.assert_identities(filter);
@@ -423,7 +423,7 @@ fn the_hosts_own_traffic_is_undisturbed() {
         stream.write_all(&sent).expect("it is read");
     });
     assert!(arrived == sent, "every byte arrived");
-    let live = running.interrupt().trace(130);
+    let live = running.interrupt().trace(0);
     let facts = facts(&live);
     assert_eq!(facts.method, "AF_PACKET");
     assert!(facts.reason.contains("192.0.2.2"), "{}", facts.reason);
@@ -449,7 +449,7 @@ fn accounts(wire: &Wire, method: &[&str]) {
     let running = Running::start(&wire.tap, &fixed);
     wire.send(&frames);
     running.wait_for_frames(frames.len());
-    let live = running.interrupt().trace(130);
+    let live = running.interrupt().trace(0);
     let input = facts(&live);
     assert_eq!(input.arrived, frames.len() as u64, "{input:?}");
     assert_eq!((dropped(input), input.unread), (0, 0), "{input:?}");
@@ -471,7 +471,7 @@ fn accounts(wire: &Wire, method: &[&str]) {
         wire.send(&frames);
         let ended = running.interrupt();
         let printed = ended.printed();
-        let live = ended.trace(130);
+        let live = ended.trace(0);
         let input = facts(&live);
         let ours = counters(&live.manifest).value(Counter::FramesFiltered);
         let wanted = Filter::parse(filter).expect("known").compile(1);
@@ -504,7 +504,7 @@ fn accounts(wire: &Wire, method: &[&str]) {
     running.signal("CONT");
     let ended = running.interrupt();
     let rows = records(&ended.out, Table::Losses);
-    overloaded(&ended.trace(130), &rows, frames.len() as u64);
+    overloaded(&ended.trace(0), &rows, frames.len() as u64);
 
     let strict = ["--strict", "-a", "duration:4"];
     let running = Running::start(&wire.tap, &[&fixed[..], &strict].concat());
@@ -565,7 +565,7 @@ fn the_sockets_of_an_interface_account_for_it_together() {
     running.signal("STOP");
     wire.send(&frames);
     running.signal("CONT");
-    let live = running.interrupt().trace(130);
+    let live = running.interrupt().trace(0);
     let mut sum = 0;
     for input in &live.manifest.inputs {
         let live = input.live.as_ref().expect("it is live");
@@ -647,7 +647,7 @@ fn a_hole_is_reported_while_the_run_goes_on() {
         let rows = records(&ended.out, Table::Losses);
         let causes: Vec<_> = rows.iter().filter_map(|row| row.text("cause")).collect();
         assert_eq!(causes.len(), 1, "{causes:?}");
-        let live = ended.trace(130);
+        let live = ended.trace(0);
         let counted = counters(&live.manifest).value(Counter::StreamLost);
         assert_eq!(counted, lost, "{options:?}");
         assert_eq!(live.manifest.verdict.state, State::Incomplete);
@@ -676,7 +676,7 @@ fn an_overload_may_cost_checksums_and_no_operation() {
         wire.send(&noise(30_000));
         running.signal("CONT");
         running.wait_for_at_least(frames.len());
-        let live = running.interrupt().trace(130);
+        let live = running.interrupt().trace(0);
         assert!(dropped(facts(&live)) > 0);
         let reliefs = &live.manifest.reliefs;
         assert!(!reliefs.is_empty());
@@ -734,14 +734,34 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
         let took = watch.elapsed();
         assert!(took.as_secs_f64() < 2.0, "{took:?}");
         assert!(parts_with_rows(&ended.out, Table::Operations) > 1);
-        let live = ended.trace(130);
+        let live = ended.trace(0);
         assert_same_rows(&live, &file, "interrupted");
         assert_eq!(live.manifest.verdict.state, State::Complete);
     }
     let running = Running::start(&wire.tap, &["-i", "t0"]);
     wire.send(&frames);
     running.signal("TERM");
-    assert_same_rows(&running.end().trace(143), &file, "terminated");
+    assert_same_rows(&running.end().trace(0), &file, "terminated");
+}
+
+#[test]
+fn two_signals_within_a_second_leave_a_complete_trace() {
+    need_wire!();
+    let wire = Wire::new("twice", 2);
+    let frames = example_frames();
+    let file = Trace::of(&example(), &[]);
+    // `timeout` sends TERM to the program and to its group; a closed terminal HUP, then TERM.
+    for signals in [
+        ["TERM", "TERM"],
+        ["HUP", "HUP"],
+        ["HUP", "TERM"],
+        ["INT", "TERM"],
+    ] {
+        let running = Running::start(&wire.tap, &["-i", "t0"]);
+        wire.send(&frames);
+        signals.iter().for_each(|name| running.signal(name));
+        assert_same_rows(&running.end().trace(0), &file, &signals.join(", then "));
+    }
 }
 
 #[test]
@@ -813,7 +833,7 @@ fn an_interface_down_is_followed_and_one_removed_ends_the_run() {
         running.wait_for_frames(100);
         let ended = running.interrupt();
         let messages = ended.messages.clone();
-        let live = ended.trace(130);
+        let live = ended.trace(0);
         let warning = "'t0' went down after ";
         assert!(
             messages.contains(&format!("warning: {warning}")),
@@ -1004,7 +1024,7 @@ fn written(wire: &Wire, frames: &[Frame], name: &str, options: &[&str]) -> Resul
     let arguments = [&fixed, options].concat();
     let running = Running::start(&wire.tap, &arguments);
     wire.send(frames);
-    let live = running.interrupt().trace(130);
+    let live = running.interrupt().trace(0);
     tcpdump.end(last);
     let mut files: Vec<_> = std::fs::read_dir(&written)
         .expect("there")
@@ -1063,7 +1083,7 @@ fn written_with_drops(wire: &Wire, method: &[&str]) {
     wire.send(&frames);
     running.signal("CONT");
     let ended = running.interrupt();
-    assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.messages);
     let (read, [arrived, dropped, dropped_by_system]) = read_with_figures(&path);
     assert_eq!((arrived, dropped), (Some(frames.len() as u64), Some(0)));
     let dropped = dropped_by_system.expect("it is written");
@@ -1113,7 +1133,7 @@ fn nothing_that_root_may_do_is_left_while_it_listens() {
         assert_eq!(owner(&running.out.join("trace.json")), NOBODY);
         let ended = running.interrupt();
         assert_eq!(owner(&ended.out.join("operations")), NOBODY);
-        assert_eq!(received(&ended.trace(130)), 10);
+        assert_eq!(received(&ended.trace(0)), 10);
     }
 }
 
@@ -1247,7 +1267,7 @@ fn the_line_that_an_error_offers_gives_the_right_to_listen() {
         running.wait_until("it listens", || running.messages().contains("listening at"));
         wire.send(&frames);
         let ended = running.interrupt();
-        assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.messages);
         assert_eq!(manifest(&out).inputs[0].frames, 20);
     }
     let (status, messages) = ended(&mut as_nobody(&["prlimit", "--memlock=65536"], METHODS[1]));
@@ -1323,7 +1343,7 @@ fn generic_mode_is_used_and_reported_where_a_driver_refuses() {
                 ended.messages
             );
         }
-        assert_eq!(received(&ended.trace(130)), 10);
+        assert_eq!(received(&ended.trace(0)), 10);
     }
 }
 
@@ -1345,7 +1365,7 @@ fn a_clock_that_is_set_is_counted() {
         }
         wire.send(&noise(10));
         running.wait_for_frames(20);
-        let live = running.interrupt().trace(130);
+        let live = running.interrupt().trace(0);
         assert!(facts(&live).clock_steps > 0, "{method:?}");
         assert_eq!(received(&live), 20);
     }
@@ -1438,7 +1458,7 @@ fn a_replay_waits_a_while_for_a_lost_carrier_and_then_ends() {
     // Ctrl-C need not wait.
     wire.tap.ip("link set t0 up");
     let ended = replaying().interrupt();
-    assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.messages);
     account(&ended.printed());
 }
 

@@ -94,6 +94,7 @@ impl Commands<'_> {
         controlled: Option<Controlled>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<ExitStatus>), EmulationError> {
+        self.signals.shield();
         let networks = self.open_networks(on_event)?;
         if networks.is_in_own_namespace {
             lineside_host::hand_down_network_rights()
@@ -135,8 +136,9 @@ impl Commands<'_> {
                     }
                 }
                 Ok(match status {
-                    Some(_) => Next::Stop,
-                    None => Next::Continue,
+                    None if !self.signals.is_urgent() => Next::Continue,
+                    // All that still runs is ended below.
+                    _ => Next::Stop,
                 })
             })
         })?;
