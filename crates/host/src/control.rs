@@ -181,8 +181,8 @@ impl Request {
 
 /// Asks the run that writes this folder, and waits for its answer. Fails with
 /// [`NotFound`](io::ErrorKind::NotFound) or [`ConnectionRefused`](io::ErrorKind::ConnectionRefused)
-/// if none takes requests there, with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does not
-/// answer this one, and with [`WouldBlock`](io::ErrorKind::WouldBlock) if it is too slow.
+/// if none takes requests there, with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does
+/// not answer this one, and with [`WouldBlock`](io::ErrorKind::WouldBlock) if it is too slow.
 pub fn ask(folder: &Path, request: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(name_in(&open(folder)?))?;
     stream.set_write_timeout(Some(PATIENCE))?;

@@ -53,8 +53,8 @@ impl Stop {
 }
 
 impl Signals {
-    /// Takes over INT, TERM, HUP, USR1 and USR2 for the rest of the process's life; HUP not if it is
-    /// ignored, as under nohup(1). Call it once.
+    /// Takes over INT, TERM, HUP, USR1 and USR2 for the rest of the process's life; HUP not if it
+    /// is ignored, as under nohup(1). Call it once.
     pub fn register() -> io::Result<Self> {
         let signals = Self {
             stop: Arc::default(),
@@ -84,7 +84,8 @@ impl Signals {
         }
     }
 
-    /// From now on no signal ends the process by itself: it would leave programs or networks behind.
+    /// From now on no signal ends the process by itself: it would leave programs or networks
+    /// behind.
     pub fn shield(&self) {
         self.stop.is_shielded.store(true, Ordering::SeqCst);
     }
