@@ -1458,7 +1458,7 @@ fn a_replay_waits_a_while_for_a_lost_carrier_and_then_ends() {
     // Ctrl-C need not wait.
     wire.tap.ip("link set t0 up");
     let ended = replaying().interrupt();
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.messages);
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.messages);
     account(&ended.printed());
 }
 
