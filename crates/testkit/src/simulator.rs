@@ -290,7 +290,7 @@ impl<'a> Simulation<'a> {
     fn pump(&mut self, end: usize) {
         loop {
             let this = &self.ends[end];
-            let is_open = this.received > 0 && this.sent > 0 || end == 1 && this.received > 0;
+            let is_open = this.received > 0 && (end == 1 || this.sent > 0);
             let to = this.written().min(this.acknowledged + WINDOW);
             if !is_open || to <= this.sent {
                 return;
