@@ -61,6 +61,8 @@ registry! {
     FramesFilteredTagged = "frames.filtered_tagged", Plain, "of the frames that the filter took away, \
         those with a VLAN tag, which an expression without 'vlan' cannot match";
     FramesNotIp = "frames.outcome.not_ip", Outcome, "frames that carry neither IPv4 nor IPv6";
+    FramesIpUnread = "frames.outcome.ip_unread", Outcome, "frames that carry IP which is encrypted, \
+        compressed, or wrapped in a way that is not known";
     FramesOtherProtocol = "frames.outcome.other_protocol", Outcome, "IP packets that are neither \
         TCP nor UDP nor a tunnel";
     FramesTooDeep = "frames.outcome.too_deep", Outcome, "frames with more than 8 tags or tunnels \
@@ -95,6 +97,9 @@ registry! {
     DatagramsChecksumWrong = "fragments.datagrams_checksum_wrong", Plain, "UDP datagrams put \
         together from fragments whose checksum does not match, and which were not read: fragments \
         of two of the same identification, or damaged";
+    DatagramsUnread = "fragments.datagrams_unread", Plain, "packets put together from fragments that \
+        carry IP which could not be read: malformed, in fragments itself, encrypted, or wrapped in \
+        a way that is not known";
     DatagramsDuplicate = "fragments.datagrams_duplicate", Plain, "packets in a tunnel, put \
         together from fragments, that had just come before";
     FragmentsLimit = "limits.fragments", Limit, "fragmented packets given up because too many \

@@ -98,6 +98,7 @@ impl Engine {
                 self.on_fragment(ip, fragment, frame, sink, counters)
             }
             Dissected::NotIp => plain(Counter::FramesNotIp),
+            Dissected::IpUnread => plain(Counter::FramesIpUnread),
             Dissected::OtherProtocol => plain(Counter::FramesOtherProtocol),
             Dissected::TooDeep => plain(Counter::FramesTooDeep),
             Dissected::UnknownLink => plain(Counter::FramesUnknownLink),
@@ -142,7 +143,11 @@ impl Engine {
                 }
                 is_duplicate
             }
-            _ => false,
+            Dissected::NotIp | Dissected::OtherProtocol => false,
+            _ => {
+                context.counters.count(Counter::DatagramsUnread);
+                false
+            }
         };
         counters.add(Counter::DatagramsDuplicate, is_duplicate.into());
     }

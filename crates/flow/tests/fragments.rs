@@ -7,7 +7,7 @@ use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Cause, Chunk, Descriptor, Frame, LinkType};
 use lineside_time::Random;
 use lineside_wire::build::{FrameBuilder, TcpFields};
-use lineside_wire::{Direction, PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum};
+use lineside_wire::{Direction, PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum, ipv4};
 use proptest::prelude::*;
 
 const PORTS: (u16, u16) = (700, 2049);
@@ -482,4 +482,20 @@ fn a_late_copy_of_a_fragment_is_a_duplicate() {
         assert_eq!(counters.value(Counter::FramesDuplicate), 1);
         assert_eq!(counters.value(Counter::DatagramsIncomplete), 0);
     }
+}
+
+/// What is in a tunnel that is not read is no part of the trace, in fragments or not.
+#[test]
+fn fragments_of_ip_that_is_not_read_are_counted() {
+    let mut packet = packet(false, 7, 1000, 400, 1);
+    let mut tap = Tap::new(Config::default(), 64 << 20);
+    for (frame, _) in &mut packet.frames {
+        // Encrypted: RFC 4303.
+        frame[23] = 50;
+        ipv4::Packet::new_unchecked(&mut frame[14..34]).fill_checksum();
+        tap.see(0, frame, usize::MAX);
+    }
+    let (sink, counters) = tap.finish();
+    assert!(sink.datagrams.is_empty());
+    assert_eq!(counters.value(Counter::DatagramsUnread), 1);
 }

@@ -325,6 +325,7 @@ fn no_rpc(evidence: &Evidence<'_>, frames: u64) -> Reason {
         (Counter::FramesFragment, "IP fragments"),
         (Counter::FramesOtherProtocol, "with other IP protocols"),
         (Counter::FramesNotIp, "without IP"),
+        (Counter::FramesIpUnread, "with IP that could not be read"),
         (
             Counter::FramesUnknownLink,
             "of link types that are not known",
@@ -399,6 +400,10 @@ pub fn unread(counters: &Counters) -> Option<String> {
             "frames of link types that are not known",
         ),
         (
+            Counter::FramesIpUnread,
+            "frames with IP that is encrypted, compressed, or wrapped in a way that is not known",
+        ),
+        (
             Counter::FramesTooDeep,
             "frames with too many tags or tunnels",
         ),
@@ -411,6 +416,10 @@ pub fn unread(counters: &Counters) -> Option<String> {
         (Counter::MalformedTcp, "malformed TCP segments"),
         (Counter::MalformedUdp, "malformed UDP datagrams"),
         (Counter::MalformedFragment, "malformed IP fragments"),
+        (
+            Counter::DatagramsUnread,
+            "packets put together from fragments",
+        ),
         (Counter::RecordsMalformed, "malformed RPC records"),
     ];
     counted(&causes, counters)
@@ -741,8 +750,13 @@ mod tests {
                 "1 of 19 calls over UDP have no reply: the server gave none, or the tap missed it",
             ),
             (
-                counters(&[(Counter::MalformedIp, 4), (Counter::RecordsMalformed, 2)]),
-                "not read: 4 malformed IP packets, 2 malformed RPC records",
+                counters(&[
+                    (Counter::FramesIpUnread, 3),
+                    (Counter::MalformedIp, 4),
+                    (Counter::RecordsMalformed, 2),
+                ]),
+                "not read: 3 frames with IP that is encrypted, compressed, or wrapped in a way \
+                that is not known, 4 malformed IP packets, 2 malformed RPC records",
             ),
             (
                 inputs(&[&recorded]),

@@ -13,6 +13,19 @@ use crate::capture::Frame;
 pub enum Wrap {
     /// Five VLAN tags, of all kinds.
     Vlans,
+    /// Two of the kinds that switches wrote before 802.1ad.
+    OldVlans,
+    /// LLC with SNAP instead of an EtherType: IEEE 802.2, RFC 1042.
+    Llc,
+    /// Headers without a number of their own, one behind the other: a VN-Tag, an E-TAG, a ring's
+    /// tag, Cisco metadata, a clear MACsec tag with its sender's identifier.
+    LinkTags,
+    /// IP behind a network service header: RFC 8300.
+    ServiceHeader,
+    /// PPP over Ethernet behind a VLAN tag: RFC 2516.
+    Pppoe,
+    /// A customer's frame in a provider's: IEEE 802.1ah.
+    Backbone,
     /// IP in IPv4: RFC 2003, RFC 4213.
     IpInIpv4,
     /// IP in IPv6: RFC 2473.
@@ -41,14 +54,32 @@ pub enum Wrap {
     MplsControlWord,
     /// Ethernet below one label, without.
     MplsEthernet,
+    /// IP in GTP-U with a sequence number and an extension header: 3GPP TS 29.281.
+    Gtp,
+    /// PPP in L2TP version 2 with length and offset: RFC 2661.
+    L2tp2,
+    /// Ethernet in L2TP version 3, over IP, with a cookie and a sublayer: RFC 3931, RFC 4719.
+    L2tp3,
+    /// Ethernet in L2TP version 3, over UDP, without them.
+    L2tp3Udp,
+    /// PPP in GRE, as PPTP has it: RFC 2637.
+    Pptp,
+    /// Ethernet in IP: RFC 3378.
+    EtherIp,
     /// VXLAN in ERSPAN II behind a VLAN tag: an overlay, mirrored.
     Nested,
 }
 
 impl Wrap {
     /// Every way.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 28] = [
         Self::Vlans,
+        Self::OldVlans,
+        Self::Llc,
+        Self::LinkTags,
+        Self::ServiceHeader,
+        Self::Pppoe,
+        Self::Backbone,
         Self::IpInIpv4,
         Self::IpInIpv6,
         Self::Gre,
@@ -63,6 +94,12 @@ impl Wrap {
         Self::Mpls,
         Self::MplsControlWord,
         Self::MplsEthernet,
+        Self::Gtp,
+        Self::L2tp2,
+        Self::L2tp3,
+        Self::L2tp3Udp,
+        Self::Pptp,
+        Self::EtherIp,
         Self::Nested,
     ];
 
@@ -70,6 +107,18 @@ impl Wrap {
     pub fn name(self) -> &'static str {
         match self {
             Self::Vlans => "vlans",
+            Self::OldVlans => "old-vlans",
+            Self::Llc => "llc",
+            Self::LinkTags => "link-tags",
+            Self::ServiceHeader => "service-header",
+            Self::Pppoe => "pppoe",
+            Self::Backbone => "pbb",
+            Self::Gtp => "gtp",
+            Self::L2tp2 => "l2tp2",
+            Self::L2tp3 => "l2tp3",
+            Self::L2tp3Udp => "l2tp3-udp",
+            Self::Pptp => "pptp",
+            Self::EtherIp => "etherip",
             Self::IpInIpv4 => "ip-in-ipv4",
             Self::IpInIpv6 => "ip-in-ipv6",
             Self::Gre => "gre",
@@ -93,6 +142,15 @@ impl Wrap {
     pub fn expected(self) -> [&'static str; 3] {
         match self {
             Self::Vlans => ["", "", "1,2,3,4,5"],
+            Self::OldVlans => ["", "", "6,7"],
+            Self::Llc | Self::LinkTags | Self::ServiceHeader => ["", "", ""],
+            Self::Pppoe => ["pppoe", "513", "8"],
+            Self::Backbone => ["pbb", "70000", ""],
+            Self::Gtp => ["gtp", "16909060", ""],
+            Self::L2tp2 => ["l2tp", "43", ""],
+            Self::L2tp3 | Self::L2tp3Udp => ["l2tp", "305419896", ""],
+            Self::Pptp => ["gre", "", ""],
+            Self::EtherIp => ["etherip", "", ""],
             Self::IpInIpv4 | Self::IpInIpv6 => ["ipip", "", ""],
             Self::Gre => ["gre", "", ""],
             Self::GreOptions => ["gre", "3735928559", ""],
@@ -131,25 +189,33 @@ pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
             | Wrap::GreOptions
             | Wrap::VxlanGpe
             | Wrap::Mpls
+            | Wrap::ServiceHeader
+            | Wrap::Pppoe
+            | Wrap::Gtp
+            | Wrap::L2tp2
+            | Wrap::Pptp
     );
     if ip_only && protocol == 0 {
         return ethernet;
     }
     let [high, low] = ether_type.to_be_bytes();
     match how {
-        Wrap::Vlans => {
-            let mut front = ethernet.bytes[..12].to_vec();
-            for (kind, id) in [
-                (ether_type::SERVICE_VLAN, 1),
+        Wrap::Vlans => tagged(
+            &ethernet,
+            &[
+                (0x88a8, 1),
                 (0x9100, 2),
-                (ether_type::VLAN, 3),
-                (ether_type::VLAN, 4),
-                (ether_type::VLAN, 5),
-            ] {
-                front.extend(u16::to_be_bytes(kind));
-                front.extend(u16::to_be_bytes(id));
-            }
-            behind(&front, &part(&ethernet, 12))
+                (0x8100, 3),
+                (0x8100, 4),
+                (0x8100, 5),
+            ],
+        ),
+        Wrap::OldVlans => tagged(&ethernet, &[(0x9200, 6), (0x9300, 7)]),
+        Wrap::Llc | Wrap::LinkTags | Wrap::ServiceHeader | Wrap::Pppoe | Wrap::Backbone => {
+            on_the_link(&ethernet, how)
+        }
+        Wrap::Gtp | Wrap::L2tp2 | Wrap::L2tp3 | Wrap::L2tp3Udp | Wrap::Pptp | Wrap::EtherIp => {
+            over_the_way(&ethernet, how, number)
         }
         Wrap::IpInIpv4 => in_ipv4(number, protocol, packet),
         Wrap::IpInIpv6 => in_ipv6(protocol, packet),
@@ -209,6 +275,112 @@ pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
             let front = [&mirrored.bytes[..12], &[0x81, 0, 0, 9]].concat();
             behind(&front, &part(&mirrored, 12))
         }
+    }
+}
+
+/// The frame with tags: each its EtherType and its identifier.
+fn tagged(ethernet: &Frame, tags: &[(u16, u16)]) -> Frame {
+    let mut front = ethernet.bytes[..12].to_vec();
+    for (kind, id) in tags {
+        front.extend(kind.to_be_bytes());
+        front.extend(id.to_be_bytes());
+    }
+    behind(&front, &part(ethernet, 12))
+}
+
+/// Behind more of a link header.
+fn on_the_link(ethernet: &Frame, how: Wrap) -> Frame {
+    let addresses = ethernet.bytes[..12].to_vec();
+    let (typed, packet) = (part(ethernet, 12), part(ethernet, HEADER_LEN));
+    let is_ipv4 = ether_type(ethernet) == ether_type::IPV4;
+    let front = match how {
+        Wrap::Llc => {
+            // A length, or where there is too much of it the type that stands for LLC.
+            let len = 8 + packet.wire_len;
+            let length = if len <= 1500 { len as u16 } else { 0x8870 };
+            let llc = [&length.to_be_bytes()[..], &[0xaa, 0xaa, 3, 0, 0, 0]].concat();
+            return behind(&[addresses, llc].concat(), &typed);
+        }
+        Wrap::LinkTags => {
+            let tags: [&[u8]; 5] = [
+                &[0x89, 0x26, 0x80, 1, 0, 2],
+                &[0x89, 0x3f, 0, 1, 0x10, 2, 0, 0],
+                &[0x89, 0x2f, 0x10, 0x50, 0, 9],
+                &[0x89, 0x09, 1, 1, 0, 1, 0, 10],
+                &[0x88, 0xe5, 0x20, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 5, 0, 1],
+            ];
+            return behind(&[addresses, tags.concat()].concat(), &typed);
+        }
+        Wrap::ServiceHeader => {
+            // Six words: four of context, of type 1.
+            let next = if is_ipv4 { 1 } else { 2 };
+            [
+                &[0x89, 0x4f, 0x0f, 0xc6, 1, next, 0, 0, 7, 255][..],
+                &[5; 16],
+            ]
+            .concat()
+        }
+        Wrap::Pppoe => {
+            let [high, low] = u16::try_from(2 + packet.wire_len)
+                .unwrap_or(0)
+                .to_be_bytes();
+            let protocol = if is_ipv4 { 0x21 } else { 0x57 };
+            let header = [0x88, 0x64, 0x11, 0, 2, 1, high, low, 0, protocol];
+            [&[0x81, 0, 0, 8][..], &header].concat()
+        }
+        // The service 70000, then the customer's whole frame.
+        _ => return in_ethernet(0x88e7, behind(&[0, 1, 0x11, 0x70], ethernet)),
+    };
+    behind(&[addresses, front].concat(), &packet)
+}
+
+/// In IP, as operators of access networks do.
+fn over_the_way(ethernet: &Frame, how: Wrap, number: u16) -> Frame {
+    let packet = part(ethernet, HEADER_LEN);
+    let protocol = match ether_type(ethernet) {
+        ether_type::IPV4 => 0x21,
+        _ => 0x57,
+    };
+    let counted = |more: u32| {
+        u16::try_from(more + packet.wire_len)
+            .unwrap_or(0)
+            .to_be_bytes()
+    };
+    match how {
+        Wrap::Gtp => {
+            // Extension and sequence number; a container of a session, then none.
+            let [high, low] = counted(8);
+            let header = [
+                0x36, 255, high, low, 1, 2, 3, 4, 0, 9, 0, 0x85, 1, 0x10, 1, 0,
+            ];
+            in_ipv4(number, 17, in_udp(2152, behind(&header, &packet)))
+        }
+        Wrap::L2tp2 => {
+            let [high, low] = counted(16);
+            let header = [
+                0x42, 2, high, low, 0, 42, 0, 43, 0, 2, 0, 0, 0xff, 3, 0, protocol,
+            ];
+            in_ipv4(number, 17, in_udp(1701, behind(&header, &packet)))
+        }
+        Wrap::L2tp3 => {
+            let header = [
+                0x12, 0x34, 0x56, 0x78, 1, 2, 3, 4, 5, 6, 7, 8, 0x40, 0, 0, 1,
+            ];
+            in_ipv4(number, 115, behind(&header, ethernet))
+        }
+        Wrap::L2tp3Udp => {
+            let header = [0, 3, 0, 0, 0x12, 0x34, 0x56, 0x78];
+            in_ipv4(number, 17, in_udp(1701, behind(&header, ethernet)))
+        }
+        Wrap::Pptp => {
+            // Key (length, call), sequence and acknowledgement; PPP with a short protocol.
+            let [high, low] = counted(1);
+            let header = [
+                0x30, 0x81, 0x88, 0x0b, high, low, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2, protocol,
+            ];
+            in_ipv4(number, 47, behind(&header, &packet))
+        }
+        _ => in_ipv4(number, 97, behind(&[0x30, 0], ethernet)),
     }
 }
 

@@ -768,11 +768,12 @@ tables! {
         outer one first, with commas between" null "no VLAN tag";
         encapsulation: Text, Dictionary, "tunnels around the packets, first frame, the outer one \
         first, with commas between: `ipip`, `gre`, `erspan1`, `erspan2`, `erspan3`, `vxlan`, \
-                `vxlan-gpe`, `geneve`, `mpls` (each label)"
+                `vxlan-gpe`, `geneve`, `mpls` (each label), `pppoe`, `pbb`, `gtp`, `l2tp`, `etherip`"
             null "no tunnel";
         tunnel_ids: Text, Dictionary, "the number that each of them carries, with commas between: \
-        GRE's key, ERSPAN's session, the network identifier of VXLAN and GENEVE, MPLS's label; \
-                nothing where there is none"
+        GRE's key, ERSPAN's session, the network identifier of VXLAN and GENEVE, MPLS's label, \
+                the session of PPPoE and L2TP, 802.1ah's service, GTP's endpoint; nothing where \
+                there is none"
             null "no tunnel carries a number";
         outer_source_address: Address, Dictionary, "source of the outermost tunnel with addresses, \
         first frame" null "no tunnel, or only MPLS";

@@ -7,8 +7,8 @@ use crate::ethernet::{self, ether_type};
 use crate::ipv6::{FRAGMENT_HEADER_LEN, FragmentHeader, extension, extension_len};
 use crate::link::{self, Network};
 use crate::transport::{TcpHeader, UdpHeader, tcp_header, udp_header};
-use crate::tunnel::is_tunnel_port;
-use crate::{Layers, PROTOCOL_TCP, PROTOCOL_UDP, arp, checksum, ipv4, ipv6, tcp};
+use crate::tunnel::may_be_tunnel;
+use crate::{Layers, PROTOCOL_TCP, PROTOCOL_UDP, arp, checksum, evidence, ipv4, ipv6, tcp};
 
 /// What a frame is. A malformed one is data, not an error: the caller counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Dissected {
     Fragment(Ip, Fragment),
     /// Neither IPv4 nor IPv6.
     NotIp,
+    /// IP that is encrypted, compressed, or wrapped in a way that is not known.
+    IpUnread,
     /// IP, but neither TCP nor UDP nor a tunnel that is known.
     OtherProtocol,
     /// Behind more than [`Layers::MAX`] tags or tunnels.
@@ -247,7 +249,17 @@ impl<'a> Walk<'a> {
     fn frame(&mut self, link_type: u16) -> Dissected {
         match link::network(link_type, self.bytes, &mut self.layers) {
             Ok((network, offset)) => self.packet(network, offset),
-            Err(why) => why.into(),
+            Err(why) => self.unread(0, why.into()),
+        }
+    }
+
+    /// `found` is not read from `start` on: perhaps there is IP in it all the same.
+    #[cold]
+    pub(crate) fn unread(&self, start: usize, found: Dissected) -> Dissected {
+        let may_hold_ip = matches!(found, Dissected::NotIp | Dissected::OtherProtocol);
+        match may_hold_ip && evidence::holds_ip(self.bytes, start, self.end) {
+            true => Dissected::IpUnread,
+            false => found,
         }
     }
 
@@ -379,7 +391,7 @@ impl<'a> Walk<'a> {
             return Dissected::MalformedUdp;
         };
         if self.follows
-            && is_tunnel_port(udp.destination_port)
+            && may_be_tunnel([udp.source_port, udp.destination_port])
             && let Some(inside) = self.in_udp(&ip, &udp)
         {
             return inside;

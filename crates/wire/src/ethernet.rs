@@ -36,12 +36,38 @@ pub mod ether_type {
     pub const SERVICE_VLAN: u16 = 0x88a8;
     /// A provider's VLAN tag, as switches wrote it before 802.1ad.
     pub const OLD_SERVICE_VLAN: u16 = 0x9100;
+    /// The same of a second tag, by some switches.
+    pub const OLD_SERVICE_VLAN_2: u16 = 0x9200;
+    /// The same of a third.
+    pub const OLD_SERVICE_VLAN_3: u16 = 0x9300;
+    /// The greatest number that is a length instead: IEEE 802.3, 3.2.6.
+    pub const LENGTH_MAX: u16 = 1500;
+    /// An LLC header in a frame that is too long for a length.
+    pub const LLC: u16 = 0x8870;
+    /// A packet of PPP, behind a header of PPPoE: RFC 2516, 4.
+    pub const PPPOE_SESSION: u16 = 0x8864;
+    /// A customer's frame in a provider's: the I-TAG of IEEE 802.1Q, 9.7 (802.1ah).
+    pub const BACKBONE_SERVICE: u16 = 0x88e7;
+    /// A tag between a port extender and its switch: Cisco's VN-Tag.
+    pub const VN_TAG: u16 = 0x8926;
+    /// The same as standardised: the E-TAG of IEEE 802.1BR, 7.
+    pub const E_TAG: u16 = 0x893f;
+    /// A security group in front of the packet: Cisco metadata (draft-smith-kandula-sxp, 3).
+    pub const CISCO_METADATA: u16 = 0x8909;
+    /// The tag of a ring that is seamlessly redundant: IEC 62439-3, 5.
+    pub const HSR: u16 = 0x892f;
+    /// A network service header: RFC 8300, 2.2.
+    pub const SERVICE_HEADER: u16 = 0x894f;
+    /// A frame that is secured, and perhaps encrypted: IEEE 802.1AE, 9.
+    pub const MACSEC: u16 = 0x88e5;
     /// IPv6.
     pub const IPV6: u16 = 0x86dd;
     /// MPLS with a downstream-assigned label: RFC 5332, 3.
     pub const MPLS: u16 = 0x8847;
     /// MPLS with an upstream-assigned label: RFC 5332, 3.
     pub const MPLS_UPSTREAM: u16 = 0x8848;
+    /// A packet of PPP, in GRE: RFC 2637, 4.1.
+    pub const PPP: u16 = 0x880b;
     /// ERSPAN, types I and II.
     pub const ERSPAN: u16 = 0x88be;
     /// ERSPAN, type III.

@@ -21,7 +21,8 @@ pub struct Layers {
 pub struct Tunnel {
     /// How packets are wrapped.
     pub kind: TunnelKind,
-    /// GRE's key, ERSPAN's session, VXLAN's and GENEVE's network identifier, MPLS's label.
+    /// GRE's key, ERSPAN's session, VXLAN's and GENEVE's network identifier, MPLS's label, the
+    /// session of PPPoE and L2TP, 802.1ah's service, GTP's endpoint.
     pub id: Option<u32>,
 }
 
@@ -47,6 +48,16 @@ pub enum TunnelKind {
     Geneve,
     /// One label of a stack: RFC 3032.
     Mpls,
+    /// PPP over Ethernet: RFC 2516.
+    Pppoe,
+    /// Ethernet in Ethernet, of a provider's backbone: IEEE 802.1ah.
+    Backbone,
+    /// A mobile network's user plane: 3GPP TS 29.281.
+    Gtp,
+    /// PPP (RFC 2661) or Ethernet (RFC 3931, RFC 4719).
+    L2tp,
+    /// Ethernet in IP: RFC 3378.
+    EtherIp,
 }
 
 impl TunnelKind {
@@ -62,6 +73,11 @@ impl TunnelKind {
             Self::VxlanGpe => "vxlan-gpe",
             Self::Geneve => "geneve",
             Self::Mpls => "mpls",
+            Self::Pppoe => "pppoe",
+            Self::Backbone => "pbb",
+            Self::Gtp => "gtp",
+            Self::L2tp => "l2tp",
+            Self::EtherIp => "etherip",
         }
     }
 }

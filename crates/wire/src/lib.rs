@@ -42,6 +42,7 @@ mod complete;
 mod direction;
 mod dissect;
 pub mod ethernet;
+mod evidence;
 mod four_tuple;
 pub mod icmp;
 pub mod ipv4;
@@ -65,7 +66,7 @@ pub use layers::{Layers, Tunnel, TunnelKind};
 pub use seq_number::SeqNumber;
 pub use tcp::TcpFlags;
 pub use transport::{TcpHeader, UdpHeader};
-pub use tunnel::is_tunnel_port;
+pub use tunnel::may_be_tunnel;
 
 /// IP protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;

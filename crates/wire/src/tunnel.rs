@@ -6,11 +6,12 @@
 
 use std::net::IpAddr;
 
-use crate::bytes::{array, u16_at};
+use crate::bytes::{array, u16_at, u32_at};
 use crate::dissect::{Dissected, HeaderChecksum, Ip, Walk, ipv4_checksum};
 use crate::ethernet::{self, ether_type};
-use crate::layers::{Tunnel, TunnelKind};
-use crate::link::{self, Network};
+use crate::evidence;
+use crate::layers::{Layers, Tunnel, TunnelKind};
+use crate::link::{self, Network, Unread};
 use crate::transport::UdpHeader;
 
 /// RFC 7348, 5.
@@ -19,11 +20,28 @@ const VXLAN_PORT: u16 = 4789;
 const VXLAN_GPE_PORT: u16 = 4790;
 /// RFC 8926, 3.3.
 const GENEVE_PORT: u16 = 6081;
+/// VXLAN's before it had one of its own: Linux's still.
+const OLD_VXLAN_PORT: u16 = 8472;
+/// 3GPP TS 29.281, 4.4.2.
+const GTP_PORT: u16 = 2152;
+/// RFC 2661, 8.1.
+const L2TP_PORT: u16 = 1701;
+/// Of tunnels that are not read: Teredo (RFC 4380, 2.7), LISP (RFC 9300, 4.1), IPsec behind
+/// translated addresses (RFC 3948, 2), CAPWAP (RFC 5415, 3.1), Linux's "foo over UDP", GUE, MPLS
+/// (RFC 7510, 3), TaZmen.
+const UNREAD_PORTS: [u16; 8] = [3544, 4341, IPSEC_PORT, 5247, 5555, 6080, 6635, 37008];
+const IPSEC_PORT: u16 = 4500;
 
-/// Whether a datagram to this port may be a tunnel's.
+/// Whether a datagram with these ports, of source and destination, may be a tunnel's.
 #[inline]
-pub fn is_tunnel_port(port: u16) -> bool {
-    matches!(port, VXLAN_PORT | VXLAN_GPE_PORT | GENEVE_PORT)
+pub fn may_be_tunnel(ports: [u16; 2]) -> bool {
+    let [source, destination] = ports;
+    matches!(
+        destination,
+        VXLAN_PORT | VXLAN_GPE_PORT | GENEVE_PORT | OLD_VXLAN_PORT | GTP_PORT
+    ) || ports.contains(&L2TP_PORT)
+        || UNREAD_PORTS.contains(&source)
+        || UNREAD_PORTS.contains(&destination)
 }
 
 impl Walk<'_> {
@@ -40,7 +58,13 @@ impl Walk<'_> {
                 self.narrow(end);
                 return self.mpls(Some((ip.source, ip.destination)), start);
             }
-            _ => return Dissected::OtherProtocol,
+            97 => return self.ether_ip(ip, start, end),
+            115 => return self.l2tp_in_ip(ip, start, end),
+            // Encrypted (RFC 4303), compressed (RFC 3173), with less of a header (RFC 2004).
+            50 | 55 | 108 => return Dissected::IpUnread,
+            // Errors quote the packet that they are about.
+            1 | 58 => return Dissected::OtherProtocol,
+            _ => return self.unread(start, Dissected::OtherProtocol),
         };
         if !self.enter(kind, None, ip, end) {
             return Dissected::TooDeep;
@@ -48,8 +72,7 @@ impl Walk<'_> {
         self.packet(network, start)
     }
 
-    /// RFC 2784, 2 with the fields of RFC 2890, 2. Other versions, and the source routes of RFC
-    /// 1701, carry nothing of ours.
+    /// RFC 2784, 2 with the fields of RFC 2890, 2. The source routes of RFC 1701 are not read.
     fn gre(&mut self, ip: &Ip, start: usize, end: usize) -> Dissected {
         let outside = self.bytes;
         self.narrow(end);
@@ -58,9 +81,12 @@ impl Walk<'_> {
         };
         let (has_checksum, has_key, has_sequence) =
             (flags & 0x80 != 0, flags & 0x20 != 0, flags & 0x10 != 0);
+        if flags & 0x4f == 0 && version & 0x7f == 1 && u16_at(header, 2) == ether_type::PPP {
+            return self.gre_ppp(ip, start);
+        }
         if flags & 0x4f != 0 || version != 0 {
             self.bytes = outside;
-            return Dissected::OtherProtocol;
+            return self.unread(start, Dissected::OtherProtocol);
         }
         let key_at = start + 4 + 4 * usize::from(has_checksum);
         let inside = key_at + 4 * usize::from(has_key) + 4 * usize::from(has_sequence);
@@ -77,9 +103,67 @@ impl Walk<'_> {
             (ether_type::BRIDGED, _) => self.ethernet_in(TunnelKind::Gre, key, ip, inside),
             _ => match network_of(carried) {
                 Some(network) => self.packet_in(TunnelKind::Gre, key, ip, network, inside),
-                None => Dissected::OtherProtocol,
+                None => self.unread(inside, Dissected::OtherProtocol),
             },
         }
+    }
+
+    /// PPP in GRE as PPTP has it: RFC 2637, 4.1. A packet without sequence number is an
+    /// acknowledgement and no more.
+    fn gre_ppp(&mut self, ip: &Ip, start: usize) -> Dissected {
+        let [flags, version] = [self.bytes[start], self.bytes[start + 1]];
+        if flags & 0x10 == 0 {
+            return Dissected::OtherProtocol;
+        }
+        let inside = start + 12 + 4 * usize::from(version >> 7);
+        match link::ppp(self.bytes, inside) {
+            Ok((network, at)) => self.packet_in(TunnelKind::Gre, None, ip, network, at),
+            Err(Unread::NotIp) => Dissected::OtherProtocol,
+            Err(why) => why.into(),
+        }
+    }
+
+    /// RFC 3378, 3: version 3, the rest zero.
+    fn ether_ip(&mut self, ip: &Ip, start: usize, end: usize) -> Dissected {
+        self.narrow(end);
+        match array(self.bytes, start) {
+            Some([0x30, 0]) => self.ethernet_in(TunnelKind::EtherIp, None, ip, start + 2),
+            Some(_) => self.unread(start, Dissected::OtherProtocol),
+            None => Dissected::MalformedTunnel,
+        }
+    }
+
+    /// RFC 3931, 4.1.1: session 0 is for control.
+    fn l2tp_in_ip(&mut self, ip: &Ip, start: usize, end: usize) -> Dissected {
+        self.narrow(end);
+        match array(self.bytes, start) {
+            Some([0, 0, 0, 0]) => Dissected::OtherProtocol,
+            Some(session) => {
+                let found = self.l2tp_session(u32::from_be_bytes(*session), ip, start + 4);
+                found.unwrap_or_else(|| self.unread(start, Dissected::OtherProtocol))
+            }
+            None => Dissected::MalformedTunnel,
+        }
+    }
+
+    /// The Ethernet frame behind the session's number: how long cookie and sublayer are (RFC 3931,
+    /// 4.1) only the two ends know, so that there has to be IP, or ARP, where one of the four sums
+    /// leads.
+    fn l2tp_session(&mut self, session: u32, ip: &Ip, start: usize) -> Option<Dissected> {
+        let mut places = (start..).step_by(4).take(4);
+        let inside = places.find(|&inside| self.is_ethernet_of_ip(inside))?;
+        Some(self.ethernet_in(TunnelKind::L2tp, Some(session), ip, inside))
+    }
+
+    /// Whether an Ethernet frame begins at `offset` that leads to an IP packet, or one of ARP for
+    /// Ethernet.
+    fn is_ethernet_of_ip(&self, offset: usize) -> bool {
+        let typed = self.bytes.get(offset + ethernet::field::ETHER_TYPE..);
+        if typed.is_some_and(|typed| typed.starts_with(&[0x08, 0x06, 0, 1])) {
+            return true;
+        }
+        let found = link::in_ethernet(self.bytes, offset, &mut Layers::default());
+        found.is_ok_and(|(_, at)| evidence::is_ip(self.bytes, at, self.end))
     }
 
     /// draft-foschiano-erspan-03, 4.2 and 4.3.
@@ -112,89 +196,167 @@ impl Walk<'_> {
         match what >> 2 & 0x1f {
             0 => self.ethernet_in(kind, Some(session), ip, start + len),
             2 => self.packet_in(kind, Some(session), ip, Network::ByVersion, start + len),
-            _ => Dissected::OtherProtocol,
+            _ => self.unread(start + len, Dissected::OtherProtocol),
         }
     }
 
-    /// The tunnel in a datagram to a tunnel's port; `None` if it is an ordinary one.
+    /// The tunnel in a datagram with a tunnel's port; `None` if it is an ordinary one.
     #[cold]
     pub(crate) fn in_udp(&mut self, ip: &Ip, udp: &UdpHeader) -> Option<Dissected> {
-        let payload = &self.bytes[..udp.payload + udp.captured_len];
-        let header: &[u8; 8] = array(payload, udp.payload)?;
-        let end = udp.payload + udp.payload_len;
-        let inside = udp.payload + 8;
-        let id = Some(u32::from_be_bytes([0, header[4], header[5], header[6]]));
-        if header[7] != 0 {
+        let (start, end) = (udp.payload, udp.payload + udp.payload_len);
+        let outside = (self.bytes, self.end);
+        // Whatever padding the outer packet has is not the tunnel's.
+        self.narrow(end);
+        let found = match udp.destination_port {
+            VXLAN_PORT | OLD_VXLAN_PORT => self.vxlan(ip, start),
+            VXLAN_GPE_PORT => self.vxlan_gpe(ip, start),
+            GENEVE_PORT => self.geneve(ip, start),
+            GTP_PORT => self.gtp(ip, start),
+            L2TP_PORT => self.l2tp_in_udp(ip, start),
+            _ if udp.source_port == L2TP_PORT => self.l2tp_in_udp(ip, start),
+            _ => self.unread_in_udp(udp),
+        };
+        if found.is_none() {
+            (self.bytes, self.end) = outside;
+        }
+        found
+    }
+
+    /// RFC 7348, 5: the flag I, the others zero. Linux and Open vSwitch add a group policy with its
+    /// own flags (draft-smith-vxlan-group-policy-05, 2.1).
+    fn vxlan(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
+        let header: &[u8; 8] = array(self.bytes, start)?;
+        let has_policy = header[0] & 0x80 != 0;
+        let fits = header[0] & 0x7f == 0x08
+            && header[7] == 0
+            && if has_policy {
+                header[1] & !0x48 == 0
+            } else {
+                header[1..4] == [0; 3]
+            };
+        if !fits || !is_ethernet(self.bytes, start + 8) {
             return None;
         }
-        match udp.destination_port {
-            VXLAN_PORT => {
-                // RFC 7348, 5: the flag I, the others zero. Linux and Open vSwitch add a group
-                // policy with its own flags (draft-smith-vxlan-group-policy-05, 2.1).
-                let has_policy = header[0] & 0x80 != 0;
-                let fits = header[0] & 0x7f == 0x08
-                    && if has_policy {
-                        header[1] & !0x48 == 0
-                    } else {
-                        header[1..4] == [0; 3]
-                    };
-                if !fits || !is_ethernet(payload, inside) {
-                    return None;
-                }
-                self.narrow(end);
-                Some(self.ethernet_in(TunnelKind::Vxlan, id, ip, inside))
+        Some(self.ethernet_in(TunnelKind::Vxlan, network_id(header), ip, start + 8))
+    }
+
+    /// Version 0, the flags I and P; perhaps B.
+    fn vxlan_gpe(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
+        let header: &[u8; 8] = array(self.bytes, start)?;
+        let (kind, id, inside) = (TunnelKind::VxlanGpe, network_id(header), start + 8);
+        if header[0] & !0x02 != 0x0c || header[1..3] != [0; 2] || header[7] != 0 {
+            return None;
+        }
+        let network = match header[3] {
+            1 => Network::Ipv4,
+            2 => Network::Ipv6,
+            3 if is_ethernet(self.bytes, inside) => {
+                return Some(self.ethernet_in(kind, id, ip, inside));
             }
-            VXLAN_GPE_PORT => {
-                // Version 0, the flags I and P; perhaps B.
-                if header[0] & !0x02 != 0x0c || header[1..3] != [0; 2] {
-                    return None;
-                }
-                let kind = TunnelKind::VxlanGpe;
-                let network = match header[3] {
-                    1 => Network::Ipv4,
-                    2 => Network::Ipv6,
-                    3 if is_ethernet(payload, inside) => {
-                        self.narrow(end);
-                        return Some(self.ethernet_in(kind, id, ip, inside));
-                    }
-                    5 => Network::Mpls,
-                    _ => return None,
-                };
-                if !may_be(network, payload, inside) {
-                    return None;
-                }
-                self.narrow(end);
-                Some(self.packet_in(kind, id, ip, network, inside))
-            }
-            _ => {
-                // RFC 8926, 3.4: version 0, reserved bits zero.
-                if header[0] >> 6 != 0 || header[1] & 0x3f != 0 {
-                    return None;
-                }
-                let options = usize::from(header[0] & 0x3f) * 4;
-                let carried = u16_at(header, 2);
-                let network = network_of(carried);
-                if network.is_none() && carried != ether_type::BRIDGED {
-                    return None;
-                }
-                let (kind, inside, options) = (TunnelKind::Geneve, inside + options, inside);
-                let fits = match network {
-                    Some(network) => may_be(network, payload, inside),
-                    None => is_ethernet(payload, inside),
-                };
-                if !fits {
-                    return None;
-                }
-                if !are_options(&payload[options..inside]) {
-                    return Some(Dissected::MalformedTunnel);
-                }
-                self.narrow(end);
-                Some(match network {
-                    Some(network) => self.packet_in(kind, id, ip, network, inside),
-                    None => self.ethernet_in(kind, id, ip, inside),
-                })
+            5 => Network::Mpls,
+            _ => return None,
+        };
+        may_be(network, self.bytes, inside).then(|| self.packet_in(kind, id, ip, network, inside))
+    }
+
+    /// RFC 8926, 3.4: version 0, reserved bits zero.
+    fn geneve(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
+        let header: &[u8; 8] = array(self.bytes, start)?;
+        if header[0] >> 6 != 0 || header[1] & 0x3f != 0 || header[7] != 0 {
+            return None;
+        }
+        let (kind, id, options) = (TunnelKind::Geneve, network_id(header), start + 8);
+        let inside = options + usize::from(header[0] & 0x3f) * 4;
+        let carried = u16_at(header, 2);
+        let network = network_of(carried);
+        let fits = match network {
+            Some(network) => may_be(network, self.bytes, inside),
+            None => carried == ether_type::BRIDGED && is_ethernet(self.bytes, inside),
+        };
+        if !fits {
+            return None;
+        }
+        if !are_options(&self.bytes[options..inside]) {
+            return Some(Dissected::MalformedTunnel);
+        }
+        Some(match network {
+            Some(network) => self.packet_in(kind, id, ip, network, inside),
+            None => self.ethernet_in(kind, id, ip, inside),
+        })
+    }
+
+    /// 3GPP TS 29.281, 5: version 1, a packet of a user, all of the datagram.
+    fn gtp(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
+        let header: &[u8; 8] = array(self.bytes, start)?;
+        let [flags, kind, ..] = *header;
+        let len = usize::from(u16_at(header, 2));
+        if flags & 0xf8 != 0x30 || kind != 255 || start + 8 + len != self.end {
+            return None;
+        }
+        let mut inside = start + 8;
+        if flags & 7 != 0 {
+            // Number, number, and the type of the first extension, which ends with the next one's.
+            inside += 4;
+            while flags & 4 != 0 && *self.bytes.get(inside - 1)? != 0 {
+                let words = usize::from(*self.bytes.get(inside)?);
+                inside += (words * 4).max(4);
             }
         }
+        let (kind, id) = (TunnelKind::Gtp, Some(u32_at(header, 4)));
+        let version = self.bytes.get(inside)? >> 4;
+        if matches!(version, 4 | 6) && !self.is_ethernet_of_ip(inside) {
+            return Some(self.packet_in(kind, id, ip, Network::ByVersion, inside));
+        }
+        // A user of Ethernet (TS 29.281, 4.2.4), of PPP, or of nothing that is known.
+        match self.is_ethernet_of_ip(inside) {
+            true => Some(self.ethernet_in(kind, id, ip, inside)),
+            false => self.if_ip(inside),
+        }
+    }
+
+    /// Version 2: RFC 2661, 3.1. Version 3: RFC 3931, 4.1.2.
+    fn l2tp_in_udp(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
+        let header: &[u8; 8] = array(self.bytes, start)?;
+        let flags = u16_at(header, 0);
+        if flags == 3 {
+            let found = self.l2tp_session(u32_at(header, 4), ip, start + 8);
+            return found.or_else(|| self.if_ip(start + 8));
+        }
+        let has = |bit: u32| usize::from(flags >> (15 - bit) & 1);
+        let session_at = start + 4 + 2 * has(1);
+        let session = array::<2>(self.bytes, session_at).copied()?;
+        let tunnel = array::<2>(self.bytes, session_at - 2)?;
+        // A packet of PPP, reserved bits zero. Neither number is 0, which excludes RPC: there the
+        // type of the message begins with two zeros.
+        if flags & 0xb4ff != 2 || session == [0; 2] || *tunnel == [0; 2] {
+            return None;
+        }
+        let mut inside = session_at + 2 + 4 * has(4);
+        if has(6) != 0 {
+            inside += 2 + usize::from(u16::from_be_bytes(*array(self.bytes, inside)?));
+        }
+        let id = Some(u16::from_be_bytes(session).into());
+        match link::ppp(self.bytes, inside) {
+            Ok((network, at)) => Some(self.packet_in(TunnelKind::L2tp, id, ip, network, at)),
+            Err(Unread::NotIp) => None,
+            Err(why) => Some(why.into()),
+        }
+    }
+
+    /// Of tunnels that are not read.
+    fn unread_in_udp(&self, udp: &UdpHeader) -> Option<Dissected> {
+        let is_ipsec = [udp.source_port, udp.destination_port] == [IPSEC_PORT; 2];
+        // Keys are exchanged behind four zeros: RFC 3948, 2.2.
+        match array(self.bytes, udp.payload) {
+            Some(spi) if is_ipsec && *spi != [0; 4] => Some(Dissected::IpUnread),
+            _ => self.if_ip(udp.payload),
+        }
+    }
+
+    /// That there is IP which is not read, if there is.
+    fn if_ip(&self, start: usize) -> Option<Dissected> {
+        let found = self.unread(start, Dissected::OtherProtocol);
+        (found == Dissected::IpUnread).then_some(found)
     }
 
     /// A label stack (RFC 3032, 2.1) and what is below it, which no field states.
@@ -228,7 +390,7 @@ impl Walk<'_> {
             6 => self.packet(Network::Ipv6, offset),
             // RFC 4448, 4.6.
             0 => self.ethernet(offset + 4),
-            _ => Dissected::NotIp,
+            _ => self.unread(offset, Dissected::NotIp),
         }
     }
 
@@ -279,9 +441,14 @@ impl Walk<'_> {
         }
         match link::in_ethernet(self.bytes, offset, &mut self.layers) {
             Ok((network, offset)) => self.packet(network, offset),
-            Err(why) => why.into(),
+            Err(why) => self.unread(offset, why.into()),
         }
     }
+}
+
+/// What VXLAN and GENEVE have in the same place.
+fn network_id(header: &[u8; 8]) -> Option<u32> {
+    Some(u32_at(header, 4) >> 8)
 }
 
 fn network_of(ether_type: u16) -> Option<Network> {

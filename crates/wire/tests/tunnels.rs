@@ -80,7 +80,16 @@ fn every_tunnel_leads_to_the_packet_inside() {
             assert_eq!(header, &plain.bytes[14..], "{how:?}");
             let has_outer = !matches!(
                 how,
-                Wrap::Vlans | Wrap::Mpls | Wrap::MplsControlWord | Wrap::MplsEthernet
+                Wrap::Vlans
+                    | Wrap::OldVlans
+                    | Wrap::Llc
+                    | Wrap::LinkTags
+                    | Wrap::ServiceHeader
+                    | Wrap::Pppoe
+                    | Wrap::Backbone
+                    | Wrap::Mpls
+                    | Wrap::MplsControlWord
+                    | Wrap::MplsEthernet
             );
             let outer = found.outer();
             assert_eq!(outer.is_some(), has_outer, "{how:?}");
@@ -113,8 +122,12 @@ fn a_port_alone_is_no_tunnel() {
         let words = [xid, 0, 2, 100_003, 3, 7, 0, 0, 0, 0];
         words.map(u32::to_be_bytes).concat()
     };
-    for port in [4789, 4790, 6081] {
+    for port in [4789, 4790, 6081, 8472, 2152, 1701, 4341, 3544, 5247] {
         for xid in [
+            0x30ff_0020,
+            0x0002_0001,
+            0x4002_0028,
+            0x0003_0000,
             0x0800_0000,
             0x0c00_0001,
             0x0c00_0003,
@@ -164,9 +177,9 @@ fn contradictory_headers_are_malformed_or_no_tunnel() {
         wrapped.bytes[at] = byte;
         dissect(1, &wrapped.bytes, wrapped.bytes.len())
     };
-    // GRE with source routes, and of version 1 (PPTP's).
-    assert_eq!(change(Wrap::Gre, 34, 0x40), Dissected::OtherProtocol);
-    assert_eq!(change(Wrap::Gre, 35, 1), Dissected::OtherProtocol);
+    // GRE with source routes, and of version 1 without PPP: the packet inside is not read.
+    assert_eq!(change(Wrap::Gre, 34, 0x40), Dissected::IpUnread);
+    assert_eq!(change(Wrap::Gre, 35, 1), Dissected::IpUnread);
     // ERSPAN of a version that its type does not have.
     assert_eq!(change(Wrap::ErspanII, 42, 0x30), Dissected::MalformedTunnel);
     assert_eq!(
@@ -174,7 +187,7 @@ fn contradictory_headers_are_malformed_or_no_tunnel() {
         Dissected::MalformedTunnel
     );
     // ERSPAN III of neither Ethernet nor IP.
-    assert_eq!(change(Wrap::ErspanIII, 52, 0x04), Dissected::OtherProtocol);
+    assert_eq!(change(Wrap::ErspanIII, 52, 0x04), Dissected::IpUnread);
     // An option of GENEVE that reaches beyond the others.
     assert_eq!(change(Wrap::Geneve, 73, 0x1f), Dissected::MalformedTunnel);
     // VXLAN without the flag of its identifier; GENEVE of version 1.
@@ -222,6 +235,156 @@ fn a_tunnel_put_together_from_fragments_is_looked_into() {
     assert_eq!(joined(&all), Wrap::Nested.expected());
     let first = all.tunnels().next();
     assert!(first.is_some_and(|first| first.kind == TunnelKind::ErspanII));
+}
+
+/// An outer packet of this protocol around these bytes.
+fn in_ip(protocol: u8, inside: &[u8]) -> Vec<u8> {
+    let payload = vec![0; inside.len().saturating_sub(8)];
+    let mut outer =
+        FrameBuilder::new([10, 9, 0, 1].into(), [10, 9, 0, 2].into()).udp(1, 1, &payload);
+    outer[23] = protocol;
+    outer[34..34 + inside.len()].copy_from_slice(inside);
+    outer
+}
+
+fn in_type(ether_type: u16, inside: &[u8]) -> Vec<u8> {
+    [&[2; 12][..], &ether_type.to_be_bytes(), inside].concat()
+}
+
+#[test]
+fn ip_that_is_not_read_is_told_from_other_frames() {
+    for (is_ipv6, is_tcp) in [(false, false), (false, true), (true, false), (true, true)] {
+        let plain = inner(is_ipv6, is_tcp).bytes;
+        let (ethernet, packet) = (&plain[..], &plain[14..]);
+        let udp = |ports: [u16; 2], header: &[u8]| {
+            FrameBuilder::new([10, 9, 0, 1].into(), [10, 9, 0, 2].into()).udp(
+                ports[0],
+                ports[1],
+                &[header, packet].concat(),
+            )
+        };
+        let cases = [
+            // Of a type that nobody knows, and of known ones that are not read: TRILL, FabricPath.
+            in_type(0x9999, &[&[7; 5], packet].concat()),
+            in_type(0x22f3, &[&[0, 1, 0, 2, 0, 3], ethernet].concat()),
+            in_type(0x8903, &[&[0, 1], ethernet].concat()),
+            // Bridged in SNAP; encrypted in MACsec.
+            in_type(
+                200,
+                &[&[0xaa, 0xaa, 3, 0, 0x80, 0xc2, 0, 7], ethernet].concat(),
+            ),
+            in_type(0x88e5, &[&[0x0c, 0, 0, 0, 0, 1][..], &[0x5a; 80]].concat()),
+            // PPPoE with compressed headers; with an encrypted packet.
+            in_type(0x8864, &[0x11, 0, 0, 1, 0, 20, 0, 0x2d, 0x45, 1, 2, 3]),
+            in_type(0x8864, &[0x11, 0, 0, 1, 0, 20, 0, 0xfd, 0x90, 1, 2, 3]),
+            // A protocol that nobody knows; PIM's register; ESP; compressed.
+            in_ip(201, &[&[1, 2, 3], packet].concat()),
+            in_ip(103, &[&[0x21, 0, 0, 0, 0, 0, 0, 0], packet].concat()),
+            in_ip(50, &[0x5a; 60]),
+            in_ip(108, &[0x5a; 60]),
+            // GRE of a type that is not read; L2TP with a long sublayer.
+            in_ip(47, &[&[0, 0, 0x88, 0x3e, 1, 2, 3, 4], packet].concat()),
+            in_ip(115, &[&[1; 31], packet].concat()),
+            // LISP, Teredo, CAPWAP from its port, IPsec behind translated addresses.
+            udp([700, 4341], &[0x80, 0, 0, 1, 0, 0, 0, 0]),
+            udp([700, 3544], &[]),
+            udp([5247, 700], &[0, 0x20, 3, 0, 0, 0, 0, 0]),
+            udp([4500, 4500], &[1, 2, 3, 4]),
+            // A user of GTP behind something.
+            udp([2152, 2152], &{
+                let len = u16::try_from(3 + packet.len()).expect("short");
+                let [high, low] = len.to_be_bytes();
+                [0x30, 255, high, low, 0, 0, 0, 1, 0xff, 3, 0x21]
+            }),
+        ];
+        for (at, frame) in cases.iter().enumerate() {
+            let found = dissect(1, frame, frame.len());
+            assert_eq!(
+                found,
+                Dissected::IpUnread,
+                "case {at}, IPv6 {is_ipv6}, TCP {is_tcp}"
+            );
+        }
+    }
+}
+
+#[test]
+fn frames_without_ip_are_no_ip_that_was_not_read() {
+    let cases = [
+        // ARP; spanning tree; IPX, raw and in LLC; Cisco's discovery; LLDP; PPPoE's, and PPP's own.
+        in_type(
+            0x0806,
+            &[0, 1, 8, 0, 6, 4, 0, 1, 2, 2, 2, 2, 2, 2, 10, 0, 0, 1],
+        ),
+        in_type(38, &[&[0x42, 0x42, 3][..], &[0; 43]].concat()),
+        in_type(60, &[0xff; 60]),
+        in_type(60, &[&[0xe0, 0xe0, 3][..], &[0xff; 57]].concat()),
+        in_type(
+            60,
+            &[&[0xaa, 0xaa, 3, 0, 0, 0x0c, 0x20, 0][..], &[2; 52]].concat(),
+        ),
+        in_type(0x88cc, &[2, 7, 4, 2, 2, 2, 2, 2, 2, 4, 7, 3]),
+        in_type(0x8863, &[0x11, 9, 0, 0, 0, 4, 1, 1, 0, 0]),
+        in_type(
+            0x8864,
+            &[0x11, 0, 0, 1, 0, 10, 0xc0, 0x21, 9, 1, 0, 8, 1, 2, 3, 4],
+        ),
+        // An LLC frame of another access point in each of the link tags.
+        in_type(0x8926, &[0, 1, 0, 2, 0, 3, 0xf0, 0xf0, 3]),
+    ];
+    for (at, frame) in cases.iter().enumerate() {
+        assert_eq!(
+            dissect(1, frame, frame.len()),
+            Dissected::NotIp,
+            "case {at}"
+        );
+    }
+    // OSPF, and an error of ICMP that quotes a whole packet.
+    let quoted = [
+        &[3, 3, 0, 0, 0, 0, 0, 0][..],
+        &inner(false, true).bytes[14..],
+    ]
+    .concat();
+    for (protocol, inside) in [(89, vec![2; 44]), (1, quoted), (115, vec![0; 20])] {
+        let frame = in_ip(protocol, &inside);
+        assert_eq!(dissect(1, &frame, frame.len()), Dissected::OtherProtocol);
+    }
+    // Control messages of tunnels over UDP are ordinary datagrams.
+    for (port, message) in [
+        (2152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0][..]),
+        (1701, &[0xc8, 2, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        (1701, &[0x40, 2, 0, 12, 0, 1, 0, 2, 0xc0, 0x21, 9, 1, 0, 8]),
+        (4500, &[0, 0, 0, 0, 1, 2, 3, 4]),
+    ] {
+        let frame =
+            FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into()).udp(port, port, message);
+        let found = dissect(1, &frame, frame.len());
+        assert!(matches!(found, Dissected::Udp(..)), "{port}: {found:?}");
+    }
+}
+
+/// Linux's VXLAN has an older port unless it is told otherwise.
+#[test]
+fn vxlan_is_read_on_its_older_port_too() {
+    let mut wrapped = wrap(&inner(false, true), Wrap::Vxlan);
+    wrapped.bytes[36..38].copy_from_slice(&8472_u16.to_be_bytes());
+    assert_eq!(payload_of(&wrapped).as_deref(), Some(DATA));
+}
+
+/// Headers that name one another for ever end with the frame, and those with a number sooner.
+#[test]
+fn link_headers_end_somewhere() {
+    let tags = [0x89, 0x26, 0, 0, 0, 0].repeat(10_000);
+    let frame = [&[2; 12][..], &tags].concat();
+    assert_eq!(dissect(1, &frame, frame.len()), Dissected::MalformedLink);
+    let mut deep = inner(false, true);
+    for _ in 0..=Layers::MAX {
+        deep = wrap(&deep, Wrap::Backbone);
+    }
+    assert_eq!(
+        dissect(1, &deep.bytes, deep.bytes.len()),
+        Dissected::TooDeep
+    );
 }
 
 proptest! {

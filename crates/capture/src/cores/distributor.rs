@@ -359,7 +359,7 @@ fn usual_tuple(frame: &FrameRef) -> Option<FourTuple> {
     let ports = [transport.source_port(), transport.destination_port()];
     let ports = match packet.protocol() {
         PROTOCOL_TCP => ports,
-        PROTOCOL_UDP if !lineside_wire::is_tunnel_port(ports[1]) => [0; 2],
+        PROTOCOL_UDP if !lineside_wire::may_be_tunnel(ports) => [0; 2],
         _ => return None,
     };
     let addresses = [packet.source(), packet.destination()].map(Ipv4Addr::to_bits);
