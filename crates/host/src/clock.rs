@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lineside_time::{Clock, Nanoseconds};
+use lineside_time::{Clock, Nanoseconds, OffsetReading, SteadyClock};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The machine's wall clock, which is never seen to run backwards: after it was set back it stands
 /// still until it has caught up.
@@ -24,6 +25,90 @@ impl Clock for SystemClock {
             .fetch_max(now_ns, Ordering::Relaxed)
             .max(now_ns)
     }
+}
+
+/// The clock of a run whose deadlines hold whatever happens to the wall clock: CLOCK_MONOTONIC,
+/// counted from the Unix epoch as the wall clock had it when the run began.
+#[derive(Debug, Clone, Copy)]
+pub struct RunClock {
+    ahead_ns: i64,
+}
+
+impl RunClock {
+    /// Begins now.
+    pub fn start() -> Self {
+        Self {
+            ahead_ns: read_offset(wall_ns).ahead_ns,
+        }
+    }
+
+    /// How far it is ahead of CLOCK_MONOTONIC: always the same.
+    pub fn ahead_ns(&self) -> i64 {
+        self.ahead_ns
+    }
+}
+
+impl Clock for RunClock {
+    #[inline]
+    fn now(&self) -> Nanoseconds {
+        monotonic_ns() + self.ahead_ns
+    }
+}
+
+impl SteadyClock for RunClock {
+    fn wall_offset(&self) -> OffsetReading {
+        let reading = read_offset(wall_ns);
+        OffsetReading {
+            at_ns: reading.at_ns + self.ahead_ns,
+            ahead_ns: reading.ahead_ns - self.ahead_ns,
+            ..reading
+        }
+    }
+}
+
+/// CLOCK_MONOTONIC, in nanoseconds.
+#[inline]
+pub fn monotonic_ns() -> i64 {
+    nanoseconds(clock_gettime(ClockId::Monotonic))
+}
+
+/// The wall clock: nanoseconds since the Unix epoch. It may be set at any time.
+#[inline]
+pub fn wall_ns() -> i64 {
+    nanoseconds(clock_gettime(ClockId::Realtime))
+}
+
+/// How far the clock that `read` reads is ahead of CLOCK_MONOTONIC.
+pub fn read_offset(read: impl Fn() -> i64) -> OffsetReading {
+    /// What the clocks take to be read if nothing interrupts it.
+    const NARROW_NS: i64 = 1_000;
+    const SAMPLES_MAX: usize = 5;
+    let sample = || {
+        let before_ns = monotonic_ns();
+        let read_ns = read();
+        let at_ns = monotonic_ns();
+        let width_ns = at_ns - before_ns;
+        OffsetReading {
+            at_ns,
+            ahead_ns: read_ns - before_ns - width_ns / 2,
+            error_ns: width_ns / 2,
+        }
+    };
+    let mut narrowest = sample();
+    for _ in 1..SAMPLES_MAX {
+        if 2 * narrowest.error_ns < NARROW_NS {
+            break;
+        }
+        let another = sample();
+        if another.error_ns < narrowest.error_ns {
+            narrowest = another;
+        }
+    }
+    narrowest
+}
+
+fn nanoseconds(time: Timespec) -> i64 {
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 /// How long something takes, by a clock that is never set.
@@ -77,5 +162,18 @@ mod tests {
         let ahead = first + 3_600_000_000_000;
         clock.latest_ns.store(ahead, Ordering::Relaxed);
         assert_eq!(clock.now(), ahead);
+    }
+
+    #[test]
+    fn the_clock_of_a_run_begins_at_wall_time() {
+        let clock = RunClock::start();
+        let (before, wall, after) = (clock.now(), wall_ns(), clock.now());
+        assert!(before <= after);
+        let offset = clock.wall_offset();
+        assert!(offset.at_ns >= after);
+        // The wall clock may be set while this runs, on a machine that has just started.
+        if offset.ahead_ns.abs() < 1_000_000 {
+            assert!((before - 1_000_000..after + 1_000_000).contains(&wall));
+        }
     }
 }

@@ -19,7 +19,7 @@ mod probe;
 mod programs;
 mod signals;
 
-pub use clock::{Stopwatch, SystemClock};
+pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wall_ns};
 pub use control::{Control, Request, ask, is_running};
 pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
 pub use machine::{MachineFacts, MemoryUse};

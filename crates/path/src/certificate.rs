@@ -7,6 +7,7 @@ use lineside_frame::Frame;
 use lineside_link::{Class, Jitter, Limit, Link, LinkCounters, Order, Schedule};
 use lineside_measure::{Distance, LateCounts, Spread, Times};
 use lineside_run::{Evidence, LinkEvidence, judge};
+use lineside_time::Nanoseconds;
 use lineside_trace::Verdict;
 use serde::Serialize;
 
@@ -27,6 +28,9 @@ pub struct Certificate {
     pub clock: &'static str,
     /// Whether the result is valid.
     pub verdict: Verdict,
+    /// When the wall clock was set while the run went on: the clock of the run was not.
+    #[serde(skip_serializing_if = "ClockSteps::is_empty")]
+    pub clock_steps: ClockSteps,
     /// What the verdict follows from, a direction each in the order of their numbers.
     #[serde(skip)]
     links: Vec<LinkEvidence>,
@@ -35,6 +39,39 @@ pub struct Certificate {
     /// Changes of settings while it ran, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeReport>,
+}
+
+/// How the wall clock was set during a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct ClockSteps {
+    /// How often.
+    pub count: u64,
+    /// The first 16 times.
+    pub first: Vec<ClockStep>,
+}
+
+/// The wall clock was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ClockStep {
+    /// From the beginning of the run; noticed within about a millisecond.
+    pub after_ns: Nanoseconds,
+    /// By how much: forward, or, below 0, back.
+    pub by_ns: i64,
+}
+
+impl ClockSteps {
+    const FIRST_MAX: usize = 16;
+
+    pub(crate) fn record(&mut self, after_ns: Nanoseconds, by_ns: i64) {
+        self.count += 1;
+        if self.first.len() < Self::FIRST_MAX {
+            self.first.push(ClockStep { after_ns, by_ns });
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 /// One direction: settings and delays since its latest change, all else of the whole run.
@@ -159,6 +196,7 @@ impl Path {
                 links: links.clone(),
                 ..Evidence::default()
             }),
+            clock_steps: ClockSteps::default(),
             links,
             directions: reports.into_iter().collect(),
             changes,

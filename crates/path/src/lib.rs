@@ -4,7 +4,7 @@
 //!            on_burst             elements              departures, drops
 //!  side 0 ──────────► [classifier ─► link] ─► [...] ──┬──► out[0], leaves at side 1
 //!  side 1 ──────────► [link] ─► [...] ────────────────┼──► out[1], leaves at side 0
-//!                                                     └──► observers: a tap, a monitor
+//!                                                     └──► observers: a monitor
 //! ```
 //!
 //! * [`Path`] is the core: it takes bursts and the time, and returns what leaves when. It knows
@@ -35,7 +35,9 @@ mod settings_words;
 mod side;
 mod virtual_time;
 
-pub use certificate::{Certificate, Delays, DirectionReport, MatchReport, VIRTUAL};
+pub use certificate::{
+    Certificate, ClockStep, ClockSteps, Delays, DirectionReport, MatchReport, VIRTUAL,
+};
 pub use changes::ChangeReport;
 pub use classify::{Classifier, EXPRESSIONS_MAX};
 pub use direction_finder::{DirectionFinder, Inside, InsideError};

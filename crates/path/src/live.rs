@@ -4,12 +4,12 @@
 //! frames is in [`Path`].
 
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Delay, Departure, Dropped, Settings};
+use lineside_link::{Delay, Settings};
 use lineside_port::LivePort;
 use lineside_reactor::{Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCounts, Wait};
 use lineside_time::Nanoseconds;
 
-use crate::{Certificate, Departures, Direction, Leaving, NoMemory, Observer, Path, SideId};
+use crate::{Certificate, ClockSteps, Departures, Direction, Leaving, NoMemory, Path, SideId};
 
 /// A path between live ports, in a polling loop.
 pub type LiveLoop = Reactor<LivePath>;
@@ -18,14 +18,17 @@ pub type LiveLoop = Reactor<LivePath>;
 pub struct LivePath {
     path: Path,
     out: Departures,
-    tap: Option<TapCounts>,
+    tap: Option<Tap>,
+    tapped: Option<TapCounts>,
+    clock_steps: ClockSteps,
 }
 
-/// A frame that leaves, and the side at which it entered.
-#[derive(Debug, Clone, Copy)]
+/// A frame that leaves, the side at which it entered, and its copy for the tap.
+#[derive(Debug)]
 pub struct LiveDeparture {
     side: SideId,
     leaving: Leaving,
+    copy: Option<Frame>,
 }
 
 impl LivePath {
@@ -40,16 +43,26 @@ impl LivePath {
             path,
             out: Departures::default(),
             tap: None,
+            tapped: None,
+            clock_steps: ClockSteps::default(),
         };
         Reactor::new(live, sides.into(), wait, completes_checksums)
     }
 
     /// Gives copies of frames that leave to `tap`, or ends it.
     pub fn set_tap(&mut self, tap: Option<Tap>) {
-        self.path.remove_observers();
-        self.tap = tap.as_ref().map(Tap::counts);
-        if let Some(tap) = tap {
-            self.path.add_observer(Box::new(tap));
+        if let Some(tap) = &tap {
+            self.tapped = Some(tap.counts());
+        }
+        self.tap = tap;
+    }
+
+    /// The wall clock was set at `now` by `by_ns`, and is `ahead_ns` ahead of the loop's clock from
+    /// now on. The loop's own clock goes on: only the stamps of the tap follow.
+    pub fn on_clock_set(&mut self, now: Nanoseconds, by_ns: i64, ahead_ns: i64) {
+        self.clock_steps.record(self.path.since_begin(now), by_ns);
+        if let Some(tap) = &mut self.tap {
+            tap.set_wall_ahead(ahead_ns);
         }
     }
 
@@ -71,7 +84,7 @@ impl LivePath {
 /// What the loop measured of itself, with the counts of the tap.
 pub fn loop_facts(live: &LiveLoop) -> LoopFacts {
     LoopFacts {
-        tap: live.engine().tap.as_ref().map(TapCounts::facts),
+        tap: live.engine().tapped.as_ref().map(TapCounts::facts),
         ..live.facts()
     }
 }
@@ -80,6 +93,7 @@ pub fn loop_facts(live: &LiveLoop) -> LoopFacts {
 /// it.
 pub fn live_certificate(live: &LiveLoop, clock: &'static str) -> Certificate {
     let mut certificate = live.engine().path.certificate(clock);
+    certificate.clock_steps = live.engine().clock_steps.clone();
     for direction in Direction::BOTH {
         let report = certificate.directions.get_mut(direction.name());
         if let (Some(report), Some(warning)) = (report, below_floor(live, direction)) {
@@ -135,8 +149,18 @@ impl Engine for LivePath {
             let exit = self.path.exit(side).index();
             for departure in self.out[side.index()].drain(..) {
                 let leaving = Leaving::from(&departure);
-                out.send(exit, departure.item, LiveDeparture { side, leaving });
+                let tap = self.tap.as_mut();
+                let copy = tap.and_then(|tap| tap.copy(&departure.item));
+                let account = LiveDeparture {
+                    side,
+                    leaving,
+                    copy,
+                };
+                out.send(exit, departure.item, account);
             }
+        }
+        if let Some(tap) = &self.tap {
+            tap.on_turn(now);
         }
     }
 
@@ -154,24 +178,12 @@ impl Engine for LivePath {
     }
 
     #[inline]
-    fn on_sent(&mut self, departure: &LiveDeparture, sent_ns: Nanoseconds) {
+    fn on_sent(&mut self, departure: LiveDeparture, sent_ns: Nanoseconds) {
         self.path
             .on_sent(departure.side, &departure.leaving, sent_ns);
-    }
-}
-
-impl Observer for Tap {
-    fn on_departures(&mut self, now: Nanoseconds, side: SideId, departures: &[Departure<Frame>]) {
-        for departure in departures {
-            self.on_frame(now, side.index(), &departure.item);
+        if let (Some(tap), Some(copy)) = (&mut self.tap, departure.copy) {
+            tap.on_sent(sent_ns, departure.side.index(), copy);
         }
-    }
-
-    /// A capture shows the frames that a wire carries.
-    fn on_drops(&mut self, _: SideId, _: &[Dropped<Frame>]) {}
-
-    fn on_turn(&mut self, now: Nanoseconds) {
-        Self::on_turn(self, now);
     }
 }
 

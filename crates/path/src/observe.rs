@@ -5,7 +5,8 @@ use lineside_time::Nanoseconds;
 use crate::{Departures, SideId};
 
 /// Sees each frame that leaves a path and each that it drops, the same way in virtual time and
-/// between ports: a tap, a monitor. It delays no frame.
+/// between ports: a monitor. It delays no frame. Between ports it sees a departure when that is
+/// due: when it was sent, the loop's [`Tap`](lineside_reactor::Tap) knows.
 pub trait Observer {
     /// Frames that entered at `side` leave at `now`, in this order.
     fn on_departures(&mut self, now: Nanoseconds, side: SideId, departures: &[Departure<Frame>]);
@@ -24,10 +25,6 @@ pub(crate) struct Observers(Vec<Box<dyn Observer>>);
 impl Observers {
     pub(crate) fn push(&mut self, observer: Box<dyn Observer>) {
         self.0.push(observer);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
     }
 
     #[inline]

@@ -126,11 +126,6 @@ impl Path {
         self.observers.push(observer);
     }
 
-    /// Drops all observers.
-    pub fn remove_observers(&mut self) {
-        self.observers.clear();
-    }
-
     /// The sides.
     pub fn sides(&self) -> impl Iterator<Item = SideId> + use<> {
         (0..self.sides.len()).map(SideId::new)
@@ -153,6 +148,11 @@ impl Path {
         self.began_ns = Some(now);
         let sides = self.sides.iter_mut();
         sides.for_each(|side| side.chain.begin(now));
+    }
+
+    /// The time since the beginning, if that was given.
+    pub(crate) fn since_begin(&self, now: Nanoseconds) -> Nanoseconds {
+        now - self.began_ns.unwrap_or(now)
     }
 
     /// Frames enter at `side`: all of `burst`, each at its stamp, or now if it has none or a later

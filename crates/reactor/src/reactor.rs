@@ -36,8 +36,8 @@ pub trait Engine {
     /// Copies the frames that it holds out of the memory of their port, which is short of it.
     fn spill(&mut self);
 
-    /// A frame left at `sent_ns`.
-    fn on_sent(&mut self, account: &Self::Account, sent_ns: Nanoseconds);
+    /// A frame left at `sent_ns`. Those of a queue are reported in the order in which they left.
+    fn on_sent(&mut self, account: Self::Account, sent_ns: Nanoseconds);
 }
 
 /// The account of a frame that leaves.
@@ -394,7 +394,7 @@ mod tests {
 
         fn spill(&mut self) {}
 
-        fn on_sent(&mut self, _: &Nanoseconds, _: Nanoseconds) {
+        fn on_sent(&mut self, _: Nanoseconds, _: Nanoseconds) {
             self.sent += 1;
         }
     }

@@ -136,28 +136,31 @@ impl<A: Account> Queue<A> {
         if is_stamped && sent > 0 {
             self.owed_ns = Some(began_ns);
         }
-        let first_ns = self.first_left(began_ns, sent_ns, lead);
+        let first_ns = self.first_left(began_ns, sent_ns, sent, lead);
         if let (1.., Some(account)) = (sent, self.accounts.front())
             && account.at_ns() - account.entered_ns() >= LEAD_MAX_NS
         {
             lead.on_late(first_ns - account.at_ns());
         }
-        let each_ns = (sent_ns - first_ns) / sent.max(1) as i64;
+        // The last one as the call ended.
+        let each_ns = (sent_ns - first_ns) / (sent as i64 - 1).max(1);
         for (at, account) in self.accounts.drain(..sent).enumerate() {
-            engine.on_sent(&account, first_ns + at as i64 * each_ns);
+            engine.on_sent(account, first_ns + at as i64 * each_ns);
         }
         Ok(sent > 0)
     }
 
     /// When the first frame of a call that sent left: by the kernel's stamp, or else after the time
-    /// that a call usually takes.
+    /// that a call usually takes, or its share of this one.
     fn first_left(
         &mut self,
         began_ns: Nanoseconds,
         sent_ns: Nanoseconds,
+        sent: usize,
         lead: &mut Lead,
     ) -> Nanoseconds {
-        let usual_ns = lead.usual_ns(sent_ns - began_ns);
+        let share_ns = (sent_ns - began_ns) / sent.max(1) as i64;
+        let usual_ns = lead.usual_ns(share_ns);
         let usual = (began_ns + usual_ns).min(sent_ns);
         let Some(stamp_ns) = self.owed_ns.and_then(|_| self.port.handed_over()) else {
             return usual;

@@ -2,10 +2,12 @@
 //! capture that is too slow misses frames, and the loop does not wait for it.
 //!
 //! ```text
-//!  polling loop: Tap ──copies into blocks of its own──► bounded queue ──► TapPort: another thread
-//!                 └─► queue full, or no block free: counted, and the frame leaves all the same
+//!  polling loop: Tap::copy ──► frame is sent ──► Tap::on_sent ──► bounded queue ──► TapPort: thread
+//!   before it is sent  └─► no block free: counted           └─► queue full: counted
 //! ```
 //!
+//! A frame is copied into a block of the tap's own before it is sent, since the port takes it away,
+//! and queued afterwards, with the time at which it left. Whatever is counted leaves all the same.
 //! The loop neither waits nor wakes the other thread: that looks again after a millisecond.
 
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 
 use lineside_account::Budget;
-use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
+use lineside_frame::{BlockWriter, Burst, Frame, FrameRef, LinkType, Pool};
 use lineside_port::{BLOCK_LEN, Facts, Port, PortError, Receive, Received};
 use lineside_time::Nanoseconds;
 use rustix::event::poll;
@@ -30,13 +32,15 @@ pub struct Tap {
     writer: Option<BlockWriter>,
     /// The input that frames of a side count to, and the number of its latest frame.
     inputs: Vec<(u16, u64)>,
+    /// How far the wall clock, which stamps are of, is ahead of the loop's.
+    wall_ahead_ns: i64,
     shared: Arc<Shared>,
 }
 
 /// What both ends see.
 #[derive(Default)]
 struct Shared {
-    /// The loop's time: all frames that left before are in the queue.
+    /// All frames that left before are in the queue; by the wall clock.
     now_ns: AtomicI64,
     tapped: AtomicU64,
     dropped_queue: AtomicU64,
@@ -54,8 +58,8 @@ pub struct TapFacts {
     pub dropped_memory: u64,
 }
 
-/// The other end: frames as they left, both directions in one sequence, stamped with the time at
-/// which they did.
+/// The other end: frames as they left, both directions in one sequence, each stamped with the time
+/// at which it did, by the wall clock.
 pub struct TapPort {
     queue: Receiver<Frame>,
     facts: Facts,
@@ -97,26 +101,35 @@ pub fn tap(inputs: &[u16], bytes_max: usize, budget: &Budget) -> Option<(Tap, Ta
         pool,
         writer: None,
         inputs: inputs.iter().map(|&input| (input, 0)).collect(),
+        wall_ahead_ns: 0,
         shared,
     };
     Some((tap, port))
 }
 
 impl Tap {
-    /// Copies a frame that leaves at `now` and that entered at `side`.
-    pub fn on_frame(&mut self, now: Nanoseconds, side: usize, frame: &FrameRef) {
+    /// How far the wall clock, by which a capture's stamps are, is ahead of the loop's from now on.
+    pub fn set_wall_ahead(&mut self, ahead_ns: i64) {
+        self.wall_ahead_ns = ahead_ns;
+    }
+
+    /// A copy of a frame that is to leave; `None`, and counted, if there is no memory for it.
+    pub fn copy(&mut self, frame: &FrameRef) -> Option<Frame> {
+        let copy = self.copied(frame);
+        if copy.is_none() {
+            self.shared.dropped_memory.fetch_add(1, Ordering::Relaxed);
+        }
+        copy
+    }
+
+    /// The frame of which this is a copy, and which entered at `side`, left at `sent_ns`.
+    pub fn on_sent(&mut self, sent_ns: Nanoseconds, side: usize, mut copy: Frame) {
         let (input, number) = &mut self.inputs[side];
         *number += 1;
-        let descriptor = Descriptor {
-            stamp_ns: Some(now),
-            input: *input,
-            number: *number,
-            ..*frame.descriptor()
-        };
-        let Some(copy) = self.copy(frame, descriptor) else {
-            self.shared.dropped_memory.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
+        let descriptor = copy.descriptor_mut();
+        descriptor.stamp_ns = Some(sent_ns + self.wall_ahead_ns);
+        descriptor.input = *input;
+        descriptor.number = *number;
         let count = match self.queue.try_send(copy) {
             Ok(()) => &self.shared.tapped,
             // Disconnected: the capture has ended, and says why.
@@ -127,7 +140,7 @@ impl Tap {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn copy(&mut self, frame: &FrameRef, descriptor: Descriptor) -> Option<Frame> {
+    fn copied(&mut self, frame: &FrameRef) -> Option<Frame> {
         let bytes = frame.bytes();
         let has_room = { &mut self.writer }
             .as_mut()
@@ -140,14 +153,15 @@ impl Tap {
         let writer = self.writer.as_mut()?;
         writer.unfilled()[..bytes.len()].copy_from_slice(bytes);
         writer.advance(bytes.len());
-        Some(writer.take(bytes.len(), descriptor))
+        Some(writer.take(bytes.len(), *frame.descriptor()))
     }
 
-    /// All frames that left by `now` have been copied: to be called once a turn.
+    /// All frames that left before `now` were reported: to be called once a turn.
     pub fn on_turn(&self, now: Nanoseconds) {
         // Release, with the acquire of `TapPort::receive`: frames that left before are in the
         // queue.
-        self.shared.now_ns.store(now, Ordering::Release);
+        let wall_ns = now + self.wall_ahead_ns;
+        self.shared.now_ns.store(wall_ns, Ordering::Release);
     }
 
     /// Its counts, also while a loop has it.
@@ -228,6 +242,8 @@ const PAUSE_NS: i64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
+    use lineside_frame::Descriptor;
+
     use super::*;
 
     fn frame(number: u8) -> Frame {
@@ -239,6 +255,13 @@ mod tests {
         Frame::copied(&[number; 100], descriptor)
     }
 
+    /// A frame leaves.
+    fn leave(tap: &mut Tap, sent_ns: Nanoseconds, side: usize, frame: &Frame) {
+        if let Some(copy) = tap.copy(frame) {
+            tap.on_sent(sent_ns, side, copy);
+        }
+    }
+
     fn take(port: &mut TapPort, burst: &mut Burst, max: usize) -> Received {
         port.receive(burst, max).expect("a tap never fails")
     }
@@ -247,8 +270,9 @@ mod tests {
     fn the_tap_copies_departures_and_counts_those_without_room() {
         let budget = Budget::new(64 << 20);
         let (mut tap, mut port) = tap(&[0, 3], 2 * BLOCK_LEN, &budget).expect("it fits");
-        tap.on_frame(5, 0, &frame(1));
-        tap.on_frame(6, 1, &frame(2));
+        leave(&mut tap, 5, 0, &frame(1));
+        tap.set_wall_ahead(-4);
+        leave(&mut tap, 6, 1, &frame(2));
         let mut burst = Burst::new();
         assert_eq!(take(&mut port, &mut burst, 9), Received::Frames(2));
         let seen = |frame: &Frame| {
@@ -257,14 +281,14 @@ mod tests {
             (frame.bytes()[0], stamp_ns, input, descriptor.ordinal)
         };
         let seen: Vec<_> = burst.iter().map(seen).collect();
-        assert_eq!(seen, [(1, Some(5), 0, 1), (2, Some(6), 3, 2)]);
+        assert_eq!(seen, [(1, Some(5), 0, 1), (2, Some(2), 3, 2)]);
         tap.on_turn(9);
-        let idle = Received::Idle { until_ns: 9 };
+        let idle = Received::Idle { until_ns: 5 };
         assert_eq!(take(&mut port, &mut burst, 9), idle);
 
         // Both blocks are full of frames that nobody lets go.
         let many = 2 * BLOCK_LEN / 100 + 10;
-        (0..many).for_each(|_| tap.on_frame(10, 0, &frame(3)));
+        (0..many).for_each(|_| leave(&mut tap, 10, 0, &frame(3)));
         let facts = tap.counts().facts();
         assert!(facts.dropped_memory >= 10, "{facts:?}");
         assert_eq!(facts.tapped + facts.dropped_memory, 2 + many as u64);
@@ -275,7 +299,8 @@ mod tests {
             burst.clear();
         }
         (0..QUEUE_MAX + 7).for_each(|_| {
-            tap.on_frame(11, 0, &Frame::copied(b"short", Descriptor::default()));
+            let short = Frame::copied(b"short", Descriptor::default());
+            leave(&mut tap, 11, 0, &short);
         });
         assert_eq!(tap.counts().facts().dropped_queue, 7);
         drop(tap);

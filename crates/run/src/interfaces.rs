@@ -1,7 +1,9 @@
 use lineside_account::Budget;
 use lineside_filter::Filter;
 use lineside_host::{Capability, Privileges};
-use lineside_port::live::{FilterInstruction, Interface, LiveOptions, VLAN_TAG_PRESENT};
+use lineside_port::live::{
+    FilterInstruction, Interface, LiveOptions, StampClock, VLAN_TAG_PRESENT,
+};
 use lineside_port::{Merge, Method};
 
 use crate::RunError;
@@ -49,6 +51,7 @@ pub fn open_interfaces(
             budget: budget.clone(),
             // As for files: a quarter is for frames in flight.
             bytes_max: budget.limit_bytes() / 4 / interfaces.names.len(),
+            clock: StampClock::Wall,
         };
         ports.extend(lineside_port::live::open(&interface, &options)?);
     }

@@ -1,15 +1,17 @@
-//! Instants, durations and rates as people write them, the virtual clock, and seeded random
-//! streams.
+//! Instants, durations and rates as people write them, the virtual clock, clocks that may be set,
+//! and seeded random streams.
 //!
 //! Engines never read a clock: they are given `now` (rule 1 of `ARCHITECTURE.md`). Live, `now`
 //! comes from a [`Clock`] of `lineside-host`; from files and in tests it is a [`VirtualClock`], the
 //! running maximum of the stamps seen.
 #![forbid(unsafe_code)]
 
+mod offset;
 mod random;
 mod rate;
 mod text;
 
+pub use offset::{ClockOffset, OffsetReading};
 pub use random::Random;
 pub use rate::{Rate, RateError, parse_rate};
 pub use text::{DurationError, format_duration, parse_duration};
@@ -23,6 +25,13 @@ pub type Nanoseconds = i64;
 pub trait Clock {
     /// The current instant. Never less than an earlier answer.
     fn now(&self) -> Nanoseconds;
+}
+
+/// The clock of a loop that frames must not be late for: it is never set, and knows the wall clock
+/// beside it, which may be.
+pub trait SteadyClock: Clock {
+    /// How far the wall clock is ahead of this one now.
+    fn wall_offset(&self) -> OffsetReading;
 }
 
 /// Time that follows the stamps of what is read: the running maximum of all stamps so far.

@@ -6,8 +6,8 @@ use lineside_analyze::{bytes, grouped, time};
 use lineside_link::Drops;
 use lineside_measure::Spread;
 use lineside_path::{
-    Certificate, ChangeReport, Direction, DirectionFinder, DirectionReport, MatchReport,
-    SettingsWords,
+    Certificate, ChangeReport, ClockSteps, Direction, DirectionFinder, DirectionReport,
+    MatchReport, SettingsWords,
 };
 
 use crate::print::{spread_text, verdict_lines};
@@ -75,9 +75,27 @@ pub(super) fn lines(certificate: &Certificate) -> String {
             spread_line("realised", change.delays.realised.as_ref(), &mut out);
         }
     }
+    clock_lines(&certificate.clock_steps, &mut out);
     let _ = writeln!(out, "seed         {}", certificate.seed);
     verdict_lines(&certificate.verdict, &mut out);
     out
+}
+
+/// When the wall clock was set, which changed no delay.
+fn clock_lines(steps: &ClockSteps, out: &mut String) {
+    for step in &steps.first {
+        let _ = writeln!(
+            out,
+            "clock        was set {} by {}, {} after the start: no frame was moved by that",
+            if step.by_ns < 0 { "back" } else { "forward" },
+            time(step.by_ns.unsigned_abs()),
+            time(step.after_ns.max(0) as u64)
+        );
+    }
+    let more = steps.count - steps.first.len() as u64;
+    if more > 0 {
+        let _ = writeln!(out, "             and {} times more", grouped(more));
+    }
 }
 
 /// The effects of the link other than delay, with the settings that caused them.

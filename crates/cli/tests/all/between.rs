@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_port::live::{Interface, LiveOptions, open_each};
+use lineside_port::live::{Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method};
 use lineside_time::Random;
 use lineside_trace::State;
@@ -176,6 +176,7 @@ fn raw_ends(hosts: &Hosts) -> [Box<dyn LivePort>; 2] {
                 filter: Vec::new(),
                 budget: Budget::new(64 << 20),
                 bytes_max: 16 << 20,
+                clock: StampClock::Wall,
             };
             let interface = Interface::named(name).expect("it is there");
             open_each(&interface, &options).expect("it opens").remove(0)

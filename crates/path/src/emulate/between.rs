@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{Capability, Privileges, RunFolder, Signals, SystemClock};
-use lineside_port::live::{Interface, LiveOptions, open_each};
+use lineside_host::{Capability, Privileges, RunClock, RunFolder, Signals};
+use lineside_port::live::{Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
 use lineside_reactor::{TapPort, Wait};
 use lineside_run::{Evidence, TapEvidence};
@@ -64,9 +64,9 @@ impl Between<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<std::thread::Result<T>>), EmulationError> {
         let [inside, outside] = &self.interfaces;
-        let sides = [self.open(inside)?, self.open(outside)?];
+        let clock = RunClock::start();
+        let sides = [self.open(inside, clock)?, self.open(outside, clock)?];
         lineside_host::drop_privileges(self.folder, &[])?;
-        let clock = SystemClock::default();
         path.begin(clock.now());
         let mut live = LivePath::between(path, sides, self.wait, self.completes_checksums);
         let tapped = match capture {
@@ -92,12 +92,19 @@ impl Between<'_> {
     }
 
     /// A port for each queue of an interface.
-    fn open(&self, interface: &Interface) -> Result<Vec<Box<dyn LivePort>>, PortError> {
+    fn open(
+        &self,
+        interface: &Interface,
+        clock: RunClock,
+    ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
         let options = LiveOptions {
             method: self.method,
             sockets: 1,
             promiscuous: true,
             filter: Vec::new(),
+            clock: StampClock::Steady {
+                ahead_ns: clock.ahead_ns(),
+            },
             budget: self.budget.clone(),
             bytes_max: self.budget.limit_bytes() / 8,
         };
@@ -153,7 +160,7 @@ impl Between<'_> {
     fn turn(
         &self,
         live: &mut LiveLoop,
-        clock: &SystemClock,
+        clock: &RunClock,
         controlled: Option<Controlled>,
     ) -> Result<Outcome, EmulationError> {
         let mut signal = None;

@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Descendants, NetNamespace, Netlink, Outside, OutsidePlan, Program, Readiness, Signals,
-    SystemClock,
+    Descendants, NetNamespace, Netlink, Outside, OutsidePlan, Program, Readiness, RunClock, Signals,
 };
-use lineside_port::live::{TapEnd, open_tap};
+use lineside_port::live::{StampClock, TapEnd, open_tap};
 use lineside_port::{LivePort, PortError};
 use lineside_reactor::Wait;
 use lineside_time::Clock;
@@ -95,7 +94,8 @@ impl Commands<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<ExitStatus>), EmulationError> {
         self.signals.shield();
-        let networks = self.open_networks(on_event)?;
+        let clock = RunClock::start();
+        let networks = self.open_networks(clock, on_event)?;
         if networks.is_in_own_namespace {
             lineside_host::hand_down_network_rights()
                 .map_err(EmulationError::system("cannot hand down privileges"))?;
@@ -120,7 +120,6 @@ impl Commands<'_> {
             has_ended,
         };
 
-        let clock = SystemClock::default();
         path.begin(clock.now());
         let sides = networks.ports.map(|port| vec![port]);
         let mut live = LivePath::between(path, sides, self.wait, false);
@@ -154,13 +153,18 @@ impl Commands<'_> {
     /// Makes both networks and the link between them. Leaves this thread in the client's.
     fn open_networks(
         &self,
+        clock: RunClock,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Networks, EmulationError> {
         let plan = { self.is_outside_open }.then(OutsidePlan::find);
         let plan = plan.transpose()?;
         let is_in_own_namespace = lineside_host::enter_user_namespace()?;
         let bytes_max = self.budget.limit_bytes() / 8;
-        let open = |here, there| open_tap(INTERFACE, here, there, MTU, self.budget, bytes_max);
+        let stamps = StampClock::Steady {
+            ahead_ns: clock.ahead_ns(),
+        };
+        let open =
+            |here, there| open_tap(INTERFACE, here, there, MTU, stamps, self.budget, bytes_max);
         let server = NetNamespace::new()?;
         let server_port = open(&SERVER, &CLIENT)?;
         let outside = plan.map(|plan| plan.open(&server, CLIENT.v4)).transpose()?;

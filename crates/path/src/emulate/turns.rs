@@ -1,10 +1,9 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use lineside_host::{Stopwatch, SystemClock};
 use lineside_port::{Facts, Port, PortError};
 use lineside_reactor::LoopFacts;
-use lineside_time::Clock;
+use lineside_time::{ClockOffset, SteadyClock};
 use lineside_trace::InputFacts;
 
 use super::EmulationError;
@@ -19,6 +18,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_secs(1);
 
 const TICK_MAX: Duration = Duration::from_secs(10);
+
+/// So often the loop looks whether the wall clock was set.
+const CLOCK_LOOK_NS: i64 = 1_000_000;
 
 /// What a user should know while a run goes on.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl Outcome {
         let facts = live.ports().flat_map(Port::facts);
         let inputs = facts.map(lineside_run::input_facts).collect();
         Self {
-            certificate: live_certificate(live, "wall clock"),
+            certificate: live_certificate(live, CLOCK),
             facts: loop_facts(live),
             inputs,
             signal,
@@ -69,6 +71,9 @@ impl Outcome {
         }
     }
 }
+
+/// The clock of runs between live ports, for [`Certificate::clock`].
+const CLOCK: &str = "monotonic clock, from the wall clock's time at the start";
 
 /// What the loop does after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,19 +90,27 @@ pub(super) enum Next {
 /// is given the time since the start after each turn. Returns the failure of a port.
 pub(super) fn turns(
     live: &mut LiveLoop,
-    clock: &SystemClock,
+    clock: &impl SteadyClock,
     changes: &Changes,
     mut next: impl FnMut(Duration) -> Result<Next, EmulationError>,
 ) -> Result<Option<PortError>, EmulationError> {
-    let stopwatch = Stopwatch::start();
+    let began_ns = clock.now();
+    let mut wall = ClockOffset::new(clock.wall_offset());
+    let mut looked_ns = began_ns;
     let (mut ticked, mut shut) = (Duration::ZERO, None);
-    let mut now = || clock.now();
     loop {
-        if let Err(error) = live.turn(&mut now) {
+        if let Err(error) = live.turn(&mut || clock.now()) {
             return Ok(Some(error));
         }
         changes.make_next(live, clock);
-        let elapsed = stopwatch.elapsed();
+        let now = clock.now();
+        if now - looked_ns >= CLOCK_LOOK_NS {
+            looked_ns = now;
+            if let Some(by_ns) = wall.observe(clock.wall_offset()) {
+                live.engine_mut().on_clock_set(now, by_ns, wall.ahead_ns());
+            }
+        }
+        let elapsed = Duration::from_nanos((now - began_ns) as u64);
         if let Some(shut) = shut {
             if live.held() == 0 || elapsed - shut > DRAIN {
                 return Ok(None);
@@ -111,12 +124,223 @@ pub(super) fn turns(
                 shut = Some(elapsed);
             }
             Next::Continue if elapsed - ticked >= TICK => {
-                if live.is_calm(clock.now()) || elapsed - ticked >= TICK_MAX {
+                if live.is_calm(now) || elapsed - ticked >= TICK_MAX {
                     ticked = elapsed;
                     live.ports_mut().for_each(|port| port.account());
                 }
             }
             Next::Continue => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::os::fd::BorrowedFd;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use lineside_account::Budget;
+    use lineside_frame::{Burst, Descriptor, Frame};
+    use lineside_link::{Settings, words};
+    use lineside_port::{Live, LivePort, Receive, Received, Transmit};
+    use lineside_reactor::Wait;
+    use lineside_time::{Clock, Nanoseconds, OffsetReading};
+
+    use super::*;
+    use crate::emulate::control::while_controlled;
+    use crate::{ClockStep, Direction, LivePath, Path};
+
+    const MS: i64 = 1_000_000;
+
+    /// Virtual time, which passes with each look at it, and the wall clock beside it.
+    #[derive(Clone, Default)]
+    struct Time {
+        now: Arc<AtomicI64>,
+        wall_ahead: Arc<AtomicI64>,
+    }
+
+    impl Clock for Time {
+        fn now(&self) -> Nanoseconds {
+            self.now.fetch_add(500, Ordering::Relaxed)
+        }
+    }
+
+    impl SteadyClock for Time {
+        fn wall_offset(&self) -> OffsetReading {
+            OffsetReading {
+                at_ns: self.now(),
+                ahead_ns: self.wall_ahead.load(Ordering::Relaxed),
+                error_ns: 0,
+            }
+        }
+    }
+
+    /// Where frames come at given instants, and are taken one at a time, which takes 2 us.
+    struct Wire {
+        time: Time,
+        to_come: VecDeque<i64>,
+        facts: Facts,
+    }
+
+    impl Port for Wire {
+        fn facts(&self) -> Vec<&Facts> {
+            vec![&self.facts]
+        }
+    }
+
+    impl Receive for Wire {
+        fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+            let now = self.time.now.load(Ordering::Relaxed);
+            let has_come = |at: &&i64| **at <= now;
+            let count = self.to_come.iter().take_while(has_come).count().min(max);
+            for stamp_ns in self.to_come.drain(..count) {
+                let descriptor = Descriptor {
+                    stamp_ns: Some(stamp_ns),
+                    ..Descriptor::default()
+                };
+                burst.push(Frame::copied(&[0; 60], descriptor));
+            }
+            Ok(match count {
+                0 => Received::Idle { until_ns: now },
+                count => Received::Frames(count),
+            })
+        }
+
+        fn leave(&mut self, ahead: &mut Burst) {
+            ahead.clear();
+        }
+    }
+
+    impl Transmit for Wire {
+        fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+            let count = burst.drain(..).count();
+            self.time
+                .now
+                .fetch_add(2_000 * count as i64, Ordering::Relaxed);
+            Ok(count)
+        }
+
+        fn reclaim(&mut self) -> usize {
+            0
+        }
+
+        fn stamp_next(&mut self) -> bool {
+            false
+        }
+
+        fn handed_over(&mut self) -> Option<Option<i64>> {
+            None
+        }
+    }
+
+    impl Live for Wire {
+        fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
+
+        fn backlog(&self) -> f32 {
+            0.0
+        }
+
+        fn account(&mut self) {}
+
+        fn shut(&mut self) {}
+    }
+
+    /// 1,000 frames out, three of them each 300 us, with a delay of 10 ms. At 50 ms the wall clock
+    /// is set; returns how they left, and the stamps of the tap.
+    fn run_with_a_clock_set(by_ns: i64) -> (Outcome, Vec<i64>) {
+        let time = Time::default();
+        let settings = || Settings {
+            delay: words::delay("10ms", &mut words::no_files).expect("a delay"),
+            ..Settings::default()
+        };
+        let budget = Budget::new(16 << 20);
+        let path = Path::new([settings(), settings()], 7, 1 << 20, &budget);
+        let mut path = path.expect("it fits");
+        path.begin(0);
+        let wire = |to_come| {
+            let wire = Wire {
+                time: time.clone(),
+                to_come,
+                facts: Facts::default(),
+            };
+            vec![Box::new(wire) as Box<dyn LivePort>]
+        };
+        let comes = (0..1_000).map(|number| (number / 3 + 1) * 300_000);
+        let sides = [wire(comes.collect()), wire(VecDeque::new())];
+        let mut live = LivePath::between(path, sides, Wait::Spin, false);
+        let (tap, mut port) = lineside_reactor::tap(&[0, 1], 2 << 20, &budget).expect("it fits");
+        live.engine_mut().set_tap(Some(tap));
+        let failure = while_controlled(None, |changes| {
+            turns(&mut live, &time, changes, |elapsed| {
+                if elapsed >= Duration::from_millis(50) {
+                    time.wall_ahead.store(by_ns, Ordering::Relaxed);
+                }
+                Ok(match elapsed >= Duration::from_millis(130) {
+                    true => Next::Drain,
+                    false => Next::Continue,
+                })
+            })
+        });
+        let failure = failure.expect("it goes on to the end");
+        let outcome = Outcome::of(&mut live, None, failure);
+        live.engine_mut().set_tap(None);
+        let mut burst = Burst::new();
+        while port.receive(&mut burst, 9_999).expect("a tap never fails") != Received::End {}
+        let stamps = { burst.iter() }.filter_map(|frame| frame.descriptor().stamp_ns);
+        (outcome, stamps.collect())
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_moves_no_frame() {
+        let (calm, stamps) = run_with_a_clock_set(0);
+        let calm_facts = &calm.certificate.directions[Direction::Outbound.name()];
+        assert_eq!(calm_facts.counters.released, 1_000);
+        assert_eq!(calm.certificate.clock_steps.count, 0);
+        for by_ns in [-4_000 * MS, 3_600_000 * MS] {
+            let (set, stamps_set) = run_with_a_clock_set(by_ns);
+            let facts = &set.certificate.directions[Direction::Outbound.name()];
+            assert_eq!(facts, calm_facts, "as if nothing had happened");
+            assert_eq!(set.facts.stalls, 0);
+            let steps = &set.certificate.clock_steps;
+            let [
+                ClockStep {
+                    after_ns,
+                    by_ns: seen,
+                },
+            ] = steps.first[..]
+            else {
+                panic!("{steps:?}");
+            };
+            assert_eq!((steps.count, seen), (1, by_ns));
+            assert!((50 * MS..52 * MS).contains(&after_ns), "{after_ns}");
+            // A capture's stamps are those of the wall clock.
+            let moved = stamps_set.iter().zip(&stamps).map(|(set, calm)| set - calm);
+            let moved: Vec<_> = moved.collect();
+            let (before, after) = moved.split_at(moved.partition_point(|&moved| moved == 0));
+            assert!(before.len() > 350 && after.len() > 500, "{moved:?}");
+            assert!(after.iter().all(|&moved| moved == by_ns), "{moved:?}");
+        }
+    }
+
+    #[test]
+    fn the_tap_stamps_each_frame_as_it_left() {
+        let (outcome, stamps) = run_with_a_clock_set(0);
+        assert_eq!(stamps.len(), 1_000);
+        let residences = { stamps.iter().zip(0..) }
+            .map(|(stamp_ns, number)| stamp_ns - (number / 3 + 1) * 300_000);
+        let residences: Vec<i64> = residences.collect();
+        let facts = &outcome.certificate.directions[Direction::Outbound.name()];
+        let realised = facts.delays.realised.as_ref().expect("frames left");
+        let mean_ns = residences.iter().sum::<i64>() as f64 / 1e3;
+        // The steps of the certificate's table.
+        let error_ns = realised.mean_ns / 1e3;
+        let distance_ns = (mean_ns - realised.mean_ns).abs();
+        assert!(distance_ns < error_ns, "{mean_ns} {}", realised.mean_ns);
+        assert!(
+            stamps.windows(2).all(|pair| pair[0] < pair[1]),
+            "each its own"
+        );
     }
 }

@@ -43,10 +43,25 @@ pub struct LiveOptions {
     /// A classic BPF program for the kernel, which frames must pass; it may let through too many.
     /// Empty: all pass.
     pub filter: Vec<FilterInstruction>,
+    /// The clock of the stamps.
+    pub clock: StampClock,
     /// What memory for frames is drawn on.
     pub budget: Budget,
     /// The most of it for the whole interface.
     pub bytes_max: usize,
+}
+
+/// The clock by which a live port stamps frames, those that came and those that were handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StampClock {
+    /// The wall clock, as of a capture. It may be set while the port is open.
+    Wall,
+    /// CLOCK_MONOTONIC and so many nanoseconds, whatever happens to the wall clock: see
+    /// [`RunClock`](lineside_host::RunClock).
+    Steady {
+        /// What is added.
+        ahead_ns: i64,
+    },
 }
 
 /// An instruction of classic BPF, laid out as the kernel's `struct sock_filter` (linux/filter.h).

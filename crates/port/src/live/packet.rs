@@ -13,15 +13,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use lineside_account::Lease;
 use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Slots};
+use lineside_host::monotonic_ns;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::clock::{ClockWatch, wall_ns};
+use super::clock::ClockWatch;
 use super::each::{EachError, EachRing};
 use super::filter::CountingFilter;
 use super::mapping::Mapping;
 use super::packet_socket::PacketSocket;
 use super::{
-    FilterInstruction, HEADER_LEN_MAX, Interface, LiveOptions, see_all_frames, set_option,
+    FilterInstruction, HEADER_LEN_MAX, Interface, LiveOptions, StampClock, see_all_frames,
+    set_option,
 };
 use crate::{BLOCK_LEN, Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
 
@@ -46,13 +48,13 @@ pub(super) fn open(
     let count = options.sockets.max(1);
     let mut ports: Vec<Box<dyn LivePort>> = Vec::with_capacity(count);
     for queue in 0..count {
-        let mut socket = PacketSocket::new(interface, reason)?;
+        let mut socket = PacketSocket::new(interface, options.clock, reason)?;
         let ring = Ring::new(&socket, options, count)?;
         if count > 1 {
             socket.live_mut().queue = Some(queue as u32);
             socket.facts.name = format!("{} ({queue})", interface.name);
         }
-        let mut port = PacketPort::new(socket, Frames::Blocks(ring));
+        let mut port = PacketPort::new(socket, options.clock, Frames::Blocks(ring));
         port.listen(options, count)?;
         ports.push(Box::new(port));
     }
@@ -65,7 +67,7 @@ pub(super) fn open_each(
     options: &LiveOptions,
     reason: &str,
 ) -> Result<Box<dyn LivePort>, PortError> {
-    let mut socket = PacketSocket::new(interface, reason)?;
+    let mut socket = PacketSocket::new(interface, options.clock, reason)?;
     let frame_len = interface.mtu as usize + HEADER_LEN_MAX;
     let ring = EachRing::new(
         socket.socket.as_fd(),
@@ -94,20 +96,21 @@ pub(super) fn open_each(
         &reported,
     )
     .is_ok();
-    let mut port = PacketPort::new(socket, Frames::Slots(ring));
+    let mut port = PacketPort::new(socket, options.clock, Frames::Slots(ring));
     port.listen(options, 1)?;
     Ok(Box::new(port))
 }
 
 struct PacketPort {
     socket: PacketSocket,
+    clock: StampClock,
     ring: Frames,
     /// Counts what it rejects; `None` without a filter, or where only a classic one may be had.
     filter: Option<CountingFilter>,
-    clock: ClockWatch,
+    watch: ClockWatch,
     /// When faults were looked for.
     looked_ns: i64,
-    /// When no more frames were let in, by the wall clock.
+    /// When no more frames were let in.
     shut_ns: Option<i64>,
     ended: bool,
     is_down: bool,
@@ -151,12 +154,13 @@ struct OpenBlock {
 unsafe impl Send for Ring {}
 
 impl PacketPort {
-    fn new(socket: PacketSocket, ring: Frames) -> Self {
+    fn new(socket: PacketSocket, clock: StampClock, ring: Frames) -> Self {
         Self {
             socket,
+            clock,
             ring,
             filter: None,
-            clock: ClockWatch::new(),
+            watch: ClockWatch::new(),
             looked_ns: 0,
             shut_ns: None,
             ended: false,
@@ -296,7 +300,7 @@ impl PacketPort {
             self.is_down = false;
             return Ok(Received::Frames(burst.len() - before));
         }
-        let now_ns = wall_ns();
+        let now_ns = monotonic_ns();
         if self
             .shut_ns
             .is_some_and(|shut_ns| now_ns > shut_ns + DELAY_NS)
@@ -307,7 +311,7 @@ impl PacketPort {
         }
         self.look_at_fault().inspect_err(|_| self.ended = true)?;
         Ok(Received::Idle {
-            until_ns: now_ns - DELAY_NS,
+            until_ns: self.clock.now() - DELAY_NS,
         })
     }
 
@@ -327,12 +331,18 @@ impl PacketPort {
         );
         if burst.len() > before || max == 0 {
             self.is_down = false;
+            self.socket.stamps.renew();
+            for frame in &mut burst[before..] {
+                let stamp_ns = &mut frame.descriptor_mut().stamp_ns;
+                *stamp_ns = stamp_ns.map(|stamp_ns| self.socket.stamps.stamp_ns(stamp_ns));
+            }
             return Ok(Received::Frames(burst.len() - before));
         }
         if !has_room {
             return Ok(Received::PoolEmpty);
         }
-        let now_ns = wall_ns();
+        self.socket.stamps.settle();
+        let now_ns = monotonic_ns();
         if self
             .shut_ns
             .is_some_and(|shut_ns| now_ns > shut_ns + SHUT_NS)
@@ -341,11 +351,13 @@ impl PacketPort {
             self.account();
             return Ok(Received::End);
         }
-        if (now_ns - self.looked_ns).abs() > LOOK_NS {
+        if now_ns > self.looked_ns + LOOK_NS {
             self.looked_ns = now_ns;
             self.look_at_fault().inspect_err(|_| self.ended = true)?;
         }
-        Ok(Received::Idle { until_ns: now_ns })
+        Ok(Received::Idle {
+            until_ns: self.clock.now(),
+        })
     }
 }
 
@@ -408,7 +420,7 @@ impl Live for PacketPort {
 
     fn account(&mut self) {
         self.count_drops();
-        let was_set = self.clock.was_set();
+        let was_set = self.watch.was_set();
         let is_first = self.socket.live_mut().queue.is_none_or(|queue| queue == 0);
         let now = is_first.then(|| self.socket.interface.again().ok().flatten());
         let dropped = now.flatten();
@@ -431,7 +443,7 @@ impl Live for PacketPort {
             // If the kernel refused, frames would go on coming until the port is dropped: nothing
             // is lost by that.
             let _ = self.socket.attach(&[NOTHING]);
-            self.shut_ns = Some(wall_ns());
+            self.shut_ns = Some(monotonic_ns());
         }
     }
 }

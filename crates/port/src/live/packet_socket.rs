@@ -7,7 +7,8 @@ use std::ptr;
 
 use lineside_frame::{Burst, Frame, LinkType};
 
-use super::{FilterInstruction, HEADER_LEN, Interface, set_option};
+use super::clock::{KernelStamps, Source};
+use super::{FilterInstruction, HEADER_LEN, Interface, StampClock, set_option};
 use crate::{Facts, LiveFacts, Method, Port, PortError, Transmit};
 
 /// Frames that are sent by one call.
@@ -17,7 +18,7 @@ const SEND_MAX: usize = 64;
 const STAMP_EVERY: u32 = 16;
 
 pub(super) fn open_to_send(interface: &Interface) -> Result<Box<dyn Transmit>, PortError> {
-    let socket = PacketSocket::new(interface, "frames are sent")?;
+    let socket = PacketSocket::new(interface, StampClock::Wall, "frames are sent")?;
     socket.bind(0)?;
     // Without a queueing discipline: a caller that asked for a time does not want another's. Old
     // kernels have one anyway.
@@ -33,6 +34,8 @@ pub(super) struct PacketSocket {
     pub(super) facts: Facts,
     /// The kernel stamps frames that are sent, if it is asked to.
     pub(super) stamps_sent: bool,
+    /// Those of frames that came and of frames that were sent.
+    pub(super) stamps: KernelStamps,
     stamping: Stamping,
     /// Calls that sent since a frame was stamped.
     unstamped: u32,
@@ -49,7 +52,11 @@ enum Stamping {
 }
 
 impl PacketSocket {
-    pub(super) fn new(interface: &Interface, reason: &str) -> Result<Self, PortError> {
+    pub(super) fn new(
+        interface: &Interface,
+        clock: StampClock,
+        reason: &str,
+    ) -> Result<Self, PortError> {
         let Some(link_type) = interface.link_type else {
             return Err(PortError::UnknownHardware {
                 name: interface.name.clone(),
@@ -91,6 +98,7 @@ impl PacketSocket {
             link_type,
             facts,
             stamps_sent: false,
+            stamps: KernelStamps::new(clock, Source::Wall),
             stamping: Stamping::Idle,
             unstamped: STAMP_EVERY,
         })
@@ -310,6 +318,7 @@ impl Transmit for PacketSocket {
         let stamp_ns = self.stamp_sent()?;
         self.stamping = Stamping::Idle;
         self.unstamped = 0;
-        Some(Some(stamp_ns))
+        self.stamps.renew();
+        Some(Some(self.stamps.stamp_ns(stamp_ns)))
     }
 }

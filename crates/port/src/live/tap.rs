@@ -14,7 +14,8 @@ use lineside_host::Netlink;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::clock::{ClockWatch, wall_ns};
+use super::StampClock;
+use super::clock::ClockWatch;
 use crate::{
     Facts, Live, LiveFacts, LivePort, Method, Port, PortError, Receive, Received, Transmit,
 };
@@ -45,6 +46,7 @@ pub fn open_tap(
     here: &TapEnd,
     there: &TapEnd,
     mtu: u32,
+    clock: StampClock,
     budget: &Budget,
     bytes_max: usize,
 ) -> Result<Box<dyn LivePort>, PortError> {
@@ -75,7 +77,8 @@ pub fn open_tap(
         pool,
         block: None,
         is_shut: false,
-        clock: ClockWatch::new(),
+        clock,
+        watch: ClockWatch::new(),
         facts: Facts {
             name: name.to_owned(),
             format: Method::Tap.to_string(),
@@ -154,7 +157,8 @@ struct TapPort {
     /// The block into which frames are read.
     block: Option<BlockWriter>,
     is_shut: bool,
-    clock: ClockWatch,
+    clock: StampClock,
+    watch: ClockWatch,
     facts: Facts,
 }
 
@@ -214,7 +218,7 @@ impl Receive for TapPort {
             self.facts.frames += 1;
             self.facts.bytes += len as u64;
             let descriptor = Descriptor {
-                stamp_ns: Some(wall_ns()),
+                stamp_ns: Some(self.clock.now()),
                 wire_len: len as u32,
                 link_type: LinkType::ETHERNET,
                 number: self.facts.frames,
@@ -224,7 +228,7 @@ impl Receive for TapPort {
         }
         Ok(match burst.len() - before {
             0 => Received::Idle {
-                until_ns: wall_ns(),
+                until_ns: self.clock.now(),
             },
             count => Received::Frames(count),
         })
@@ -284,7 +288,7 @@ impl Live for TapPort {
         let dropped = link
             .and_then(|link| link.stats)
             .map(|stats| stats.tx_dropped);
-        let was_set = self.clock.was_set();
+        let was_set = self.watch.was_set();
         let frames = self.facts.frames;
         let live = self.facts.live.get_or_insert_default();
         live.clock_steps += u64::from(was_set);

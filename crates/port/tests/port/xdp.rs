@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_port::live::{Generator, Interface, LiveOptions, open, open_to_send, pass_all};
+use lineside_port::live::{
+    Generator, Interface, LiveOptions, StampClock, open, open_to_send, pass_all,
+};
 use lineside_port::{LiveFacts, LivePort, Method, PortError, Received};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -27,6 +29,7 @@ fn options(method: Method) -> LiveOptions {
         filter: Vec::new(),
         budget: Budget::new(64 << 20),
         bytes_max: 16 << 20,
+        clock: StampClock::Wall,
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::Context;
 use lineside_account::Budget;
 use lineside_frame::Burst;
 use lineside_host::Signals;
-use lineside_port::live::{Interface, LiveOptions, open};
+use lineside_port::live::{Interface, LiveOptions, StampClock, open};
 use lineside_port::{Live, Merge, Method, Port, Receive, Received};
 
 fn main() -> anyhow::Result<()> {
@@ -28,6 +28,7 @@ fn main() -> anyhow::Result<()> {
         filter: Vec::new(),
         budget: Budget::new(256 << 20),
         bytes_max: 64 << 20,
+        clock: StampClock::Wall,
     };
     let mut port = Merge::new(open(&Interface::named(name)?, &options)?);
     let signals = Signals::register().context("cannot handle signals")?;

@@ -16,7 +16,6 @@
 //! * Not here: which method an interface gets (`super`).
 
 mod chunks;
-mod clock;
 mod port;
 mod program;
 mod rings;
@@ -93,6 +92,7 @@ pub(super) fn open(
             queue as u32,
             is_one,
             socket,
+            options.clock,
             (Arc::clone(&umem), chunks),
             (options.budget.clone(), blocks.clamp(2, BLOCKS_MAX)),
         );

@@ -8,17 +8,17 @@ use std::sync::atomic::Ordering;
 
 use lineside_account::Budget;
 use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
+use lineside_host::monotonic_ns;
 use rustix::io::Errno;
 
 use super::Attached;
 use super::chunks::Chunks;
-use super::clock::{monotonic_ns, tai_offset_ns, wall_offset_ns};
 use super::program::Arrivals;
 use super::rings::{CONTINUED, METADATA, Part};
 use super::socket::Socket;
 use super::umem::{Umem, take_stamp};
-use crate::live::clock::ClockWatch;
-use crate::live::{HEADER_LEN, TAG_LEN};
+use crate::live::clock::{ClockWatch, KernelStamps, Source};
+use crate::live::{HEADER_LEN, StampClock, TAG_LEN};
 use crate::{
     BLOCK_LEN, FRAME_LEN_MAX, Facts, Live, LiveFacts, Method, Port, PortError, Receive, Received,
     Transmit,
@@ -62,9 +62,12 @@ pub(super) struct XdpPort {
     /// Frames of the UMEM that are being sent from where they lie, by chunk.
     lent: Vec<Option<FrameRef>>,
     stamping: Stamping,
-    wall_offset_ns: i64,
-    tai_offset_ns: i64,
-    clock: ClockWatch,
+    clock: StampClock,
+    /// How far that is ahead of CLOCK_MONOTONIC, by which the program stamps frames.
+    ahead_ns: i64,
+    /// Those of frames that are sent.
+    sent_stamps: KernelStamps,
+    watch: ClockWatch,
     link_type: LinkType,
     facts: Facts,
     /// Frames taken from the receive ring.
@@ -95,7 +98,7 @@ enum Stamping {
     Asked,
     /// The frame at this offset of the UMEM is to be stamped.
     Sending(u64),
-    /// By the wall clock; `None` if the kernel gave none.
+    /// By the clock of the port; `None` if the kernel gave none.
     Sent(Option<i64>),
 }
 
@@ -115,6 +118,7 @@ impl XdpPort {
         queue: u32,
         is_one: bool,
         socket: Socket,
+        clock: StampClock,
         (umem, chunks): (Arc<Umem>, Chunks),
         (budget, blocks_max): (Budget, usize),
     ) -> Result<Self, PortError> {
@@ -165,9 +169,10 @@ impl XdpPort {
             arrivals,
             lent: vec![None; umem.chunks()],
             stamping: Stamping::Idle,
-            wall_offset_ns: wall_offset_ns(),
-            tai_offset_ns: tai_offset_ns(),
-            clock: ClockWatch::new(),
+            clock,
+            ahead_ns: clock.ahead_ns(),
+            sent_stamps: KernelStamps::new(clock, Source::Tai),
+            watch: ClockWatch::new(),
             link_type,
             facts,
             received: 0,
@@ -293,7 +298,7 @@ impl XdpPort {
         self.facts.bytes += len as u64;
         let monotonic_ns = stamp.map_or_else(monotonic_ns, |stamp| stamp as i64);
         Descriptor {
-            stamp_ns: Some(monotonic_ns + self.wall_offset_ns),
+            stamp_ns: Some(monotonic_ns + self.ahead_ns),
             wire_len: len as u32,
             link_type: self.link_type,
             number: self.facts.frames,
@@ -330,7 +335,7 @@ impl XdpPort {
             self.looked_ns = now_ns;
             self.look_at_fault()?;
         }
-        self.until_ns = self.until_ns.max(settled_ns + self.wall_offset_ns);
+        self.until_ns = self.until_ns.max(settled_ns + self.ahead_ns);
         Ok(Some(Received::Idle {
             until_ns: self.until_ns,
         }))
@@ -466,8 +471,9 @@ impl XdpPort {
             let offset = self.socket.completion.peek(at);
             if self.stamping == Stamping::Sending(offset) {
                 let tai_ns = self.chunks.answered_stamp(offset);
-                let wall_ns = tai_ns.map(|tai_ns| tai_ns as i64 - self.tai_offset_ns);
-                self.stamping = Stamping::Sent(wall_ns);
+                self.sent_stamps.renew();
+                let stamp_ns = tai_ns.map(|tai_ns| self.sent_stamps.stamp_ns(tai_ns as i64));
+                self.stamping = Stamping::Sent(stamp_ns);
             }
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
             let lent = self.lent.get_mut(self.umem.chunk.locate(offset).0);
@@ -634,10 +640,9 @@ impl Live for XdpPort {
         self.count_losses();
         let lost = self.lost();
         let arrived = self.arrivals.of(self.queue);
-        let was_set = self.clock.was_set();
+        let was_set = self.watch.was_set();
         if was_set {
-            self.wall_offset_ns = wall_offset_ns();
-            self.tai_offset_ns = tai_offset_ns();
+            self.ahead_ns = self.clock.ahead_ns();
         }
         let unread = arrived.saturating_sub(self.received + lost);
         let now = self.attached.interface.again().ok().flatten();
