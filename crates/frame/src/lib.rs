@@ -9,6 +9,7 @@
 //! * A [`Frame`] is the exclusive handle of its bytes; [`Frame::share`] turns it into counted,
 //!   read-only references. Frames of one block never overlap.
 //! * A port that shares memory with the kernel hands out frames of [`Slots`] in the same way.
+//! * [`Copies`] are frames in memory that is used again, for code that must keep them for long.
 //! * A pool is for frames in flight. Code that must keep bytes holds a [`Range`], which pins its
 //!   block until it is [spilled](Range::spill) into memory of its own.
 //! * A stream or a datagram is a chain of pieces, some of them holes, under a [`Cursor`]; an XDR
@@ -19,5 +20,7 @@ mod pool;
 mod range;
 
 pub use cursor::{Cursor, Fault, Piece, View};
-pub use pool::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool, Slots, give_back};
+pub use pool::{
+    BlockWriter, Burst, Copies, Descriptor, Frame, FrameRef, LinkType, Pool, Slots, give_back,
+};
 pub use range::{Cause, Chunk, Range};

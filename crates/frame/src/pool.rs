@@ -2,6 +2,10 @@
 //! when its last frame or reference is dropped; who fills it, a file or a kernel's ring, is not
 //! known here.
 
+mod copies;
+mod home;
+mod slots;
+
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
@@ -10,6 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use lineside_account::{Budget, Lease};
+
+pub use copies::Copies;
+use home::Place;
+pub use slots::Slots;
 
 /// What a port says of a frame. Fixed size, copied with the handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +66,8 @@ struct Block {
     references: AtomicUsize,
     start: NonNull<u8>,
     len: usize,
+    /// Where it goes once nothing but its owner refers to it; without one the owner looks.
+    place: Option<Place>,
     /// What keeps `start..start + len` in place.
     _memory: Memory,
 }
@@ -89,10 +99,10 @@ unsafe impl Sync for Block {}
 unsafe impl Send for Block {}
 
 impl Block {
-    fn own(bytes: Box<[u8]>) -> BlockRef {
+    fn own(bytes: Box<[u8]>, place: Option<Place>) -> BlockRef {
         let len = bytes.len();
         let bytes = NonNull::from(Box::leak(bytes));
-        BlockRef::new(bytes.cast(), len, Memory::Own(OwnBytes(bytes)))
+        BlockRef::new(bytes.cast(), len, Memory::Own(OwnBytes(bytes)), place)
     }
 
     /// # Safety
@@ -196,11 +206,12 @@ impl BlockRef {
     /// References that are counted at once where one frame after the other is cut off a block.
     const AT_ONCE: usize = 64;
 
-    fn new(start: NonNull<u8>, len: usize, memory: Memory) -> Self {
+    fn new(start: NonNull<u8>, len: usize, memory: Memory, place: Option<Place>) -> Self {
         let block = Box::new(Block {
             references: AtomicUsize::new(1),
             start,
             len,
+            place,
             _memory: memory,
         });
         Self(NonNull::from(Box::leak(block)))
@@ -233,9 +244,13 @@ impl BlockRef {
     /// The caller owns so many references to the block, and gives them up.
     unsafe fn release(block: NonNull<Block>, count: usize) {
         // SAFETY: the references keep it alive.
-        let before = unsafe { block.as_ref() }
-            .references
-            .fetch_sub(count, Ordering::Release);
+        let counted = unsafe { block.as_ref() };
+        if let Some(place) = &counted.place
+            && place.release(&counted.references, count)
+        {
+            return;
+        }
+        let before = counted.references.fetch_sub(count, Ordering::Release);
         debug_assert!(before >= count, "more references given up than there are");
         if before == count {
             fence(Ordering::Acquire);
@@ -307,7 +322,7 @@ impl Pool {
         if self.blocks.len() >= self.blocks_max || !self.lease.resize(grown) {
             return None;
         }
-        let block = Block::own(vec![0; self.block_len].into());
+        let block = Block::own(vec![0; self.block_len].into(), None);
         self.blocks.push(block.clone());
         Some(BlockWriter::new(block))
     }
@@ -315,105 +330,6 @@ impl Pool {
     /// Bytes of a block: no frame can be longer.
     pub fn block_len(&self) -> usize {
         self.block_len
-    }
-}
-
-/// Slots of equal size in memory that a port maps and shares with the kernel: the blocks of a
-/// packet ring, the chunks of a UMEM.
-///
-/// A slot is the kernel's until the port takes its [`writer`](Self::writer), or [its
-/// bytes](Self::bytes_mut) or [its frame](Self::frame), and may be given back to the kernel when it
-/// [is free](Self::is_free).
-pub struct Slots {
-    slots: Vec<BlockRef>,
-}
-
-impl Slots {
-    /// `count` slots of `slot_len` bytes from `start` on.
-    ///
-    /// # Safety
-    /// The memory stays mapped, readable and writable, while `owner` lives. From the call of
-    /// [`writer`](Self::writer), [`bytes_mut`](Self::bytes_mut) or [`frame`](Self::frame) for a
-    /// slot until [`is_free`](Self::is_free) returns true, no one else reads or writes it.
-    pub unsafe fn new(
-        start: NonNull<u8>,
-        slot_len: usize,
-        count: usize,
-        owner: &Arc<dyn Send + Sync>,
-    ) -> Self {
-        let slot = |index: usize| {
-            // SAFETY: the caller vouches for `slot_len * count` bytes.
-            let start = unsafe { start.add(index * slot_len) };
-            BlockRef::new(start, slot_len, Memory::Mapped(Arc::clone(owner)))
-        };
-        Self {
-            slots: (0..count).map(slot).collect(),
-        }
-    }
-
-    /// The writer of a slot that the kernel has filled; `None` while frames of it live.
-    #[inline]
-    pub fn writer(&mut self, index: usize) -> Option<BlockWriter> {
-        self.is_free(index)
-            .then(|| BlockWriter::new(self.slots[index].clone()))
-    }
-
-    /// The bytes of a slot that the kernel has filled, or is to send; `None` while frames of it
-    /// live.
-    #[inline]
-    pub fn bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
-        if !self.is_free(index) {
-            return None;
-        }
-        let slot = &self.slots[index];
-        // SAFETY: no frame or writer of the slot lives, and none is made while `self` is borrowed.
-        Some(unsafe { slot.part_mut(0, slot.len) })
-    }
-
-    /// The one frame of a slot that the kernel has filled; `None` while frames of it live.
-    #[inline]
-    pub fn frame(
-        &mut self,
-        index: usize,
-        bytes: std::ops::Range<usize>,
-        descriptor: Descriptor,
-    ) -> Option<Frame> {
-        if !self.is_free(index) {
-            return None;
-        }
-        let block = self.slots[index].clone();
-        assert!(
-            bytes.start <= bytes.end && bytes.end <= block.len,
-            "a frame lies within its slot"
-        );
-        Some(Frame {
-            bytes: FrameRef {
-                start: bytes.start as u32,
-                len: bytes.len() as u32,
-                block,
-                descriptor,
-            },
-        })
-    }
-
-    /// Whether no frame of the slot lives, nor its writer.
-    #[inline]
-    pub fn is_free(&mut self, index: usize) -> bool {
-        give_back();
-        self.slots[index].is_only()
-    }
-
-    /// The slot in which a frame lies; `None` if it lies elsewhere.
-    pub fn index_of(&self, frame: &FrameRef) -> Option<usize> {
-        let (first, block) = (self.slots.first()?, &frame.block);
-        let bytes = block
-            .start
-            .addr()
-            .get()
-            .checked_sub(first.start.addr().get())?;
-        let index = bytes / first.len;
-        let slot = self.slots.get(index)?;
-        (slot.0 == block.0).then_some(index)
     }
 }
 
@@ -509,7 +425,7 @@ impl Frame {
     pub fn copied(bytes: &[u8], descriptor: Descriptor) -> Self {
         Self {
             bytes: FrameRef {
-                block: Block::own(bytes.into()),
+                block: Block::own(bytes.into(), None),
                 start: 0,
                 len: bytes.len() as u32,
                 descriptor,

@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use lineside_frame::Frame;
+use lineside_frame::{Copies, Frame};
 use lineside_wire::{Dissected, dissect};
 
 /// A TCP segment, as far as [`Loss::Segment`](crate::Loss) needs to know it.
@@ -18,19 +18,30 @@ pub struct Segment {
 
 /// What goes through a link: a [`Frame`], or in tests less.
 pub trait Item: Sized {
+    /// Memory for copies.
+    type Copies: std::fmt::Debug;
+
+    /// Memory for copies of so many bytes, which the caller has reserved.
+    fn copies(bytes_max: usize) -> Self::Copies;
     /// Bytes on the wire.
     fn len_bytes(&self) -> u32;
     /// Turns one bit, which one by any number.
     fn flip_bit(&mut self, number: u32);
     /// Another of the same.
-    fn duplicate(&self) -> Self;
+    fn duplicate(&self, copies: &mut Self::Copies) -> Self;
     /// Copies the bytes into memory of its own.
-    fn spill(&mut self);
+    fn spill(&mut self, copies: &mut Self::Copies);
     /// The TCP segment that it is.
     fn segment(&self) -> Option<Segment>;
 }
 
 impl Item for Frame {
+    type Copies = Copies;
+
+    fn copies(bytes_max: usize) -> Copies {
+        Copies::new(bytes_max)
+    }
+
     #[inline]
     fn len_bytes(&self) -> u32 {
         self.descriptor().wire_len.max(self.bytes().len() as u32)
@@ -45,12 +56,12 @@ impl Item for Frame {
         }
     }
 
-    fn duplicate(&self) -> Self {
-        Self::copied(self.bytes(), *self.descriptor())
+    fn duplicate(&self, copies: &mut Copies) -> Self {
+        copies.copy(self)
     }
 
-    fn spill(&mut self) {
-        *self = self.duplicate();
+    fn spill(&mut self, copies: &mut Copies) {
+        *self = self.duplicate(copies);
     }
 
     fn segment(&self) -> Option<Segment> {
@@ -95,7 +106,7 @@ mod tests {
         for number in 0..1000 {
             link.push(number, Frame::copied(&[0xa5; 100], descriptor), &mut out);
         }
-        link.spill();
+        link.spill(usize::MAX);
         link.on_timer(1000, &mut out);
         assert_eq!(out.len(), 2000);
         let turned = |frame: &Frame| -> u32 {

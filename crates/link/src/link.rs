@@ -25,7 +25,7 @@ use crate::{Item, bounds};
 /// Time is given by the caller; a frame leaves at the nanosecond that the settings give it, which
 /// [`Departure::at_ns`] gives, however late the caller asks.
 #[derive(Debug)]
-pub struct Link<T> {
+pub struct Link<T: Item> {
     /// At least the first one, whose settings are also those of the whole link.
     classes: Vec<Class>,
     pace: Pace,
@@ -42,6 +42,7 @@ pub struct Link<T> {
     held_memory_bytes: usize,
     /// Memory of the loss models.
     loss_memory_bytes: usize,
+    copies: T::Copies,
     counters: LinkCounters,
 }
 
@@ -74,6 +75,7 @@ impl<T: Item> Link<T> {
             held_bytes: 0,
             held_memory_bytes: 0,
             loss_memory_bytes: 0,
+            copies: T::copies(memory_bytes_max),
             counters: LinkCounters::default(),
         };
         link.set(settings);
@@ -227,9 +229,10 @@ impl<T: Item> Link<T> {
         let duplicate = class.settings.duplicate;
         if duplicate.happens(at_ns, &mut class.streams.duplicate) {
             self.counters.duplicated += 1;
-            self.enqueue(entry, item.duplicate(), out);
+            let copy = item.duplicate(&mut self.copies);
+            self.enqueue(entry, copy, true, out);
         }
-        self.enqueue(entry, item, out);
+        self.enqueue(entry, item, false, out);
     }
 
     /// Whether the loss model of the frame's class drops it.
@@ -260,7 +263,7 @@ impl<T: Item> Link<T> {
     }
 
     #[inline]
-    fn enqueue(&mut self, entry: Entry, mut item: T, out: &mut impl Output<T>) {
+    fn enqueue(&mut self, entry: Entry, mut item: T, is_spilled: bool, out: &mut impl Output<T>) {
         let now = entry.at_ns;
         let class = &mut self.classes[usize::from(entry.class)];
         let corrupt = class.settings.corrupt;
@@ -303,6 +306,7 @@ impl<T: Item> Link<T> {
             len_bytes,
             class: entry.class,
             changes: self.changes,
+            is_spilled,
             item,
         });
         let counters = &mut self.counters;
@@ -420,12 +424,21 @@ impl<T: Item> Link<T> {
     }
 
     /// Copies frames under way out of the memory of the port that received them, which is short of
-    /// it.
-    pub fn spill(&mut self) {
-        for waiting in self.queue.iter_mut() {
+    /// it: those that are due last first, as far as order was kept, and about `bytes_max` bytes, so
+    /// that a caller with deadlines can do it in steps. A frame counts as 1 KiB at least, for that
+    /// is what looking at it costs.
+    pub fn spill(&mut self, bytes_max: usize) {
+        const LOOK_BYTES: usize = 1024;
+        let mut left_bytes = bytes_max;
+        while left_bytes > 0
+            && let Some(waiting) = self.queue.next_to_spill()
+        {
+            let mut cost_bytes = LOOK_BYTES;
             if !std::mem::replace(&mut waiting.is_spilled, true) {
-                waiting.item.spill();
+                cost_bytes = cost_bytes.max(waiting.len_bytes as usize);
+                waiting.item.spill(&mut self.copies);
             }
+            left_bytes = left_bytes.saturating_sub(cost_bytes);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use lineside_time::Nanoseconds;
 
@@ -21,6 +22,21 @@ pub(crate) struct DelayQueue<T> {
     slots: Vec<Option<Waiting<T>>>,
     free: Vec<u32>,
     arrivals: u64,
+    to_spill: ToSpill,
+}
+
+/// The frames that [`DelayQueue::next_to_spill`] has not given: found without looking at others.
+#[derive(Debug, Default)]
+struct ToSpill {
+    /// Frames that have left the ring: the number of its first one.
+    left: u64,
+    /// Those of the ring, by their numbers: one range more for each time that some of them were
+    /// given and others came.
+    ring: VecDeque<Range<u64>>,
+    /// Those that lie aside, by their slots.
+    aside: Vec<u32>,
+    /// For each slot where it stands among them, if it does.
+    aside_at: Vec<Option<u32>>,
 }
 
 /// A frame that waits.
@@ -46,6 +62,8 @@ pub(crate) struct Arrival<T> {
     pub(crate) len_bytes: u32,
     pub(crate) class: u8,
     pub(crate) changes: u16,
+    /// It lies in memory of its own from the beginning.
+    pub(crate) is_spilled: bool,
     pub(crate) item: T,
 }
 
@@ -64,6 +82,7 @@ impl<T> DelayQueue<T> {
             slots: Vec::new(),
             free: Vec::new(),
             arrivals: 0,
+            to_spill: ToSpill::default(),
         }
     }
 
@@ -84,10 +103,11 @@ impl<T> DelayQueue<T> {
             len_bytes: frame.len_bytes,
             class: frame.class,
             changes: frame.changes,
-            is_spilled: false,
+            is_spilled: frame.is_spilled,
             item: frame.item,
         };
         if self.ring.back().is_none_or(|last| last.due_ns <= due_ns) {
+            self.to_spill.push_ring(self.ring.len() as u64);
             self.ring.push_back(waiting);
         } else {
             self.push_aside(waiting);
@@ -97,6 +117,7 @@ impl<T> DelayQueue<T> {
     fn push_aside(&mut self, waiting: Waiting<T>) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
+            self.to_spill.aside_at.push(None);
             self.slots.len() as u32 - 1
         });
         self.heap.push(Reverse(Key {
@@ -105,6 +126,7 @@ impl<T> DelayQueue<T> {
             slot,
         }));
         self.slots[slot as usize] = Some(waiting);
+        self.to_spill.push_aside(slot);
     }
 
     /// When the next frame is due, and its bytes.
@@ -120,10 +142,13 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Waiting<T>> {
         let Some(key) = self.aside_is_next() else {
-            return self.ring.pop_front();
+            let waiting = self.ring.pop_front()?;
+            self.to_spill.pop_ring();
+            return Some(waiting);
         };
         self.heap.pop();
         self.free.push(key.slot);
+        self.to_spill.remove_aside(key.slot);
         self.slots[key.slot as usize].take()
     }
 
@@ -137,10 +162,71 @@ impl<T> DelayQueue<T> {
             .then_some(key)
     }
 
-    /// All that waits, youngest first as far as order was kept.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiting<T>> {
-        let aside = self.slots.iter_mut().flatten();
-        aside.chain(self.ring.iter_mut().rev())
+    /// One of the frames that were not given before: each waiting one is given once. As far as
+    /// order was kept it is the one that is due last.
+    pub(crate) fn next_to_spill(&mut self) -> Option<&mut Waiting<T>> {
+        let aside = self.to_spill.aside.last().map(|&slot| slot as usize);
+        let last = self.to_spill.ring.back();
+        let last = last.map(|range| (range.end - 1 - self.to_spill.left) as usize);
+        let aside_ns = aside.and_then(|slot| Some(self.slots[slot].as_ref()?.due_ns));
+        if aside_ns > last.map(|at| self.ring[at].due_ns) {
+            self.to_spill.remove_aside(aside? as u32);
+            return self.slots[aside?].as_mut();
+        }
+        self.to_spill.pop_ring_back();
+        self.ring.get_mut(last?)
+    }
+}
+
+impl ToSpill {
+    /// A frame comes to the end of the ring, which has `len` others.
+    #[inline]
+    fn push_ring(&mut self, len: u64) {
+        let number = self.left + len;
+        match self.ring.back_mut() {
+            Some(last) if last.end == number => last.end += 1,
+            _ => self.ring.push_back(number..number + 1),
+        }
+    }
+
+    /// The ring's first frame leaves.
+    #[inline]
+    fn pop_ring(&mut self) {
+        if let Some(first) = self.ring.front_mut()
+            && first.start == self.left
+        {
+            first.start += 1;
+            if first.is_empty() {
+                self.ring.pop_front();
+            }
+        }
+        self.left += 1;
+    }
+
+    /// The last of the ring's was given.
+    fn pop_ring_back(&mut self) {
+        if let Some(last) = self.ring.back_mut() {
+            last.end -= 1;
+            if last.is_empty() {
+                self.ring.pop_back();
+            }
+        }
+    }
+
+    fn push_aside(&mut self, slot: u32) {
+        self.aside_at[slot as usize] = Some(self.aside.len() as u32);
+        self.aside.push(slot);
+    }
+
+    /// The frame in this slot left, or was given.
+    fn remove_aside(&mut self, slot: u32) {
+        let Some(at) = self.aside_at[slot as usize].take() else {
+            return;
+        };
+        self.aside.swap_remove(at as usize);
+        if let Some(&moved) = self.aside.get(at as usize) {
+            self.aside_at[moved as usize] = Some(at);
+        }
     }
 }
 
@@ -174,6 +260,7 @@ mod tests {
                     len_bytes: 60,
                     class: 0,
                     changes: 0,
+                    is_spilled: false,
                     item: number,
                 });
                 model.push((due_ns, number));
@@ -181,6 +268,57 @@ mod tests {
             assert_eq!(queue.len(), model.len());
         }
         assert!(queue.slots.len() < 5000, "slots are used again");
-        assert_eq!(queue.iter_mut().count(), model.len());
+    }
+
+    #[test]
+    fn each_waiting_frame_is_spilled_once_and_the_last_due_first() {
+        let mut random = Random::new(6);
+        for jitter in [0, 300] {
+            let mut queue = DelayQueue::new();
+            // Numbers of frames that wait and were not given, in the order in which they came.
+            let mut model: Vec<u32> = Vec::new();
+            let (mut given, mut number, mut most_ranges) = (0, 0, 0);
+            for step in 0..40_000_i64 {
+                match random.below(10) {
+                    0..5 => {
+                        let due_ns = step + random.below(jitter + 1) as i64;
+                        queue.push(Arrival {
+                            due_ns,
+                            entered_ns: 0,
+                            delay_ns: 0,
+                            len_bytes: 60,
+                            class: 0,
+                            changes: 0,
+                            is_spilled: false,
+                            item: number,
+                        });
+                        model.push(number);
+                        number += 1;
+                    }
+                    5..9 => {
+                        let left = queue.pop().map(|waiting| waiting.item);
+                        model.retain(|number| Some(*number) != left);
+                    }
+                    _ => {
+                        let next = queue.next_to_spill().map(|waiting| waiting.item);
+                        assert_eq!(next.is_none(), model.is_empty());
+                        if jitter == 0 {
+                            assert_eq!(next, model.last().copied());
+                        }
+                        model.retain(|number| Some(*number) != next);
+                        given += u64::from(next.is_some());
+                    }
+                }
+                most_ranges = most_ranges.max(queue.to_spill.ring.len());
+            }
+            assert!(given > 1_000, "{given}");
+            assert!(most_ranges > 1);
+            while let Some(waiting) = queue.next_to_spill() {
+                let item = waiting.item;
+                assert!(model.contains(&item), "given before: {item}");
+                model.retain(|number| *number != item);
+            }
+            assert!(model.is_empty(), "not given: {model:?}");
+        }
     }
 }

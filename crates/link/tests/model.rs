@@ -17,20 +17,24 @@ struct Numbered {
 }
 
 impl Item for Numbered {
+    type Copies = ();
+
+    fn copies(_: usize) {}
+
     fn len_bytes(&self) -> u32 {
         self.len
     }
 
     fn flip_bit(&mut self, _: u32) {}
 
-    fn duplicate(&self) -> Self {
+    fn duplicate(&self, _: &mut ()) -> Self {
         Self {
             is_copy: true,
             ..*self
         }
     }
 
-    fn spill(&mut self) {}
+    fn spill(&mut self, _: &mut ()) {}
 
     fn segment(&self) -> Option<Segment> {
         None

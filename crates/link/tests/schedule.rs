@@ -20,17 +20,21 @@ struct Packet {
 }
 
 impl Item for Packet {
+    type Copies = ();
+
+    fn copies(_: usize) {}
+
     fn len_bytes(&self) -> u32 {
         self.len
     }
 
     fn flip_bit(&mut self, _: u32) {}
 
-    fn duplicate(&self) -> Self {
+    fn duplicate(&self, _: &mut ()) -> Self {
         *self
     }
 
-    fn spill(&mut self) {}
+    fn spill(&mut self, _: &mut ()) {}
 
     fn segment(&self) -> Option<Segment> {
         self.segment

@@ -96,9 +96,9 @@ impl Chain {
         self.elements.iter().map(|element| element.held()).sum()
     }
 
-    pub(crate) fn spill(&mut self) {
+    pub(crate) fn spill(&mut self, bytes_max: usize) {
         let elements = self.elements.iter_mut();
-        elements.for_each(|element| element.spill());
+        elements.for_each(|element| element.spill(bytes_max));
     }
 
     /// The link of the certificate.

@@ -118,8 +118,8 @@ impl Element for Classifier {
         self.link.held()
     }
 
-    fn spill(&mut self) {
-        self.link.spill();
+    fn spill(&mut self, bytes_max: usize) {
+        self.link.spill(bytes_max);
     }
 
     fn report(&self) -> Option<LinkReport<'_>> {

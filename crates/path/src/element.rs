@@ -27,9 +27,9 @@ pub trait Element: std::fmt::Debug {
     /// Frames that it holds.
     fn held(&self) -> usize;
 
-    /// Copies the frames that it holds out of the memory of the port that received them, which is
-    /// short of it.
-    fn spill(&mut self);
+    /// Copies frames that it holds out of the memory of the port that received them, which is short
+    /// of it: as [`Link::spill`] does.
+    fn spill(&mut self, bytes_max: usize);
 
     /// What it reports to the certificate, if it is a link.
     fn report(&self) -> Option<LinkReport<'_>> {
@@ -87,8 +87,8 @@ impl Element for Link<Frame> {
         self.held()
     }
 
-    fn spill(&mut self) {
-        self.spill();
+    fn spill(&mut self, bytes_max: usize) {
+        self.spill(bytes_max);
     }
 
     fn report(&self) -> Option<LinkReport<'_>> {

@@ -328,10 +328,17 @@ impl Path {
         self.sides.iter().map(|side| side.chain.held()).sum()
     }
 
-    /// Copies frames under way out of the memory of the port that received them, which is short of
-    /// it.
+    /// Copies all frames under way out of the memory of the port that received them, which is short
+    /// of it.
     pub fn spill(&mut self) {
-        self.sides.iter_mut().for_each(|side| side.chain.spill());
+        let sides = self.sides.iter_mut();
+        sides.for_each(|side| side.chain.spill(usize::MAX));
+    }
+
+    /// Copies some of those that entered at `side`: about `bytes_max` bytes, as [`Link::spill`] has
+    /// them.
+    pub fn spill_step(&mut self, side: impl Into<SideId>, bytes_max: usize) {
+        self.sides[side.into().index()].chain.spill(bytes_max);
     }
 
     /// The link of a side.

@@ -33,8 +33,9 @@ pub trait Engine {
     /// Frames that it holds.
     fn held(&self) -> usize;
 
-    /// Copies the frames that it holds out of the memory of their port, which is short of it.
-    fn spill(&mut self);
+    /// Copies frames that it holds, and that came by `side`, out of the memory of their port, which
+    /// is short of it: as many as deadlines allow. It is called again if that is not enough.
+    fn spill(&mut self, side: usize);
 
     /// A frame left at `sent_ns`. Those of a queue are reported in the order in which they left.
     fn on_sent(&mut self, account: Self::Account, sent_ns: Nanoseconds);
@@ -202,7 +203,7 @@ impl<E: Engine> Reactor<E> {
         for (number, queue) in queues.iter_mut().enumerate() {
             let before = self.burst.len();
             if queue.port.receive(&mut self.burst, BURST_MAX)? == Received::PoolEmpty {
-                self.engine.spill();
+                self.engine.spill(side);
             }
             if has_queues {
                 for frame in &mut self.burst[before..] {
@@ -293,10 +294,40 @@ mod tests {
 
     use super::*;
 
-    /// A queue in memory: frames to come, and those that were sent, of which it takes three at
-    /// once.
+    /// A queue in memory.
     #[derive(Clone, Default)]
-    struct Memory(Arc<Mutex<(VecDeque<Frame>, Vec<u8>)>>);
+    struct Memory(Arc<Mutex<State>>);
+
+    #[derive(Default)]
+    struct State {
+        to_come: VecDeque<Frame>,
+        /// Of which it takes three at once.
+        sent: Vec<u8>,
+        /// Its interface is down.
+        is_down: bool,
+        /// It has no memory for frames to come.
+        is_short: bool,
+    }
+
+    impl Memory {
+        fn state(&self) -> std::sync::MutexGuard<'_, State> {
+            self.0.lock().expect("one thread")
+        }
+
+        /// Frames of 60 bytes come, whose first ones are these.
+        fn give(&self, bytes: &[u8]) {
+            let frames = { bytes.iter() }.map(|&byte| frame(&[byte; 60], 60));
+            self.state().to_come.extend(frames);
+        }
+    }
+
+    fn frame(bytes: &[u8], wire_len: u32) -> Frame {
+        let descriptor = Descriptor {
+            wire_len,
+            ..Descriptor::default()
+        };
+        Frame::copied(bytes, descriptor)
+    }
 
     impl Port for Memory {
         fn facts(&self) -> Vec<&Facts> {
@@ -306,9 +337,12 @@ mod tests {
 
     impl Receive for Memory {
         fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
-            let (to_come, _) = &mut *self.0.lock().expect("one thread");
-            let count = max.min(to_come.len());
-            burst.extend(to_come.drain(..count));
+            let mut state = self.state();
+            if state.is_short {
+                return Ok(Received::PoolEmpty);
+            }
+            let count = max.min(state.to_come.len());
+            burst.extend(state.to_come.drain(..count));
             Ok(match count {
                 0 => Received::Idle { until_ns: 0 },
                 count => Received::Frames(count),
@@ -322,9 +356,13 @@ mod tests {
 
     impl Transmit for Memory {
         fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+            if self.state().is_down {
+                let name = "memory".to_owned();
+                return Err(PortError::InterfaceDown { name });
+            }
             let count = burst.len().min(3);
             let sent = burst.drain(..count).map(|frame| frame.bytes()[0]);
-            self.0.lock().expect("one thread").1.extend(sent);
+            self.state().sent.extend(sent);
             Ok(count)
         }
 
@@ -358,6 +396,8 @@ mod tests {
     struct Ring {
         held: Vec<(usize, Frame)>,
         sent: usize,
+        /// Sides whose ports were short of memory.
+        spilled: Vec<usize>,
     }
 
     impl Account for Nanoseconds {
@@ -392,10 +432,93 @@ mod tests {
             self.held.len()
         }
 
-        fn spill(&mut self) {}
+        fn spill(&mut self, side: usize) {
+            self.spilled.push(side);
+        }
 
         fn on_sent(&mut self, _: Nanoseconds, _: Nanoseconds) {
             self.sent += 1;
+        }
+    }
+
+    fn reactor(queues: &[Vec<Memory>]) -> Reactor<Ring> {
+        let ports = |queues: &Vec<Memory>| {
+            let port = |queue: &Memory| Box::new(queue.clone()) as Box<dyn LivePort>;
+            queues.iter().map(port).collect()
+        };
+        let sides = queues.iter().map(ports).collect();
+        Reactor::new(Ring::default(), sides, Wait::Spin, false)
+    }
+
+    /// Three sides of a queue each, between which `give` are given at the first.
+    fn turned(give: impl FnOnce(&Memory), turns: usize) -> (Vec<Vec<Memory>>, Reactor<Ring>) {
+        let queues: Vec<_> = (0..3).map(|_| vec![Memory::default()]).collect();
+        give(&queues[0][0]);
+        let mut reactor = reactor(&queues);
+        let mut now = 0;
+        for _ in 0..turns {
+            let mut clock = || {
+                now += 10;
+                now
+            };
+            reactor.turn(&mut clock).expect("ports that work");
+        }
+        (queues, reactor)
+    }
+
+    #[test]
+    fn cut_frames_are_counted_and_do_not_pass() {
+        let (queues, reactor) = turned(
+            |port| {
+                let whole = [frame(&[1; 60], 60), frame(&[2; 60], 0)];
+                let cut = [frame(&[3; 60], 61), frame(&[4; 60], 1_500), frame(&[], 1)];
+                port.state().to_come.extend(cut.into_iter().chain(whole));
+            },
+            5,
+        );
+        assert_eq!(queues[1][0].state().sent, [1, 2]);
+        assert_eq!(reactor.facts().too_long, 3);
+        assert_eq!((reactor.held(), reactor.engine().sent), (0, 2));
+    }
+
+    #[test]
+    fn frames_due_at_a_port_that_is_down_are_counted_as_lost() {
+        let (queues, mut reactor) = turned(|port| port.give(&[1, 2, 3, 4, 5]), 0);
+        let mut now = 0;
+        let mut turn = |reactor: &mut Reactor<Ring>| {
+            let mut clock = || {
+                now += 10;
+                now
+            };
+            reactor
+                .turn(&mut clock)
+                .expect("a port that is down fails nothing");
+        };
+        // Three leave, two wait for the port, and it goes down; so do two that come.
+        turn(&mut reactor);
+        queues[1][0].state().is_down = true;
+        queues[0][0].give(&[6, 7]);
+        for _ in 0..3 {
+            turn(&mut reactor);
+        }
+        assert_eq!((reactor.facts().dropped_down, reactor.held()), (4, 0));
+        queues[1][0].state().is_down = false;
+        queues[0][0].give(&[8]);
+        turn(&mut reactor);
+        assert_eq!(queues[1][0].state().sent, [1, 2, 3, 8]);
+        assert_eq!(
+            (reactor.facts().dropped_down, reactor.engine().sent),
+            (4, 4)
+        );
+    }
+
+    #[test]
+    fn the_side_whose_port_is_short_of_memory_is_spilled() {
+        let (queues, mut reactor) = turned(|_| {}, 0);
+        queues[1][0].state().is_short = true;
+        for turns in 1..4 {
+            reactor.turn(&mut || 0).expect("ports that work");
+            assert_eq!(reactor.engine().spilled, vec![1; turns], "a step each turn");
         }
     }
 
@@ -404,22 +527,11 @@ mod tests {
         let queues: Vec<Vec<Memory>> = [2, 2, 1]
             .map(|count| (0..count).map(|_| Memory::default()).collect())
             .into();
-        let give = |queue: &Memory, bytes: &[u8]| {
-            let frames = bytes
-                .iter()
-                .map(|byte| Frame::copied(&[*byte; 60], Descriptor::default()));
-            queue.0.lock().expect("one thread").0.extend(frames);
-        };
-        give(&queues[0][0], &[1, 2, 3, 4]);
-        give(&queues[0][1], &[11, 12]);
-        give(&queues[1][1], &[21, 22]);
-        give(&queues[2][0], &[31]);
-        let ports = |queues: &Vec<Memory>| {
-            let port = |queue: &Memory| Box::new(queue.clone()) as Box<dyn LivePort>;
-            queues.iter().map(port).collect()
-        };
-        let sides = queues.iter().map(ports).collect();
-        let mut reactor = Reactor::new(Ring::default(), sides, Wait::Spin, false);
+        queues[0][0].give(&[1, 2, 3, 4]);
+        queues[0][1].give(&[11, 12]);
+        queues[1][1].give(&[21, 22]);
+        queues[2][0].give(&[31]);
+        let mut reactor = reactor(&queues);
         let mut now = 0;
         let mut clock = || {
             now += 10;
@@ -430,10 +542,7 @@ mod tests {
             reactor.turn(&mut clock).expect("ports that work");
         }
         assert_eq!(reactor.held(), 0);
-        let sent = |side: usize, queue: usize| {
-            let (_, sent) = &*queues[side][queue].0.lock().expect("one thread");
-            sent.clone()
-        };
+        let sent = |side: usize, queue: usize| queues[side][queue].state().sent.clone();
         assert_eq!(sent(1, 0), [1, 2, 3, 4]);
         assert_eq!(sent(1, 1), [11, 12]);
         assert_eq!(sent(2, 0), [21, 22]);

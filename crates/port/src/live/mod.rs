@@ -95,7 +95,7 @@ pub fn open(
     if method == Method::AfPacket {
         return packet::open(interface, options, &reason);
     }
-    match xdp::open(interface, options, &reason) {
+    match xdp::open(interface, options, &reason, false) {
         Err(error) if options.method.is_none() => packet::open(
             interface,
             options,
@@ -121,7 +121,7 @@ pub fn open_each(
     if options.method == Some(Method::AfPacket) {
         return packet(reason);
     }
-    match xdp::open(interface, options, reason) {
+    match xdp::open(interface, options, reason, true) {
         Err(error) if options.method.is_none() => packet(&format!("AF_XDP cannot be had: {error}")),
         opened => opened,
     }

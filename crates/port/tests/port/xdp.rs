@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::live::{
-    Generator, Interface, LiveOptions, StampClock, open, open_to_send, pass_all,
+    Generator, Interface, LiveOptions, StampClock, open, open_each, open_to_send, pass_all,
 };
 use lineside_port::{LiveFacts, LivePort, Method, PortError, Received};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -454,6 +454,67 @@ fn the_kernel_says_when_it_handed_a_frame_over() {
             assert_eq!(wire.receive(), Some(frame(number, 60)), "as it was");
             assert!(wire.receive().is_some());
         }
+    }
+}
+
+/// Hours ahead of the wall clock: no stamp by that one is taken for one by this.
+#[test]
+fn stamps_are_by_the_clock_that_was_asked_for() {
+    const AHEAD_NS: i64 = 12_345_000_000_000;
+    let now = || lineside_host::monotonic_ns() + AHEAD_NS;
+    for method in [METHODS[0], METHODS[1], Method::AfPacket] {
+        let Some(wire) = wire_for_xdp(1, 1, 1500) else {
+            return;
+        };
+        let options = LiveOptions {
+            clock: StampClock::Steady { ahead_ns: AHEAD_NS },
+            ..options(method)
+        };
+        let mut ports = open_each(&near(), &options).expect("opens");
+        let began_ns = now();
+        wire.send(&[frame(1, 60), frame(2, 60)]);
+        let bursts = receive(&mut ports, 2);
+        let ended_ns = now();
+        for frame in bursts.iter().flatten() {
+            let stamp_ns = frame.descriptor().stamp_ns.expect("stamped");
+            assert!((began_ns..ended_ns).contains(&stamp_ns), "{method}");
+        }
+        let idle = ports[0].receive(&mut Burst::new(), 9).expect("receives");
+        let Received::Idle { until_ns } = idle else {
+            panic!("{method}: {idle:?}");
+        };
+        assert!((began_ns..now()).contains(&until_ns), "{method}");
+        assert!(ports[0].stamp_next());
+        let began_ns = now();
+        let mut burst = vec![copied(&frame(3, 60))];
+        assert_eq!(ports[0].transmit(&mut burst).expect("transmits"), 1);
+        assert!(wire.receive().is_some());
+        ports[0].reclaim();
+        let stamp_ns = ports[0].handed_over().expect("sent").expect("stamped");
+        assert!((began_ns..now()).contains(&stamp_ns), "{method}");
+    }
+}
+
+#[test]
+fn as_many_frames_are_sent_at_once_as_the_ring_takes() {
+    for method in METHODS {
+        let Some(wire) = wire_for_xdp(1, 1, 1500) else {
+            return;
+        };
+        let mut ports = open_each(&near(), &options(method)).expect("opens");
+        for _ in 0..3 {
+            let mut burst: Burst = (0..3_000)
+                .map(|number| copied(&frame(number, 60)))
+                .collect();
+            assert_eq!(ports[0].transmit(&mut burst).expect("transmits"), 2_048);
+            while !burst.is_empty() {
+                ports[0].transmit(&mut burst).expect("transmits");
+            }
+            ports[0].reclaim();
+        }
+        // And frames still come.
+        wire.send(&[frame(7, 60)]);
+        assert_eq!(receive(&mut ports, 1)[0][0].bytes(), frame(7, 60));
     }
 }
 

@@ -8,11 +8,9 @@
 //!    └───────────── sending ◄── a frame from elsewhere is copied into it
 //! ```
 //!
-//! Held chunks stand in a queue, oldest first. Each call looks at a bounded number of them and puts
-//! those that are still held at its end, so that long-held frames cost little and short-lived ones
-//! come back soon.
+//! Those that are held come back by themselves, whenever their frames are dropped: what is still
+//! held is not looked at.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use lineside_frame::{Descriptor, Frame, Slots};
@@ -29,7 +27,7 @@ pub(super) struct Chunks {
     first: usize,
     states: Vec<State>,
     free: Vec<u32>,
-    held: VecDeque<u32>,
+    held: usize,
     sending: usize,
     /// Chunks that are not lent to the kernel for frames to come, but kept to send from.
     reserve: usize,
@@ -44,8 +42,15 @@ enum State {
 }
 
 impl Chunks {
-    /// All of `slots` are free; they are chunks `first..first + count` of the UMEM.
-    pub(super) fn new(slots: Slots, size: ChunkSize, first: usize, count: usize) -> Self {
+    /// All of `slots` are free; they are chunks `first..first + count` of the UMEM. Of them
+    /// `reserve` are kept to send from.
+    pub(super) fn new(
+        slots: Slots,
+        size: ChunkSize,
+        first: usize,
+        count: usize,
+        reserve: usize,
+    ) -> Self {
         Self {
             slots,
             size,
@@ -53,9 +58,9 @@ impl Chunks {
             states: vec![State::Free; count],
             // The first ones are taken first: from the end.
             free: (0..count as u32).rev().collect(),
-            held: VecDeque::with_capacity(count),
+            held: 0,
             sending: 0,
-            reserve: RESERVE_MAX.min(count / 8),
+            reserve,
         }
     }
 
@@ -97,7 +102,7 @@ impl Chunks {
     ) -> Frame {
         debug_assert_eq!(self.states[index as usize], State::Kernel);
         self.states[index as usize] = State::Held;
-        self.held.push_back(index);
+        self.held += 1;
         let frame = self.slots.frame(index as usize, bytes, descriptor);
         frame.expect("no frame lives of a chunk that is not held")
     }
@@ -149,19 +154,16 @@ impl Chunks {
         is_ours
     }
 
-    /// Looks at `looks` of the held chunks, the oldest first, and frees those whose frames are
-    /// gone.
-    pub(super) fn recycle(&mut self, looks: usize) -> usize {
+    /// Frees the chunks whose frames are gone; returns how many.
+    pub(super) fn recycle(&mut self) -> usize {
         let before = self.free.len();
-        for _ in 0..looks.min(self.held.len()) {
-            let index = self.held.pop_front().expect("counted");
-            if self.slots.is_free(index as usize) {
-                self.free(index);
-            } else {
-                self.held.push_back(index);
-            }
-        }
-        self.free.len() - before
+        self.slots.returned(|index| {
+            self.states[index] = State::Free;
+            self.free.push(index as u32);
+        });
+        let count = self.free.len() - before;
+        self.held -= count;
+        count
     }
 
     /// Chunks that are free.
@@ -169,15 +171,17 @@ impl Chunks {
         self.free.len()
     }
 
-    /// Whether holders have so many that the kernel may soon have none.
+    /// Whether holders have so many that the kernel may soon have none: three quarters, or all but
+    /// what is kept to send from and an eighth.
     pub(super) fn are_short(&self) -> bool {
-        self.held.len() * 4 > self.states.len() * 3
+        let count = self.states.len();
+        self.held > (count * 3 / 4).min(count - self.reserve - count / 8)
     }
 
     /// Whether the kernel has none, and only what is held can change that.
     pub(super) fn are_used_up(&self) -> bool {
-        let kernel = self.states.len() - self.free.len() - self.held.len() - self.sending;
-        kernel == 0 && !self.held.is_empty()
+        let kernel = self.states.len() - self.free.len() - self.held - self.sending;
+        kernel == 0 && self.held > 0
     }
 
     fn free(&mut self, index: u32) {
@@ -186,5 +190,62 @@ impl Chunks {
     }
 }
 
-/// A system call sends 256 parts at most; more than that need not wait.
-const RESERVE_MAX: usize = 256;
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use lineside_account::Budget;
+    use lineside_frame::FrameRef;
+
+    use super::super::umem::Umem;
+    use super::*;
+
+    #[test]
+    fn what_came_back_is_freed_and_what_is_held_is_not() {
+        const COUNT: usize = 64;
+        const RESERVE: usize = 24;
+        let size = ChunkSize::for_frames(1_500);
+        let budget = Budget::new(1 << 20);
+        let umem = Umem::new(size, COUNT, &budget)
+            .expect("mapped")
+            .expect("it fits");
+        // SAFETY: no kernel has the memory.
+        let slots = unsafe { Arc::clone(&umem).slots(0, COUNT) };
+        let mut chunks = Chunks::new(slots, size, 0, COUNT, RESERVE);
+        let mut held: Vec<FrameRef> = Vec::new();
+        for number in 0..32 {
+            let index = chunks.free.pop().expect("free");
+            chunks.states[index as usize] = State::Kernel;
+            let descriptor = Descriptor {
+                number,
+                ..Descriptor::default()
+            };
+            held.push(
+                chunks
+                    .hold(index, HEADROOM..HEADROOM + 60, descriptor)
+                    .share(),
+            );
+        }
+        assert_eq!((chunks.recycle(), chunks.free_count()), (0, COUNT - 32));
+        // 24 are kept to send from, and 8 are for the kernel.
+        assert!(!chunks.are_short());
+        let index = chunks.free.pop().expect("free");
+        chunks.states[index as usize] = State::Kernel;
+        let last = chunks.hold(index, HEADROOM..HEADROOM + 60, Descriptor::default());
+        assert!(chunks.are_short());
+        // Whatever their order, and once each.
+        let kept = held.split_off(20);
+        let again = held[3].clone();
+        held.drain(..);
+        drop(last);
+        assert_eq!((chunks.recycle(), chunks.recycle()), (20, 0));
+        drop(again);
+        assert_eq!((chunks.recycle(), chunks.held), (1, 12));
+        drop(kept);
+        assert_eq!((chunks.recycle(), chunks.free_count()), (12, COUNT));
+        let all: Vec<_> = std::iter::from_fn(|| chunks.send(b"part")).collect();
+        assert_eq!(all.len(), COUNT);
+        assert!(all.iter().all(|&offset| chunks.sent(offset as usize)));
+        assert_eq!(chunks.free_count(), COUNT);
+    }
+}

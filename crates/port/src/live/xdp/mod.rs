@@ -41,11 +41,13 @@ use socket::{Sizes, Socket, Step};
 use umem::{ChunkSize, Umem};
 
 /// Opens a port for each receive queue: in native mode if the driver has it and `options.method`
-/// does not ask for generic mode. `reason` is why AF_XDP was chosen.
+/// does not ask for generic mode. `reason` is why AF_XDP was chosen; `sends` whether the ports send
+/// as much as they receive.
 pub(super) fn open(
     interface: &Interface,
     options: &LiveOptions,
     reason: &str,
+    sends: bool,
 ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
     let refusal = Refusal { interface };
     let queues = queues_in_use(interface) as usize;
@@ -75,12 +77,16 @@ pub(super) fn open(
     let share = chunks / sockets.len();
     let blocks = options.bytes_max / 4 / BLOCK_LEN / sockets.len();
     let is_one = sockets.len() == 1;
+    let reserve = match sends {
+        true => sizes.transmit as usize,
+        false => RESERVE.min(share / 8),
+    };
     // The kernel must have room for frames before the program leads the first of them to a socket.
     let chunks = { sockets.iter_mut().enumerate() }.map(|(queue, socket)| {
         // SAFETY: each port gets a range of its own, and `Chunks` gives a chunk to the kernel only
-        // when it has seen that it is free.
+        // when it is free: when it has come back.
         let slots = unsafe { umem.slots(queue * share, share) };
-        let mut chunks = Chunks::new(slots, umem.chunk, queue * share, share);
+        let mut chunks = Chunks::new(slots, umem.chunk, queue * share, share, reserve);
         chunks.refill(&mut socket.fill);
         chunks
     });
@@ -122,6 +128,10 @@ fn sizes(chunks: usize) -> Sizes {
 
 /// Eight times what a system call sends.
 const TRANSMIT_MAX: u32 = 2048;
+
+/// Chunks kept to send from where that happens now and then. Ports that send all the time keep as
+/// many as the transmit ring takes.
+const RESERVE: usize = 256;
 
 /// The program on the interface, for all its ports.
 struct Attached {

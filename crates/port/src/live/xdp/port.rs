@@ -39,10 +39,6 @@ const LOOK_NS: i64 = 1_000_000;
 /// Of an interface that comes and goes, the first times are reported.
 const WARNINGS_MAX: usize = 16;
 
-/// Held chunks that are looked at in each call, beside two for each frame received by the call
-/// before.
-const LOOKS: usize = 64;
-
 /// Frames whose headers are asked for ahead: what is read of one takes about as long as they are on
 /// their way.
 const PREFETCH: u32 = 4;
@@ -72,8 +68,6 @@ pub(super) struct XdpPort {
     facts: Facts,
     /// Frames taken from the receive ring.
     received: u64,
-    /// Frames taken by the call before.
-    received_last: usize,
     /// When losses were counted, and faults looked for, while there was nothing to receive.
     counted_ns: i64,
     looked_ns: i64,
@@ -176,7 +170,6 @@ impl XdpPort {
             link_type,
             facts,
             received: 0,
-            received_last: 0,
             counted_ns: 0,
             looked_ns: 0,
             until_ns: i64::MIN,
@@ -526,22 +519,17 @@ impl Receive for XdpPort {
         if self.ended {
             return Ok(Received::End);
         }
-        self.chunks.recycle(LOOKS + 2 * self.received_last);
+        self.chunks.recycle();
         self.chunks.refill(&mut self.socket.fill);
         if self.chunks.are_short() && !self.has_asked {
-            self.chunks.recycle(usize::MAX);
-            self.chunks.refill(&mut self.socket.fill);
-            if self.chunks.are_short() {
-                // Once; then frames are handed out as long as there are any.
-                self.has_asked = true;
-                return Ok(Received::PoolEmpty);
-            }
+            // In turns with frames, as long as there are any.
+            self.has_asked = true;
+            return Ok(Received::PoolEmpty);
         }
         let before = burst.len();
         let len_max = before.saturating_add(max);
         loop {
             let taken = self.take(burst, len_max);
-            self.received_last = burst.len() - before;
             let has_room = taken.inspect_err(|_| self.ended = true)?;
             if burst.len() > before || max == 0 {
                 self.has_asked = false;
@@ -606,7 +594,7 @@ impl Transmit for XdpPort {
         // What fails here fails in the next call that can report it.
         let _ = self.kick();
         let sent = self.complete().unwrap_or(0);
-        let dropped = self.chunks.recycle(usize::MAX);
+        let dropped = self.chunks.recycle();
         self.chunks.refill(&mut self.socket.fill);
         sent + dropped
     }

@@ -98,15 +98,15 @@ impl Umem {
     /// Chunks `first..first + count` as slots of frames.
     ///
     /// # Safety
-    /// No chunk gets two slots; from [`Slots::bytes_mut`] or [`Slots::frame`] of a chunk until
-    /// [`Slots::is_free`] it is not given to the kernel to write.
+    /// No chunk gets two slots; from [`Slots::frame`] of a chunk until [`Slots::returned`] gives it,
+    /// it is not given to the kernel to write.
     pub(super) unsafe fn slots(self: &Arc<Self>, first: usize, count: usize) -> Slots {
         let len = self.chunk.len();
         let start = self.mapping.at(first * len, count * len);
         let owner: Arc<dyn Send + Sync> = Arc::clone(self) as _;
         // SAFETY: the range is mapped for reading and writing (checked by `at`) as long as `self`
         // lives; the rest is the caller's duty.
-        unsafe { Slots::new(start, len, count, &owner) }
+        unsafe { Slots::returning(start, len, count, &owner) }
     }
 
     /// Asks the processor for a frame's stamp and headers, which the kernel wrote on another core.
