@@ -69,6 +69,10 @@ registry! {
         around a packet";
     FramesDuplicate = "frames.outcome.duplicate", Outcome, "frames with a packet that another \
         frame had just brought: mirrored twice (--duplicate-window)";
+    FramesDamaged = "frames.outcome.damaged", Outcome, "damaged frames, which were not read: their \
+        recorder marks them so, or their checksum is wrong where others of their direction are right";
+    FramesDamagedNotTcp = "frames.damaged_not_tcp", Plain, "of these, those that are no TCP \
+        segments: no hole shows whether the same came again";
     FramesUnknownLink = "frames.outcome.unknown_link_type", Outcome, "frames of a link type that \
         is not known";
     MalformedLink = "frames.outcome.malformed.link", Outcome, "frames too short for their link \
@@ -87,6 +91,8 @@ registry! {
         for which there was no room";
 
     ChecksumIpv4Wrong = "checksums.ipv4_wrong", Plain, "IPv4 header checksums that do not match";
+    ChecksumsWrongRead = "checksums.wrong_read", Plain, "packets with a wrong checksum of TCP or UDP \
+        that were read, since only later ones of their direction showed that it was not offloaded";
     ChecksumOffloaded = "checksums.offloaded", Plain, "checksums that the sender left to its \
         adapter";
 

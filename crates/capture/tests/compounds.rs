@@ -105,6 +105,7 @@ impl Wire {
                 input: 0,
                 number,
                 ordinal: number,
+                ..Descriptor::default()
             };
             burst.push(Frame::copied(bytes, descriptor));
             pipeline.on_burst(&mut burst);

@@ -54,6 +54,7 @@ impl Receive for Memory<'_> {
                 input: 0,
                 number: ordinal,
                 ordinal,
+                ..Descriptor::default()
             };
             burst.push(Frame::copied(&frame.bytes, descriptor));
         }

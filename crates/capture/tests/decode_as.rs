@@ -74,6 +74,7 @@ fn run(frames: &[Vec<u8>], decode_as: DecodeAs) -> (Vec<OperationRow>, Counters)
             input: 0,
             number,
             ordinal: number,
+            ..Descriptor::default()
         };
         burst.push(Frame::copied(bytes, descriptor));
         pipeline.on_burst(&mut burst);

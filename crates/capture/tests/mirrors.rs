@@ -286,3 +286,112 @@ fn a_capture_mirrored_twice_gives_the_rows_of_one_copy() {
     }
     assert!(duplicates > 1000, "{duplicates}");
 }
+
+/// The example with checksums as they are on a wire, seen by two taps.
+fn example_of_two_taps() -> (Vec<capture::Frame>, Vec<capture::Frame>) {
+    let (_, mut frames) = captures().swap_remove(0);
+    for frame in &mut frames {
+        lineside_wire::complete_checksum(frame.link_type, &mut frame.bytes);
+    }
+    let both = wrap::mirror(&frames, 0);
+    (frames, both)
+}
+
+/// Whether a frame is the one that `wrap::mirror` made.
+fn is_copy(frame: &capture::Frame) -> bool {
+    frame.bytes[6..12] == [2, 0, 0, 0, 0, 0x77]
+}
+
+/// Where the payload of a frame's TCP segment begins, if it has any.
+fn tcp_payload(frame: &capture::Frame) -> Option<usize> {
+    match lineside_wire::dissect(1, &frame.bytes, frame.wire_len as usize) {
+        lineside_wire::Dissected::Tcp(_, tcp) if tcp.payload_len > 0 => Some(tcp.payload),
+        _ => None,
+    }
+}
+
+/// A tap with a snap length beside one without.
+#[test]
+fn of_two_copies_the_longer_one_is_read() {
+    let (frames, both) = example_of_two_taps();
+    let (rows, _) = run(&frames);
+    for kept in [0, 1, 60, 400] {
+        for cuts_copies in [false, true] {
+            let mut both = both.clone();
+            for frame in both
+                .iter_mut()
+                .filter(|frame| is_copy(frame) == cuts_copies)
+            {
+                if let Some(payload) = tcp_payload(frame) {
+                    frame.bytes.truncate(payload + kept);
+                }
+            }
+            let (mine, counters) = run(&both);
+            let what = format!("{kept} bytes, copies {cuts_copies}");
+            assert_same(&what, &mine, &rows);
+            assert_eq!(counters.value(Counter::StreamLost), 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_only_cut_copies_have_is_lost_as_without_them() {
+    let (mut frames, mut both) = example_of_two_taps();
+    for frame in frames.iter_mut().chain(&mut both) {
+        if let Some(payload) = tcp_payload(frame) {
+            frame.bytes.truncate(payload + 150);
+        }
+    }
+    let (rows, counters) = run(&frames);
+    let (mine, mine_counters) = run(&both);
+    // In which order connections come to their holes is no part of the result.
+    assert_eq!(plain(&mine).operations, plain(&rows).operations);
+    for counter in [
+        Counter::StreamLost,
+        Counter::StreamDelivered,
+        Counter::HolesSnapLength,
+    ] {
+        assert_eq!(
+            mine_counters.value(counter),
+            counters.value(counter),
+            "{counter:?}"
+        );
+    }
+}
+
+#[test]
+fn of_a_damaged_and_a_right_copy_the_right_one_is_read() {
+    let (frames, both) = example_of_two_taps();
+    let (rows, _) = run(&frames);
+    for damages_copies in [false, true] {
+        let mut both = both.clone();
+        let mut damaged = 0;
+        for (at, frame) in both.iter_mut().enumerate().skip(100) {
+            if at % 5 < 2 && is_copy(frame) == damages_copies && tcp_payload(frame).is_some() {
+                *frame.bytes.last_mut().expect("a frame") ^= 0x10;
+                damaged += 1;
+            }
+        }
+        let (mine, counters) = run(&both);
+        assert_same("damaged", &mine, &rows);
+        assert_eq!(counters.value(Counter::FramesDamaged), damaged);
+        assert_eq!(counters.value(Counter::StreamLost), 0);
+        assert_eq!(counters.value(Counter::FramesDamagedNotTcp), 0);
+    }
+}
+
+/// Without a right copy its bytes are a hole, and no row has them.
+#[test]
+fn a_damaged_segment_is_not_read() {
+    let (mut frames, _) = example_of_two_taps();
+    let mut lost = 0;
+    for frame in frames.iter_mut().skip(100).step_by(40) {
+        if let Some(payload) = tcp_payload(frame) {
+            lost += (frame.bytes.len() - payload) as u64;
+            *frame.bytes.last_mut().expect("a frame") ^= 0x10;
+        }
+    }
+    assert!(lost > 0);
+    let (_, counters) = run(&frames);
+    assert_eq!(counters.value(Counter::StreamLost), lost);
+}

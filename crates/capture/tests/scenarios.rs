@@ -228,6 +228,7 @@ fn run(frames: &[capture::Frame]) -> (CollectedRows, Counters) {
             input: 0,
             number: index as u64 + 1,
             ordinal: index as u64 + 1,
+            ..Descriptor::default()
         };
         burst.push(Frame::copied(&frame.bytes, descriptor));
         if index % 37 == 0 {

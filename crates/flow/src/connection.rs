@@ -14,6 +14,7 @@ use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, TcpHeader};
 
 use crate::context::{Context, Shared};
 use crate::counts::FlowCounts;
+use crate::damage::{Checksums, Covered};
 use crate::fragments::Whole;
 use crate::sink::StreamSink;
 use crate::stream::{Moment, State, Stream};
@@ -95,6 +96,7 @@ pub struct Connection {
     pub(crate) last_ns: i64,
     pub(crate) interval_ns: i64,
     pub(crate) counts: [FlowCounts; 2],
+    pub(crate) checksums: [Checksums; 2],
     /// Segments far outside the window: of a new incarnation whose SYN is late or lost, or damaged.
     pub(crate) strays: Vec<Stray>,
     /// Directions that ended by FIN.
@@ -181,6 +183,7 @@ impl Connection {
             last_ns: now,
             interval_ns: i64::MIN,
             counts: Default::default(),
+            checksums: Default::default(),
             strays: Vec::new(),
             ended: [false; 2],
             is_reset: false,
@@ -218,6 +221,31 @@ impl Connection {
         is_copy
     }
 
+    /// Whether a whole segment is damaged.
+    #[inline]
+    pub(crate) fn is_damaged<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        ip: &Ip,
+        tcp: &TcpHeader,
+        origin: &Origin<'_>,
+        context: &mut Context<'_, S>,
+    ) -> bool {
+        let Origin::Frame(frame) = origin else {
+            return false;
+        };
+        if self.checksums[direction].are_offloaded() || ip.captured_len < ip.payload_len {
+            return false;
+        }
+        let packet = Covered {
+            ip,
+            bytes: &frame.bytes()[ip.payload..][..ip.payload_len],
+            payload_len: tcp.payload_len,
+            looks_offloaded: tcp.checksum_offloaded,
+        };
+        self.checksums[direction].is_damaged(&packet, context.counters)
+    }
+
     /// Sets the time before which an expected segment needs no look at intervals and timeouts.
     #[inline]
     pub(crate) fn set_calm(&mut self, shared: &Shared) {
@@ -228,6 +256,11 @@ impl Connection {
             // The next segment may show that it has not ended.
             false => i64::MIN,
         };
+    }
+
+    /// Whether mirrors' copies of its segments come.
+    pub(crate) fn has_copies(&self) -> bool {
+        self.watched_until_ns == i64::MAX
     }
 
     /// Whether it holds ranges.

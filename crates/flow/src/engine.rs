@@ -26,6 +26,11 @@ pub(crate) const DUPLICATE: Taken = Taken {
     connection: None,
 };
 
+pub(crate) const DAMAGED: Taken = Taken {
+    outcome: Counter::FramesDamaged,
+    connection: None,
+};
+
 /// All connections, their streams and the fragments on their way to them.
 ///
 /// Call its methods in this order:
@@ -79,6 +84,11 @@ impl Engine {
             outcome,
             connection: None,
         };
+        if frame.descriptor().damaged {
+            let is_tcp = matches!(dissected, Dissected::Tcp(..));
+            counters.add(Counter::FramesDamagedNotTcp, (!is_tcp).into());
+            return DAMAGED;
+        }
         match dissected {
             Dissected::Tcp(ip, tcp) => {
                 let (connections, mut context) = self.parts(sink, counters);
@@ -135,13 +145,11 @@ impl Engine {
             }
             Dissected::Udp(ip, udp) => {
                 // If the whole is not in a tunnel, its fragments would have been the duplicates.
-                let is_duplicate = ip.tunnels > whole.ip.tunnels
-                    && context.has_datagram(&origin, &ip, udp.payload_len);
-                if !is_duplicate {
-                    let chunks = whole.chunks(udp.payload, udp.payload_len);
-                    connections.on_udp(&ip, &udp, &origin, &chunks, &mut context);
-                }
-                is_duplicate
+                let may_be_copy = ip.tunnels > whole.ip.tunnels;
+                let chunks = whole.chunks(udp.payload, udp.payload_len);
+                let taken =
+                    connections.on_udp(&ip, &udp, &origin, &chunks, may_be_copy, &mut context);
+                taken.outcome == Counter::FramesDuplicate
             }
             Dissected::NotIp | Dissected::OtherProtocol => false,
             _ => {
@@ -230,10 +238,6 @@ impl Engine {
     ) -> Taken {
         let (connections, mut context) = self.parts(sink, counters);
         let origin = Origin::Frame(frame);
-        if context.has_datagram(&origin, ip, udp.payload_len) {
-            return DUPLICATE;
-        }
-        count_checksums(ip, udp.checksum_offloaded, context.counters);
         let payload = Chunk::of_frame(
             frame,
             udp.payload.min(frame.bytes().len()),
@@ -243,8 +247,11 @@ impl Engine {
         let cut = Chunk::hole(cut_len, Cause::SnapLength, frame.descriptor());
         let chunks = [payload, cut];
         let chunks = &chunks[..if cut.is_empty() { 1 } else { 2 }];
-        let slot = connections.on_udp(ip, udp, &origin, chunks, &mut context);
-        taken(Counter::FramesUdp, slot)
+        let taken = connections.on_udp(ip, udp, &origin, chunks, true, &mut context);
+        if taken.outcome != Counter::FramesDuplicate {
+            count_checksums(ip, udp.checksum_offloaded, counters);
+        }
+        taken
     }
 
     fn on_fragment<S: StreamSink>(
@@ -306,7 +313,12 @@ impl Engine {
 
 impl<S> Context<'_, S> {
     /// Whether a datagram came before, as a mirror's copy.
-    fn has_datagram(&mut self, origin: &Origin<'_>, ip: &Ip, payload_len: usize) -> bool {
+    pub(crate) fn has_datagram(
+        &mut self,
+        origin: &Origin<'_>,
+        ip: &Ip,
+        payload_len: usize,
+    ) -> bool {
         let Shared {
             duplicates, now, ..
         } = &mut *self.shared;

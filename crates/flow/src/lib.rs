@@ -39,6 +39,7 @@ mod connection;
 mod connections;
 mod context;
 mod counts;
+mod damage;
 mod duplicates;
 mod engine;
 mod fragments;

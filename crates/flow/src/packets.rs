@@ -10,25 +10,47 @@ use crate::connection::segments::Belongs;
 use crate::connection::{Key, Origin, Transport, discard};
 use crate::connections::Connections;
 use crate::context::Context;
-use crate::engine::{DUPLICATE, Taken, taken};
+use crate::damage::Covered;
+use crate::engine::{DAMAGED, DUPLICATE, Taken, taken};
 use crate::sink::StreamSink;
 use crate::stream::{Segment, State};
 
 impl Connections {
-    /// Takes a datagram; returns the slot of its connection.
+    /// Takes a datagram. `may_be_copy`: no part of it was asked whether it came before.
     pub(crate) fn on_udp<S: StreamSink>(
         &mut self,
         ip: &Ip,
         udp: &UdpHeader,
         origin: &Origin<'_>,
         chunks: &[Chunk<'_>],
+        may_be_copy: bool,
         context: &mut Context<'_, S>,
-    ) -> Option<usize> {
+    ) -> Taken {
         let tuple = FourTuple::of(ip, udp.source_port, udp.destination_port);
         let (key, direction) = Key::new(Transport::Udp, &tuple);
         let key = self.key_in(ip.virtual_network, key);
-        let slot = self.find_or_open(key, None, origin, context)?;
+        let Some(slot) = self.find_or_open(key, None, origin, context) else {
+            return taken(Counter::FramesUdp, None);
+        };
         let connection = self.at(slot);
+        if let Origin::Frame(frame) = origin
+            && (udp.checksum_verifiable || udp.checksum_offloaded)
+            && udp.captured_len == udp.payload_len
+        {
+            let packet = Covered {
+                ip,
+                bytes: &frame.bytes()[ip.payload..udp.payload + udp.payload_len],
+                payload_len: udp.payload_len,
+                looks_offloaded: udp.checksum_offloaded,
+            };
+            if connection.checksums[direction].is_damaged(&packet, context.counters) {
+                context.counters.count(Counter::FramesDamagedNotTcp);
+                return DAMAGED;
+            }
+        }
+        if may_be_copy && context.has_datagram(origin, ip, udp.payload_len) {
+            return DUPLICATE;
+        }
         connection.last_ns = context.shared.now;
         connection.segments += 1;
         connection.roll_interval(origin.descriptor(), context);
@@ -36,7 +58,7 @@ impl Connections {
         context
             .sink
             .on_datagram(slot, direction, chunks, context.counters);
-        Some(slot)
+        taken(Counter::FramesUdp, Some(slot))
     }
 
     /// Header prediction, as receivers do it (Jacobson 1990): a whole segment that comes next in
@@ -69,7 +91,11 @@ impl Connections {
         if !is_next || now >= connection.calm_until_ns {
             return None;
         }
-        if connection.is_copy(ip, tcp, &Origin::Frame(frame), context) {
+        let origin = Origin::Frame(frame);
+        if connection.is_damaged(direction, ip, tcp, &origin, context) {
+            return Some(DAMAGED);
+        }
+        if connection.is_copy(ip, tcp, &origin, context) {
             return Some(DUPLICATE);
         }
         connection.last_ns = now;
@@ -111,7 +137,12 @@ impl Connections {
         let Some(mut slot) = self.find_or_open_tcp(key, tcp, origin, context) else {
             return taken(Counter::FramesTcp, None);
         };
-        if self.at(slot).is_copy(ip, tcp, origin, context) {
+        let connection = self.at(slot);
+        if connection.is_damaged(direction, ip, tcp, origin, context) {
+            return DAMAGED;
+        }
+        if connection.is_copy(ip, tcp, origin, context) {
+            self.at(slot).lengthen(direction, tcp, payload, context);
             return DUPLICATE;
         }
         let opens = tcp.flags.opens();

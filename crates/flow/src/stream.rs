@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use lineside_frame::Range;
+use lineside_frame::{Cause, Chunk, Range};
 use lineside_wire::SeqNumber;
 
 use crate::round_trips::Followed;
@@ -254,6 +254,36 @@ impl Stream {
         let at = self.held.partition_point(|held| held.start <= start);
         let before = at.checked_sub(1).and_then(|at| self.held.get(at));
         before.is_some_and(|held| held.end() >= end)
+    }
+
+    /// Puts bytes in the place of holes that a snap length made; false if there are none there.
+    pub(crate) fn fill(&mut self, start: i64, chunk: &Chunk<'_>) -> bool {
+        let end = start + chunk.len() as i64;
+        let mut at = self.held.partition_point(|held| held.end() <= start);
+        let mut is_filled = false;
+        while let Some(held) = self.held.get_mut(at).filter(|held| held.start < end) {
+            let is_cut = held.range.chunk().missing() == Some(Cause::SnapLength);
+            if is_cut && held.start >= start {
+                let (from, held_end) = ((held.start - start) as usize, held.end());
+                let filled = chunk.from(from);
+                let len = filled.len().min((held_end - held.start) as usize);
+                let rest = held.range.part(len, held.range.len() - len);
+                held.range = filled.part(0, len).hold();
+                is_filled = true;
+                if !rest.is_empty() {
+                    let rest = Held {
+                        start: held.start + len as i64,
+                        range: rest,
+                        arrived: held.arrived,
+                        needs: held.needs,
+                    };
+                    self.held.insert(at + 1, rest);
+                    return true;
+                }
+            }
+            at += 1;
+        }
+        is_filled
     }
 
     /// How full it is, in bytes: many small parts take more memory, and time to insert, than their

@@ -499,3 +499,26 @@ fn fragments_of_ip_that_is_not_read_are_counted() {
     assert!(sink.datagrams.is_empty());
     assert_eq!(counters.value(Counter::DatagramsUnread), 1);
 }
+
+/// Whatever its bytes say.
+#[test]
+fn a_frame_that_its_recorder_calls_damaged_is_not_read() {
+    let mut tap = Tap::new(Config::default(), 64 << 20);
+    for (frame, _) in packet(false, 7, 1000, 400, 1).frames {
+        let descriptor = Descriptor {
+            stamp_ns: Some(0),
+            wire_len: frame.len() as u32,
+            link_type: LinkType::ETHERNET,
+            damaged: true,
+            ..Descriptor::default()
+        };
+        let dissected = lineside_wire::dissect(1, &frame, frame.len());
+        let frame = Frame::copied(&frame, descriptor).share();
+        let (sink, counters) = (&mut tap.sink, &mut tap.counters);
+        let taken = tap.engine.on_frame(0, &frame, &dissected, sink, counters);
+        assert_eq!(taken.outcome, Counter::FramesDamaged);
+    }
+    let (sink, counters) = tap.finish();
+    assert!(sink.datagrams.is_empty());
+    assert_eq!(counters.value(Counter::FramesDamagedNotTcp), 3);
+}

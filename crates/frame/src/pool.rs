@@ -35,6 +35,8 @@ pub struct Descriptor {
     pub number: u64,
     /// The frame's number in the merged sequence of all inputs, from 1: the base of ids.
     pub ordinal: u64,
+    /// Its recorder marks it as damaged: what its bytes say does not hold.
+    pub damaged: bool,
 }
 
 /// How a frame begins: the LINKTYPE_ value of a capture file

@@ -67,6 +67,7 @@ impl Pcap {
             wire_len,
             stamp_ns: Some(stamp_ns),
             link_type: self.link_type,
+            damaged: false,
         }))
     }
 }

@@ -12,6 +12,10 @@ const SIMPLE_PACKET: u32 = 3;
 pub(crate) const INTERFACE_STATISTICS: u32 = 5;
 pub(crate) const ENHANCED_PACKET: u32 = 6;
 
+/// Flags of a frame whose bytes do not hold: its check value is wrong, it is not aligned, a symbol
+/// is none (section 4.3.1). Frames that are too short, too long or too close are read.
+const DAMAGED: u32 = 1 << 24 | 1 << 28 | 1 << 31;
+
 /// A block of a kind that is skipped may be longer than one of ours, but a length beyond this is
 /// garbage: Wireshark's `MAX_BLOCK_SIZE`, so that files that Wireshark reads are read.
 const SKIPPED_LEN_MAX: usize = 16 * 1024 * 1024;
@@ -37,6 +41,8 @@ struct Clocked {
     offset_s: i64,
     /// Its index in [`Facts::interfaces`].
     fact: Option<u16>,
+    /// Frames lost before others, as those say.
+    dropped: u64,
 }
 
 /// Ticks per second.
@@ -115,7 +121,7 @@ impl Pcapng {
             INTERFACE_DESCRIPTION => self.on_interface(body, facts)?,
             INTERFACE_STATISTICS => self.on_statistics(body, facts),
             ENHANCED_PACKET | OBSOLETE_PACKET => {
-                return self.on_packet(kind, body).map(Step::Frame);
+                return self.on_packet(kind, body, facts).map(Step::Frame);
             }
             SIMPLE_PACKET => return self.on_simple(body).map(Step::Frame),
             _ => {}
@@ -150,6 +156,7 @@ impl Pcapng {
             resolution: Resolution::PowerOfTen(6),
             offset_s: 0,
             fact: None,
+            dropped: 0,
         };
         let (mut name, mut filter) = (None, None);
         for (code, value) in self.options(&body[8..]) {
@@ -194,7 +201,7 @@ impl Pcapng {
             let count = array(value, 0).map(|count| self.order.u64(count));
             match code {
                 4 => interface.received = count,
-                5 => interface.dropped = count,
+                5 => interface.dropped = interface.dropped.max(count),
                 7 => interface.dropped_by_system = count,
                 _ => {}
             }
@@ -202,7 +209,7 @@ impl Pcapng {
     }
 
     /// An enhanced packet block, or the obsolete one, which is alike but for the first field.
-    fn on_packet(&self, kind: u32, body: &[u8]) -> Result<Record, String> {
+    fn on_packet(&mut self, kind: u32, body: &[u8], facts: &mut Facts) -> Result<Record, String> {
         let fields: &[u8; 20] = array(body, 0).ok_or("a packet block without its lengths")?;
         let word = |at: usize| {
             let word = [fields[at], fields[at + 1], fields[at + 2], fields[at + 3]];
@@ -213,7 +220,37 @@ impl Pcapng {
             _ => word(0),
         };
         let ticks = u64::from(word(4)) << 32 | u64::from(word(8));
-        self.packet(interface, Some(ticks), body, 20, word(12), word(16))
+        let mut record = self.packet(interface, Some(ticks), body, 20, word(12), word(16))?;
+        // The obsolete block counts in its second field; all ones: not known.
+        let mut dropped = match self.order.u16(&[fields[2], fields[3]]) {
+            count if kind == OBSOLETE_PACKET && count != u16::MAX => count.into(),
+            _ => 0,
+        };
+        // Most frames have no options.
+        let end = 20 + record.len.next_multiple_of(4);
+        for (code, value) in self.options(body.get(end..).unwrap_or(&[])) {
+            match (code, array(value, 0), array(value, 0)) {
+                (2, Some(flags), _) => record.damaged = self.order.u32(flags) & DAMAGED != 0,
+                (4, _, Some(count)) if kind == ENHANCED_PACKET => dropped = self.order.u64(count),
+                _ => {}
+            }
+        }
+        if dropped > 0 {
+            self.note_dropped(interface as usize, dropped, facts);
+        }
+        Ok(record)
+    }
+
+    /// So many frames of an interface are missing before this one. Its statistics count the same
+    /// ones.
+    #[cold]
+    fn note_dropped(&mut self, interface: usize, dropped: u64, facts: &mut Facts) {
+        let clocked = &mut self.interfaces[interface];
+        clocked.dropped = clocked.dropped.saturating_add(dropped);
+        let fact = clocked.fact.map(usize::from);
+        if let Some(interface) = fact.and_then(|fact| facts.interfaces.get_mut(fact)) {
+            interface.dropped = interface.dropped.max(Some(clocked.dropped));
+        }
     }
 
     /// A simple packet block has no stamp, is of the first interface, and its snap length bounds
@@ -261,6 +298,7 @@ impl Pcapng {
             wire_len,
             stamp_ns: ticks.and_then(|ticks| clocked.stamp_ns(ticks)),
             link_type: clocked.link_type,
+            damaged: false,
         })
     }
 

@@ -67,6 +67,7 @@ pub(crate) struct Record {
     pub(crate) wire_len: u32,
     pub(crate) stamp_ns: Option<i64>,
     pub(crate) link_type: LinkType,
+    pub(crate) damaged: bool,
 }
 
 enum Filled {
@@ -293,6 +294,7 @@ impl CaptureReader {
             wire_len: record.wire_len.max(record.len as u32),
             link_type: record.link_type,
             number: self.facts.frames,
+            damaged: record.damaged,
             ..Descriptor::default()
         };
         self.writer.skip(record.before);

@@ -88,7 +88,7 @@ use Check::{Counted, Input, Link, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 24] = [
+pub const RULES: [Rule; 26] = [
     rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
@@ -154,6 +154,20 @@ pub const RULES: [Rule; 24] = [
     rule(Incomplete, Run(replies_without_calls)),
     rule(Incomplete, Run(replies_without_calls_udp)),
     rule(Incomplete, Run(calls_without_replies_udp)),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::FramesDamagedNotTcp,
+            "damaged frames were not read, and nothing shows whether they came again",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::ChecksumsWrongRead,
+            "packets were read whose checksum turned out to be wrong",
+        ),
+    ),
     rule(Incomplete, Run(not_read)),
     rule(Incomplete, Input(dropped_by_recorder)),
     rule(Incomplete, Input(dropped_live)),
@@ -748,6 +762,14 @@ mod tests {
             (
                 counters(&[(Counter::CallsUdpUnanswered, 1), (Counter::CallsUdp, 19)]),
                 "1 of 19 calls over UDP have no reply: the server gave none, or the tap missed it",
+            ),
+            (
+                counters(&[(Counter::FramesDamagedNotTcp, 2)]),
+                "2 damaged frames were not read, and nothing shows whether they came again",
+            ),
+            (
+                counters(&[(Counter::ChecksumsWrongRead, 1)]),
+                "1 packets were read whose checksum turned out to be wrong",
             ),
             (
                 counters(&[

@@ -7,20 +7,24 @@ use std::net::IpAddr;
 /// A header that contains its own correct checksum sums to `0xffff`.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u16 {
-    // Words of 32 bits give the same sum, since 2^16 is 1 modulo 2^16 - 1 (RFC 1071, 2 (C)).
-    let halves = |word: &[u8; 8]| {
-        let word = u64::from_ne_bytes(*word);
-        (word & 0xffff_ffff) + (word >> 32)
-    };
-    let (words, rest) = bytes.as_chunks();
+    // Words of 64 bits give the same sum, since 2^16 is 1 modulo 2^16 - 1 (RFC 1071, 2 (C)), and
+    // their carries count at the end.
+    let wide = |word: &[u8; 8]| u128::from(u64::from_ne_bytes(*word));
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (blocks, words) = words.as_chunks::<4>();
     let mut whole = 0;
+    for [one, two, three, four] in blocks {
+        whole += wide(one) + wide(two) + wide(three) + wide(four);
+    }
     for word in words {
-        whole += halves(word);
+        whole += wide(word);
     }
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
+    whole += wide(&last);
+    let (sum, carry) = (whole as u64).overflowing_add((whole >> 64) as u64);
     // In the machine's byte order: that of the sum follows (RFC 1071, 2 (B)).
-    u16::from_be(fold(whole + halves(&last)))
+    u16::from_be(fold(sum + u64::from(carry)))
 }
 
 /// The checksum of `bytes`: the complement of their sum.

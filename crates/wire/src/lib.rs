@@ -18,9 +18,9 @@
 //! * An offset always lies within the bytes that were given, so `&bytes[payload..][..captured_len]`
 //!   is safe whatever the headers claim. A `payload_len` is what was on the wire, by the headers,
 //!   and never more than the frame had there.
-//! * Of all checksums only the IPv4 header's is verified: captures at the sender's end hold
-//!   unfinished ones ("offloaded"), and the flow engine would not throw a segment away anyway. Only
-//!   of datagrams that it put together from fragments does it verify UDP's.
+//! * Of all checksums only the IPv4 header's is verified here: captures at the sender's end hold
+//!   unfinished ones ("offloaded"). What the others of a direction are, the flow engine knows, and
+//!   verifies TCP's and UDP's.
 //! * A packet in tunnels is dissected down to the innermost packet that can be read; [`layers`] has
 //!   what lies around it.
 //! * Not here: reassembly of fragments and streams (`lineside-flow`).

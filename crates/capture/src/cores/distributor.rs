@@ -131,6 +131,10 @@ impl Distributor {
             return self.deal(pipeline, len, Item::Frame(now, frame));
         }
         let dissected = dissect(&frame);
+        if frame.descriptor().damaged {
+            // Counted by a pipeline, and part of nothing.
+            return self.deal(0, len, Item::Frame(now, frame));
+        }
         if let Dissected::Fragment(ip, fragment) = &dissected {
             let counters = &mut self.counters;
             let outcome = self

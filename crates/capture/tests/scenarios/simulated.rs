@@ -70,6 +70,7 @@ fn rows_of(frames: &[(u16, capture::Frame)], config: Config) -> (CollectedRows, 
             input: *input,
             number: *number,
             ordinal: ordinal as u64 + 1,
+            ..Descriptor::default()
         };
         burst.push(Frame::copied(&frame.bytes, descriptor));
         if ordinal % 29 == 0 {

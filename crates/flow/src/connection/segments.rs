@@ -3,7 +3,7 @@
 
 use lineside_account::Counter;
 use lineside_frame::{Cause, Chunk, Descriptor};
-use lineside_wire::{Direction, SeqNumber};
+use lineside_wire::{Direction, SeqNumber, TcpHeader};
 
 use crate::connection::Connection;
 use crate::connection::incarnations::follows_stray_syn;
@@ -50,6 +50,8 @@ struct Front {
     arrived: Moment,
     needs: Option<SeqNumber>,
     descriptor: Descriptor,
+    /// It is a hole that the snap length made.
+    is_cut: bool,
     /// The bound that what the stream holds has reached.
     limit: Option<Counter>,
 }
@@ -117,7 +119,9 @@ impl Connection {
                 chunk,
                 needs,
             };
-            if is_next && is_ready {
+            // The rest of a cut one may come as a copy of another tap.
+            let may_lengthen = self.has_copies() && segment.captured_len < segment.payload_len;
+            if is_next && is_ready && !may_lengthen {
                 self.deliver(direction, &placed, context);
                 if !self.streams[direction.opposite()].held.is_empty() {
                     self.advance(false, context);
@@ -206,6 +210,30 @@ impl Connection {
         if cut > 0 {
             let hole = Chunk::hole(cut, Cause::SnapLength, chunk.descriptor());
             self.deliver_hole(direction, offset + fresh.len() as i64, hole, context);
+        }
+    }
+
+    /// A segment came again, as a mirror's copy: of what the snap length cut from the first one
+    /// and is still held as a hole, this one may have more.
+    pub(crate) fn lengthen<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        tcp: &TcpHeader,
+        payload: &[Chunk<'_>],
+        context: &mut Context<'_, S>,
+    ) {
+        let stream = &mut self.streams[direction];
+        // Without any held part there is no hole among them.
+        let (false, [chunk]) = (stream.held.is_empty(), payload) else {
+            return;
+        };
+        let parts_before = stream.held.len();
+        if stream.fill(stream.offset(tcp.sequence), chunk) {
+            let cost = (stream.held.len() - parts_before) * size_of::<Held>();
+            if !context.shared.held.draw(cost) {
+                stream.undrawn_bytes += cost;
+            }
+            self.advance(false, context);
         }
     }
 
@@ -320,6 +348,12 @@ impl Connection {
                     }
                 }
             }
+            if front.is_cut && !at_end && front.limit.is_none() && self.has_copies() {
+                // A longer copy may come.
+                if !self.is_overdue(front.arrived, context.shared) {
+                    return step;
+                }
+            }
             self.deliver_front(direction, context);
             step = Step::Progressed;
             if forced {
@@ -337,6 +371,7 @@ impl Connection {
             arrived: front.arrived,
             needs: front.needs,
             descriptor: front.range.descriptor,
+            is_cut: front.range.chunk().missing() == Some(Cause::SnapLength),
             limit: match stream.fullness() > shared.config.flow_held_max_bytes {
                 true => Some(Counter::FlowHeldLimit),
                 false => (stream.undrawn_bytes > 0).then_some(Counter::HeldLimit),

@@ -409,6 +409,54 @@ fn interfaces_are_listed_with_their_last_statistics() {
     assert!(outcome.clean().is_empty());
 }
 
+/// Flags of errors of the link, and how many frames were lost before one, which the interface's
+/// statistics may count again; of the obsolete block too.
+#[test]
+fn damaged_and_dropped_frames_are_told_by_their_blocks() {
+    for is_big in [false, true] {
+        let mut file = Bytes::new(is_big);
+        file.section();
+        file.interface(1, 0, |_| {});
+        // Received by the interface; of a wrong check value; only too short; of no symbol.
+        let flags = [0x1, 0x1 | 1 << 24, 0x1 | 1 << 26, 1 << 31];
+        for (index, flags) in flags.into_iter().enumerate() {
+            file.block(6, |body| {
+                body.u32(0);
+                body.u64(0);
+                body.u32(5);
+                body.u32(5);
+                body.padded(b"frame");
+                body.u16(2);
+                body.u16(4);
+                body.u32(flags);
+                body.u16(4);
+                body.u16(8);
+                body.u64(index as u64);
+                body.u32(0);
+            });
+        }
+        for lost in [2, u16::MAX] {
+            file.block(2, |body| {
+                body.u16(0);
+                body.u16(lost);
+                body.u64(0);
+                body.u32(5);
+                body.u32(5);
+                body.padded(b"frame");
+            });
+        }
+        let (pool, mut damaged) = (pool(), Vec::new());
+        let source = Box::new(Cursor::new(file.bytes));
+        let mut reader = CaptureReader::new(source, "test", &pool).expect("a capture");
+        let error = drain(&mut reader, 32, |frame| {
+            damaged.push(frame.descriptor().damaged)
+        });
+        assert!(error.is_none());
+        assert_eq!(damaged, [false, true, false, true, false, false]);
+        assert_eq!(reader.facts()[0].interfaces[0].dropped, Some(1 + 2 + 3 + 2));
+    }
+}
+
 /// Windows beyond the usual one are found in the frame header, whichever way it encodes them.
 #[test]
 fn wide_windows_of_zstd_are_read() {
