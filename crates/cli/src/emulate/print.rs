@@ -226,11 +226,36 @@ fn spread_line(name: &str, spread: Option<&Spread>, out: &mut String) {
 mod tests {
     use lineside_account::Budget;
     use lineside_frame::{Descriptor, Frame};
-    use lineside_path::Departures;
+    use lineside_path::{ClockStep, Departures};
 
     use super::*;
     use crate::link::keys::LinkWords;
     use crate::link::spec::LinkSpec;
+
+    #[test]
+    fn each_time_that_the_clock_was_set_is_printed() {
+        let step = |by_ns| ClockStep {
+            after_ns: 10_000_000_000,
+            by_ns,
+        };
+        let steps = ClockSteps {
+            count: 5,
+            first: vec![step(-4_000_000_000), step(2_000_000)],
+        };
+        let mut text = String::new();
+        clock_lines(&steps, &mut text);
+        let lines: Vec<_> = text.lines().collect();
+        let [back, forward, more] = lines[..] else {
+            panic!("{text}");
+        };
+        assert!(back.starts_with("clock        was set back by 4"), "{back}");
+        assert!(back.contains("10"), "{back}");
+        assert!(forward.contains("forward by 2"), "{forward}");
+        assert!(more.contains("3 times more"), "{more}");
+        text.clear();
+        clock_lines(&ClockSteps::default(), &mut text);
+        assert_eq!(text, "");
+    }
 
     #[test]
     fn drops_are_reported_with_their_settings() {
