@@ -5,7 +5,7 @@ pub(crate) enum Exit {
     Done,
     Usage,
     Failure,
-    /// `--strict`, and something is missing.
+    /// `--strict`, and something is missing; or an emulated link's times do not hold.
     Disturbed,
     Signal(u8),
     /// The status of the program that was run.

@@ -312,11 +312,14 @@ fn evidence(name: &str, report: &DirectionReport, changes: &[ChangeReport]) -> L
     let derived = all.filter(|&(_, asked, dropped)| is_derived(asked) && dropped > 0);
     let derived = derived.map(|(settings, _, dropped)| (dropped, settings.limit.clone()));
     let delays = changes().map(|change| &change.delays);
-    let delays = delays.chain([&report.delays]);
+    let delays = || delays.clone().chain([&report.delays]);
+    let lateness = delays().map(|delays| delays.lateness_max_ns);
     LinkEvidence {
         name: name.to_owned(),
         dropped_by_derived_limit: derived.collect(),
         dropped_by_memory: dropped.memory,
-        late: delays.map(|delays| delays.late.over_1000us).sum(),
+        left: report.counters.released,
+        late: delays().map(|delays| delays.late.over_1000us).sum(),
+        lateness_max_ns: lateness.max().unwrap_or_default(),
     }
 }

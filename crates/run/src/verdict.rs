@@ -9,7 +9,7 @@
 //! The verdict is decided nowhere else: a new condition is a new row here, with its case in the
 //! test.
 
-use lineside_account::{Counter, Counters, Kind, bytes, grouped};
+use lineside_account::{Counter, Counters, Kind, bytes, grouped, time};
 use lineside_port::{Facts, LiveFacts};
 use lineside_trace::{State, Verdict};
 
@@ -44,8 +44,13 @@ pub struct LinkEvidence {
     pub dropped_by_derived_limit: Vec<(u64, String)>,
     /// Frames dropped because memory for frames under way was full.
     pub dropped_by_memory: u64,
-    /// Frames that left more than a millisecond late.
+    /// Frames that left.
+    pub left: u64,
+    /// Those of them that left more than a millisecond late. A stall of the machine that no frame
+    /// waited for is none of them, and disturbs nothing.
     pub late: u64,
+    /// The most that a frame was late.
+    pub lateness_max_ns: i64,
 }
 
 /// What the tap of an emulated link took, and what it missed.
@@ -562,8 +567,11 @@ fn late(link: &LinkEvidence) -> Vec<Reason> {
         return Vec::new();
     }
     vec![format!(
-        "{}: {} frames left more than 1 ms late",
-        link.name, link.late
+        "{}: {} of {} frames left more than 1 ms late, by up to {}",
+        link.name,
+        grouped(link.late),
+        grouped(link.left),
+        time(link.lateness_max_ns.unsigned_abs())
     )]
 }
 
@@ -815,8 +823,8 @@ mod tests {
                 give more with --memory",
             ),
             (
-                link(|link| link.late = 5),
-                "outbound: 5 frames left more than 1 ms late",
+                link(|link| (link.late, link.left, link.lateness_max_ns) = (5, 1_200, 4_200_000)),
+                "outbound: 5 of 1,200 frames left more than 1 ms late, by up to 4.20 ms",
             ),
             (
                 Evidence {

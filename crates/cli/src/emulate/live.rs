@@ -8,9 +8,9 @@ use anyhow::{Context, anyhow};
 use lineside_account::Budget;
 use lineside_capture::{Seen, capture_into};
 use lineside_host::{RunFolder, Signals};
-use lineside_path::Path;
+use lineside_path::{Certificate, Path};
 use lineside_reactor::TapPort;
-use lineside_trace::Table;
+use lineside_trace::{State, Table};
 
 use super::flags::Arguments;
 use super::live_print::loop_lines;
@@ -48,7 +48,7 @@ impl Arguments {
         outcome.failure.map_or(Ok(()), Err)?;
         Ok(match (outcome.signal, status) {
             // A client that ended well after TERM was not cut short.
-            (_, Some(status)) if status.success() => Exit::Done,
+            (_, Some(status)) if status.success() => held(&outcome.certificate),
             (Some(signal), _) => Exit::Signal(signal),
             (None, Some(status)) => exit(status),
             (None, None) => Exit::Failure,
@@ -99,7 +99,7 @@ impl Arguments {
         outcome.failure.map_or(Ok(()), Err)?;
         tapped?;
         // It has no end of its own: a signal that ends it cuts nothing short.
-        Ok(Exit::Done)
+        Ok(held(&certificate))
     }
 }
 
@@ -115,6 +115,14 @@ fn capture_tap(
     let tables: Vec<_> = Table::ALL.iter().copied().filter(wanted).collect();
     let captured = capture_into(folder, &tables, trace_id, &mut port, budget);
     captured.context("the tap's trace cannot be written")
+}
+
+/// The status of a run that came to its end: its times hold, or they do not.
+fn held(certificate: &Certificate) -> Exit {
+    match certificate.verdict.state {
+        State::Disturbed => Exit::Disturbed,
+        _ => Exit::Done,
+    }
 }
 
 /// The client's status as that of this process.

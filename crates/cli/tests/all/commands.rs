@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::support::{lineside, manifest, talk, wait_until};
+use crate::support::{came_to_its_end, held_status, lineside, manifest, talk, wait_until};
 use crate::wire::{Namespace, need_wire};
 
 /// Answers datagrams, and sends a million bytes to each connection, then how often its kernel sent
@@ -198,7 +198,7 @@ fn an_ordinary_user_has_real_programs_behind_a_link() {
         "true",
     ];
     let output = ordinary.run(&again);
-    assert!(output.status.success(), "{}", talk(&output));
+    assert!(came_to_its_end(&output), "{}", talk(&output));
     let again = manifest(&ordinary.path().join("again"))
         .certificate
         .expect("it is there");
@@ -299,6 +299,58 @@ fn silent_clients_and_signals_cut_nothing_short() {
     assert!(manifest(&run).ended_ns.is_some(), "its account is complete");
     assert!(talk(&ctl(&[]).expect("it runs")).contains("the run has ended"));
     drop(silent);
+}
+
+#[test]
+fn late_frames_disturb_a_run_and_a_stall_alone_does_not() {
+    // No frame but those of ping: without IPv6 the kernels send none of their own.
+    let quiet = "sysctl -qw net.ipv6.conf.lineside.disable_ipv6=1 || exit 9";
+    let stop = "kill -STOP $PPID; sleep 0.4; kill -CONT $PPID";
+    let ping = "ping -q -n -c 1 -W 9 $LINESIDE_SERVER >/dev/null || exit 8";
+    for (is_late, client) in [
+        (false, format!("{quiet}; {ping}; {stop}; {ping}")),
+        (true, format!("{quiet}; ({ping}) & sleep 0.1; {stop}; wait")),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("run");
+        let mut command = lineside();
+        command
+            .args(["emulate", "--delay", "200ms", "--server-wait", "0", "-o"])
+            .arg(&run);
+        command.args([
+            "--server",
+            &format!("{quiet}; exec sleep 1h"),
+            "--",
+            "sh",
+            "-c",
+            &client,
+        ]);
+        let output = command.output().expect("it runs");
+        if is_forbidden(&output) {
+            return;
+        }
+        let status = output.status.code();
+        assert_eq!(status, Some(held_status(&run)), "{}", talk(&output));
+        let manifest = manifest(&run);
+        let directions = &manifest.certificate.expect("it is there")["directions"];
+        let most = ["outbound", "inbound"].map(|name| directions[name]["lateness_max_ns"].as_i64());
+        let most = most.into_iter().flatten().max().unwrap_or_default();
+        // The machine may stall by itself, though not as long.
+        assert_eq!(
+            most > 100_000_000,
+            is_late,
+            "{most} ns late: {}",
+            talk(&output)
+        );
+        if is_late {
+            assert_eq!(status, Some(4));
+            let reasons = manifest.verdict.reasons.join("; ");
+            assert!(
+                reasons.contains(" frames left more than 1 ms late, by up to "),
+                "{reasons}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -465,7 +517,7 @@ fn greeter(listener: TcpListener) -> u16 {
 
 /// Checks the output of [`REACHES`]: all round trips include the link's delay.
 fn greetings(output: &Output) -> Vec<String> {
-    assert!(output.status.success(), "{}", talk(output));
+    assert!(came_to_its_end(output), "{}", talk(output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let greeting = |line: &str| {
         let (took, answer) = line.split_once(' ').expect("two words");
