@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::lab::{self, Counts, Lab, expected, nfs_drive, tally};
 use crate::support::{
-    Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted,
+    Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted, talk,
     undisturbed, wait_until,
 };
 use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, obstacle, open_folder, run};
@@ -515,6 +515,58 @@ fn accounts(wire: &Wire, method: &[&str]) {
     let rows = records(&ended.out, Table::Losses);
     assert!(ended.printed().contains("dropped"), "{}", ended.printed());
     overloaded(&ended.trace(4), &rows, frames.len() as u64);
+}
+
+#[test]
+fn what_is_dropped_second_by_second_sums_to_the_counts() {
+    need_wire!();
+    let wire = Wire::new("seconds", 1);
+    let frames = noise(4_000);
+    for method in METHODS {
+        let options = [&["-i", "t0", "--memory", "16MiB"], method].concat();
+        let running = Running::start(&wire.tap, &options);
+        let watch = Stopwatch::start();
+        // Frames are dropped at any moment, also while counts are read, once a second.
+        let sent = std::thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                let mut sent = 0;
+                while watch.elapsed().as_secs_f64() < 3.2 {
+                    wire.send(&frames);
+                    sent += frames.len() as u64;
+                }
+                sent
+            });
+            while !sender.is_finished() {
+                running.signal("STOP");
+                running.signal("CONT");
+            }
+            sender.join().expect("it sends")
+        });
+        let ended = running.interrupt();
+        let rows = records(&ended.out, Table::Losses);
+        overloaded(&ended.trace(0), &rows, sent);
+    }
+}
+
+#[test]
+fn a_stall_of_seconds_at_a_low_rate_loses_nothing() {
+    need_wire!();
+    let wire = Wire::new("stall", 1);
+    let folder = open_folder();
+    let path = folder.path().join("frames.pcap");
+    std::fs::write(&path, capture::write(&noise(100))).expect("written");
+    let method = ["-i", "t0", "--method", "af_packet"];
+    let running = Running::start(&wire.tap, &method);
+    running.signal("STOP");
+    let mut replay = wire.generator.command(lineside().get_program());
+    replay.arg("replay-pcap").arg(&path);
+    replay.args(["-i", "g0", "--rate", "1kpps", "--loop", "30", "-q"]);
+    let output = replay.output().expect("it runs");
+    running.signal("CONT");
+    assert!(output.status.success(), "{}", talk(&output));
+    let live = running.interrupt().trace(0);
+    let input = facts(&live);
+    assert_eq!((received(&live), dropped(input)), (3_000, 0), "{input:?}");
 }
 
 /// Frames that found no room at the port.

@@ -25,19 +25,25 @@ use super::{
     FilterInstruction, HEADER_LEN_MAX, Interface, LiveOptions, StampClock, see_all_frames,
     set_option,
 };
-use crate::{BLOCK_LEN, Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
+use crate::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
 
-/// A block that is not full is handed over after this time.
-const RETIRE_MS: u32 = 10;
+/// A block that is not full is handed over after this time: at low rates each takes no longer than
+/// this, so that a whole ring bears a stall of [`BLOCKS_MAX`] times as long, 5 s.
+const RETIRE_MS: u32 = 20;
+
+/// Bytes of a block. Shorter ones bear longer stalls; the longest frame, 64 KiB that were joined on
+/// receive, has to fit, and one that does not is cut.
+const BLOCK_LEN: usize = 128 * 1024;
 
 /// Frames older than this have been handed over: the kernel's timers are late by a tick or two.
 const DELAY_NS: i64 = 3 * RETIRE_MS as i64 * 1_000_000;
 
-/// Blocks of a ring at least: two that the kernel fills in turn, two that are read or held.
-const BLOCKS_MIN: usize = 4;
+/// Blocks of a ring at least, 2 MiB: half that the kernel fills in turn, half that are read or
+/// held.
+const BLOCKS_MIN: usize = 16;
 
 /// Blocks of a ring at most: 32 MiB, the traffic of 25 ms at 10 Gb/s.
-const BLOCKS_MAX: usize = 64;
+const BLOCKS_MAX: usize = 256;
 
 /// Opens a port for each socket; `reason` is why packet sockets were chosen.
 pub(super) fn open(

@@ -145,6 +145,9 @@ struct Attached {
     open: AtomicUsize,
     /// Frames that all ports lost in rings and for want of chunks.
     lost: AtomicU64,
+    /// Frames that the driver counts as dropped, since the interface was opened.
+    driver_dropped: AtomicU64,
+    queues: u32,
     /// Has the interface take frames for others, as long as it is open.
     _promiscuous: Option<OwnedFd>,
 }
@@ -195,6 +198,8 @@ impl Attached {
             link: Mutex::new(Some(link)),
             open: AtomicUsize::new(sockets.len()),
             lost: AtomicU64::new(0),
+            driver_dropped: AtomicU64::new(0),
+            queues: sockets.len() as u32,
             _promiscuous: promiscuous,
         })
     }

@@ -625,6 +625,15 @@ impl Live for XdpPort {
     }
 
     fn account(&mut self) {
+        // In this order: what is dropped meanwhile counts as lost alone, and shows with the next
+        // account. The other way round it would count twice.
+        let now = self.attached.interface.again().ok().flatten();
+        if let Some(now) = now.as_ref().filter(|_| self.queue == 0) {
+            let dropped = now.dropped.saturating_sub(self.attached.interface.dropped);
+            self.attached
+                .driver_dropped
+                .store(dropped, Ordering::Relaxed);
+        }
         self.count_losses();
         let lost = self.lost();
         let arrived = self.arrivals.of(self.queue);
@@ -633,23 +642,24 @@ impl Live for XdpPort {
             self.ahead_ns = self.clock.ahead_ns();
         }
         let unread = arrived.saturating_sub(self.received + lost);
-        let now = self.attached.interface.again().ok().flatten();
-        let is_first = self.queue == 0;
         let attached = Arc::clone(&self.attached);
+        let is_last = self.queue + 1 == attached.queues;
         let live = self.live_mut();
         live.arrived = arrived;
         live.unread = unread;
         live.clock_steps += u64::from(was_set);
-        let Some(now) = now else { return };
-        live.mtu = now.mtu;
-        if is_first {
-            let mut dropped = now.dropped.saturating_sub(attached.interface.dropped);
+        // The last queue: the losses of all are known.
+        if is_last {
+            let mut dropped = attached.driver_dropped.load(Ordering::Relaxed);
             if attached.method == Method::AfXdpNative {
                 // The driver counts what a socket refuses among its own losses.
                 dropped = dropped.saturating_sub(attached.lost.load(Ordering::Relaxed));
             }
-            live.dropped_interface = dropped;
+            // It grows alone: each row of `losses` is what came since the row before.
+            live.dropped_interface = live.dropped_interface.max(dropped);
         }
+        let Some(now) = now else { return };
+        live.mtu = now.mtu;
         if std::mem::replace(&mut self.link_losses, now.link_losses) != now.link_losses
             && self.facts.warnings.len() < WARNINGS_MAX
         {
