@@ -17,8 +17,8 @@ const PREFIX: usize = 64;
 
 /// Recognises a packet that came a moment ago.
 ///
-/// Two TCP segments are the same if ports, sequence numbers, identification and checksum are. The
-/// checksum covers the addresses and all bytes, timestamps among them, so that a sender's own
+/// Two TCP segments are the same if ports, sequence numbers, length, identification and checksum
+/// are. The checksum covers the addresses and all bytes, timestamps among them, so that a sender's own
 /// retransmission differs. Other packets are the same if their first 64 bytes are, except for time
 /// to live and header checksum. The copy of a packet without payload must also differ in its input,
 /// tags, link addresses, time to live or tunnel, since genuine duplicate acknowledgements are alike
@@ -194,9 +194,11 @@ fn order(time_ns: i64) -> u64 {
 #[inline]
 fn signature_of(ip: &Ip, tcp: &TcpHeader) -> u64 {
     let ports = u64::from(tcp.source_port) << 48 | u64::from(tcp.destination_port) << 32;
+    // Without identifications, checksums of segments of other lengths are equal by chance.
+    let len = (tcp.payload_len as u64) << 24;
     fold(
         u64::from(tcp.sequence.0) << 32 | u64::from(tcp.acknowledgement.0),
-        ports | u64::from(ip.identification) << 16 | u64::from(tcp.checksum),
+        (ports | u64::from(ip.identification) << 16 | u64::from(tcp.checksum)) ^ len,
     )
 }
 
