@@ -1,3 +1,5 @@
+//! Clocks: the machine's wall clock, one for runs that must not be late, a stopwatch.
+
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

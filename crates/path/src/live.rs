@@ -120,9 +120,10 @@ pub fn below_floor(live: &LiveLoop, direction: Direction) -> Option<String> {
     })
 }
 
-/// Bytes that are copied out of a port's memory at once: 22 of the longest frames of Ethernet, which
-/// takes some microseconds, or some tens of them in memory that is touched for the first time. A
-/// port that is short of memory asks each second turn, and as many frames come in one at most.
+/// Bytes that are copied out of a port's memory at once: 22 of the longest frames of Ethernet,
+/// which takes some microseconds, or some tens of them in memory that is touched for the first
+/// time. A port that is short of memory asks each second turn, and as many frames come in one at
+/// most.
 const SPILL_BYTES: usize = 32 << 10;
 
 impl Account for LiveDeparture {

@@ -1,3 +1,6 @@
+//! The loop of a live run, turn after turn, until its end: signals, changes, a wall clock that is
+//! set, and the kernel's counts in between.
+
 use std::process::ExitStatus;
 use std::time::Duration;
 

@@ -98,8 +98,8 @@ impl Umem {
     /// Chunks `first..first + count` as slots of frames.
     ///
     /// # Safety
-    /// No chunk gets two slots; from [`Slots::frame`] of a chunk until [`Slots::returned`] gives it,
-    /// it is not given to the kernel to write.
+    /// No chunk gets two slots; from [`Slots::frame`] of a chunk until [`Slots::returned`] gives
+    /// it, it is not given to the kernel to write.
     pub(super) unsafe fn slots(self: &Arc<Self>, first: usize, count: usize) -> Slots {
         let len = self.chunk.len();
         let start = self.mapping.at(first * len, count * len);
