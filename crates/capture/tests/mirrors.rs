@@ -10,7 +10,7 @@ use lineside_capture::{Config, Pipeline};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_testkit::wrap::{self, Wrap};
 use lineside_testkit::{capture, captures};
-use lineside_trace::{CollectedRows, ConnectionRow, Text};
+use lineside_trace::{CollectedRows, ConnectionRow, OperationRow, Text};
 
 /// Frames of a capture that are compared: more would only take longer.
 const FRAMES_MAX: usize = 2500;
@@ -394,4 +394,99 @@ fn a_damaged_segment_is_not_read() {
     assert!(lost > 0);
     let (_, counters) = run(&frames);
     assert_eq!(counters.value(Counter::StreamLost), lost);
+}
+
+/// Whether a frame goes from the greater address to the lesser one.
+fn goes_back(frame: &capture::Frame) -> bool {
+    lineside_wire::addresses(1, &frame.bytes).is_some_and(|(from, to)| from > to)
+}
+
+/// In two VXLANs, or two VLANs, by the direction.
+fn routed(frames: &[capture::Frame], ids: [u8; 2], in_vlans: bool) -> Vec<capture::Frame> {
+    let routed = frames.iter().map(|frame| {
+        let id = ids[usize::from(goes_back(frame))];
+        if !in_vlans {
+            let mut wrapped = wrap::wrap(frame, Wrap::Vxlan, 0);
+            wrapped.bytes[48] = id;
+            return wrapped;
+        }
+        let mut tagged = frame.clone();
+        tagged.bytes.splice(12..12, [0x81, 0, 0, id]);
+        tagged.wire_len += 4;
+        tagged
+    });
+    routed.collect()
+}
+
+/// Other sequence numbers than those of the example.
+fn shift_numbers(frames: &mut [capture::Frame]) {
+    for frame in frames {
+        let (bytes, len) = (&mut frame.bytes, frame.wire_len as usize);
+        let lineside_wire::Dissected::Tcp(ip, _) = lineside_wire::dissect(1, bytes, len) else {
+            continue;
+        };
+        let segment = &mut bytes[ip.payload..];
+        for at in [4, 8] {
+            segment[at] ^= 0x40;
+        }
+        segment[16..18].fill(0);
+        let end = ip.payload_len.min(segment.len());
+        let sum = lineside_wire::checksum::transport(
+            ip.source,
+            ip.destination,
+            ip.protocol,
+            &segment[..end],
+        );
+        segment[16..18].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+#[test]
+fn directions_in_networks_of_their_own_are_one_connection() {
+    let (frames, _) = example_of_two_taps();
+    let (rows, _) = run(&frames);
+    for in_vlans in [false, true] {
+        let (mine, counters) = run(&routed(&frames, [7, 9], in_vlans));
+        assert_same("routed", &mine, &rows);
+        assert_eq!(mine.connections.len(), rows.connections.len());
+        assert_eq!(counters.value(Counter::StreamLost), 0);
+    }
+}
+
+/// The same four-tuples in other networks, whose directions have identifiers of their own too.
+#[test]
+fn four_tuples_of_two_routed_networks_are_told_apart() {
+    let (mut frames, _) = example_of_two_taps();
+    // Datagrams have no numbers that tell them apart.
+    let is_udp = |frame: &capture::Frame| frame.bytes.get(23) == Some(&17);
+    frames.retain(|frame| !is_udp(frame));
+    let (rows, _) = run(&frames);
+    for in_vlans in [false, true] {
+        let one = routed(&frames, [7, 9], in_vlans);
+        let mut others = frames.clone();
+        shift_numbers(&mut others);
+        let mut others = routed(&others, [17, 19], in_vlans);
+        for frame in &mut others {
+            frame.stamp_ns = frame.stamp_ns.map(|stamp| stamp + 5_000);
+        }
+        let mut both = [one, others].concat();
+        both.sort_by_key(|frame| frame.stamp_ns);
+        let (mine, counters) = run(&both);
+        assert_eq!(
+            mine.connections.len(),
+            2 * rows.connections.len(),
+            "VLANs {in_vlans}"
+        );
+        assert_eq!(
+            mine.operations.len(),
+            2 * rows.operations.len(),
+            "VLANs {in_vlans}"
+        );
+        let missing = |row: &&OperationRow| row.call_missing || row.reply_missing;
+        assert_eq!(
+            mine.operations.iter().filter(missing).count(),
+            2 * rows.operations.iter().filter(missing).count()
+        );
+        assert_eq!(counters.value(Counter::StreamLost), 0);
+    }
 }

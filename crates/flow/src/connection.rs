@@ -10,8 +10,9 @@ use std::hash::{Hash, Hasher};
 
 use lineside_account::{Counter, Lease};
 use lineside_frame::{Descriptor, FrameRef, Range};
-use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, TcpHeader};
+use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, TcpFlags, TcpHeader};
 
+use crate::connection::segments::BEHIND_MAX;
 use crate::context::{Context, Shared};
 use crate::counts::FlowCounts;
 use crate::damage::{Checksums, Covered};
@@ -86,8 +87,8 @@ pub struct Connection {
     pub(crate) key: Key,
     pub(crate) first: Descriptor,
     pub(crate) layers: Layers,
-    /// Its virtual network, once a packet was seen in one.
-    pub(crate) network: Option<u32>,
+    /// The network of each direction, once a packet was seen in one.
+    pub(crate) networks: [Option<u32>; 2],
     pub(crate) initiator: Option<Direction>,
     pub(crate) streams: [Stream; 2],
     /// Segments of both directions so far: the clock that lateness is counted by.
@@ -167,6 +168,17 @@ pub(crate) fn discard<S>(strays: &[Stray], context: &mut Context<'_, S>) {
     context.counters.add(Counter::StreamDiscarded, bytes as u64);
 }
 
+/// What a packet's ends may be relative to: the identifier of an overlay, 24 bits, or else its VLAN,
+/// beyond them.
+#[inline]
+pub(crate) fn network_of(ip: &Ip) -> Option<u32> {
+    match ip.vlan {
+        _ if ip.virtual_network.is_some() => ip.virtual_network,
+        0 => None,
+        vlan => Some(1 << 24 | u32::from(vlan)),
+    }
+}
+
 impl Connection {
     pub(crate) fn new(slot: usize, key: Key, origin: &Origin<'_>, now: i64) -> Self {
         let layers = origin.layers();
@@ -175,7 +187,7 @@ impl Connection {
             key,
             first: *origin.descriptor(),
             layers,
-            network: layers.virtual_network(),
+            networks: [None; 2],
             initiator: None,
             streams: [Stream::default(), Stream::default()],
             segments: 0,
@@ -261,6 +273,35 @@ impl Connection {
     /// Whether mirrors' copies of its segments come.
     pub(crate) fn has_copies(&self) -> bool {
         self.watched_until_ns == i64::MAX
+    }
+
+    /// Takes note of the network of a direction's first packet.
+    #[inline]
+    pub(crate) fn note_network(&mut self, direction: Direction, ip: &Ip) {
+        if let Some(network) = network_of(ip) {
+            self.networks[direction].get_or_insert(network);
+        }
+    }
+
+    /// Whether a segment continues this connection by its numbers, rather than another one between
+    /// the same ends. `None`: nothing tells.
+    pub(crate) fn fits(&self, direction: Direction, tcp: &TcpHeader) -> Option<bool> {
+        let is_near = |stream: &Stream, sequence| {
+            let distance = stream.offset(sequence) - stream.next;
+            (-BEHIND_MAX..=BEHIND_MAX).contains(&distance)
+        };
+        let [own, other] = [direction, direction.opposite()].map(|which| &self.streams[which]);
+        let is_known = |stream: &Stream| stream.state != State::Unseen;
+        let own = is_known(own).then(|| match own.syn_end {
+            Some(end) if tcp.flags.contains(TcpFlags::SYN) => own.offset(tcp.sequence + 1) == end,
+            _ => is_near(own, tcp.sequence),
+        });
+        let answers = is_known(other) && tcp.flags.contains(TcpFlags::ACK);
+        let other = answers.then(|| is_near(other, tcp.acknowledgement));
+        match (own, other) {
+            (None, known) | (known, None) => known,
+            (Some(own), Some(other)) => Some(own && other),
+        }
     }
 
     /// Whether it holds ranges.

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use lineside_account::Counter;
 use lineside_wire::{Direction, Endpoint, Ip, TcpHeader};
 
-use crate::connection::{Connection, Key, Origin};
+use crate::connection::{Connection, Key, Origin, network_of};
 use crate::context::Context;
 use crate::sink::StreamSink;
 
@@ -23,6 +23,9 @@ pub(crate) struct Connections {
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     table: HashMap<Key, usize>,
+    /// Keys of connections whose ends another connection has too, in another network: each by the
+    /// key that the first one of them had.
+    others: HashMap<Key, Vec<Key>>,
     /// Connections over TCP of late packets, each at the place that its ports give.
     recent: [Option<Recent>; RECENT],
     /// The slot that was examined last.
@@ -80,9 +83,9 @@ impl Connections {
             return None;
         };
         let connection = self.slots[recent.slot].as_deref_mut()?;
-        let is_same_network = match ip.virtual_network {
+        let is_same_network = match network_of(ip) {
             None => recent.key.network.is_none(),
-            network => connection.network == network,
+            network => connection.networks[direction] == network,
         };
         is_same_network.then_some((connection, direction))
     }
@@ -148,6 +151,13 @@ impl Connections {
         context.sink.on_open(slot, &connection);
         self.slots[slot] = Some(connection);
         self.table.insert(key, slot);
+        if key.network.is_some() {
+            let first = Key {
+                network: None,
+                ..key
+            };
+            self.others.entry(first).or_default().push(key);
+        }
         Some(slot)
     }
 
@@ -193,6 +203,7 @@ impl Connections {
         connection.finish(context);
         context.sink.on_close(slot, &connection, context.counters);
         self.table.remove(&connection.key);
+        self.forget_other(&connection.key);
         self.recent = Default::default();
         self.free.push(slot);
         context.shared.budget.give_back(CONNECTION_BYTES);
@@ -209,32 +220,94 @@ impl Connections {
         }
     }
 
-    /// The key of a packet's connection, given the network that the packet was seen in.
-    #[inline]
-    pub(crate) fn key_in(&mut self, network: Option<u32>, key: Key) -> Key {
-        match network {
-            None => key,
-            Some(network) => self.key_in_network(network, key),
+    fn forget_other(&mut self, key: &Key) {
+        if key.network.is_none() {
+            return;
+        }
+        let first = Key {
+            network: None,
+            ..*key
+        };
+        if let Some(others) = self.others.get_mut(&first) {
+            others.retain(|other| other != key);
+            if others.is_empty() {
+                self.others.remove(&first);
+            }
         }
     }
 
-    /// A host at the end of a tunnel shows a packet inside it and outside: both belong to one
-    /// connection. Of two networks that use the same addresses, the second one's connections have
-    /// keys of their own.
+    /// The key of a packet's connection. `tcp`: what tells connections between the same ends apart.
+    #[inline]
+    pub(crate) fn key_in(
+        &mut self,
+        ip: &Ip,
+        direction: Direction,
+        tcp: Option<&TcpHeader>,
+        key: Key,
+    ) -> Key {
+        match network_of(ip) {
+            None => key,
+            Some(network) => self.key_in_network(network, direction, tcp, key),
+        }
+    }
+
+    /// The directions of a connection may have networks of their own (overlays and VLANs that are
+    /// routed), a mirror may show a packet in two VLANs, and a host at the end of a tunnel inside
+    /// and outside of it: all these belong to one connection. Of two networks that use the same
+    /// addresses, the second one's connections have keys of their own. Sequence numbers decide.
     #[cold]
-    fn key_in_network(&mut self, network: u32, key: Key) -> Key {
+    fn key_in_network(
+        &mut self,
+        network: u32,
+        direction: Direction,
+        tcp: Option<&TcpHeader>,
+        key: Key,
+    ) -> Key {
         let own = key.in_network(network);
         if self.table.contains_key(&own) {
             return own;
         }
-        let Some(&slot) = self.table.get(&key) else {
+        if self.takes(network, direction, tcp, &key) {
             return key;
-        };
-        match *self.at(slot).network.get_or_insert(network) == network {
-            true => key,
-            false => own,
+        }
+        let others = self.others.get(&key).cloned().unwrap_or_default();
+        let takes = |other: &&Key| self.takes(network, direction, tcp, other);
+        match others.iter().find(takes) {
+            Some(other) => *other,
+            None => own,
         }
     }
+
+    /// Whether a packet in a network belongs to the connection with this key, or begins it.
+    fn takes(
+        &mut self,
+        network: u32,
+        direction: Direction,
+        tcp: Option<&TcpHeader>,
+        key: &Key,
+    ) -> bool {
+        let Some(&slot) = self.table.get(key) else {
+            return key.network.is_none();
+        };
+        let connection = self.slots[slot].as_deref_mut().expect("a slot in use");
+        let fits = tcp.and_then(|tcp| connection.fits(direction, tcp));
+        let known = connection.networks;
+        let is_same = match (known[direction], known[direction.opposite()]) {
+            (Some(known), _) if known == network => return true,
+            // Overlays with different numbers are different networks; VLANs often are not.
+            (Some(known), _) => is_vlan(known) && is_vlan(network) && fits != Some(false),
+            (None, Some(known)) if known != network => fits != Some(false),
+            (None, _) => true,
+        };
+        if is_same {
+            connection.networks[direction].get_or_insert(network);
+        }
+        is_same
+    }
+}
+
+fn is_vlan(network: u32) -> bool {
+    network >> 24 != 0
 }
 
 /// Where a segment's connection is among the recent ones: the same place for both directions.

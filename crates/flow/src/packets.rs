@@ -28,7 +28,7 @@ impl Connections {
     ) -> Taken {
         let tuple = FourTuple::of(ip, udp.source_port, udp.destination_port);
         let (key, direction) = Key::new(Transport::Udp, &tuple);
-        let key = self.key_in(ip.virtual_network, key);
+        let key = self.key_in(ip, direction, None, key);
         let Some(slot) = self.find_or_open(key, None, origin, context) else {
             return taken(Counter::FramesUdp, None);
         };
@@ -51,6 +51,7 @@ impl Connections {
         if may_be_copy && context.has_datagram(origin, ip, udp.payload_len) {
             return DUPLICATE;
         }
+        connection.note_network(direction, ip);
         connection.last_ns = context.shared.now;
         connection.segments += 1;
         connection.roll_interval(origin.descriptor(), context);
@@ -133,7 +134,7 @@ impl Connections {
     ) -> Taken {
         let tuple = FourTuple::of(ip, tcp.source_port, tcp.destination_port);
         let (key, direction) = Key::new(Transport::Tcp, &tuple);
-        let key = self.key_in(ip.virtual_network, key);
+        let key = self.key_in(ip, direction, Some(tcp), key);
         let Some(mut slot) = self.find_or_open_tcp(key, tcp, origin, context) else {
             return taken(Counter::FramesTcp, None);
         };
@@ -168,6 +169,7 @@ impl Connections {
             }
         }
         let connection = self.at(slot);
+        connection.note_network(direction, ip);
         connection.last_ns = context.shared.now;
         connection.segments += 1;
         connection.roll_interval(origin.descriptor(), context);

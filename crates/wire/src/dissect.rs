@@ -68,6 +68,8 @@ pub struct Ip {
     pub tunnels: u8,
     /// See [`Layers::virtual_network`], of those tunnels.
     pub virtual_network: Option<u32>,
+    /// See [`Layers::vlan`], of the tags in these bytes.
+    pub vlan: u16,
     /// What the header's checksum is worth.
     pub checksum: HeaderChecksum,
 }
@@ -140,6 +142,7 @@ pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
         captured_len: captured.len(),
         tunnels: 0,
         virtual_network: None,
+        vlan: 0,
         checksum: HeaderChecksum::Right,
     };
     match tcp_header(&ip, captured) {
@@ -319,6 +322,7 @@ impl<'a> Walk<'a> {
             captured_len: 0,
             tunnels: self.tunnels(),
             virtual_network: self.layers.virtual_network(),
+            vlan: self.layers.vlan(),
             checksum: ipv4_checksum(self.bytes, offset, header_len),
         };
         let start = offset + header_len;
@@ -363,6 +367,7 @@ impl<'a> Walk<'a> {
             captured_len: 0,
             tunnels: self.tunnels(),
             virtual_network: self.layers.virtual_network(),
+            vlan: self.layers.vlan(),
             checksum: HeaderChecksum::NoneInIpv6,
         };
         self.behind_ip(ip, start, end)

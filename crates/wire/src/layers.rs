@@ -119,6 +119,14 @@ impl Layers {
         { overlays }.find_map(|tunnel| tunnel.id)
     }
 
+    /// A number made of all tags, that of a single tag if there is one; 0 without any. A tag of
+    /// priority only (IEEE 802.1Q, 9.6) is none.
+    #[inline]
+    pub fn vlan(&self) -> u16 {
+        let tags = self.tags().iter();
+        tags.fold(0, |vlan, tag| vlan.rotate_left(5) ^ tag)
+    }
+
     /// Source and destination of the outermost tunnel that has addresses: MPLS has none.
     pub fn outer(&self) -> Option<(IpAddr, IpAddr)> {
         self.outer

@@ -169,6 +169,7 @@ impl Streams {
             header: 0,
             tunnels: 0,
             virtual_network: None,
+            vlan: 0,
             identification: self.sequences.len() as u16,
             checksum: HeaderChecksum::Right,
         };
