@@ -198,8 +198,8 @@ registry! {
         RFC names: what follows them was not read";
     CompoundLimit = "limits.compound_operations", Limit, "compounds of which only the beginning \
         was recorded because they have too many operations";
-    OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because too many were \
-        outstanding";
+    OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because memory for \
+        operations was full: the oldest of the client that had most";
     ReplyLimit = "limits.reply_timeout", Limit, "replies whose call had been given up when they \
         came (reply_timeout)";
     MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed \

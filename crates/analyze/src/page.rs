@@ -306,6 +306,7 @@ fn missing(report: &Report) -> Option<Section> {
 
 fn loss_text(loss: &Loss) -> String {
     let what = match loss.dropped_frames {
+        _ if loss.cause == "call_given_up" => format!("{} calls", grouped(loss.holes)),
         0 => format!(
             "{} in {} holes",
             bytes(loss.lost_bytes),
@@ -321,7 +322,7 @@ fn loss_text(loss: &Loss) -> String {
     let cause = match loss.cause.as_str() {
         "not_seen" => "never seen by the tap",
         "snap_length" => "cut by the snap length",
-        "given_up" => "given up when memory ran short",
+        "given_up" | "call_given_up" => "given up when memory ran short",
         "port_dropped" => "dropped by the port",
         _ => "cause not known",
     };

@@ -11,9 +11,11 @@ pub struct Config {
     pub record: record::Config,
     /// What goes before content.
     pub decode_as: DecodeAs,
-    /// A call without reply for so long is given up. A server under load may take minutes.
+    /// A call without reply for so long is given up. Silence of hours ends no call: memory bounds
+    /// those that wait.
     pub reply_timeout_ns: i64,
-    /// Calls outstanding at once, over all connections.
+    /// Calls outstanding at once, over all connections, as far as a quarter of the memory bears
+    /// them.
     pub outstanding_max: usize,
     /// Answered calls remembered per connection, to recognise their repetitions.
     pub answered_max: usize,
@@ -29,8 +31,8 @@ impl Default for Config {
             flow: lineside_flow::Config::default(),
             record: record::Config::default(),
             decode_as: DecodeAs::default(),
-            reply_timeout_ns: 300_000_000_000,
-            outstanding_max: 32_768,
+            reply_timeout_ns: 7 * 86_400 * 1_000_000_000,
+            outstanding_max: 1 << 20,
             answered_max: 256,
             facts_max: 1 << 18,
             checksums: true,

@@ -7,6 +7,8 @@ mod connection;
 mod matching;
 #[path = "scenarios/simulated.rs"]
 mod simulated;
+#[path = "scenarios/room.rs"]
+mod room;
 #[path = "scenarios/tls.rs"]
 mod tls;
 #[path = "../../nfs/src/tests/values.rs"]
@@ -217,8 +219,12 @@ fn merge(connections: &[Sent]) -> Vec<capture::Frame> {
 }
 
 fn run(frames: &[capture::Frame]) -> (CollectedRows, Counters) {
+    run_with(frames, Config::default())
+}
+
+fn run_with(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
     let budget = Budget::new(128 << 20);
-    let mut pipeline = Pipeline::new(Config::default(), &budget, CollectedRows::default());
+    let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
     let mut burst = Burst::new();
     for (index, frame) in frames.iter().enumerate() {
         let descriptor = Descriptor {

@@ -26,12 +26,17 @@ const WAITING_SLACK: usize = 64;
 pub struct CallTable<C, A, R> {
     entries: HashTable<Entry<C, A, R>>,
     hasher: DefaultHashBuilder,
-    /// Outstanding calls and early replies with their times, oldest first, and some that wait no
-    /// more; an entry is the same only if its serial is.
-    waiting: VecDeque<(u64, u64, i64)>,
+    /// Outstanding calls with their times, oldest first, and some that wait no more; an entry is
+    /// the same only if its serial is.
+    waiting: VecDeque<Waiting>,
+    /// The same of early replies.
+    early: VecDeque<Waiting>,
     answered: VecDeque<(u64, u64)>,
     serial: u64,
 }
+
+/// Key, serial, and since when it waits.
+type Waiting = (u64, u64, i64);
 
 #[derive(Debug)]
 struct Entry<C, A, R> {
@@ -103,6 +108,7 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
             entries: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             waiting: VecDeque::new(),
+            early: VecDeque::new(),
             answered: VecDeque::new(),
             serial: 0,
         }
@@ -154,7 +160,8 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     pub fn early(&mut self, key: u64, reply: R, now: i64) {
         self.find(key).map(remove);
         self.insert(key, State::Early(reply));
-        self.wait(key, now);
+        self.early.push_back((key, self.serial, now));
+        self.sweep_if_long();
     }
 
     /// What a reply belongs to.
@@ -247,38 +254,61 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
         None
     }
 
-    /// The oldest call or reply that has waited since before `deadline_ns`.
+    /// Forgets an answered call.
+    pub fn forget(&mut self, key: u64) {
+        if let Some(found) = self.find(key)
+            && matches!(found.get().state, State::Answered { .. })
+        {
+            found.remove();
+        }
+    }
+
+    /// An outstanding call has waited for too long.
+    pub fn give_up(&mut self, key: u64) {
+        if let Some(mut found) = self.find(key)
+            && matches!(found.get().state, State::Outstanding(_))
+        {
+            found.get_mut().state = State::Expired;
+            let serial = found.get().serial;
+            self.answered.push_back((key, serial));
+        }
+    }
+
+    /// The oldest call that has waited since before the first of these times, or the oldest reply
+    /// since before the second.
     #[inline]
-    pub fn expire(&mut self, deadline_ns: i64) -> Option<Expired<C, R>> {
-        let &(.., since_ns) = self.waiting.front()?;
-        match since_ns < deadline_ns {
-            true => self.expire_first(deadline_ns),
+    pub fn expire(&mut self, [calls_ns, early_ns]: [i64; 2]) -> Option<Expired<C, R>> {
+        let is_over = |queue: &VecDeque<Waiting>, before_ns| {
+            let front = queue.front();
+            front.is_some_and(|&(.., since_ns)| since_ns < before_ns)
+        };
+        match is_over(&self.waiting, calls_ns) || is_over(&self.early, early_ns) {
+            true => self.expire_first(calls_ns, early_ns),
             false => None,
         }
     }
 
     #[cold]
-    fn expire_first(&mut self, deadline_ns: i64) -> Option<Expired<C, R>> {
-        while let Some((key, serial, _)) = self
-            .waiting
-            .pop_front_if(|&mut (.., since_ns)| since_ns < deadline_ns)
-        {
-            let Some(mut found) = self.find(key).filter(|found| found.get().serial == serial)
-            else {
-                continue;
-            };
-            match found.get().state {
-                State::Outstanding(call) => {
-                    found.get_mut().state = State::Expired;
-                    self.answered.push_back((key, serial));
-                    return Some(Expired::Call(call));
-                }
-                State::Early(_) => {
-                    if let State::Early(reply) = remove(found) {
-                        return Some(Expired::Reply(reply));
-                    }
-                }
-                State::Answered { .. } | State::Expired => {}
+    fn expire_first(&mut self, calls_ns: i64, early_ns: i64) -> Option<Expired<C, R>> {
+        let first = |queue: &mut VecDeque<Waiting>, before_ns| {
+            queue.pop_front_if(|&mut (.., since_ns)| since_ns < before_ns)
+        };
+        while let Some((key, serial, _)) = first(&mut self.waiting, calls_ns) {
+            let found = self.find(key);
+            if let Some(found) = found.filter(|found| found.get().serial == serial)
+                && let State::Outstanding(call) = found.get().state
+            {
+                self.give_up(key);
+                return Some(Expired::Call(call));
+            }
+        }
+        while let Some((key, serial, _)) = first(&mut self.early, early_ns) {
+            let found = self.find(key);
+            if let Some(found) = found.filter(|found| found.get().serial == serial)
+                && matches!(found.get().state, State::Early(_))
+                && let State::Early(reply) = remove(found)
+            {
+                return Some(Expired::Reply(reply));
             }
         }
         None
@@ -297,22 +327,29 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     #[inline]
     fn wait(&mut self, key: u64, since_ns: i64) {
         self.waiting.push_back((key, self.serial, since_ns));
-        // One call without reply keeps those after it in the queue, also when they are answered.
-        if self.waiting.len() > 2 * self.entries.len() + WAITING_SLACK {
+        self.sweep_if_long();
+    }
+
+    /// One call without reply keeps those after it in the queue, also when they are answered.
+    #[inline]
+    fn sweep_if_long(&mut self) {
+        if self.waiting.len() + self.early.len() > 2 * self.entries.len() + WAITING_SLACK {
             self.sweep();
         }
     }
 
     #[cold]
     fn sweep(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.retain(|&(key, serial, _)| {
-            self.get(key).is_some_and(|entry| {
-                entry.serial == serial
-                    && matches!(entry.state, State::Outstanding(_) | State::Early(_))
-            })
-        });
-        self.waiting = waiting;
+        let mut queues = [&mut self.waiting, &mut self.early].map(std::mem::take);
+        for queue in &mut queues {
+            queue.retain(|&(key, serial, _)| {
+                self.get(key).is_some_and(|entry| {
+                    entry.serial == serial
+                        && matches!(entry.state, State::Outstanding(_) | State::Early(_))
+                })
+            });
+        }
+        [self.waiting, self.early] = queues;
     }
 
     #[inline]
@@ -382,7 +419,7 @@ mod tests {
             None,
             "the xid belongs to the repeat now"
         );
-        assert_eq!(calls.expire(1), Some(Expired::Call(101)));
+        assert_eq!(calls.expire([1; 2]), Some(Expired::Call(101)));
         assert_eq!(calls.on_reply(7), OnReply::TooLate);
         assert_eq!(calls.evict_answered(0), None, "it has had no answer");
         assert!(calls.is_empty());
@@ -392,8 +429,8 @@ mod tests {
     fn an_expired_call_is_remembered_until_its_xid_is_used_again() {
         let mut calls: CallTable<u32, u32, &str> = CallTable::new();
         calls.outstanding(7, 100, 0);
-        assert_eq!(calls.expire(1), Some(Expired::Call(100)));
-        assert_eq!(calls.expire(1), None, "once");
+        assert_eq!(calls.expire([1; 2]), Some(Expired::Call(100)));
+        assert_eq!(calls.expire([1; 2]), None, "once");
         assert_eq!(calls.on_call(7, 2), OnCall::New);
         calls.outstanding(7, 101, 2);
         assert_eq!(calls.on_reply(7), OnReply::Answers(101));
@@ -411,7 +448,7 @@ mod tests {
             calls.evict_answered(16);
         }
         assert!(calls.len() <= 18 && calls.waiting.len() <= 2 * 18 + WAITING_SLACK + 1);
-        assert_eq!(calls.expire(1), Some(Expired::Call(0)));
+        assert_eq!(calls.expire([1; 2]), Some(Expired::Call(0)));
     }
 
     #[test]
@@ -420,9 +457,9 @@ mod tests {
         assert_eq!(calls.on_reply(9), OnReply::Unknown);
         calls.early(9, "reply", 10);
         assert!(calls.is_early(9));
-        assert_eq!(calls.expire(10), None);
+        assert_eq!(calls.expire([10; 2]), None);
         assert_eq!(calls.on_call(9, 3), OnCall::Answers("reply"));
         calls.early(8, "lonely", 10);
-        assert_eq!(calls.expire(11), Some(Expired::Reply("lonely")));
+        assert_eq!(calls.expire([11; 2]), Some(Expired::Reply("lonely")));
     }
 }

@@ -190,8 +190,9 @@ pub const RULES: [Rule; 26] = [
 type Share = fn(&Evidence<'_>) -> Option<f64>;
 
 /// The shares of a verdict: their names, and how each follows from the evidence.
-const SHARES: [(&str, Share); 2] = [
+const SHARES: [(&str, Share); 3] = [
     ("stream_bytes_lost", stream_bytes_lost),
+    ("calls_given_up", calls_given_up),
     ("frames_dropped", frames_dropped),
 ];
 
@@ -284,6 +285,12 @@ fn stream_bytes_lost(evidence: &Evidence<'_>) -> Option<f64> {
     let value = |counter| evidence.counters.value(counter);
     let lost = value(Counter::StreamLost);
     (lost > 0).then(|| lost as f64 / value(Counter::StreamBytes) as f64)
+}
+
+fn calls_given_up(evidence: &Evidence<'_>) -> Option<f64> {
+    let value = |counter| evidence.counters.value(counter);
+    let given_up = value(Counter::OutstandingLimit);
+    (given_up > 0).then(|| given_up as f64 / value(Counter::RpcCalls).max(1) as f64)
 }
 
 fn stream_lost(evidence: &Evidence<'_>) -> Vec<Reason> {
@@ -604,7 +611,7 @@ fn key_of(limit: Counter) -> Option<&'static str> {
         Counter::DuplicatesLimit | Counter::HeldLimit => "memory",
         Counter::FlowHeldLimit => "flow_held_max, memory",
         Counter::ConnectionsLimit => "connections_max, memory",
-        Counter::OutstandingLimit => "outstanding_max, memory",
+        Counter::OutstandingLimit => "memory, outstanding_max",
         Counter::ReplyLimit => "reply_timeout",
         Counter::MessageLimit => "message_held_max",
         Counter::RecordLimit => "record_max",

@@ -805,15 +805,16 @@ tables! {
             null "a port's dropped frames";
         direction: Label, Dictionary, "`client_to_server` or `server_to_client`"
             null "a port's dropped frames";
-        time_ns: Option<i64>, Delta, "when the bytes were taken for lost, or the drops counted"
+        time_ns: Option<i64>, Delta, "when the bytes were taken for lost, the call came, or the \
+        drops were counted"
             null "the frame has no time";
         first_byte: Option<i64>, Delta, "offset of the first missing byte in the stream, from the \
-        first byte seen" null "a port's dropped frames";
-        bytes: Option<i64>, Dictionary, "missing bytes" null "a port's dropped frames";
+        first byte seen" null "a port's dropped frames, a call";
+        bytes: Option<i64>, Dictionary, "missing bytes" null "a port's dropped frames, a call";
         cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; \
         `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; \
-                `port_dropped`";
-        frames: Option<i64>, Dictionary, "dropped frames" null "bytes of a stream";
+        `call_given_up`: a call that waited for its reply when memory ran short; `port_dropped`";
+        frames: Option<i64>, Dictionary, "dropped frames" null "bytes of a stream, a call";
         input: Option<i32>, Dictionary, "the input: its place in the list `inputs` of \
         `trace.json`, from 0" null "more than one, or not known";
     }

@@ -247,7 +247,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
 
     fn on_close(&mut self, connection: usize, facts: &Connection, counters: &mut Counters) {
         self.finish_records(connection, counters);
-        self.expire(connection, i64::MAX, counters);
+        self.expire_before(connection, [i64::MAX; 2], counters);
         while let Some(evicted) = self.connection(connection).calls.evict_answered(0) {
             self.emit_evicted(connection, evicted, counters);
         }

@@ -33,6 +33,7 @@ mod operation;
 mod payload;
 mod reply;
 mod request;
+mod room;
 mod rows;
 mod tls;
 
@@ -43,12 +44,16 @@ pub(crate) use incoming::IncomingMessage;
 pub(crate) use operation::{Operation, OperationTable, Slot, mark_incomplete};
 pub(crate) use reply::Answer;
 pub(crate) use request::Request;
+pub(crate) use room::Holder;
 
 use connection::RpcConnection;
 use direction::DirectionSink;
 use early::EarlyReply;
 use operation::{CallRef, OPERATION_BYTES, Signature};
+use room::operations_max;
 
+/// So long does a reply wait for a call that the tap is late with.
+const EARLY_NS: i64 = 300_000_000_000;
 /// Rows are numbered by frame and by place within it, in so many bits.
 const PLACE_BITS: u32 = 18;
 
@@ -65,6 +70,8 @@ pub(crate) struct Operations<S> {
     pub(crate) wants_details: bool,
     connections: Vec<Option<Box<RpcConnection>>>,
     pub(crate) operations: OperationTable,
+    /// So many there may be.
+    operations_max: usize,
     /// Lists of ranges that no message holds any more.
     spare: Vec<Vec<Range>>,
     /// Connections that may hold ranges, each once, and whether a connection is among them.
@@ -94,6 +101,7 @@ pub(crate) struct Scratch {
 impl<S: RecordSink> Operations<S> {
     pub(crate) fn new(mut config: Config, budget: &Budget, sink: S) -> Self {
         config.record.any_program |= config.decode_as.names_unregistered();
+        let most = operations_max(budget.limit_bytes()).min(config.outstanding_max);
         Self {
             config,
             budget: budget.clone(),
@@ -102,6 +110,7 @@ impl<S: RecordSink> Operations<S> {
             sink,
             connections: Vec::new(),
             operations: OperationTable::default(),
+            operations_max: most,
             spare: Vec::new(),
             holders: Vec::new(),
             listed: Vec::new(),
@@ -217,51 +226,13 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
-    /// A slot for an operation of the connection.
+    /// A slot for an operation.
     #[inline]
-    pub(crate) fn open_operation(
-        &mut self,
-        connection: usize,
-        counters: &mut Counters,
-    ) -> Option<Slot> {
+    pub(crate) fn open_operation(&mut self, counters: &mut Counters) -> Option<Slot> {
         match self.operations.take_free() {
             Some(slot) => Some(slot),
-            None => self.add_operation(connection, counters),
+            None => self.add_operation(counters),
         }
-    }
-
-    #[cold]
-    fn add_operation(&mut self, connection: usize, counters: &mut Counters) -> Option<Slot> {
-        if self.operations.len() < self.config.outstanding_max && self.budget.draw(OPERATION_BYTES)
-        {
-            return Some(self.operations.add());
-        }
-        counters.count(Counter::OutstandingLimit);
-        // The oldest of this connection makes room; if it has none, the new one is not recorded.
-        while !self.operations.has_free() {
-            let rpc = self.connection(connection);
-            // Over UDP the answered ones go first: they only wait for copies of their reply.
-            if rpc.transport == Transport::Udp
-                && let Some(evicted) = rpc.calls.evict_answered(0)
-            {
-                self.emit_evicted(connection, evicted, counters);
-                continue;
-            }
-            match rpc.calls.expire(i64::MAX) {
-                Some(Expired::Reply(_)) => {
-                    // It would need room itself.
-                    counters.count(Counter::Replies);
-                    counters.count(Counter::RepliesWithoutCall);
-                    self.note_orphan(connection, counters);
-                }
-                Some(call) => self.on_expired(connection, call, counters),
-                None => {
-                    let evicted = rpc.calls.evict_answered(0)?;
-                    self.emit_evicted(connection, evicted, counters);
-                }
-            }
-        }
-        self.operations.take_free()
     }
 
     fn on_expired(
@@ -308,9 +279,18 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
+    /// Gives up what has waited for too long: calls for hours, since their replies may still come,
+    /// and replies that came before their calls.
     #[inline]
-    fn expire(&mut self, connection: usize, deadline_ns: i64, counters: &mut Counters) {
-        while let Some(expired) = self.connection(connection).calls.expire(deadline_ns) {
+    fn expire(&mut self, connection: usize, counters: &mut Counters) {
+        let calls_ns = self.now.saturating_sub(self.config.reply_timeout_ns);
+        let early_ns = self.now.saturating_sub(EARLY_NS);
+        self.expire_before(connection, [calls_ns, early_ns], counters);
+    }
+
+    #[inline]
+    fn expire_before(&mut self, connection: usize, before: [i64; 2], counters: &mut Counters) {
+        while let Some(expired) = self.connection(connection).calls.expire(before) {
             self.on_expired(connection, expired, counters);
         }
     }

@@ -5,6 +5,7 @@ use std::ops::{Index, IndexMut};
 use lineside_trace::{OperationRow, Word};
 
 use super::early::EarlyReply;
+use super::Holder;
 use super::files::HandleBytes;
 use crate::protocol::{CompoundLink, Details, Procedure};
 
@@ -28,6 +29,8 @@ pub(crate) struct Operation {
     pub(super) identity: Option<HandleBytes>,
     /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
     pub(super) is_wrapped: bool,
+    /// Where its call is known: not of the further operations of a compound, nor of a reply alone.
+    pub(super) holder: Option<Holder>,
     /// A reply that came before its call, to be read when the call has ended.
     pub(super) early: Option<Box<EarlyReply>>,
 }
@@ -38,7 +41,7 @@ impl Operation {
         self.details.clear();
         self.procedure = Procedure::default();
         (self.call_done, self.reply_done) = (false, false);
-        (self.handle, self.identity) = (None, None);
+        (self.handle, self.identity, self.holder) = (None, None, None);
         self.compound.clear();
     }
 }
@@ -64,6 +67,11 @@ impl OperationTable {
 
     pub(super) fn has_free(&self) -> bool {
         !self.free.is_empty()
+    }
+
+    /// All operations, free slots included.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Operation)> {
+        (0..).map(Slot).zip(&self.operations)
     }
 
     #[inline]

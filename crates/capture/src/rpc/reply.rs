@@ -65,9 +65,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     }
 
     fn on_reply_without_call(&mut self, xid: u32, reply: &ReplyHeader<'_>) -> Want {
-        let (now, timeout) = (self.all.now, self.all.config.reply_timeout_ns);
-        let deadline = now.saturating_sub(timeout);
-        self.all.expire(self.connection, deadline, self.counters);
+        self.all.expire(self.connection, self.counters);
         let connection = self.all.connection(self.connection);
         connection
             .caller
@@ -93,7 +91,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             self.counters.count(Counter::PlacesLimit);
             None
         } else {
-            self.all.open_operation(self.connection, self.counters)
+            self.all.open_operation(self.counters)
         };
         if let Some(slot) = slot {
             let Operations {

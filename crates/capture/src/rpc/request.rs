@@ -13,7 +13,7 @@ use super::headers::Caller;
 use super::incoming::{IncomingMessage, begin_row, unwrap};
 use super::operation::{CallRef, Signature, Slot};
 use super::tls::Probe;
-use super::{Operations, PLACE_BITS};
+use super::{Holder, Operations, PLACE_BITS};
 use crate::protocol::{Needs, Procedure, Protocol};
 
 /// A call by its header.
@@ -153,16 +153,14 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         request: &Request,
         identity: Option<&HandleBytes>,
     ) -> Option<Slot> {
-        let now = self.all.now;
         if self.message.first_offset >> PLACE_BITS != 0 {
             self.counters.count(Counter::PlacesLimit);
             return None;
         }
-        let deadline = now.saturating_sub(self.all.config.reply_timeout_ns);
-        self.all.expire(self.connection, deadline, self.counters);
+        self.all.expire(self.connection, self.counters);
         let key = calls::key(self.direction.index(), request.xid);
         let new = self.match_call(key, request, identity)?;
-        let slot = self.all.open_operation(self.connection, self.counters)?;
+        let slot = self.all.open_operation(self.counters)?;
         self.counters.count(Counter::RpcCalls);
         let transport = self.all.connection(self.connection).transport;
         let is_udp = transport == Transport::Udp;
@@ -170,6 +168,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let Operations {
             connections,
             operations,
+            now,
             ..
         } = &mut *self.all;
         let connection = connections[self.connection]
@@ -177,13 +176,17 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             .expect("a slot in use");
         let replaced = match new.is_first {
             true => {
-                connection.calls.outstanding(key, slot, now);
+                connection.calls.outstanding(key, slot, *now);
                 None
             }
-            false => connection.calls.replace(key, slot, now),
+            false => connection.calls.replace(key, slot, *now),
         };
         connection.caller.get_or_insert(self.direction);
         let operation = &mut operations[slot];
+        operation.holder = Some(Holder {
+            connection: self.connection,
+            key,
+        });
         operation.early = new.early;
         let row = &mut operation.row;
         begin_row(row, self.message, connection, self.direction, request.xid);

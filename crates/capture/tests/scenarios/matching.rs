@@ -206,14 +206,18 @@ fn a_reply_to_an_expired_call_is_counted_as_a_limit() {
     };
     let ([first, first_reply], [second, second_reply]) = (messages(1), messages(2));
     let mut frames = conversation(&[(0, first), (0, second), (1, second_reply), (1, first_reply)]);
-    let timeout_ns = Config::default().reply_timeout_ns;
+    let timeout_ns = 300_000_000_000;
+    let config = Config {
+        reply_timeout_ns: timeout_ns,
+        ..Config::default()
+    };
     for (waits_ns, answered, late) in [(timeout_ns / 2, 2, 0), (timeout_ns * 2, 1, 1)] {
         // From the second call on.
         let begin_ns = frames[3].stamp_ns.expect("a stamp") + waits_ns;
         for (frame, at) in frames[4..].iter_mut().zip(0..) {
             frame.stamp_ns = Some(begin_ns + at);
         }
-        let (rows, counters) = run(&frames);
+        let (rows, counters) = run_with(&frames, config.clone());
         let value = |counter| counters.value(counter);
         assert_eq!(value(Counter::CallsAnswered), answered);
         assert_eq!(value(Counter::CallsExpired), late);

@@ -151,7 +151,8 @@ keys! {
             .default(|| Size::of_kib(Config::default().record.search_max_bytes as usize));
         reply_timeout: Time = key("A call without a reply is dropped after this time")
             .default(|| Time::of_ns(Config::default().reply_timeout_ns));
-        outstanding_max: usize = key("Calls outstanding at once")
+        outstanding_max: usize = key("Calls outstanding at once, as far as a quarter of the \
+        memory bears them")
             .default(|| Config::default().outstanding_max);
         answered_max: usize = key("Answered calls remembered per connection")
             .default(|| Config::default().answered_max);

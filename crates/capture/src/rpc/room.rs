@@ -1,0 +1,129 @@
+//! Room for operations: a share of the memory, and what is given up when it is used up.
+//!
+//! A new operation is never refused, and no connection pays for another. First go the answered
+//! calls whose rows only wait for copies of their reply, the oldest first: nothing is lost by that
+//! but such copies. Then go calls without reply, the oldest of the client that has most of them,
+//! and there of the connection that has most.
+
+use hashbrown::HashMap;
+use lineside_account::{Counter, Counters};
+use lineside_rpc::calls::Expired;
+use lineside_trace::{RecordSink, RowRef};
+
+use super::Operations;
+use super::operation::{OPERATION_BYTES, Slot};
+
+/// Operations take at most this part of the memory: one in four. A guess: blocks of frames and the
+/// parts of the trace need most of the rest.
+const MEMORY_SHARE: usize = 4;
+/// So much of what is there is given up at once, since finding it passes over all operations.
+const ANSWERED_SHARE: usize = 8;
+const OUTSTANDING_SHARE: usize = 32;
+
+/// How many operations a budget bears.
+pub(super) fn operations_max(limit_bytes: usize) -> usize {
+    limit_bytes / MEMORY_SHARE / OPERATION_BYTES
+}
+
+/// A call in its connection's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(super) connection: usize,
+    pub(super) key: u64,
+}
+
+/// A call that may be given up.
+struct Held {
+    holder: Holder,
+    slot: Slot,
+    /// Frame and place of its call.
+    id: i64,
+    /// How many calls of its connection, then of its client, are rather kept.
+    rank: usize,
+}
+
+impl<S: RecordSink> Operations<S> {
+    /// A slot where none is free: a new one, or that of a call that is given up for it.
+    #[cold]
+    pub(super) fn add_operation(&mut self, counters: &mut Counters) -> Option<Slot> {
+        if self.operations.len() >= self.operations_max || !self.budget.draw(OPERATION_BYTES) {
+            self.give_up_answered(counters);
+            if !self.operations.has_free() {
+                self.give_up_outstanding(counters);
+            }
+            if let Some(slot) = self.operations.take_free() {
+                return Some(slot);
+            }
+            // All belong to messages that are being read: as many as there are directions at most.
+            if !self.budget.draw(OPERATION_BYTES) {
+                counters.count(Counter::OutstandingLimit);
+                return None;
+            }
+        }
+        Some(self.operations.add())
+    }
+
+    fn held(&self, is_answered: bool) -> Vec<Held> {
+        let held = self.operations.iter().filter_map(|(slot, operation)| {
+            let is_asked = (operation.call_done && operation.reply_done) == is_answered;
+            Some(Held {
+                holder: operation.holder.filter(|_| is_asked)?,
+                slot,
+                id: operation.row.operation_id,
+                rank: 0,
+            })
+        });
+        held.collect()
+    }
+
+    fn give_up_answered(&mut self, counters: &mut Counters) {
+        let mut held = self.held(true);
+        let most = (self.operations.len() / ANSWERED_SHARE).max(1);
+        held.sort_unstable_by_key(|held| held.id);
+        for held in held.iter().take(most) {
+            let Holder { connection, key } = held.holder;
+            self.connection(connection).calls.forget(key);
+            self.emit(connection, held.slot, counters);
+        }
+    }
+
+    fn give_up_outstanding(&mut self, counters: &mut Counters) {
+        let mut held = self.held(false);
+        let most = (held.len() / OUTSTANDING_SHARE).max(1);
+        held.sort_unstable_by_key(|held| std::cmp::Reverse(held.id));
+        rank(&mut held, |held| held.holder.connection);
+        held.sort_by_key(|held| held.rank);
+        let client = |held: &Held| self.operations[held.slot].row.client_address;
+        rank(&mut held, client);
+        held.sort_by_key(|held| (std::cmp::Reverse(held.rank), held.id));
+        for held in held.iter().take(most) {
+            let Holder { connection, key } = held.holder;
+            self.connection(connection).calls.give_up(key);
+            counters.count(Counter::OutstandingLimit);
+            self.write_call_lost(connection, held.slot);
+            self.on_expired(connection, Expired::Call(held.slot), counters);
+        }
+    }
+
+    /// A call that was given up, in the table of losses.
+    fn write_call_lost(&mut self, connection: usize, slot: Slot) {
+        let id = self.connection(connection).id;
+        let row = &mut self.scratch.loss;
+        row.clear();
+        row.connection_id = Some(id);
+        row.direction = Some("client_to_server");
+        row.time_ns = self.operations[slot].row.call_time_ns;
+        row.cause = Some("call_given_up");
+        self.sink.row(RowRef::Losses(row));
+    }
+}
+
+/// Numbers those that are of the same `group`, in their order.
+fn rank<G: std::hash::Hash + Eq>(all: &mut [Held], group: impl Fn(&Held) -> G) {
+    let mut counts: HashMap<G, usize> = HashMap::new();
+    for held in all {
+        let count = counts.entry(group(held)).or_default();
+        held.rank = *count;
+        *count += 1;
+    }
+}
