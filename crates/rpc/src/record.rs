@@ -17,55 +17,15 @@ use lineside_frame::{Chunk, Cursor, Range};
 use crate::message::LAST_FRAGMENT;
 use crate::search::{HEAD, Search};
 
+mod config;
 mod delivery;
 mod message;
 
+pub use config::Config;
 pub use delivery::{begins_message, finish, on_datagram};
 pub use message::{ALL, Message, MessageSink, Want};
 
 use delivery::{Chunks, Delivery, after, ask, fit, is_message, left_after, pieces, serve};
-
-/// How many times `record_max_bytes` a fragment may state and still be one.
-const LONG_MAX: usize = 16;
-
-/// Bounds of a direction.
-#[derive(Debug, Clone, Copy)]
-pub struct Config {
-    /// A fragment longer than this is no fragment: the mark is wrong, or it is counted as a limit.
-    /// NFS moves 1 MiB at a time; some servers allow more.
-    pub record_max_bytes: usize,
-    /// Bytes of one message that are held for parsing; a longer one is parsed as far as that.
-    /// A READDIRPLUS reply can have 1 MiB.
-    pub message_held_max_bytes: usize,
-    /// Bytes held while a header is searched.
-    pub search_held_max_bytes: usize,
-    /// Bytes searched in vain until a stream is taken for something else.
-    pub search_max_bytes: u64,
-    /// Whether calls of programs that no registry names (RFC 5531 section 8.4) are calls too.
-    pub any_program: bool,
-    /// Whether it is certain that there is RPC, so that no stream is taken for something else.
-    pub certain: bool,
-}
-
-impl Config {
-    /// Whether a fragment that states so much more than `record_max_bytes` may be one.
-    pub(crate) fn may_be_long(&self, len: usize) -> bool {
-        len <= LONG_MAX * self.record_max_bytes
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            record_max_bytes: 8 << 20,
-            message_held_max_bytes: (1 << 20) + 4096,
-            search_held_max_bytes: 4 << 20,
-            search_max_bytes: 16 << 20,
-            any_program: false,
-            certain: false,
-        }
-    }
-}
 
 /// One direction of a TCP connection.
 #[derive(Debug)]
@@ -77,6 +37,8 @@ pub struct Records {
     mark_len: usize,
     fragment_left: usize,
     fragment_last: bool,
+    /// Empty fragments with which the record at hand begins.
+    empty_count: u32,
     /// Some message was accepted in this direction.
     proven: bool,
     /// The xid of the last one.
@@ -90,6 +52,9 @@ pub struct Records {
 
 /// Bytes of a record mark.
 const MARK: usize = 4;
+/// Empty fragments before the bytes of a record: legal (RFC 5531 section 11), but zeros without end
+/// are no record. A guess.
+const EMPTY_MAX: u32 = 16;
 
 /// Why a message is none.
 struct NoMessage {
@@ -139,6 +104,7 @@ impl Records {
             mark_len: 0,
             fragment_left: 0,
             fragment_last: false,
+            empty_count: 0,
             proven: false,
             last_xid: None,
             message: None,
@@ -221,9 +187,7 @@ impl Records {
 
     /// Nothing more will come.
     pub fn finish<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        while let Some(search) = &mut self.search
-            && let Some(at) = search.chained(true)
-        {
+        while let Some(at) = self.decided(sink) {
             self.accept(at, sink, counters);
         }
         self.leave_search(counters);
@@ -401,9 +365,12 @@ impl Records {
         let begun = self.message.as_ref();
         let is_first = begun.is_none_or(|open| open.message.len == 0);
         // An empty fragment is legal as the end of a record that has begun (RFC 5531 section 11),
-        // and before its bytes; but zeros in a row are no records.
-        let is_empty =
-            len == 0 && is_first && (self.fragment_last || head.bytes().starts_with(&[0; MARK]));
+        // and before its bytes.
+        self.empty_count = match len == 0 && is_first {
+            true => self.empty_count + 1,
+            false => 0,
+        };
+        let is_empty = self.empty_count > 0 && self.fragment_last || self.empty_count > EMPTY_MAX;
         let is_long = len > self.config.record_max_bytes;
         if !is_long && !is_empty {
             return true;
@@ -493,7 +460,9 @@ impl Records {
         if part.missing().is_some() {
             open.message.missing += part.len();
         }
-        counters.add(Counter::RpcBytes, part.len() as u64);
+        if part.missing().is_none() {
+            counters.add(Counter::RpcBytes, part.len() as u64);
+        }
         let mut part = part;
         if let Stage::Data(left) = &mut open.stage {
             let take = fit(*left, part.len());
@@ -655,7 +624,7 @@ impl Records {
     fn search<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         while let Some(search) = &mut self.search {
             let accepted = search
-                .agreed(|xid, is_call| sink.agrees(xid, is_call))
+                .agreed(false, |xid, is_call| sink.agrees(xid, is_call))
                 .or_else(|| search.chained(false));
             if let Some(at) = accepted {
                 self.accept(at, sink, counters);
@@ -677,13 +646,19 @@ impl Records {
 
     /// Too much is held: decides on the earliest candidate by what is known.
     fn decide<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        let Some(search) = &mut self.search else {
-            return;
-        };
-        match search.chained(true) {
-            Some(at) => self.accept(at, sink, counters),
-            None => search.drop_first(),
+        if let Some(at) = self.decided(sink) {
+            self.accept(at, sink, counters);
+        } else if let Some(search) = &mut self.search {
+            search.drop_first();
         }
+    }
+
+    /// The candidate that is accepted if nothing more can be waited for.
+    fn decided<S: MessageSink>(&mut self, sink: &mut S) -> Option<u64> {
+        let search = self.search.as_mut()?;
+        search
+            .agreed(true, |xid, is_call| sink.agrees(xid, is_call))
+            .or_else(|| search.chained(true))
     }
 
     /// What is held, and what holding it takes: many small parts take more than their bytes.

@@ -50,7 +50,7 @@ pub fn on_datagram<S: MessageSink>(
         return false;
     }
     sink.on_end(&message, counters);
-    counters.add(Counter::RpcBytes, message.len as u64);
+    counters.add(Counter::RpcBytes, (message.len - message.missing) as u64);
     true
 }
 
