@@ -57,6 +57,8 @@ registry! {
         took";
     FramesFragment = "frames.outcome.fragment", Outcome, "frames with an IP fragment that the flow \
         engine took";
+    FramesHeaderCut = "frames.outcome.header_cut", Outcome, "frames of which the snap length cut \
+        the headers";
     FramesFiltered = "frames.outcome.filtered", Outcome, "frames that the filter (-f) took away";
     FramesFilteredTagged = "frames.filtered_tagged", Plain, "of the frames that the filter took away, \
         those with a VLAN tag, which an expression without 'vlan' cannot match";
@@ -186,6 +188,9 @@ registry! {
     RepliesWithoutCallBegun = "rpc.replies_without_call_begun", Plain, "of these, those of TCP \
         connections whose beginning was captured, so that their calls should have been";
     RepliesWithoutCallUdp = "rpc.replies_without_call_udp", Plain, "of these, those over UDP";
+    DatagramsDoubted = "rpc.datagrams_doubted", Plain, "UDP datagrams that look like RPC and were \
+        not believed, since nothing else on their ports does: replies without calls, and calls \
+        of unknown programs without replies";
     CallsUdp = "rpc.calls_udp", Plain, "calls over UDP";
     CallsUdpUnanswered = "rpc.calls_udp_unanswered", Plain, "of these, those without reply";
     Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was \
@@ -202,6 +207,8 @@ registry! {
         operations was full: the oldest of the client that had most";
     ReplyLimit = "limits.reply_timeout", Limit, "replies whose call had been given up when they \
         came (reply_timeout)";
+    PastLimit = "limits.past_calls", Limit, "calls forgotten within 65 s, because memory for them \
+        was full: if one of them came again it was not flagged";
     MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed \
         because they were too long to hold";
     RecordLimit = "limits.record_bytes", Limit, "record marks that were not believed because they \

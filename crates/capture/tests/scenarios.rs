@@ -2,7 +2,13 @@
 //! that loses, delays, repeats, cuts and begins late. The rows are compared with the unharmed trace
 //! and, for checksums, with the files' contents.
 
+#[path = "scenarios/again.rs"]
+mod again;
 mod connection;
+#[path = "scenarios/evidence.rs"]
+mod evidence;
+#[path = "scenarios/fields.rs"]
+mod fields;
 #[path = "scenarios/matching.rs"]
 mod matching;
 #[path = "scenarios/simulated.rs"]

@@ -89,6 +89,7 @@ impl Engine {
             counters.add(Counter::FramesDamagedNotTcp, (!is_tcp).into());
             return DAMAGED;
         }
+        let is_cut = frame.bytes().len() < frame.descriptor().wire_len as usize;
         match dissected {
             Dissected::Tcp(ip, tcp) => {
                 let (connections, mut context) = self.parts(sink, counters);
@@ -112,6 +113,8 @@ impl Engine {
             Dissected::OtherProtocol => plain(Counter::FramesOtherProtocol),
             Dissected::TooDeep => plain(Counter::FramesTooDeep),
             Dissected::UnknownLink => plain(Counter::FramesUnknownLink),
+            // What is missing of its headers may be as it should.
+            _ if is_cut => plain(Counter::FramesHeaderCut),
             Dissected::MalformedLink => plain(Counter::MalformedLink),
             Dissected::MalformedIp => plain(Counter::MalformedIp),
             Dissected::MalformedTunnel => plain(Counter::MalformedTunnel),

@@ -177,7 +177,11 @@ impl Connections {
         let payload_len = tcp.payload_len as u64;
         context.counters.add(Counter::StreamBytes, payload_len);
         match role {
-            None => note_end(connection, direction, tcp),
+            None => {
+                if let Some(is_reset) = note_end(connection, direction, tcp) {
+                    context.sink.on_end(slot, is_reset);
+                }
+            }
             Some(Syn::Own | Syn::BeginsNext) => on_syn(connection, direction, &segment),
             Some(Syn::MayBeginNext) => {
                 let chunk = payload[0].part(0, payload[0].len().min(tcp.payload_len));

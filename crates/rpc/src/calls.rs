@@ -32,6 +32,8 @@ pub struct CallTable<C, A, R> {
     /// The same of early replies.
     early: VecDeque<Waiting>,
     answered: VecDeque<(u64, u64)>,
+    /// Answered calls that are kept for longer, since when.
+    lingering: VecDeque<Waiting>,
     serial: u64,
 }
 
@@ -101,6 +103,11 @@ pub fn key(caller: usize, xid: u32) -> u64 {
     (caller as u64) << 32 | u64::from(xid)
 }
 
+/// Which end calls, and the xid, of a key.
+pub fn parts(key: u64) -> (usize, u32) {
+    ((key >> 32) as usize, key as u32)
+}
+
 impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     /// No calls, no replies.
     pub fn new() -> Self {
@@ -110,6 +117,7 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
             waiting: VecDeque::new(),
             early: VecDeque::new(),
             answered: VecDeque::new(),
+            lingering: VecDeque::new(),
             serial: 0,
         }
     }
@@ -235,13 +243,21 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     }
 
     /// Forgets the oldest answered call, if more than `keep` are remembered, the expired ones
-    /// included.
+    /// included. Those that linger are kept, as of `now`, until [`CallTable::evict_lingering`].
     #[inline]
-    pub fn evict_answered(&mut self, keep: usize) -> Option<A> {
+    pub fn evict_answered(
+        &mut self,
+        keep: usize,
+        now: i64,
+        lingers: impl Fn(A) -> bool,
+    ) -> Option<A> {
         while self.answered.len() > keep {
             let (key, serial) = self.answered.pop_front()?;
             if let Some(found) = self.find(key).filter(|found| found.get().serial == serial) {
                 match found.get().state {
+                    State::Answered { call, .. } if lingers(call) => {
+                        self.lingering.push_back((key, serial, now));
+                    }
                     State::Answered { call, .. } => {
                         found.remove();
                         return Some(call);
@@ -252,6 +268,32 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
             }
         }
         None
+    }
+
+    /// Forgets the oldest call that has lingered since before `deadline_ns`.
+    #[inline]
+    pub fn evict_lingering(&mut self, deadline_ns: i64) -> Option<A> {
+        while let Some((key, serial, _)) = self
+            .lingering
+            .pop_front_if(|&mut (.., since_ns)| since_ns < deadline_ns)
+        {
+            let found = self.find(key);
+            if let Some(found) = found.filter(|found| found.get().serial == serial)
+                && let State::Answered { call, .. } = found.get().state
+            {
+                found.remove();
+                return Some(call);
+            }
+        }
+        None
+    }
+
+    /// The outstanding calls, in no order.
+    pub fn outstanding_keys(&self) -> impl Iterator<Item = u64> {
+        self.entries
+            .iter()
+            .filter(|entry| matches!(entry.state, State::Outstanding(_)))
+            .map(|entry| entry.key)
     }
 
     /// Forgets an answered call.
@@ -415,13 +457,17 @@ mod tests {
         assert_eq!(calls.on_call(7, 6), OnCall::Repeat(100));
         assert_eq!(calls.replace(7, 101, 0), Some(100));
         assert_eq!(
-            calls.evict_answered(0),
+            calls.evict_answered(0, 0, |_| false),
             None,
             "the xid belongs to the repeat now"
         );
         assert_eq!(calls.expire([1; 2]), Some(Expired::Call(101)));
         assert_eq!(calls.on_reply(7), OnReply::TooLate);
-        assert_eq!(calls.evict_answered(0), None, "it has had no answer");
+        assert_eq!(
+            calls.evict_answered(0, 0, |_| false),
+            None,
+            "it has had no answer"
+        );
         assert!(calls.is_empty());
     }
 
@@ -434,7 +480,11 @@ mod tests {
         assert_eq!(calls.on_call(7, 2), OnCall::New);
         calls.outstanding(7, 101, 2);
         assert_eq!(calls.on_reply(7), OnReply::Answers(101));
-        assert_eq!(calls.evict_answered(0), None, "it is outstanding");
+        assert_eq!(
+            calls.evict_answered(0, 0, |_| false),
+            None,
+            "it is outstanding"
+        );
         assert_eq!(calls.on_reply(7), OnReply::Answers(101));
     }
 
@@ -445,7 +495,7 @@ mod tests {
         for key in 1..10_000 {
             calls.outstanding(key, 7, 1);
             calls.answered(key, 7, 5);
-            calls.evict_answered(16);
+            calls.evict_answered(16, 0, |_| false);
         }
         assert!(calls.len() <= 18 && calls.waiting.len() <= 2 * 18 + WAITING_SLACK + 1);
         assert_eq!(calls.expire([1; 2]), Some(Expired::Call(0)));

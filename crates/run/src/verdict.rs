@@ -434,6 +434,10 @@ pub fn unread(counters: &Counters) -> Option<String> {
             "frames with too many tags or tunnels",
         ),
         (
+            Counter::FramesHeaderCut,
+            "frames whose headers the snap length cut",
+        ),
+        (
             Counter::MalformedLink,
             "frames too short for their link header",
         ),
@@ -608,7 +612,7 @@ fn limits(evidence: &Evidence<'_>) -> Vec<Reason> {
 fn key_of(limit: Counter) -> Option<&'static str> {
     Some(match limit {
         Counter::FragmentsLimit => "fragments_held_max",
-        Counter::DuplicatesLimit | Counter::HeldLimit => "memory",
+        Counter::DuplicatesLimit | Counter::HeldLimit | Counter::PastLimit => "memory",
         Counter::FlowHeldLimit => "flow_held_max, memory",
         Counter::ConnectionsLimit => "connections_max, memory",
         Counter::OutstandingLimit => "memory, outstanding_max",

@@ -466,7 +466,8 @@ tables! {
         the protocol";
         data_incomplete: bool, Dictionary, "some of the data read or written was not seen";
         not_executed: bool, Dictionary, "the server did not reach this operation of the compound";
-        repeat: bool, Dictionary, "the same call had come before and had been answered";
+        repeat: bool, Dictionary, "the same call had come before, and was answered or its \
+        connection had ended";
         retransmissions: i32, Dictionary, "times that the call came again while it was outstanding";
         duplicate_replies: i32, Dictionary, "replies to the call after the first";
     }

@@ -336,12 +336,16 @@ impl Distributor {
     }
 }
 
-/// The ends by which a frame is dealt: of TCP by address and port, of UDP by address alone. `None`:
-/// the frame belongs to no connection.
+/// The ends by which a frame is dealt: of TCP by address and port, of UDP by port alone, since a
+/// reply may come from another address than its call went to. `None`: the frame belongs to no
+/// connection.
 fn tuple(dissected: &Dissected) -> Option<FourTuple> {
     match dissected {
         Dissected::Tcp(ip, tcp) => Some(FourTuple::of(ip, tcp.source_port, tcp.destination_port)),
-        Dissected::Udp(ip, _) => Some(FourTuple::of(ip, 0, 0)),
+        Dissected::Udp(_, udp) => {
+            let ports = [udp.source_port, udp.destination_port];
+            Some(FourTuple::of_ipv4([0; 2], ports))
+        }
         _ => None,
     }
 }
@@ -361,12 +365,11 @@ fn usual_tuple(frame: &FrameRef) -> Option<FourTuple> {
         && packet.is_plain()
         && !packet.is_fragment();
     let ports = [transport.source_port(), transport.destination_port()];
-    let ports = match packet.protocol() {
-        PROTOCOL_TCP => ports,
+    let addresses = match packet.protocol() {
+        PROTOCOL_TCP => [packet.source(), packet.destination()].map(Ipv4Addr::to_bits),
         PROTOCOL_UDP if !lineside_wire::may_be_tunnel(ports) => [0; 2],
         _ => return None,
     };
-    let addresses = [packet.source(), packet.destination()].map(Ipv4Addr::to_bits);
     is_usual.then(|| FourTuple::of_ipv4(addresses, ports).canonical().0)
 }
 

@@ -44,8 +44,8 @@ pub(crate) trait Protocol: Copy {
     /// The decoded results, likewise.
     type Reply<'a>;
 
-    /// Calls with the same xid are distinguished by the first bytes of their arguments.
-    const HAS_IDENTITY: bool = false;
+    /// Arguments go on behind what is decoded first.
+    const GOES_ON: bool = false;
 
     /// The procedure that a call's three numbers name, if this protocol has it.
     fn find(program: u32, version: u32, number: u32) -> Option<Self>;

@@ -22,6 +22,8 @@ impl Protocol for Unread {
     type Call<'a> = ();
     type Reply<'a> = ();
 
+    const GOES_ON: bool = true;
+
     fn find(program: u32, version: u32, number: u32) -> Option<Self> {
         Some(Self {
             program,

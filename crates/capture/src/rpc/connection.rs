@@ -1,6 +1,6 @@
 //! A connection that may carry RPC: its state, and what the flow engine gives to it.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use lineside_account::{Counter, Counters};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport};
 use lineside_frame::Chunk;
@@ -11,7 +11,7 @@ use lineside_wire::{Direction, Endpoint};
 
 use super::direction::DirectionSink;
 use super::early::EarlyReply;
-use super::files::FACT_BYTES;
+use super::files::{FACT_BYTES, NAME_BYTES};
 use super::headers::LastHeader;
 use super::operation::{CallRef, Slot};
 use super::tls::{self, Probe, TlsRecords};
@@ -28,7 +28,11 @@ const RECORD_MARK: usize = 4;
 pub(crate) struct RpcConnection {
     pub(super) id: i64,
     pub(super) ends: [Endpoint; 2],
+    /// Hashes of client and server, once an end has called: by the direction of the calls.
+    pub(super) pairs: [Option<u64>; 2],
     pub(super) transport: Transport,
+    /// The virtual network that its first packet was seen in.
+    pub(super) network: Option<u32>,
     /// Taken out while they read.
     pub(super) records: [Option<Box<Records>>; 2],
     /// The message of each direction whose end has not come.
@@ -44,7 +48,7 @@ pub(crate) struct RpcConnection {
     /// RPC's part of TLS, and the records of both directions once it has begun.
     pub(super) probe: Option<Probe>,
     /// The rule of `--decode-as` for its ports.
-    rule: Option<PortRule>,
+    pub(super) rule: Option<PortRule>,
     /// It is not decoded, and yet began like RPC.
     began_as_rpc: bool,
     pub(super) tls: Option<Box<[TlsRecords; 2]>>,
@@ -53,6 +57,8 @@ pub(crate) struct RpcConnection {
     orphans: u64,
     /// Hashes of the facts already reported.
     pub(super) facts: HashSet<u64>,
+    /// The file that has a name in a directory, by a hash of both.
+    pub(super) names: HashMap<u64, i64>,
 }
 
 /// A message whose header was read and whose end has not come.
@@ -150,7 +156,9 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         self.connections[connection] = Some(Box::new(RpcConnection {
             id: connection_id(facts),
             ends: facts.ends(),
+            pairs: [None, None],
             transport: facts.transport(),
+            network: facts.layers().virtual_network(),
             records: [(); 2].map(|()| Some(Box::new(Records::new(record, &self.budget)))),
             open: [None, None],
             blocks: [None, None],
@@ -165,6 +173,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             resynchronised: 0,
             orphans: 0,
             facts: HashSet::new(),
+            names: HashMap::new(),
         }));
     }
 
@@ -213,6 +222,10 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         if rule == Some(PortRule::None) {
             return self.skip(connection, chunks.first().copied());
         }
+        let elsewhere = chunks
+            .first()
+            .and_then(|first| self.called_elsewhere(connection, direction, first));
+        let (connection, direction) = elsewhere.unwrap_or((connection, direction));
         let any_program = self.config.record.any_program || rule == Some(PortRule::Rpc);
         let mut sink = DirectionSink {
             all: self,
@@ -245,14 +258,18 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         self.write_interval(connection, facts, start_ns, counts);
     }
 
+    fn on_end(&mut self, connection: usize, is_reset: bool) {
+        self.remember_end(connection, is_reset);
+    }
+
     fn on_close(&mut self, connection: usize, facts: &Connection, counters: &mut Counters) {
         self.finish_records(connection, counters);
         self.expire_before(connection, [i64::MAX; 2], counters);
-        while let Some(evicted) = self.connection(connection).calls.evict_answered(0) {
-            self.emit_evicted(connection, evicted, counters);
-        }
+        self.forget_all(connection, counters);
+        self.forget_client(connection);
         if let Some(rpc) = self.connections[connection].take() {
-            self.budget.give_back(rpc.facts.len() * FACT_BYTES);
+            let drawn = rpc.facts.len() * FACT_BYTES + rpc.names.len() * NAME_BYTES;
+            self.budget.give_back(drawn);
             if facts.initiator().is_some() {
                 counters.add(Counter::RepliesWithoutCallBegun, rpc.orphans);
             }

@@ -1,6 +1,6 @@
 //! Replies that come before their calls.
 
-use lineside_account::{Counters, Lease};
+use lineside_account::{Counter, Counters, Lease};
 use lineside_frame::{Chunk, Cursor, Piece, Range};
 use lineside_rpc::calls;
 use lineside_rpc::message::{Body, Header, ReplyHeader};
@@ -21,7 +21,9 @@ pub(super) struct EarlyReply {
     pub(super) ranges: Vec<Range>,
     direction: Direction,
     /// Copies of it that came after.
-    pub(super) duplicates: i32,
+    duplicates: i32,
+    /// Bytes of them all.
+    seen: usize,
     /// Draws it on the memory budget.
     _lease: Lease,
 }
@@ -35,7 +37,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     /// TCP the flow engine has waited for the call already.
     pub(super) fn keep_early(&mut self, xid: u32) -> bool {
         let key = calls::key(self.direction.opposite().index(), xid);
-        let (now, counters) = (self.all.now, &mut *self.counters);
+        let now = self.all.now;
+        let seen = self.message.len - self.message.missing;
         let connection = self.all.connection(self.connection);
         let is_first = !connection.calls.is_early(key);
         if connection.transport == lineside_flow::Transport::Udp
@@ -51,6 +54,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
                 ranges: Vec::new(),
                 direction: self.direction,
                 duplicates: 0,
+                seen,
             };
             let calls = &mut self.all.connection(self.connection).calls;
             calls.early(key, Box::new(early), now);
@@ -61,8 +65,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         match calls.early_reply(key) {
             Some(early) => {
                 early.duplicates += 1;
-                counters.count(lineside_account::Counter::Replies);
-                counters.count(lineside_account::Counter::RepliesDuplicate);
+                early.seen += seen;
                 true
             }
             None => false,
@@ -106,6 +109,12 @@ impl<S: RecordSink> Operations<S> {
             &mut cursor,
             counters,
         );
+        if want == Want::Refuse {
+            return counters.subtract(Counter::RpcBytes, early.seen as u64);
+        }
+        let duplicates = u64::from(early.duplicates.unsigned_abs());
+        counters.add(Counter::Replies, duplicates);
+        counters.add(Counter::RepliesDuplicate, duplicates);
         let mut sink = DirectionSink {
             all: self,
             connection,

@@ -5,16 +5,20 @@ use std::net::IpAddr;
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::View;
-use lineside_trace::{RecordSink, RowRef, Word};
+use lineside_trace::{RecordSink, RowRef, Word, is_success};
 use twox_hash::XxHash3_64;
 
 use super::Operations;
+use super::connection::RpcConnection;
+use super::operation::Slot;
 
 /// Bytes of a handle: of NFSv4 (NFS4_FHSIZE); NFSv3's are at most 64.
-pub(super) const HANDLE_MAX: usize = 128;
+const HANDLE_MAX: usize = 128;
 
 /// What a known fact costs, to draw on the budget: an entry of a set.
 pub(super) const FACT_BYTES: usize = 16;
+/// The same of a name.
+pub(super) const NAME_BYTES: usize = 24;
 
 /// The id of a file: XXH3 (64 bits, seed 0) of the owning server's address, 4 or 16 bytes in
 /// network order, followed by the handle.
@@ -89,6 +93,7 @@ pub(crate) struct Fact<'a> {
     pub(crate) operation_id: i64,
     pub(crate) time_ns: Option<i64>,
     pub(crate) server: IpAddr,
+    /// Empty if it is not known.
     pub(crate) handle: &'a [u8],
     pub(crate) file_id: i64,
     pub(crate) parent: Option<i64>,
@@ -108,6 +113,11 @@ impl Fact<'_> {
         };
         key ^ (self.parent.unwrap_or(0) as u64).rotate_left(17)
     }
+}
+
+/// The key of a name in a directory.
+fn place_key(parent: i64, name: &[u8]) -> u64 {
+    XxHash3_64::oneshot_with_seed(parent.cast_unsigned(), name)
 }
 
 /// The key of the fact that a file exists, without name and place: its id, which is a hash already.
@@ -132,7 +142,9 @@ impl<S: RecordSink> Operations<S> {
         row.operation_id = fact.operation_id;
         row.time_ns = fact.time_ns;
         row.server_address = Some(fact.server);
-        row.handle.set(fact.handle);
+        if !fact.handle.is_empty() {
+            row.handle.set(fact.handle);
+        }
         row.parent_file_id = fact.parent;
         if let Some(name) = fact.name {
             row.name.set(name);
@@ -140,26 +152,90 @@ impl<S: RecordSink> Operations<S> {
         row.file_type = fact.file_type;
         row.file_size = fact.size;
         self.sink.row(RowRef::Files(row));
-        if fact.name.is_some() {
+        if let Some(name) = fact.name {
             // It also reported that the file exists.
             self.is_new_fact(connection, existence_key(fact.file_id), counters);
+            self.remember_name(connection, fact.parent, name, fact.file_id);
+        }
+    }
+
+    /// Reports the new name of a file that was renamed, if this connection has reported the old
+    /// one: the call names directories, and no file.
+    pub(crate) fn report_rename(&mut self, connection: usize, slot: Slot, counters: &mut Counters) {
+        let operation = &mut self.operations[slot];
+        let is_renamed = operation.row.operation == Word::Known("RENAME")
+            && matches!(operation.row.status, Word::Known(status) if is_success(status));
+        if !self.wants_files || operation.is_doubtful || !is_renamed {
+            return;
+        }
+        let row = &mut operation.row;
+        let (name, name2) = (
+            std::mem::take(&mut row.name),
+            std::mem::take(&mut row.name2),
+        );
+        let row = &self.operations[slot].row;
+        if let (Some(from), Some(to)) = (row.file_id, row.file2_id)
+            && let (Some(old), Some(new), Some(server)) =
+                (name.bytes(), name2.bytes(), row.server_address)
+            && let names = &mut self.connections[connection]
+                .as_mut()
+                .expect("a slot in use")
+                .names
+            && let Some(file_id) = names.remove(&place_key(from, old))
+        {
+            self.budget.give_back(NAME_BYTES);
+            let fact = Fact {
+                operation_id: row.operation_id,
+                time_ns: row.reply_end_ns,
+                server,
+                handle: &[],
+                file_id,
+                parent: Some(to),
+                name: Some(new),
+                file_type: Word::None,
+                size: None,
+            };
+            // The file may have had this name before, and another since.
+            let facts = &mut self.connection(connection).facts;
+            if facts.remove(&fact.key()) {
+                self.budget.give_back(FACT_BYTES);
+            }
+            self.report_fact(connection, &fact, counters);
+        }
+        let row = &mut self.operations[slot].row;
+        (row.name, row.name2) = (name, name2);
+    }
+
+    /// Where a file has which name, to know it when it is renamed.
+    fn remember_name(&mut self, connection: usize, parent: Option<i64>, name: &[u8], file: i64) {
+        let Some(parent) = parent else {
+            return;
+        };
+        let key = place_key(parent, name);
+        let (connections, budget) = (&mut self.connections, &self.budget);
+        let names = &mut connections[connection]
+            .as_mut()
+            .expect("a slot in use")
+            .names;
+        if names.contains_key(&key) || budget.draw(NAME_BYTES) {
+            names.insert(key, file);
         }
     }
 
     fn is_new_fact(&mut self, connection: usize, key: u64, counters: &mut Counters) -> bool {
         let facts_max = self.config.facts_max;
         let (connections, budget) = (&mut self.connections, &self.budget);
-        let facts = &mut connections[connection]
-            .as_mut()
-            .expect("a slot in use")
-            .facts;
+        let RpcConnection { facts, names, .. } = connections[connection]
+            .as_deref_mut()
+            .expect("a slot in use");
         if facts.contains(&key) {
             return false;
         }
         if facts.len() >= facts_max || !budget.draw(FACT_BYTES) {
             counters.count(Counter::FactsLimit);
-            budget.give_back(facts.len() * FACT_BYTES);
+            budget.give_back(facts.len() * FACT_BYTES + names.len() * NAME_BYTES);
             facts.clear();
+            names.clear();
             if !budget.draw(FACT_BYTES) {
                 return true;
             }

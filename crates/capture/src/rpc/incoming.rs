@@ -103,16 +103,21 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         facts.contains(&existence_key(file))
     }
 
+    /// Whether files in the results are reported: not if they may be those of another call.
+    pub(crate) fn may_report(&self, slot: Slot) -> bool {
+        self.all.wants_files && !self.all.operations[slot].is_doubtful
+    }
+
     /// Reports the file that the reply names by its handle, as the one with the call's name in the
     /// call's directory.
     pub(crate) fn report_result(&mut self, slot: Slot, handle: Option<View<'_>>, server: IpAddr) {
+        if !self.may_report(slot) {
+            return;
+        }
         let row = &mut self.all.operations[slot].row;
         let (Some(handle), Some(file_id)) = (handle, row.result_file_id) else {
             return;
         };
-        if !self.all.wants_files {
-            return;
-        }
         let mut copy = None;
         let name = std::mem::take(&mut row.name);
         let fact = Fact {

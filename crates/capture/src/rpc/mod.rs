@@ -11,19 +11,23 @@
 //! so that no message allocates. What arguments and results mean is not here: see
 //! [`protocol`](crate::protocol).
 
+use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Connection, Transport};
 use lineside_frame::Range;
 use lineside_rpc::calls::Expired;
 use lineside_rpc::record::Records;
 use lineside_trace::{ConnectionRow, FileRow, LossRow, RecordSink, RowRef, Table, Word};
-use lineside_wire::Direction;
+use lineside_wire::{Direction, Endpoint};
 
 use crate::config::Config;
 use crate::protocol::{Details, FilesOfCompound};
 use crate::sums::Sums;
 
+mod again;
+mod arguments;
 mod connection;
+mod datagrams;
 mod direction;
 mod early;
 mod files;
@@ -46,6 +50,7 @@ pub(crate) use reply::Answer;
 pub(crate) use request::Request;
 pub(crate) use room::Holder;
 
+use again::{AGAIN_NS, Again};
 use connection::RpcConnection;
 use direction::DirectionSink;
 use early::EarlyReply;
@@ -79,6 +84,9 @@ pub(crate) struct Operations<S> {
     listed: Vec<bool>,
     /// The reply in the datagram at hand that waits for its call.
     early_key: Option<u64>,
+    again: Again,
+    /// The connections over UDP on which a client's port has called.
+    udp_clients: HashMap<Endpoint, Vec<usize>>,
     now: i64,
     ending: bool,
     is_relieved: bool,
@@ -116,6 +124,8 @@ impl<S: RecordSink> Operations<S> {
             listed: Vec::new(),
             is_relieved: false,
             early_key: None,
+            again: Again::new(budget),
+            udp_clients: HashMap::new(),
             now: i64::MIN,
             ending: false,
             deferred: None,
@@ -242,6 +252,9 @@ impl<S: RecordSink> Operations<S> {
         counters: &mut Counters,
     ) {
         match expired {
+            Expired::Call(slot) if self.operations[slot].unproven_bytes.is_some() => {
+                self.disbelieve(connection, slot, counters);
+            }
             Expired::Call(slot) => {
                 let end = if self.ending {
                     Counter::CallsOutstanding
@@ -253,6 +266,7 @@ impl<S: RecordSink> Operations<S> {
                 let is_udp = transport == Transport::Udp;
                 counters.add(Counter::CallsUdpUnanswered, u64::from(is_udp));
                 self.operations[slot].row.reply_missing = true;
+                self.remember_given_up(connection, slot);
                 self.emit(connection, slot, counters);
                 self.forget_ended(connection, counters);
             }
@@ -261,13 +275,38 @@ impl<S: RecordSink> Operations<S> {
     }
 
     /// After a call was answered or has expired: forgets the oldest of those, which are one too
-    /// many at most.
+    /// many at most. The rows of one that was sent twice wait for the second reply.
     #[inline]
     fn forget_ended(&mut self, connection: usize, counters: &mut Counters) {
-        let answered_max = self.config.answered_max;
-        let calls = &mut self.connection(connection).calls;
-        if let Some(evicted) = calls.evict_answered(answered_max) {
-            self.emit_evicted(connection, evicted, counters);
+        let (answered_max, now) = (self.config.answered_max, self.now);
+        let Self {
+            connections,
+            operations,
+            ..
+        } = self;
+        let calls = &mut connections[connection]
+            .as_mut()
+            .expect("a slot in use")
+            .calls;
+        let lingers =
+            |call| matches!(call, CallRef::Open(slot) if operations[slot].row.retransmissions > 0);
+        let mut evicted = calls.evict_answered(answered_max, now, lingers);
+        while let Some(call) = evicted {
+            self.emit_evicted(connection, call, counters);
+            let calls = &mut self.connection(connection).calls;
+            evicted = calls.evict_lingering(now.saturating_sub(AGAIN_NS));
+        }
+    }
+
+    /// All answered calls are forgotten.
+    fn forget_all(&mut self, connection: usize, counters: &mut Counters) {
+        loop {
+            let calls = &mut self.connection(connection).calls;
+            let answered = calls.evict_answered(0, 0, |_| false);
+            match answered.or_else(|| calls.evict_lingering(i64::MAX)) {
+                Some(evicted) => self.emit_evicted(connection, evicted, counters),
+                None => return,
+            }
         }
     }
 
@@ -333,6 +372,7 @@ impl<S: RecordSink> Operations<S> {
         if self.wants_details {
             operation.details.write(row.operation_id, &mut self.sink);
         }
+        let is_about_call = is_about_call && !operation.is_doubtful;
         if let Some(handle) = operation.handle.take()
             && let (Some(file_id), Some(server)) = (row.file_id, row.server_address)
         {
@@ -352,6 +392,7 @@ impl<S: RecordSink> Operations<S> {
             };
             self.report_fact(connection, &fact, counters);
         }
+        self.report_rename(connection, slot, counters);
         self.operations.release(slot);
     }
 }

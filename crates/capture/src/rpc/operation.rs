@@ -4,8 +4,9 @@ use std::ops::{Index, IndexMut};
 
 use lineside_trace::{OperationRow, Word};
 
-use super::early::EarlyReply;
 use super::Holder;
+use super::arguments::Arguments;
+use super::early::EarlyReply;
 use super::files::HandleBytes;
 use crate::protocol::{CompoundLink, Details, Procedure};
 
@@ -25,8 +26,12 @@ pub(crate) struct Operation {
     pub(crate) handle: Option<HandleBytes>,
     /// Of NFSv4: its place in a compound.
     pub(crate) compound: CompoundLink,
-    /// First bytes of the arguments, where they distinguish the call from others.
-    pub(super) identity: Option<HandleBytes>,
+    /// What distinguishes it from other calls with its xid; nothing if that was not seen.
+    pub(super) arguments: Arguments,
+    /// It is a call only if it is answered, and has so many bytes.
+    pub(super) unproven_bytes: Option<usize>,
+    /// Another call with its xid waited for a reply when it came: the reply may be that one's.
+    pub(crate) is_doubtful: bool,
     /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
     pub(super) is_wrapped: bool,
     /// Where its call is known: not of the further operations of a compound, nor of a reply alone.
@@ -41,7 +46,9 @@ impl Operation {
         self.details.clear();
         self.procedure = Procedure::default();
         (self.call_done, self.reply_done) = (false, false);
-        (self.handle, self.identity, self.holder) = (None, None, None);
+        (self.handle, self.holder) = (None, None);
+        (self.unproven_bytes, self.is_doubtful) = (None, false);
+        self.arguments = Arguments::default();
         self.compound.clear();
     }
 }
@@ -122,22 +129,34 @@ pub(crate) enum CallRef {
     Written(Signature),
 }
 
-/// Program, version and procedure in one number. Those of NFS and of the programs beside it do not
-/// collide.
+/// What was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Signature(u32);
+pub(crate) struct Signature {
+    /// Program, version and procedure in one number. Those of NFS and of the programs beside it do
+    /// not collide.
+    pub(super) numbers: u32,
+    pub(super) arguments: Arguments,
+}
 
 impl Signature {
     #[inline]
-    pub(super) fn new(program: Option<i64>, version: Option<i32>, procedure: u32) -> Self {
+    pub(super) fn new(
+        (program, version): (Option<i64>, Option<i32>),
+        procedure: u32,
+        arguments: Arguments,
+    ) -> Self {
         let (program, version) = (program.unwrap_or(0) as u32, version.unwrap_or(0) as u32);
-        Self(program ^ (version << 18) ^ (procedure << 22))
+        Self {
+            numbers: program ^ (version << 18) ^ (procedure << 22),
+            arguments,
+        }
     }
 
     #[inline]
     pub(super) fn of(operation: &Operation) -> Self {
         let Operation { row, number, .. } = operation;
-        Self::new(row.program_number, row.version, *number)
+        let numbers = (row.program_number, row.version);
+        Self::new(numbers, *number, operation.arguments)
     }
 }
 

@@ -7,6 +7,7 @@ use lineside_rpc::calls::{self, OnReply};
 use lineside_rpc::message::ReplyHeader;
 use lineside_rpc::record::{Message, Want};
 use lineside_trace::{RecordSink, Word};
+use lineside_wire::Direction;
 
 use super::incoming::{IncomingMessage, begin_row, rpc_status, unwrap};
 use super::operation::{CallRef, Signature, Slot};
@@ -56,20 +57,35 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
                 self.open(None, false, xid);
                 Want::End
             }
-            OnReply::TooLate => {
-                self.counters.count(Counter::ReplyLimit);
-                self.on_reply_without_call(xid, reply)
+            OnReply::TooLate => self.on_late_reply(xid, reply),
+            OnReply::Unknown => {
+                let call = self.all.past_call(self.connection, calls_direction, xid);
+                match call.map(|call| call.is_given_up) {
+                    None => self.on_reply_without_call(xid, reply),
+                    Some(true) => self.on_late_reply(xid, reply),
+                    Some(false) => {
+                        self.counters.count(Counter::Replies);
+                        self.counters.count(Counter::RepliesDuplicate);
+                        self.open(None, false, xid);
+                        Want::End
+                    }
+                }
             }
-            OnReply::Unknown => self.on_reply_without_call(xid, reply),
         }
+    }
+
+    /// A reply whose call had been given up.
+    fn on_late_reply(&mut self, xid: u32, reply: &ReplyHeader<'_>) -> Want {
+        self.counters.count(Counter::ReplyLimit);
+        self.on_reply_without_call(xid, reply)
     }
 
     fn on_reply_without_call(&mut self, xid: u32, reply: &ReplyHeader<'_>) -> Want {
         self.all.expire(self.connection, self.counters);
-        let connection = self.all.connection(self.connection);
-        connection
-            .caller
-            .get_or_insert_with(|| self.direction.opposite());
+        if self.all.connection(self.connection).is_trusted() {
+            self.all
+                .set_caller(self.connection, self.direction.opposite());
+        }
         if self.keep_early(xid) {
             self.open(None, false, xid);
             return Want::End;
@@ -81,6 +97,10 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     pub(super) fn on_unmatched_reply(&mut self, xid: u32, reply: &ReplyHeader<'_>) -> Want {
         let calls_direction = self.direction.opposite();
         let connection = self.all.connection(self.connection);
+        if !connection.is_trusted() {
+            self.counters.count(Counter::DatagramsDoubted);
+            return Want::Refuse;
+        }
         if let Some(records) = &mut connection.records[calls_direction] {
             records.revive();
         }
@@ -176,6 +196,13 @@ impl<S: RecordSink> Operations<S> {
     ) {
         if self.operations[slot].row.call_missing {
             return self.emit(connection, slot, counters);
+        }
+        if self.operations[slot].unproven_bytes.take().is_some() {
+            counters.count(Counter::RpcCalls);
+            counters.count(Counter::CallsUdp);
+            let program = self.operations[slot].row.program;
+            self.connection(connection).program = program;
+            self.set_caller(connection, Direction::BOTH[calls::parts(key).0]);
         }
         counters.count(Counter::CallsAnswered);
         // Where copies of the reply may follow, the row waits for them until it is evicted.

@@ -7,8 +7,8 @@ use lineside_rpc::calls::{self, Expired, OnCall};
 use lineside_rpc::record::{Message, Want};
 use lineside_trace::{RecordSink, Word};
 
+use super::arguments::{ARGUMENTS_MAX, Arguments};
 use super::early::EarlyReply;
-use super::files::{HANDLE_MAX, HandleBytes};
 use super::headers::Caller;
 use super::incoming::{IncomingMessage, begin_row, unwrap};
 use super::operation::{CallRef, Signature, Slot};
@@ -25,9 +25,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn signature(&self) -> Signature {
-        let (program, version) = self.numbers();
-        Signature::new(program, version, self.number)
+    fn signature(&self, arguments: Arguments) -> Signature {
+        Signature::new(self.numbers(), self.number, arguments)
     }
 
     /// Program and version, as rows have them.
@@ -45,6 +44,8 @@ struct NewCall {
     is_repeat: bool,
     /// No other call is in the table with its xid.
     is_first: bool,
+    /// Another one with its xid had no reply yet.
+    is_doubtful: bool,
 }
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
@@ -88,36 +89,44 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             // The answer may have come first, where the tap was late.
             connection.probe.get_or_insert(Probe::Asked(key));
         }
-        let mut identity = None;
-        if P::HAS_IDENTITY && !request.caller.is_wrapped {
-            if let Some(bytes) = self.identity_needs(request, &start) {
-                return Want::More(bytes);
-            }
-            identity = identity_of(start);
+        if P::GOES_ON
+            && let Some(bytes) = self.arguments_need(request, &start)
+        {
+            return Want::More(bytes);
         }
-        let Some(slot) = self.begin_operation(request, identity.as_ref()) else {
+        let signature = match request.caller.is_readable && !request.caller.is_wrapped {
+            true => {
+                let is_before_data = needs == Needs::Beginning && !P::GOES_ON;
+                let len = match is_before_data && cursor.fault().is_none() {
+                    true => cursor.position() - start.position(),
+                    false => start.remaining(),
+                };
+                request.signature(Arguments::of(&start, len))
+            }
+            // Of a call that is wrapped, also the bytes of a copy are others.
+            false => request.signature(Arguments::default()),
+        };
+        let Some(slot) = self.begin_operation(request, &signature, P::GOES_ON, &start) else {
             self.open(None, true, request.xid);
             return Want::End;
         };
         self.open(Some(slot), true, request.xid);
         self.begin_call_row(slot, request, procedure, named.name());
-        self.all.operations[slot].identity = identity;
+        self.all.operations[slot].arguments = signature.arguments;
         protocol.on_call(&arguments, self, slot, cursor)
     }
 
     /// How long the message must be to decide whether it is the same call as an outstanding one, if
     /// it has not come that far.
-    fn identity_needs(&mut self, request: &Request, start: &Cursor<'_>) -> Option<usize> {
-        if self.is_complete || start.remaining() >= HANDLE_MAX {
+    fn arguments_need(&mut self, request: &Request, start: &Cursor<'_>) -> Option<usize> {
+        if self.is_complete || start.remaining() >= ARGUMENTS_MAX {
             return None;
         }
         let key = calls::key(self.direction.index(), request.xid);
-        let is_outstanding = self
-            .all
-            .connection(self.connection)
-            .calls
-            .is_outstanding(key);
-        is_outstanding.then(|| start.position() + HANDLE_MAX)
+        let calls = &self.all.connection(self.connection).calls;
+        calls
+            .is_outstanding(key)
+            .then(|| start.position() + ARGUMENTS_MAX)
     }
 
     /// Sets what the header of the call gives of the row.
@@ -140,7 +149,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let connection = connections[self.connection]
             .as_mut()
             .expect("a slot in use");
-        if connection.program == Word::None {
+        if connection.program == Word::None && operation.unproven_bytes.is_none() {
             connection.program = row.program;
         }
         self.counters
@@ -151,7 +160,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     fn begin_operation(
         &mut self,
         request: &Request,
-        identity: Option<&HandleBytes>,
+        signature: &Signature,
+        goes_on: bool,
+        start: &Cursor<'_>,
     ) -> Option<Slot> {
         if self.message.first_offset >> PLACE_BITS != 0 {
             self.counters.count(Counter::PlacesLimit);
@@ -159,12 +170,20 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         }
         self.all.expire(self.connection, self.counters);
         let key = calls::key(self.direction.index(), request.xid);
-        let new = self.match_call(key, request, identity)?;
+        let mut new = self.match_call(key, signature, start)?;
         let slot = self.all.open_operation(self.counters)?;
-        self.counters.count(Counter::RpcCalls);
-        let transport = self.all.connection(self.connection).transport;
-        let is_udp = transport == Transport::Udp;
-        self.counters.add(Counter::CallsUdp, u64::from(is_udp));
+        let arguments = signature.arguments.to_remember(goes_on, start);
+        let came_before = self.remember(request.xid, signature.numbers, arguments);
+        if came_before && new.is_first {
+            new.is_repeat = true;
+            self.counters.count(Counter::CallsRepeated);
+        }
+        let connection = self.all.connection(self.connection);
+        let is_unproven = !connection.trusts(&request.caller);
+        let seen = self.message.len - self.message.missing;
+        if !is_unproven {
+            self.count_call();
+        }
         let Operations {
             connections,
             operations,
@@ -181,12 +200,13 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             }
             false => connection.calls.replace(key, slot, *now),
         };
-        connection.caller.get_or_insert(self.direction);
         let operation = &mut operations[slot];
+        operation.unproven_bytes = is_unproven.then_some(seen);
         operation.holder = Some(Holder {
             connection: self.connection,
             key,
         });
+        operation.is_doubtful = new.is_doubtful;
         operation.early = new.early;
         let row = &mut operation.row;
         begin_row(row, self.message, connection, self.direction, request.xid);
@@ -199,18 +219,33 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         Some(slot)
     }
 
+    /// What came is a call.
+    #[inline]
+    fn count_call(&mut self) {
+        self.counters.count(Counter::RpcCalls);
+        let transport = self.all.connection(self.connection).transport;
+        let is_udp = transport == Transport::Udp;
+        self.counters.add(Counter::CallsUdp, u64::from(is_udp));
+        self.all.set_caller(self.connection, self.direction);
+    }
+
     /// What a call is to those before it with its xid; `None` if it is the copy of one.
     #[inline]
     fn match_call(
         &mut self,
         key: u64,
-        request: &Request,
-        identity: Option<&HandleBytes>,
+        signature: &Signature,
+        start: &Cursor<'_>,
     ) -> Option<NewCall> {
         let mut new = NewCall {
             early: None,
             is_repeat: false,
             is_first: true,
+            is_doubtful: false,
+        };
+        let is_same = |before: Signature| {
+            before.numbers == signature.numbers
+                && before.arguments.may_be(signature.arguments, start)
         };
         let ordinal = self.message.first.ordinal;
         let connection = self.all.connection(self.connection);
@@ -225,20 +260,25 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             }
             OnCall::Answers(reply) => new.early = Some(reply),
             OnCall::Again(slot) => {
-                if self.is_retransmission(slot, request, identity) {
-                    self.all.operations[slot].row.retransmissions += 1;
+                if is_same(Signature::of(&self.all.operations[slot])) {
+                    let seen = self.message.len - self.message.missing;
+                    let operation = &mut self.all.operations[slot];
+                    operation.row.retransmissions += 1;
+                    if let Some(bytes) = &mut operation.unproven_bytes {
+                        *bytes += seen;
+                    }
                     self.counters.count(Counter::CallsRetransmitted);
                     return None;
                 }
                 // The xid was used again for something else: the first call will not be answered
-                // now.
-                new.is_first = false;
+                // now, or who knows which reply is whose.
+                (new.is_first, new.is_doubtful) = (false, true);
                 self.all
                     .on_expired(self.connection, Expired::Call(slot), self.counters);
             }
             OnCall::Repeat(answered) => {
                 // Otherwise the xid was used again for something else.
-                new.is_repeat = self.all.signature(answered) == request.signature();
+                new.is_repeat = is_same(self.all.signature(answered));
                 self.counters
                     .add(Counter::CallsRepeated, new.is_repeat.into());
                 new.is_first = false;
@@ -253,37 +293,6 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         }
         Some(new)
     }
-
-    /// Whether this is the outstanding call in `slot` once more.
-    fn is_retransmission(
-        &self,
-        slot: Slot,
-        request: &Request,
-        identity: Option<&HandleBytes>,
-    ) -> bool {
-        let operation = &self.all.operations[slot];
-        let row = &operation.row;
-        let identities = operation.identity.as_ref().zip(identity);
-        (row.program_number, row.version) == request.numbers()
-            && operation.number == request.number
-            && identities.is_none_or(|(before, now)| is_alike(before, now))
-    }
-}
-
-/// First bytes of the arguments, as far as they came: of a compound, a session's slot and sequence
-/// are among them, or the handle that it begins with. Clients use an xid again before it was
-/// answered when the connection was lost: the call is the same only if these bytes are. `None` if
-/// one of them was not seen.
-#[inline(never)]
-fn identity_of(mut cursor: Cursor<'_>) -> Option<HandleBytes> {
-    let view = cursor.view(cursor.remaining().min(HANDLE_MAX))?;
-    Some(HandleBytes::new(&view))
-}
-
-/// Whether calls with these first bytes may be the same.
-fn is_alike(one: &HandleBytes, other: &HandleBytes) -> bool {
-    let len = one.bytes().len().min(other.bytes().len());
-    one.bytes()[..len] == other.bytes()[..len]
 }
 
 /// Whether `earlier` was certainly sent before `later`, however late the tap was: by the stamps,

@@ -12,7 +12,7 @@ use super::{Operations, connection_id};
 use crate::layers;
 
 /// Ports at which RPC is served: a client's own may be smaller.
-const SERVICES: [u16; 2] = [111, 2049];
+pub(super) const SERVICES: [u16; 2] = [111, 2049];
 
 /// The direction in which the client sends. The client is the end that opened the connection, or
 /// else the one that calls, is at no known service, or has the greater port.

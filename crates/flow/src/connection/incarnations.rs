@@ -235,8 +235,13 @@ pub(crate) fn on_syn(connection: &mut Connection, direction: Direction, segment:
     }
 }
 
-/// Notes a FIN or RST, and what contradicts an earlier one.
-pub(crate) fn note_end(connection: &mut Connection, direction: Direction, tcp: &TcpHeader) {
+/// Notes a FIN or RST, and what contradicts an earlier one. If the connection has ended by it:
+/// whether by a reset.
+pub(crate) fn note_end(
+    connection: &mut Connection,
+    direction: Direction,
+    tcp: &TcpHeader,
+) -> Option<bool> {
     let stream = &mut connection.streams[direction];
     let is_seen = stream.state != State::Unseen;
     let end = stream.offset(tcp.sequence) + tcp.payload_len as i64;
@@ -246,8 +251,9 @@ pub(crate) fn note_end(connection: &mut Connection, direction: Direction, tcp: &
         let least = stream
             .acked
             .map_or(stream.next, |acked| acked.min(stream.next));
-        connection.is_reset |= !is_seen || (least..=stream.seen() + 1).contains(&end);
-        return;
+        let resets = !is_seen || (least..=stream.seen() + 1).contains(&end);
+        connection.is_reset |= resets;
+        return resets.then_some(true);
     }
     if !is_seen && tcp.payload_len == 0 {
         stream.stands_at.get_or_insert(tcp.sequence);
@@ -260,5 +266,7 @@ pub(crate) fn note_end(connection: &mut Connection, direction: Direction, tcp: &
     if tcp.flags.contains(TcpFlags::FIN) && (!is_seen || is_near) {
         connection.ended[direction] = true;
         stream.fin = is_seen.then_some(end);
+        return (connection.ended == [true; 2]).then_some(false);
     }
+    None
 }

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use lineside_frame::Cursor;
+use lineside_frame::{Cursor, Fault};
 use lineside_rpc::xdr::{Array, Counted, Name, Opaque, Scalar, Xdr, pad, padding};
 
 use super::types::{
@@ -145,10 +145,23 @@ impl<'a> AttributeList<'a> {
 
     /// The attributes, as far as they were seen and their lengths are known.
     pub fn values(&self) -> Attributes<'a> {
+        self.read().0
+    }
+
+    /// The attributes, and whether the list contradicts its mask: it was seen whole, and ends before
+    /// its last value does.
+    pub fn read(&self) -> (Attributes<'a>, bool) {
         match (self.source, &self.mask) {
-            (Source::Wire(mut cursor), Some(mask)) => Attributes::decode(mask, &mut cursor),
-            (Source::Values(values), _) => *values,
-            _ => Attributes::default(),
+            (Source::Wire(mut cursor), Some(mask)) => {
+                let is_whole = self
+                    .len
+                    .is_some_and(|len| len as usize == cursor.remaining());
+                let values = Attributes::decode(mask, &mut cursor);
+                let is_short = is_whole && cursor.fault() == Some(Fault::End);
+                (values, is_short)
+            }
+            (Source::Values(values), _) => (*values, false),
+            _ => (Attributes::default(), false),
         }
     }
 

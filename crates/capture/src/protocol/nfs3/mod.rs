@@ -94,6 +94,9 @@ impl Protocol for Nfs3 {
             && let Some(len) = write.data_len
         {
             want = incoming.expect_data_to_end(slot, write.offset, len, cursor);
+            if write.count.is_some_and(|count| count != len) {
+                cursor.reject();
+            }
         }
         incoming.end_call(slot, handle, cursor);
         want
@@ -130,15 +133,19 @@ impl Protocol for Nfs3 {
         let offset = row.offset.map(i64::cast_unsigned);
         let mut want = Want::End;
         if let v3::Reply::Read(outcome) = reply
-            && let Some(len) = outcome.ok().and_then(|ok| ok.data_len)
+            && let Some(ok) = outcome.ok()
+            && let Some(len) = ok.data_len
         {
             want = incoming.expect_data_to_end(slot, offset, len, cursor);
+            if ok.count.is_some_and(|count| count != len) {
+                cursor.reject();
+            }
         }
         incoming.end_reply(slot, cursor);
         incoming.report_result(slot, result.map(|result| result.view()), server);
         if let v3::Reply::ReadDirPlus(outcome) = reply
             && let Some(listing) = outcome.ok()
-            && incoming.all.wants_files
+            && incoming.may_report(slot)
         {
             report_entries(listing, incoming, slot, server);
         }

@@ -11,9 +11,14 @@ use crate::protocol::details::{Details, bits, set_blob, set_text, word};
 use crate::protocol::nfs3;
 
 /// Sets the cells of an operation's arguments.
-pub(super) fn of_call(call: &v4::Call<'_>, details: &mut Details, counters: &mut Counters) {
+pub(super) fn of_call(
+    call: &v4::Call<'_>,
+    common: &mut OperationRow,
+    details: &mut Details,
+    counters: &mut Counters,
+) {
     if let Some(attributes) = call.attributes() {
-        set_attributes(attributes, details, counters);
+        common.call_incomplete |= set_attributes(attributes, details, counters);
     }
     let (nfs, nfs4) = (&mut details.nfs, &mut details.nfs4);
     let mut any4 = set_stateid(
@@ -245,7 +250,9 @@ pub(super) fn object(
     details: &mut Details,
     counters: &mut Counters,
 ) {
-    let values = list.values();
+    let (values, is_short) = list.read();
+    common.reply_incomplete |= is_short;
+    counters.add(Counter::RecordsMalformed, is_short.into());
     common.file_size = values.size.map(u64::cast_signed);
     common.file_type = values.file_type.map_or(Word::None, file_type);
 
@@ -299,8 +306,14 @@ pub(super) fn object(
     details.has_nfs |= any;
 }
 
-fn set_attributes(list: &AttributeList<'_>, details: &mut Details, counters: &mut Counters) {
-    let (values, row) = (list.values(), &mut details.nfs);
+/// True if the list contradicts its mask.
+fn set_attributes(
+    list: &AttributeList<'_>,
+    details: &mut Details,
+    counters: &mut Counters,
+) -> bool {
+    let ((values, is_short), row) = (list.read(), &mut details.nfs);
+    counters.add(Counter::RecordsMalformed, is_short.into());
     let mut any = put(&mut row.set_mode, values.mode.map(i64::from));
     any |= put(&mut row.set_size, values.size.map(u64::cast_signed));
     let how = |set: &v4::attributes::SetTime| match set {
@@ -318,6 +331,7 @@ fn set_attributes(list: &AttributeList<'_>, details: &mut Details, counters: &mu
         row.set_mtime_ns = time(to, counters);
     }
     details.has_nfs |= any;
+    is_short
 }
 
 /// Sets the cells of a callback's arguments.

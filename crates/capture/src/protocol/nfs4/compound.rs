@@ -152,7 +152,7 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
             if columns::moves_data(&call) {
                 row.count = call.count().map(u64::cast_signed);
             }
-            columns::of_call(&call, details, self.incoming.counters);
+            columns::of_call(&call, row, details, self.incoming.counters);
         }
         if let Some(handle) = call.handle() {
             let file = file_id_of(server, &handle);
@@ -224,11 +224,12 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         columns::of_reply(&reply, row, details, self.incoming.counters);
         if let Some(handle) = reply.handle() {
             row.file_id = Some(file_id_of(server, &handle));
-            self.keep_handle(slot, &handle, true);
+            let may_report = self.incoming.may_report(self.first);
+            self.keep_handle(slot, &handle, may_report);
         }
         if let v4::Reply::ReadDir(outcome) = &reply
             && let Some(listing) = outcome.ok()
-            && self.incoming.all.wants_files
+            && self.incoming.may_report(self.first)
         {
             self.report_entries(slot, listing);
         }

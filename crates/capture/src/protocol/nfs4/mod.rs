@@ -64,7 +64,7 @@ impl Protocol for Nfs4 {
     type Call<'a> = v4::CallHeader<'a>;
     type Reply<'a> = v4::ReplyHeader<'a>;
 
-    const HAS_IDENTITY: bool = true;
+    const GOES_ON: bool = true;
 
     #[inline]
     fn find(program: u32, version: u32, number: u32) -> Option<Self> {
@@ -168,6 +168,7 @@ impl Protocol for Nfs4 {
         let mut next = Some(slot);
         while let Some(slot) = next {
             next = all.operations[slot].compound.next.take();
+            all.report_rename(connection, slot, counters);
             all.operations.release(slot);
         }
     }
@@ -225,6 +226,7 @@ fn report_files<S: RecordSink>(
     first: Slot,
     counters: &mut Counters,
 ) {
+    let is_doubtful = all.operations[first].is_doubtful;
     let whole = &all.operations[first].row;
     let time_ns = whole.reply_end_ns.or(whole.call_end_ns);
     let server = whole.server_address;
@@ -242,7 +244,8 @@ fn report_files<S: RecordSink>(
         let maker = object.maker.map(|maker| &all.operations[maker].row);
         let made = maker.and_then(|row| row.name.bytes());
         name.extend_from_slice(made.unwrap_or(&[]));
-        let attributes = object.attributes.map(|slot| &all.operations[slot].row);
+        let attributes = object.attributes.filter(|_| !is_doubtful);
+        let attributes = attributes.map(|slot| &all.operations[slot].row);
         let fact = Fact {
             operation_id,
             time_ns,

@@ -1,0 +1,140 @@
+//! Calls that come again after their connection's table of calls has forgotten them, or on a new
+//! connection after the old one has ended: the ordinary reconnect.
+
+use hashbrown::HashSet;
+use lineside_account::{Budget, Counter};
+use lineside_flow::Transport;
+use lineside_rpc::calls;
+use lineside_rpc::past::{PastCall, PastCalls};
+use lineside_trace::RecordSink;
+use lineside_wire::Direction;
+use twox_hash::XxHash3_64;
+
+use super::connection::RpcConnection;
+use super::incoming::IncomingMessage;
+use super::operation::Slot;
+use super::{Operations, PLACE_BITS};
+
+/// So long is a call remembered: over TCP, Linux sends it again after 60 s; over UDP after 1.1 s and
+/// then at growing intervals, up to 60 s (nfs(5), timeo).
+pub(super) const AGAIN_NS: i64 = 65_000_000_000;
+/// They take at most this part of the memory: one in eight, 2 million calls of 256 MiB.
+const MEMORY_SHARE: usize = 8;
+/// Connections that were reset, of which calls may come again. A guess: beyond, all are forgotten.
+const RESETS_MAX: usize = 1 << 16;
+
+/// What is known of calls beyond the tables of their connections.
+pub(super) struct Again {
+    past: PastCalls,
+    resets: HashSet<u32>,
+}
+
+impl Again {
+    pub(super) fn new(budget: &Budget) -> Self {
+        Self {
+            past: PastCalls::new(AGAIN_NS, budget.limit_bytes() / MEMORY_SHARE, budget),
+            resets: HashSet::new(),
+        }
+    }
+}
+
+impl RpcConnection {
+    /// A connection's number among past calls.
+    fn number(&self) -> u32 {
+        (self.id >> PLACE_BITS) as u32
+    }
+
+    /// What a call has in common with itself on another connection of the same client to the same
+    /// server: the client's port is another.
+    #[inline]
+    fn past_key(&mut self, caller: Direction, xid: u32) -> u64 {
+        let Self {
+            pairs,
+            ends,
+            transport,
+            network,
+            ..
+        } = self;
+        let pair = pairs[caller].get_or_insert_with(|| {
+            let (client, server) = (&ends[caller], &ends[caller.opposite()]);
+            let text = (client.address, server, *transport, *network);
+            XxHash3_64::oneshot(format!("{text:?}").as_bytes())
+        });
+        // Knuth's multiplier: the upper half depends on every bit of the xid.
+        (*pair ^ u64::from(xid)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl<S: RecordSink> IncomingMessage<'_, S> {
+    /// Remembers a call; whether the same one came before: on this connection, or on one that was
+    /// reset, or ended before it was answered.
+    #[inline]
+    pub(super) fn remember(&mut self, xid: u32, numbers: u32, arguments: u32) -> bool {
+        let now = self.all.now;
+        let direction = self.direction;
+        let rpc = self.all.connection(self.connection);
+        let (key, number) = (rpc.past_key(direction, xid), rpc.number());
+        let is_tcp = rpc.transport == Transport::Tcp;
+        let what = (arguments ^ numbers.rotate_left(16)).wrapping_mul(0x9e37_79b1);
+        let again = &mut self.all.again;
+        let known = again.past.on_call(key, what, number, now);
+        self.counters
+            .add(Counter::PastLimit, known.has_forgotten.into());
+        known.same.is_some_and(|same| {
+            let is_sent_again = same.is_given_up || again.resets.contains(&same.connection);
+            same.connection == number || is_tcp && is_sent_again
+        })
+    }
+}
+
+impl<S: RecordSink> Operations<S> {
+    /// The call that a reply answers, if its connection's table does not know it any more.
+    pub(super) fn past_call(
+        &mut self,
+        connection: usize,
+        caller: Direction,
+        xid: u32,
+    ) -> Option<PastCall> {
+        let rpc = self.connection(connection);
+        rpc.pairs[caller]?;
+        let (key, number) = (rpc.past_key(caller, xid), rpc.number());
+        self.again.past.of_reply(key, number, self.now)
+    }
+
+    /// A call got no reply.
+    pub(super) fn remember_given_up(&mut self, connection: usize, slot: Slot) {
+        if let Some(holder) = self.operations[slot].holder.filter(|_| !self.ending) {
+            self.give_up_past(connection, holder.key);
+        }
+    }
+
+    fn give_up_past(&mut self, connection: usize, key: u64) {
+        let (caller, xid) = calls::parts(key);
+        let caller = Direction::BOTH[caller];
+        let rpc = self.connection(connection);
+        let (key, number) = (rpc.past_key(caller, xid), rpc.number());
+        self.again.past.give_up(key, number, self.now);
+    }
+
+    /// A connection has ended: calls without reply may come again on another, and after a reset
+    /// also those whose replies did not reach the client.
+    pub(super) fn remember_end(&mut self, connection: usize, is_reset: bool) {
+        let rpc = self.connection(connection);
+        if rpc.caller.is_none() {
+            return;
+        }
+        if is_reset {
+            let number = rpc.number();
+            let resets = &mut self.again.resets;
+            if resets.len() == RESETS_MAX {
+                resets.clear();
+            }
+            resets.insert(number);
+            return;
+        }
+        let keys: Vec<u64> = rpc.calls.outstanding_keys().collect();
+        for key in keys {
+            self.give_up_past(connection, key);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Calls that come again: after others, after a minute, on another connection; and other calls with
+//! the same xid.
+
+use super::*;
+
+const CALL: usize = 0;
+const REPLY: usize = 1;
+const SECOND_NS: i64 = 1_000_000_000;
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// A LOOKUP of a name, and its reply with a handle.
+fn lookup(xid: u32, name: &[u8], handle: u32) -> [Vec<u8>; 2] {
+    let mut call = words(&[xid, 0, 2, 100_003, 3, 3, 0, 0, 0, 0, 8, 1, 1]);
+    call.extend(words(&[name.len() as u32]));
+    call.extend_from_slice(name);
+    call.resize(call.len().next_multiple_of(4), 0);
+    let reply = words(&[xid, 1, 0, 0, 0, 0, 0, 8, 2, handle, 0, 0]);
+    [call, reply]
+}
+
+/// Messages of one client, over TCP or UDP.
+struct Wire {
+    is_udp: bool,
+    connection: TcpConnection,
+    now_ns: i64,
+    frames: Vec<capture::Frame>,
+}
+
+impl Wire {
+    fn new(is_udp: bool) -> Self {
+        let mut wire = Self {
+            is_udp,
+            connection: TcpConnection::new(700, [1, 1]),
+            now_ns: SECOND_NS,
+            frames: Vec::new(),
+        };
+        wire.connect(700);
+        wire
+    }
+
+    /// The client opens another connection.
+    fn connect(&mut self, port: u16) {
+        self.connection = TcpConnection::new(port, [77, 77]);
+        if !self.is_udp {
+            for frame in self.connection.handshake() {
+                self.push(frame);
+            }
+        }
+    }
+
+    fn push(&mut self, bytes: Vec<u8>) {
+        self.now_ns += 1_000_000;
+        self.frames.push(capture::Frame {
+            stamp_ns: Some(self.now_ns),
+            wire_len: bytes.len() as u32,
+            link_type: 1,
+            bytes,
+        });
+    }
+
+    fn send(&mut self, direction: usize, message: &[u8]) {
+        let frame = match self.is_udp {
+            true => {
+                let (from, to) = [(CLIENT, SERVER), (SERVER, CLIENT)][direction];
+                let port = self.connection.port;
+                let ports = [(port, SERVER_PORT), (SERVER_PORT, port)][direction];
+                let builder = FrameBuilder::new(from, to);
+                let builder = builder.with_identification(self.frames.len() as u32);
+                builder.udp(ports.0, ports.1, message)
+            }
+            false => {
+                let message = record(message);
+                let flags = TcpFlags::ACK;
+                self.connection.segment(direction, flags, &message)
+            }
+        };
+        self.push(frame);
+    }
+
+    fn answered(&mut self, [call, reply]: &[Vec<u8>; 2]) {
+        self.send(CALL, call);
+        self.send(REPLY, reply);
+    }
+
+    fn others(&mut self, count: u32) {
+        for xid in 0..count {
+            self.answered(&lookup(1_000_000 + xid, b"other", 9));
+        }
+    }
+
+    fn end(&mut self, direction: usize, flags: TcpFlags) {
+        let frame = self.connection.segment(direction, flags, b"");
+        self.push(frame);
+    }
+
+    fn rows(&self) -> (Vec<OperationRow>, CollectedRows, Counters) {
+        let (rows, counters) = run(&self.frames);
+        let mut operations: Vec<_> = rows.operations.clone();
+        operations.retain(|row| row.xid == Some(7));
+        operations.sort_by_key(|row| row.operation_id);
+        (operations, rows, counters)
+    }
+
+    fn repeats(&self) -> Vec<bool> {
+        self.rows().0.iter().map(|row| row.repeat).collect()
+    }
+}
+
+#[test]
+fn an_xid_with_other_arguments_is_another_call() {
+    let long = |last: u8| [[b'n'; 254].as_slice(), &[last]].concat();
+    for is_udp in [false, true] {
+        for [a, b] in [[b"a".to_vec(), b"b".to_vec()], [long(b'a'), long(b'b')]] {
+            let (first, second) = (lookup(7, &a, 70), lookup(7, &b, 71));
+            let file = |handle: u32| lineside_capture::file_id(SERVER, &words(&[2, handle]));
+            // The first one got no reply.
+            let mut wire = Wire::new(is_udp);
+            wire.send(CALL, &first[CALL]);
+            wire.answered(&second);
+            let (operations, rows, _) = wire.rows();
+            let [one, other] = operations.as_slice() else {
+                panic!("two calls: {operations:#?}")
+            };
+            assert!(one.reply_missing && one.retransmissions == 0);
+            assert_eq!(one.name.bytes(), Some(a.as_slice()));
+            assert_eq!(other.result_file_id, Some(file(71)));
+            assert_eq!(other.name.bytes(), Some(b.as_slice()));
+            let named = rows.files.iter().filter(|row| row.name.bytes().is_some());
+            assert_eq!(named.count(), 0, "the reply may be the first one's");
+
+            // It got one.
+            let mut wire = Wire::new(is_udp);
+            wire.answered(&first);
+            wire.answered(&second);
+            let (operations, rows, counters) = wire.rows();
+            let said: Vec<_> = operations
+                .iter()
+                .map(|row| (row.name.bytes(), row.result_file_id, row.repeat))
+                .collect();
+            let expected = [
+                (Some(a.as_slice()), Some(file(70)), false),
+                (Some(b.as_slice()), Some(file(71)), false),
+            ];
+            assert_eq!(said, expected);
+            assert_eq!(counters.value(Counter::CallsRepeated), 0);
+            let named = rows.files.iter().filter(|row| row.name.bytes().is_some());
+            assert_eq!(named.count(), 2);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_comes_again_after_many_others_is_a_repeat() {
+    for (is_udp, after_ns) in [(true, SECOND_NS), (false, 60 * SECOND_NS)] {
+        let mut wire = Wire::new(is_udp);
+        let call = lookup(7, b"a", 70);
+        wire.answered(&call);
+        wire.others(600);
+        wire.now_ns += after_ns;
+        wire.answered(&call);
+        wire.others(600);
+        // With other arguments it is another.
+        wire.answered(&lookup(7, b"b", 71));
+        assert_eq!(wire.repeats(), [false, true, false]);
+    }
+}
+
+#[test]
+fn a_reply_that_comes_again_after_many_others_has_its_call() {
+    for is_udp in [true, false] {
+        let mut wire = Wire::new(is_udp);
+        let call = lookup(7, b"a", 70);
+        wire.answered(&call);
+        wire.others(600);
+        wire.send(REPLY, &call[REPLY]);
+        let (operations, _, counters) = wire.rows();
+        assert_eq!(operations.len(), 1);
+        assert_eq!(counters.value(Counter::RepliesDuplicate), 1);
+        assert_eq!(counters.value(Counter::RepliesWithoutCall), 0);
+
+        // A call that was sent twice waits for its second reply.
+        let mut wire = Wire::new(is_udp);
+        wire.send(CALL, &call[CALL]);
+        wire.answered(&call);
+        wire.others(600);
+        wire.send(REPLY, &call[REPLY]);
+        let (operations, ..) = wire.rows();
+        let [row] = operations.as_slice() else {
+            panic!("one call: {operations:#?}")
+        };
+        assert_eq!((row.retransmissions, row.duplicate_replies), (1, 1));
+    }
+}
+
+#[test]
+fn a_call_that_comes_again_after_a_reset_is_a_repeat() {
+    let (reset, fin) = (TcpFlags::RST | TcpFlags::ACK, TcpFlags::FIN | TcpFlags::ACK);
+    let call = lookup(7, b"a", 70);
+    // Whether it was answered before, how the connection ended, and whether it is a repeat.
+    for (is_answered, ends, port, is_repeat) in [
+        (true, &[(0, reset)][..], 700, true),
+        (true, &[(1, reset)], 701, true),
+        (false, &[(0, reset)], 701, true),
+        (false, &[(0, fin), (1, fin)], 701, true),
+        (false, &[(0, fin), (1, fin)], 700, true),
+        // The client had its reply: a program that begins with the same xid each time.
+        (true, &[(0, fin), (1, fin)], 701, false),
+    ] {
+        let mut wire = Wire::new(false);
+        wire.send(CALL, &call[CALL]);
+        if is_answered {
+            wire.send(REPLY, &call[REPLY]);
+        }
+        for &(direction, flags) in ends {
+            wire.end(direction, flags);
+        }
+        wire.connect(port);
+        wire.answered(&call);
+        wire.answered(&lookup(8, b"b", 71));
+        let what = format!("{is_answered} {ends:?} {port}");
+        assert_eq!(wire.repeats(), [false, is_repeat], "{what}");
+    }
+}

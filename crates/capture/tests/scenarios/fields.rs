@@ -1,0 +1,139 @@
+//! Fields that contradict each other, headers that a snap length cut, and names that change.
+
+use super::*;
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+fn call(xid: u32, version: u32, procedure: u32, arguments: &[u32]) -> Vec<u8> {
+    let mut out = words(&[xid, 0, 2, 100_003, version, procedure, 0, 0, 0, 0]);
+    out.extend(words(arguments));
+    out
+}
+
+fn reply(xid: u32, results: &[u32]) -> Vec<u8> {
+    let mut out = words(&[xid, 1, 0, 0, 0, 0]);
+    out.extend(words(results));
+    out
+}
+
+/// The operations of a conversation of calls and replies, and all rows.
+fn rows(messages: &[[Vec<u8>; 2]]) -> (Vec<OperationRow>, CollectedRows, Counters) {
+    let sent = messages
+        .iter()
+        .flat_map(|[call, reply]| [(0, record(call)), (1, record(reply))]);
+    let (rows, counters) = run(&conversation(&sent.collect::<Vec<_>>()));
+    (rows.operations.clone(), rows, counters)
+}
+
+#[test]
+fn counts_that_contradict_their_data_set_a_flag() {
+    let write = |count| {
+        // Handle, offset, count, how, data.
+        let arguments = [8, 1, 1, 0, 0, count, 0, 4, 0xaaaa_aaaa];
+        [call(1, 3, 7, &arguments), reply(1, &[0, 0, 0, 4, 0, 1, 1])]
+    };
+    let read = |count| {
+        // No attributes, count, end, data.
+        let results = [0, 0, count, 1, 4, 0xaaaa_aaaa];
+        [call(2, 3, 6, &[8, 1, 1, 0, 0, 4]), reply(2, &results)]
+    };
+    for (count, is_wrong) in [(4, false), (8, true), (0, true)] {
+        let (operations, _, counters) = rows(&[write(count), read(count)]);
+        let said: Vec<_> = operations
+            .iter()
+            .map(|row| (row.call_incomplete, row.reply_incomplete))
+            .collect();
+        assert_eq!(said, [(is_wrong, false), (false, is_wrong)], "{count}");
+        let malformed = counters.value(Counter::RecordsMalformed);
+        assert_eq!(malformed, 2 * u64::from(is_wrong));
+    }
+}
+
+#[test]
+fn attributes_shorter_than_their_mask_set_a_flag() {
+    // Type and size: 4 and 8 bytes.
+    for (len, is_wrong) in [(12, false), (8, true), (4, true), (0, true)] {
+        let arguments = [0, 0, 2, 22, 4, 7, 9, 1, 0x12];
+        let mut results = vec![0, 0, 2, 22, 0, 9, 0, 1, 0x12, len];
+        results.extend([1, 0, 99].iter().take(len as usize / 4));
+        let (operations, _, counters) = rows(&[[call(1, 4, 1, &arguments), reply(1, &results)]]);
+        let said: Vec<_> = operations.iter().map(|row| row.reply_incomplete).collect();
+        assert_eq!(said, [false, is_wrong], "{len}");
+        let malformed = counters.value(Counter::RecordsMalformed);
+        assert_eq!(malformed, u64::from(is_wrong));
+    }
+}
+
+#[test]
+fn what_a_snap_length_cut_is_cut_and_not_malformed() {
+    let whole = Whole::new(4);
+    for snap in 14..400 {
+        let harm = Harm {
+            snap,
+            ..Harm::default()
+        };
+        let frames = mangle(&whole.frames, &harm).frames;
+        let (_, counters) = run(&frames);
+        for counter in [
+            Counter::MalformedLink,
+            Counter::MalformedIp,
+            Counter::MalformedTcp,
+            Counter::MalformedUdp,
+            Counter::MalformedFragment,
+            Counter::RecordsMalformed,
+        ] {
+            assert_eq!(counters.value(counter), 0, "{snap}: {}", counter.name());
+        }
+        let captured: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
+        assert!(
+            counters.value(Counter::RpcBytes) <= captured as u64,
+            "{snap}"
+        );
+    }
+}
+
+#[test]
+fn a_renamed_file_has_its_new_name() {
+    let name = |letter: u8| [1, u32::from_be_bytes([letter, 0, 0, 0])];
+    let directory = |last| [8, 1, last];
+    // The file 70 has the name a in the directory 1.
+    let lookup = [
+        call(1, 3, 3, &[&directory(1)[..], &name(b'a')].concat()),
+        reply(1, &[0, 8, 2, 70, 0, 0]),
+    ];
+    let rename = |xid, [from, to]: [u32; 2], [old, new]: [u8; 2], status| {
+        let arguments = [&directory(from)[..], &name(old), &directory(to), &name(new)];
+        let results = [status, 0, 0, 0, 0];
+        [call(xid, 3, 14, &arguments.concat()), reply(xid, &results)]
+    };
+    let (operations, all, _) = rows(&[
+        lookup.clone(),
+        rename(2, [1, 1], [b'a', b'x'], 2),
+        rename(3, [1, 1], [b'a', b'b'], 0),
+        rename(4, [1, 2], [b'b', b'c'], 0),
+        rename(5, [2, 1], [b'c', b'a'], 0),
+        rename(6, [2, 1], [b'z', b'y'], 0),
+    ]);
+    let file = lineside_capture::file_id(SERVER, &words(&[2, 70]));
+    let of = |last| Some(lineside_capture::file_id(SERVER, &words(&[1, last])));
+    let named = all.files.iter().filter(|row| row.name.bytes().is_some());
+    let said: Vec<_> = named
+        .map(|row| {
+            assert_eq!(row.file_id, file);
+            let by = operations
+                .iter()
+                .find(|by| by.operation_id == row.operation_id);
+            let xid = by.and_then(|by| by.xid).expect("its operation");
+            (xid, row.parent_file_id, row.name.bytes().expect("named")[0])
+        })
+        .collect();
+    let expected = [
+        (1, of(1), b'a'),
+        (3, of(1), b'b'),
+        (4, of(2), b'c'),
+        (5, of(1), b'a'),
+    ];
+    assert_eq!(said, expected);
+}

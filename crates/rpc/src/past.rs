@@ -1,0 +1,270 @@
+//! Calls that came: remembered by time, to know one that comes again when its connection's table
+//! has forgotten it, or on another connection.
+//!
+//! ```text
+//!  bucket   tag | what | connection | time     8 entries, two cache lines
+//!           the upper half of a key | program, procedure and arguments | where | when
+//! ```
+//!
+//! An entry lies in one of the two buckets that its tag names, in place of one that is empty, or
+//! too old to matter. If there is none, the table doubles, as far as its memory allows; then the
+//! oldest of the sixteen goes, which its user counts. Nothing but hashes is kept: a wrong match
+//! needs 62 equal bits.
+
+use lineside_account::{Budget, Lease};
+
+const WAYS: usize = 8;
+/// Buckets of a table that grows: 8 KiB.
+const FIRST_BUCKETS: usize = 64;
+/// Time is counted in so many bits' worth of nanoseconds, which is 67 ms: 32 bits of that last for
+/// nine years.
+const TICK_BITS: u32 = 26;
+
+/// An entry is in use.
+const USED: u32 = 1;
+/// It waited for its reply when it was given up.
+const GIVEN_UP: u32 = 2;
+
+/// A call that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastCall {
+    /// The connection that it came on, as [`PastCalls::on_call`] was given it.
+    pub connection: u32,
+    /// It had no reply when it was given up.
+    pub is_given_up: bool,
+}
+
+/// A call with the number of another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The same call, if it came before.
+    pub same: Option<PastCall>,
+    /// One that is too young to be forgotten had to be, for want of memory.
+    pub has_forgotten: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    tag: u32,
+    what: u32,
+    connection: u32,
+    time: u32,
+}
+
+impl Entry {
+    fn call(&self) -> PastCall {
+        PastCall {
+            connection: self.connection,
+            is_given_up: self.what & GIVEN_UP != 0,
+        }
+    }
+}
+
+/// The calls of the last while.
+#[derive(Debug)]
+pub struct PastCalls {
+    /// A power of two of them, or none.
+    buckets: Vec<[Entry; WAYS]>,
+    buckets_max: usize,
+    /// So many ticks is a call remembered.
+    window: u32,
+    lease: Lease,
+}
+
+impl PastCalls {
+    /// Remembers calls for `window_ns`, in at most `bytes_max` of the budget.
+    pub fn new(window_ns: i64, bytes_max: usize, budget: &Budget) -> Self {
+        let buckets_max = bytes_max / size_of::<[Entry; WAYS]>();
+        Self {
+            buckets: Vec::new(),
+            buckets_max,
+            window: ticks(window_ns),
+            lease: budget.lease(0).expect("nothing fits into any budget"),
+        }
+    }
+
+    /// A call came on a connection: `key` is a hash of the client, the server and the xid, `what`
+    /// of what is called.
+    #[inline]
+    pub fn on_call(&mut self, key: u64, what: u32, connection: u32, now_ns: i64) -> Known {
+        let entry = Entry {
+            tag: tag(key),
+            what: what & !GIVEN_UP | USED,
+            connection,
+            time: ticks(now_ns),
+        };
+        if self.buckets.is_empty() && !self.grow(entry.time) {
+            return Known::default();
+        }
+        loop {
+            let (same, place) = self.place(&entry, entry.time);
+            match place {
+                Place::Free(bucket, way) => {
+                    self.buckets[bucket][way] = entry;
+                    return Known {
+                        same,
+                        has_forgotten: false,
+                    };
+                }
+                Place::Oldest(..) if self.grow(entry.time) => {}
+                Place::Oldest(bucket, way) => {
+                    self.buckets[bucket][way] = entry;
+                    return Known {
+                        same,
+                        has_forgotten: true,
+                    };
+                }
+            }
+        }
+    }
+
+    /// The latest call on a connection with this key.
+    pub fn of_reply(&mut self, key: u64, connection: u32, now_ns: i64) -> Option<PastCall> {
+        let found = self.find(key, connection, ticks(now_ns))?;
+        Some(found.call())
+    }
+
+    /// The latest call on a connection with this key was given up.
+    pub fn give_up(&mut self, key: u64, connection: u32, now_ns: i64) {
+        if let Some(found) = self.find(key, connection, ticks(now_ns)) {
+            found.what |= GIVEN_UP;
+        }
+    }
+
+    fn find(&mut self, key: u64, connection: u32, now: u32) -> Option<&mut Entry> {
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let (tag, window) = (tag(key), self.window);
+        let home = self.home(tag);
+        let [one, other] = self.buckets.get_disjoint_mut([home, home ^ 1]).ok()?;
+        let entries = one.iter_mut().chain(other);
+        let is_it = |entry: &&mut Entry| {
+            entry.tag == tag
+                && entry.connection == connection
+                && entry.what & USED != 0
+                && now.wrapping_sub(entry.time) <= window
+        };
+        let age = |entry: &&mut Entry| now.wrapping_sub(entry.time);
+        entries.filter(is_it).min_by_key(age)
+    }
+
+    /// Where an entry goes, and the same call that came before it, whose place that is then.
+    #[inline]
+    fn place(&self, entry: &Entry, now: u32) -> (Option<PastCall>, Place) {
+        let home = self.home(entry.tag);
+        let age = |other: &Entry| now.wrapping_sub(other.time);
+        let (mut free, mut oldest) = (None, (home, 0));
+        for bucket in [home, home ^ 1] {
+            for (way, other) in self.buckets[bucket].iter().enumerate() {
+                if other.what == 0 {
+                    // Entries are never taken out: nothing comes behind this one.
+                    let (bucket, way) = free.unwrap_or((bucket, way));
+                    return (None, Place::Free(bucket, way));
+                }
+                if age(other) > self.window {
+                    free = free.or(Some((bucket, way)));
+                } else if other.tag == entry.tag && (other.what ^ entry.what) & !GIVEN_UP == 0 {
+                    return (Some(other.call()), Place::Free(bucket, way));
+                } else if age(other) > age(&self.buckets[oldest.0][oldest.1]) {
+                    oldest = (bucket, way);
+                }
+            }
+        }
+        match free {
+            Some((bucket, way)) => (None, Place::Free(bucket, way)),
+            None => (None, Place::Oldest(oldest.0, oldest.1)),
+        }
+    }
+
+    fn home(&self, tag: u32) -> usize {
+        tag as usize & (self.buckets.len() - 1)
+    }
+
+    /// Twice as many buckets; false if memory does not allow it.
+    #[cold]
+    fn grow(&mut self, now: u32) -> bool {
+        let count = (2 * self.buckets.len()).max(FIRST_BUCKETS);
+        let bytes = count * size_of::<[Entry; WAYS]>();
+        if count > self.buckets_max || !self.lease.resize(bytes) {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.buckets, vec![Default::default(); count]);
+        for entry in before.into_iter().flatten() {
+            if entry.what != 0 && now.wrapping_sub(entry.time) <= self.window {
+                // The old bucket is split in two: there is room in what came of it.
+                if let (_, Place::Free(bucket, way)) = self.place(&entry, now) {
+                    self.buckets[bucket][way] = entry;
+                }
+            }
+        }
+        true
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Free(usize, usize),
+    Oldest(usize, usize),
+}
+
+fn tag(key: u64) -> u32 {
+    (key >> 32) as u32
+}
+
+fn ticks(ns: i64) -> u32 {
+    (ns >> TICK_BITS) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: i64 = 1_000_000_000;
+
+    fn key(number: u64) -> u64 {
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn a_call_is_known_for_a_while_wherever_it_comes() {
+        let budget = Budget::new(1 << 20);
+        let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+        for number in 0..5000 {
+            assert_eq!(past.on_call(key(number), 4, 1, 0), Known::default());
+        }
+        past.give_up(key(7), 1, SECOND_NS);
+        for number in 0..5000 {
+            let of_reply = past.of_reply(key(number), 1, SECOND_NS);
+            assert_eq!(of_reply.map(|call| call.is_given_up), Some(number == 7));
+            assert_eq!(past.of_reply(key(number), 2, SECOND_NS), None);
+            let other = past.on_call(key(number), 8, 1, SECOND_NS);
+            assert_eq!(other, Known::default(), "what is called is another");
+            let again = past.on_call(key(number), 4, 2, 59 * SECOND_NS);
+            let same = again.same.expect("it came before");
+            assert_eq!((same.connection, same.is_given_up), (1, number == 7));
+        }
+        let late = past.on_call(key(1), 4, 1, 200 * SECOND_NS);
+        assert_eq!(late, Known::default());
+    }
+
+    #[test]
+    fn without_memory_the_oldest_is_forgotten_and_counted() {
+        let budget = Budget::new(16 << 10);
+        let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+        let mut forgotten = 0;
+        for number in 0..3000 {
+            let at_ns = number as i64 * 10_000_000;
+            let known = past.on_call(key(number), 4, 1, at_ns);
+            forgotten += u64::from(known.has_forgotten);
+        }
+        let now_ns = 30 * SECOND_NS;
+        let mut is_known = |number: &u64| past.of_reply(key(*number), 1, now_ns).is_some();
+        let known: Vec<u64> = (0..3000).filter(|number| is_known(number)).collect();
+        assert_eq!(known.len() as u64 + forgotten, 3000);
+        assert!(known.len() > 700, "of 1,024 places: {}", known.len());
+        assert!(known.contains(&2999));
+        drop(past);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+}
