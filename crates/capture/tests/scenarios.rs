@@ -11,10 +11,10 @@ mod evidence;
 mod fields;
 #[path = "scenarios/matching.rs"]
 mod matching;
-#[path = "scenarios/simulated.rs"]
-mod simulated;
 #[path = "scenarios/room.rs"]
 mod room;
+#[path = "scenarios/simulated.rs"]
+mod simulated;
 #[path = "scenarios/tls.rs"]
 mod tls;
 #[path = "../../nfs/src/tests/values.rs"]
