@@ -93,6 +93,32 @@ impl PastCalls {
             connection,
             time: ticks(now_ns),
         };
+        // Nearly always its bucket has an empty place, and all before that are of others.
+        if let Some(bucket) = self.home_mut(entry.tag) {
+            let mut way = 0;
+            while way < WAYS {
+                let other = &mut bucket[way];
+                if other.tag == entry.tag {
+                    break;
+                }
+                if other.what == 0 {
+                    *other = entry;
+                    return Known::default();
+                }
+                way += 1;
+            }
+        }
+        self.on_call_slow(entry)
+    }
+
+    #[inline]
+    fn home_mut(&mut self, tag: u32) -> Option<&mut [Entry; WAYS]> {
+        let home = tag as usize & self.buckets.len().wrapping_sub(1);
+        self.buckets.get_mut(home)
+    }
+
+    #[cold]
+    fn on_call_slow(&mut self, entry: Entry) -> Known {
         if self.buckets.is_empty() && !self.grow(entry.time) {
             return Known::default();
         }
@@ -150,7 +176,6 @@ impl PastCalls {
     }
 
     /// Where an entry goes, and the same call that came before it, whose place that is then.
-    #[inline]
     fn place(&self, entry: &Entry, now: u32) -> (Option<PastCall>, Place) {
         let home = self.home(entry.tag);
         let age = |other: &Entry| now.wrapping_sub(other.time);

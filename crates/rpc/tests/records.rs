@@ -516,8 +516,8 @@ fn assert_data_is_no_message(stored: &str, seed: u64, data_len: usize, count: us
         sink.found.retain(|place, _| place + 2500 < end);
     }
     run.assert_precise(&sink, &what);
-    // Of a stream in a stream more places look like headers than are remembered; a reply that cannot
-    // be told from a stored one is not believed.
+    // Of a stream in a stream more places look like headers than are remembered; a reply that
+    // cannot be told from a stored one is not believed.
     if is_at_hand {
         return;
     }

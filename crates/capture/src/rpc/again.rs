@@ -1,13 +1,15 @@
 //! Calls that come again after their connection's table of calls has forgotten them, or on a new
 //! connection after the old one has ended: the ordinary reconnect.
 
+use std::net::IpAddr;
+
 use hashbrown::HashSet;
 use lineside_account::{Budget, Counter};
 use lineside_flow::Transport;
 use lineside_rpc::calls;
 use lineside_rpc::past::{PastCall, PastCalls};
 use lineside_trace::RecordSink;
-use lineside_wire::Direction;
+use lineside_wire::{Direction, Endpoint};
 use twox_hash::XxHash3_64;
 
 use super::connection::RpcConnection;
@@ -15,8 +17,8 @@ use super::incoming::IncomingMessage;
 use super::operation::Slot;
 use super::{Operations, PLACE_BITS};
 
-/// So long is a call remembered: over TCP, Linux sends it again after 60 s; over UDP after 1.1 s and
-/// then at growing intervals, up to 60 s (nfs(5), timeo).
+/// So long is a call remembered: over TCP, Linux sends it again after 60 s; over UDP after 1.1 s
+/// and then at growing intervals, up to 60 s (nfs(5), timeo).
 pub(super) const AGAIN_NS: i64 = 65_000_000_000;
 /// They take at most this part of the memory: one in eight, 2 million calls of 256 MiB.
 const MEMORY_SHARE: usize = 8;
@@ -57,8 +59,18 @@ impl RpcConnection {
         } = self;
         let pair = pairs[caller].get_or_insert_with(|| {
             let (client, server) = (&ends[caller], &ends[caller.opposite()]);
-            let text = (client.address, server, *transport, *network);
-            XxHash3_64::oneshot(format!("{text:?}").as_bytes())
+            let number = |end: &Endpoint| match end.address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+                IpAddr::V6(address) => address.to_bits(),
+            };
+            let mut bytes = [0; 40];
+            bytes[..16].copy_from_slice(&number(client).to_be_bytes());
+            bytes[16..32].copy_from_slice(&number(server).to_be_bytes());
+            bytes[32..34].copy_from_slice(&server.port.to_be_bytes());
+            bytes[34] = *transport as u8;
+            bytes[35] = network.is_some().into();
+            bytes[36..].copy_from_slice(&network.unwrap_or(0).to_be_bytes());
+            XxHash3_64::oneshot(&bytes)
         });
         // Knuth's multiplier: the upper half depends on every bit of the xid.
         (*pair ^ u64::from(xid)).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -163,6 +163,9 @@ impl<S: RecordSink> Operations<S> {
     /// one: the call names directories, and no file.
     pub(crate) fn report_rename(&mut self, connection: usize, slot: Slot, counters: &mut Counters) {
         let operation = &mut self.operations[slot];
+        if operation.row.name2.is_null() {
+            return;
+        }
         let is_renamed = operation.row.operation == Word::Known("RENAME")
             && matches!(operation.row.status, Word::Known(status) if is_success(status));
         if !self.wants_files || operation.is_doubtful || !is_renamed {

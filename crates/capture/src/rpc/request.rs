@@ -179,10 +179,16 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             self.counters.count(Counter::CallsRepeated);
         }
         let connection = self.all.connection(self.connection);
-        let is_unproven = !connection.trusts(&request.caller);
+        let is_udp = connection.transport == Transport::Udp;
+        let is_unproven = is_udp && !connection.trusts(&request.caller);
+        let is_first_call = connection.caller.is_none();
         let seen = self.message.len - self.message.missing;
         if !is_unproven {
-            self.count_call();
+            self.counters.count(Counter::RpcCalls);
+            self.counters.add(Counter::CallsUdp, u64::from(is_udp));
+            if is_first_call {
+                self.all.set_caller(self.connection, self.direction);
+            }
         }
         let Operations {
             connections,
@@ -217,16 +223,6 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             self.all.emit(self.connection, replaced, self.counters);
         }
         Some(slot)
-    }
-
-    /// What came is a call.
-    #[inline]
-    fn count_call(&mut self) {
-        self.counters.count(Counter::RpcCalls);
-        let transport = self.all.connection(self.connection).transport;
-        let is_udp = transport == Transport::Udp;
-        self.counters.add(Counter::CallsUdp, u64::from(is_udp));
-        self.all.set_caller(self.connection, self.direction);
     }
 
     /// What a call is to those before it with its xid; `None` if it is the copy of one.

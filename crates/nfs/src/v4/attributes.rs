@@ -148,8 +148,8 @@ impl<'a> AttributeList<'a> {
         self.read().0
     }
 
-    /// The attributes, and whether the list contradicts its mask: it was seen whole, and ends before
-    /// its last value does.
+    /// The attributes, and whether the list contradicts its mask: it was seen whole, and ends
+    /// before its last value does.
     pub fn read(&self) -> (Attributes<'a>, bool) {
         match (self.source, &self.mask) {
             (Source::Wire(mut cursor), Some(mask)) => {
