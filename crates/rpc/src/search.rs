@@ -220,8 +220,10 @@ impl Search {
                 Leads::Waits => break,
                 Leads::Hole => return true,
                 Leads::Joins(next) => at = next,
-                Leads::Record(next) if !self.goes_on(at, next, 0) => return false,
                 Leads::Record(next) => {
+                    if self.candidates[&next].is_call != candidate.is_call {
+                        return false;
+                    }
                     is_agreed |= self.agreeing.contains(&next);
                     at = next;
                 }
