@@ -187,7 +187,9 @@ impl Records {
 
     /// Nothing more will come.
     pub fn finish<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        while let Some(at) = self.decided(sink) {
+        while let Some(search) = &mut self.search
+            && let Some(at) = search.chained(true)
+        {
             self.accept(at, sink, counters);
         }
         self.leave_search(counters);
@@ -624,7 +626,7 @@ impl Records {
     fn search<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         while let Some(search) = &mut self.search {
             let accepted = search
-                .agreed(false, |xid, is_call| sink.agrees(xid, is_call))
+                .agreed(|xid, is_call| sink.agrees(xid, is_call))
                 .or_else(|| search.chained(false));
             if let Some(at) = accepted {
                 self.accept(at, sink, counters);
@@ -646,19 +648,13 @@ impl Records {
 
     /// Too much is held: decides on the earliest candidate by what is known.
     fn decide<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        if let Some(at) = self.decided(sink) {
-            self.accept(at, sink, counters);
-        } else if let Some(search) = &mut self.search {
-            search.drop_first();
+        let Some(search) = &mut self.search else {
+            return;
+        };
+        match search.chained(true) {
+            Some(at) => self.accept(at, sink, counters),
+            None => search.drop_first(),
         }
-    }
-
-    /// The candidate that is accepted if nothing more can be waited for.
-    fn decided<S: MessageSink>(&mut self, sink: &mut S) -> Option<u64> {
-        let search = self.search.as_mut()?;
-        search
-            .agreed(true, |xid, is_call| sink.agrees(xid, is_call))
-            .or_else(|| search.chained(true))
     }
 
     /// What is held, and what holding it takes: many small parts take more than their bytes.

@@ -4,10 +4,7 @@
 //! that looks like a header is only a *candidate*. It is accepted if
 //!
 //! * the other direction agrees: a reply's call is outstanding, or a call's reply was just seen;
-//!   and so does its own: its lengths lead on through another such header for [`FRAME_BYTES`], or
-//!   out of sight, or to the end of all that will ever come. That a call is outstanding is true of
-//!   every reply that was lost, and what was lost may be stored: until then it waits. With
-//!   it comes every candidate whose lengths lead to it and whose xid is near (what is stored at the
+//!   with it every candidate whose lengths lead to it and whose xid is near (what is stored at the
 //!   end of a file leads to the next true header too); or
 //! * its lengths lead from mark to mark without a miss over [`CHAIN_BYTES`], or to the end of all
 //!   that will ever come, and its xid goes on from those before; or
@@ -37,9 +34,6 @@ pub(crate) const HEAD: usize = 28;
 /// Unbroken records over so many bytes are a stream, also without an answer: more than one READ or
 /// WRITE can carry of a file that is a stream of records itself. Linux moves 1 MiB at most.
 const CHAIN_BYTES: u64 = (1 << 20) + (64 << 10);
-/// Records that lead on for so long are in no frame of a stored capture: behind one lies the header
-/// of the next. A jumbo frame has 9,000 bytes.
-const FRAME_BYTES: u64 = 9000;
 /// Clients count their xids up. So far ahead of the last message of its direction may a message be
 /// that stands alone between two holes, and so far behind, since servers answer out of order. A
 /// stored capture is of the past, or of another client: 2^16 of 2^32 xids match by chance.
@@ -145,8 +139,6 @@ pub(crate) struct Search {
     by_xid: BTreeSet<(u32, bool, u64)>,
     /// Candidates before this position were asked about.
     asked: u64,
-    /// Those that the other direction agreed with, and that wait for their own.
-    agreeing: BTreeSet<u64>,
     /// How far the first candidate was followed.
     walked: Option<Walked>,
     /// The xid of the last message of this direction.
@@ -189,47 +181,16 @@ impl Search {
         self.forget();
     }
 
-    /// The position of a candidate that the other direction agrees with, by `agrees(xid, is_call)`,
-    /// and whose lengths do not speak against it; `last`: nothing more will come that could.
-    pub(crate) fn agreed(
-        &mut self,
-        last: bool,
-        mut agrees: impl FnMut(u32, bool) -> bool,
-    ) -> Option<u64> {
+    /// The position of a candidate that the other direction agrees with, by `agrees(xid, is_call)`.
+    pub(crate) fn agreed(&mut self, mut agrees: impl FnMut(u32, bool) -> bool) -> Option<u64> {
         // No candidate is found later that begins before this.
         let asked = self.end.saturating_sub(HEAD as u64 - 1);
         let asked = std::mem::replace(&mut self.asked, asked);
-        let new = self.candidates.range(asked..);
-        let new = new.filter(|(_, candidate)| agrees(candidate.xid, candidate.is_call));
-        self.agreeing.extend(new.map(|(&at, _)| at));
-        let mut agreeing = self.agreeing.iter().copied();
-        let at = agreeing.find(|&at| {
-            let candidate = &self.candidates[&at];
-            (last || self.is_followed(at)) && agrees(candidate.xid, candidate.is_call)
-        })?;
-        self.agreeing.remove(&at);
+        let (&at, _) = self
+            .candidates
+            .range(asked..)
+            .find(|(_, candidate)| agrees(candidate.xid, candidate.is_call))?;
         Some(self.first_with(at))
-    }
-
-    /// Whether lengths lead from a candidate through another that the other direction agrees with
-    /// for [`FRAME_BYTES`], or out of sight.
-    fn is_followed(&self, first: u64) -> bool {
-        let (mut at, mut is_agreed) = (first, false);
-        while let Some(candidate) = self.candidates.get(&at) {
-            match candidate.leads {
-                Leads::Waits => break,
-                Leads::Hole => return true,
-                Leads::Joins(next) => at = next,
-                Leads::Record(next) => {
-                    if self.candidates[&next].is_call != candidate.is_call {
-                        return false;
-                    }
-                    is_agreed |= self.agreeing.contains(&next);
-                    at = next;
-                }
-            }
-        }
-        is_agreed && at - first >= FRAME_BYTES
     }
 
     /// The candidate with this xid, or the earliest that leads to it.
@@ -296,7 +257,6 @@ impl Search {
     /// Asks the other direction about every candidate once more.
     pub(crate) fn look_again(&mut self) {
         self.asked = 0;
-        self.agreeing.clear();
     }
 
     /// What is held, and what holding it takes.
@@ -468,7 +428,6 @@ impl Search {
         };
         self.by_xid
             .remove(&(candidate.xid, candidate.is_call, position));
-        self.agreeing.remove(&position);
         match candidate.leads {
             Leads::Waits => self.waiting.remove(&(candidate.target(), position)),
             Leads::Record(to) | Leads::Joins(to) => self.led.remove(&(to, position)),

@@ -33,17 +33,15 @@ fn a_header_is_found_wherever_frames_are_cut() {
     let mut stream = vec![0x77; 50];
     stream.extend(call(5, 8));
     stream.extend(call(6, 8));
-    stream.extend(call(7, FRAME_BYTES as usize));
-    stream.extend(call(8, 8));
-    for step in (1..200).chain([1448, 3000, stream.len()]) {
+    for step in 1..stream.len() {
         let mut search = Search::default();
         let mut found = None;
         for part in stream.chunks(step) {
             push(&mut search, part);
-            let agreed = search.agreed(false, |xid, is_call| is_call && (6..9).contains(&xid));
+            let agreed = search.agreed(|xid, is_call| is_call && xid == 6);
             found = found.or(agreed);
         }
-        let at = found.expect("these were answered");
+        let at = found.expect("xid 6 was answered");
         assert_eq!(
             content(&search.accept(at)),
             &stream[50..],
@@ -94,7 +92,7 @@ fn many_candidates_cost_no_more_per_byte_than_few() {
         let mut search = Search::default();
         for part in stream.chunks(step) {
             push(&mut search, part);
-            search.agreed(false, |_, _| false);
+            search.agreed(|_, _| false);
             search.chained(false);
         }
         let (steps, most) = (search.steps.get(), stream.len() as u64 + 64);
@@ -131,7 +129,7 @@ fn record_fragments_that_meet_share_what_follows() {
     stream.extend(end.to_be_bytes());
     stream.extend([0; 12]);
     stream.extend(call(8, 40));
-    for step in (1..200).chain([1448, 3000, stream.len()]) {
+    for step in 1..stream.len() {
         let mut search = Search::default();
         stream.chunks(step).for_each(|part| push(&mut search, part));
         assert_eq!(search.candidates.len(), 3, "frames of {step}");
