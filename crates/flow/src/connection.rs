@@ -168,8 +168,8 @@ pub(crate) fn discard<S>(strays: &[Stray], context: &mut Context<'_, S>) {
     context.counters.add(Counter::StreamDiscarded, bytes as u64);
 }
 
-/// What a packet's ends may be relative to: the identifier of an overlay, 24 bits, or else its VLAN,
-/// beyond them.
+/// What a packet's ends may be relative to: the identifier of an overlay, 24 bits, or else its
+/// VLAN, beyond them.
 #[inline]
 pub(crate) fn network_of(ip: &Ip) -> Option<u32> {
     match ip.vlan {

@@ -3,7 +3,8 @@
 //!
 //! Four words of zeros and ones are a reply, of NTP or DHCP as well. So a reply is believed if its
 //! call was seen, and alone only at a port or on a connection that is known for RPC; the call of a
-//! program that has no name is believed there too, and elsewhere once it is answered.
+//! program that has no name and no assigned number is believed there too, and elsewhere once it is
+//! answered.
 
 use std::ops::Range;
 
@@ -27,6 +28,9 @@ use crate::decode_as::PortRule;
 const ASKED_MAX: usize = 64;
 /// msg_type REPLY (RFC 5531 section 9).
 const REPLY: u32 = 1;
+/// Where the numbers lie that IANA has assigned to programs, named here or not: few of all that
+/// other protocols' words can be.
+const ASSIGNED: Range<u32> = 100_000..500_000;
 /// Programs of a client's choice (RFC 5531 section 8.4).
 const TRANSIENT: Range<u32> = 0x4000_0000..0x6000_0000;
 
@@ -41,8 +45,9 @@ impl RpcConnection {
 
     /// Whether a call is one without further evidence.
     pub(super) fn trusts(&self, caller: &Caller) -> bool {
-        let is_named = !TRANSIENT.contains(&caller.meant) && program_name(caller.meant).is_some();
-        caller.is_decoded_as || is_named || self.is_trusted()
+        let program = caller.meant;
+        let is_named = !TRANSIENT.contains(&program) && program_name(program).is_some();
+        caller.is_decoded_as || is_named || ASSIGNED.contains(&program) || self.is_trusted()
     }
 }
 

@@ -267,7 +267,15 @@ fn mirrored(lab: &Lab, options: &[&str], what: &str) -> Result<(), String> {
     {
         return Err(format!("{verdict:?}"));
     }
-    assert_eq!(verdict.state, State::Complete, "{what}: {verdict:?}");
+    // XDP stamps a frame when the kernel gets to its queue: on a busy machine that of an
+    // acknowledgement may be earlier, and the verdict has to say so.
+    let late = counters(&live.manifest).value(Counter::SegmentsAfterAcknowledgement);
+    if is_xdp && late > 0 {
+        assert_eq!(verdict.reasons.len(), 1, "{what}: {verdict:?}");
+        println!("{what}: {}", verdict.reasons[0]);
+    } else {
+        assert_eq!(verdict.state, State::Complete, "{what}: {verdict:?}");
+    }
     let file = Trace::of(&capture, &[]);
     let mut apart = assert_same_operations(&live, &file, what);
     let apart = near(&mut apart)?;

@@ -45,6 +45,16 @@ const TSHARK_MISSES: &[(&str, &str)] = &[
 /// has them unsigned.
 const STAMPS_UNSIGNED: &[&str] = &["packetbeat__nfs_v3.pcap"];
 
+/// Replies of which somebody changed a byte and not the checksum, which is right in all others
+/// of their direction: they are counted as damaged and not read, and tshark reads them.
+const DAMAGED: &[(&str, u32)] = &[
+    ("zeek__mount-unmount-bad-auth-flavor.pcap", 0x7917_fb85),
+    ("zeek__mount-unmount-bad-status.pcap", 0x7917_fb85),
+    ("zeek__nfs_fsinfo_bad_status.pcap", 4_146_038_748),
+    ("zeek__nfs_getattr_bad_ftype.pcap", 4_179_593_180),
+    ("zeek__nfs_write_bad_stable_how.pcap", 2_447_245_691),
+];
+
 /// The longest file handle of NFSv3 (RFC 1813 section 2.4); tshark shows longer ones, which servers
 /// refuse.
 const HANDLE_LEN_MAX: usize = 64;
@@ -86,8 +96,14 @@ fn tshark_sees_the_same_messages_in_tunnels() {
     // tshark is slow.
     frames.truncate(600);
     let folder = tempfile::tempdir().expect("a folder");
-    // A pseudowire without control word, whose address begins with 0, tshark takes for one with.
-    let known = |how: &Wrap| *how != Wrap::MplsEthernet;
+    // A pseudowire without control word, whose address begins with 0, tshark takes for one with;
+    // tags of 0x9200 and 0x9300 it does not read, and L2TPv3 only if it is told what it carries.
+    let known = |how: &Wrap| {
+        !matches!(
+            how,
+            Wrap::MplsEthernet | Wrap::OldVlans | Wrap::L2tp3 | Wrap::L2tp3Udp
+        )
+    };
     for how in Wrap::ALL.into_iter().filter(known) {
         let path = folder.path().join(format!("{}.pcap", how.name()));
         std::fs::write(&path, capture::write(&wrap::wrap_all(&frames, how))).expect("written");
@@ -126,6 +142,8 @@ pub(crate) fn compare(path: &Path, name: &str, seen: &mut BTreeSet<&'static str>
             .iter_mut()
             .for_each(|message| message.stamp_ns += (1 << 32) * 1_000_000_000);
     }
+    let is_damaged = |message: &Dissected| !message.call && DAMAGED.contains(&(name, message.xid));
+    messages.retain(|message| !is_damaged(message));
     let mut differences = Vec::new();
     let misses = TSHARK_MISSES.iter().any(|(missed, _)| *missed == name);
     Comparison::new(&trace, &messages, cut).run(cut || misses, &mut differences);
