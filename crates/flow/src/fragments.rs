@@ -65,10 +65,9 @@ impl Part<'_> {
         self.fragment.offset + self.ip.payload_len
     }
 
-    /// Every fragment but the last carries a multiple of 8 bytes.
+    /// A length that is no multiple of 8 before the last one was refused by the dissector.
     fn is_malformed(&self) -> bool {
-        let len = self.ip.payload_len;
-        self.end() > PAYLOAD_MAX || len == 0 || (self.fragment.more && !len.is_multiple_of(8))
+        self.end() > PAYLOAD_MAX || self.ip.payload_len == 0
     }
 
     fn key(&self) -> Key {

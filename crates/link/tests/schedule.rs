@@ -255,6 +255,52 @@ proptest! {
     }
 }
 
+/// What is sent again is no segment with new data, before the one that is lost too.
+#[test]
+fn segments_count_once_however_often_they_are_sent() {
+    let loss = words::loss("segment 3").expect("right words");
+    let settings = Settings {
+        loss,
+        ..Settings::default()
+    };
+    let mut link = Link::new(settings, 1, 0, 1 << 20);
+    let flow = [
+        (IpAddr::from([10, 0, 0, 1]), 1000),
+        (IpAddr::from([10, 0, 0, 2]), 80),
+    ];
+    let mut out = Vec::new();
+    let mut pass = |sequence, len, is_syn| {
+        let segment = Some(Segment {
+            flow,
+            sequence,
+            len,
+            is_syn,
+        });
+        let before = out.len();
+        let packet = Packet {
+            number: 0,
+            len: 60 + len,
+            segment,
+        };
+        link.push(0, packet, &mut out);
+        link.on_timer(0, &mut out);
+        out.len() > before
+    };
+    assert!(pass(99, 0, true));
+    for (sequence, len, passes) in [
+        (100, 10, true),
+        (100, 10, true),
+        (110, 10, true),
+        (100, 20, true),
+        (110, 10, true),
+        (120, 10, false),
+        (120, 10, true),
+        (130, 10, true),
+    ] {
+        assert_eq!(pass(sequence, len, false), passes, "{sequence} {len}");
+    }
+}
+
 #[test]
 fn connections_are_followed_as_far_as_memory_bears_them() {
     let settings = Settings {

@@ -163,3 +163,33 @@ fn a_call_that_leads_into_a_hole_waits_for_the_end() {
     let at = search.chained(true).expect("it begins a frame");
     assert_eq!(search.accept(at).len(), 2);
 }
+
+/// RFC 5531, section 9: MSG_DENIED has its reason and two numbers at most.
+#[test]
+fn a_denied_reply_is_as_long_as_its_reason_needs() {
+    let is_reply = |third, fourth, len| plausible_reply(1, 1, third, fourth, 0, len);
+    assert!(is_reply(0, 2, 24), "RPC_MISMATCH of versions 2 to 2");
+    assert!(is_reply(1, 5, 20), "AUTH_ERROR, AUTH_TOOWEAK");
+    assert!(!is_reply(0, 2, 28), "nothing comes after it");
+    assert!(!is_reply(2, 2, 24), "there is no third reason");
+    assert!(!is_reply(1, 65, 20), "nor so many kinds of error");
+}
+
+/// What one end sends are calls, or replies: a chain of both was found in file data.
+#[test]
+fn a_chain_of_calls_and_replies_is_none() {
+    let mut reply = (LAST_FRAGMENT | 32_u32).to_be_bytes().to_vec();
+    for word in [10, 1, 0, 0, 0, 0, 0, 0] {
+        reply.extend_from_slice(&(word as u32).to_be_bytes());
+    }
+    for (second, is_believed) in [(call(10, 8), true), (reply, false)] {
+        let mut stream = call(9, 8);
+        stream.extend(second);
+        let mut search = Search::default();
+        push(&mut search, &stream);
+        let agreed = search.agreed(|xid, is_call| xid == 10 && is_call == is_believed);
+        let begins = agreed.map(|at| content(&search.accept(at)).len());
+        let expected = if is_believed { stream.len() } else { 36 };
+        assert_eq!(begins, Some(expected));
+    }
+}
