@@ -2,7 +2,7 @@
 //! segments, which may also show that another incarnation of the connection has begun.
 
 use lineside_account::Counter;
-use lineside_frame::{Chunk, FrameRef};
+use lineside_frame::{Cause, Chunk, FrameRef};
 use lineside_wire::{Direction, FourTuple, Ip, TcpFlags, TcpHeader, UdpHeader};
 
 use crate::connection::incarnations::{Syn, note_end, on_syn, role_of_syn};
@@ -184,7 +184,10 @@ impl Connections {
             }
             Some(Syn::Own | Syn::BeginsNext) => on_syn(connection, direction, &segment),
             Some(Syn::MayBeginNext) => {
-                let chunk = payload[0].part(0, payload[0].len().min(tcp.payload_len));
+                let none = Chunk::hole(0, Cause::SnapLength, origin.descriptor());
+                let first = payload.first().filter(|first| first.missing().is_none());
+                let first = first.unwrap_or(&none);
+                let chunk = first.part(0, first.len().min(tcp.payload_len));
                 segment.captured_len = chunk.len();
                 connection.on_stray(direction, segment, chunk, context);
                 return taken(Counter::FramesTcp, Some(slot));
