@@ -8,7 +8,7 @@ pub(crate) mod segments;
 
 use std::hash::{Hash, Hasher};
 
-use lineside_account::{Counter, Lease};
+use lineside_account::{Counter, Counters, Lease};
 use lineside_frame::{Descriptor, FrameRef, Range};
 use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, TcpFlags, TcpHeader};
 
@@ -243,19 +243,31 @@ impl Connection {
         origin: &Origin<'_>,
         context: &mut Context<'_, S>,
     ) -> bool {
-        let Origin::Frame(frame) = origin else {
-            return false;
-        };
         if self.checksums[direction].are_offloaded() || ip.captured_len < ip.payload_len {
             return false;
         }
+        self.has_wrong_checksum(direction, ip, tcp, origin, context.counters)
+    }
+
+    #[inline(never)]
+    fn has_wrong_checksum(
+        &mut self,
+        direction: Direction,
+        ip: &Ip,
+        tcp: &TcpHeader,
+        origin: &Origin<'_>,
+        counters: &mut Counters,
+    ) -> bool {
+        let Origin::Frame(frame) = origin else {
+            return false;
+        };
         let packet = Covered {
             ip,
             bytes: &frame.bytes()[ip.payload..][..ip.payload_len],
             payload_len: tcp.payload_len,
             looks_offloaded: tcp.checksum_offloaded,
         };
-        self.checksums[direction].is_damaged(&packet, context.counters)
+        self.checksums[direction].is_damaged(&packet, counters)
     }
 
     /// Sets the time before which an expected segment needs no look at intervals and timeouts.

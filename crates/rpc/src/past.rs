@@ -7,15 +7,15 @@
 //! ```
 //!
 //! An entry lies in one of the two buckets that its tag names, in place of one that is empty, or
-//! too old to matter. If there is none, the table doubles, as far as its memory allows; then the
+//! too old to matter. If there is none, the table grows, as far as its memory allows; then the
 //! oldest of the sixteen goes, which its user counts. Nothing but hashes is kept: a wrong match
 //! needs 62 equal bits.
 
 use lineside_account::{Budget, Lease};
 
 const WAYS: usize = 8;
-/// Buckets of a table that grows: 8 KiB.
-const FIRST_BUCKETS: usize = 64;
+/// Buckets of a table that grows: 256 KiB, some 10,000 calls.
+const FIRST_BUCKETS: usize = 2048;
 /// Time is counted in so many bits' worth of nanoseconds, which is 67 ms: 32 bits of that last for
 /// nine years.
 const TICK_BITS: u32 = 26;
@@ -120,7 +120,10 @@ impl PastCalls {
     #[cold]
     fn on_call_slow(&mut self, entry: Entry) -> Known {
         if self.buckets.is_empty() && !self.grow(entry.time) {
-            return Known::default();
+            return Known {
+                same: None,
+                has_forgotten: true,
+            };
         }
         loop {
             let (same, place) = self.place(&entry, entry.time);
@@ -206,13 +209,16 @@ impl PastCalls {
         tag as usize & (self.buckets.len() - 1)
     }
 
-    /// Twice as many buckets; false if memory does not allow it.
+    /// Four times as many buckets, or twice as many; false if memory does not allow it.
     #[cold]
     fn grow(&mut self, now: u32) -> bool {
-        let count = (2 * self.buckets.len()).max(FIRST_BUCKETS);
-        let bytes = count * size_of::<[Entry; WAYS]>();
-        if count > self.buckets_max || !self.lease.resize(bytes) {
-            return false;
+        let mut count = (4 * self.buckets.len()).max(FIRST_BUCKETS);
+        let bytes = |count| count * size_of::<[Entry; WAYS]>();
+        while count > self.buckets_max || !self.lease.resize(bytes(count)) {
+            count /= 2;
+            if count <= self.buckets.len().max(1) {
+                return false;
+            }
         }
         let before = std::mem::replace(&mut self.buckets, vec![Default::default(); count]);
         for entry in before.into_iter().flatten() {
