@@ -1,0 +1,343 @@
+//! Each rule with a case, in their order, and what several make of a state.
+
+use lineside_port::Interface;
+
+use super::*;
+
+fn counters(values: &[(Counter, u64)]) -> Evidence<'static> {
+    let mut counters = Counters::new();
+    for &(counter, value) in values {
+        counters.add(counter, value);
+    }
+    Evidence {
+        counters,
+        ..Evidence::default()
+    }
+}
+
+fn named() -> Facts {
+    Facts {
+        name: "a".to_owned(),
+        ..Facts::default()
+    }
+}
+
+fn recorded() -> Facts {
+    let interface = |dropped, dropped_by_system| Interface {
+        dropped,
+        dropped_by_system,
+        ..Interface::default()
+    };
+    Facts {
+        interfaces: vec![interface(Some(3), Some(5)), interface(Some(1), None)],
+        ..named()
+    }
+}
+
+fn live() -> Facts {
+    let live = LiveFacts {
+        arrived: 90,
+        dropped_interface: 10,
+        dropped_pool: 15,
+        ..LiveFacts::default()
+    };
+    Facts {
+        live: Some(live),
+        ..named()
+    }
+}
+
+fn cut() -> Facts {
+    Facts {
+        warnings: vec!["a: its last frame is cut".to_owned()],
+        ..named()
+    }
+}
+
+fn link(change: impl FnOnce(&mut LinkEvidence)) -> Evidence<'static> {
+    let mut link = LinkEvidence {
+        name: "outbound".to_owned(),
+        ..LinkEvidence::default()
+    };
+    change(&mut link);
+    Evidence {
+        links: vec![LinkEvidence::default(), link],
+        ..Evidence::default()
+    }
+}
+
+fn inputs<'a>(facts: &[&'a Facts]) -> Evidence<'a> {
+    Evidence {
+        inputs: facts.to_vec(),
+        ..Evidence::default()
+    }
+}
+
+#[test]
+fn each_rule_has_its_state_and_its_sentence() {
+    let (plain, recorded, live, cut) = (named(), recorded(), live(), cut());
+    let orphans = [(Counter::RepliesWithoutCall, 2), (Counter::Replies, 199)];
+    let failed = |text: &str| vec![text.to_owned()];
+    let cases = [
+        (
+            Evidence {
+                looks_for_rpc: true,
+                filter: Some("tcp port 2049"),
+                ..counters(&[
+                    (Counter::FramesReceived, 12_345),
+                    (Counter::FramesFiltered, 12_345),
+                    (Counter::FramesFilteredTagged, 12_212),
+                ])
+            },
+            "none of 12,345 frames matches the filter 'tcp port 2049', and 12,212 of them are \
+            tagged: 'vlan and tcp port 2049'",
+        ),
+        (
+            counters(&[
+                (Counter::StreamLost, 2048),
+                (Counter::StreamBytes, 4096),
+                (Counter::HolesNotSeen, 1),
+                (Counter::HolesGivenUp, 2),
+            ]),
+            "2 KiB of the TCP payload (50.000 %) never came: 1 holes not seen by the tap, 0 \
+            cut by the snap length, 2 given up",
+        ),
+        (
+            counters(&[(Counter::DatagramsIncomplete, 1000)]),
+            "1,000 fragmented packets lack some of their fragments",
+        ),
+        (
+            counters(&[(Counter::DatagramsChecksumWrong, 1)]),
+            "1 fragmented datagrams do not match their checksum and were not read",
+        ),
+        (
+            counters(&[(Counter::ConnectionsReusedUnseen, 1)]),
+            "1 connections began again, or went on elsewhere, without a SYN: the tap missed \
+            more than a hole",
+        ),
+        (
+            counters(&[(Counter::StampsBack, 2)]),
+            "2 frames are stamped before the frame before them: a clock was set, a stamp is \
+            wrong, or files were joined out of order, and times and holes do not hold",
+        ),
+        (
+            counters(&[(Counter::SegmentsAfterAcknowledgement, 3)]),
+            "3 segments came after they were acknowledged: stamps of the two directions do \
+            not agree, or the tap missed a first copy, and their times do not hold",
+        ),
+        (
+            counters(&[(Counter::AcknowledgedAtLast, 2)]),
+            "2 streams end with an acknowledgement of bytes that never came: the capture \
+            ended too early, or the tap missed the last bytes",
+        ),
+        (
+            counters(&[(Counter::OverlapConflicts, 4)]),
+            "4 bytes came twice with different values: copies of the same segment differ",
+        ),
+        (
+            counters(&[(Counter::RepliesWithoutCallBegun, 5)]),
+            "5 replies have no call, although the beginning of their connection was captured",
+        ),
+        (
+            Evidence {
+                inputs: vec![&plain, &plain],
+                ..counters(&orphans)
+            },
+            "2 of 199 replies have no call: the inputs' clocks differ by more than \
+            --late-window, or one lacks what another has",
+        ),
+        (
+            counters(&[(Counter::RepliesWithoutCallUdp, 2), (Counter::CallsUdp, 39)]),
+            "2 replies over UDP have no call, beside 39 calls: the tap missed them, or sees \
+            one direction only",
+        ),
+        (
+            counters(&[(Counter::CallsUdpUnanswered, 1), (Counter::CallsUdp, 19)]),
+            "1 of 19 calls over UDP have no reply: the server gave none, or the tap missed it",
+        ),
+        (
+            counters(&[(Counter::FramesDamagedNotTcp, 2)]),
+            "2 damaged frames were not read, and nothing shows whether they came again",
+        ),
+        (
+            counters(&[(Counter::ChecksumsWrongRead, 1)]),
+            "1 packets were read whose checksum turned out to be wrong",
+        ),
+        (
+            counters(&[
+                (Counter::FramesIpUnread, 3),
+                (Counter::MalformedIp, 4),
+                (Counter::RecordsMalformed, 2),
+            ]),
+            "not read: 3 frames with IP that is encrypted, compressed, or wrapped in a way \
+            that is not known, 4 malformed IP packets, 2 malformed RPC records",
+        ),
+        (
+            inputs(&[&recorded]),
+            "a: its recorder says that 6 frames were dropped",
+        ),
+        (
+            inputs(&[&live]),
+            "a: 25 frames (25.000 %) were dropped: 10 by the adapter or its driver, 15 because \
+            no memory was free",
+        ),
+        (inputs(&[&cut]), "a: its last frame is cut"),
+        (
+            Evidence {
+                tap: Some(TapEvidence {
+                    captured: 90,
+                    dropped_queue: 8,
+                    dropped_memory: 2,
+                }),
+                ..Evidence::default()
+            },
+            "tap: 10 of 100 frames that left are not in the trace: 8 found the capture's queue \
+            full, 2 no memory",
+        ),
+        (
+            link(|link| link.dropped_by_derived_limit = vec![(0, "1b".into()), (3, "9b".into())]),
+            "outbound: 3 frames found a queue of 9b full, which was worked out from rate and \
+            delay: give the link's own with --limit",
+        ),
+        (
+            link(|link| link.dropped_by_memory = 4),
+            "outbound: 4 frames were dropped because memory for frames under way was full: \
+            give more with --memory",
+        ),
+        (
+            link(|link| (link.late, link.left, link.lateness_max_ns) = (5, 1_200, 4_200_000)),
+            "outbound: 5 of 1,200 frames left more than 1 ms late, by up to 4.20 ms",
+        ),
+        (
+            Evidence {
+                failures: failed("the disk is full"),
+                ..Evidence::default()
+            },
+            "the disk is full",
+        ),
+        (
+            Evidence {
+                signal: Some(2),
+                ..Evidence::default()
+            },
+            "ended by signal 2 before the end of the input",
+        ),
+        (
+            counters(&[(Counter::HeldLimit, 1)]),
+            "limits.held_bytes: 1 times that all streams together held too many bytes and the \
+            oldest gap was given up (give more: memory)",
+        ),
+    ];
+    assert_eq!(
+        cases.len(),
+        RULES.len(),
+        "a case for each rule, in their order"
+    );
+    for ((evidence, sentence), rule) in cases.iter().zip(RULES) {
+        let verdict = judge(evidence);
+        assert_eq!(verdict.reasons, [*sentence]);
+        assert_eq!(verdict.state, rule.state, "{sentence}");
+    }
+}
+
+#[test]
+fn nothing_against_a_run_makes_it_complete() {
+    let plain = named();
+    for evidence in [
+        Evidence::default(),
+        inputs(&[&plain]),
+        counters(&[(Counter::RepliesWithoutCall, 5), (Counter::Replies, 5)]),
+        Evidence {
+            inputs: vec![&plain, &plain],
+            ..counters(&[(Counter::RepliesWithoutCall, 1), (Counter::Replies, 199)])
+        },
+        Evidence {
+            tap: Some(TapEvidence::default()),
+            ..link(|_| ())
+        },
+    ] {
+        let verdict = judge(&evidence);
+        assert_eq!(verdict.state, State::Complete, "{:?}", verdict.reasons);
+        assert!(verdict.reasons.is_empty() && verdict.shares.is_empty());
+    }
+}
+
+#[test]
+fn each_limit_makes_a_run_limited() {
+    for &counter in Counter::ALL {
+        let state = judge(&counters(&[(counter, 1), (Counter::StreamBytes, 1)])).state;
+        assert_eq!(
+            state == Limited,
+            counter.kind() == Kind::Limit,
+            "{}",
+            counter.name()
+        );
+    }
+}
+
+#[test]
+fn the_state_that_weighs_most_wins_and_all_reasons_stay() {
+    let (cut, live) = (cut(), live());
+    let mut evidence = Evidence {
+        inputs: vec![&cut, &live],
+        signal: Some(15),
+        ..link(|link| link.late = 1)
+    };
+    let verdict = judge(&evidence);
+    assert_eq!((verdict.state, verdict.reasons.len()), (Disturbed, 4));
+    evidence.links.clear();
+    assert_eq!(judge(&evidence).state, Incomplete);
+    evidence.counters.count(Counter::DuplicatesLimit);
+    let verdict = judge(&evidence);
+    assert_eq!((verdict.state, verdict.reasons.len()), (Limited, 4));
+    assert_eq!(verdict.shares["frames_dropped"], 0.25);
+}
+
+#[test]
+fn a_run_that_found_no_rpc_says_what_is_there() {
+    let looking = |values: &[(Counter, u64)]| Evidence {
+        looks_for_rpc: true,
+        ..counters(values)
+    };
+    let reason = |evidence: &Evidence<'_>| {
+        let verdict = judge(evidence);
+        assert_eq!(verdict.state, Incomplete);
+        verdict.reasons.concat()
+    };
+    assert_eq!(reason(&looking(&[])), "no frame came");
+    let filtered = Evidence {
+        filter: Some("port 1"),
+        ..looking(&[])
+    };
+    assert_eq!(
+        reason(&filtered),
+        "no frame came that matches the filter 'port 1'"
+    );
+    let other = looking(&[
+        (Counter::FramesReceived, 3000),
+        (Counter::FramesTcp, 2000),
+        (Counter::FramesNotIp, 1000),
+    ]);
+    assert_eq!(
+        reason(&other),
+        "no RPC in 3,000 frames: 2,000 with TCP, 1,000 without IP; where a port carries RPC \
+        all the same, --decode-as says so"
+    );
+    let found = looking(&[(Counter::FramesReceived, 3), (Counter::Replies, 1)]);
+    assert_eq!(judge(&found).state, State::Complete);
+}
+
+#[test]
+fn the_reasons_of_one_input_stand_together() {
+    let (one, other) = (recorded(), cut());
+    let both = Facts {
+        warnings: vec!["a: again".to_owned()],
+        ..recorded()
+    };
+    let reasons = judge(&inputs(&[&both, &other, &one])).reasons;
+    let dropped = "a: its recorder says that 6 frames were dropped";
+    assert_eq!(
+        reasons,
+        [dropped, "a: again", "a: its last frame is cut", dropped]
+    );
+}
