@@ -230,8 +230,7 @@ pub struct Understood {
     pub rpc_connections: u64,
     /// Those with TLS, which cannot be read.
     pub tls_connections: u64,
-    /// Payload that was understood as RPC, TCP and UDP. Lost bytes whose place within a record is
-    /// known count.
+    /// Payload that came and was understood as RPC, TCP and UDP.
     pub rpc_bytes: u64,
     /// Payload of connections with RPC.
     pub rpc_connections_bytes: u64,

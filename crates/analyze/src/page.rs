@@ -290,8 +290,8 @@ fn missing(report: &Report) -> Option<Section> {
                 meters: { meters.into_iter().flatten() }.collect(),
             }),
             Block::Text(format!(
-                "{} connections, {} of them with RPC{tls}. Lost bytes whose place inside a record \
-                is known count as understood.",
+                "{} connections, {} of them with RPC{tls}. Bytes that never came count as not \
+                understood.",
                 grouped(understood.connections),
                 grouped(understood.rpc_connections)
             )),
