@@ -381,10 +381,10 @@ impl Aggregate {
             .map(|(word, client)| (word as Word, client))
     }
 
-    pub(crate) fn add(&mut self, batch: &Batch<'_>, chosen: &Chosen, lexica: &mut Lexica) {
+    /// Adds the chosen rows of a batch.
+    pub(crate) fn add(&mut self, batch: &Batch<'_>, rows: &[usize], lexica: &mut Lexica) {
         self.clients.resize(lexica.clients.len(), Client::default());
-        let rows: Vec<usize> = batch.chosen(chosen, lexica).collect();
-        for row in rows {
+        for &row in rows {
             self.add_row(batch, row, lexica);
         }
         self.follow();

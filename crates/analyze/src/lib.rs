@@ -17,6 +17,7 @@ mod aggregate;
 mod columns;
 mod emulation;
 mod filter;
+mod findings;
 pub mod html;
 mod interval;
 mod model;
@@ -33,6 +34,7 @@ pub use emulation::{
     EmulatedCounters, EmulatedDirection, EmulatedTimes, Emulation, EmulationFloor, EmulationLoop,
 };
 pub use filter::{Filter, Moment, MomentError};
+pub use findings::{Finding, Place};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use model::*;
 pub use numbers::{bytes, grouped, time};

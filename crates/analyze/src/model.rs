@@ -10,10 +10,11 @@ use lineside_trace::{InputFacts, State};
 use serde::Serialize;
 
 use crate::emulation::Emulation;
+use crate::findings::Finding;
 use crate::numbers::digits;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "2.1";
+pub const REPORT_VERSION: &str = "3.0";
 
 /// The whole report.
 #[derive(Debug, Clone, Serialize)]
@@ -33,7 +34,8 @@ pub struct Report {
     pub understood: Option<Understood>,
     /// Sums over the chosen operations.
     pub totals: Totals,
-    /// What stands out, most operations first.
+    /// What stands out: first what clients waited for, longest first; then the rest, most
+    /// operations first.
     pub findings: Vec<Finding>,
     /// The chosen operations over time.
     pub over_time: OverTime,
@@ -288,21 +290,6 @@ pub struct Totals {
     pub clients: u64,
     /// Different users, as far as they were distinguished.
     pub users: u64,
-}
-
-/// Something that stands out, with what is usually done about it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Finding {
-    /// `clocks`, `amounts`, `attributes`, `getattr_storm`, `alignment`, `misaligned_client`,
-    /// `small_sequential`, `hot_files`, `busy_client`, `stale`, `errors` or `repeated`.
-    pub kind: &'static str,
-    /// What it is.
-    pub what: String,
-    /// What to do.
-    pub advice: &'static str,
-    /// The share of operations it is about.
-    pub operations_share: f64,
 }
 
 /// Operations by time: lists of equal length, a value for each step.

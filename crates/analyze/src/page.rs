@@ -388,7 +388,7 @@ fn workload(report: &Report) -> Option<Section> {
 
 fn findings(report: &Report) -> Option<Section> {
     let advice = { report.findings.iter() }
-        .map(|finding| (finding.what.clone(), finding.advice.to_owned()))
+        .map(|finding| (finding.what.clone(), finding.advice.clone()))
         .collect();
     (!report.findings.is_empty()).then(|| Section {
         heading: "What stands out".to_owned(),

@@ -11,13 +11,14 @@ use crate::aggregate::{
 };
 use crate::columns::{Flags, Integers, Lexicon, Texts, Word};
 use crate::filter::{Filter, span};
+use crate::findings::{Findings, Scene};
 use crate::model::{
-    Busy, Concentration, Direction, ErrorCount, Finding, GetattrStorm, Loss, Misaligned, Missing,
-    Operation, OverTime, Parameters, REPORT_VERSION, Ranking, Report, THRESHOLDS, Totals,
-    TraceFacts, Understood,
+    Busy, Concentration, Direction, ErrorCount, GetattrStorm, Loss, Misaligned, Missing, Operation,
+    OverTime, Parameters, REPORT_VERSION, Ranking, Report, THRESHOLDS, Totals, TraceFacts,
+    Understood,
 };
 use crate::names::Paths;
-use crate::numbers::{bytes, file_name, grouped, percent, share};
+use crate::numbers::share;
 use crate::trace::{Trace, TraceError};
 use crate::usage::{FILES_MAX, PAIRS_MAX, USERS_MAX, Use, Way};
 
@@ -31,10 +32,13 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let (chosen, span) = span(&mut trace, filter)?;
     let mut lexica = Lexica::new();
     let mut aggregate = Aggregate::new(span);
+    let mut findings = Findings::new(span);
     trace.batches(Table::Operations, &COLUMNS, |columns| {
         let batch = Batch::of(columns, &mut lexica)?;
         lexica.note_operations(&batch);
-        aggregate.add(&batch, &chosen, &mut lexica);
+        let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
+        aggregate.add(&batch, &rows, &mut lexica);
+        findings.add(&batch, &rows);
         Ok(())
     });
     chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
@@ -116,7 +120,14 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         errors: errors(&aggregate, &lexica),
         errors_not_listed: aggregate.failures_not_listed,
     };
-    report.findings = findings(&report);
+    report.findings = findings.find(&mut Scene {
+        report: &report,
+        trace: &mut trace,
+        chosen: &chosen,
+        lexica: &lexica,
+    });
+    // What only the findings read may be damaged too.
+    report.missing.unreadable = trace.warnings.clone();
     Ok(report)
 }
 
@@ -538,208 +549,6 @@ fn errors(aggregate: &Aggregate, lexica: &Lexica) -> Vec<ErrorCount> {
         counts.then_with(|| names(one).cmp(&names(other)))
     });
     errors
-}
-
-/// What stands out; `docs/guide/report.md` has the thresholds.
-fn findings(report: &Report) -> Vec<Finding> {
-    let totals = &report.totals;
-    let bounds = &report.parameters.thresholds;
-    let of_all = |number: u64| share(number, totals.operations);
-    let mut findings = Vec::new();
-    let mut find = |kind, operations_share, what, advice| {
-        findings.push(Finding {
-            kind,
-            what,
-            advice,
-            operations_share,
-        });
-    };
-    if totals.negative_times > 0 {
-        find(
-            "clocks",
-            of_all(totals.negative_times),
-            format!(
-                "{} times run backwards: they are in no quantile, nor in what an interval or \
-                'slow' shows",
-                grouped(totals.negative_times)
-            ),
-            "compare the clocks of the inputs (chrony, PTP), or shift one of them: editcap -t",
-        );
-    }
-    if totals.without_amount > 0 {
-        find(
-            "amounts",
-            of_all(totals.without_amount),
-            format!(
-                "of {} READs and WRITEs the bytes moved are unknown: what is read and written is \
-                more",
-                grouped(totals.without_amount)
-            ),
-            "capture more of each frame: tcpdump -s 0, or 512 bytes for headers",
-        );
-    }
-    if totals.operations < bounds.operations_min {
-        return findings;
-    }
-    let nfs = report
-        .operations
-        .iter()
-        .filter(|each| each.program == "nfs");
-    let attributes =
-        nfs.filter(|each| matches!(each.operation.as_str(), "GETATTR" | "ACCESS" | "LOOKUP"));
-    let attributes = of_all(attributes.map(|each| each.operations).sum());
-    if attributes > bounds.attributes_share {
-        find(
-            "attributes",
-            attributes,
-            format!(
-                "{} of the operations only ask for names and attributes",
-                percent(attributes)
-            ),
-            "let clients cache attributes longer (actimeo), where files change seldom",
-        );
-    }
-    if let Some(storm) = report.getattr_storms.first() {
-        let on = match storm.file_id {
-            Some(id) => format!("on {}", file_name(&storm.path, Some(id))),
-            None => "in all".to_owned(),
-        };
-        find(
-            "getattr_storm",
-            of_all(storm.operations),
-            format!(
-                "client {} sends up to {} GETATTRs a second {on}",
-                storm.client,
-                grouped(storm.peak_per_second),
-            ),
-            "find the program that polls, or let the client cache attributes longer (actimeo)",
-        );
-    }
-    let mut misaligned = false;
-    for (name, direction) in [("READ", &report.reads), ("WRITE", &report.writes)] {
-        let odd = direction.placed - direction.aligned_4096;
-        let odd_share = share(odd, direction.placed);
-        if odd_share > bounds.misaligned_share && of_all(odd) > bounds.notable_share {
-            misaligned = true;
-            find(
-                "alignment",
-                of_all(odd),
-                format!(
-                    "{} of the {name}s do not begin and end at 4 KiB",
-                    percent(odd_share)
-                ),
-                "align partitions and record sizes; each costs the server more blocks than it moves",
-            );
-        }
-        let small = direction
-            .sizes
-            .iter()
-            .filter(|class| class.size_max_bytes <= bounds.small_size_max_bytes);
-        let small: u64 = small.map(|class| class.operations).sum();
-        let sequential = direction.sequential_share.unwrap_or(0.0);
-        if sequential > bounds.small_sequential_share
-            && share(small, direction.operations) > bounds.small_sequential_share
-            && of_all(small) > bounds.notable_share
-        {
-            find(
-                "small_sequential",
-                of_all(small),
-                format!(
-                    "most {name}s follow one another, and most are of {} or less",
-                    bytes(bounds.small_size_max_bytes)
-                ),
-                "raise rsize and wsize, or let the application use larger records",
-            );
-        }
-    }
-    let worst = report.misaligned_clients.iter().find(|client| {
-        client.misaligned_share > bounds.misaligned_client_share
-            && client.placed >= bounds.operations_min
-            && of_all(client.placed - client.aligned_4096) > bounds.notable_share
-    });
-    if let (Some(client), false) = (worst, misaligned) {
-        find(
-            "misaligned_client",
-            of_all(client.placed - client.aligned_4096),
-            format!(
-                "{} of the READs and WRITEs of client {} do not begin and end at 4 KiB",
-                percent(client.misaligned_share),
-                client.client,
-            ),
-            "align the partitions or the records of what it runs, a virtual machine's disk for \
-            instance",
-        );
-    }
-    let hot =
-        { report.files.concentration.iter() }.rfind(|point| point.first <= bounds.hot_files_first);
-    if let Some(hot) = hot
-        && report.files.count >= bounds.hot_files_min
-        && hot.operations_share > bounds.hot_files_share
-    {
-        find(
-            "hot_files",
-            hot.operations_share,
-            format!(
-                "{} of {} files take {} of the operations",
-                hot.first,
-                grouped(report.files.count),
-                percent(hot.operations_share)
-            ),
-            "cache these files, or put them on the fastest tier",
-        );
-    }
-    if let Some(busiest) = report.clients.by_operations.first()
-        && report.clients.count >= bounds.busy_client_min
-        && of_all(busiest.operations) > bounds.busy_client_share
-    {
-        find(
-            "busy_client",
-            of_all(busiest.operations),
-            format!(
-                "client {} alone makes {} of the operations",
-                busiest.name,
-                percent(of_all(busiest.operations))
-            ),
-            "look at what it runs: 'lineside report TRACE --client' shows it alone",
-        );
-    }
-    let stale = report
-        .errors
-        .iter()
-        .filter(|error| error.status.ends_with("ERR_STALE"));
-    let stale: u64 = stale.map(|error| error.failed).sum();
-    if of_all(stale) > bounds.stale_share {
-        find(
-            "stale",
-            of_all(stale),
-            format!(
-                "{} of the operations fail because the file is gone (STALE)",
-                percent(of_all(stale))
-            ),
-            "a client works with files that were removed: remount it or restart its application",
-        );
-    } else if of_all(totals.failed) > bounds.failed_share {
-        find(
-            "errors",
-            of_all(totals.failed),
-            format!("{} of the operations fail", percent(of_all(totals.failed))),
-            "see the errors by status; searches along a path (NOENT) can be cached by clients",
-        );
-    }
-    let again = of_all(totals.repeated + totals.retransmissions);
-    if again > bounds.repeated_share {
-        find(
-            "repeated",
-            again,
-            format!(
-                "calls came again {:.1} times per 100 operations",
-                again * 100.0
-            ),
-            "look for loss between client and server, or raise the clients' timeo",
-        );
-    }
-    findings.sort_by(|one, other| other.operations_share.total_cmp(&one.operations_share));
-    findings
 }
 
 fn count(number: Option<i64>) -> u64 {

@@ -1,0 +1,140 @@
+//! What stands out in a trace: what happened, since when, to whom, and what is done about it.
+//!
+//! ```text
+//!  rows of operations ──► Findings::add ─► latency::Watch ─┐
+//!  the finished report ──────────────────────► workload ───┼─► Findings::find ─► ranked
+//!  the table connections ────────────────────► network ────┘
+//! ```
+//!
+//! A finding is ranked by the time that clients waited because of it; those that cost no time come
+//! after, by the share of operations that they are about. Every number that a sentence has is in
+//! `basis` too, with the thresholds that it passed, so that a program need not read the sentence.
+
+mod latency;
+mod network;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::aggregate::{Batch, Lexica};
+use crate::filter::Chosen;
+use crate::model::Report;
+use crate::trace::Trace;
+
+/// Where the trouble is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Between clients and server.
+    Network,
+    /// The server, or what lies behind it.
+    Server,
+    /// A client.
+    Client,
+    /// Where the tap was, it cannot be told.
+    CannotTell,
+}
+
+/// Something that stands out, with what is usually done about it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Finding {
+    /// What it is, in a word that stays: `attributes`, `stale`; `docs/guide/report.md` lists them.
+    pub kind: &'static str,
+    /// Where the trouble is; null if it is about no trouble with a place.
+    pub place: Option<Place>,
+    /// When it began; null if it is about all of the chosen time.
+    pub since_ns: Option<i64>,
+    /// When it ended; null likewise, or because it had not ended.
+    pub until_ns: Option<i64>,
+    /// Which client, file or connection; empty if it is about all.
+    pub who: String,
+    /// What happened, and how much: a sentence without its period.
+    pub what: String,
+    /// What shows it; may be empty.
+    pub evidence: String,
+    /// What to do: a sentence without its period.
+    pub advice: String,
+    /// The time that clients waited because of it, added up over their operations; 0 if that is
+    /// not known.
+    pub lost_ns: u64,
+    /// The share of operations it is about, of all chosen.
+    pub operations_share: f64,
+    /// The thresholds that it passed, and its numbers. Names end in their unit.
+    pub basis: BTreeMap<&'static str, Value>,
+}
+
+/// What findings are found in, after the pass over `operations`.
+pub(crate) struct Scene<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) trace: &'a mut Trace,
+    #[expect(dead_code, reason = "for findings that read the trace again")]
+    pub(crate) chosen: &'a Chosen,
+    #[expect(dead_code, reason = "for findings about clients by their number")]
+    pub(crate) lexica: &'a Lexica,
+}
+
+/// What is collected for findings in the pass over `operations`.
+pub(crate) struct Findings {
+    latency: latency::Watch,
+}
+
+impl Findings {
+    /// For operations between two times, both inclusive.
+    pub(crate) fn new(span: Option<(i64, i64)>) -> Self {
+        Self {
+            latency: latency::Watch::new(span),
+        }
+    }
+
+    /// Adds the chosen rows of a batch.
+    pub(crate) fn add(&mut self, batch: &Batch<'_>, rows: &[usize]) {
+        self.latency.add(batch, rows);
+    }
+
+    /// Everything that stands out, worst first.
+    pub(crate) fn find(self, scene: &mut Scene<'_>) -> Vec<Finding> {
+        let mut found = self.latency.findings(scene);
+        found.extend(network::findings(scene));
+        found.extend(workload::findings(scene.report));
+        rank(&mut found);
+        found
+    }
+}
+
+/// Worst first. Kinds and sentences break ties, so that a report is the same every time.
+fn rank(findings: &mut [Finding]) {
+    findings.sort_by(|one, other| {
+        (other.lost_ns.cmp(&one.lost_ns))
+            .then(other.operations_share.total_cmp(&one.operations_share))
+            .then_with(|| (one.kind, &one.what).cmp(&(other.kind, &other.what)))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_that_cost_time_come_first() {
+        let finding = |kind, lost_ns, operations_share| Finding {
+            kind,
+            lost_ns,
+            operations_share,
+            ..Finding::default()
+        };
+        let mut findings = [
+            finding("few", 0, 0.1),
+            finding("many", 0, 0.9),
+            finding("short", 5, 0.0),
+            finding("long", 7, 0.0),
+        ];
+        rank(&mut findings);
+        let kinds = findings.map(|finding| finding.kind);
+        assert_eq!(kinds, ["long", "short", "many", "few"]);
+    }
+}
