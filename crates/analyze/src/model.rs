@@ -188,6 +188,8 @@ pub struct TraceFacts {
     pub tool: String,
     /// What was captured.
     pub inputs: Vec<InputFacts>,
+    /// Columns that the report needs and an older lineside did not write, as `table.column`.
+    pub lacks: Vec<String>,
 }
 
 /// What the capture did not see.

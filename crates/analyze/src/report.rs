@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
-use lineside_trace::{Manifest, Table};
+use lineside_trace::Table;
 
 use crate::aggregate::{
     Aggregate, Batch, CLIENTS_MAX, COLUMNS, Flow, KINDS_MAX, Lexica, STEPS_MAX, quantiles,
@@ -97,7 +97,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
             quantile_over_time_error_share: 0.01,
             thresholds: THRESHOLDS,
         },
-        trace: trace.manifest.as_ref().map(facts).unwrap_or_default(),
+        trace: facts(&trace),
         emulation: trace
             .manifest
             .as_ref()
@@ -131,12 +131,20 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     Ok(report)
 }
 
-fn facts(manifest: &Manifest) -> TraceFacts {
+fn facts(trace: &Trace) -> TraceFacts {
+    let lacks = trace.lacks.iter().cloned().collect();
+    let Some(manifest) = &trace.manifest else {
+        return TraceFacts {
+            lacks,
+            ..TraceFacts::default()
+        };
+    };
     TraceFacts {
         trace_id: manifest.trace_id.clone(),
         schema_version: manifest.schema_version.clone(),
         tool: format!("{} {}", manifest.tool.name, manifest.tool.version),
         inputs: manifest.inputs.clone(),
+        lacks,
     }
 }
 

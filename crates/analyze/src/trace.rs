@@ -1,5 +1,6 @@
 //! A trace on disk: its manifest, its parts, and what is wrong with them.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,8 @@ pub struct Trace {
     pub manifest: Option<Manifest>,
     /// What was wrong so far, in sentences that name the file.
     pub warnings: Vec<String>,
+    /// Columns that an older lineside did not write, as `table.column`: they read as null.
+    pub lacks: BTreeSet<String>,
 }
 
 impl Trace {
@@ -126,6 +129,7 @@ impl Trace {
             has_operations,
             manifest,
             warnings,
+            lacks: BTreeSet::new(),
         };
         if !has_operations && !trace.is_of_link() {
             return Err(not("it has no table operations"));
@@ -200,6 +204,7 @@ impl Trace {
             let Some(part) = self.open_part(&path) else {
                 continue;
             };
+            self.note_lacks(table, &part, columns);
             let read = part.batches(columns, BATCH_ROWS).and_then(|mut batches| {
                 while let Some(batch) = batches.next() {
                     let batch = batch?;
@@ -221,6 +226,7 @@ impl Trace {
             let Some(part) = self.open_part(&path) else {
                 continue;
             };
+            self.note_lacks(table, &part, columns);
             let read = part.rows(columns).and_then(|mut rows| {
                 rows.try_for_each(|row| {
                     each(&row?);
@@ -266,6 +272,16 @@ impl Trace {
             }
         }
         range
+    }
+
+    /// Takes note of the columns that a part does not have.
+    fn note_lacks(&mut self, table: Table, part: &PartReader<File>, columns: &[&str]) {
+        let has = |column: &str| part.column_names().any(|name| name == column);
+        let lacks = columns
+            .iter()
+            .filter(|column| part.is_older() && !has(column));
+        self.lacks
+            .extend(lacks.map(|column| format!("{}.{column}", table.name())));
     }
 
     /// Takes note of something wrong, once.

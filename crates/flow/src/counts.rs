@@ -32,6 +32,11 @@ impl FlowCounts {
         self.bytes += payload_len as u64;
     }
 
+    /// The mean of the samples.
+    pub fn rtt_mean_ns(&self) -> Option<u64> {
+        self.rtt_sum_ns.checked_div(self.rtt_samples)
+    }
+
     #[inline]
     pub(crate) fn add_round_trip(&mut self, took_ns: u64) {
         self.rtt_samples += 1;

@@ -35,6 +35,9 @@ pub struct CallTable<C, A, R> {
     /// Answered calls that are kept for longer, since when.
     lingering: VecDeque<Waiting>,
     serial: u64,
+    /// Calls that wait for their replies, and the most that did since this was asked last.
+    waiting_now: usize,
+    waiting_max: usize,
 }
 
 /// Key, serial, and since when it waits.
@@ -119,7 +122,14 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
             answered: VecDeque::new(),
             lingering: VecDeque::new(),
             serial: 0,
+            waiting_now: 0,
+            waiting_max: 0,
         }
+    }
+
+    /// The most calls that waited for their replies at once since this was called last.
+    pub fn take_waiting_max(&mut self) -> usize {
+        std::mem::replace(&mut self.waiting_max, self.waiting_now)
     }
 
     /// A call was seen in the frame `ordinal`. Unless it is new, nothing changes; if it is,
@@ -151,12 +161,15 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     pub fn outstanding(&mut self, key: u64, call: C, now: i64) {
         self.insert(key, State::Outstanding(call));
         self.wait(key, now);
+        self.waiting_now += 1;
+        self.waiting_max = self.waiting_max.max(self.waiting_now);
     }
 
     /// Adds a call that now waits for its reply in place of the one that [`CallTable::on_call`] has
     /// found; returns what was kept of that one if it was answered.
     pub fn replace(&mut self, key: u64, call: C, now: i64) -> Option<A> {
         let replaced = self.find(key).map(remove);
+        self.waiting_now -= usize::from(matches!(replaced, Some(State::Outstanding(_))));
         self.outstanding(key, call, now);
         match replaced {
             Some(State::Answered { call, .. }) => Some(call),
@@ -235,6 +248,7 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
                 reply_ordinal: ordinal,
             };
             let serial = entry.serial;
+            self.waiting_now -= 1;
             self.answered.push_back((key, serial));
             // Most replies come in the order of their calls.
             self.waiting
@@ -312,6 +326,7 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
         {
             found.get_mut().state = State::Expired;
             let serial = found.get().serial;
+            self.waiting_now -= 1;
             self.answered.push_back((key, serial));
         }
     }
@@ -499,6 +514,23 @@ mod tests {
         }
         assert!(calls.len() <= 18 && calls.waiting.len() <= 2 * 18 + WAITING_SLACK + 1);
         assert_eq!(calls.expire([1; 2]), Some(Expired::Call(0)));
+    }
+
+    #[test]
+    fn the_most_calls_that_wait_at_once_are_counted() {
+        let mut calls: CallTable<u32, u32, ()> = CallTable::new();
+        for key in 0..5 {
+            calls.outstanding(key, 7, key as i64);
+        }
+        calls.answered(1, 7, 5);
+        calls.answered(1, 7, 5);
+        calls.give_up(2);
+        assert_eq!(calls.replace(3, 8, 9), None);
+        assert_eq!(calls.take_waiting_max(), 5);
+        assert_eq!(calls.take_waiting_max(), 3);
+        assert_eq!(calls.expire([i64::MAX; 2]), Some(Expired::Call(7)));
+        calls.take_waiting_max();
+        assert_eq!(calls.take_waiting_max(), 2);
     }
 
     #[test]

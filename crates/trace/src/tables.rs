@@ -398,6 +398,14 @@ tables! {
             null "the reply was not seen, or its frame has no time";
         reply_end_ns: Option<i64>, Delta, "time of the frame whose arrival completed the reply"
             null "the end of the reply was not seen, or its frame has no time";
+        call_recovery_ns: Option<i64>, Dictionary, "how long the call waited for TCP to send bytes \
+        again, its own or earlier ones of its stream: before `call_end_ns` if the tap did not see \
+        them the first time, after it if they were lost behind the tap"
+            null "it did not wait, as far as the tap shows";
+        reply_recovery_ns: Option<i64>, Dictionary, "how long the reply waited for TCP to send \
+        bytes again that the tap did not see the first time; what is lost behind the tap delays \
+        the client alone, and only `server_retransmissions` in `connections` shows it"
+            null "it did not wait, as far as the tap shows";
         call_frame: Option<i64>, Delta, "number of the frame that completed the call, within its \
         input, from 1, as tshark counts" null "the end of the call was not seen";
         reply_frame: Option<i64>, Delta, "number of the frame that completed the reply"
@@ -750,6 +758,25 @@ tables! {
         client_out_of_order_packets: i64, Dictionary, "segments from the client that came after \
         later ones: late, or sent again because they were lost before the tap";
         client_lost_bytes: i64, Dictionary, "payload bytes from the client that never came";
+        client_retransmissions: i64, Dictionary, "TCP segments from the client that came again, or late \
+        although nothing but a loss before the tap explains it; SYN and FIN too";
+        client_fast_retransmissions: i64, Dictionary, "of them, segments that duplicate \
+        acknowledgements asked for, within 20 ms";
+        client_timeout_retransmissions: i64, Dictionary, "of them, segments that no acknowledgement \
+        asked for: a timer of the client ran out, and what it sent again because of that";
+        client_spurious_retransmissions: i64, Dictionary, "of them, segments that the server had \
+        already: acknowledged before they came, or reported by it as a duplicate (D-SACK), which \
+        are among the fast ones or those by timeout too";
+        client_duplicate_acks: i64, Dictionary, "acknowledgements from the client without payload that \
+        repeat the one before, window included";
+        client_zero_windows: i64, Dictionary, "segments in which the client had no room for more";
+        client_full_windows: i64, Dictionary, "segments of the client that end where the window of the \
+        server ends; none is counted if its SYN was not seen";
+        client_segment_max_bytes: i64, Dictionary, "payload of the longest segment or datagram from \
+        the client; beyond the MTU, the host that captured had not cut it or had joined several";
+        client_peak_1ms_bytes: i64, Dictionary, "bytes of the frames from the client in the busiest \
+        millisecond";
+        client_peak_1s_bytes: i64, Dictionary, "bytes of the frames from the client in the busiest second";
         server_packets: i64, Dictionary, "packets that the server sent";
         server_bytes: i64, Dictionary,
             "payload bytes of those packets, retransmitted ones included";
@@ -758,11 +785,42 @@ tables! {
         server_out_of_order_packets: i64, Dictionary, "segments from the server that came after \
         later ones: late, or sent again because they were lost before the tap";
         server_lost_bytes: i64, Dictionary, "payload bytes from the server that never came";
+        server_retransmissions: i64, Dictionary, "TCP segments from the server that came again, or late \
+        although nothing but a loss before the tap explains it; SYN and FIN too";
+        server_fast_retransmissions: i64, Dictionary, "of them, segments that duplicate \
+        acknowledgements asked for, within 20 ms";
+        server_timeout_retransmissions: i64, Dictionary, "of them, segments that no acknowledgement \
+        asked for: a timer of the server ran out, and what it sent again because of that";
+        server_spurious_retransmissions: i64, Dictionary, "of them, segments that the client had \
+        already: acknowledged before they came, or reported by it as a duplicate (D-SACK), which \
+        are among the fast ones or those by timeout too";
+        server_duplicate_acks: i64, Dictionary, "acknowledgements from the server without payload that \
+        repeat the one before, window included";
+        server_zero_windows: i64, Dictionary, "segments in which the server had no room for more";
+        server_full_windows: i64, Dictionary, "segments of the server that end where the window of the \
+        client ends; none is counted if its SYN was not seen";
+        server_segment_max_bytes: i64, Dictionary, "payload of the longest segment or datagram from \
+        the server; beyond the MTU, the host that captured had not cut it or had joined several";
+        server_peak_1ms_bytes: i64, Dictionary, "bytes of the frames from the server in the busiest \
+        millisecond";
+        server_peak_1s_bytes: i64, Dictionary, "bytes of the frames from the server in the busiest second";
         rtt_min_ns: Option<i64>, Dictionary, "shortest round trip at the tap: from a segment, of \
         either side, to the acknowledgement that covers it"
             null "none was measured in the interval";
         rtt_ns: Option<i64>, Dictionary, "mean round trip at the tap in the interval"
             null "none was measured in the interval";
+        client_rtt_min_ns: Option<i64>, Dictionary, "shortest way from the tap to the client and \
+        back: from a segment of the server to the acknowledgement that covers it"
+            null "none was measured in the interval";
+        client_rtt_ns: Option<i64>, Dictionary, "its mean; acknowledgements may be delayed, by 40 \
+        ms and more" null "none was measured in the interval";
+        server_rtt_min_ns: Option<i64>, Dictionary, "shortest way from the tap to the server and \
+        back: from a segment of the client to the acknowledgement that covers it"
+            null "none was measured in the interval";
+        server_rtt_ns: Option<i64>, Dictionary, "its mean; an acknowledgement that comes with the \
+        reply took as long as the reply" null "none was measured in the interval";
+        outstanding_max: i64, Dictionary, "RPC calls that waited for their replies at once, at \
+        most";
         resynchronised: i64, Dictionary, "times that the place of the next RPC record was lost and \
         found again";
         vlan_ids: Text, Dictionary, "VLAN ids of the first frame, those in its tunnels too, the \

@@ -69,6 +69,7 @@ impl<S: RecordSink> Operations<S> {
         let client = client_direction(facts, rpc.caller);
         let (program, resynchronised) = (rpc.program, std::mem::take(&mut rpc.resynchronised));
         let tls_seen = rpc.tls.is_some();
+        let outstanding_max = rpc.calls.take_waiting_max() as i64;
         let row = &mut self.scratch.connection;
         row.clear();
         row.connection_id = connection_id(facts);
@@ -84,6 +85,7 @@ impl<S: RecordSink> Operations<S> {
         row.server_port = Some(i32::from(server_end.port));
         row.transport = Some(facts.transport().name());
         set_counts(row, &counts[client], &counts[client.opposite()]);
+        row.outstanding_max = outstanding_max;
         row.resynchronised = resynchronised;
         layers::set_layers(facts.layers(), row);
         row.program = program;
@@ -110,4 +112,9 @@ fn set_counts(row: &mut ConnectionRow, from_client: &FlowCounts, from_server: &F
         .rtt_sum_ns
         .saturating_add(from_server.rtt_sum_ns);
     row.rtt_ns = sum.checked_div(samples).map(u64::cast_signed);
+    // What one end sends, the other acknowledges.
+    row.client_rtt_min_ns = from_server.rtt_min_ns.map(u64::cast_signed);
+    row.client_rtt_ns = from_server.rtt_mean_ns().map(u64::cast_signed);
+    row.server_rtt_min_ns = from_client.rtt_min_ns.map(u64::cast_signed);
+    row.server_rtt_ns = from_client.rtt_mean_ns().map(u64::cast_signed);
 }

@@ -44,6 +44,15 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
     } else {
         print_styled(&terminal::report(&report, style()))?;
     }
+    if !report.trace.lacks.is_empty() {
+        say(&format!(
+            "{}: schema {} of {} lacks {}: findings that need them are not made",
+            arguments.trace.display(),
+            report.trace.schema_version,
+            report.trace.tool,
+            report.trace.lacks.join(", ")
+        ));
+    }
     Ok(exit(&report.missing.unreadable))
 }
 

@@ -241,16 +241,7 @@ impl ColumnReader {
 
     /// The next `rows` values.
     pub(super) fn read(&mut self, input: &mut Input<'_>, rows: usize) -> Result<Column> {
-        let mut column = self.spare.take().unwrap_or_else(|| Column {
-            present: Vec::new(),
-            values: match self.column_type {
-                ColumnType::Boolean => Values::Boolean(Vec::with_capacity(rows)),
-                ColumnType::Int32 => Values::Int32(Vec::with_capacity(rows)),
-                ColumnType::Int64 => Values::Int64(Vec::with_capacity(rows)),
-                ColumnType::Text => Values::Texts(Vec::with_capacity(rows), Arc::default()),
-                ColumnType::Bytes => Values::Bytes(Vec::with_capacity(rows), Arc::default()),
-            },
-        });
+        let mut column = self.empty(rows);
         let mut left = rows;
         while left > 0 {
             while self.rows_left == 0 {
@@ -266,6 +257,32 @@ impl ColumnReader {
             left -= taken;
         }
         Ok(column)
+    }
+
+    /// `rows` nulls of its type.
+    pub(super) fn nulls(&mut self, rows: usize) -> Column {
+        let mut column = self.empty(rows);
+        column.present.resize(rows, false);
+        match &mut column.values {
+            Values::Int64(values) => values.resize(rows, 0),
+            Values::Int32(values) => values.resize(rows, 0),
+            Values::Boolean(values) => values.resize(rows, false),
+            Values::Texts(places, _) | Values::Bytes(places, _) => places.resize(rows, 0),
+        }
+        column
+    }
+
+    fn empty(&mut self, rows: usize) -> Column {
+        self.spare.take().unwrap_or_else(|| Column {
+            present: Vec::new(),
+            values: match self.column_type {
+                ColumnType::Boolean => Values::Boolean(Vec::with_capacity(rows)),
+                ColumnType::Int32 => Values::Int32(Vec::with_capacity(rows)),
+                ColumnType::Int64 => Values::Int64(Vec::with_capacity(rows)),
+                ColumnType::Text => Values::Texts(Vec::with_capacity(rows), Arc::default()),
+                ColumnType::Bytes => Values::Bytes(Vec::with_capacity(rows), Arc::default()),
+            },
+        })
     }
 
     /// Takes a column back, so that the next one lies in its memory.

@@ -27,8 +27,10 @@ pub use column::{Column, Texts, Values};
 
 use column::{ColumnReader, Input};
 use decode::Damage;
-use footer::Footer;
+use footer::{ColumnType, Footer};
 use zstd::bulk::Decompressor;
+
+use crate::{SCHEMA_VERSION, Table, cell};
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 8_192;
@@ -212,6 +214,12 @@ impl<S: Source> PartReader<S> {
         self.footer.fields.iter().map(|field| field.name.as_str())
     }
 
+    /// Whether a lineside wrote it that knew fewer columns, or another tool did: a column of our
+    /// tables that it lacks reads as null.
+    pub fn is_older(&self) -> bool {
+        self.metadata("lineside.schema_version") != Some(SCHEMA_VERSION)
+    }
+
     /// The least and the greatest value of an `INT64` column, from the part's statistics alone:
     /// nothing is decoded. `None`: they do not show it, or there is no value.
     pub fn range(&self, column: &str) -> Option<(i64, i64)> {
@@ -251,6 +259,10 @@ impl<S: Source> PartReader<S> {
         let fields = &self.footer.fields;
         let find = |&column: &&str| {
             let field = fields.iter().find(|field| field.name == column);
+            if let (None, Some(column_type)) = (field, self.later_column(column)) {
+                let reader = ColumnReader::new(column.to_owned(), column_type, true);
+                return Ok((None, reader));
+            }
             let field = field.ok_or_else(|| ReadError::NoColumn {
                 column: column.to_owned(),
                 present: self.column_names().collect::<Vec<_>>().join(", "),
@@ -259,7 +271,7 @@ impl<S: Source> PartReader<S> {
             match &field.column_type {
                 Ok(column_type) => {
                     let reader = ColumnReader::new(name, *column_type, field.is_optional);
-                    Ok((field.leaf, reader))
+                    Ok((Some(field.leaf), reader))
                 }
                 Err(data_type) => Err(ReadError::Type {
                     column: name,
@@ -276,13 +288,26 @@ impl<S: Source> PartReader<S> {
             decompressor: Decompressor::new()?,
         })
     }
+
+    /// The type of a column that came to our tables after the part was written.
+    fn later_column(&self, name: &str) -> Option<ColumnType> {
+        let mut known = Table::ALL.iter().flat_map(|table| table.columns());
+        let column = known.find(|column| self.is_older() && column.name == name)?;
+        Some(match column.column_type {
+            cell::ColumnType::Int64 => ColumnType::Int64,
+            cell::ColumnType::Int32 => ColumnType::Int32,
+            cell::ColumnType::Boolean => ColumnType::Boolean,
+            cell::ColumnType::String => ColumnType::Text,
+            cell::ColumnType::Bytes => ColumnType::Bytes,
+        })
+    }
 }
 
 /// The batches of a part: the columns that were asked for. After an error it ends.
 pub struct Batches<S> {
     part: PartReader<S>,
-    /// Each with its place in a row group.
-    columns: Vec<(usize, ColumnReader)>,
+    /// Each with its place in a row group; without one, it is null in every row.
+    columns: Vec<(Option<usize>, ColumnReader)>,
     batch_rows: usize,
     /// The next row group, and rows of the present one that were not read yet.
     group: usize,
@@ -298,7 +323,8 @@ impl<S: Source> Batches<S> {
                 return Ok(None);
             };
             for (leaf, reader) in &mut self.columns {
-                let chunk = group.chunks.get(*leaf);
+                let Some(leaf) = *leaf else { continue };
+                let chunk = group.chunks.get(leaf);
                 let chunk = chunk.ok_or(ReadError::Damaged("a row group lacks a column"))?;
                 reader.start(chunk, self.part.len)?;
             }
@@ -311,7 +337,10 @@ impl<S: Source> Batches<S> {
             source: &self.part.source,
             decompressor: &mut self.decompressor,
         };
-        let read = |(_, reader): &mut (usize, ColumnReader)| reader.read(&mut input, rows);
+        let read = |(leaf, reader): &mut (Option<usize>, ColumnReader)| match leaf {
+            Some(_) => reader.read(&mut input, rows),
+            None => Ok(reader.nulls(rows)),
+        };
         let columns = self
             .columns
             .iter_mut()

@@ -208,6 +208,21 @@ fn unsupported_columns_are_named() {
 }
 
 #[test]
+fn columns_that_came_later_read_as_null() {
+    let sample = Sample::new(100, &mut Random::new(3));
+    let part = PartReader::open(sample.write(WriterProperties::new(), 40)).expect("a part");
+    assert!(part.is_older());
+    let names = ["call_recovery_ns", "ids", "operation", "repeat", "handle"];
+    let rows: Vec<_> = part.rows(&names).expect("every column").collect();
+    assert_eq!(rows.len(), 100);
+    for (row, written) in rows.into_iter().zip(&sample.rows) {
+        let mut wanted = [const { Value::Null }; 5];
+        wanted[1] = written[5].clone();
+        assert_eq!(row.expect("a row"), wanted);
+    }
+}
+
+#[test]
 fn a_codec_of_another_writer_is_named() {
     let sample = Sample::new(10, &mut Random::new(1));
     let bytes = sample.write(WriterProperties::new(), 10);
