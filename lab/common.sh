@@ -1,16 +1,17 @@
 # What lab/up, lab/down and lab/cap share. Sourced, not run.
-server=lineside-srv
-client=lineside-cli
+name=${LINESIDE_LAB_NAME:-lineside}     # of the namespaces: labs with different names can be up at once
+server=$name-srv
+client=$name-cli
 server_link=lineside-s
 client_link=lineside-c
 # The mirror's: a bridge between the two, and who listens at it.
-middle=lineside-mid
-tap=lineside-tap
+middle=$name-mid
+tap=$name-tap
 tap_link=lineside-t
 # Addresses that RFC 5737 and RFC 3849 keep for documentation, so that no capture names a real host.
 server_ipv4=192.0.2.1 client_ipv4=192.0.2.2
 server_ipv6=2001:db8::1 client_ipv6=2001:db8::2
-state=${LINESIDE_LAB:-${TMPDIR:-/tmp}/lineside-lab}
+state=${LINESIDE_LAB:-${TMPDIR:-/tmp}/$name-lab}
 
 fail() { echo "$(basename "$0"): $*" >&2; exit 1; }
 
