@@ -2,216 +2,33 @@
 
 use hashbrown::HashMap;
 use lineside_measure::Times;
-use lineside_trace::is_success;
-use lineside_trace::read::{Column, ReadError};
 
-use crate::columns::{Flags, Integers, Lexicon, Shorts, Word, Words};
-use crate::filter::Chosen;
-use crate::model::{Quantiles, SizeClass, Totals};
-use crate::usage::{Client, FILES_MAX, FileUse, Files, PAIRS_MAX, Share, Storms, Users, Way};
+pub(crate) use crate::batch::{Batch, CLIENTS_MAX, COLUMNS, Lexica};
+use crate::columns::{Lexicon, Word};
+use crate::model::{Quantiles, SizeClass, THRESHOLDS, Totals};
+use crate::usage::{
+    Class, Client, FILES_MAX, FileUse, Files, PAIRS_MAX, Share, Storms, Users, Way,
+};
 
-/// Clients that are distinguished.
-pub(crate) const CLIENTS_MAX: usize = 65_536;
 /// Kinds of operations (program, version, name), each with three histograms of up to 300 KiB. NFS
 /// has 120.
 pub(crate) const KINDS_MAX: usize = 256;
 /// Kinds of failures (operation, status), each with a count for each step.
 pub(crate) const ERRORS_MAX: usize = 1_024;
-/// Texts of programs, operations and states.
-const WORDS_MAX: usize = 4_096;
 /// Steps over time: as many as a page is wide enough to show.
 pub(crate) const STEPS_MAX: u64 = 240;
 
-/// The columns that are read, in this order.
-pub(crate) const COLUMNS: [&str; 28] = [
-    "operation_id",
-    "rpc_id",
-    "call_time_ns",
-    "call_end_ns",
-    "reply_time_ns",
-    "reply_end_ns",
-    "client_address",
-    "program",
-    "version",
-    "operation",
-    "rpc_status",
-    "status",
-    "file_id",
-    "offset",
-    "count",
-    "transferred",
-    "call_bytes",
-    "reply_bytes",
-    "call_missing",
-    "reply_missing",
-    "call_incomplete",
-    "reply_incomplete",
-    "data_incomplete",
-    "not_executed",
-    "repeat",
-    "retransmissions",
-    "duplicate_replies",
-    "user_id",
-];
-
-/// A batch of `operations` with typed columns.
-pub(crate) struct Batch<'a> {
-    pub(crate) rows: usize,
-    pub(crate) operation_id: Integers<'a>,
-    pub(crate) rpc_id: Integers<'a>,
-    pub(crate) call_time_ns: Integers<'a>,
-    pub(crate) call_end_ns: Integers<'a>,
-    pub(crate) reply_time_ns: Integers<'a>,
-    pub(crate) reply_end_ns: Integers<'a>,
-    pub(crate) client: Words<'a>,
-    pub(crate) program: Words<'a>,
-    pub(crate) version: Shorts<'a>,
-    pub(crate) operation: Words<'a>,
-    pub(crate) rpc_status: Words<'a>,
-    pub(crate) status: Words<'a>,
-    pub(crate) file_id: Integers<'a>,
-    pub(crate) offset: Integers<'a>,
-    pub(crate) count: Integers<'a>,
-    pub(crate) transferred: Integers<'a>,
-    pub(crate) call_bytes: Integers<'a>,
-    pub(crate) reply_bytes: Integers<'a>,
-    pub(crate) call_missing: Flags<'a>,
-    pub(crate) reply_missing: Flags<'a>,
-    incomplete: [Flags<'a>; 3],
-    pub(crate) not_executed: Flags<'a>,
-    repeat: Flags<'a>,
-    pub(crate) retransmissions: Shorts<'a>,
-    duplicate_replies: Shorts<'a>,
-    pub(crate) user_id: Integers<'a>,
-}
-
-impl<'a> Batch<'a> {
-    pub(crate) fn of(columns: &'a [Column], lexica: &mut Lexica) -> Result<Self, ReadError> {
-        let mut named = COLUMNS.iter().zip(columns);
-        let mut next = || {
-            named
-                .next()
-                .expect("a batch has the columns that were asked for")
-        };
-        macro_rules! column {
-            ($kind:ident) => {{
-                let (name, column) = next();
-                $kind::of(name, column)?
-            }};
-            ($kind:ident, $lexicon:expr) => {{
-                let (name, column) = next();
-                $kind::of(name, column, $lexicon)?
-            }};
-        }
-        Ok(Self {
-            rows: columns.first().map_or(0, Column::len),
-            operation_id: column!(Integers),
-            rpc_id: column!(Integers),
-            call_time_ns: column!(Integers),
-            call_end_ns: column!(Integers),
-            reply_time_ns: column!(Integers),
-            reply_end_ns: column!(Integers),
-            client: column!(Words, &mut lexica.clients),
-            program: column!(Words, &mut lexica.words),
-            version: column!(Shorts),
-            operation: column!(Words, &mut lexica.words),
-            rpc_status: column!(Words, &mut lexica.words),
-            status: column!(Words, &mut lexica.words),
-            file_id: column!(Integers),
-            offset: column!(Integers),
-            count: column!(Integers),
-            transferred: column!(Integers),
-            call_bytes: column!(Integers),
-            reply_bytes: column!(Integers),
-            call_missing: column!(Flags),
-            reply_missing: column!(Flags),
-            incomplete: [column!(Flags), column!(Flags), column!(Flags)],
-            not_executed: column!(Flags),
-            repeat: column!(Flags),
-            retransmissions: column!(Shorts),
-            duplicate_replies: column!(Shorts),
-            user_id: column!(Integers),
-        })
-    }
-
-    /// The time of a row: its call's or, if that was not seen, its reply's.
-    pub(crate) fn time(&self, row: usize) -> Option<i64> {
-        self.call_time_ns
-            .get(row)
-            .or_else(|| self.reply_time_ns.get(row))
-    }
-
-    /// The rows that a filter chooses.
-    pub(crate) fn chosen<'b>(
-        &'b self,
-        chosen: &'b Chosen,
-        lexica: &Lexica,
-    ) -> impl Iterator<Item = usize> + 'b {
-        let [client, operation] = chosen.words(&lexica.clients, &lexica.words);
-        (0..self.rows).filter(move |&row| {
-            chosen.has_time(self.time(row))
-                && client.is_none_or(|client| client == Some(self.client.get(row)))
-                && operation.is_none_or(|operation| operation == Some(self.operation.get(row)))
-        })
-    }
-}
-
-/// The texts of a trace.
-pub(crate) struct Lexica {
-    pub(crate) clients: Lexicon,
-    pub(crate) words: Lexicon,
-    /// Names in the column `operation`, for what to offer instead of an unknown one.
-    operations: Vec<Word>,
-    states: Vec<Option<bool>>,
-}
-
-impl Lexica {
-    pub(crate) fn new() -> Self {
-        Self {
-            clients: Lexicon::new(CLIENTS_MAX),
-            words: Lexicon::new(WORDS_MAX),
-            operations: Vec::new(),
-            states: Vec::new(),
-        }
-    }
-
-    /// Takes note of a batch's operations.
-    pub(crate) fn note_operations(&mut self, batch: &Batch<'_>) {
-        for &word in batch.operation.distinct() {
-            if word != Lexicon::NONE && !self.operations.contains(&word) {
-                self.operations.push(word);
-            }
-        }
-    }
-
-    pub(crate) fn operations(&self) -> Vec<String> {
-        self.operations
-            .iter()
-            .map(|&word| self.words.text(word).to_owned())
-            .collect()
-    }
-
-    /// The status with which an operation failed, if it did: the protocol's, or RPC's where there
-    /// is none.
-    pub(crate) fn failure(&mut self, status: Word, rpc_status: Word) -> Option<Word> {
-        let word = if status == Lexicon::NONE {
-            rpc_status
-        } else {
-            status
-        };
-        let at = word as usize;
-        if at >= self.states.len() {
-            self.states.resize(at + 1, None);
-        }
-        let words = &self.words;
-        let failed = *self.states[at]
-            .get_or_insert_with(|| word != Lexicon::NONE && !is_success(words.text(word)));
-        failed.then_some(word)
-    }
-}
-
 /// Program, version, operation.
 type KindKey = (Word, Option<i32>, Word);
+
+/// Whether an operation asks for attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Getattr {
+    No,
+    Call,
+    /// In an NFSv4 compound most come along with what the client really wants.
+    InCompound,
+}
 
 /// One kind of operation.
 pub(crate) struct Kind {
@@ -219,7 +36,8 @@ pub(crate) struct Kind {
     pub(crate) version: Option<i32>,
     pub(crate) operation: Word,
     way: Option<Way>,
-    getattr: bool,
+    getattr: Getattr,
+    class: Class,
     pub(crate) operations: u64,
     pub(crate) failed: u64,
     pub(crate) unanswered: u64,
@@ -263,6 +81,7 @@ struct Access {
     way: Way,
     offset: u64,
     end: u64,
+    is_small: bool,
 }
 
 /// What is known of READ or WRITE.
@@ -271,6 +90,8 @@ pub(crate) struct Flow {
     pub(crate) sequential: u64,
     pub(crate) random: u64,
     pub(crate) first: u64,
+    pub(crate) small_sequential: u64,
+    pub(crate) random_misaligned: u64,
     pub(crate) placed: u64,
     pub(crate) aligned_512: u64,
     pub(crate) aligned_4096: u64,
@@ -285,6 +106,8 @@ impl Default for Flow {
             sequential: 0,
             random: 0,
             first: 0,
+            small_sequential: 0,
+            random_misaligned: 0,
             placed: 0,
             aligned_512: 0,
             aligned_4096: 0,
@@ -423,7 +246,12 @@ impl Aggregate {
         }
 
         let kind = &mut self.kinds[at];
-        let (way, getattr) = (kind.way, kind.getattr);
+        let (way, class) = (kind.way, kind.class);
+        let asks_only = match kind.getattr {
+            Getattr::No => false,
+            Getattr::Call => true,
+            Getattr::InCompound => batch.is_alone(row, lexica),
+        };
         kind.operations += 1;
         kind.failed += u64::from(failed);
         kind.unanswered += u64::from(reply_missing);
@@ -484,7 +312,7 @@ impl Aggregate {
             way,
             bytes: moved,
             getattr_second: time
-                .filter(|_| getattr)
+                .filter(|_| asks_only)
                 .and_then(|time| u32::try_from(time.div_euclid(1_000_000_000)).ok()),
         };
         let client = batch.client.get(row);
@@ -499,6 +327,11 @@ impl Aggregate {
             self.uses.push(FileUse {
                 file_id,
                 client,
+                class: if failed || reply_missing {
+                    Class::Unknown
+                } else {
+                    class
+                },
                 share,
             });
             self.uses.len() - 1
@@ -550,12 +383,14 @@ impl Aggregate {
             (file, batch.operation_id.get(row), transferred.or(size))
         {
             let end = offset.wrapping_add(moved);
+            let asked = size.or(transferred);
             self.accesses.push(Access {
                 operation_id,
                 used,
                 way,
                 offset,
                 end,
+                is_small: asked.is_some_and(|bytes| bytes <= THRESHOLDS.small_size_max_bytes),
             });
         }
     }
@@ -574,8 +409,14 @@ impl Aggregate {
             let flow = &mut self.flows[access.way as usize];
             match self.files.follow(file, access.way, access.end) {
                 None => flow.first += 1,
-                Some(end) if end == access.offset => flow.sequential += 1,
-                Some(_) => flow.random += 1,
+                Some(end) if end == access.offset => {
+                    flow.sequential += 1;
+                    flow.small_sequential += u64::from(access.is_small);
+                }
+                Some(_) => {
+                    flow.random += 1;
+                    flow.random_misaligned += u64::from(!access.offset.is_multiple_of(4_096));
+                }
             }
         }
         self.accesses = accesses;
@@ -621,7 +462,15 @@ impl Aggregate {
             version,
             operation,
             way,
-            getattr: name == ("nfs", "GETATTR"),
+            getattr: match name {
+                ("nfs", "GETATTR") if version >= Some(4) => Getattr::InCompound,
+                ("nfs", "GETATTR") => Getattr::Call,
+                _ => Getattr::No,
+            },
+            class: match name {
+                ("nfs", operation) => Class::of_operation(operation),
+                _ => Class::Unknown,
+            },
             operations: 0,
             failed: 0,
             unanswered: 0,

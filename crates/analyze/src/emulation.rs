@@ -275,6 +275,7 @@ fn changes_section(changes: &[EmulationChange]) -> Section {
         rows_narrow: rows.len(),
         rows,
         rest: "delays of a direction above are those since its latest change".to_owned(),
+        axis: None,
     })];
     let words = |change: &EmulationChange| {
         let after = change.after_ns.map(signed).unwrap_or_default();
@@ -428,6 +429,7 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
                     .to_owned(),
                 None => String::new(),
             },
+            axis: None,
         }));
     }
     let warnings = direction.warnings.iter();

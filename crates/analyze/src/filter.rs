@@ -6,7 +6,7 @@ use lineside_time::parse_duration;
 
 use crate::columns::{Lexicon, Word};
 use crate::model::Asked;
-use crate::numbers::date;
+use crate::numbers::Zone;
 use crate::trace::{Trace, TraceError};
 
 /// A moment as people write it.
@@ -16,13 +16,17 @@ pub enum Moment {
     Absolute(i64),
     /// Nanoseconds after the first call or reply of the trace.
     FromStart(i64),
+    /// A date and time of day in the zone of the reader.
+    Local(jiff::civil::DateTime),
+    /// A time of day in the zone of the reader, on the first day of the trace that has it.
+    Clock(jiff::civil::Time),
 }
 
 /// Why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not a time from 1678 to 2262: write RFC 3339, such as 2026-11-21T12:35:00Z, or how \
-        long after the start, such as 10s"
+    "'{0}' is not a time from 1678 to 2262: write RFC 3339, such as 2026-11-21T12:35:00Z, a local \
+        time, such as 13:35 or '2026-11-21 13:35:02.5', or how long after the start, such as 10s"
 )]
 pub struct MomentError(String);
 
@@ -34,9 +38,22 @@ impl std::str::FromStr for Moment {
         if let Ok(ns) = parse_duration(text) {
             return Ok(Self::FromStart(i64::try_from(ns).map_err(|_| error())?));
         }
-        let stamp: jiff::Timestamp = text.trim().parse().map_err(|_| error())?;
-        let ns = i64::try_from(stamp.as_nanosecond()).map_err(|_| error())?;
-        Ok(Self::Absolute(ns))
+        // As reports write it: the offset stands apart, and `UTC` is one.
+        let text = text.trim();
+        let text = text.strip_suffix(" UTC").map_or_else(
+            || text.replace(" +", "+").replace(" -", "-"),
+            |utc| format!("{utc}Z"),
+        );
+        if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
+            let ns = i64::try_from(stamp.as_nanosecond()).map_err(|_| error())?;
+            return Ok(Self::Absolute(ns));
+        }
+        // A day alone could be meant as its begin or as its end, and a number as anything.
+        if !text.contains(':') {
+            return Err(error());
+        }
+        let local = text.parse().map(Self::Local);
+        local.or_else(|_| text.parse().map(Self::Clock).map_err(|_| error()))
     }
 }
 
@@ -51,6 +68,8 @@ pub struct Filter {
     pub client: Option<String>,
     /// Those of this name, as in the column `operation`, in any case.
     pub operation: Option<String>,
+    /// The zone of times that have none.
+    pub zone: Zone,
 }
 
 /// A filter that knows the trace.
@@ -62,12 +81,25 @@ pub(crate) struct Chosen {
 }
 
 impl Filter {
-    /// Resolves moments against the beginning of the trace, if it has one.
-    pub(crate) fn resolve(&self, first_ns: Option<i64>) -> Chosen {
+    /// Resolves moments against the range of times of the trace, if it has one.
+    pub(crate) fn resolve(&self, range: Option<(i64, i64)>) -> Chosen {
+        let first_ns = range.map(|(first, _)| first);
+        let on_the_day = |time: jiff::civil::Time| {
+            let (first, last) = range?;
+            let day = self.zone.day(first)?;
+            let moments = [Some(day), day.tomorrow().ok()].map(|day| {
+                { day.and_then(|day| self.zone.moment(day.to_datetime(time))) }.unwrap_or(i64::MAX)
+            });
+            // A trace that lasts past midnight has it on its second day.
+            let is_next = moments[0] < first && moments[1] <= last;
+            Some(moments[usize::from(is_next)])
+        };
         let absolute = |moment: Option<Moment>| {
             moment.and_then(|moment| match moment {
                 Moment::Absolute(ns) => Some(ns),
                 Moment::FromStart(ns) => Some(first_ns?.saturating_add(ns)),
+                Moment::Local(civil) => self.zone.moment(civil),
+                Moment::Clock(time) => on_the_day(time),
             })
         };
         Chosen {
@@ -147,13 +179,13 @@ pub(crate) fn span(
     filter: &Filter,
 ) -> Result<(Chosen, Option<(i64, i64)>), TraceError> {
     let range = trace.time_range(&["call_time_ns", "reply_time_ns"]);
-    let chosen = filter.resolve(range.map(|(first, _)| first));
+    let chosen = filter.resolve(range);
     if let (Some(since), Some(until)) = (chosen.since_ns, chosen.until_ns)
         && since >= until
     {
         return Err(TraceError::Backwards {
-            since: date(since),
-            until: date(until),
+            since: filter.zone.date(since),
+            until: filter.zone.date(until),
         });
     }
     let span = range.and_then(|(first, last)| {
@@ -197,9 +229,42 @@ mod tests {
             Ok(Moment::Absolute(1_500_000_000))
         );
         assert_eq!("1970-01-01T01:00:00+01:00".parse(), Ok(Moment::Absolute(0)));
-        for bad in ["", "yesterday", "10", "2026-11-21", "9999-12-31T00:00:00Z"] {
+        for bad in [
+            "",
+            "yesterday",
+            "10",
+            "2026-11-21",
+            "9999-12-31T00:00:00Z",
+            "25:00",
+        ] {
             assert!(bad.parse::<Moment>().is_err(), "{bad}");
         }
+        // As reports write them.
+        let pasted = [
+            "1970-01-01 01:00:00.500 +01:00",
+            "1970-01-01 00:00:00.500 UTC",
+        ];
+        for text in pasted {
+            assert_eq!(text.parse(), Ok(Moment::Absolute(500_000_000)), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_without_an_offset_are_those_of_the_zone() {
+        let hour = 3_600_000_000_000;
+        let since = |text: &str, range| {
+            let filter = Filter {
+                since: Some(text.parse().expect(text)),
+                ..Filter::default()
+            };
+            filter.resolve(Some(range)).since_ns
+        };
+        assert_eq!(since("1970-01-01 02:00", (0, hour)), Some(2 * hour));
+        assert_eq!(since("02:00", (hour, 3 * hour)), Some(2 * hour));
+        // From 23:00 to 03:00.
+        assert_eq!(since("02:00", (23 * hour, 27 * hour)), Some(26 * hour));
+        // Not at all in the trace.
+        assert_eq!(since("02:00", (4 * hour, 5 * hour)), Some(2 * hour));
     }
 
     #[test]

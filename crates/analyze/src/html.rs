@@ -1,5 +1,6 @@
-//! The report as one page: its style and its drawings are in it, it runs no script and asks the
-//! network for nothing.
+//! The report as one page: its style, its drawings and its script are in it, and it asks the network
+//! for nothing. Without the script everything is there; with it tables can be sorted, and all charts
+//! be zoomed at once. The browser runs that script alone: the page names its hash.
 //!
 //! Drawings are SVG without text, stretched to the width there is; their labels are HTML beside
 //! them, so that a telephone, a wide screen and paper show them at the same size. The data of the
@@ -8,10 +9,10 @@
 use std::fmt::{self, Display, Write};
 
 use crate::model::Report;
-use crate::numbers::{grouped, harmless, harmless_json, percent, share, time};
+use crate::numbers::{Zone, grouped, harmless, harmless_json, percent, share, time};
 use crate::page::{
     Block, Cell, Chart, Colour, Column, Curve, Fact, Kind, Meters, Page, Scale, Section, Table,
-    Verdict, clock, page as words,
+    Verdict, page as words,
 };
 
 /// Height of a drawing in its own units.
@@ -19,29 +20,36 @@ const HEIGHT: f64 = 100.0;
 /// Width of a curve in its own units.
 const WIDTH: f64 = 400.0;
 
-/// The page.
-pub fn page(report: &Report) -> String {
+/// The page, with the times of a zone.
+pub fn page(report: &Report, zone: &Zone) -> String {
     let Page {
         title,
         about,
+        certificate,
+        first: _,
         sections,
         footer,
-    } = words(report);
+    } = words(report, zone);
+    let sections: Vec<Section> = certificate.into_iter().chain(sections).collect();
+    let report_title = title.clone();
     let title = Text(&title);
     let mut out = String::with_capacity(256 << 10);
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'unsafe-inline'; img-src data:\">\n\
+         'unsafe-inline'; script-src '{SCRIPT_HASH}'; img-src data:\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <header><p class=\"kicker\">lineside report</p><h1>{title}</h1>"
+         <header><p class=\"kicker\">lineside report</p><h1>{}</h1>",
+        Breakable(&report_title)
     );
     for line in &about {
         let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(line));
     }
+    // On paper the last page would hold the footer alone.
+    let _ = write!(out, "<p class=\"quiet printed\">{}</p>", Text(&footer));
     out.push_str("</header>\n<nav aria-label=\"Sections\">");
     for (at, each) in sections.iter().enumerate() {
         // A heading may end in figures, which no list of contents needs.
@@ -60,7 +68,8 @@ pub fn page(report: &Report) -> String {
         out,
         "<footer><p>{} The data of this page lie in it as JSON, in the element \
         <code>report</code>.</p></footer>\n</main>\n\
-         <script type=\"application/json\" id=\"report\">{json}</script>\n</body>\n</html>\n",
+         <script type=\"application/json\" id=\"report\">{json}</script>\n\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
         Text(&footer)
     );
     out
@@ -68,6 +77,18 @@ pub fn page(report: &Report) -> String {
 
 /// A text in HTML, harmless whatever was on the wire.
 struct Text<'a>(&'a str);
+
+/// A path or an address, which may be broken behind its separators and nowhere else.
+struct Breakable<'a>(&'a str);
+
+impl Display for Breakable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in self.0.split_inclusive(['/', ':', '-', '_', '.']) {
+            write!(f, "{}<wbr>", Text(part))?;
+        }
+        Ok(())
+    }
+}
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,6 +115,9 @@ fn section(at: usize, section: &Section, out: &mut String) {
     if !section.note.is_empty() {
         let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(&section.note));
     }
+    if matches!(section.blocks.first(), Some(Block::Chart(_))) {
+        out.push_str(ZOOM);
+    }
     for each in &section.blocks {
         block(each, out);
     }
@@ -109,15 +133,27 @@ fn block(block: &Block, out: &mut String) {
         Block::Text(text) => {
             let _ = write!(out, "<p class=\"quiet\">{}</p>", Text(text));
         }
-        Block::Advice(findings) => {
+        Block::Findings(findings) => {
             out.push_str("<ol class=\"findings\">");
-            for (what, advice) in findings {
-                let (what, advice) = (capital(what), capital(advice));
+            for finding in findings {
                 let _ = write!(
                     out,
-                    "<li><strong>{}.</strong> {}.</li>",
-                    Text(&what),
-                    Text(&advice)
+                    "<li><strong>{}.</strong>",
+                    Text(&capital(&finding.what))
+                );
+                for quiet in [&finding.lost, &finding.evidence] {
+                    if !quiet.is_empty() {
+                        let _ = write!(
+                            out,
+                            " <span class=\"quiet\">{}.</span>",
+                            Text(&capital(quiet))
+                        );
+                    }
+                }
+                let _ = write!(
+                    out,
+                    " <span class=\"do\">{}.</span></li>",
+                    Text(&capital(&finding.advice))
                 );
             }
             out.push_str("</ol>");
@@ -220,6 +256,8 @@ struct Figure<'a> {
     y: Vec<String>,
     x: [String; 3],
     areas: Vec<(f64, f64, String)>,
+    /// Of a drawing over time: how many steps it has, and when they end.
+    steps: Option<(usize, String)>,
 }
 
 impl Figure<'_> {
@@ -239,10 +277,15 @@ impl Figure<'_> {
             let _ = write!(out, "<span>{}</span>", Text(label));
             let _ = write!(grid, "M0 {:.2}h{}", at as f64 / gaps * HEIGHT, self.width);
         }
+        let steps = self
+            .steps
+            .as_ref()
+            .map(|(steps, end)| format!(" data-steps=\"{steps}\" data-end=\"{}\"", Text(end)));
         let _ = write!(
             out,
-            "</div><svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">\
-             <path class=\"grid\" d=\"{grid}\"/>{}",
+            "</div><svg{} viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+             aria-label=\"{}\"><path class=\"grid\" d=\"{grid}\"/>{}",
+            steps.unwrap_or_default(),
             self.width,
             Text(&self.summary),
             self.drawing
@@ -266,10 +309,7 @@ impl Figure<'_> {
 fn chart(chart: &Chart, out: &mut String) {
     let steps = chart.layers.iter().map(|layer| layer.values.len()).max();
     let steps = steps.unwrap_or(0);
-    let clock = |step: usize| {
-        let since = chart.step_ns.saturating_mul(step as u64);
-        clock(chart.start_ns.saturating_add_unsigned(since), chart.step_ns)
-    };
+    let clock = |step: usize| chart.clock(step);
     let scaled = |value: f64| chart.scale.text(value, chart.step_ns);
     let areas = (0..steps).map(|at| {
         let values = chart.layers.iter().map(|layer| match layer.values[at] {
@@ -301,8 +341,13 @@ fn chart(chart: &Chart, out: &mut String) {
         width: steps as f64,
         drawing,
         y,
-        x: [clock(0), clock(steps / 2), clock(steps)],
+        x: [
+            clock(0),
+            clock(steps / 2),
+            format!("{} {}", clock(steps), chart.offset()),
+        ],
         areas: areas.collect(),
+        steps: Some((steps, format!("{} {}", clock(steps), chart.offset()))),
     }
     .write(out);
 }
@@ -410,7 +455,8 @@ fn curve(curve: &Curve, out: &mut String) {
     };
     let text = |at: usize| {
         format!(
-            "the first {}: {} of all operations, {} of all bytes",
+            "the first {0} by operations: {1} of all operations; the first {0} by bytes: {2} of \
+            all bytes",
             grouped(points[at].first),
             percent(points[at].operations_share),
             percent(points[at].bytes_share)
@@ -436,6 +482,7 @@ fn curve(curve: &Curve, out: &mut String) {
             grouped(last.first),
         ],
         areas: areas.collect(),
+        steps: None,
     }
     .write(out);
 }
@@ -448,7 +495,11 @@ fn table(table: &Table, out: &mut String) {
         Text(&capital(&table.caption))
     );
     for column in &table.columns {
-        let (class, head) = (cell_class(column), capital(column.head));
+        let mut head = capital(column.head);
+        if let (Kind::Spark, Some([from, to])) = (column.kind, &table.axis) {
+            head = format!("{from} to {to}");
+        }
+        let class = cell_class(column);
         let _ = match column.head {
             "" => write!(out, "<td{class}></td>"),
             _ => write!(out, "<th scope=\"col\"{class}>{}</th>", Text(&head)),
@@ -460,6 +511,7 @@ fn table(table: &Table, out: &mut String) {
         for (at, (column, cell)) in table.columns.iter().zip(row).enumerate() {
             let class = cell_class(column);
             let content = match (cell, column.kind) {
+                (Cell::Text(text), Kind::Path) => Breakable(text).to_string(),
                 (Cell::Text(text), _) => Text(text).to_string(),
                 (Cell::Bar(share), Kind::Bar(colour)) => format!(
                     "<span class=\"{}\" style=\"width:{:.1}%\"></span>",
@@ -482,13 +534,19 @@ fn table(table: &Table, out: &mut String) {
     }
 }
 
-fn cell_class(column: &Column) -> &'static str {
-    match column.kind {
-        Kind::Name => "",
-        Kind::Path => " class=\"path\"",
-        Kind::Number => " class=\"n\"",
-        Kind::Bar(_) => " class=\"bar\" aria-hidden=\"true\"",
-        Kind::Spark => " class=\"spark\"",
+/// The class of a cell; `w` are those that a telephone does not show.
+fn cell_class(column: &Column) -> String {
+    let (kind, more) = match column.kind {
+        Kind::Name => ("", ""),
+        Kind::Path => ("path", ""),
+        Kind::Number => ("n", ""),
+        Kind::Bar(_) => ("bar", " aria-hidden=\"true\""),
+        Kind::Spark => ("spark", ""),
+    };
+    let wide = if column.wide { " w" } else { "" };
+    match format!("{kind}{wide}").trim() {
+        "" => String::new(),
+        class => format!(" class=\"{class}\"{more}"),
     }
 }
 
@@ -503,8 +561,8 @@ fn spark(counts: &[u64]) -> String {
         }
     }
     format!(
-        "<svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
-        aria-label=\"at most {} a step\"><path class=\"failed\" d=\"{path}\"/></svg>",
+        "<svg data-steps=\"{0}\" viewBox=\"0 0 {0} {HEIGHT}\" preserveAspectRatio=\"none\" \
+        role=\"img\" aria-label=\"at most {1} a step\"><path class=\"failed\" d=\"{path}\"/></svg>",
         counts.len().max(1),
         grouped(most)
     )
@@ -531,7 +589,16 @@ fn round_up(value: f64, unit: f64) -> f64 {
     }
 }
 
+/// What the script shows where there are charts.
+const ZOOM: &str = "<p id=\"zoom\" hidden>Drag over a chart to zoom into all of them: \
+    <button value=\"in\">in</button><button value=\"out\">out</button>\
+    <button value=\"left\">earlier</button><button value=\"right\">later</button>\
+    <button value=\"all\">all</button><output></output></p>";
+
 const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+/// By which the browser knows the script; a test compares it.
+const SCRIPT_HASH: &str = "sha256-319mh6dY0sEd3JoFTgYBg92VXSfpReXDSP9mCvbDZgU=";
 
 #[cfg(test)]
 mod tests {

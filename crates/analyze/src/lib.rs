@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod batch;
 mod columns;
 mod emulation;
 mod filter;
@@ -37,7 +38,7 @@ pub use filter::{Filter, Moment, MomentError};
 pub use findings::{Finding, Place};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use model::*;
-pub use numbers::{bytes, grouped, time};
+pub use numbers::{Zone, bytes, grouped, time};
 pub use report::report;
 pub use slow::{SLOW_MAX, Slow, SlowOperation, slow};
 pub use trace::{Trace, TraceError};

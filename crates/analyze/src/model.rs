@@ -17,7 +17,7 @@ use crate::numbers::digits;
 pub const REPORT_VERSION: &str = "3.0";
 
 /// The whole report.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Version of this form: a new field raises the second number, a changed one the first.
@@ -45,13 +45,18 @@ pub struct Report {
     pub reads: Direction,
     /// WRITE.
     pub writes: Direction,
-    /// The busiest files.
+    /// The busiest files: what was read or written, or is a regular file by its attributes.
     pub files: Ranking,
+    /// The busiest directories: what names were looked up or listed in, or is one by its
+    /// attributes.
+    pub directories: Ranking,
+    /// The busiest other objects: links and the like, and what nothing shows the type of.
+    pub objects: Ranking,
     /// The busiest clients.
     pub clients: Ranking,
     /// The busiest users, by the uid of AUTH_SYS.
     pub users: Ranking,
-    /// The busiest pairs of client and file.
+    /// The busiest pairs of client and file, of `files` alone.
     pub pairs: Ranking,
     /// Clients whose READs and WRITEs are not aligned, most such operations first.
     pub misaligned_clients: Vec<Misaligned>,
@@ -66,7 +71,7 @@ pub struct Report {
 }
 
 /// What was asked, and the bounds that hold.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Parameters {
     /// What was asked.
@@ -97,7 +102,7 @@ pub struct Parameters {
 }
 
 /// What was asked.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Asked {
     /// The folder of the trace, as given.
@@ -120,13 +125,13 @@ pub struct Thresholds {
     pub operations_min: u64,
     /// Operations that alignment and small sizes are about, of all: fewer do not matter.
     pub notable_share: f64,
-    /// GETATTR, ACCESS and LOOKUP, of all operations.
+    /// GETATTR, ACCESS and LOOKUP, of the calls of NFSv2 and v3.
     pub attributes_share: f64,
-    /// READs or WRITEs that are not aligned to 4096 bytes, of those with a place.
+    /// READs or WRITEs that do not begin at a multiple of 4096 bytes, of the random ones.
     pub misaligned_share: f64,
-    /// The same of one client.
+    /// READs and WRITEs of one client that do not begin and end at one.
     pub misaligned_client_share: f64,
-    /// Sequential ones, and small ones, of the READs or WRITEs.
+    /// Small sequential ones, of the READs or WRITEs.
     pub small_sequential_share: f64,
     /// The largest size that is small.
     pub small_size_max_bytes: u64,
@@ -140,9 +145,10 @@ pub struct Thresholds {
     pub busy_client_min: u64,
     /// Its operations, of all.
     pub busy_client_share: f64,
-    /// Operations that fail with STALE, of all.
+    /// Operations that fail with STALE, or one that lost its state or has to come again, of all.
     pub stale_share: f64,
-    /// Operations that fail at all, of all.
+    /// Operations that fail with another status, of all; those of a server in trouble stand out
+    /// from the first on.
     pub failed_share: f64,
     /// Calls that came again, of all operations.
     pub repeated_share: f64,
@@ -150,6 +156,12 @@ pub struct Thresholds {
     pub getattr_storm_client_per_second: u64,
     /// GETATTRs of one client on one file in one second: a storm.
     pub getattr_storm_file_per_second: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        THRESHOLDS
+    }
 }
 
 /// The thresholds: where a storage engineer would look twice.
@@ -288,6 +300,10 @@ pub struct Totals {
     pub duration_ns: u64,
     /// Different files, as far as they were distinguished.
     pub files: u64,
+    /// Different directories, likewise.
+    pub directories: u64,
+    /// Different objects that are neither, or of which nothing shows the type.
+    pub objects: u64,
     /// Different clients, as far as they were distinguished.
     pub clients: u64,
     /// Different users, as far as they were distinguished.
@@ -323,7 +339,7 @@ pub struct OverTime {
 }
 
 /// One kind of operation.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Operation {
     /// As in the table; empty: the call was not seen.
@@ -390,6 +406,10 @@ pub struct Direction {
     pub random: u64,
     /// The first of their file: neither.
     pub first_of_file: u64,
+    /// Sequential ones of at most `small_size_max_bytes` asked for.
+    pub small_sequential: u64,
+    /// Random ones that do not begin at a multiple of 4096 bytes.
+    pub random_misaligned: u64,
     /// Sequential of sequential and random.
     pub sequential_share: Option<f64>,
     /// Those whose offset and size are known: the next two count among them.
@@ -513,7 +533,7 @@ pub struct GetattrStorm {
 }
 
 /// Failures of one operation with one status.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorCount {
     /// As in the table.

@@ -20,7 +20,7 @@ use crate::model::{
 use crate::names::Paths;
 use crate::numbers::share;
 use crate::trace::{Trace, TraceError};
-use crate::usage::{FILES_MAX, PAIRS_MAX, USERS_MAX, Use, Way};
+use crate::usage::{Class, FILES_MAX, PAIRS_MAX, USERS_MAX, Use, Way};
 
 /// Entries in a list of the busiest.
 const TOP_MAX: usize = 25;
@@ -44,18 +44,16 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
 
     let operations = operations(&aggregate, &lexica);
-    let mut files = ranking(
-        aggregate.files.files(),
-        aggregate.files.files_not_tracked,
-        &aggregate.totals,
-        |file_id| Busy {
-            file_id: Some(file_id),
-            ..Busy::default()
-        },
-    );
+    classify(&mut trace, &mut aggregate);
+    let not_tracked = aggregate.files.files_not_tracked;
+    let mut files = objects(&aggregate, &[Class::File], not_tracked);
+    let mut directories = objects(&aggregate, &[Class::Directory], Use::default());
+    let others = [Class::Other, Class::Unknown];
+    let mut others = objects(&aggregate, &others, Use::default());
     let mut pairs = pairs(&aggregate, &lexica);
     let mut storms = storms(&aggregate, &lexica);
-    name_files(&mut trace, [&mut files, &mut pairs], &mut storms);
+    let lists = [&mut files, &mut directories, &mut others, &mut pairs];
+    name_files(&mut trace, lists, &mut storms);
     let clients = clients(&aggregate, &lexica);
     let users = ranking(
         aggregate.users.users(),
@@ -69,6 +67,8 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let (understood, losses) = (understood(&mut trace), losses(&mut trace));
     let totals = Totals {
         files: files.count,
+        directories: directories.count,
+        objects: others.count,
         clients: clients.count,
         users: users.count,
         duration_ns: match (aggregate.totals.first_ns, aggregate.totals.last_ns) {
@@ -111,6 +111,8 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         reads,
         writes,
         files,
+        directories,
+        objects: others,
         clients,
         users,
         pairs,
@@ -350,6 +352,8 @@ fn direction(aggregate: &Aggregate, way: Way) -> Direction {
         sequential: flow.sequential,
         random: flow.random,
         first_of_file: flow.first,
+        small_sequential: flow.small_sequential,
+        random_misaligned: flow.random_misaligned,
         sequential_share: (followed > 0).then(|| share(flow.sequential, followed)),
         placed: flow.placed,
         aligned_512: flow.aligned_512,
@@ -432,8 +436,39 @@ fn storms(aggregate: &Aggregate, lexica: &Lexica) -> Vec<GetattrStorm> {
         .collect()
 }
 
+/// Takes note of which objects are files, and which directories, as far as attributes show it.
+fn classify(trace: &mut Trace, aggregate: &mut Aggregate) {
+    trace.batches(Table::Files, &["file_id", "file_type"], |batch| {
+        let [file_id, file_type] = batch else {
+            return Ok(());
+        };
+        let rows = file_id.len();
+        let file_id = Integers::of("file_id", file_id)?;
+        let file_type = Texts::of("file_type", file_type)?;
+        for row in 0..rows {
+            if let (Some(id), Some(file_type)) = (file_id.get(row), file_type.get(row)) {
+                aggregate.files.classify(id, Class::of_type(file_type));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The busiest objects of some classes.
+fn objects(aggregate: &Aggregate, classes: &[Class], not_tracked: Use) -> Ranking {
+    ranking(
+        aggregate.files.files(classes),
+        not_tracked,
+        &aggregate.totals,
+        |file_id| Busy {
+            file_id: Some(file_id),
+            ..Busy::default()
+        },
+    )
+}
+
 /// Joins the paths of the files that are listed.
-fn name_files(trace: &mut Trace, rankings: [&mut Ranking; 2], storms: &mut [GetattrStorm]) {
+fn name_files(trace: &mut Trace, rankings: [&mut Ranking; 4], storms: &mut [GetattrStorm]) {
     let mut busy: Vec<&mut Busy> = { rankings.into_iter() }
         .flat_map(|ranking| {
             ranking

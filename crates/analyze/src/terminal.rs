@@ -1,35 +1,56 @@
-//! The report for a terminal: at most 80 columns, in plain text, with headings in bold where that
-//! is wanted.
+//! The report for a terminal, in plain text, as wide as it is asked to be, with headings in bold
+//! where that is wanted: one screen with the answer, or all of it.
 
 use std::fmt::Write;
 
 use crate::interval::{Iostat, Series};
 use crate::model::Report;
-use crate::numbers::{date, file_name, grouped, harmless, percent, tail, time};
-use crate::page::{Block, Cell, Chart, Column, Curve, Kind, Meters, Page, Scale, Table, page};
+use crate::numbers::{Zone, date, file_name, grouped, harmless, percent, tail, time};
+use crate::page::{
+    Block, Cell, Chart, Column, Curve, First, Insight, Kind, Line, Meters, Page, Scale, Section,
+    Table, page,
+};
 use crate::slow::Slow;
 
-/// Columns of a line.
-const WIDTH: usize = 80;
-/// Columns of a line of bars over time.
-const BARS: usize = 40;
-/// Columns of a bar, and of counts over time, in a table.
+/// Columns of a line where nothing says how many there are.
+pub const WIDTH: usize = 80;
+/// Lines of the first screen.
+const SCREEN: usize = 24;
+/// Findings on the first screen.
+const FINDINGS_MAX: usize = 5;
+/// Columns of a bar in a table.
 const BAR: usize = 20;
+/// Columns of counts over time in a table: two times of day fit above them.
+const SPARK: usize = 26;
 /// Columns of a label.
 const LABEL: usize = 14;
 /// Columns that a name keeps, however little room there is.
 const NAME_MIN: usize = 8;
 
 /// How to write.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone)]
 pub struct Style {
     /// Headings in bold, warnings in colour.
     pub colour: bool,
+    /// Columns of a line, at most.
+    pub width: usize,
+    /// In which times are written.
+    pub zone: Zone,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            colour: false,
+            width: WIDTH,
+            zone: Zone::default(),
+        }
+    }
 }
 
 impl Style {
-    fn heading(self, text: &str) -> String {
-        let text = harmless(text);
+    fn heading(&self, text: &str) -> String {
+        let text = tail(&harmless(text), self.width);
         if self.colour {
             format!("\u{1b}[1m{text}\u{1b}[0m")
         } else {
@@ -37,7 +58,7 @@ impl Style {
         }
     }
 
-    fn alarm(self, text: &str) -> String {
+    fn alarm(&self, text: &str) -> String {
         if self.colour {
             format!("\u{1b}[33m{text}\u{1b}[0m")
         } else {
@@ -46,63 +67,371 @@ impl Style {
     }
 }
 
+/// The answer: what was seen and whether to believe it, what stands out, and the workload, on one
+/// screen. Of an emulated link the certificate comes first.
+pub fn first(report: &Report, style: &Style) -> String {
+    let page = page(report, &style.zone);
+    let mut pen = Pen::new(style);
+    if !page.certificate.is_empty() {
+        pen.title(&page.title, &page.about);
+        page.certificate.iter().for_each(|each| pen.section(each));
+        if page.first.is_some() {
+            pen.out.push('\n');
+        }
+    }
+    if let Some(first) = &page.first {
+        pen.first(first);
+    }
+    pen.out
+}
+
 /// The whole report.
-pub fn report(report: &Report, style: Style) -> String {
+pub fn report(report: &Report, style: &Style) -> String {
     let Page {
         title,
         about,
+        certificate,
+        first: _,
         sections,
-        footer: _,
-    } = page(report);
-    let mut out = style.heading(&tail(&harmless(&title), WIDTH)) + "\n";
-    for line in &about {
-        wrapped("", line, &mut out);
-    }
-    for section in &sections {
-        let _ = writeln!(out, "\n{}", style.heading(&section.heading));
-        if !section.note.is_empty() {
-            wrapped("", &section.note, &mut out);
-        }
-        for each in &section.blocks {
-            block(each, style, &mut out);
-        }
-    }
-    out
+        footer,
+    } = page(report, &style.zone);
+    let mut pen = Pen::new(style);
+    pen.title(&title, &about);
+    { certificate.iter().chain(&sections) }.for_each(|each| pen.section(each));
+    pen.out.push('\n');
+    pen.wrapped("", &footer);
+    pen.out
 }
 
-fn block(block: &Block, style: Style, out: &mut String) {
-    match block {
-        Block::Verdict(verdict) => {
-            let state = match verdict.complete {
-                true => verdict.state.clone(),
-                false => style.alarm(&verdict.state),
+/// Writes line by line.
+struct Pen<'a> {
+    style: &'a Style,
+    out: String,
+}
+
+impl<'a> Pen<'a> {
+    fn new(style: &'a Style) -> Self {
+        Self {
+            style,
+            out: String::new(),
+        }
+    }
+
+    fn title(&mut self, title: &str, about: &[String]) {
+        let _ = writeln!(self.out, "{}", self.style.heading(title));
+        for line in about {
+            self.wrapped("", line);
+        }
+    }
+
+    fn section(&mut self, section: &Section) {
+        let _ = writeln!(self.out, "\n{}", self.style.heading(&section.heading));
+        if !section.note.is_empty() {
+            self.wrapped("", &section.note);
+        }
+        for each in &section.blocks {
+            self.block(each);
+        }
+    }
+
+    fn first(&mut self, first: &First) {
+        let mut head = vec![self.style.heading(&first.title)];
+        for line in &first.seen {
+            // A verdict has two lines, all else one.
+            let room = if line.label == "verdict" { 2 } else { 1 };
+            let text = self.labelled_within(line, room);
+            head.extend(text.into_iter().map(|text| match line.alarms {
+                true => self.style.alarm(&text),
+                false => text,
+            }));
+        }
+        let workload: Vec<String> = { first.workload.iter() }
+            .flat_map(|line| self.labelled_within(line, 1))
+            .chain(first.chart.iter().map(|chart| self.spark_line(chart)))
+            .collect();
+        // Two headings, each below an empty line.
+        let room = SCREEN.saturating_sub(head.len() + workload.len() + 4);
+        let shown = first.findings.len().min(FINDINGS_MAX).min(room / 2);
+        let findings = self.fitted(&first.findings[..shown], room);
+        let heading = match first.findings.len() {
+            0 => "Nothing stands out".to_owned(),
+            all if all > shown => format!("What stands out, the worst {shown} of {all}"),
+            _ => "What stands out, worst first".to_owned(),
+        };
+        let rest = "Workload (--full and --html FILE show the rest)";
+        let parts = [
+            head,
+            vec![String::new(), self.style.heading(&heading)],
+            findings,
+            vec![String::new(), self.style.heading(rest)],
+            workload,
+        ];
+        for line in parts.iter().flatten() {
+            let _ = writeln!(self.out, "{line}");
+        }
+    }
+
+    /// Findings in so many lines at most: those further down lose their evidence, and then are cut.
+    fn fitted(&self, findings: &[Insight], room: usize) -> Vec<String> {
+        let mut details = vec![Detail::All; findings.len()];
+        loop {
+            let lines: Vec<String> = findings
+                .iter()
+                .zip(&details)
+                .enumerate()
+                .flat_map(|(at, (finding, detail))| self.finding(at + 1, finding, *detail))
+                .collect();
+            let next = details.iter().rposition(|detail| *detail < Detail::Least);
+            let (true, Some(_)) = (lines.len() > room, next) else {
+                return lines;
             };
-            let _ = writeln!(out, "{:<LABEL$}{state}", "verdict");
-            for (label, reason) in &verdict.reasons {
-                labelled(label, reason, out);
+            // The last of those that show most.
+            let most = details.iter().copied().min().unwrap_or(Detail::Least);
+            if let Some(at) = details.iter().rposition(|detail| *detail == most) {
+                details[at] = most.less();
             }
         }
-        Block::Facts(facts) | Block::List(facts) => {
-            for fact in facts {
-                let note = Some(&fact.note).filter(|note| !note.is_empty());
-                let note = note.map_or_else(String::new, |note| format!("  ({note})"));
-                labelled(fact.label, &(fact.value.clone() + &note), out);
+    }
+
+    fn finding(&self, number: usize, finding: &Insight, detail: Detail) -> Vec<String> {
+        let width = self.style.width;
+        let lead = format!("{number}. ");
+        let mut what = vec![finding.what.clone()];
+        if !finding.lost.is_empty() {
+            what.push(finding.lost.clone());
+        }
+        let what = what.join("; ");
+        let (mut lines, advice_lines) = match detail {
+            Detail::All | Detail::NoEvidence => (lines_of(&lead, &what, width), usize::MAX),
+            Detail::Short => (within(&lead, &what, width, 2), 1),
+            Detail::Least => (within(&lead, &what, width, 1), 1),
+        };
+        if detail == Detail::All && !finding.evidence.is_empty() {
+            lines.extend(lines_of("   ", &finding.evidence, width));
+        }
+        lines.extend(within("   -> ", &finding.advice, width, advice_lines));
+        lines
+    }
+
+    /// A line of the first screen in `room` lines at most: parts that do not fit are left out.
+    fn labelled_within(&self, line: &Line, room: usize) -> Vec<String> {
+        let lead = format!("{:<LABEL$}", line.label);
+        let joined = |parts: &[String]| parts.join(", ");
+        for kept in (1..=line.parts.len()).rev() {
+            let rest = if kept < line.parts.len() { ", …" } else { "" };
+            let text = joined(&line.parts[..kept]) + rest;
+            let lines = lines_of(&lead, &text, self.style.width);
+            if lines.len() <= room {
+                return lines;
             }
         }
-        Block::Meters(meters) => labelled(meters.label, &meters_text(meters), out),
-        Block::Text(text) => wrapped("", text, out),
-        Block::Advice(findings) => {
-            for (what, advice) in findings {
-                wrapped("  * ", &format!("{what}: {advice}"), out);
+        let first = line.parts.first().map_or("", String::as_str);
+        within(&lead, first, self.style.width, room)
+    }
+
+    /// A chart in one line between its times.
+    fn spark_line(&self, chart: &Chart) -> String {
+        let values: Vec<u64> = { chart.layers.iter() }
+            .flat_map(|layer| layer.values.iter().map(|value| value.unwrap_or(0)))
+            .collect();
+        let (from, to) = (chart.clock(0), chart.clock(values.len()));
+        let clocks = from.chars().count() + to.chars().count();
+        let up_to = " up to 000,000/s";
+        let room = self
+            .style
+            .width
+            .saturating_sub(LABEL + clocks + 2 + up_to.len());
+        let group = values.len().div_ceil(room.max(1)).max(1);
+        let sums: Vec<u64> = values
+            .chunks(group)
+            .map(|values| values.iter().sum())
+            .collect();
+        let greatest = sums.iter().copied().max().unwrap_or(0);
+        let step_ns = chart.step_ns.saturating_mul(group as u64);
+        let most = chart.scale.text(greatest as f64, step_ns);
+        format!(
+            "{:<LABEL$}{from} {} {to} up to {most}",
+            "over time",
+            bars(&sums)
+        )
+    }
+
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Verdict(verdict) => {
+                let state = match verdict.complete {
+                    true => verdict.state.clone(),
+                    false => self.style.alarm(&verdict.state),
+                };
+                let _ = writeln!(self.out, "{:<LABEL$}{state}", "verdict");
+                for (label, reason) in &verdict.reasons {
+                    self.labelled(label, reason);
+                }
+            }
+            Block::Facts(facts) | Block::List(facts) => {
+                for fact in facts {
+                    let note = Some(&fact.note).filter(|note| !note.is_empty());
+                    let note = note.map_or_else(String::new, |note| format!("  ({note})"));
+                    self.labelled(fact.label, &(fact.value.clone() + &note));
+                }
+            }
+            Block::Meters(meters) => self.labelled(meters.label, &meters_text(meters)),
+            Block::Text(text) => self.wrapped("", text),
+            Block::Findings(findings) => {
+                for (at, finding) in findings.iter().enumerate() {
+                    for line in self.finding(at + 1, finding, Detail::All) {
+                        let _ = writeln!(self.out, "{line}");
+                    }
+                }
+            }
+            Block::Chart(values) => self.chart(values),
+            Block::Curve(shares) => self.curve(shares),
+            Block::Table(rows) => self.table(rows),
+            Block::Beside(parts) => {
+                for each in parts.iter().flatten() {
+                    self.block(each);
+                }
             }
         }
-        Block::Chart(values) => chart(values, out),
-        Block::Curve(shares) => curve(shares, out),
-        Block::Table(rows) => table(rows, out),
-        Block::Beside(parts) => {
-            for each in parts.iter().flatten() {
-                self::block(each, style, out);
+    }
+
+    /// A line of bars for each layer, each up to its own greatest value, above the times.
+    fn chart(&mut self, chart: &Chart) {
+        let steps = chart.layers.iter().map(|layer| layer.values.len()).max();
+        let steps = steps.unwrap_or(0);
+        // Behind the bars stands what they reach up to.
+        let room = self
+            .style
+            .width
+            .saturating_sub(LABEL + " up to 000.0 MiB/s".len());
+        let group = steps.div_ceil(room.max(1)).max(1);
+        let step_ns = chart.step_ns.saturating_mul(group as u64);
+        let worst = match (chart.scale, group) {
+            (Scale::Time, 2..) => format!(", the worst of {group} steps each"),
+            _ => String::new(),
+        };
+        let title = format!("{}, {} a column{worst}", chart.title, time(step_ns));
+        let _ = writeln!(self.out, "\n{title}");
+        for layer in &chart.layers {
+            let groups = layer.values.chunks(group).map(|values| {
+                let values = values.iter().flatten().copied();
+                match chart.scale {
+                    // Quantiles cannot be added.
+                    Scale::Time => values.max().unwrap_or(0),
+                    Scale::Rate | Scale::ByteRate => values.sum(),
+                }
+            });
+            let groups: Vec<u64> = groups.collect();
+            let greatest = groups.iter().copied().max().unwrap_or(0);
+            if greatest > 0 {
+                let scale = chart.scale.text(greatest as f64, step_ns);
+                let bars = bars(&groups);
+                let _ = writeln!(self.out, "{:<LABEL$}{bars} up to {scale}", layer.name);
             }
+        }
+        let clocks = [0, steps / 2, steps].map(|step| chart.clock(step));
+        let axis = axis(&clocks, steps.div_ceil(group));
+        let _ = writeln!(self.out, "{:<LABEL$}{axis} {}", "", chart.offset());
+    }
+
+    /// Each ranking is a sentence of its own: the first by operations are not the first by bytes.
+    fn curve(&mut self, curve: &Curve) {
+        let points = || {
+            { curve.points.iter() }.filter(|point| matches!(point.first, 1 | 5 | 25 | 100 | 1_000))
+        };
+        let list = |share: &dyn Fn(usize) -> f64| {
+            let points = points().enumerate();
+            let points = points.map(|(at, point)| {
+                format!("the first {} {}", grouped(point.first), percent(share(at)))
+            });
+            points.collect::<Vec<_>>().join(", ")
+        };
+        let known: Vec<_> = points().collect();
+        let operations = list(&|at| known[at].operations_share);
+        self.wrapped(
+            "",
+            &format!("Of all operations, ranked by operations: {operations}."),
+        );
+        let by_bytes = list(&|at| known[at].bytes_share);
+        if known.iter().any(|point| point.bytes_share > 0.0) {
+            self.wrapped("", &format!("Of all bytes, ranked by bytes: {by_bytes}."));
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        self.out.push('\n');
+        let columns: Vec<(usize, &Column)> = { table.columns.iter().enumerate() }
+            .filter(|(_, column)| !column.wide)
+            .collect();
+        let rows = table.rows.iter().take(table.rows_narrow);
+        let rows: Vec<Vec<String>> = rows
+            .map(|row| columns.iter().map(|&(at, _)| cell(&row[at])).collect())
+            .collect();
+        // The caption stands over the names, and times over counts.
+        let heads: Vec<String> = { columns.iter().enumerate() }
+            .map(|(place, (_, column))| match (place, column.kind) {
+                (0, Kind::Name | Kind::Path) => harmless(&table.caption),
+                (_, Kind::Spark) => table.axis.as_ref().map_or_else(
+                    || column.head.to_owned(),
+                    |[from, to]| format!("{from} {to:>0$}", SPARK - from.chars().count() - 1),
+                ),
+                _ => column.head.to_owned(),
+            })
+            .collect();
+        let widths = widths(&columns, &heads, &rows, self.style.width);
+        let mut line = |texts: &[String]| {
+            let mut line = String::new();
+            for ((text, (_, column)), &width) in texts.iter().zip(&columns).zip(&widths) {
+                let gap = if line.is_empty() { "" } else { "  " };
+                let _ = match column.kind {
+                    Kind::Path => write!(line, "{gap}{:<width$}", tail(text, width)),
+                    Kind::Name => write!(line, "{gap}{:<width$}", front(text, width)),
+                    Kind::Number => write!(line, "{gap}{text:>width$}"),
+                    Kind::Bar(_) | Kind::Spark => write!(line, "{gap}{text:<width$}"),
+                };
+            }
+            let line = front(line.trim_end(), self.style.width);
+            let _ = writeln!(self.out, "{line}");
+        };
+        line(&heads);
+        rows.iter().for_each(|row| line(row));
+        if table.rows.len() > rows.len() {
+            let text = format!("The forms --html and --json have {}.", table.rows.len());
+            self.wrapped("", &text);
+        } else if !table.rest.is_empty() {
+            self.wrapped("", &table.rest);
+        }
+    }
+
+    fn labelled(&mut self, label: &str, text: &str) {
+        self.wrapped(&format!("{label:<LABEL$}"), text);
+    }
+
+    /// Writes a text after `lead`, its further lines below its first.
+    fn wrapped(&mut self, lead: &str, text: &str) {
+        for line in lines_of(lead, text, self.style.width) {
+            let _ = writeln!(self.out, "{line}");
+        }
+    }
+}
+
+/// How much of a finding is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Detail {
+    All,
+    NoEvidence,
+    /// Two lines of what happened, and one of what to do.
+    Short,
+    /// One line each.
+    Least,
+}
+
+impl Detail {
+    fn less(self) -> Self {
+        match self {
+            Self::All => Self::NoEvidence,
+            Self::NoEvidence => Self::Short,
+            Self::Short | Self::Least => Self::Least,
         }
     }
 }
@@ -116,28 +445,51 @@ fn meters_text(meters: &Meters) -> String {
     meters.collect::<Vec<_>>().join(", ")
 }
 
-/// A line of bars for each layer, each up to its own greatest value.
-fn chart(chart: &Chart, out: &mut String) {
-    let steps = chart.layers.iter().map(|layer| layer.values.len()).max();
-    let group = steps.unwrap_or(0).div_ceil(BARS).max(1);
-    let step_ns = chart.step_ns.saturating_mul(group as u64);
-    let _ = writeln!(out, "\n{}, {} a column", chart.title, time(step_ns));
-    for layer in &chart.layers {
-        let groups = layer.values.chunks(group).map(|values| {
-            let values = values.iter().flatten().copied();
-            match chart.scale {
-                // Quantiles cannot be added: a column shows the worst of its steps.
-                Scale::Time => values.max().unwrap_or(0),
-                Scale::Rate | Scale::ByteRate => values.sum(),
-            }
-        });
-        let groups: Vec<u64> = groups.collect();
-        let greatest = groups.iter().copied().max().unwrap_or(0);
-        if greatest > 0 {
-            let scale = chart.scale.text(greatest as f64, step_ns);
-            let _ = writeln!(out, "{:<LABEL$}{} up to {scale}", layer.name, bars(&groups));
+/// Begin, middle and end of a chart of so many columns; the middle where there is room.
+fn axis([from, middle, to]: &[String; 3], columns: usize) -> String {
+    let [start, half, end] = [from, middle, to].map(|text| text.chars().count());
+    let gap = |used: usize| columns.saturating_sub(used).max(1);
+    if columns < start + half + end + 4 {
+        return format!("{from}{}{to}", " ".repeat(gap(start + end)));
+    }
+    // The middle one begins where its column is.
+    let before = columns / 2 - start;
+    let after = gap(start + before + half + end);
+    format!(
+        "{from}{}{middle}{}{to}",
+        " ".repeat(before),
+        " ".repeat(after)
+    )
+}
+
+/// Widths of a table's columns; where they do not fit, the widest names are cut.
+fn widths(
+    columns: &[(usize, &Column)],
+    heads: &[String],
+    rows: &[Vec<String>],
+    width_max: usize,
+) -> Vec<usize> {
+    let width = |text: &str| text.chars().count();
+    let mut widths: Vec<usize> = (0..columns.len())
+        .map(|place| {
+            let cells = rows.iter().map(|row| width(&row[place]));
+            cells.chain([width(&heads[place])]).max().unwrap_or(0)
+        })
+        .collect();
+    let gaps = 2 * widths.len().saturating_sub(1);
+    let over = (widths.iter().sum::<usize>() + gaps).saturating_sub(width_max);
+    for _ in 0..over {
+        let names = widths
+            .iter_mut()
+            .zip(columns)
+            .filter(|(width, (_, column))| {
+                matches!(column.kind, Kind::Name | Kind::Path) && **width > NAME_MIN
+            });
+        if let Some((widest, _)) = names.max_by_key(|(width, _)| **width) {
+            *widest -= 1;
         }
     }
+    widths
 }
 
 /// A line of bars, from nothing to the greatest value.
@@ -152,87 +504,12 @@ fn bars(values: &[u64]) -> String {
     values.iter().map(bar).collect()
 }
 
-fn curve(curve: &Curve, out: &mut String) {
-    let points =
-        { curve.points.iter() }.filter(|point| matches!(point.first, 1 | 5 | 25 | 100 | 1_000));
-    let points = points.map(|point| {
-        let [operations, bytes] = [point.operations_share, point.bytes_share].map(percent);
-        format!(
-            "the first {}: {operations} of all operations, {bytes} of all bytes",
-            grouped(point.first)
-        )
-    });
-    wrapped("", &points.collect::<Vec<_>>().join("; "), out);
-}
-
-fn table(table: &Table, out: &mut String) {
-    out.push('\n');
-    let columns: Vec<(usize, &Column)> = { table.columns.iter().enumerate() }
-        .filter(|(_, column)| !column.wide)
-        .collect();
-    let rows = table.rows.iter().take(table.rows_narrow);
-    let rows: Vec<Vec<String>> = rows
-        .map(|row| columns.iter().map(|&(at, _)| cell(&row[at])).collect())
-        .collect();
-    let width = |text: &str| text.chars().count();
-    // The caption stands over the names.
-    let caption = harmless(&table.caption);
-    let heads: Vec<&str> = { columns.iter().enumerate() }
-        .map(|(place, (_, column))| match (place, column.kind) {
-            (0, Kind::Name | Kind::Path) => caption.as_str(),
-            _ => column.head,
-        })
-        .collect();
-    let mut widths: Vec<usize> = { columns.iter().enumerate() }
-        .map(|(place, _)| {
-            let cells = rows.iter().map(|row| width(&row[place]));
-            cells.chain([width(heads[place])]).max().unwrap_or(0)
-        })
-        .collect();
-    // What does not fit is cut from the widest name.
-    let over = (widths.iter().sum::<usize>() + 2 * (widths.len() - 1)).saturating_sub(WIDTH);
-    for _ in 0..over {
-        let names = widths
-            .iter_mut()
-            .zip(&columns)
-            .filter(|(width, (_, column))| {
-                matches!(column.kind, Kind::Name | Kind::Path) && **width > NAME_MIN
-            });
-        if let Some((widest, _)) = names.max_by_key(|(width, _)| **width) {
-            *widest -= 1;
-        }
-    }
-    let mut line = |texts: Vec<&str>| {
-        let mut line = String::new();
-        for ((text, (_, column)), &width) in texts.into_iter().zip(&columns).zip(&widths) {
-            let gap = if line.is_empty() { "" } else { "  " };
-            let _ = match column.kind {
-                Kind::Path => write!(line, "{gap}{:<width$}", tail(text, width)),
-                Kind::Name => write!(line, "{gap}{:<width$}", front(text, width)),
-                Kind::Number => write!(line, "{gap}{text:>width$}"),
-                Kind::Bar(_) | Kind::Spark => write!(line, "{gap}{text:<width$}"),
-            };
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
-    };
-    line(heads);
-    for row in &rows {
-        line(row.iter().map(String::as_str).collect());
-    }
-    if table.rows.len() > rows.len() {
-        let more = table.rows.len() - rows.len();
-        let _ = writeln!(out, "{more} more are in the forms --html and --json");
-    } else if !table.rest.is_empty() {
-        wrapped("", &table.rest, out);
-    }
-}
-
 fn cell(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => harmless(text),
         Cell::Bar(share) => "▪".repeat((share * BAR as f64).ceil() as usize),
         Cell::Spark(counts) => {
-            let group = counts.len().div_ceil(BAR).max(1);
+            let group = counts.len().div_ceil(SPARK).max(1);
             let sums: Vec<u64> = counts
                 .chunks(group)
                 .map(|counts| counts.iter().sum())
@@ -251,19 +528,27 @@ fn front(text: &str, width: usize) -> String {
     kept.chain(['…']).collect()
 }
 
-fn labelled(label: &str, text: &str, out: &mut String) {
-    wrapped(&format!("{label:<LABEL$}"), text, out);
+/// A text in so many lines at most: one that needs more is cut.
+fn within(lead: &str, text: &str, width: usize, lines_max: usize) -> Vec<String> {
+    let mut lines = lines_of(lead, text, width);
+    if lines.len() > lines_max {
+        lines.truncate(lines_max);
+        if let Some(last) = lines.last_mut() {
+            *last = front(last, width - 2) + " …";
+        }
+    }
+    lines
 }
 
-/// What nfsiostat prints, an interval after the other. `-` is what only a client knows.
-pub fn intervals(series: &Series) -> String {
+/// What nfsiostat prints, an interval after the other, with the times of a zone. `-` is what only a client knows.
+pub fn intervals(series: &Series, zone: &Zone) -> String {
     let mut out = String::new();
     for interval in &series.intervals {
         let seconds = series.interval_ns as f64 / 1e9;
         let _ = writeln!(
             out,
             "{}, {:.3} ops/s\n{:8}{:>10}{:>11}{:>9}{:>12}{:>9}{:>5}{:>6}{:>10}",
-            date(interval.start_ns),
+            zone.date(interval.start_ns),
             interval.all.operations as f64 / seconds,
             "",
             "ops/s",
@@ -348,17 +633,18 @@ pub fn slow(slow: &Slow) -> String {
     out
 }
 
-/// Writes a text behind `lead`, its further lines below its first, none longer than [`WIDTH`].
-fn wrapped(lead: &str, text: &str, out: &mut String) {
+/// The lines of a text after `lead`, the further ones below the first, none longer than `width`.
+fn lines_of(lead: &str, text: &str, width: usize) -> Vec<String> {
     let text = harmless(text);
     let indent = lead.chars().count();
+    let mut lines = Vec::new();
     let mut line = lead.to_owned();
     let mut used = indent;
     for word in text.split(' ') {
         let mut word = word;
         let mut length = word.chars().count();
-        if used > indent && used + 1 + length > WIDTH {
-            let _ = writeln!(out, "{}", line.trim_end());
+        if used > indent && used + 1 + length > width {
+            lines.push(line.trim_end().to_owned());
             line = " ".repeat(indent);
             used = indent;
         }
@@ -367,12 +653,12 @@ fn wrapped(lead: &str, text: &str, out: &mut String) {
             used += 1;
         }
         // A word longer than a line, such as a path, is cut into lines.
-        while used + length > WIDTH {
+        while used + length > width {
             let at = word
                 .char_indices()
-                .nth(WIDTH - used)
+                .nth(width - used)
                 .map_or(word.len(), |(at, _)| at);
-            let _ = writeln!(out, "{line}{}", &word[..at]);
+            lines.push(format!("{line}{}", &word[..at]));
             word = &word[at..];
             length = word.chars().count();
             line = " ".repeat(indent);
@@ -381,7 +667,8 @@ fn wrapped(lead: &str, text: &str, out: &mut String) {
         line.push_str(word);
         used += length;
     }
-    let _ = writeln!(out, "{}", line.trim_end());
+    lines.push(line.trim_end().to_owned());
+    lines
 }
 
 #[cfg(test)]
@@ -389,29 +676,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_is_longer_than_80_columns() {
-        let mut out = String::new();
+    fn no_line_is_longer_than_the_width() {
         let text = format!(
             "{} {} {}",
             "word ".repeat(40),
             "x".repeat(300),
             "ä".repeat(79)
         );
-        wrapped("lead         ", &text, &mut out);
-        assert!(
-            out.lines().all(|line| line.chars().count() <= WIDTH),
-            "{out}"
-        );
-        let letters = |text: &str| {
-            text.chars()
-                .filter(|letter| !letter.is_whitespace())
-                .count()
-        };
-        assert_eq!(letters(&out), letters(&text) + 4);
+        for width in [60, 80, 200] {
+            let lines = lines_of("lead         ", &text, width);
+            assert!(
+                lines.iter().all(|line| line.chars().count() <= width),
+                "{lines:#?}"
+            );
+            let letters = |text: &str| text.chars().filter(|one| !one.is_whitespace()).count();
+            let shown: usize = lines.iter().map(|line| letters(line)).sum();
+            assert_eq!(shown, letters(&text) + 4);
+        }
     }
 
     #[test]
     fn bars_show_something_as_more_than_nothing() {
         assert_eq!(bars(&[0, 1, 500, 1_000]), " ▁▄█");
+    }
+    #[test]
+    fn an_axis_has_both_ends_and_the_middle_where_it_fits() {
+        let clocks = ["10:00", "10:30", "11:00"].map(str::to_owned);
+        assert_eq!(axis(&clocks, 20), "10:00     10:30 11:00");
+        assert_eq!(axis(&clocks, 12), "10:00  11:00");
+        assert_eq!(axis(&clocks, 1), "10:00 11:00");
+    }
+
+    #[test]
+    fn findings_fit_and_the_worst_keeps_most() {
+        let finding = |what: &str| Insight {
+            what: what.repeat(30),
+            lost: String::new(),
+            evidence: "evidence ".repeat(10),
+            advice: "advice ".repeat(20),
+        };
+        let findings = [finding("first "), finding("second "), finding("third ")];
+        let style = Style::default();
+        let pen = Pen::new(&style);
+        let all = pen.fitted(&findings, 100);
+        assert_eq!(
+            all.iter().filter(|line| line.contains("evidence")).count(),
+            6
+        );
+        for room in 6..all.len() {
+            let lines = pen.fitted(&findings, room);
+            assert!(lines.len() <= room, "{lines:#?}");
+            let shown = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+            assert!(shown("first") >= shown("third"), "{lines:#?}");
+            assert!(shown("third") > 0 && lines[0].starts_with("1. first"));
+        }
     }
 }

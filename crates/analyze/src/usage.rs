@@ -24,6 +24,40 @@ pub(crate) enum Way {
     Write = 1,
 }
 
+/// What a `file_id` stands for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Nothing shows it.
+    #[default]
+    Unknown,
+    File,
+    Directory,
+    /// A link, a device and the like.
+    Other,
+}
+
+impl Class {
+    /// By a type as the tables have it.
+    pub(crate) fn of_type(file_type: &str) -> Self {
+        match file_type {
+            "REG" => Self::File,
+            "DIR" => Self::Directory,
+            _ => Self::Other,
+        }
+    }
+
+    /// Of what an NFS operation can succeed on.
+    pub(crate) fn of_operation(operation: &str) -> Self {
+        match operation {
+            "READ" | "WRITE" | "COMMIT" => Self::File,
+            "LOOKUP" | "READDIR" | "READDIRPLUS" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD"
+            | "REMOVE" | "RMDIR" | "RENAME" => Self::Directory,
+            "READLINK" => Self::Other,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// What one operation adds to its file, client and user.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
@@ -65,6 +99,8 @@ impl Use {
 pub(crate) struct FileUse {
     pub(crate) file_id: i64,
     pub(crate) client: Word,
+    /// What the operation shows the file to be.
+    pub(crate) class: Class,
     pub(crate) share: Share,
 }
 
@@ -80,6 +116,7 @@ impl FileUse {
 /// A file, and where the last READ and WRITE ended.
 struct File {
     id: i64,
+    class: Class,
     used: Use,
     /// The one client so far: what was done with the file is what that client did with it.
     sole: Sole,
@@ -142,6 +179,9 @@ impl Files {
                 continue;
             };
             let file = &mut self.files[place as usize];
+            if file.class == Class::Unknown {
+                file.class = each.class;
+            }
             match file.sole {
                 Sole::Unused => file.sole = Sole::Client(each.client),
                 Sole::Client(first) if first != each.client => {
@@ -185,21 +225,36 @@ impl Files {
         self.files[place as usize].ends[way as usize].replace(end)
     }
 
-    /// Files with their use, in the order of their first operation.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (i64, Use)> {
-        self.files.iter().map(|file| (file.id, file.used))
+    /// Takes note of what a file is by its attributes, which show more than its operations.
+    pub(crate) fn classify(&mut self, id: i64, class: Class) {
+        if let Some(&place) = self.places.get(&id) {
+            self.files[place as usize].class = class;
+        }
     }
 
-    /// Pairs of client and file with their use, in no order.
+    /// Files of some classes with their use, in the order of their first operation.
+    pub(crate) fn files(&self, classes: &[Class]) -> impl Iterator<Item = (i64, Use)> {
+        let those = self
+            .files
+            .iter()
+            .filter(|file| classes.contains(&file.class));
+        those.map(|file| (file.id, file.used))
+    }
+
+    /// Pairs of client and file with their use, in no order. Directories and the like have none.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = ((Word, i64), Use)> {
-        let sole = self.files.iter().filter_map(|file| match file.sole {
+        let is_file = |file: &&File| file.class == Class::File;
+        let sole = { self.files.iter().filter(is_file) }.filter_map(|file| match file.sole {
             Sole::Client(client) => Some(((client, file.id), file.used)),
             Sole::Unused | Sole::Shared => None,
         });
         let shared = self
             .pairs
             .iter()
-            .map(|(&(client, place), pair)| ((client, self.files[place as usize].id), pair.used));
+            .filter_map(move |(&(client, place), pair)| {
+                let file = Some(&self.files[place as usize]).filter(is_file)?;
+                Some(((client, file.id), pair.used))
+            });
         sole.chain(shared)
     }
 
@@ -213,6 +268,7 @@ impl Files {
         let place = u32::try_from(self.files.len()).ok()?;
         self.files.push(File {
             id,
+            class: Class::Unknown,
             used: Use::default(),
             sole: Sole::Unused,
             getattrs: Seconds::default(),
@@ -397,6 +453,7 @@ mod tests {
         let of = of.iter().map(|&(file_id, client)| FileUse {
             file_id,
             client,
+            class: Class::File,
             share: SHARE,
         });
         of.collect()
@@ -409,8 +466,32 @@ mod tests {
         files.add(&uses(&[(1, 5), (1, 5), (2, 5)]), &mut storms);
         files.add(&uses(&[(1, 6), (1, 5), (1, 6)]), &mut storms);
         assert_eq!(pairs(&files), [(5, 1, 3), (5, 2, 1), (6, 1, 2)]);
-        let operations: Vec<_> = files.files().map(|(_, used)| used.operations).collect();
+        let operations: Vec<_> = files
+            .files(&[Class::File])
+            .map(|(_, used)| used.operations)
+            .collect();
         assert_eq!(operations, [5, 1]);
+    }
+
+    #[test]
+    fn directories_are_no_files_and_have_no_pairs() {
+        let mut files = Files::new(10, 10);
+        let mut all = uses(&[(1, 5), (1, 6), (2, 5), (3, 5)]);
+        all[2].class = Class::Directory;
+        all[3].class = Class::Unknown;
+        files.add(&all, &mut Storms::default());
+        let ids = |files: &Files, class| {
+            let ids: Vec<_> = files.files(&[class]).map(|(id, _)| id).collect();
+            ids
+        };
+        assert_eq!(ids(&files, Class::Directory), [2]);
+        assert_eq!(ids(&files, Class::Unknown), [3]);
+        assert_eq!(pairs(&files), [(5, 1, 1), (6, 1, 1)]);
+        // Attributes show more than operations.
+        files.classify(3, Class::of_type("REG"));
+        files.classify(1, Class::of_type("DIR"));
+        assert_eq!(ids(&files, Class::File), [3]);
+        assert_eq!(pairs(&files), [(5, 3, 1)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 
 use anyhow::bail;
 use lineside_account::{Counter, Counters, harmless, harmless_json};
-use lineside_analyze::{bytes, grouped, terminal};
+use lineside_analyze::{Zone, bytes, grouped, terminal};
 use lineside_capture::Tally;
 use lineside_measure::Spread;
 use lineside_run::{counted, unread};
@@ -81,10 +81,16 @@ pub(crate) fn exit(unreadable: &[String]) -> Exit {
     }
 }
 
-pub(crate) fn style() -> terminal::Style {
+/// How reports are written: as wide as `COLUMNS` says or the terminal is, from 60 to 200 columns.
+pub(crate) fn style(zone: Zone) -> terminal::Style {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let asked = std::env::var("COLUMNS").ok();
+    let asked = asked.and_then(|columns| columns.parse().ok());
+    let width = asked.or_else(lineside_host::terminal_columns);
     terminal::Style {
         colour: !plain && io::stdout().is_terminal(),
+        width: width.map_or(terminal::WIDTH, |width: usize| width.clamp(60, 200)),
+        zone,
     }
 }
 

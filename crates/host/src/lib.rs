@@ -18,6 +18,7 @@ mod privileges;
 mod probe;
 mod programs;
 mod signals;
+mod terminal;
 
 pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wall_ns};
 pub use control::{Control, Request, ask, is_running};
@@ -36,3 +37,4 @@ pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privi
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};
 pub use signals::Signals;
+pub use terminal::terminal_columns;

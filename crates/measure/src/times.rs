@@ -5,7 +5,6 @@
 //! therefore takes 304 KiB, whatever is recorded. A polling loop needs the fixed size, because it
 //! must not allocate; a report takes [`Times::growing`], which covers only what was recorded.
 
-use hdrhistogram::Histogram;
 use lineside_time::Nanoseconds;
 
 use crate::{Distance, Spread};
@@ -16,7 +15,7 @@ const DAY_NS: u64 = 86_400_000_000_000;
 /// Times from 0 on: quantiles to within the width of a step, mean, deviation and extremes exact.
 #[derive(Debug, Clone)]
 pub struct Times {
-    histogram: Histogram<u64>,
+    steps: Steps,
     sum_ns: u128,
     squares: f64,
     min_ns: u64,
@@ -38,23 +37,18 @@ impl Times {
     /// Times of up to `max_ns`, at least 2 ns, to 0.1 %; in quantiles a longer one counts as
     /// `max_ns`. Recording allocates nothing.
     pub fn up_to(max_ns: u64) -> Self {
-        let histogram = Histogram::new_with_bounds(1, max_ns.max(2), 3);
-        Self::with(histogram.expect("3 digits, and bounds of which the upper is twice the lower"))
+        Self::with(Steps::up_to(3, max_ns))
     }
 
     /// Times of any length, in a histogram that grows with the longest: `digits` of 3 mean
-    /// quantiles to 0.1 %, 2 to 1 %.
-    ///
-    /// # Panics
-    ///
-    /// If `digits` is more than 5.
+    /// quantiles to 0.1 %, 2 to 1 %. It has 5 digits at most.
     pub fn growing(digits: u8) -> Self {
-        Self::with(Histogram::new(digits).expect("5 digits at most"))
+        Self::with(Steps::new(digits))
     }
 
-    fn with(histogram: Histogram<u64>) -> Self {
+    fn with(steps: Steps) -> Self {
         Self {
-            histogram,
+            steps,
             sum_ns: 0,
             squares: 0.0,
             min_ns: u64::MAX,
@@ -71,9 +65,7 @@ impl Times {
     /// Adds a time.
     #[inline]
     pub fn add(&mut self, time_ns: u64) {
-        if self.histogram.record(time_ns).is_err() {
-            self.histogram.saturating_record(time_ns);
-        }
+        self.steps.count(time_ns);
         self.sum_ns += u128::from(time_ns);
         self.squares += (time_ns as f64).powi(2);
         self.min_ns = self.min_ns.min(time_ns);
@@ -82,7 +74,7 @@ impl Times {
 
     /// How many were recorded.
     pub fn count(&self) -> u64 {
-        self.histogram.len()
+        self.steps.counted
     }
 
     /// The shortest; `None` without any, as for all figures.
@@ -103,8 +95,8 @@ impl Times {
     /// The time that this share, from 0 to 1, does not exceed.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         // The histogram answers with the upper end of a step, which may lie above every value.
-        let value = || self.histogram.value_at_quantile(share);
-        (self.count() > 0).then(|| value().clamp(self.min_ns, self.max_ns))
+        let value = self.steps.quantile(share)?;
+        Some(value.clamp(self.min_ns, self.max_ns))
     }
 
     fn some(&self, ns: u64) -> Option<u64> {
@@ -113,15 +105,17 @@ impl Times {
 
     /// Their distribution; `None` without any.
     pub fn spread(&self) -> Option<Spread> {
-        if self.histogram.is_empty() {
+        if self.count() == 0 {
             return None;
         }
-        let recorded = self.histogram.iter_recorded();
         // The largest value of a step stands for all its values: the shares up to it are then
         // exact.
         let clamp = |value: u64| value.clamp(self.min_ns, self.max_ns) as i64;
-        let steps = recorded.map(|step| (clamp(step.value_iterated_to()), step.count_at_value()));
-        let count = self.histogram.len() as f64;
+        let steps = self
+            .steps
+            .iter()
+            .map(|(value, count)| (clamp(value), count));
+        let count = self.count() as f64;
         let mean_ns = self.sum_ns as f64 / count;
         Some(Spread {
             mean_ns,
@@ -136,11 +130,94 @@ impl Times {
     pub fn distance(&self, asked: &Spread) -> Option<Distance> {
         let max_ns = self.max_ns.max(asked.max_ns.max(0) as u64);
         let rounded = |&(value, count): &(i64, u64)| {
-            let value = self.histogram.highest_equivalent(value.max(0) as u64);
+            let value = self.steps.highest(self.steps.place(value.max(0) as u64));
             (value.min(max_ns) as i64, count)
         };
         let asked = Spread::of(asked.steps.iter().map(rounded).collect());
         self.spread()?.distance(&asked)
+    }
+}
+
+/// How many values lie in each step: those below two powers of `1 << bits` have one each, and each
+/// further power of two has `1 << bits`.
+#[derive(Debug, Clone)]
+struct Steps {
+    bits: u32,
+    counts: Vec<u64>,
+    /// The last step, in which all greater values count.
+    last: usize,
+    counted: u64,
+}
+
+impl Steps {
+    /// Of a width of so many digits; they grow with the greatest value.
+    fn new(digits: u8) -> Self {
+        let values = 2 * 10u64.pow(digits.min(5).into());
+        Self {
+            bits: values.next_power_of_two().ilog2() - 1,
+            counts: Vec::new(),
+            last: usize::MAX,
+            counted: 0,
+        }
+    }
+
+    /// Likewise, but their memory is there from the start.
+    fn up_to(digits: u8, max: u64) -> Self {
+        let mut steps = Self::new(digits);
+        steps.last = steps.place(max);
+        steps.counts = vec![0; steps.last + 1];
+        steps
+    }
+
+    #[inline]
+    fn count(&mut self, value: u64) {
+        let place = self.place(value).min(self.last);
+        if place >= self.counts.len() {
+            self.grow(place);
+        }
+        self.counts[place] += 1;
+        self.counted += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self, place: usize) {
+        // A power of two at a time.
+        self.counts.resize((place | ((1 << self.bits) - 1)) + 1, 0);
+    }
+
+    #[inline]
+    fn place(&self, value: u64) -> usize {
+        let power = (value | 1).ilog2().saturating_sub(self.bits);
+        ((power as usize) << self.bits) + (value >> power) as usize
+    }
+
+    /// The greatest value of a step.
+    fn highest(&self, place: usize) -> u64 {
+        let power = (place >> self.bits).saturating_sub(1) as u32;
+        let first = (place - ((power as usize) << self.bits)) as u64;
+        (first << power) | ((1 << power) - 1)
+    }
+
+    /// Steps with values, from the lowest on: the greatest value of each, and how many it has.
+    fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counted = self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
+        counted.map(|(place, &count)| (self.highest(place), count))
+    }
+
+    /// The greatest value of the step in which so many lie at or below.
+    fn quantile(&self, share: f64) -> Option<u64> {
+        let mut left = ((share * self.counted as f64).ceil() as u64).clamp(1, self.counted.max(1));
+        for (value, count) in self.iter() {
+            if count >= left {
+                return Some(value);
+            }
+            left -= count;
+        }
+        None
     }
 }
 
@@ -191,7 +268,7 @@ mod tests {
         );
         let mut times = Times::default();
         assert_eq!(times.spread(), None);
-        assert!(times.histogram.distinct_values() * 8 <= Times::MEMORY_BYTES);
+        assert!(times.steps.counts.len() * 8 <= Times::MEMORY_BYTES);
         for value in 0..1000 {
             times.record(1_000_000 + 777 * value);
         }
@@ -201,6 +278,22 @@ mod tests {
         assert!((spread.p50_ns - asked.p50_ns).abs() < 1500);
         assert_eq!((spread.min_ns, spread.max_ns), (1_000_000, 1_776_223));
         assert!(times.distance(&asked).expect("times").ks < 1e-9);
+    }
+
+    #[test]
+    fn steps_follow_one_another_and_are_as_narrow_as_asked() {
+        for digits in [1, 2, 3, 5] {
+            let steps = Steps::new(digits);
+            let mut place = 0;
+            while steps.highest(place) < u64::MAX {
+                let (end, next) = (steps.highest(place), steps.highest(place + 1));
+                assert_eq!((steps.place(end), steps.place(end + 1)), (place, place + 1));
+                let width = (next - end - 1) as f64;
+                assert!(width <= end as f64 * 10f64.powi(-i32::from(digits)));
+                place += 1;
+            }
+            assert_eq!(steps.place(u64::MAX), place);
+        }
     }
 
     #[test]

@@ -6,8 +6,9 @@
 //!  the table connections ────────────────────► network ────┘
 //! ```
 //!
-//! A finding is ranked by the time that clients waited because of it; those that cost no time come
-//! after, by the share of operations that they are about. Every number that a sentence has is in
+//! What is severe comes first. Then a finding is ranked by the time that clients waited because of
+//! it; those that cost no time come after, by the share of operations that they are about. A
+//! sentence is true whatever the workload: what may be harmless is said to be so. Every number that a sentence has is in
 //! `basis` too, with the thresholds that it passed, so that a program need not read the sentence.
 
 mod latency;
@@ -62,6 +63,8 @@ pub struct Finding {
     /// The time that clients waited because of it, added up over their operations; 0 if that is
     /// not known.
     pub lost_ns: u64,
+    /// Data are at stake, or the times of the trace: it comes before all others.
+    pub severe: bool,
     /// The share of operations it is about, of all chosen.
     pub operations_share: f64,
     /// The thresholds that it passed, and its numbers. Names end in their unit.
@@ -109,7 +112,8 @@ impl Findings {
 /// Worst first. Kinds and sentences break ties, so that a report is the same every time.
 fn rank(findings: &mut [Finding]) {
     findings.sort_by(|one, other| {
-        (other.lost_ns.cmp(&one.lost_ns))
+        (other.severe.cmp(&one.severe))
+            .then(other.lost_ns.cmp(&one.lost_ns))
             .then(other.operations_share.total_cmp(&one.operations_share))
             .then_with(|| (one.kind, &one.what).cmp(&(other.kind, &other.what)))
     });
@@ -132,9 +136,11 @@ mod tests {
             finding("many", 0, 0.9),
             finding("short", 5, 0.0),
             finding("long", 7, 0.0),
+            finding("full", 0, 0.0),
         ];
+        findings[4].severe = true;
         rank(&mut findings);
         let kinds = findings.map(|finding| finding.kind);
-        assert_eq!(kinds, ["long", "short", "many", "few"]);
+        assert_eq!(kinds, ["full", "long", "short", "many", "few"]);
     }
 }

@@ -1,9 +1,11 @@
 //! Findings about the workload: from the finished report alone.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::Finding;
-use crate::model::{Direction, Report, Thresholds, Totals};
+use crate::model::{Direction, ErrorCount, Report, Thresholds, Totals};
 use crate::numbers::{bytes, file_name, grouped, percent, share};
 
 /// What the findings are found in.
@@ -23,6 +25,7 @@ pub(super) fn findings(report: &Report) -> Vec<Finding> {
         found: Vec::new(),
     };
     workload.measured();
+    workload.errors();
     if report.totals.operations >= workload.bounds.operations_min {
         workload.attributes();
         workload.storms();
@@ -33,7 +36,6 @@ pub(super) fn findings(report: &Report) -> Vec<Finding> {
         }
         workload.hot_files();
         workload.busy_client();
-        workload.errors();
         workload.repeated();
     }
     workload.found
@@ -68,7 +70,16 @@ impl Workload<'_> {
     fn measured(&mut self) {
         let (backwards, unknown) = (self.totals.negative_times, self.totals.without_amount);
         if backwards > 0 {
-            self.find(
+            let advice = match self.report.trace.inputs.len() {
+                0 | 1 => {
+                    "sort the frames (reordercap), or look whether the clock was set meanwhile"
+                }
+                _ => {
+                    "compare the clocks of the inputs (chrony, PTP), or shift one of them: \
+                    editcap -t"
+                }
+            };
+            let found = self.find(
                 "clocks",
                 self.of_all(backwards),
                 format!(
@@ -76,46 +87,70 @@ impl Workload<'_> {
                     'slow' shows",
                     grouped(backwards)
                 ),
-                "compare the clocks of the inputs (chrony, PTP), or shift one of them: editcap -t",
+                advice,
                 [("negative_times", json!(backwards))],
             );
+            found.severe = true;
         }
         if unknown > 0 {
+            let is_cut = |cause: &str| cause == "snap_length";
+            let advice = match self
+                .report
+                .missing
+                .losses
+                .iter()
+                .any(|loss| is_cut(&loss.cause))
+            {
+                true => "capture more of each frame: tcpdump -s 0, or 512 bytes for headers",
+                false => "find where the capture lost frames: 'lineside info TRACE' counts them",
+            };
             self.find(
                 "amounts",
                 self.of_all(unknown),
                 format!(
-                    "of {} READs and WRITEs the bytes moved are unknown: what is read and written \
-                    is more",
+                    "of {} READs and WRITEs the bytes moved are unknown: the sums of bytes are at \
+                    least what they say",
                     grouped(unknown)
                 ),
-                "capture more of each frame: tcpdump -s 0, or 512 bytes for headers",
+                advice,
                 [("without_amount", json!(unknown))],
             );
         }
     }
 
+    /// Only of NFSv2 and v3: in a compound GETATTR comes along with everything.
     fn attributes(&mut self) {
-        let nfs = { self.report.operations.iter() }.filter(|each| each.program == "nfs");
-        let asks =
-            nfs.filter(|each| matches!(each.operation.as_str(), "GETATTR" | "ACCESS" | "LOOKUP"));
-        let asking: u64 = asks.map(|each| each.operations).sum();
-        let asking_share = self.of_all(asking);
-        if asking_share > self.bounds.attributes_share {
-            self.find(
-                "attributes",
-                asking_share,
-                format!(
-                    "{} of the operations only ask for names and attributes",
-                    percent(asking_share)
-                ),
-                "let clients cache attributes longer (actimeo), where files change seldom",
-                [
-                    ("operations", json!(asking)),
-                    ("threshold_share", json!(self.bounds.attributes_share)),
-                ],
-            );
+        let bounds = self.bounds;
+        let calls = { self.report.operations.iter() }
+            .filter(|each| each.program == "nfs" && each.version < Some(4));
+        let calls: Vec<_> = calls.collect();
+        let all: u64 = calls.iter().map(|each| each.operations).sum();
+        let asks = ["GETATTR", "ACCESS", "LOOKUP"].map(|name| {
+            let named = calls.iter().filter(|each| each.operation == name);
+            (name, named.map(|each| each.operations).sum::<u64>())
+        });
+        let asking: u64 = asks.iter().map(|(_, operations)| operations).sum();
+        let asking_share = share(asking, all);
+        if all < bounds.operations_min || asking_share <= bounds.attributes_share {
+            return;
         }
+        let parts = asks.map(|(name, count)| format!("{name} {}", percent(share(count, all))));
+        let found = self.find(
+            "attributes",
+            self.of_all(asking),
+            format!(
+                "{} of the NFSv2 and v3 calls only ask for names, permissions and attributes",
+                percent(asking_share)
+            ),
+            "where files change seldom, clients may keep attributes longer (actimeo), which \
+            saves a part of them",
+            [
+                ("operations", json!(asking)),
+                ("calls", json!(all)),
+                ("threshold_share", json!(bounds.attributes_share)),
+            ],
+        );
+        found.evidence = parts.join(", ");
     }
 
     fn storms(&mut self) {
@@ -124,71 +159,86 @@ impl Workload<'_> {
         };
         let on = match storm.file_id {
             Some(id) => format!("on {}", file_name(&storm.path, Some(id))),
-            None => "in all".to_owned(),
+            None => "on all files together".to_owned(),
         };
+        let bounds = self.bounds;
         let found = self.find(
             "getattr_storm",
             self.of_all(storm.operations),
             format!(
-                "client {} sends up to {} GETATTRs a second {on}",
+                "client {} sends up to {} GETATTRs in a second {on}",
                 storm.client,
                 grouped(storm.peak_per_second),
             ),
-            "find the program that polls, or let the client cache attributes longer (actimeo)",
+            "find the program that polls there; where others change the files seldom, the client \
+            may keep attributes longer (actimeo)",
             [
                 ("peak_per_second", json!(storm.peak_per_second)),
                 ("seconds", json!(storm.seconds)),
                 ("operations", json!(storm.operations)),
+                (
+                    "threshold_file_per_second",
+                    json!(bounds.getattr_storm_file_per_second),
+                ),
+                (
+                    "threshold_client_per_second",
+                    json!(bounds.getattr_storm_client_per_second),
+                ),
             ],
         );
         found.who = storm.client.clone();
+        found.evidence = format!(
+            "{} such GETATTRs in {} such seconds; 'report' lists them under GETATTR storms",
+            grouped(storm.operations),
+            grouped(storm.seconds)
+        );
     }
 
-    /// Alignment and sizes of READ or WRITE; whether most are not aligned.
+    /// Places and sizes of READ or WRITE; whether most are not aligned.
+    ///
+    /// Sequential ones do not count as misaligned, nor where one ends: logs and small files read
+    /// like that, and cost the server nothing.
     fn sizes(&mut self, name: &str, direction: &Direction) -> bool {
         let bounds = self.bounds;
-        let odd = direction.placed - direction.aligned_4096;
-        let odd_share = share(odd, direction.placed);
+        let (odd, random) = (direction.random_misaligned, direction.random);
         let is_misaligned =
-            odd_share > bounds.misaligned_share && self.of_all(odd) > bounds.notable_share;
+            share(odd, random) > bounds.misaligned_share && self.of_all(odd) > bounds.notable_share;
         if is_misaligned {
             self.find(
                 "alignment",
                 self.of_all(odd),
                 format!(
-                    "{} of the {name}s do not begin and end at 4 KiB",
-                    percent(odd_share)
+                    "{} of the random {name}s do not begin at a multiple of 4 KiB",
+                    percent(share(odd, random))
                 ),
-                "align partitions and record sizes; each costs the server more blocks than it \
-                moves",
+                "if they are disks of virtual machines, align their partitions; if records of a \
+                database, their size: each touches a block more than it needs",
                 [
                     ("operation", json!(name)),
-                    ("placed", json!(direction.placed)),
-                    ("misaligned", json!(odd)),
+                    ("random", json!(random)),
+                    ("random_misaligned", json!(odd)),
                     ("threshold_share", json!(bounds.misaligned_share)),
                 ],
             );
         }
-        let small = { direction.sizes.iter() }
-            .filter(|class| class.size_max_bytes <= bounds.small_size_max_bytes);
-        let small: u64 = small.map(|class| class.operations).sum();
-        let sequential = direction.sequential_share.unwrap_or(0.0);
-        if sequential > bounds.small_sequential_share
-            && share(small, direction.operations) > bounds.small_sequential_share
+        let small = direction.small_sequential;
+        if share(small, direction.operations) > bounds.small_sequential_share
             && self.of_all(small) > bounds.notable_share
         {
             self.find(
                 "small_sequential",
                 self.of_all(small),
                 format!(
-                    "most {name}s follow one another, and most are of {} or less",
+                    "{} of the {name}s continue where the one before ended, and are of {} or less",
+                    percent(share(small, direction.operations)),
                     bytes(bounds.small_size_max_bytes)
                 ),
-                "raise rsize and wsize, or let the application use larger records",
+                "larger ones need fewer round trips: look at rsize and wsize of the mount, then \
+                at the records of the application (O_DIRECT, O_SYNC)",
                 [
                     ("operation", json!(name)),
-                    ("small", json!(small)),
-                    ("sequential", json!(direction.sequential)),
+                    ("operations", json!(direction.operations)),
+                    ("small_sequential", json!(small)),
                     ("small_size_max_bytes", json!(bounds.small_size_max_bytes)),
                     ("threshold_share", json!(bounds.small_sequential_share)),
                 ],
@@ -214,8 +264,8 @@ impl Workload<'_> {
                 percent(client.misaligned_share),
                 client.client,
             ),
-            "align the partitions or the records of what it runs, a virtual machine's disk for \
-            instance",
+            "if it runs virtual machines or a database, align their partitions or records; small \
+            files and logs read like that too, and need nothing",
             [
                 ("placed", json!(client.placed)),
                 ("misaligned", json!(odd)),
@@ -237,15 +287,18 @@ impl Workload<'_> {
                 "hot_files",
                 hot.operations_share,
                 format!(
-                    "{} of {} files take {} of the operations",
+                    "{} of {} files have {} of all operations",
                     hot.first,
                     grouped(files.count),
                     percent(hot.operations_share)
                 ),
-                "cache these files, or put them on the fastest tier",
+                "if their READs and WRITEs are slow, a cache of their size or a faster tier for \
+                them helps; 'report --full' lists them",
                 [
                     ("files", json!(files.count)),
                     ("first", json!(hot.first)),
+                    ("operations_share", json!(hot.operations_share)),
+                    ("files_min", json!(bounds.hot_files_min)),
                     ("threshold_share", json!(bounds.hot_files_share)),
                 ],
             );
@@ -262,14 +315,18 @@ impl Workload<'_> {
                 "busy_client",
                 self.of_all(busiest.operations),
                 format!(
-                    "client {} alone makes {} of the operations",
+                    "client {} alone sends {} of the operations",
                     busiest.name,
                     percent(self.of_all(busiest.operations))
                 ),
-                "look at what it runs: 'lineside report TRACE --client' shows it alone",
+                &format!(
+                    "'lineside report TRACE --client {}' shows what it does",
+                    busiest.name
+                ),
                 [
                     ("clients", json!(clients.count)),
                     ("operations", json!(busiest.operations)),
+                    ("clients_min", json!(bounds.busy_client_min)),
                     ("threshold_share", json!(bounds.busy_client_share)),
                 ],
             );
@@ -277,40 +334,50 @@ impl Workload<'_> {
         }
     }
 
+    /// A finding for each status that is never routine, or frequent.
     fn errors(&mut self) {
-        let (bounds, totals) = (self.bounds, self.totals);
-        let errors = self.report.errors.iter();
-        let stale = errors.filter(|error| error.status.ends_with("ERR_STALE"));
-        let stale: u64 = stale.map(|error| error.failed).sum();
-        if self.of_all(stale) > bounds.stale_share {
-            self.find(
-                "stale",
-                self.of_all(stale),
+        let mut by_status: BTreeMap<&str, Vec<&ErrorCount>> = BTreeMap::new();
+        for error in &self.report.errors {
+            by_status
+                .entry(status_name(&error.status))
+                .or_default()
+                .push(error);
+        }
+        for (status, errors) in by_status {
+            let (bound, advice) = judged(status, self.bounds);
+            let failed: u64 = errors.iter().map(|error| error.failed).sum();
+            let severe = bound == 0.0;
+            let is_few = self.totals.operations < self.bounds.operations_min;
+            if self.of_all(failed) <= bound || (is_few && !severe) {
+                continue;
+            }
+            // The list of errors has most first.
+            let most = errors[0];
+            let of = match errors.len() {
+                1 => most.operation.clone(),
+                _ => format!("{} most often", most.operation),
+            };
+            let found = self.find(
+                if status == "STALE" { "stale" } else { "errors" },
+                self.of_all(failed),
                 format!(
-                    "{} of the operations fail because the file is gone (STALE)",
-                    percent(self.of_all(stale))
+                    "{} operations fail with {status}, {} of all ({of})",
+                    grouped(failed),
+                    percent(self.of_all(failed))
                 ),
-                "a client works with files that were removed: remount it or restart its \
-                application",
+                advice,
                 [
-                    ("failed", json!(stale)),
-                    ("threshold_share", json!(bounds.stale_share)),
+                    ("status", json!(most.status)),
+                    ("failed", json!(failed)),
+                    ("threshold_share", json!(bound)),
                 ],
             );
-        } else if self.of_all(totals.failed) > bounds.failed_share {
-            self.find(
-                "errors",
-                self.of_all(totals.failed),
-                format!(
-                    "{} of the operations fail",
-                    percent(self.of_all(totals.failed))
-                ),
-                "see the errors by status; searches along a path (NOENT) can be cached by clients",
-                [
-                    ("failed", json!(totals.failed)),
-                    ("threshold_share", json!(bounds.failed_share)),
-                ],
-            );
+            found.severe = severe;
+            found.since_ns = errors.iter().filter_map(|error| error.first_ns).min();
+            found.until_ns = errors.iter().filter_map(|error| error.last_ns).max();
+            let parts = errors.iter().take(4);
+            let parts = parts.map(|error| format!("{} {}", error.operation, grouped(error.failed)));
+            found.evidence = parts.collect::<Vec<_>>().join(", ");
         }
     }
 
@@ -318,20 +385,195 @@ impl Workload<'_> {
         let (bounds, totals) = (self.bounds, self.totals);
         let again = self.of_all(totals.repeated + totals.retransmissions);
         if again > bounds.repeated_share {
-            self.find(
+            let found = self.find(
                 "repeated",
                 again,
                 format!(
                     "calls came again {:.1} times per 100 operations",
                     again * 100.0
                 ),
-                "look for loss between client and server, or raise the clients' timeo",
+                "a client sends a call again when no reply came in time (timeo) or its connection \
+                was cut: look for loss, for a server that is slow, or for resets",
                 [
                     ("repeated", json!(totals.repeated)),
                     ("retransmissions", json!(totals.retransmissions)),
                     ("threshold_share", json!(bounds.repeated_share)),
                 ],
             );
+            found.evidence = format!(
+                "{} before the reply, {} after it",
+                grouped(totals.retransmissions),
+                grouped(totals.repeated)
+            );
         }
+    }
+}
+
+/// `NFS3ERR_STALE` as `STALE`: what all versions call it.
+fn status_name(status: &str) -> &str {
+    let stems = ["NFS3ERR_", "NFS4ERR_", "NFSERR_", "MNT3ERR_"];
+    let stem = stems.iter().find_map(|stem| status.strip_prefix(stem));
+    stem.unwrap_or(status)
+}
+
+/// From which share of all operations on a status stands out, and what is done about it. From the
+/// first one on: what no healthy server answers.
+fn judged(status: &str, bounds: &Thresholds) -> (f64, &'static str) {
+    match status {
+        "IO" => (
+            0.0,
+            "the server could not read or write: look at its log and its disks",
+        ),
+        "NOSPC" => (0.0, "the file system is full: free space, or enlarge it"),
+        "DQUOT" => (
+            0.0,
+            "a quota is used up: see that of the user, group or project",
+        ),
+        "ROFS" => (
+            0.0,
+            "it is exported or mounted read-only: see the export, and why",
+        ),
+        "SERVERFAULT" => (
+            0.0,
+            "the server ran into an error of its own: look at its log",
+        ),
+        "GRACE" => (
+            0.0,
+            "the server restarted and waits until clients have reclaimed their locks; if it did \
+            not, look at its cluster",
+        ),
+        "STALE" => (
+            bounds.stale_share,
+            "the server does not know the handles any more: files were removed by others, or the \
+            export was moved or restored; open them again, or mount again",
+        ),
+        "DELAY" | "JUKEBOX" => (
+            bounds.stale_share,
+            "the server asks to come again later, and clients wait: find what it waits for, a \
+            delegation's recall or a slow tier",
+        ),
+        "EXPIRED" | "STALE_STATEID" | "STALE_CLIENTID" | "BAD_STATEID" | "BADSESSION" => (
+            bounds.stale_share,
+            "clients lost their state on the server: it restarted, or did not hear of them for \
+            longer than a lease",
+        ),
+        "NOENT" => (
+            bounds.failed_share,
+            "searches along a path end so, and nothing is wrong; clients can cache that a name \
+            does not exist (lookupcache)",
+        ),
+        "ACCES" | "PERM" | "WRONGSEC" => (
+            bounds.failed_share,
+            "see the permissions there, the export's options (root_squash) and the users' ids",
+        ),
+        _ => (
+            bounds.failed_share,
+            "'report --full' lists them by operation, over time; what they mean is in the \
+            protocol's RFC",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Operation;
+
+    fn found(change: impl FnOnce(&mut Report)) -> Vec<Finding> {
+        let mut report = Report::default();
+        report.totals.operations = 10_000;
+        change(&mut report);
+        findings(&report)
+    }
+
+    fn error(operation: &str, status: &str, failed: u64) -> ErrorCount {
+        ErrorCount {
+            operation: operation.to_owned(),
+            status: status.to_owned(),
+            failed,
+            first_ns: Some(5),
+            last_ns: Some(9),
+            ..ErrorCount::default()
+        }
+    }
+
+    fn kinds(of: &[Finding]) -> Vec<&str> {
+        of.iter().map(|finding| finding.kind).collect()
+    }
+
+    #[test]
+    fn a_full_file_system_is_found_by_its_first_error() {
+        let full = error("WRITE", "NFS3ERR_NOSPC", 1);
+        let found = found(|report| {
+            report.totals.operations = 20;
+            report.errors = vec![error("LOOKUP", "NFS3ERR_NOENT", 9), full];
+        });
+        assert_eq!(kinds(&found), ["errors"]);
+        assert!(
+            found[0].severe && found[0].what.contains("NOSPC"),
+            "{found:?}"
+        );
+        assert_eq!((found[0].since_ns, found[0].until_ns), (Some(5), Some(9)));
+    }
+
+    #[test]
+    fn statuses_of_all_versions_are_counted_together() {
+        let stale = |failed| {
+            let errors = vec![
+                error("GETATTR", "NFS4ERR_STALE", failed),
+                error("READ", "NFS3ERR_STALE", failed),
+            ];
+            found(|report| report.errors = errors)
+        };
+        assert!(stale(50).is_empty());
+        let found = stale(51);
+        assert_eq!(kinds(&found), ["stale"]);
+        assert_eq!(found[0].basis["failed"], 102);
+    }
+
+    #[test]
+    fn attributes_that_come_along_in_compounds_are_no_finding() {
+        let asks = |version| {
+            let getattr = Operation {
+                program: "nfs".to_owned(),
+                version: Some(version),
+                operation: "GETATTR".to_owned(),
+                operations: 9_000,
+                ..Operation::default()
+            };
+            kinds(&found(|report| report.operations = vec![getattr])).len()
+        };
+        assert_eq!([asks(3), asks(4)], [1, 0]);
+    }
+
+    #[test]
+    fn small_files_and_logs_are_not_misaligned() {
+        let kinds = |random, random_misaligned| {
+            let direction = Direction {
+                operations: 9_000,
+                placed: 9_000,
+                random,
+                random_misaligned,
+                ..Direction::default()
+            };
+            found(|report| report.writes = direction).len()
+        };
+        assert_eq!(kinds(10, 10), 0, "few are random");
+        assert_eq!(kinds(9_000, 4_000), 0, "most are aligned");
+        assert_eq!(kinds(9_000, 5_000), 1);
+    }
+
+    #[test]
+    fn small_and_sequential_are_counted_of_the_same_operations() {
+        let found = |small_sequential| {
+            let direction = Direction {
+                operations: 9_000,
+                sequential: 5_000,
+                small_sequential,
+                ..Direction::default()
+            };
+            found(|report| report.reads = direction).len()
+        };
+        assert_eq!([found(4_000), found(4_600)], [0, 1]);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lineside_analyze::{Filter, Moment};
+use lineside_analyze::{Filter, Moment, Zone};
 use lineside_time::parse_duration;
 
 /// Flags of `report`.
@@ -14,6 +14,9 @@ pub(crate) struct ReportArguments {
     pub(super) trace: PathBuf,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
+    /// Print all of it, not only the first screen
+    #[arg(long, conflicts_with_all = ["json", "html", "interval"])]
+    pub(super) full: bool,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -48,10 +51,10 @@ pub(crate) struct SlowArguments {
 /// The selected operations.
 #[derive(Debug, Args)]
 pub(super) struct FilterArguments {
-    /// From this time on: RFC 3339, or how long after the start, such as 10s
+    /// From this time on: RFC 3339, local time such as 13:35, or how long after the start (10s)
     #[arg(long, value_name = "TIME")]
     since: Option<Moment>,
-    /// Before this time: RFC 3339, or how long after the start, such as 10s
+    /// Before this time, written likewise
     #[arg(long, value_name = "TIME")]
     until: Option<Moment>,
     /// Of this client
@@ -60,6 +63,9 @@ pub(super) struct FilterArguments {
     /// Of this name, such as READ
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
+    /// Write times in UTC, not in the zone of this machine (TZ)
+    #[arg(long)]
+    utc: bool,
 }
 
 impl FilterArguments {
@@ -69,6 +75,16 @@ impl FilterArguments {
             until: self.until,
             client: self.client.clone(),
             operation: self.operation.clone(),
+            zone: self.zone(),
+        }
+    }
+
+    /// In which times are written, and those that were given without an offset are read.
+    pub(super) fn zone(&self) -> Zone {
+        if self.utc {
+            Zone::default()
+        } else {
+            Zone::local()
         }
     }
 }

@@ -14,18 +14,19 @@ use crate::print::{exit, print, print_json, print_styled, say, style};
 
 pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
     let filter = arguments.filter.filter();
+    let zone = filter.zone.clone();
     if let Some(interval_ns) = arguments.interval {
         let series = lineside_analyze::intervals(&arguments.trace, &filter, interval_ns)?;
         if arguments.json {
             print_json(&series)?;
         } else {
-            print(&terminal::intervals(&series))?;
+            print(&terminal::intervals(&series, &zone))?;
         }
         return Ok(exit(&series.unreadable));
     }
     let report = lineside_analyze::report(&arguments.trace, &filter)?;
     if let Some(path) = &arguments.html {
-        let page = lineside_analyze::html::page(&report);
+        let page = lineside_analyze::html::page(&report, &zone);
         if path.as_os_str() == "-" {
             print_styled(&page)?;
         } else {
@@ -42,7 +43,11 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
     } else if arguments.json {
         print_json(&report)?;
     } else {
-        print_styled(&terminal::report(&report, style()))?;
+        let style = style(zone);
+        print_styled(&match arguments.full {
+            true => terminal::report(&report, &style),
+            false => terminal::first(&report, &style),
+        })?;
     }
     if !report.trace.lacks.is_empty() {
         say(&format!(

@@ -19,6 +19,19 @@ duckdb.sql("""
         program = 'nfs' and operation = 'WRITE' as is_write,
         coalesce(call_time_ns, reply_time_ns) as time_ns
     from operations""")
+# What a file is: by its attributes or, where none were seen, by what succeeded on it.
+duckdb.sql(f"""
+    create view objects as with
+        typed as (select file_id, arg_max(file_type, operation_id) as type
+            from '{trace}/files/*.parquet' where file_type is not null group by 1),
+        acted as (select file_id, max(case
+                when operation in ('READ', 'WRITE', 'COMMIT') then 'REG' when operation = 'READLINK' then 'LNK'
+                when operation in ('LOOKUP', 'READDIR', 'READDIRPLUS', 'CREATE', 'MKDIR', 'SYMLINK', 'MKNOD', 'REMOVE',
+                    'RMDIR', 'RENAME') then 'DIR' end) filter (program = 'nfs' and not failed and not reply_missing) as type
+            from judged where file_id is not null group by 1)
+    select file_id, case coalesce(typed.type, acted.type) when 'REG' then 'files' when 'DIR' then 'directories'
+        else 'objects' end as class
+    from acted left join typed using (file_id)""")
 
 
 def rows(query):
@@ -32,15 +45,16 @@ def agree(what, ours, theirs):
 
 totals = report["totals"]
 names = ["operations", "failed", "unanswered", "without_call", "incomplete", "repeated", "retransmissions",
-         "duplicate_replies", "read_bytes", "written_bytes", "first_ns", "last_ns", "files", "clients", "users",
-         "without_user"]
+         "duplicate_replies", "read_bytes", "written_bytes", "first_ns", "last_ns", "files", "directories", "objects",
+         "clients", "users", "without_user"]
 agree("totals", [totals[name] for name in names], list(rows("""
     select count(*), count(*) filter (failed), count(*) filter (reply_missing), count(*) filter (call_missing),
         count(*) filter (call_incomplete or reply_incomplete or data_incomplete), count(*) filter (repeat),
         coalesce(sum(retransmissions), 0)::bigint, coalesce(sum(duplicate_replies), 0)::bigint,
         coalesce(sum(transferred) filter (is_read), 0)::bigint,
         coalesce(sum(transferred) filter (is_write), 0)::bigint, min(time_ns), max(time_ns),
-        count(distinct file_id), count(distinct client_address), count(distinct user_id),
+        (select count(*) from objects where class = 'files'), (select count(*) from objects where class = 'directories'),
+        (select count(*) from objects where class = 'objects'), count(distinct client_address), count(distinct user_id),
         count(*) filter (user_id is null) from judged""")[0]))
 
 kinds = {(each["program"], each["version"], each["operation"]): each for each in report["operations"]}
@@ -74,31 +88,35 @@ for name, way in [("reads", "is_read"), ("writes", "is_write")]:
             select count(*), coalesce(sum(transferred), 0)::bigint, count("offset" + count),
                 count(*) filter ("offset" % 512 = 0 and ("offset" + count) % 512 = 0),
                 count(*) filter ("offset" % 4096 = 0 and ("offset" + count) % 4096 = 0) from judged where {way}""")[0]))
-    agree(f"{name} in order", [ours[each] for each in ["sequential", "random", "first_of_file"]], list(rows(f"""
+    order = ["sequential", "random", "first_of_file", "small_sequential", "random_misaligned"]
+    agree(f"{name} in order", [ours[each] for each in order], list(rows(f"""
         with places as (
-            select "offset", lag("offset" + coalesce(transferred, count))
+            select "offset", coalesce(count, transferred) as size, lag("offset" + coalesce(transferred, count))
                 over (partition by file_id order by operation_id) as before
             from judged where {way} and file_id is not null and "offset" + coalesce(transferred, count) is not null)
         select count(*) filter ("offset" = before), count(*) filter ("offset" <> before),
-            count(*) filter (before is null) from places""")[0]))
+            count(*) filter (before is null), count(*) filter ("offset" = before and size <= 8192),
+            count(*) filter ("offset" <> before and "offset" % 4096 <> 0) from places""")[0]))
     agree(f"sizes of {name}", [tuple(each.values()) for each in ours["sizes"]], rows(f"""
         select (case when size = 0 then 0 else 2 ** ceil(log2(size)) end)::bigint as class, count(*),
             coalesce(sum(transferred), 0)::bigint
         from (select *, coalesce(count, transferred) as size from judged where {way}) where size is not null
         group by class order by class"""))
 
-for name, columns in [("files", ["file_id"]), ("clients", ["client_address"]), ("users", ["user_id"]),
+for name, columns in [("files", ["file_id"]), ("directories", ["file_id"]), ("objects", ["file_id"]), ("clients", ["client_address"]), ("users", ["user_id"]),
                       ("pairs", ["client_address", "file_id"])]:
     ours = report[name]
     shape = ["operations", "failed", "read_bytes", "written_bytes"]
     known = " and ".join(f"{column} is not null" for column in columns)
+    if "file_id" in columns:
+        known += f" and file_id in (select file_id from objects where class = '{'files' if name == 'pairs' else name}')"
     theirs = {row[:len(columns)]: list(row[len(columns):]) for row in rows(f"""
         select {", ".join(columns)}, count(*), count(*) filter (failed),
             coalesce(sum(transferred) filter (is_read), 0)::bigint,
             coalesce(sum(transferred) filter (is_write), 0)::bigint from judged where {known} group by {", ".join(columns)}""")}
     agree(f"number of {name}", ours["count"], len(theirs))
     for each in ours["by_operations"] + ours["by_bytes"]:
-        keys = {"files": ["file_id"], "clients": ["name"], "users": ["user_id"], "pairs": ["client", "file_id"]}
+        keys = {"files": ["file_id"], "directories": ["file_id"], "objects": ["file_id"], "clients": ["name"], "users": ["user_id"], "pairs": ["client", "file_id"]}
         key = tuple(int(each[key]) if key == "file_id" else each[key] for key in keys[name])
         agree(f"{name} {key}", [each[column] for column in shape], theirs[key])
     for order, value, whole in [

@@ -49,7 +49,9 @@ fn part(folder: &TempDir) -> PathBuf {
 #[test]
 fn the_terminal_form_is_as_stored_and_fits_80_columns() {
     let folder = traced(&example());
-    let text = printed(&run(&folder, &["report", "trace"]));
+    let first = printed(&run(&folder, &["report", "trace", "--utc"]));
+    let full = printed(&run(&folder, &["report", "trace", "--full", "--utc"]));
+    let text = format!("{first}\n{full}");
     let long: Vec<_> = { text.lines() }
         .filter(|line| line.chars().count() > 80)
         .collect();
@@ -67,6 +69,83 @@ fn the_terminal_form_is_as_stored_and_fits_80_columns() {
         text == known,
         "run with LINESIDE_STORE=1 and look at the difference:\n{text}"
     );
+}
+
+/// Traces of different kinds: two examples, and captures that lack something, where they are at
+/// hand.
+fn traces() -> Vec<TempDir> {
+    let mut inputs = vec![example(), captures::example("nfs-v4.pcapng.zst")];
+    if let Some(shared) = captures::beside() {
+        inputs.push(shared.join("public/wireshark__nfs_bad_stalls.cap.zst"));
+        inputs.push(shared.join("own/mix-v3-1500-snap128.pcap.zst"));
+    }
+    inputs.iter().map(|input| traced(input)).collect()
+}
+
+#[test]
+fn the_first_screen_has_24_lines_at_any_width() {
+    for folder in traces() {
+        for columns in ["1", "60", "80", "133", "200", "999"] {
+            let width = columns.parse::<usize>().expect("a number").clamp(60, 200);
+            for form in [&["report", "trace"][..], &["report", "trace", "--full"]] {
+                let mut command = lineside();
+                command.args(form).env("COLUMNS", columns);
+                let output = command.current_dir(folder.path()).output();
+                let text = printed(&output.expect("lineside runs"));
+                let long = text.lines().find(|line| line.chars().count() > width);
+                assert_eq!(long, None, "{form:?}, {columns} columns");
+                if form.len() == 2 {
+                    assert!(text.lines().count() <= 24, "{text}");
+                    for word in ["verdict", "stands out", "operations", "over time"] {
+                        assert!(text.contains(word), "{word}: {text}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn times_are_local_and_charts_show_them() {
+    let folder = traced(&example());
+    let report = |zone: &str, arguments: &[&str]| {
+        let mut command = lineside();
+        command.args(["report", "trace"]).args(arguments);
+        let output = command.env("TZ", zone).current_dir(folder.path()).output();
+        printed(&output.expect("lineside runs"))
+    };
+    // POSIX's form needs no database of zones: five and a half hours ahead of UTC.
+    let zone = "XXX-5:30";
+    let full = report(zone, &["--full"]);
+    assert!(full.contains("17:32:22.001 +05:30"), "{full}");
+    assert!(!full.contains("UTC"), "{full}");
+    // A chart's last line is its axis.
+    let charts = full.split(" a column").count() - 1;
+    let ends = full
+        .lines()
+        .filter(|line| line.ends_with("17:32:22.010 +05:30"));
+    assert_eq!((charts, ends.count()), (4, 4), "{full}");
+    assert_eq!(
+        report(zone, &["--full", "--utc"]),
+        report("UTC", &["--full"])
+    );
+    assert_eq!(report(zone, &["--json"]), report("UTC", &["--json"]));
+    // Times without an offset are local, and a time that was printed is understood.
+    let count = |arguments: &[&str]| {
+        let report = report(zone, &[&["--json"], arguments].concat());
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        report["totals"]["operations"].as_u64()
+    };
+    let after = count(&["--since", "2026-11-21T12:02:21Z"]);
+    assert!(after > Some(0) && after < Some(414), "{after:?}");
+    for since in [
+        "17:32:21",
+        "2026-11-21 17:32:21",
+        "2026-11-21 17:32:21.000 +05:30",
+    ] {
+        assert_eq!(count(&["--since", since]), after, "{since}");
+    }
+    assert_eq!(count(&["--since", "12:02:21", "--utc"]), after);
 }
 
 #[test]
@@ -148,6 +227,54 @@ fn the_page_needs_nothing_else() {
         .and_then(|rest| rest.split("</script>").next());
     let data: Value = serde_json::from_str(data.expect("the data")).expect("JSON");
     assert_eq!(data, json(&folder, &[]));
+}
+
+#[test]
+fn the_page_runs_its_own_script_alone() {
+    let folder = traced(&example());
+    let page = printed(&run(&folder, &["report", "trace", "--html", "-"]));
+    let between = |from: &str, to: &str| {
+        let (_, rest) = page.split_once(from).expect(from);
+        rest.split_once(to).expect(to).0.to_owned()
+    };
+    let named = between("script-src 'sha256-", "'");
+    let script = between("<script>", "</script>");
+    let mut child = Command::new("sha256sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sha256sum runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(script.as_bytes()).expect("written");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    let hex = String::from_utf8(output.stdout).expect("text");
+    let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("digits");
+    let hash: Vec<u8> = (0..64).step_by(2).map(digit).collect();
+    assert_eq!(
+        base64(&hash),
+        named,
+        "report.js changed: its hash is in html.rs"
+    );
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group
+            .iter()
+            .fold(0u32, |bits, &byte| bits << 8 | u32::from(byte));
+        let bits = bits << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let digit = bits >> (18 - 6 * place) & 63;
+            text.push(match place <= group.len() {
+                true => char::from(DIGITS[digit as usize]),
+                false => '=',
+            });
+        }
+    }
+    text
 }
 
 /// The published schemas: of the report, of `--interval`, of a line of `slow`.
@@ -455,7 +582,7 @@ fn unknown_read_figures_have_no_heading() {
     fs::write(&cut, capture::write(&mangle(&frames, &harm).frames)).expect("written");
     let input = cut.to_str().expect("UTF-8");
     printed(&run(&folder, &["capture", input, "-q", "-o", "trace"]));
-    let text = printed(&run(&folder, &["report", "trace"]));
+    let text = printed(&run(&folder, &["report", "trace", "--full"]));
     assert!(text.contains("nfs v3 READ"), "{text}");
     assert!(!text.lines().any(|line| line == "READ"), "{text}");
 }
@@ -489,6 +616,8 @@ fn an_empty_trace_has_a_report() {
         &["capture", "empty.pcap", "-q", "-o", "trace"],
     ));
     let text = printed(&run(&folder, &["report", "trace"]));
+    assert!(text.contains("operations    none"), "{text}");
+    let text = printed(&run(&folder, &["report", "trace", "--full"]));
     assert!(text.contains("operations    0"), "{text}");
     assert!(printed(&run(&folder, &["report", "trace", "--html", "-"])).contains("</html>"));
     assert_eq!(json(&folder, &[])["totals"]["operations"], 0);

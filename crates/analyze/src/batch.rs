@@ -1,0 +1,210 @@
+//! A batch of `operations` with typed columns, and the texts of a trace as small numbers.
+
+use lineside_trace::is_success;
+use lineside_trace::read::{Column, ReadError};
+
+use crate::columns::{Flags, Integers, Lexicon, Shorts, Word, Words};
+use crate::filter::Chosen;
+
+/// Clients that are distinguished.
+pub(crate) const CLIENTS_MAX: usize = 65_536;
+/// Texts of programs, operations and states.
+const WORDS_MAX: usize = 4_096;
+
+/// The columns that are read, in this order.
+pub(crate) const COLUMNS: [&str; 28] = [
+    "operation_id",
+    "rpc_id",
+    "call_time_ns",
+    "call_end_ns",
+    "reply_time_ns",
+    "reply_end_ns",
+    "client_address",
+    "program",
+    "version",
+    "operation",
+    "rpc_status",
+    "status",
+    "file_id",
+    "offset",
+    "count",
+    "transferred",
+    "call_bytes",
+    "reply_bytes",
+    "call_missing",
+    "reply_missing",
+    "call_incomplete",
+    "reply_incomplete",
+    "data_incomplete",
+    "not_executed",
+    "repeat",
+    "retransmissions",
+    "duplicate_replies",
+    "user_id",
+];
+
+/// A batch of `operations` with typed columns.
+pub(crate) struct Batch<'a> {
+    pub(crate) rows: usize,
+    pub(crate) operation_id: Integers<'a>,
+    pub(crate) rpc_id: Integers<'a>,
+    pub(crate) call_time_ns: Integers<'a>,
+    pub(crate) call_end_ns: Integers<'a>,
+    pub(crate) reply_time_ns: Integers<'a>,
+    pub(crate) reply_end_ns: Integers<'a>,
+    pub(crate) client: Words<'a>,
+    pub(crate) program: Words<'a>,
+    pub(crate) version: Shorts<'a>,
+    pub(crate) operation: Words<'a>,
+    pub(crate) rpc_status: Words<'a>,
+    pub(crate) status: Words<'a>,
+    pub(crate) file_id: Integers<'a>,
+    pub(crate) offset: Integers<'a>,
+    pub(crate) count: Integers<'a>,
+    pub(crate) transferred: Integers<'a>,
+    pub(crate) call_bytes: Integers<'a>,
+    pub(crate) reply_bytes: Integers<'a>,
+    pub(crate) call_missing: Flags<'a>,
+    pub(crate) reply_missing: Flags<'a>,
+    pub(crate) incomplete: [Flags<'a>; 3],
+    pub(crate) not_executed: Flags<'a>,
+    pub(crate) repeat: Flags<'a>,
+    pub(crate) retransmissions: Shorts<'a>,
+    pub(crate) duplicate_replies: Shorts<'a>,
+    pub(crate) user_id: Integers<'a>,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn of(columns: &'a [Column], lexica: &mut Lexica) -> Result<Self, ReadError> {
+        let mut named = COLUMNS.iter().zip(columns);
+        let mut next = || {
+            named
+                .next()
+                .expect("a batch has the columns that were asked for")
+        };
+        macro_rules! column {
+            ($kind:ident) => {{
+                let (name, column) = next();
+                $kind::of(name, column)?
+            }};
+            ($kind:ident, $lexicon:expr) => {{
+                let (name, column) = next();
+                $kind::of(name, column, $lexicon)?
+            }};
+        }
+        Ok(Self {
+            rows: columns.first().map_or(0, Column::len),
+            operation_id: column!(Integers),
+            rpc_id: column!(Integers),
+            call_time_ns: column!(Integers),
+            call_end_ns: column!(Integers),
+            reply_time_ns: column!(Integers),
+            reply_end_ns: column!(Integers),
+            client: column!(Words, &mut lexica.clients),
+            program: column!(Words, &mut lexica.words),
+            version: column!(Shorts),
+            operation: column!(Words, &mut lexica.words),
+            rpc_status: column!(Words, &mut lexica.words),
+            status: column!(Words, &mut lexica.words),
+            file_id: column!(Integers),
+            offset: column!(Integers),
+            count: column!(Integers),
+            transferred: column!(Integers),
+            call_bytes: column!(Integers),
+            reply_bytes: column!(Integers),
+            call_missing: column!(Flags),
+            reply_missing: column!(Flags),
+            incomplete: [column!(Flags), column!(Flags), column!(Flags)],
+            not_executed: column!(Flags),
+            repeat: column!(Flags),
+            retransmissions: column!(Shorts),
+            duplicate_replies: column!(Shorts),
+            user_id: column!(Integers),
+        })
+    }
+
+    /// The time of a row: its call's or, if that was not seen, its reply's.
+    pub(crate) fn time(&self, row: usize) -> Option<i64> {
+        self.call_time_ns
+            .get(row)
+            .or_else(|| self.reply_time_ns.get(row))
+    }
+
+    /// Whether an operation of a compound is its last, and comes after those alone that name the
+    /// file: then it is what the client wanted. Rows of a compound follow one another.
+    pub(crate) fn is_alone(&self, row: usize, lexica: &Lexica) -> bool {
+        let id = self.rpc_id.get(row);
+        let is_last = row + 1 >= self.rows || self.rpc_id.get(row + 1) != id;
+        let before = (0..row).rev().take_while(|&row| self.rpc_id.get(row) == id);
+        let mut names = before.map(|row| lexica.words.text(self.operation.get(row)));
+        is_last && names.all(|name| matches!(name, "SEQUENCE" | "PUTFH" | "PUTROOTFH"))
+    }
+
+    /// The rows that a filter chooses.
+    pub(crate) fn chosen<'b>(
+        &'b self,
+        chosen: &'b Chosen,
+        lexica: &Lexica,
+    ) -> impl Iterator<Item = usize> + 'b {
+        let [client, operation] = chosen.words(&lexica.clients, &lexica.words);
+        (0..self.rows).filter(move |&row| {
+            chosen.has_time(self.time(row))
+                && client.is_none_or(|client| client == Some(self.client.get(row)))
+                && operation.is_none_or(|operation| operation == Some(self.operation.get(row)))
+        })
+    }
+}
+
+/// The texts of a trace.
+pub(crate) struct Lexica {
+    pub(crate) clients: Lexicon,
+    pub(crate) words: Lexicon,
+    /// Names in the column `operation`, for what to offer instead of an unknown one.
+    operations: Vec<Word>,
+    states: Vec<Option<bool>>,
+}
+
+impl Lexica {
+    pub(crate) fn new() -> Self {
+        Self {
+            clients: Lexicon::new(CLIENTS_MAX),
+            words: Lexicon::new(WORDS_MAX),
+            operations: Vec::new(),
+            states: Vec::new(),
+        }
+    }
+
+    /// Takes note of a batch's operations.
+    pub(crate) fn note_operations(&mut self, batch: &Batch<'_>) {
+        for &word in batch.operation.distinct() {
+            if word != Lexicon::NONE && !self.operations.contains(&word) {
+                self.operations.push(word);
+            }
+        }
+    }
+
+    pub(crate) fn operations(&self) -> Vec<String> {
+        self.operations
+            .iter()
+            .map(|&word| self.words.text(word).to_owned())
+            .collect()
+    }
+
+    /// The status with which an operation failed, if it did: the protocol's, or RPC's where there
+    /// is none.
+    pub(crate) fn failure(&mut self, status: Word, rpc_status: Word) -> Option<Word> {
+        let word = if status == Lexicon::NONE {
+            rpc_status
+        } else {
+            status
+        };
+        let at = word as usize;
+        if at >= self.states.len() {
+            self.states.resize(at + 1, None);
+        }
+        let words = &self.words;
+        let failed = *self.states[at]
+            .get_or_insert_with(|| word != Lexicon::NONE && !is_success(words.text(word)));
+        failed.then_some(word)
+    }
+}

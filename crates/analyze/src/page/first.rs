@@ -1,0 +1,329 @@
+//! The first screen: what was seen and whether to believe it, what stands out, and the workload in
+//! six lines.
+
+use super::sections::loss_text;
+use super::{Chart, Colour, Layer, Scale, chosen};
+use crate::findings::{Finding, Place};
+use crate::model::{Direction, Ranking, Report};
+use crate::numbers::{Zone, bytes, file_name, grouped, percent, share, time};
+
+/// The first screen in words: each line has a label, and parts of which the last may be left out.
+pub(crate) struct First {
+    pub(crate) title: String,
+    /// What was seen, and whether to believe it.
+    pub(crate) seen: Vec<Line>,
+    /// Everything that stands out, worst first.
+    pub(crate) findings: Vec<Insight>,
+    pub(crate) workload: Vec<Line>,
+    /// The workload over time.
+    pub(crate) chart: Option<Chart>,
+}
+
+pub(crate) struct Line {
+    pub(crate) label: &'static str,
+    pub(crate) parts: Vec<String>,
+    /// Whether it is a warning.
+    pub(crate) alarms: bool,
+}
+
+/// A finding in words.
+pub(crate) struct Insight {
+    /// When, where, who and what: a sentence without its period.
+    pub(crate) what: String,
+    /// How long clients waited because of it; may be empty.
+    pub(crate) lost: String,
+    /// May be empty.
+    pub(crate) evidence: String,
+    pub(crate) advice: String,
+}
+
+impl First {
+    pub(super) fn of(report: &Report, zone: &Zone) -> Self {
+        let over_time = &report.over_time;
+        let layers = [&over_time.reads, &over_time.writes, &over_time.others];
+        let sum = |step: usize| layers.iter().map(|layer| layer[step]).sum();
+        let values: Vec<u64> = (0..over_time.reads.len()).map(sum).collect();
+        Self {
+            title: format!("Report on {}", report.parameters.asked.trace),
+            seen: seen(report, zone),
+            findings: insights(report, zone),
+            workload: workload(report),
+            chart: (!values.is_empty()).then(|| Chart {
+                title: "operations",
+                scale: Scale::Rate,
+                start_ns: over_time.start_ns,
+                step_ns: over_time.step_ns,
+                zone: zone.clone(),
+                layers: vec![Layer {
+                    name: "over time",
+                    colour: Colour::Other,
+                    values: values.into_iter().map(Some).collect(),
+                }],
+            }),
+        }
+    }
+}
+
+fn line(label: &'static str, parts: impl IntoIterator<Item = String>) -> Line {
+    Line {
+        label,
+        parts: parts.into_iter().filter(|part| !part.is_empty()).collect(),
+        alarms: false,
+    }
+}
+
+fn alarm(label: &'static str, parts: impl IntoIterator<Item = String>) -> Line {
+    Line {
+        alarms: true,
+        ..line(label, parts)
+    }
+}
+
+fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
+    let (totals, missing) = (&report.totals, &report.missing);
+    let mut lines = Vec::new();
+    let span = totals.first_ns.zip(totals.last_ns);
+    let span = span.map(|(first, last)| zone.span(first, last));
+    let inputs = &report.trace.inputs;
+    let from = match inputs.as_slice() {
+        [] => String::new(),
+        [input] => format!("{} ({})", input.name, input.format),
+        [input, more @ ..] => format!("{} and {} more inputs", input.name, more.len()),
+    };
+    lines.push(line("seen", [span.unwrap_or_default()]));
+    lines.push(line("from", [from]));
+    lines.push(line("only", chosen(report, zone)));
+
+    let state = missing
+        .verdict
+        .and_then(|state| serde_json::to_value(state).ok());
+    let state = state.as_ref().and_then(serde_json::Value::as_str);
+    let state = state.unwrap_or("not known");
+    let is_complete = state == "complete" && missing.unreadable.is_empty();
+    let mut reasons = missing.reasons.iter();
+    let why = match reasons.next() {
+        Some(first) => first.clone(),
+        None if is_complete => "everything that passed the tap was seen".to_owned(),
+        None => String::new(),
+    };
+    let why = if why.is_empty() {
+        state.to_owned()
+    } else {
+        format!("{state}: {why}")
+    };
+    let others = match reasons.len() {
+        0 => String::new(),
+        1 => "and 1 more reason".to_owned(),
+        count => format!("and {count} more reasons"),
+    };
+    let verdict = [why, others];
+    lines.push(if is_complete {
+        line("verdict", verdict)
+    } else {
+        alarm("verdict", verdict)
+    });
+    lines.push(alarm("lost", missing.losses.iter().map(loss_text)));
+    let unreadable = match missing.unreadable.as_slice() {
+        [] => Vec::new(),
+        [only] => vec![only.clone()],
+        [first, more @ ..] => vec![format!("{first}; and {} more", more.len())],
+    };
+    lines.push(alarm("unreadable", unreadable));
+    if let Some(understood) = &report.understood {
+        let part = |whole: u64, share: f64, of: &str| match whole {
+            0 => String::new(),
+            _ => format!("{} of {of}", percent(share)),
+        };
+        let tls = match understood.tls_connections {
+            0 => String::new(),
+            count => format!("{} connections with TLS", grouped(count)),
+        };
+        let parts = [
+            part(
+                understood.rpc_connections_bytes,
+                understood.rpc_connections_share,
+                "the bytes of RPC connections",
+            ),
+            part(understood.tcp_bytes, understood.tcp_share, "all TCP bytes"),
+            tls,
+        ];
+        lines.push(line("understood", parts));
+    }
+    lines.retain(|line| !line.parts.is_empty());
+    lines
+}
+
+/// The findings in words.
+pub(crate) fn insights(report: &Report, zone: &Zone) -> Vec<Insight> {
+    let totals = &report.totals;
+    let is_one_day = match (totals.first_ns, totals.last_ns) {
+        (Some(first), Some(last)) => zone.day(first) == zone.day(last),
+        _ => false,
+    };
+    { report.findings.iter() }
+        .map(|finding| insight(finding, zone, is_one_day))
+        .collect()
+}
+
+fn insight(finding: &Finding, zone: &Zone, is_one_day: bool) -> Insight {
+    let clock = |ns: i64| {
+        let date = zone.date(ns);
+        let from = if is_one_day { 11 } else { 5 };
+        date.get(from..23).unwrap_or(&date).to_owned()
+    };
+    let when = match (finding.since_ns, finding.until_ns) {
+        (Some(since), Some(until)) if until > since => {
+            format!("{}, {} long: ", clock(since), time(until.abs_diff(since)))
+        }
+        (Some(since), Some(_)) => format!("{}: ", clock(since)),
+        (Some(since), None) => format!("since {}: ", clock(since)),
+        (None, _) => String::new(),
+    };
+    let place = match finding.place {
+        Some(Place::Network) => "network: ",
+        Some(Place::Server) => "server: ",
+        Some(Place::Client) => "client: ",
+        Some(Place::CannotTell) => "place not known: ",
+        None => "",
+    };
+    // A sentence that names them needs no name before it.
+    let who = match finding.who.as_str() {
+        "" => String::new(),
+        who if finding.what.contains(who) => String::new(),
+        who => format!("{who}: "),
+    };
+    Insight {
+        what: format!("{when}{place}{who}{}", finding.what),
+        lost: match finding.lost_ns {
+            0 => String::new(),
+            ns => format!("operations waited {} for it in all", time(ns)),
+        },
+        evidence: finding.evidence.clone(),
+        advice: finding.advice.clone(),
+    }
+}
+
+fn workload(report: &Report) -> Vec<Line> {
+    let totals = &report.totals;
+    let operations = totals.operations;
+    let rate = |number: u64| match totals.duration_ns {
+        0 => 0.0,
+        ns => number as f64 / (ns as f64 / 1e9),
+    };
+    let counted = |number: u64, what: &str| match number {
+        0 => String::new(),
+        number => format!("{} {what}", grouped(number)),
+    };
+    let per_second = match rate(operations) {
+        0.0 => String::new(),
+        rate @ ..10.0 => format!(" ({rate:.1}/s)"),
+        rate => format!(" ({}/s)", grouped(rate.round() as u64)),
+    };
+    let failed = match totals.failed {
+        0 => "none failed".to_owned(),
+        failed => format!(
+            "{} failed ({})",
+            grouped(failed),
+            percent(share(failed, operations))
+        ),
+    };
+    let duration = match totals.duration_ns {
+        0 => String::new(),
+        ns => format!(" in {}", time(ns)),
+    };
+    if operations == 0 {
+        return vec![line("operations", ["none".to_owned()])];
+    }
+    let name = |at: usize| {
+        let each = &report.operations[at];
+        match each.operation.as_str() {
+            "" => "call not seen".to_owned(),
+            operation if each.program == "nfs" => operation.to_owned(),
+            operation => format!("{} {operation}", each.program),
+        }
+    };
+    let kinds = 0..report.operations.len();
+    let shares = kinds.clone().map(|at| {
+        format!(
+            "{} {}",
+            name(at),
+            percent(report.operations[at].operations_share)
+        )
+    });
+    let times = kinds.filter_map(|at| {
+        let times = &report.operations[at].server_time;
+        Some(format!(
+            "{} {} / {}",
+            name(at),
+            time(times.p50_ns?),
+            time(times.p99_ns?)
+        ))
+    });
+    let mut times: Vec<String> = times.collect();
+    if let Some(first) = times.first_mut() {
+        *first = format!("median / 99 %: {first}");
+    }
+    let moved = |direction: &Direction, what: &str| {
+        let sequential = direction.sequential_share;
+        match (direction.moved_bytes, sequential) {
+            (0, _) => String::new(),
+            (moved, Some(share)) => {
+                format!("{what} {} ({} sequential)", bytes(moved), percent(share))
+            }
+            (moved, None) => format!("{what} {}", bytes(moved)),
+        }
+    };
+    let who = [
+        busiest(&report.clients, "client", operations),
+        busiest(&report.files, "file", operations),
+        busiest(&report.directories, "directory", operations),
+        busiest(&report.users, "user", operations),
+    ];
+    let mut lines = vec![
+        line(
+            "operations",
+            [
+                format!("{}{duration}{per_second}", grouped(operations)),
+                failed,
+                counted(totals.unanswered, "without reply"),
+                counted(totals.retransmissions + totals.repeated, "calls came again"),
+            ],
+        ),
+        line("of them", shares),
+        line("server time", times),
+        line(
+            "data",
+            [
+                moved(&report.reads, "read"),
+                moved(&report.writes, "written"),
+            ],
+        ),
+        line("by", who),
+    ];
+    lines.retain(|line| !line.parts.is_empty());
+    lines
+}
+
+/// How many there are, and the busiest of several.
+fn busiest(ranking: &Ranking, what: &str, operations: u64) -> String {
+    let most = ranking.by_operations.first();
+    match (ranking.count, most) {
+        (0, _) | (_, None) => String::new(),
+        (1, Some(only)) => match only.user_id {
+            Some(user_id) => format!("uid {user_id} alone"),
+            None => format!("1 {what}: {}", file_name(&only.name, only.file_id)),
+        },
+        (count, Some(most)) => {
+            let name = match most.user_id {
+                Some(user_id) => format!("uid {user_id}"),
+                None => file_name(&most.name, most.file_id),
+            };
+            let many = match what.strip_suffix('y') {
+                Some(stem) => format!("{stem}ies"),
+                None => format!("{what}s"),
+            };
+            let share = percent(share(most.operations, operations));
+            format!("{} {many} ({name} {share})", grouped(count))
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The content of a report: its sections, tables and drawings, every number in words. The terminal
+//! and the HTML form draw this and decide nothing but how it looks. Texts may come from the wire:
+//! the code that draws them makes them harmless.
+
+mod first;
+mod sections;
+mod usage;
+
+use first::insights;
+pub(crate) use first::{First, Insight, Line};
+
+use crate::model::{Concentration, Operation, Report};
+use crate::numbers::{Zone, bytes, grouped, percent, time};
+
+/// Rows of a table; the JSON form has all.
+const ROWS_MAX: usize = 40;
+
+/// A report in words.
+pub(crate) struct Page {
+    pub(crate) title: String,
+    /// When, from what, and which operations.
+    pub(crate) about: Vec<String>,
+    /// The certificate of an emulated link.
+    pub(crate) certificate: Vec<Section>,
+    /// The first screen, unless the certificate is all that there is.
+    pub(crate) first: Option<First>,
+    /// Everything, most important first.
+    pub(crate) sections: Vec<Section>,
+    pub(crate) footer: String,
+}
+
+/// A heading with what stands below it.
+pub(crate) struct Section {
+    pub(crate) heading: String,
+    /// What its terms mean; may be empty.
+    pub(crate) note: String,
+    pub(crate) blocks: Vec<Block>,
+}
+
+pub(crate) enum Block {
+    Verdict(Verdict),
+    Facts(Vec<Fact>),
+    /// Facts of more than a word: each has a line of its own.
+    List(Vec<Fact>),
+    Meters(Meters),
+    Text(String),
+    /// What stands out, and what is done about it.
+    Findings(Vec<Insight>),
+    Chart(Chart),
+    Curve(Curve),
+    Table(Table),
+    /// Blocks that stand side by side where there is room.
+    Beside(Vec<Vec<Self>>),
+}
+
+/// How far a trace can be trusted.
+pub(crate) struct Verdict {
+    pub(crate) state: String,
+    pub(crate) complete: bool,
+    /// What and why, each with a label.
+    pub(crate) reasons: Vec<(&'static str, String)>,
+}
+
+/// A number that stands for itself.
+pub(crate) struct Fact {
+    pub(crate) label: &'static str,
+    pub(crate) value: String,
+    /// May be empty.
+    pub(crate) note: String,
+}
+
+/// Shares of something.
+pub(crate) struct Meters {
+    pub(crate) label: &'static str,
+    pub(crate) colour: Colour,
+    pub(crate) meters: Vec<Meter>,
+}
+
+pub(crate) struct Meter {
+    pub(crate) share: f64,
+    pub(crate) of: &'static str,
+    /// May be empty.
+    pub(crate) note: String,
+}
+
+/// What a colour stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Read,
+    Write,
+    Other,
+    Failed,
+    Unanswered,
+    Median,
+    Upper,
+}
+
+/// Values over time.
+pub(crate) struct Chart {
+    pub(crate) title: &'static str,
+    pub(crate) scale: Scale,
+    pub(crate) start_ns: i64,
+    pub(crate) step_ns: u64,
+    /// In which the axis is written.
+    pub(crate) zone: Zone,
+    /// Of equal length; the lowest first.
+    pub(crate) layers: Vec<Layer>,
+}
+
+impl Chart {
+    /// The time at which a step begins.
+    pub(crate) fn clock(&self, step: usize) -> String {
+        self.zone.clock(self.at(step), self.step_ns)
+    }
+
+    /// `+01:00`, or `UTC`.
+    pub(crate) fn offset(&self) -> String {
+        self.zone.offset(self.start_ns)
+    }
+
+    fn at(&self, step: usize) -> i64 {
+        let since = self.step_ns.saturating_mul(step as u64);
+        self.start_ns.saturating_add_unsigned(since)
+    }
+}
+
+pub(crate) struct Layer {
+    pub(crate) name: &'static str,
+    pub(crate) colour: Colour,
+    pub(crate) values: Vec<Option<u64>>,
+}
+
+/// What the values of a chart are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Counts, shown by the second, on one another.
+    Rate,
+    /// Bytes, likewise.
+    ByteRate,
+    /// Nanoseconds: quantiles, on a logarithmic scale.
+    Time,
+}
+
+impl Scale {
+    /// A value of a step in words.
+    pub(crate) fn text(self, value: f64, step_ns: u64) -> String {
+        let rate = value / (step_ns.max(1) as f64 / 1e9);
+        match self {
+            Self::Rate => format!("{}/s", short(rate)),
+            Self::ByteRate => format!("{}/s", bytes(rate.round() as u64)),
+            Self::Time => time(value as u64),
+        }
+    }
+}
+
+/// Which share of all is with the first few.
+pub(crate) struct Curve {
+    pub(crate) title: String,
+    pub(crate) points: Vec<Concentration>,
+}
+
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+    /// Rows where there is little room.
+    pub(crate) rows_narrow: usize,
+    /// What has no row, if anything.
+    pub(crate) rest: String,
+    /// Begin and end of its drawings over time.
+    pub(crate) axis: Option<[String; 2]>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    pub(crate) head: &'static str,
+    pub(crate) kind: Kind,
+    /// Only where there is room.
+    pub(crate) wide: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A name: cut where there is no room.
+    Name,
+    /// A path: its end is most telling.
+    Path,
+    /// A number, to the right.
+    Number,
+    /// A share of the largest, as a bar.
+    Bar(Colour),
+    /// Counts over time.
+    Spark,
+}
+
+pub(crate) enum Cell {
+    Text(String),
+    Bar(f64),
+    Spark(Vec<u64>),
+}
+
+/// The report in words, with the times of a zone.
+pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
+    let certificate = report.emulation.as_ref().map(crate::emulation::sections);
+    // Without a tap, the link is all that there is to report.
+    let is_alone =
+        certificate.is_some() && report.understood.is_none() && report.totals.operations == 0;
+    let sections = [
+        sections::missing(report),
+        findings(report, zone),
+        sections::workload(report),
+        sections::over_time(&report.over_time, zone),
+        sections::errors(report, zone),
+        sections::again(&report.operations),
+        sections::operations(&report.operations),
+        sections::directions(report),
+        usage::busiest("files", "File", &report.files),
+        usage::busiest("directories", "Directory", &report.directories),
+        usage::busiest("other objects", "Object", &report.objects),
+        usage::busiest("clients", "Client", &report.clients),
+        usage::storms(report, zone),
+        usage::misaligned(report),
+        usage::busiest("pairs of client and file", "Client", &report.pairs),
+        usage::busiest("users", "User", &report.users),
+    ];
+    Page {
+        title: format!("Report on {}", report.parameters.asked.trace),
+        about: about(report, zone),
+        certificate: certificate.unwrap_or_default(),
+        first: (!is_alone).then(|| First::of(report, zone)),
+        sections: { sections.into_iter().flatten() }
+            .filter(|_| !is_alone)
+            .collect(),
+        footer: footer(report),
+    }
+}
+
+fn about(report: &Report, zone: &Zone) -> Vec<String> {
+    let totals = &report.totals;
+    let mut lines = Vec::new();
+    if let (Some(first), Some(last)) = (totals.first_ns, totals.last_ns) {
+        lines.push(zone.span(first, last));
+    }
+    let inputs = &report.trace.inputs;
+    for input in inputs.iter().take(3) {
+        lines.push(format!("from {} ({})", input.name, input.format));
+    }
+    if inputs.len() > 3 {
+        lines.push(format!("and {} more", inputs.len() - 3));
+    }
+    lines.extend(chosen(report, zone).map(|chosen| format!("only {chosen}")));
+    lines
+}
+
+/// Which operations were asked for, unless it is all.
+fn chosen(report: &Report, zone: &Zone) -> Option<String> {
+    let asked = &report.parameters.asked;
+    let chosen = [
+        asked.since_ns.map(|ns| format!("since {}", zone.date(ns))),
+        asked.until_ns.map(|ns| format!("until {}", zone.date(ns))),
+        asked.client.as_ref().map(|name| format!("client {name}")),
+        asked
+            .operation
+            .as_ref()
+            .map(|name| format!("operation {name}")),
+    ];
+    let chosen: Vec<_> = chosen.into_iter().flatten().collect();
+    (!chosen.is_empty()).then(|| chosen.join(", "))
+}
+
+fn findings(report: &Report, zone: &Zone) -> Option<Section> {
+    (!report.findings.is_empty()).then(|| Section {
+        heading: format!("What stands out: {}", grouped(report.findings.len() as u64)),
+        note: "Worst first: what clients waited for, then what concerns most operations."
+            .to_owned(),
+        blocks: vec![Block::Findings(insights(report, zone))],
+    })
+}
+
+const fn column(head: &'static str, kind: Kind) -> Column {
+    Column {
+        head,
+        kind,
+        wide: false,
+    }
+}
+
+const fn wide(head: &'static str, kind: Kind) -> Column {
+    Column {
+        head,
+        kind,
+        wide: true,
+    }
+}
+
+/// A table of what there is; none if there is nothing.
+fn table<T>(
+    caption: &str,
+    columns: &[Column],
+    rows_narrow: usize,
+    of: impl IntoIterator<Item = T>,
+    row: impl Fn(T) -> Vec<Cell>,
+) -> Option<Table> {
+    let mut of = of.into_iter();
+    let rows: Vec<_> = of.by_ref().take(ROWS_MAX).map(row).collect();
+    let rest = match of.count() {
+        0 => String::new(),
+        count => format!("{} more are in the JSON form.", grouped(count as u64)),
+    };
+    (!rows.is_empty()).then(|| Table {
+        caption: caption.to_owned(),
+        columns: columns.to_vec(),
+        rows,
+        rows_narrow,
+        rest,
+        axis: None,
+    })
+}
+
+fn text(text: impl Into<String>) -> Cell {
+    Cell::Text(text.into())
+}
+
+/// A number, or a dash for nothing.
+fn number(number: u64, text: impl Fn(u64) -> String) -> Cell {
+    Cell::Text(match number {
+        0 => "-".to_owned(),
+        number => text(number),
+    })
+}
+
+fn optional_time(ns: Option<u64>) -> Cell {
+    Cell::Text(ns.map_or_else(|| "-".to_owned(), time))
+}
+
+/// `nfs v3 READ`
+fn operation_name(operation: &Operation) -> Cell {
+    let name = match (operation.program.as_str(), operation.version) {
+        ("", _) => "call not seen".to_owned(),
+        (program, None) => format!("{program} {}", operation.operation),
+        (program, Some(version)) => format!("{program} v{version} {}", operation.operation),
+    };
+    text(name.trim_end())
+}
+
+fn footer(report: &Report) -> String {
+    let (trace, parameters) = (&report.trace, &report.parameters);
+    format!(
+        "Trace {}, schema {}, written by {}. Quantiles are within {} of the exact ones ({} over \
+        time); counts, sums, least \
+         and most are exact. At most {} files, {} clients, {} users and {} pairs of clients and \
+         shared files are distinguished.",
+        trace.trace_id,
+        trace.schema_version,
+        trace.tool,
+        percent(parameters.quantile_error_share),
+        percent(parameters.quantile_over_time_error_share),
+        grouped(parameters.files_max),
+        grouped(parameters.clients_max),
+        grouped(parameters.users_max),
+        grouped(parameters.pairs_max),
+    )
+}
+
+/// `12.5k`
+fn short(number: f64) -> String {
+    let (value, unit) = match number {
+        number if number >= 1e9 => (number / 1e9, "G"),
+        number if number >= 1e6 => (number / 1e6, "M"),
+        number if number >= 1e4 => (number / 1e3, "k"),
+        number => (number, ""),
+    };
+    let digits = if value >= 100.0 || value.fract() == 0.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$}{unit}")
+}
