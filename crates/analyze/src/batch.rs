@@ -140,6 +140,16 @@ impl<'a> Batch<'a> {
         is_last && names.all(|name| matches!(name, "SEQUENCE" | "PUTFH" | "PUTROOTFH"))
     }
 
+    /// From the first byte of the call to the last of the reply, of an operation that the server
+    /// reached.
+    pub(crate) fn latency_ns(&self, row: usize) -> Option<u64> {
+        if self.not_executed.get(row) {
+            return None;
+        }
+        let (call, end) = (self.call_time_ns.get(row)?, self.reply_end_ns.get(row)?);
+        u64::try_from(end.checked_sub(call)?).ok()
+    }
+
     /// The rows that a filter chooses.
     pub(crate) fn chosen<'b>(
         &'b self,

@@ -3,6 +3,8 @@
 //! ```text
 //!  TRACE/ ──► Trace ──► batches of columns ──► report()    ──► Report ──► terminal · JSON · html
 //!   trace.json, parts                     ├──► intervals() ──► nfsiostat's columns for each interval
+//!                                         ├──► compare()   ──► Comparison, of two traces
+//!                                         ├──► assert()    ──► whether figures are as asserted
 //!                                         └──► slow()      ──► one line a slow operation
 //! ```
 //!
@@ -14,8 +16,10 @@
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod assertion;
 mod batch;
 mod columns;
+mod compare;
 mod emulation;
 mod filter;
 mod findings;
@@ -31,6 +35,11 @@ pub mod terminal;
 mod trace;
 mod usage;
 
+pub use assertion::{Assert, AssertError, Assertion, assert, assert_both};
+pub use compare::{
+    Appearance, Appearances, COMPARE_VERSION, Change, CompareParameters, Compared, Comparison,
+    Course, Side, Subject, compare,
+};
 pub use emulation::{
     EmulatedCounters, EmulatedDirection, EmulatedTimes, Emulation, EmulationFloor, EmulationLoop,
 };

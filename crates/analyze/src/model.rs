@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use lineside_trace::{InputFacts, State};
 use serde::Serialize;
 
+use crate::assertion::Assertion;
 use crate::emulation::Emulation;
 use crate::findings::Finding;
 use crate::numbers::digits;
@@ -68,6 +69,8 @@ pub struct Report {
     pub errors: Vec<ErrorCount>,
     /// Failed operations of further kinds, for which there was no room in `errors`.
     pub errors_not_listed: u64,
+    /// The assertions that were asked for, judged.
+    pub assertions: Vec<Assertion>,
 }
 
 /// What was asked, and the bounds that hold.

@@ -121,6 +121,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         getattr_storms: storms,
         errors: errors(&aggregate, &lexica),
         errors_not_listed: aggregate.failures_not_listed,
+        assertions: Vec::new(),
     };
     report.findings = findings.find(&mut Scene {
         report: &report,

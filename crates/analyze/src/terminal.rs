@@ -15,7 +15,7 @@ use crate::slow::Slow;
 /// Columns of a line where nothing says how many there are.
 pub const WIDTH: usize = 80;
 /// Lines of the first screen.
-const SCREEN: usize = 24;
+pub(crate) const SCREEN: usize = 24;
 /// Findings on the first screen.
 const FINDINGS_MAX: usize = 5;
 /// Columns of a bar in a table.
@@ -49,7 +49,7 @@ impl Default for Style {
 }
 
 impl Style {
-    fn heading(&self, text: &str) -> String {
+    pub(crate) fn heading(&self, text: &str) -> String {
         let text = tail(&harmless(text), self.width);
         if self.colour {
             format!("\u{1b}[1m{text}\u{1b}[0m")
@@ -58,7 +58,7 @@ impl Style {
         }
     }
 
-    fn alarm(&self, text: &str) -> String {
+    pub(crate) fn alarm(&self, text: &str) -> String {
         if self.colour {
             format!("\u{1b}[33m{text}\u{1b}[0m")
         } else {
@@ -66,6 +66,8 @@ impl Style {
         }
     }
 }
+
+pub use crate::compare::words::comparison;
 
 /// The answer: what was seen and whether to believe it, what stands out, and the workload, on one
 /// screen. Of an emulated link the certificate comes first.
@@ -634,7 +636,7 @@ pub fn slow(slow: &Slow) -> String {
 }
 
 /// The lines of a text after `lead`, the further ones below the first, none longer than `width`.
-fn lines_of(lead: &str, text: &str, width: usize) -> Vec<String> {
+pub(crate) fn lines_of(lead: &str, text: &str, width: usize) -> Vec<String> {
     let text = harmless(text);
     let indent = lead.chars().count();
     let mut lines = Vec::new();

@@ -5,6 +5,8 @@ pub(crate) enum Exit {
     Done,
     Usage,
     Failure,
+    /// An `--assert` does not hold.
+    Assertion,
     /// `--strict`, and something is missing; or an emulated link's times do not hold.
     Disturbed,
     Signal(u8),
@@ -18,6 +20,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Failure => 1,
             Exit::Usage => 2,
+            Exit::Assertion => 3,
             Exit::Disturbed => 4,
             Exit::Signal(signal) => 128 + signal,
             Exit::Program(status) => status,

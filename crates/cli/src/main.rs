@@ -43,6 +43,8 @@ enum Verb {
     Info(info::Arguments),
     /// Report what is missing from a trace, and the workload in it
     Report(report::ReportArguments),
+    /// Report what changed between two traces
+    Compare(report::CompareArguments),
     /// List the operations that took long
     Slow(report::SlowArguments),
     /// Pass a capture's frames through an emulated link: delay, rate, loss, exact in virtual time
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Verb::Capture(arguments) => capture::run(&arguments),
         Verb::Info(arguments) => info::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
+        Verb::Compare(arguments) => report::run_compare(&arguments),
         Verb::Slow(arguments) => report::run_slow(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Ctl(arguments) => ctl::run(&arguments),

@@ -1,9 +1,9 @@
-//! Flags of `report` and `slow`.
+//! Flags of `report`, `slow` and `compare`.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use lineside_analyze::{Filter, Moment, Zone};
+use lineside_analyze::{Assert, Filter, Moment, Zone};
 use lineside_time::parse_duration;
 
 /// Flags of `report`.
@@ -29,6 +29,37 @@ pub(crate) struct ReportArguments {
     /// Print nfsiostat's columns for each interval: seconds, or a time with its unit
     #[arg(long, value_name = "SECONDS", conflicts_with = "html", value_parser = interval_ns)]
     pub(super) interval: Option<u64>,
+    /// Exit with 3 unless this holds, such as 'p99(READ) < 10ms' or 'errors < 1%'; several may be
+    /// given
+    #[arg(long, value_name = "EXPR", conflicts_with = "interval", value_parser = assert_of_one)]
+    pub(super) assert: Vec<Assert>,
+}
+
+/// Flags of `compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// The folder of a trace: what was before
+    #[arg(value_name = "A")]
+    pub(super) a: PathBuf,
+    /// The folder of another: what is now. With --at none is needed
+    #[arg(value_name = "B", required_unless_present = "at")]
+    pub(super) b: Option<PathBuf>,
+    /// Compare what one trace has before this time with what it has from then on: RFC 3339, or how
+    /// long after the start, such as 10s
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["b", "since", "until"])]
+    pub(super) at: Option<Moment>,
+    #[command(flatten)]
+    pub(super) filter: FilterArguments,
+    /// Print all figures, also those that are no news, and what only one of the traces has
+    #[arg(long)]
+    pub(super) full: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Exit with 3 unless this holds, such as 'B.p99(READ) < 10ms' or 'ratio.p50(WRITE) < 1.2';
+    /// several may be given
+    #[arg(long, value_name = "EXPR")]
+    pub(super) assert: Vec<Assert>,
 }
 
 /// Flags of `slow`.
@@ -97,6 +128,15 @@ fn duration(text: &str, unit: &str) -> Result<u64, String> {
         text.to_owned()
     };
     parse_duration(&with_unit).map_err(|error| error.to_string())
+}
+
+/// An assertion about the one trace that `report` has.
+fn assert_of_one(text: &str) -> Result<Assert, String> {
+    let assert: Assert = text.parse().map_err(|error| format!("{error}"))?;
+    if assert.is_of_two() {
+        return Err("A, B and ratio are of two traces: give it to 'lineside compare'".to_owned());
+    }
+    Ok(assert)
 }
 
 fn interval_ns(text: &str) -> Result<u64, String> {

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use lineside_account::harmless_json;
 use lineside_analyze::terminal;
 
+use super::compare::judged;
 use super::flags::{ReportArguments, SlowArguments};
 use crate::config::ConfigError;
 use crate::exit::Exit;
@@ -24,7 +25,10 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
         }
         return Ok(exit(&series.unreadable));
     }
-    let report = lineside_analyze::report(&arguments.trace, &filter)?;
+    let mut report = lineside_analyze::report(&arguments.trace, &filter)?;
+    if !arguments.assert.is_empty() {
+        report.assertions = lineside_analyze::assert(&arguments.trace, &filter, &arguments.assert)?;
+    }
     if let Some(path) = &arguments.html {
         let page = lineside_analyze::html::page(&report, &zone);
         if path.as_os_str() == "-" {
@@ -58,7 +62,8 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
             report.trace.lacks.join(", ")
         ));
     }
-    Ok(exit(&report.missing.unreadable))
+    let done = exit(&report.missing.unreadable);
+    Ok(judged(&report.assertions, done))
 }
 
 pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {

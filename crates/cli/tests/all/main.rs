@@ -7,6 +7,7 @@
 
 mod between;
 mod commands;
+mod compare;
 mod compounds;
 mod control;
 mod cores;

@@ -4,10 +4,11 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 11] = [
+const VERBS: [&str; 12] = [
     "capture",
     "info",
     "report",
+    "compare",
     "slow",
     "replay-pcap",
     "emulate",

@@ -1,0 +1,177 @@
+//! Assertions about a trace, such as `p99(READ) < 10ms`: the language, and their judgement.
+//!
+//! ```text
+//!  assertion   = [ side "." ] metric [ "(" [ selection ] ")" ] comparator value
+//!  side        = "A" | "B" | "ratio"                (compare alone; without it, B is meant)
+//!  selection   = item { "," item }                  (all of them hold)
+//!  item        = NAME | "client=" ADDRESS | "user=" UID
+//!  comparator  = "<" | "<=" | ">" | ">=" | "==" | "!="
+//!  value       = number with the unit of the metric
+//! ```
+//!
+//! Latency is from the first byte of a call to the last of its reply, as `slow` has it. Every metric
+//! but `loss` is about the chosen operations; `count` and `rate` of none are 0, and no other metric
+//! of none holds, whatever is asserted: there is nothing that it could be true of.
+
+mod language;
+mod measured;
+
+use std::path::Path;
+
+use lineside_trace::State;
+use serde::Serialize;
+
+pub use language::{Assert, AssertError};
+use measured::Measured;
+
+use crate::filter::Filter;
+use crate::numbers::{bytes, grouped, percent, time};
+use crate::trace::TraceError;
+use language::{Comparator, Metric, Of, Unit};
+
+/// An assertion, judged.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Assertion {
+    /// As it was given.
+    pub assertion: String,
+    /// Whether it holds.
+    pub holds: bool,
+    /// What was found: nanoseconds, bytes per second, operations per second, a share or a count,
+    /// as the metric has it; null: there is nothing that it could be of.
+    pub value: Option<f64>,
+    /// What it was compared with, in the same unit.
+    pub bound: f64,
+    /// Chosen operations; of a ratio, those of the trace that has fewer.
+    pub operations: u64,
+    /// The finding in words.
+    pub what: String,
+}
+
+/// Judges assertions about one trace.
+pub fn assert(
+    path: &Path,
+    filter: &Filter,
+    asserts: &[Assert],
+) -> Result<Vec<Assertion>, TraceError> {
+    let measured = Measured::of(path, filter, asserts)?;
+    Ok({ asserts.iter().enumerate() }
+        .map(|(at, each)| {
+            judged(
+                each,
+                measured.figure(at, each.metric),
+                &measured.verdict_note(),
+            )
+        })
+        .collect())
+}
+
+/// Judges assertions about two traces.
+pub fn assert_both(
+    a: (&Path, &Filter),
+    b: (&Path, &Filter),
+    asserts: &[Assert],
+) -> Result<Vec<Assertion>, TraceError> {
+    let a = Measured::of(a.0, a.1, asserts)?;
+    let b = Measured::of(b.0, b.1, asserts)?;
+    let note = |name: &str, measured: &Measured| match measured.state {
+        Some(State::Complete) => String::new(),
+        _ => format!("{name}: {}", measured.verdict_note()),
+    };
+    let notes = [note("A", &a), note("B", &b)];
+    let judge = |(at, assert): (usize, &Assert)| {
+        let [of_a, of_b] = [&a, &b].map(|each| each.figure(at, assert.metric));
+        match assert.of {
+            Of::A => judged(assert, of_a, &notes[0]),
+            Of::B | Of::Trace => judged(assert, of_b, &notes[1]),
+            Of::Ratio => {
+                let both: Vec<&str> = notes
+                    .iter()
+                    .map(String::as_str)
+                    .filter(|n| !n.is_empty())
+                    .collect();
+                judged(assert, ratio(of_a, of_b), &both.join("; "))
+            }
+        }
+    };
+    Ok(asserts.iter().enumerate().map(judge).collect())
+}
+
+/// A value and the operations that it is of; without a value, why there is none.
+type Figure = (Result<f64, String>, u64);
+
+fn ratio(a: Figure, b: Figure) -> Figure {
+    let operations = a.1.min(b.1);
+    let value = match (a.0, b.0) {
+        (Err(why), _) => Err(format!("in A {why}")),
+        (_, Err(why)) => Err(format!("in B {why}")),
+        (Ok(a), Ok(b)) if a == b => Ok(1.0),
+        (Ok(0.0), Ok(_)) => Err("it is 0 in A, and nothing is so many times 0".to_owned()),
+        (Ok(a), Ok(b)) => Ok(b / a),
+    };
+    (value, operations)
+}
+
+fn judged(assert: &Assert, (value, operations): Figure, note: &str) -> Assertion {
+    let holds = value
+        .as_ref()
+        .is_ok_and(|&value| assert.comparator.holds(value, assert.bound));
+    let unit = match assert.of {
+        Of::Ratio => Unit::Times,
+        _ => assert.metric.unit(),
+    };
+    let found = match &value {
+        Ok(value) => {
+            let number = text(unit, *value);
+            let one = if operations == 1 {
+                "operation"
+            } else {
+                "operations"
+            };
+            match assert.metric {
+                Metric::Count => format!("it is {number}"),
+                Metric::Loss => format!("it is {number} of the bytes or frames"),
+                _ => format!("it is {number}, of {} {one}", grouped(operations)),
+            }
+        }
+        Err(why) => why.clone(),
+    };
+    let state = if holds { "holds" } else { "fails" };
+    let note = if note.is_empty() {
+        String::new()
+    } else {
+        format!(" ({note})")
+    };
+    Assertion {
+        what: format!("{} {state}: {found}{note}", assert.text),
+        assertion: assert.text.clone(),
+        holds,
+        value: value.ok(),
+        bound: assert.bound,
+        operations,
+    }
+}
+
+fn text(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Time => time(value as u64),
+        Unit::Share => percent(value),
+        Unit::PerSecond => format!("{value:.1}/s"),
+        Unit::BytesPerSecond => format!("{}/s", bytes(value as u64)),
+        Unit::Count => grouped(value as u64),
+        Unit::Times => format!("{value:.3} times"),
+    }
+}
+
+impl Comparator {
+    fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Less => value < bound,
+            Self::AtMost => value <= bound,
+            Self::Greater => value > bound,
+            Self::AtLeast => value >= bound,
+            Self::Equal => value == bound,
+            Self::Other => value != bound,
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! One of the two traces: what the pass over its operations collects, slice by slice.
+
+use std::path::Path;
+
+use hashbrown::{HashMap, HashSet};
+use lineside_trace::Table;
+
+use super::statistics::{Distribution, Logarithms, step};
+use crate::aggregate::KINDS_MAX;
+use crate::batch::{Batch, COLUMNS, Lexica};
+use crate::columns::{Lexicon, Texts, Word};
+use crate::filter::{Filter, span};
+use crate::model::Asked;
+use crate::trace::{Trace, TraceError};
+
+/// Slices of time: enough for variances, and each long enough for a burst to lie inside.
+pub(super) const SLICES: u32 = 48;
+/// Pairs of client and kind of operation whose times are kept apart: about 10 KiB each.
+pub(super) const PAIRS_MAX: usize = 16_384;
+/// Files, each with its READs, WRITEs and other operations apart, that are told apart: about 110
+/// bytes each.
+pub(super) const FILES_MAX: usize = 1 << 21;
+/// Outcomes (kind of operation, status) that are told apart.
+const OUTCOMES_MAX: usize = 1_024;
+
+/// Program, version and name of an operation.
+pub(super) type Kind = (String, Option<i32>, String);
+
+/// What went wrong with an operation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Outcome {
+    /// It failed with this status.
+    Status(String),
+    /// No reply was seen.
+    NoReply,
+    /// The call came again before its reply.
+    SentAgain,
+}
+
+/// A count for each slice.
+pub(super) type Slices = [u32; SLICES as usize];
+
+/// Operations of a kind, or of a client and a kind.
+#[derive(Default)]
+pub(super) struct Times {
+    pub(super) operations: u64,
+    pub(super) latency: Distribution,
+}
+
+/// A trace.
+pub(super) struct Sample {
+    pub(super) trace: Trace,
+    pub(super) asked: Asked,
+    /// When the first chosen operation began, and how long a slice is.
+    pub(super) start_ns: i64,
+    pub(super) slice_ns: u64,
+    pub(super) duration_ns: u64,
+    pub(super) operations: u64,
+    pub(super) failed: u64,
+    /// Of all operations.
+    pub(super) counts: Slices,
+    /// Bytes that READ and WRITE moved.
+    pub(super) moved_bytes: [Vec<f64>; 2],
+    pub(super) kinds: HashMap<Kind, (Times, Slices)>,
+    pub(super) outcomes: HashMap<(Kind, Outcome), Slices>,
+    pub(super) pairs: HashMap<(String, Kind), Times>,
+    /// Operations of each client.
+    pub(super) clients: HashMap<String, Slices>,
+    /// By file and way: READ, WRITE, any other.
+    pub(super) files: HashMap<(i64, u8), Logarithms>,
+    /// Operations of pairs and of files for which there was no room.
+    pub(super) not_apart: [u64; 2],
+    /// Addresses of servers.
+    pub(super) servers: HashSet<String>,
+}
+
+/// A row's times, for the second step of a batch.
+struct Used {
+    pair: u32,
+    slice: u32,
+    ns: u64,
+    /// The file and the way.
+    file: Option<(i64, u8)>,
+}
+
+/// What the pass fills, with numbers in place of texts.
+struct Pass {
+    start_ns: i64,
+    slice_ns: u64,
+    counts: Slices,
+    operations: u64,
+    failed: u64,
+    moved_bytes: [Vec<f64>; 2],
+    kinds: Vec<((Word, Option<i32>, Word), u8, Slices, u64)>,
+    kind_places: HashMap<(Word, Option<i32>, Word), u16>,
+    last_kind: Option<((Word, Option<i32>, Word), u16)>,
+    pairs: Vec<((Word, u16), Times)>,
+    /// By client, then by kind; [`NO_PAIR`] if it has none.
+    pair_places: Vec<Vec<u32>>,
+    outcomes: HashMap<(u16, OutcomeWord), Slices>,
+    clients: Vec<Slices>,
+    files: HashMap<(i64, u8), Logarithms>,
+    not_apart: [u64; 2],
+    used: Vec<Used>,
+}
+
+const NO_PAIR: u32 = u32::MAX;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum OutcomeWord {
+    Status(Word),
+    NoReply,
+    SentAgain,
+}
+
+impl Sample {
+    /// Reads the chosen operations of a trace.
+    pub(super) fn of(mut trace: Trace, path: &Path, filter: &Filter) -> Result<Self, TraceError> {
+        let (chosen, span) = span(&mut trace, filter)?;
+        let mut lexica = Lexica::new();
+        let mut pass = Pass::new(span);
+        trace.batches(Table::Operations, &COLUMNS, |columns| {
+            let batch = Batch::of(columns, &mut lexica)?;
+            lexica.note_operations(&batch);
+            let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
+            pass.clients
+                .resize(lexica.clients.len(), [0; SLICES as usize]);
+            for row in rows {
+                pass.add(&batch, row, &mut lexica);
+            }
+            pass.add_times();
+            Ok(())
+        });
+        chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
+        let servers = servers(&mut trace);
+        let duration_ns = span.map_or(0, |(first, last)| last.abs_diff(first));
+        let asked = chosen.asked(path, filter);
+        Ok(pass.named(&lexica, trace, asked, duration_ns, servers))
+    }
+
+    /// The time at which a slice begins.
+    pub(super) fn begin_ns(&self, slice: u32) -> i64 {
+        self.start_ns
+            .saturating_add_unsigned(self.slice_ns * u64::from(slice))
+    }
+}
+
+impl Pass {
+    fn new(span: Option<(i64, i64)>) -> Self {
+        let (first, last) = span.unwrap_or_default();
+        Self {
+            start_ns: first,
+            slice_ns: last.abs_diff(first) / u64::from(SLICES) + 1,
+            counts: [0; SLICES as usize],
+            operations: 0,
+            failed: 0,
+            moved_bytes: std::array::from_fn(|_| vec![0.0; SLICES as usize]),
+            kinds: Vec::new(),
+            kind_places: HashMap::new(),
+            last_kind: None,
+            pairs: Vec::new(),
+            pair_places: Vec::new(),
+            outcomes: HashMap::new(),
+            clients: Vec::new(),
+            files: HashMap::new(),
+            not_apart: [0; 2],
+            used: Vec::new(),
+        }
+    }
+
+    fn slice(&self, time_ns: Option<i64>) -> Option<u32> {
+        let since = u64::try_from(time_ns?.checked_sub(self.start_ns)?).ok()?;
+        Some((since / self.slice_ns).min(u64::from(SLICES) - 1) as u32)
+    }
+
+    fn add(&mut self, batch: &Batch<'_>, row: usize, lexica: &mut Lexica) {
+        let kind = self.kind(batch, row, lexica);
+        let status = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
+        self.operations += 1;
+        self.failed += u64::from(status.is_some());
+        let client = batch.client.get(row);
+        let slice = self.slice(batch.time(row));
+        let pair = self.pair(client, kind);
+        self.pairs[pair].1.operations += 1;
+        self.kinds[usize::from(kind)].3 += 1;
+        let Some(slice) = slice else {
+            return;
+        };
+        let at = slice as usize;
+        self.counts[at] += 1;
+        self.kinds[usize::from(kind)].2[at] += 1;
+        if let Some(counts) = self.clients.get_mut(client as usize) {
+            counts[at] += 1;
+        }
+        let outcomes = [
+            status.map(OutcomeWord::Status),
+            batch.reply_missing.get(row).then_some(OutcomeWord::NoReply),
+            { batch.retransmissions.get(row) }
+                .filter(|&again| again > 0)
+                .map(|_| OutcomeWord::SentAgain),
+        ];
+        for outcome in outcomes.into_iter().flatten() {
+            if self.outcomes.len() < OUTCOMES_MAX || self.outcomes.contains_key(&(kind, outcome)) {
+                let slices = self.outcomes.entry((kind, outcome));
+                slices.or_insert([0; SLICES as usize])[at] += 1;
+            }
+        }
+        let way = self.kinds[usize::from(kind)].1;
+        if let (Some(moved), Some(bytes)) = (
+            batch.transferred.get(row),
+            self.moved_bytes.get_mut(usize::from(way)),
+        ) {
+            bytes[at] += moved as f64;
+        }
+        if let Some(ns) = batch.latency_ns(row) {
+            self.used.push(Used {
+                pair: pair as u32,
+                slice,
+                ns,
+                file: batch.file_id.get(row).map(|file_id| (file_id, way)),
+            });
+        }
+    }
+
+    /// Adds the batch's times. What is looked up lies all over the memory, and short loops let a
+    /// processor wait for several places at once.
+    fn add_times(&mut self) {
+        for used in &self.used {
+            let pair = &mut self.pairs[used.pair as usize].1;
+            pair.latency.add(used.slice, step(used.ns));
+        }
+        for used in self.used.drain(..) {
+            let Some(key) = used.file else {
+                continue;
+            };
+            if self.files.len() < FILES_MAX || self.files.contains_key(&key) {
+                let logarithm = (used.ns.max(1) as f64).ln();
+                self.files
+                    .entry(key)
+                    .or_default()
+                    .add(used.slice, logarithm);
+            } else {
+                self.not_apart[1] += 1;
+            }
+        }
+    }
+
+    fn kind(&mut self, batch: &Batch<'_>, row: usize, lexica: &Lexica) -> u16 {
+        let mut key = (
+            batch.program.get(row),
+            batch.version.get(row),
+            batch.operation.get(row),
+        );
+        if let Some((_, at)) = self.last_kind.filter(|(last, _)| *last == key) {
+            return at;
+        }
+        if let Some(&at) = self.kind_places.get(&key) {
+            self.last_kind = Some((key, at));
+            return at;
+        }
+        // The last place is for kinds for which there is no room.
+        if self.kinds.len() + 1 >= KINDS_MAX {
+            key = (Lexicon::OTHER, None, Lexicon::OTHER);
+            if let Some(&at) = self.kind_places.get(&key) {
+                return at;
+            }
+        }
+        let way = match (lexica.words.text(key.0), lexica.words.text(key.2)) {
+            ("nfs", "READ") => 0,
+            ("nfs", "WRITE") => 1,
+            _ => 2,
+        };
+        let at = self.kinds.len() as u16;
+        self.kinds.push((key, way, [0; SLICES as usize], 0));
+        self.kind_places.insert(key, at);
+        at
+    }
+
+    /// The place of a pair; those for which there is no room share one for each kind.
+    fn pair(&mut self, client: Word, kind: u16) -> usize {
+        let room = self.pairs.len();
+        let mut key = (client, kind);
+        if room >= PAIRS_MAX && *self.pair_place(key) == NO_PAIR {
+            self.not_apart[0] += 1;
+            key.0 = Lexicon::OTHER;
+        }
+        let at = self.pair_place(key);
+        if *at == NO_PAIR {
+            *at = room as u32;
+            self.pairs.push((key, Times::default()));
+            return room;
+        }
+        *at as usize
+    }
+
+    fn pair_place(&mut self, (client, kind): (Word, u16)) -> &mut u32 {
+        let (client, kind) = (client as usize, usize::from(kind));
+        if client >= self.pair_places.len() {
+            self.pair_places.resize_with(client + 1, Vec::new);
+        }
+        let kinds = &mut self.pair_places[client];
+        if kind >= kinds.len() {
+            kinds.resize(kind + 1, NO_PAIR);
+        }
+        &mut kinds[kind]
+    }
+
+    /// With texts in place of numbers, which are the same in every trace.
+    fn named(
+        mut self,
+        lexica: &Lexica,
+        trace: Trace,
+        asked: Asked,
+        duration_ns: u64,
+        servers: HashSet<String>,
+    ) -> Sample {
+        let text = |word| lexica.words.text(word).to_owned();
+        let names: Vec<Kind> = { self.kinds.iter() }
+            .map(|((program, version, operation), ..)| (text(*program), *version, text(*operation)))
+            .collect();
+        let mut of_kinds: Vec<Vec<&Distribution>> = vec![Vec::new(); names.len()];
+        self.pairs
+            .iter_mut()
+            .for_each(|(_, times)| times.latency.settle());
+        for ((_, kind), times) in &self.pairs {
+            of_kinds[usize::from(*kind)].push(&times.latency);
+        }
+        let kinds = names.iter().zip(&self.kinds).zip(of_kinds);
+        let kinds = kinds.map(|((name, (_, _, slices, operations)), latencies)| {
+            let times = Times {
+                operations: *operations,
+                latency: Distribution::sum(&latencies),
+            };
+            (name.clone(), (times, *slices))
+        });
+        let kinds = kinds.collect();
+        let is_named = |client: Word| client != Lexicon::NONE && client != Lexicon::OTHER;
+        let pairs = { self.pairs.into_iter() }
+            .filter(|((client, _), _)| is_named(*client))
+            .map(|((client, kind), times)| {
+                let name = names[usize::from(kind)].clone();
+                ((lexica.clients.text(client).to_owned(), name), times)
+            });
+        let pairs = pairs.collect();
+        let outcomes = self.outcomes.into_iter().map(|((kind, outcome), slices)| {
+            let outcome = match outcome {
+                OutcomeWord::Status(word) => Outcome::Status(text(word)),
+                OutcomeWord::NoReply => Outcome::NoReply,
+                OutcomeWord::SentAgain => Outcome::SentAgain,
+            };
+            ((names[usize::from(kind)].clone(), outcome), slices)
+        });
+        let clients = self.clients.into_iter().enumerate().skip(2);
+        let clients = clients.filter(|(_, slices)| slices.iter().any(|&count| count > 0));
+        Sample {
+            trace,
+            asked,
+            start_ns: self.start_ns,
+            slice_ns: self.slice_ns,
+            duration_ns,
+            operations: self.operations,
+            failed: self.failed,
+            counts: self.counts,
+            moved_bytes: self.moved_bytes,
+            kinds,
+            outcomes: outcomes.collect(),
+            pairs,
+            clients: { clients }
+                .map(|(word, slices)| (lexica.clients.text(word as Word).to_owned(), slices))
+                .collect(),
+            files: self.files,
+            not_apart: self.not_apart,
+            servers,
+        }
+    }
+}
+
+/// The servers of the connections with RPC.
+fn servers(trace: &mut Trace) -> HashSet<String> {
+    let mut servers = HashSet::new();
+    trace.batches(
+        Table::Connections,
+        &["server_address", "program"],
+        |batch| {
+            let [address, program] = batch else {
+                return Ok(());
+            };
+            let rows = address.len();
+            let (address, program) = (
+                Texts::of("server_address", address)?,
+                Texts::of("program", program)?,
+            );
+            for row in 0..rows {
+                if let (Some(address), Some(_)) = (address.get(row), program.get(row))
+                    && !servers.contains(address)
+                {
+                    servers.insert(address.to_owned());
+                }
+            }
+            Ok(())
+        },
+    );
+    servers
+}

@@ -1,0 +1,52 @@
+//! `lineside compare`: what changed between two traces; and the judgement of `--assert`.
+
+use lineside_analyze::{Assertion, Filter, terminal};
+
+use super::flags::CompareArguments;
+use crate::exit::Exit;
+use crate::print::{exit, print_json, print_styled, say, style};
+
+pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<Exit> {
+    let filter = arguments.filter.filter();
+    let zone = filter.zone.clone();
+    let (a, b) = match (&arguments.b, arguments.at) {
+        (None, Some(_)) => (
+            Filter {
+                until: arguments.at,
+                ..filter.clone()
+            },
+            Filter {
+                since: arguments.at,
+                ..filter
+            },
+        ),
+        _ => (filter.clone(), filter),
+    };
+    let a = (arguments.a.as_path(), &a);
+    let b = (arguments.b.as_deref().unwrap_or(&arguments.a), &b);
+    let mut comparison = lineside_analyze::compare(a, b)?;
+    if !arguments.assert.is_empty() {
+        comparison.assertions = lineside_analyze::assert_both(a, b, &arguments.assert)?;
+    }
+    if arguments.json {
+        print_json(&comparison)?;
+    } else {
+        print_styled(&terminal::comparison(
+            &comparison,
+            arguments.full,
+            &style(zone),
+        ))?;
+    }
+    let done = exit(&comparison.unreadable());
+    Ok(judged(&comparison.assertions, done))
+}
+
+/// Says what was found of each assertion. A trace that could not be read whole has failed already:
+/// what is asserted of the rest is not asserted of it.
+pub(super) fn judged(assertions: &[Assertion], done: Exit) -> Exit {
+    assertions.iter().for_each(|assertion| say(&assertion.what));
+    match done {
+        Exit::Done if assertions.iter().any(|assertion| !assertion.holds) => Exit::Assertion,
+        done => done,
+    }
+}
