@@ -4,163 +4,28 @@
 //! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts
 //! these.
 
+mod on_cores;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lineside_account::{Budget, Counter, Counters};
+use lineside_account::Budget;
 use lineside_actor::Schedule;
-use lineside_capture::{Config, Cores, Done, FlowConfig, Pipeline, Settle, Step};
-use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_port::{CaptureReader, Facts, PoolConfig, Port, PortError, Receive, Received};
+use lineside_capture::{Config, FlowConfig, Settle, Step};
+use lineside_port::{CaptureReader, PoolConfig};
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::wrap::{self, Wrap};
 use lineside_testkit::{capture, captures};
-use lineside_trace::{CollectedRows, RecordSink, RowRef, Table};
+use lineside_trace::{RecordSink, RowRef, Table};
 use lineside_wire::Dissected;
 use lineside_wire::build::FrameBuilder;
+
+use on_cores::{Memory, alone, cores, told};
 
 /// Frames of a capture that are compared: more would only take longer.
 const FRAMES_MAX: usize = 6000;
 /// Seeds of simulated runs for each input.
 const SEEDS: u64 = 6;
-
-/// Frames in memory; at times it says that its pool is empty.
-struct Memory<'a> {
-    frames: &'a [capture::Frame],
-    next: usize,
-    calls: usize,
-}
-
-impl Port for Memory<'_> {
-    fn facts(&self) -> Vec<&Facts> {
-        Vec::new()
-    }
-}
-
-impl Receive for Memory<'_> {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
-        self.calls += 1;
-        if self.calls.is_multiple_of(5) {
-            return Ok(Received::PoolEmpty);
-        }
-        let end = self.frames.len().min(self.next + max.min(37));
-        let range = self.next..end;
-        for (index, frame) in range.clone().zip(&self.frames[range]) {
-            let ordinal = index as u64 + 1;
-            let descriptor = Descriptor {
-                stamp_ns: frame.stamp_ns,
-                wire_len: frame.wire_len,
-                link_type: LinkType(frame.link_type),
-                input: 0,
-                number: ordinal,
-                ordinal,
-                ..Descriptor::default()
-            };
-            burst.push(Frame::copied(&frame.bytes, descriptor));
-        }
-        let count = end - std::mem::replace(&mut self.next, end);
-        Ok(match count {
-            0 => Received::End,
-            count => Received::Frames(count),
-        })
-    }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        ahead.clear();
-    }
-}
-
-fn memory(frames: &[capture::Frame]) -> Memory<'_> {
-    Memory {
-        frames,
-        next: 0,
-        calls: 0,
-    }
-}
-
-/// Rows in an order that says nothing of when they were made. Rows with equal keys are of one
-/// connection, whose order is part of the result.
-fn sorted(mut rows: CollectedRows) -> CollectedRows {
-    rows.operations.sort_by_key(|row| row.operation_id);
-    rows.nfs.sort_by_key(|row| row.operation_id);
-    rows.nfs4.sort_by_key(|row| row.operation_id);
-    rows.services.sort_by_key(|row| row.operation_id);
-    rows.checksums.sort_by_key(|row| row.operation_id);
-    rows.connections.sort_by_key(|row| row.connection_id);
-    rows.files.sort_by_key(|row| row.operation_id);
-    rows.losses.sort_by_key(|row| row.connection_id);
-    rows.packets.sort_by_key(|row| row.frame_id);
-    rows
-}
-
-/// What counters say that does not depend on when idle connections are swept: a call of one is
-/// outstanding or expired by then.
-fn told(counters: &Counters) -> Vec<(&'static str, u64)> {
-    let ends = [Counter::CallsExpired, Counter::CallsOutstanding];
-    let apart = [ends[0], ends[1], Counter::RangesSpilled];
-    let unanswered = ends.iter().map(|&end| counters.value(end)).sum();
-    let others = counters
-        .iter()
-        .filter(|(counter, _)| !apart.contains(counter));
-    let others = others.map(|(counter, value)| (counter.name(), value));
-    others.chain([("unanswered", unanswered)]).collect()
-}
-
-fn alone(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
-    let budget = Budget::new(256 << 20);
-    let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
-    let go_on = |_: &mut Memory<'_>, _: &mut Pipeline<_>, _: bool| Step::Continue;
-    lineside_capture::run(&mut memory(frames), &mut pipeline, u64::MAX, go_on);
-    let (rows, counters) = pipeline.finish();
-    (sorted(rows), counters)
-}
-
-fn cores<S>(
-    config: Config,
-    pipelines: usize,
-    schedule: Schedule,
-    sinks: Vec<(String, S)>,
-    settle: Settle<S>,
-) -> Cores<S> {
-    Cores {
-        config,
-        pipelines,
-        system: lineside_actor::Config::new(schedule),
-        reader_helps: true,
-        sinks,
-        settle,
-    }
-}
-
-fn two() -> Vec<(String, CollectedRows)> {
-    ["one", "two"]
-        .map(|name| (name.to_owned(), CollectedRows::default()))
-        .into()
-}
-
-fn on_cores(
-    port: &mut impl Receive,
-    config: Config,
-    pipelines: usize,
-    schedule: Schedule,
-) -> (CollectedRows, Counters) {
-    let budget = Budget::new(256 << 20);
-    let cores = cores(config, pipelines, schedule, two(), |_, _| Ok(()));
-    let done = cores.run(port, &budget, u64::MAX, |_, _, _| Step::Continue);
-    let Done {
-        sinks,
-        counters,
-        report,
-        failure,
-        ..
-    } = done.expect("a system that can run");
-    assert_eq!(failure, None);
-    assert_eq!(budget.used_bytes(), 0, "everything is given back");
-    assert_eq!(report.actors.len(), 2 * pipelines + 2);
-    let [one, two] = sinks.try_into().expect("both sinks come back");
-    assert_eq!(one, two, "each sink is given every row");
-    (sorted(one), counters)
-}
 
 fn schedules(seed: u64) -> Vec<(usize, Schedule)> {
     let mut all = Vec::new();
@@ -176,30 +41,14 @@ fn schedules(seed: u64) -> Vec<(usize, Schedule)> {
     all
 }
 
+fn memory(frames: &[capture::Frame]) -> Memory<'_> {
+    Memory::new(frames.iter().map(|frame| (0, frame)))
+}
+
 /// Compares every schedule with the single path; returns how many operations there were.
 fn compare(what: &str, frames: &[capture::Frame], config: Config, seed: u64) -> usize {
-    let (rows, counters) = alone(frames, config.clone());
-    for (pipelines, schedule) in schedules(seed) {
-        let what = format!("{what}, {pipelines} pipelines, {schedule:?}");
-        let (mine, mine_counters) =
-            on_cores(&mut memory(frames), config.clone(), pipelines, schedule);
-        assert_eq!(mine.operations.len(), rows.operations.len(), "{what}");
-        // Not `assert_eq`, which would print all rows.
-        assert!(mine.operations == rows.operations, "{what}: operations");
-        assert!(mine.nfs == rows.nfs, "{what}: nfs");
-        assert!(mine.nfs4 == rows.nfs4, "{what}: nfs4");
-        assert!(mine.services == rows.services, "{what}: services");
-        assert!(mine.checksums == rows.checksums, "{what}: checksums");
-        assert_eq!(mine.connections, rows.connections, "{what}");
-        assert!(mine.files == rows.files, "{what}: files");
-        assert_eq!(mine.losses, rows.losses, "{what}");
-        assert!(mine.packets == rows.packets, "{what}: packets");
-        let differing: Vec<_> = { told(&mine_counters).into_iter().zip(told(&counters)) }
-            .filter(|(mine, theirs)| mine != theirs)
-            .collect();
-        assert_eq!(differing, [], "{what}");
-        assert_eq!(mine_counters.broken_identity(), None, "{what}");
-    }
+    let frames = memory(frames);
+    let (rows, _) = on_cores::compare(what, &frames, config, &schedules(seed));
     rows.operations.len()
 }
 
@@ -336,7 +185,7 @@ fn a_pool_of_two_blocks_is_enough() {
         ..Harm::default()
     };
     let frames = mangle(&example(), &harm).frames;
-    let expected = alone(&frames, Config::default());
+    let expected = alone(&mut memory(&frames), Config::default());
     for schedule in [Schedule::stealing(2), Schedule::pinned(1).expect("a CPU")] {
         let pool = PoolConfig {
             budget: Budget::new(4 << 20),
@@ -345,7 +194,7 @@ fn a_pool_of_two_blocks_is_enough() {
         let bytes = io::Cursor::new(capture::write(&frames));
         let reader = CaptureReader::new(Box::new(bytes), "memory", &pool).expect("a capture");
         let mut port = lineside_port::Merge::new([reader]);
-        let (rows, counters) = on_cores(&mut port, Config::default(), 4, schedule);
+        let (rows, counters) = on_cores::on_cores(&mut port, Config::default(), 4, schedule);
         assert!(rows == expected.0);
         assert_eq!(told(&counters), told(&expected.1));
     }

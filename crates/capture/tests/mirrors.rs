@@ -396,28 +396,6 @@ fn a_damaged_segment_is_not_read() {
     assert_eq!(counters.value(Counter::StreamLost), lost);
 }
 
-/// Whether a frame goes from the greater address to the lesser one.
-fn goes_back(frame: &capture::Frame) -> bool {
-    lineside_wire::addresses(1, &frame.bytes).is_some_and(|(from, to)| from > to)
-}
-
-/// In two VXLANs, or two VLANs, by the direction.
-fn routed(frames: &[capture::Frame], ids: [u8; 2], in_vlans: bool) -> Vec<capture::Frame> {
-    let routed = frames.iter().map(|frame| {
-        let id = ids[usize::from(goes_back(frame))];
-        if !in_vlans {
-            let mut wrapped = wrap::wrap(frame, Wrap::Vxlan, 0);
-            wrapped.bytes[48] = id;
-            return wrapped;
-        }
-        let mut tagged = frame.clone();
-        tagged.bytes.splice(12..12, [0x81, 0, 0, id]);
-        tagged.wire_len += 4;
-        tagged
-    });
-    routed.collect()
-}
-
 /// Other sequence numbers than those of the example.
 fn shift_numbers(frames: &mut [capture::Frame]) {
     for frame in frames {
@@ -446,7 +424,7 @@ fn directions_in_networks_of_their_own_are_one_connection() {
     let (frames, _) = example_of_two_taps();
     let (rows, _) = run(&frames);
     for in_vlans in [false, true] {
-        let (mine, counters) = run(&routed(&frames, [7, 9], in_vlans));
+        let (mine, counters) = run(&wrap::routed(&frames, [7, 9], in_vlans));
         assert_same("routed", &mine, &rows);
         assert_eq!(mine.connections.len(), rows.connections.len());
         assert_eq!(counters.value(Counter::StreamLost), 0);
@@ -462,10 +440,10 @@ fn four_tuples_of_two_routed_networks_are_told_apart() {
     frames.retain(|frame| !is_udp(frame));
     let (rows, _) = run(&frames);
     for in_vlans in [false, true] {
-        let one = routed(&frames, [7, 9], in_vlans);
+        let one = wrap::routed(&frames, [7, 9], in_vlans);
         let mut others = frames.clone();
         shift_numbers(&mut others);
-        let mut others = routed(&others, [17, 19], in_vlans);
+        let mut others = wrap::routed(&others, [17, 19], in_vlans);
         for frame in &mut others {
             frame.stamp_ns = frame.stamp_ns.map(|stamp| stamp + 5_000);
         }

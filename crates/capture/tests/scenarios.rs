@@ -11,6 +11,7 @@ mod evidence;
 mod fields;
 #[path = "scenarios/matching.rs"]
 mod matching;
+mod on_cores;
 #[path = "scenarios/room.rs"]
 mod room;
 #[path = "scenarios/simulated.rs"]
@@ -38,6 +39,7 @@ use lineside_wire::build::FrameBuilder;
 use twox_hash::XxHash3_64;
 
 use connection::{CLIENT, SERVER, SERVER_PORT, TcpConnection};
+use on_cores::Memory;
 use values::Values;
 
 /// Seeds, of which each is tried with every kind of harm.

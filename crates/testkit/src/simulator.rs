@@ -1,11 +1,14 @@
-//! Two TCP ends, a network that loses and reorders, and a tap in its middle, by seed and in virtual
-//! time. Each end keeps what it sent until it is acknowledged, sends it again after a timeout or
+//! Two ends, a network that loses and reorders, and a tap in its middle, by seed and in virtual
+//! time. Each TCP end keeps what it sent until it is acknowledged, sends it again after a timeout or
 //! three duplicate acknowledgements (RFC 6298, RFC 5681), perhaps cut otherwise, and puts together
-//! what it receives. What the ends did is known, and what the tap saw of it.
+//! what it receives; over UDP the client sends its calls again ([`simulate_datagrams`]). What the
+//! ends did is known, and what the tap saw of it.
+
+mod datagrams;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lineside_time::Random;
 use lineside_wire::TcpFlags;
@@ -13,7 +16,9 @@ use lineside_wire::build::{FrameBuilder, TcpFields};
 
 use crate::capture::Frame;
 
-/// A call and its reply: what each end writes to its stream, record marks included.
+pub use datagrams::simulate_datagrams;
+
+/// A call and its reply: over TCP what each end writes to its stream, record marks included.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     /// The client's record.
@@ -27,16 +32,18 @@ pub struct Exchange {
 pub struct Conditions {
     /// Seeds every draw.
     pub seed: u64,
-    /// Probability that a leg of the way, to the tap or from it, loses a segment.
+    /// Probability that a leg of the way, to the tap or from it, loses a frame.
     pub loss: f64,
-    /// Probability that a leg delays a segment beyond those after it.
+    /// Probability that a leg delays a frame beyond those after it.
     pub reordered: f64,
-    /// Probability that the tap misses a segment.
+    /// Probability that the tap misses a frame.
     pub missed: f64,
     /// Of two taps, one for each direction, by how much the server's clock is ahead.
     pub skew_ns: Option<i64>,
-    /// Segments that had passed when the tap began.
+    /// Frames that had passed when the tap began.
     pub skipped: usize,
+    /// Both ends have IPv6 addresses.
+    pub is_ipv6: bool,
 }
 
 /// What the tap recorded, and how it was.
@@ -44,20 +51,21 @@ pub struct Conditions {
 pub struct Scene {
     /// The frames by their stamps, each with its input: 1 for the server's if there are two.
     pub frames: Vec<(u16, Frame)>,
-    /// Whether the tap saw every byte that was sent, at least once.
+    /// Whether the tap saw every byte that was sent, at least once; of datagrams, whether whatever
+    /// came to the tap came whole, and it missed none.
     pub is_whole: bool,
-    /// Segments that the tap missed.
+    /// The tap began before the connection and saw its end: a SYN is first, and there is a FIN. Of
+    /// datagrams: it saw something of each exchange.
+    pub is_bounded: bool,
+    /// Frames that the tap missed.
     pub missed: usize,
-    /// Segments that were sent again.
+    /// Segments, or calls, that were sent again.
     pub repeated: usize,
 }
 
 /// The client's port.
 pub const PORT: u16 = 700;
-const ENDS: [(IpAddr, u16); 2] = [
-    (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), PORT),
-    (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 2049),
-];
+const SERVER_PORT: u16 = 2049;
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 const WINDOW: usize = 64 << 10;
 const TIMEOUT_NS: i64 = 200_000_000;
@@ -131,6 +139,14 @@ impl End {
     }
 }
 
+/// The addresses of the client and the server.
+pub fn addresses(is_ipv6: bool) -> [IpAddr; 2] {
+    [1, 2].map(|host| match is_ipv6 {
+        true => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host).into(),
+        false => Ipv4Addr::new(10, 0, 0, host as u8).into(),
+    })
+}
+
 /// Runs a connection from its SYN to its FINs.
 pub fn simulate(exchanges: &[Exchange], conditions: &Conditions) -> Scene {
     let mut simulation = Simulation::new(exchanges, conditions);
@@ -153,8 +169,7 @@ struct Simulation<'a> {
     planned: usize,
     ends: [End; 2],
     segments: Vec<Segment>,
-    recorded: Vec<(u16, Frame)>,
-    passed: usize,
+    tap: Tap,
     /// Of each stream, the places that the tap saw.
     seen: [Vec<bool>; 2],
     /// Largest payload, calls at once, and whether every segment is acknowledged at once.
@@ -164,7 +179,6 @@ struct Simulation<'a> {
     called: usize,
     /// Records that came whole, by the end that received them.
     taken: [usize; 2],
-    missed: usize,
     repeated: usize,
 }
 
@@ -186,15 +200,13 @@ impl<'a> Simulation<'a> {
             planned: 0,
             ends: [end(&mut random), end(&mut random)],
             segments: Vec::new(),
-            recorded: Vec::new(),
-            passed: 0,
+            tap: Tap::default(),
             seen: Default::default(),
             mss: [536, 1448, 1448, 8948][random.below(4) as usize],
             depth: 1 + random.below(8) as usize,
             is_prompt: random.chance(0.5),
             called: 0,
             taken: [0; 2],
-            missed: 0,
             repeated: 0,
             random,
         }
@@ -335,51 +347,21 @@ impl<'a> Simulation<'a> {
         };
         self.segments.push(segment);
         let number = self.segments.len() - 1;
-        let Some(to_tap_ns) = self.leg() else { return };
-        self.record(end, &segment, self.now + to_tap_ns);
-        if let Some(from_tap_ns) = self.leg() {
+        let (conditions, random) = (&self.conditions, &mut self.random);
+        let Some(to_tap_ns) = leg(conditions, random) else {
+            return;
+        };
+        if self.tap.sees(conditions, random) {
+            let seen = &mut self.seen[end];
+            seen.resize(seen.len().max(to), false);
+            seen[from..to].fill(true);
+            let bytes = self.frame(end, &segment);
+            self.tap
+                .record(&self.conditions, end, self.now + to_tap_ns, bytes);
+        }
+        if let Some(from_tap_ns) = leg(&self.conditions, &mut self.random) {
             self.plan(to_tap_ns + from_tap_ns, Event::Arrives(1 - end, number));
         }
-    }
-
-    /// How long a leg takes; `None` if it loses the segment.
-    fn leg(&mut self) -> Option<i64> {
-        let Conditions {
-            loss, reordered, ..
-        } = self.conditions;
-        if self.random.chance(loss) {
-            return None;
-        }
-        let late_ns = match self.random.chance(reordered) {
-            true => self.random.below(DELAY_MAX_NS) as i64,
-            false => 0,
-        };
-        // Without a delay, nothing overtakes what was sent before.
-        Some(LEG_NS + late_ns)
-    }
-
-    /// The tap sees a segment that an end sends.
-    fn record(&mut self, end: usize, segment: &Segment, now: i64) {
-        self.passed += 1;
-        if self.passed <= self.conditions.skipped || self.random.chance(self.conditions.missed) {
-            self.missed += 1;
-            return;
-        }
-        let seen = &mut self.seen[end];
-        seen.resize(seen.len().max(segment.to), false);
-        seen[segment.from..segment.to].fill(true);
-        let bytes = self.frame(end, segment);
-        let (input, skew_ns) = match self.conditions.skew_ns {
-            Some(skew_ns) if end == 1 => (1, skew_ns),
-            _ => (0, 0),
-        };
-        let frame = Frame {
-            stamp_ns: Some(now + skew_ns),
-            wire_len: bytes.len() as u32,
-            link_type: 1,
-            bytes,
-        };
-        self.recorded.push((input, frame));
     }
 
     fn frame(&self, end: usize, segment: &Segment) -> Vec<u8> {
@@ -395,10 +377,11 @@ impl<'a> Simulation<'a> {
             false => flags,
         };
         let place = |place: usize| place.saturating_sub(1).min(len);
-        let (source, destination) = (ENDS[end], ENDS[1 - end]);
+        let addresses = addresses(self.conditions.is_ipv6);
+        let ports = [PORT, SERVER_PORT];
         let fields = TcpFields {
-            source_port: source.1,
-            destination_port: destination.1,
+            source_port: ports[end],
+            destination_port: ports[1 - end],
             sequence: this.isn.wrapping_add(segment.from as u32),
             acknowledgement: match segment.acknowledged {
                 0 => 0,
@@ -407,7 +390,7 @@ impl<'a> Simulation<'a> {
             flags,
             ..TcpFields::default()
         };
-        FrameBuilder::new(source.0, destination.0)
+        FrameBuilder::new(addresses[end], addresses[1 - end])
             .with_identification(this.identification.into())
             .tcp(
                 &fields,
@@ -415,7 +398,7 @@ impl<'a> Simulation<'a> {
             )
     }
 
-    fn scene(mut self) -> Scene {
+    fn scene(self) -> Scene {
         for end in 0..2 {
             let written = self.ends[end].written();
             assert_eq!(
@@ -425,17 +408,74 @@ impl<'a> Simulation<'a> {
                 self.conditions
             );
         }
-        self.recorded.sort_by_key(|(_, frame)| frame.stamp_ns);
         let is_whole = (0..2).all(|end| {
             let bytes = 1..=self.ends[end].stream.len();
             let seen = &self.seen[end];
             bytes.into_iter().all(|at| seen.get(at) == Some(&true))
         });
+        let missed = self.tap.missed;
+        let frames = self.tap.frames();
+        let flags_at = if self.conditions.is_ipv6 { 67 } else { 47 };
+        let has = |(_, frame): &(u16, Frame), flag: TcpFlags| frame.bytes[flags_at] & flag.0 != 0;
+        let begins = frames
+            .first()
+            .is_some_and(|first| has(first, TcpFlags::SYN));
         Scene {
-            frames: self.recorded,
             is_whole,
-            missed: self.missed,
+            is_bounded: begins && frames.iter().any(|frame| has(frame, TcpFlags::FIN)),
+            missed,
             repeated: self.repeated,
+            frames,
         }
+    }
+}
+
+/// How long a leg takes; `None` if it loses the frame.
+fn leg(conditions: &Conditions, random: &mut Random) -> Option<i64> {
+    if random.chance(conditions.loss) {
+        return None;
+    }
+    let late_ns = match random.chance(conditions.reordered) {
+        true => random.below(DELAY_MAX_NS) as i64,
+        false => 0,
+    };
+    // Without a delay, nothing overtakes what was sent before.
+    Some(LEG_NS + late_ns)
+}
+
+/// The tap: what it recorded and what it missed.
+#[derive(Debug, Default)]
+struct Tap {
+    recorded: Vec<(u16, Frame)>,
+    passed: usize,
+    missed: usize,
+}
+
+impl Tap {
+    /// Whether it sees the next frame.
+    fn sees(&mut self, conditions: &Conditions, random: &mut Random) -> bool {
+        self.passed += 1;
+        let is_missed = self.passed <= conditions.skipped || random.chance(conditions.missed);
+        self.missed += usize::from(is_missed);
+        !is_missed
+    }
+
+    fn record(&mut self, conditions: &Conditions, end: usize, now: i64, bytes: Vec<u8>) {
+        let (input, skew_ns) = match conditions.skew_ns {
+            Some(skew_ns) if end == 1 => (1, skew_ns),
+            _ => (0, 0),
+        };
+        let frame = Frame {
+            stamp_ns: Some(now + skew_ns),
+            wire_len: bytes.len() as u32,
+            link_type: 1,
+            bytes,
+        };
+        self.recorded.push((input, frame));
+    }
+
+    fn frames(mut self) -> Vec<(u16, Frame)> {
+        self.recorded.sort_by_key(|(_, frame)| frame.stamp_ns);
+        self.recorded
     }
 }

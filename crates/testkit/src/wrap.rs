@@ -392,6 +392,25 @@ pub fn wrap_all(frames: &[Frame], how: Wrap) -> Vec<Frame> {
         .collect()
 }
 
+/// Ethernet frames in two VXLANs, or two VLANs, by their direction, as overlays that are routed.
+pub fn routed(frames: &[Frame], ids: [u8; 2], in_vlans: bool) -> Vec<Frame> {
+    let goes_back = |frame: &Frame| {
+        let addresses = lineside_wire::addresses(1, &frame.bytes);
+        addresses.is_some_and(|(from, to)| from > to)
+    };
+    let numbered = frames.iter().zip((0..=u16::MAX).cycle());
+    let routed = numbered.map(|(frame, number)| {
+        let id = ids[usize::from(goes_back(frame))];
+        if in_vlans {
+            return tagged(frame, &[(0x8100, id.into())]);
+        }
+        let mut wrapped = vxlan(frame, number);
+        wrapped.bytes[48] = id;
+        wrapped
+    });
+    routed.collect()
+}
+
 /// An IPv4 frame on Ethernet in fragments of at most `payload_max` bytes, a multiple of 8; any
 /// other, or a cut one, alone.
 pub fn fragment(frame: &Frame, payload_max: usize) -> Vec<Frame> {

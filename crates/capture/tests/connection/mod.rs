@@ -18,11 +18,17 @@ pub(crate) const SERVER_PORT: u16 = 2049;
 pub(crate) struct TcpConnection {
     pub(crate) port: u16,
     pub(crate) sequences: [u32; 2],
+    /// The client's address and the server's.
+    pub(crate) addresses: [IpAddr; 2],
 }
 
 impl TcpConnection {
     pub(crate) fn new(port: u16, sequences: [u32; 2]) -> Self {
-        Self { port, sequences }
+        Self {
+            port,
+            sequences,
+            addresses: [CLIENT, SERVER],
+        }
     }
 
     pub(crate) fn handshake(&mut self) -> [Vec<u8>; 3] {
@@ -34,11 +40,10 @@ impl TcpConnection {
     }
 
     pub(crate) fn segment(&mut self, direction: usize, flags: TcpFlags, payload: &[u8]) -> Vec<u8> {
-        let ends = [(CLIENT, self.port), (SERVER, SERVER_PORT)];
-        let (source, destination) = (ends[direction], ends[1 - direction]);
+        let ports = [self.port, SERVER_PORT];
         let fields = TcpFields {
-            source_port: source.1,
-            destination_port: destination.1,
+            source_port: ports[direction],
+            destination_port: ports[1 - direction],
             sequence: self.sequences[direction],
             acknowledgement: self.sequences[1 - direction],
             flags,
@@ -47,7 +52,8 @@ impl TcpConnection {
         let syn = u32::from(flags.contains(TcpFlags::SYN));
         let sequence = &mut self.sequences[direction];
         *sequence = sequence.wrapping_add(payload.len() as u32 + syn);
-        FrameBuilder::new(source.0, destination.0).tcp(&fields, payload)
+        let [source, destination] = [direction, 1 - direction].map(|end| self.addresses[end]);
+        FrameBuilder::new(source, destination).tcp(&fields, payload)
     }
 }
 
