@@ -183,8 +183,8 @@ impl Connections {
     /// silent for longest.
     fn least_missed(&mut self) -> Option<usize> {
         let len = self.slots.len();
-        let begin = self.hand + 1;
-        self.hand = (self.hand + SWEEP) % len.max(1);
+        let begin = self.hand;
+        self.hand = (begin + SWEEP) % len.max(1);
         let slots = (begin..begin + SWEEP.min(len)).map(|at| at % len);
         slots
             .filter_map(|slot| Some((slot, self.slots[slot].as_deref()?)))

@@ -132,3 +132,19 @@ impl Holders {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the step ahead does not fit any more, what is needed may.
+    #[test]
+    fn memory_is_drawn_to_the_last_byte_of_the_budget() {
+        let budget = Budget::new(HeldMemory::STEP + 100);
+        let mut held = HeldMemory::new(&budget);
+        assert!(held.draw(HeldMemory::STEP) && held.draw(100));
+        assert!(!held.draw(1));
+        held.give_back(100);
+        assert!(held.draw(100));
+    }
+}

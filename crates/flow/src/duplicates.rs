@@ -270,3 +270,37 @@ fn seen_in_tunnel(origin: &Origin<'_>, ip: &Ip) -> u32 {
     (origin.descriptor().input, ip.ttl, layers, link).hash(&mut hasher);
     (hasher.finish() >> 32) as u32 | 1
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// All parts of a packet's first bytes tell it apart, but for those that a router changes.
+    #[test]
+    fn packets_that_differ_in_a_bit_have_other_signatures() {
+        let mut packet = [0; PREFIX];
+        for version in [0x45, 0x60] {
+            packet[0] = version;
+            let whole = signature(&packet);
+            let mut signatures = BTreeSet::new();
+            for one in 8..8 * PREFIX {
+                for other in one..8 * PREFIX {
+                    let mut changed = packet;
+                    changed[one / 8] ^= 1 << (one % 8);
+                    changed[other / 8] ^= u8::from(one != other) << (other % 8);
+                    signatures.insert(signature(&changed));
+                }
+            }
+            let (bits, routed) = match version {
+                0x45 => (8 * (PREFIX - 1), 24),
+                _ => (8 * (PREFIX - 1), 8),
+            };
+            let counted = bits - routed;
+            // One bit, two of them, and none beside those that do not count.
+            assert_eq!(signatures.len(), counted + counted * (counted - 1) / 2 + 1);
+            assert!(signatures.contains(&whole));
+        }
+    }
+}

@@ -413,7 +413,6 @@ impl Fragments {
         self.budget.give_back(entry.bytes);
         let mut ranges = Vec::with_capacity(entry.parts.len());
         let (mut at, mut complete) = (0, entry.total.is_some());
-        let end = entry.total.unwrap_or(at);
         for (offset, range) in entry.parts {
             if offset > at {
                 complete = false;
@@ -421,10 +420,6 @@ impl Fragments {
             }
             at = offset + range.len();
             ranges.push(range);
-        }
-        if let Some(last) = ranges.last().filter(|_| at < end) {
-            complete = false;
-            ranges.push(Range::hole(end - at, Cause::NotSeen, last.descriptor));
         }
         self.done.push_back(Whole {
             ip: entry.ip,

@@ -284,6 +284,25 @@ fn an_overdue_packet_is_given_up_before_later_fragments() {
     }
 }
 
+/// Where it ends, none of what came can lie behind it.
+#[test]
+fn a_last_fragment_before_others_is_of_another_packet() {
+    let (first, second) = (
+        packet(false, 3, 1000, 400, 1),
+        packet(false, 3, 300, 200, 2),
+    );
+    let mut tap = Tap::new(Config::default(), 1 << 20);
+    let [(_, _), (middle, _), ..] = &first.frames[..] else {
+        panic!("three fragments");
+    };
+    for frame in [middle, &second.frames[1].0, &second.frames[0].0] {
+        tap.see(0, frame, usize::MAX);
+    }
+    let (sink, counters) = tap.finish();
+    assert_eq!(sink.datagrams, [(second.payload, vec![true; 300])]);
+    assert_eq!(counters.value(Counter::DatagramsIncomplete), 1);
+}
+
 /// A segment that opens a connection, and the payload of an IP packet with a segment of `bytes`
 /// after 12 bytes of options.
 fn opened(ipv6: bool, bytes: &[u8]) -> (FrameBuilder, Vec<u8>, Vec<u8>) {

@@ -76,13 +76,6 @@ impl Hand {
         flags: u8,
         payload: &[u8],
     ) {
-        self.frames += 1;
-        let descriptor = Descriptor {
-            stamp_ns: Some(self.frames as i64 * SPACING_NS - self.lag_ns),
-            ordinal: self.frames,
-            number: self.frames,
-            ..Descriptor::default()
-        };
         let bytes = builder(
             self.port,
             direction,
@@ -91,8 +84,19 @@ impl Hand {
             flags,
             payload,
         );
-        let frame = Frame::copied(&bytes, descriptor).share();
-        let dissected = lineside_wire::dissect(1, &bytes, bytes.len());
+        self.frame(sink, &bytes);
+    }
+
+    pub(crate) fn frame(&mut self, sink: &mut Recorder, bytes: &[u8]) {
+        self.frames += 1;
+        let descriptor = Descriptor {
+            stamp_ns: Some(self.frames as i64 * SPACING_NS - self.lag_ns),
+            ordinal: self.frames,
+            number: self.frames,
+            ..Descriptor::default()
+        };
+        let frame = Frame::copied(bytes, descriptor).share();
+        let dissected = lineside_wire::dissect(1, bytes, bytes.len());
         self.engine.on_frame(
             self.frames as i64 * SPACING_NS,
             &frame,
