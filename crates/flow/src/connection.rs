@@ -326,9 +326,9 @@ impl Connection {
         let held = self.streams.iter_mut().flat_map(|stream| &mut stream.held);
         let held = held.map(|held| &mut held.range);
         let strays = self.strays.iter_mut().map(|stray| &mut stray.range);
-        held.chain(strays)
-            .filter_map(|range| (range.spill() > 0).then_some(()))
-            .count()
+        { held.chain(strays) }
+            .map(|range| usize::from(range.spill()))
+            .sum()
     }
 
     /// Nothing more comes: delivers and reports the rest.

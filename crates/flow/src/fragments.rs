@@ -400,9 +400,7 @@ impl Fragments {
     /// Copies everything held out of its blocks; returns how many ranges that were.
     pub fn spill(&mut self) -> usize {
         let parts = self.entries.values_mut().flat_map(|entry| &mut entry.parts);
-        parts
-            .filter_map(|(_, range)| (range.spill() > 0).then_some(()))
-            .count()
+        parts.map(|(_, range)| usize::from(range.spill())).sum()
     }
 
     fn complete(&mut self, key: &Key) {

@@ -113,13 +113,13 @@ impl Range {
         }
     }
 
-    /// Copies bound bytes into memory of its own; returns how many were copied.
-    pub fn spill(&mut self) -> usize {
-        if let Bytes::Bound(_) = self.bytes {
+    /// Copies bound bytes into memory of its own; returns whether there were any.
+    pub fn spill(&mut self) -> bool {
+        let is_bound = matches!(self.bytes, Bytes::Bound(_));
+        if is_bound {
             self.bytes = Bytes::Spilled(self.bytes().into());
-            return self.len();
         }
-        0
+        is_bound
     }
 }
 
@@ -259,8 +259,7 @@ mod tests {
         let frame = Frame::copied(b"abcdef", Descriptor::default()).share();
         let mut range = Range::bound(&frame, 1, 4);
         assert_eq!(range.bytes(), b"bcde");
-        assert_eq!(range.spill(), 4);
-        assert_eq!(range.spill(), 0);
+        assert!(range.spill() && !range.spill());
         assert_eq!(range.bytes(), b"bcde");
         assert_eq!(range.part(1, 2).bytes(), b"cd");
         assert_eq!(

@@ -43,3 +43,16 @@ impl Account {
         self.lateness_max_ns = self.lateness_max_ns.max(late_ns);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_draws_memory_for_all_its_times() {
+        for classes in [1, 2, 64] {
+            let times = 2 + Account::new(classes).residence_by_class.len();
+            assert_eq!(Account::memory_bytes(classes), times * Times::MEMORY_BYTES);
+        }
+    }
+}

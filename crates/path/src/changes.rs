@@ -119,3 +119,24 @@ impl Change {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lineside_link::words;
+
+    use super::*;
+
+    #[test]
+    fn a_change_draws_memory_for_the_words_of_its_settings() {
+        let listed: Vec<String> = (1..=1000).map(|number| number.to_string()).collect();
+        let listed = format!("frames {}", listed.join(","));
+        let link = Link::new(Settings::default(), 7, 0, 1 << 20);
+        let settings = Settings {
+            loss: words::loss(&listed).expect("a loss"),
+            ..Settings::default()
+        };
+        let plain = memory_bytes(&link, &[Settings::default()]);
+        assert!(plain >= size_of::<Change>() + 2 * size_of::<MatchReport>());
+        assert!(memory_bytes(&link, &[settings]) >= plain + listed.len() - "none".len());
+    }
+}

@@ -133,3 +133,36 @@ impl Element for Classifier {
         Some(&mut self.link)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::Descriptor;
+    use lineside_link::Settings;
+    use lineside_wire::build::FrameBuilder;
+
+    use super::*;
+
+    /// One program for each link type, however often they alternate.
+    #[test]
+    fn frames_are_classified_by_their_own_link_type() {
+        let filters = ["udp port 2", "tcp"].map(|text| Filter::parse(text).expect("a filter"));
+        let mut link = Link::new(Settings::default(), 7, 0, 1 << 20);
+        link.add_classes(vec![Settings::default(); 3], 7, 0);
+        let mut classifier = Classifier::new(filters.into(), link);
+        let [one, other] = [1, 2].map(|host| [10, 0, 0, host].into());
+        for _ in 0..3 {
+            for (link_type, port, class) in [(1, 2, 1), (101, 2, 1), (1, 3, 0), (101, 3, 0)] {
+                let builder = FrameBuilder::new(one, other).with_link_type(link_type);
+                let bytes = builder.udp(700, port, b"x");
+                let descriptor = Descriptor {
+                    link_type: LinkType(link_type),
+                    wire_len: bytes.len() as u32,
+                    ..Descriptor::default()
+                };
+                let frame = Frame::copied(&bytes, descriptor);
+                assert_eq!(classifier.class(&frame), class, "{link_type} {port}");
+            }
+        }
+        assert_eq!(classifier.programs.len(), 2);
+    }
+}

@@ -192,6 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn pairs_beyond_those_stored_are_counted() {
+        let mut finder = DirectionFinder::new(None);
+        let address = |number: usize| IpAddr::from((number as u32).to_be_bytes());
+        for number in 0..PAIRS_MAX {
+            assert!(finder.is_as_first(address(1 << 24), address(number)));
+        }
+        assert_eq!(finder.unremembered(), 0);
+        assert!(!finder.is_as_first(address(3 << 24), address(1)));
+        assert!(finder.is_as_first(address(1), address(3 << 24)));
+        assert!(!finder.is_as_first(address(0), address(1 << 24)), "stored");
+        assert_eq!(finder.unremembered(), 2);
+    }
+
+    #[test]
     fn the_first_frame_of_a_pair_goes_outbound() {
         use Direction::{Inbound, Outbound};
         let mut finder = DirectionFinder::new(None);

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use lineside_account::Budget;
-use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_frame::{Burst, Descriptor, Frame, LinkType, Pool};
 use lineside_link::{Link, Settings, words};
 use lineside_measure::LateCounts;
 use lineside_path::{Direction, DirectionFinder, Path, Virtual};
@@ -461,4 +461,44 @@ fn a_change_is_reported_apart_from_the_time_after_it() {
         .expect_err("no memory");
     assert_eq!(path.changes().len(), 2);
     drop(rest);
+}
+
+/// A port that is short of memory gets all of it back, whatever waits in the path.
+#[test]
+fn frames_under_way_are_copied_out_of_their_memory() {
+    let budget = Budget::new(MEMORY);
+    let settings = || settings("10ms", None, "none");
+    let path = Path::new([settings(), settings()], 7, 8 << 20, &budget).expect("memory");
+    let mut emulation = Virtual::new(path, DirectionFinder::default());
+    let mut pool = Pool::new(4096, 1, &budget).expect("memory");
+    let [one, other] = [1, 2].map(|host| [10, 0, 0, host].into());
+    let bytes = FrameBuilder::new(one, other).udp(1, 2, b"x");
+    let mut block = pool.take().expect("a block");
+    block.unfilled()[..bytes.len()].copy_from_slice(&bytes);
+    block.advance(bytes.len());
+    let descriptor = Descriptor {
+        stamp_ns: Some(1_000),
+        wire_len: bytes.len() as u32,
+        link_type: LinkType::ETHERNET,
+        ..Descriptor::default()
+    };
+    let mut burst: Burst = vec![block.take(bytes.len(), descriptor)].into();
+    drop(block);
+    let mut left = Burst::new();
+    emulation.on_burst(&mut burst, &mut left);
+    assert!(left.is_empty() && pool.take().is_none());
+    emulation.spill();
+    assert!(pool.take().is_some());
+    while emulation.drain(&mut left) {}
+    assert_eq!(left[0].bytes(), bytes);
+}
+
+/// Keys of what did not happen would have every reader look whether it did.
+#[test]
+fn a_certificate_names_clock_steps_only_if_there_were_any() {
+    let (_, emulation) = emulated([Settings::default(), Settings::default()], capture(10), 1);
+    let certificate = serde_json::to_value(emulation.path().certificate("virtual"));
+    let certificate = certificate.expect("a certificate is JSON");
+    assert!(certificate.get("directions").is_some());
+    assert_eq!(certificate.get("clock_steps"), None);
 }

@@ -319,6 +319,30 @@ mod tests {
     use lineside_frame::Fault;
     use lineside_time::Random;
 
+    /// Names by IANA's registry of RPC program numbers.
+    #[test]
+    fn programs_beside_nfs_have_names() {
+        let named = [
+            (100_000, "portmap"),
+            (100_003, "nfs"),
+            (100_005, "mount"),
+            (100_011, "rquota"),
+            (100_020, "klm"),
+            (100_021, "nlm"),
+            (100_024, "nsm"),
+            (100_227, "nfsacl"),
+            (0x4000_0000, "nfs_cb"),
+            (0x5fff_ffff, "nfs_cb"),
+        ];
+        for (number, name) in named {
+            assert_eq!(program_name(number), Some(name));
+            assert!(is_registered(number));
+        }
+        for number in [99_999, 0x2000_0000, 0x3fff_ffff, 0x6000_0000] {
+            assert!(program_name(number).is_none() && !is_registered(number));
+        }
+    }
+
     /// A call of RPC version 2 with AUTH_SYS, word by word from RFC 5531 section 9 and appendix A.
     const CALL: &[u32] = &[
         0x0102_0304, // xid

@@ -232,10 +232,10 @@ impl Records {
             Some(Open {
                 stage: Stage::Head { held, .. },
                 ..
-            }) => held
-                .iter_mut()
-                .filter_map(|range| (range.spill() > 0).then_some(()))
-                .count(),
+            }) => {
+                let held = held.iter_mut();
+                held.map(|range| usize::from(range.spill())).sum()
+            }
             _ => 0,
         };
         searched + held

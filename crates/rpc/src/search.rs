@@ -271,10 +271,8 @@ impl Search {
     }
 
     pub(crate) fn spill(&mut self) -> usize {
-        self.held
-            .iter_mut()
-            .filter_map(|(_, range)| (range.spill() > 0).then_some(()))
-            .count()
+        let held = self.held.iter_mut();
+        held.map(|(_, range)| usize::from(range.spill())).sum()
     }
 
     /// The last bytes before `end` that were seen without a hole, at the end of the array, and how

@@ -417,3 +417,34 @@ fn equal_words(words: &[u64]) -> usize {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_added_wherever_the_last_ones_ended() {
+        for lens in [
+            [64, 64, 3],
+            [1, 64, 64],
+            [63, 2, 64],
+            [40, 40, 40],
+            [64, 0, 64],
+        ] {
+            let (mut bits, mut expected) = (Bits::default(), Vec::new());
+            for (len, word) in lens.into_iter().zip([0, 0x9e37_79b9_7f4a_7c15, u64::MAX]) {
+                let word = if len == 64 {
+                    word
+                } else {
+                    word & ((1 << len) - 1)
+                };
+                bits.push(word, len);
+                expected.extend((0..len).map(|at| word >> at & 1));
+            }
+            let lead = std::iter::repeat_n(bits.lead_word, bits.lead);
+            let words: Vec<u64> = lead.chain(bits.words.iter().copied()).collect();
+            let there = (0..bits.len()).map(|at| words[at / 64] >> (at % 64) & 1);
+            assert_eq!(there.collect::<Vec<_>>(), expected, "{lens:?}");
+        }
+    }
+}

@@ -177,10 +177,8 @@ impl<S: RecordSink> Operations<S> {
             let records = connection.records.iter_mut().flatten();
             spilled += records.map(|records| records.spill()).sum::<usize>();
             let early = connection.calls.early_mut();
-            spilled += early
-                .flat_map(|early| &mut early.ranges)
-                .filter_map(|range| (range.spill() > 0).then_some(()))
-                .count();
+            let early = early.flat_map(|early| &mut early.ranges);
+            spilled += early.map(|range| usize::from(range.spill())).sum::<usize>();
         }
         counters.add(Counter::RangesSpilled, spilled as u64);
     }

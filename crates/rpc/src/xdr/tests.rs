@@ -124,6 +124,16 @@ fn agreement_sees_each_difference() {
     assert!(!Outcome::<Fixed, ()>::Fail(2, ()).agrees(&Outcome::Fail(3, ())));
 }
 
+/// A count is any number; a value that was not seen is none.
+#[test]
+fn a_count_beyond_the_bytes_makes_no_values() {
+    let bytes = [u32::MAX, 1, 2].map(u32::to_be_bytes).concat();
+    let pieces = [Piece::bytes(&bytes)];
+    let counted = Counted::<'_, Option<u32>>::decode(&mut Cursor::new(&pieces));
+    assert_eq!(counted.count(), Some(u32::MAX));
+    assert_eq!(counted.iter().collect::<Vec<_>>(), [Some(1), Some(2)]);
+}
+
 #[test]
 fn entries_after_a_hole_in_a_list_are_not_invented() {
     let mut bytes = Vec::new();

@@ -11,6 +11,34 @@ use parquet::schema::parser::parse_message_type;
 
 use super::*;
 
+/// A file of zeros that ends as Parquet does, with a footer of so many bytes.
+struct Claim(u32);
+
+impl Source for Claim {
+    fn size(&self) -> io::Result<u64> {
+        Ok(1 << 33)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        buffer.fill(0);
+        if offset + 8 == 1 << 33 {
+            buffer[..4].copy_from_slice(&self.0.to_le_bytes());
+            buffer[4..].copy_from_slice(MAGIC);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_footer_beyond_its_bound_is_refused_before_it_is_read() {
+    let refused = |len: u64| match PartReader::open(Claim(len as u32)) {
+        Err(ReadError::Damaged(what)) => what == "a footer of more than 64 MiB",
+        _ => false,
+    };
+    assert!(refused(FOOTER_BYTES_MAX + 1) && refused(u32::MAX.into()));
+    assert!(!refused(FOOTER_BYTES_MAX));
+}
+
 const SCHEMA: &str = "message schema {
     optional int64 numbers; optional int32 shorts (INTEGER(32,true)); optional boolean flags;
     optional binary texts (UTF8); optional binary bytes;
