@@ -1,3 +1,6 @@
+//! Frames by the expressions that they match: each set of expressions is a class of its own in the
+//! link behind, which has the settings and the figures of each.
+
 use lineside_filter::{Filter, Program};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
 use lineside_link::{Departure, Effects, Link};

@@ -482,7 +482,7 @@ fn frames_under_way_are_copied_out_of_their_memory() {
         link_type: LinkType::ETHERNET,
         ..Descriptor::default()
     };
-    let mut burst: Burst = vec![block.take(bytes.len(), descriptor)].into();
+    let mut burst: Burst = vec![block.take(bytes.len(), descriptor)];
     drop(block);
     let mut left = Burst::new();
     emulation.on_burst(&mut burst, &mut left);

@@ -1,8 +1,8 @@
 //! Two ends, a network that loses and reorders, and a tap in its middle, by seed and in virtual
-//! time. Each TCP end keeps what it sent until it is acknowledged, sends it again after a timeout or
-//! three duplicate acknowledgements (RFC 6298, RFC 5681), perhaps cut otherwise, and puts together
-//! what it receives; over UDP the client sends its calls again ([`simulate_datagrams`]). What the
-//! ends did is known, and what the tap saw of it.
+//! time. Each TCP end keeps what it sent until it is acknowledged, sends it again after a timeout
+//! or three duplicate acknowledgements (RFC 6298, RFC 5681), perhaps cut otherwise, and puts
+//! together what it receives; over UDP the client sends its calls again ([`simulate_datagrams`]).
+//! What the ends did is known, and what the tap saw of it.
 
 mod datagrams;
 

@@ -1,6 +1,7 @@
 //! Simulated connections and datagrams, by seed: a network that loses and reorders, and a tap that
-//! misses, sees twice, sees tunnels, or is two taps whose clocks differ. Every row is true, what the
-//! tap saw whole is all there, and where anything is not, the verdict does not claim to be complete.
+//! misses, sees twice, sees tunnels, or is two taps whose clocks differ. Every row is true, what
+//! the tap saw whole is all there, and where anything is not, the verdict does not claim to be
+//! complete.
 
 use std::ops::Range;
 

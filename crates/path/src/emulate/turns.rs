@@ -247,12 +247,18 @@ mod tests {
 
         fn account(&mut self) {}
 
-        fn shut(&mut self) {}
+        fn shut(&mut self) {
+            self.to_come.clear();
+        }
     }
 
     /// 1,000 frames out, three of them each 300 us, with a delay of 10 ms. At 50 ms the wall clock
     /// is set; returns how they left, and the stamps of the tap.
     fn run_with_a_clock_set(by_ns: i64) -> (Outcome, Vec<i64>) {
+        run_until(Duration::from_millis(130), by_ns)
+    }
+
+    fn run_until(end: Duration, by_ns: i64) -> (Outcome, Vec<i64>) {
         let time = Time::default();
         let settings = || Settings {
             delay: words::delay("10ms", &mut words::no_files).expect("a delay"),
@@ -280,7 +286,7 @@ mod tests {
                 if elapsed >= Duration::from_millis(50) {
                     time.wall_ahead.store(by_ns, Ordering::Relaxed);
                 }
-                Ok(match elapsed >= Duration::from_millis(130) {
+                Ok(match elapsed >= end {
                     true => Next::Drain,
                     false => Next::Continue,
                 })
@@ -325,6 +331,17 @@ mod tests {
             assert!(before.len() > 350 && after.len() > 500, "{moved:?}");
             assert!(after.iter().all(|&moved| moved == by_ns), "{moved:?}");
         }
+    }
+
+    #[test]
+    fn frames_under_way_at_the_end_still_leave() {
+        let (outcome, stamps) = run_until(Duration::from_millis(40), 0);
+        let report = &outcome.certificate.directions[Direction::Outbound.name()];
+        let counters = &report.counters;
+        // Three each 300 us, the last third of them less than 10 ms before the end.
+        assert!((390..=420).contains(&counters.entered), "{counters:?}");
+        assert_eq!((counters.released, report.held), (counters.entered, 0));
+        assert_eq!(stamps.len() as u64, counters.released);
     }
 
     #[test]

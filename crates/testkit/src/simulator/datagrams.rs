@@ -1,5 +1,5 @@
 //! RPC over UDP: a client that sends a call again until its reply has come, and a server that
-//! answers what it answered before with the same reply (the duplicate request cache of NFS servers).
+//! answers what it answered before with the same reply (NFS servers' duplicate request cache).
 //! Large datagrams go in fragments, each of which may be lost.
 
 use std::cmp::Reverse;
