@@ -301,6 +301,7 @@ fn a_last_fragment_before_others_is_of_another_packet() {
     let (sink, counters) = tap.finish();
     assert_eq!(sink.datagrams, [(second.payload, vec![true; 300])]);
     assert_eq!(counters.value(Counter::DatagramsIncomplete), 1);
+    assert_eq!(counters.value(Counter::DatagramsWhole), 1);
 }
 
 /// A segment that opens a connection, and the payload of an IP packet with a segment of `bytes`

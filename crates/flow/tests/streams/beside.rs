@@ -7,36 +7,43 @@ use lineside_wire::Direction::{Forward, Reverse};
 use lineside_wire::TcpFlags;
 use lineside_wire::build::{FrameBuilder, TcpFields};
 
-/// Clients of NFS take the same few ports below 1024, so that two of them often have the same one.
+/// Clients of NFS take the same few ports below 1024, so that two of them often have the same one;
+/// here they even have the same sequence numbers.
 #[test]
 fn clients_with_the_same_port_are_told_apart() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
-    let from = |client: u8, sequence, flags, payload: &[u8]| {
+    let mut send = |client: u8, is_call: bool, sequence, flags, payload: &[u8]| {
+        let [client, server] = [client, 2].map(|host| [10, 0, 0, host].into());
+        let (ports, [from, to]) = match is_call {
+            true => ([700, 2049], [client, server]),
+            false => ([2049, 700], [server, client]),
+        };
         let fields = TcpFields {
-            source_port: 700,
-            destination_port: 2049,
+            source_port: ports[0],
+            destination_port: ports[1],
             sequence,
+            acknowledgement: 100,
             flags: TcpFlags(flags),
             ..TcpFields::default()
         };
-        let builder = FrameBuilder::new([10, 0, 0, client].into(), [10, 0, 0, 2].into());
-        builder.tcp(&fields, payload)
+        hand.frame(
+            &mut sink,
+            &FrameBuilder::new(from, to).tcp(&fields, payload),
+        );
     };
-    let begins = [(1, 100), (3, 900_000_000)];
-    for (client, sequence) in begins {
-        hand.frame(&mut sink, &from(client, sequence - 1, SYN, b""));
+    for client in [3, 1] {
+        send(client, true, 99, SYN, b"");
+        send(client, false, 99, SYN | ACK, b"");
+        send(client, true, 100, ACK, b"");
     }
-    for at in 0..3 {
-        for (client, sequence) in begins {
-            let sequence = sequence + 2 * at;
-            let payload = [client, at as u8];
-            hand.frame(&mut sink, &from(client, sequence, ACK, &payload));
-        }
+    // Each after one of the other connection.
+    for (client, is_call, byte) in [(3, false, 23), (1, false, 21), (3, true, 3), (1, true, 1)] {
+        send(client, is_call, 100, ACK, &[byte]);
     }
     let counters = hand.finish(&mut sink);
     assert_eq!(counters.value(Counter::Connections), 2);
-    // Direction is by address: the server's is between theirs.
-    assert_eq!(sink.streams, [[1, 0, 1, 1, 1, 2], [3, 0, 3, 1, 3, 2]]);
+    // Directions are by address, and the server's is between theirs.
+    assert_eq!(sink.streams, [[23, 1], [21, 3]]);
     assert_eq!(sink.holes, [[], []]);
 }
 
