@@ -46,6 +46,9 @@ pub(crate) struct Kind {
     pub(crate) moved_bytes: u64,
     /// Server time, transfer of the call, transfer of the reply.
     pub(crate) times: [Times; 3],
+    /// Times of the batch that are in no histogram yet. All histograms together are larger than a
+    /// cache, and each alone is not: it takes its times at once.
+    waiting: [Vec<u64>; 3],
 }
 
 /// The figures of a report from recorded times.
@@ -211,6 +214,11 @@ impl Aggregate {
             self.add_row(batch, row, lexica);
         }
         self.follow();
+        for kind in &mut self.kinds {
+            for (times, waiting) in kind.times.iter_mut().zip(&mut kind.waiting) {
+                waiting.drain(..).for_each(|ns| times.add(ns));
+            }
+        }
     }
 
     fn add_row(&mut self, batch: &Batch<'_>, row: usize, lexica: &mut Lexica) {
@@ -276,7 +284,7 @@ impl Aggregate {
             }
             match to.checked_sub(from).and_then(|ns| u64::try_from(ns).ok()) {
                 Some(ns) => {
-                    kind.times[place].add(ns);
+                    kind.waiting[place].push(ns);
                     if place == 0 {
                         server_time = Some(ns);
                     }
@@ -478,6 +486,7 @@ impl Aggregate {
             retransmissions: 0,
             moved_bytes: 0,
             times: [Times::growing(3), Times::growing(3), Times::growing(3)],
+            waiting: Default::default(),
         });
         self.kind_places.insert(key, self.kinds.len() - 1);
         self.kinds.len() - 1

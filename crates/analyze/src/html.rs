@@ -83,7 +83,7 @@ struct Breakable<'a>(&'a str);
 
 impl Display for Breakable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for part in self.0.split_inclusive(['/', ':', '-', '_', '.']) {
+        for part in self.0.split_inclusive(['/', ':', '_']) {
             write!(f, "{}<wbr>", Text(part))?;
         }
         Ok(())
@@ -495,14 +495,18 @@ fn table(table: &Table, out: &mut String) {
         Text(&capital(&table.caption))
     );
     for column in &table.columns {
-        let mut head = capital(column.head);
-        if let (Kind::Spark, Some([from, to])) = (column.kind, &table.axis) {
-            head = format!("{from} to {to}");
-        }
+        let head = match (column.kind, &table.axis) {
+            (Kind::Spark, Some([from, to])) => format!(
+                "<span class=\"moment\">{}</span> to <span class=\"moment\">{}</span>",
+                Text(from),
+                Text(to)
+            ),
+            _ => Text(&capital(column.head)).to_string(),
+        };
         let class = cell_class(column);
         let _ = match column.head {
             "" => write!(out, "<td{class}></td>"),
-            _ => write!(out, "<th scope=\"col\"{class}>{}</th>", Text(&head)),
+            _ => write!(out, "<th scope=\"col\"{class}>{head}</th>"),
         };
     }
     out.push_str("</tr></thead><tbody>");

@@ -95,13 +95,11 @@ pub fn report(report: &Report, style: &Style) -> String {
         certificate,
         first: _,
         sections,
-        footer,
+        footer: _,
     } = page(report, &style.zone);
     let mut pen = Pen::new(style);
     pen.title(&title, &about);
     { certificate.iter().chain(&sections) }.for_each(|each| pen.section(each));
-    pen.out.push('\n');
-    pen.wrapped("", &footer);
     pen.out
 }
 

@@ -7,7 +7,7 @@ use hashbrown::hash_map::Entry;
 use crate::columns::Word;
 use crate::model::THRESHOLDS;
 
-/// Files that are distinguished: about 110 bytes each.
+/// Files that are distinguished: about 105 bytes each.
 pub(crate) const FILES_MAX: usize = 4 << 20;
 /// Pairs of client and file that are distinguished, of files that several clients use: about 90
 /// bytes each. A file with one client needs none.
@@ -113,23 +113,55 @@ impl FileUse {
     }
 }
 
-/// A file, and where the last READ and WRITE ended.
+/// What was done with a file, and where the last READ and WRITE ended: one cache line, since
+/// operations come to files in any order.
+#[derive(Clone)]
+#[repr(align(64))]
 struct File {
-    id: i64,
-    class: Class,
-    used: Use,
-    /// The one client so far: what was done with the file is what that client did with it.
-    sole: Sole,
+    operations: u64,
+    bytes: [u64; 2],
+    /// [`File::NOWHERE`] before the first one.
+    ends: [u64; 2],
     getattrs: Seconds,
-    ends: [Option<u64>; 2],
+    /// Beyond 2^32 it stays.
+    failed: u32,
+    /// The one client so far, [`File::UNUSED`] or [`File::SHARED`]: what was done with the file is
+    /// what that client did with it. Of several, each has a pair.
+    sole: Word,
 }
 
-#[derive(Clone, Copy)]
-enum Sole {
-    Unused,
-    Client(Word),
-    /// Several: each has a pair.
-    Shared,
+impl File {
+    const NOWHERE: u64 = u64::MAX;
+    const UNUSED: Word = Word::MAX;
+    const SHARED: Word = Word::MAX - 1;
+
+    fn new() -> Self {
+        Self {
+            operations: 0,
+            bytes: [0; 2],
+            ends: [Self::NOWHERE; 2],
+            getattrs: Seconds::default(),
+            failed: 0,
+            sole: Self::UNUSED,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, share: Share) {
+        self.operations += 1;
+        self.failed = self.failed.saturating_add(share.failed.into());
+        if let Some(way) = share.way {
+            self.bytes[way as usize] += share.bytes;
+        }
+    }
+
+    fn used(&self) -> Use {
+        Use {
+            operations: self.operations,
+            failed: self.failed.into(),
+            bytes: self.bytes,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -141,9 +173,12 @@ struct Pair {
 /// Files, and pairs of client and file.
 pub(crate) struct Files {
     files: Vec<File>,
+    /// Of each file.
+    ids: Vec<i64>,
+    classes: Vec<Class>,
     places: HashMap<i64, u32>,
     files_max: usize,
-    pairs: HashMap<(Word, u32), Pair>,
+    pairs: HashMap<u64, Pair>,
     pairs_max: usize,
     /// What belongs to files for which there was no room.
     pub(crate) files_not_tracked: Use,
@@ -155,6 +190,8 @@ impl Files {
     pub(crate) fn new(files_max: usize, pairs_max: usize) -> Self {
         Self {
             files: Vec::new(),
+            ids: Vec::new(),
+            classes: Vec::new(),
             places: HashMap::new(),
             files_max,
             pairs: HashMap::new(),
@@ -178,35 +215,38 @@ impl Files {
                 self.pairs_not_tracked.add(each.share);
                 continue;
             };
-            let file = &mut self.files[place as usize];
-            if file.class == Class::Unknown {
-                file.class = each.class;
+            let class = &mut self.classes[place as usize];
+            if *class == Class::Unknown {
+                *class = each.class;
             }
-            match file.sole {
-                Sole::Unused => file.sole = Sole::Client(each.client),
-                Sole::Client(first) if first != each.client => {
-                    file.sole = Sole::Shared;
-                    let pair = Pair {
-                        used: file.used,
-                        getattrs: file.getattrs,
-                    };
-                    if self.pairs.len() < self.pairs_max {
-                        self.pairs.insert((first, place), pair);
-                    } else {
-                        self.pairs_not_tracked.merge(pair.used);
+            let file = &mut self.files[place as usize];
+            if file.sole != each.client {
+                match file.sole {
+                    File::UNUSED => file.sole = each.client,
+                    File::SHARED => {}
+                    first => {
+                        file.sole = File::SHARED;
+                        let pair = Pair {
+                            used: file.used(),
+                            getattrs: file.getattrs,
+                        };
+                        if self.pairs.len() < self.pairs_max {
+                            self.pairs.insert(pair_key(first, place), pair);
+                        } else {
+                            self.pairs_not_tracked.merge(pair.used);
+                        }
                     }
                 }
-                Sole::Client(_) | Sole::Shared => {}
             }
-            file.used.add(each.share);
+            file.add(each.share);
             match file.sole {
-                Sole::Shared => paired.push((each, place)),
-                Sole::Unused | Sole::Client(_) => each.storm(&mut file.getattrs, storms),
+                File::SHARED => paired.push((each, place)),
+                _ => each.storm(&mut file.getattrs, storms),
             }
         }
         for (each, place) in paired {
             let full = self.pairs.len() >= self.pairs_max;
-            let pair = match self.pairs.entry((each.client, place)) {
+            let pair = match self.pairs.entry(pair_key(each.client, place)) {
                 Entry::Occupied(pair) => pair.into_mut(),
                 Entry::Vacant(_) if full => {
                     self.pairs_not_tracked.add(each.share);
@@ -222,39 +262,36 @@ impl Files {
 
     /// Takes note of where a READ or WRITE ended; where the one before of that file did.
     pub(crate) fn follow(&mut self, place: u32, way: Way, end: u64) -> Option<u64> {
-        self.files[place as usize].ends[way as usize].replace(end)
+        let before = std::mem::replace(&mut self.files[place as usize].ends[way as usize], end);
+        (before != File::NOWHERE).then_some(before)
     }
 
     /// Takes note of what a file is by its attributes, which show more than its operations.
     pub(crate) fn classify(&mut self, id: i64, class: Class) {
         if let Some(&place) = self.places.get(&id) {
-            self.files[place as usize].class = class;
+            self.classes[place as usize] = class;
         }
     }
 
     /// Files of some classes with their use, in the order of their first operation.
     pub(crate) fn files(&self, classes: &[Class]) -> impl Iterator<Item = (i64, Use)> {
-        let those = self
-            .files
-            .iter()
-            .filter(|file| classes.contains(&file.class));
-        those.map(|file| (file.id, file.used))
+        let files = self.files.iter().zip(&self.ids).zip(&self.classes);
+        let those = files.filter(|(_, class)| classes.contains(class));
+        those.map(|((file, id), _)| (*id, file.used()))
     }
 
     /// Pairs of client and file with their use, in no order. Directories and the like have none.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = ((Word, i64), Use)> {
-        let is_file = |file: &&File| file.class == Class::File;
-        let sole = { self.files.iter().filter(is_file) }.filter_map(|file| match file.sole {
-            Sole::Client(client) => Some(((client, file.id), file.used)),
-            Sole::Unused | Sole::Shared => None,
-        });
-        let shared = self
-            .pairs
-            .iter()
-            .filter_map(move |(&(client, place), pair)| {
-                let file = Some(&self.files[place as usize]).filter(is_file)?;
-                Some(((client, file.id), pair.used))
-            });
+        let is_file = |place: u32| self.classes[place as usize] == Class::File;
+        let id = |place: u32| self.ids[place as usize];
+        let all = (0u32..).zip(&self.files);
+        let sole = all.filter(move |(place, _)| is_file(*place));
+        let sole = sole.filter(|(_, file)| !matches!(file.sole, File::UNUSED | File::SHARED));
+        let sole = sole.map(move |(place, file)| ((file.sole, id(place)), file.used()));
+        let shared = { self.pairs.iter() }
+            .map(|(key, pair)| ((key >> 32) as Word, *key as u32, pair.used))
+            .filter(move |(_, place, _)| is_file(*place))
+            .map(move |(client, place, used)| ((client, id(place)), used));
         sole.chain(shared)
     }
 
@@ -266,17 +303,16 @@ impl Files {
             return None;
         }
         let place = u32::try_from(self.files.len()).ok()?;
-        self.files.push(File {
-            id,
-            class: Class::Unknown,
-            used: Use::default(),
-            sole: Sole::Unused,
-            getattrs: Seconds::default(),
-            ends: [None; 2],
-        });
+        self.files.push(File::new());
+        self.ids.push(id);
+        self.classes.push(Class::Unknown);
         self.places.insert(id, place);
         Some(place)
     }
+}
+
+fn pair_key(client: Word, place: u32) -> u64 {
+    u64::from(client) << 32 | u64::from(place)
 }
 
 /// A client.

@@ -219,6 +219,11 @@ fn workload(report: &Report) -> Vec<Line> {
         rate @ ..10.0 => format!(" ({rate:.1}/s)"),
         rate => format!(" ({}/s)", grouped(rate.round() as u64)),
     };
+    let again = match totals.retransmissions + totals.repeated {
+        0 => String::new(),
+        1 => "a call came again".to_owned(),
+        times => format!("calls came again {} times", grouped(times)),
+    };
     let failed = match totals.failed {
         0 => "none failed".to_owned(),
         failed => format!(
@@ -264,15 +269,18 @@ fn workload(report: &Report) -> Vec<Line> {
         *first = format!("median / 99 %: {first}");
     }
     let moved = |direction: &Direction, what: &str| {
-        let sequential = direction.sequential_share;
-        match (direction.moved_bytes, sequential) {
+        let moved = bytes(direction.moved_bytes);
+        match (direction.moved_bytes, direction.sequential_share) {
             (0, _) => String::new(),
-            (moved, Some(share)) => {
-                format!("{what} {} ({} sequential)", bytes(moved), percent(share))
-            }
-            (moved, None) => format!("{what} {}", bytes(moved)),
+            (_, Some(share)) => format!("{what} {moved}, {} sequential", percent(share)),
+            (_, None) => format!("{what} {moved}"),
         }
     };
+    let data = [
+        moved(&report.reads, "read"),
+        moved(&report.writes, "written"),
+    ];
+    let data: Vec<_> = data.into_iter().filter(|part| !part.is_empty()).collect();
     let who = [
         busiest(&report.clients, "client", operations),
         busiest(&report.files, "file", operations),
@@ -286,18 +294,12 @@ fn workload(report: &Report) -> Vec<Line> {
                 format!("{}{duration}{per_second}", grouped(operations)),
                 failed,
                 counted(totals.unanswered, "without reply"),
-                counted(totals.retransmissions + totals.repeated, "calls came again"),
+                again,
             ],
         ),
         line("of them", shares),
         line("server time", times),
-        line(
-            "data",
-            [
-                moved(&report.reads, "read"),
-                moved(&report.writes, "written"),
-            ],
-        ),
+        line("data", [data.join("; ")]),
         line("by", who),
     ];
     lines.retain(|line| !line.parts.is_empty());

@@ -35,7 +35,12 @@ pub(super) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Opti
         .then(|| table("by bytes", &columns, 5, &ranking.by_bytes, row))
         .flatten();
     let mut blocks = Vec::new();
-    if ranking.concentration.len() > 2 {
+    // Of what moves nothing, such as directories, the list shows everything.
+    let moves = ranking
+        .concentration
+        .iter()
+        .any(|point| point.bytes_share > 0.0);
+    if ranking.concentration.len() > 2 && moves {
         blocks.push(Block::Curve(Curve {
             title: format!("Share of the busiest {what}"),
             points: ranking.concentration.clone(),
