@@ -153,7 +153,8 @@ pub(crate) struct Aggregate {
     pub(crate) steps: Vec<Step>,
     pub(crate) kinds: Vec<Kind>,
     kind_places: HashMap<KindKey, usize>,
-    last_kind: Option<(KindKey, usize)>,
+    /// The last kind of each word of an operation: most words are of one kind.
+    recent: Vec<Option<(KindKey, usize)>>,
     pub(crate) failures: Vec<Failures>,
     failure_places: HashMap<(usize, Word), usize>,
     pub(crate) failures_not_listed: u64,
@@ -185,7 +186,7 @@ impl Aggregate {
             steps: (0..steps).map(|_| step()).collect(),
             kinds: Vec::new(),
             kind_places: HashMap::new(),
-            last_kind: None,
+            recent: Vec::new(),
             failures: Vec::new(),
             failure_places: HashMap::new(),
             failures_not_listed: 0,
@@ -436,7 +437,8 @@ impl Aggregate {
             batch.version.get(row),
             batch.operation.get(row),
         );
-        if let Some((last, at)) = self.last_kind
+        let word = key.2 as usize;
+        if let Some(&Some((last, at))) = self.recent.get(word)
             && last == key
         {
             return at;
@@ -453,7 +455,10 @@ impl Aggregate {
             }
             None => self.new_kind(key, lexica),
         };
-        self.last_kind = Some((key, at));
+        if word >= self.recent.len() {
+            self.recent.resize(word + 1, None);
+        }
+        self.recent[word] = Some((key, at));
         at
     }
 

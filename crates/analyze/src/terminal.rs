@@ -171,26 +171,23 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// Findings in so many lines at most: those further down lose their evidence, and then are cut.
+    /// Findings in so many lines at most, two for each at least: each in turn, from the worst on,
+    /// shows as much as there is room for.
     fn fitted(&self, findings: &[Insight], room: usize) -> Vec<String> {
-        let mut details = vec![Detail::All; findings.len()];
-        loop {
-            let lines: Vec<String> = findings
-                .iter()
-                .zip(&details)
-                .enumerate()
-                .flat_map(|(at, (finding, detail))| self.finding(at + 1, finding, *detail))
-                .collect();
-            let next = details.iter().rposition(|detail| *detail < Detail::Least);
-            let (true, Some(_)) = (lines.len() > room, next) else {
-                return lines;
-            };
-            // The last of those that show most.
-            let most = details.iter().copied().min().unwrap_or(Detail::Least);
-            if let Some(at) = details.iter().rposition(|detail| *detail == most) {
-                details[at] = most.less();
+        let of = |at: usize, detail| self.finding(at + 1, &findings[at], detail);
+        let mut shown: Vec<Vec<String>> = (0..findings.len())
+            .map(|at| of(at, Detail::Least))
+            .collect();
+        for detail in [Detail::Short, Detail::NoEvidence, Detail::All] {
+            for at in 0..shown.len() {
+                let longer = of(at, detail);
+                let others = shown.iter().map(Vec::len).sum::<usize>() - shown[at].len();
+                if others + longer.len() <= room {
+                    shown[at] = longer;
+                }
             }
         }
+        shown.concat()
     }
 
     fn finding(&self, number: usize, finding: &Insight, detail: Detail) -> Vec<String> {
@@ -416,7 +413,7 @@ impl<'a> Pen<'a> {
 }
 
 /// How much of a finding is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     All,
     NoEvidence,
@@ -424,16 +421,6 @@ enum Detail {
     Short,
     /// One line each.
     Least,
-}
-
-impl Detail {
-    fn less(self) -> Self {
-        match self {
-            Self::All => Self::NoEvidence,
-            Self::NoEvidence => Self::Short,
-            Self::Short | Self::Least => Self::Least,
-        }
-    }
 }
 
 fn meters_text(meters: &Meters) -> String {

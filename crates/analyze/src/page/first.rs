@@ -156,22 +156,27 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
 /// The findings in words.
 pub(crate) fn insights(report: &Report, zone: &Zone) -> Vec<Insight> {
     let totals = &report.totals;
-    let is_one_day = match (totals.first_ns, totals.last_ns) {
-        (Some(first), Some(last)) => zone.day(first) == zone.day(last),
-        _ => false,
-    };
+    let range = totals.first_ns.zip(totals.last_ns);
     { report.findings.iter() }
-        .map(|finding| insight(finding, zone, is_one_day))
+        .map(|finding| insight(finding, zone, range))
         .collect()
 }
 
-fn insight(finding: &Finding, zone: &Zone, is_one_day: bool) -> Insight {
+/// A finding of a trace with such a range of times.
+fn insight(finding: &Finding, zone: &Zone, range: Option<(i64, i64)>) -> Insight {
+    let is_one_day = range.is_some_and(|(first, last)| zone.day(first) == zone.day(last));
+    let is_throughout = |since: i64, until: i64| {
+        range.is_some_and(|(first, last)| {
+            until.abs_diff(since) as f64 >= 0.95 * last.abs_diff(first) as f64
+        })
+    };
     let clock = |ns: i64| {
         let date = zone.date(ns);
         let from = if is_one_day { 11 } else { 5 };
         date.get(from..23).unwrap_or(&date).to_owned()
     };
     let when = match (finding.since_ns, finding.until_ns) {
+        (Some(since), Some(until)) if is_throughout(since, until) => "throughout: ".to_owned(),
         (Some(since), Some(until)) if until > since => {
             format!("{}, {} long: ", clock(since), time(until.abs_diff(since)))
         }
@@ -327,5 +332,59 @@ fn busiest(ranking: &Ranking, what: &str, operations: u64) -> String {
             let share = percent(share(most.operations, operations));
             format!("{} {many} ({name} {share})", grouped(count))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_says_when_where_and_who_once() {
+        const SECOND: i64 = 1_000_000_000;
+        let finding = |since_ns, until_ns, who: &str, what: &str| Finding {
+            since_ns,
+            until_ns,
+            who: who.to_owned(),
+            what: what.to_owned(),
+            place: Some(Place::Server),
+            lost_ns: 3_000_000_000,
+            ..Finding::default()
+        };
+        let words = |finding: &Finding| {
+            let range = Some((0, 100 * SECOND));
+            insight(finding, &Zone::default(), range)
+        };
+        let stalled = |since, until| words(&finding(since, until, "/a", "answers nothing"));
+        let found = stalled(Some(10 * SECOND), Some(12 * SECOND));
+        assert_eq!(
+            found.what,
+            "00:00:10.000, 2.00 s long: server: /a: answers nothing"
+        );
+        assert_eq!(found.lost, "operations waited 3.00 s for it in all");
+        let begins = |since, until| stalled(since, until).what;
+        assert!(begins(Some(SECOND), Some(99 * SECOND)).starts_with("throughout: server"));
+        assert!(begins(Some(SECOND), None).starts_with("since 00:00:01.000: server"));
+        assert!(begins(None, None).starts_with("server: /a"));
+        let named = words(&finding(None, None, "/a", "/a answers nothing"));
+        assert_eq!(named.what, "server: /a answers nothing");
+    }
+
+    #[test]
+    fn the_busiest_of_one_and_of_many_read_well() {
+        let busy = |operations, name: &str| crate::model::Busy {
+            operations,
+            name: name.to_owned(),
+            ..crate::model::Busy::default()
+        };
+        let ranking = |count, name| Ranking {
+            count,
+            by_operations: vec![busy(5, name)],
+            ..Ranking::default()
+        };
+        let text = |count| busiest(&ranking(count, "/a"), "directory", 20);
+        assert_eq!(text(1), "1 directory: /a");
+        assert_eq!(text(3), "3 directories (/a 25.0 %)");
+        assert_eq!(busiest(&Ranking::default(), "client", 20), "");
     }
 }
