@@ -1,6 +1,6 @@
-//! The report as one page: its style, its drawings and its script are in it, and it asks the network
-//! for nothing. Without the script everything is there; with it tables can be sorted, and all charts
-//! be zoomed at once. The browser runs that script alone: the page names its hash.
+//! The report as one page: its style, its drawings and its script are in it, and it asks the
+//! network for nothing. Without the script everything is there; with it tables can be sorted, and
+//! all charts be zoomed at once. The browser runs that script alone: the page names its hash.
 //!
 //! Drawings are SVG without text, stretched to the width there is; their labels are HTML beside
 //! them, so that a telephone, a wide screen and paper show them at the same size. The data of the

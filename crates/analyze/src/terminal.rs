@@ -527,7 +527,8 @@ fn within(lead: &str, text: &str, width: usize, lines_max: usize) -> Vec<String>
     lines
 }
 
-/// What nfsiostat prints, an interval after the other, with the times of a zone. `-` is what only a client knows.
+/// What nfsiostat prints, an interval after the other, with the times of a zone. `-` is
+/// what only a client knows.
 pub fn intervals(series: &Series, zone: &Zone) -> String {
     let mut out = String::new();
     for interval in &series.intervals {

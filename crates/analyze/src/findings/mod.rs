@@ -8,8 +8,9 @@
 //!
 //! What is severe comes first. Then a finding is ranked by the time that clients waited because of
 //! it; those that cost no time come after, by the share of operations that they are about. A
-//! sentence is true whatever the workload: what may be harmless is said to be so. Every number that a sentence has is in
-//! `basis` too, with the thresholds that it passed, so that a program need not read the sentence.
+//! sentence is true whatever the workload: what may be harmless is said to be so. Every number that
+//! a sentence has is in `basis` too, with the thresholds that it passed, so that a program need not
+//! read the sentence.
 
 mod latency;
 mod network;
