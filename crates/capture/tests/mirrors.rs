@@ -154,7 +154,15 @@ fn a_capture_in_tunnels_gives_the_rows_of_the_plain_one() {
             let wrapped = wrap::wrap_all(frames, how);
             let (mine, mine_counters) = run(&wrapped);
             assert_same(&what, &mine, &rows);
-            let connections = [&mine, &rows].map(|rows| plain(rows).connections);
+            let connections = [&mine, &rows].map(|rows| {
+                let mut connections = plain(rows).connections;
+                for row in &mut connections {
+                    // Frames are longer by their tunnel.
+                    (row.client_peak_1ms_bytes, row.client_peak_1s_bytes) = (0, 0);
+                    (row.server_peak_1ms_bytes, row.server_peak_1s_bytes) = (0, 0);
+                }
+                connections
+            });
             assert_eq!(connections[0], connections[1], "{what}");
             for outcome in [
                 Counter::FramesTcp,

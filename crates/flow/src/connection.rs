@@ -5,14 +5,16 @@ mod acknowledgements;
 mod holes;
 pub(crate) mod incarnations;
 pub(crate) mod segments;
+mod sender;
 
 use std::hash::{Hash, Hasher};
 
 use lineside_account::{Counter, Counters, Lease};
 use lineside_frame::{Descriptor, FrameRef, Range};
-use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, TcpFlags, TcpHeader};
+use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, TcpFlags, TcpHeader, tcp};
 
 use crate::connection::segments::BEHIND_MAX;
+use crate::connection::sender::Sender;
 use crate::context::{Context, Shared};
 use crate::counts::FlowCounts;
 use crate::damage::{Checksums, Covered};
@@ -91,6 +93,11 @@ pub struct Connection {
     pub(crate) networks: [Option<u32>; 2],
     pub(crate) initiator: Option<Direction>,
     pub(crate) streams: [Stream; 2],
+    pub(crate) senders: [Sender; 2],
+    /// When the last SYN of the end came that opens it, until its answer is acknowledged.
+    syn_ns: Option<i64>,
+    /// How long that took: the round trip of both halves of the way.
+    handshake_ns: Option<i64>,
     /// Segments of both directions so far: the clock that lateness is counted by.
     pub(crate) segments: u64,
     pub(crate) opened_ns: i64,
@@ -148,6 +155,18 @@ impl Origin<'_> {
         }
     }
 
+    /// The options of its TCP header, as far as they were captured.
+    pub(crate) fn tcp_options(&self, ip: &Ip, tcp: &TcpHeader) -> &[u8] {
+        let header = match self {
+            Self::Frame(frame) => frame.bytes().get(ip.payload..),
+            // `ip.payload` counts from the beginning of a packet put together.
+            _ => None,
+        };
+        let header = header.unwrap_or_default();
+        let header = &header[..header.len().min(tcp.header_len)];
+        header.get(tcp::HEADER_LEN..).unwrap_or_default()
+    }
+
     #[cold]
     pub(crate) fn layers(&self) -> Layers {
         match self {
@@ -189,7 +208,10 @@ impl Connection {
             layers,
             networks: [None; 2],
             initiator: None,
-            streams: [Stream::default(), Stream::default()],
+            streams: Default::default(),
+            senders: Default::default(),
+            syn_ns: None,
+            handshake_ns: None,
             segments: 0,
             opened_ns: now,
             last_ns: now,
@@ -275,9 +297,9 @@ impl Connection {
     pub(crate) fn set_calm(&mut self, shared: &Shared) {
         let interval_end = self.interval_ns.saturating_add(shared.config.interval_ns);
         let idle_end = self.last_ns.saturating_add(shared.timeout_ns(self));
-        self.calm_until_ns = match self.is_alive() {
+        self.calm_until_ns = match self.is_alive() && self.syn_ns.is_none() {
             true => interval_end.min(idle_end),
-            // The next segment may show that it has not ended.
+            // The next segment may show that it has not ended, or ends its handshake.
             false => i64::MIN,
         };
     }

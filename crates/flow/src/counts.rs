@@ -1,8 +1,12 @@
 use lineside_frame::Descriptor;
+use lineside_wire::Direction;
 
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::sink::StreamSink;
+
+const MILLISECOND_NS: i64 = 1_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// What one direction did in one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,8 +17,30 @@ pub struct FlowCounts {
     pub bytes: u64,
     /// Of them, bytes that had been seen before.
     pub retransmitted_bytes: u64,
-    /// Packets with bytes that came after later ones.
+    /// Segments that came after later ones, and were not sent again.
     pub out_of_order_packets: u64,
+    /// Segments that were sent again.
+    pub retransmissions: u64,
+    /// Of them, those that duplicate acknowledgements asked for.
+    pub fast_retransmissions: u64,
+    /// Of them, those because a timer ran out.
+    pub timeout_retransmissions: u64,
+    /// Of them, those whose bytes the other end had.
+    pub spurious_retransmissions: u64,
+    /// Acknowledgements that repeat the one before.
+    pub duplicate_acks: u64,
+    /// Segments that give a window of 0.
+    pub zero_windows: u64,
+    /// Segments that fill the other end's window.
+    pub full_windows: u64,
+    /// Payload of the longest packet.
+    pub segment_max_bytes: u64,
+    /// Bytes of frames in the busiest millisecond.
+    pub peak_1ms_bytes: u64,
+    /// Bytes of frames in the busiest second.
+    pub peak_1s_bytes: u64,
+    /// The present millisecond and the present second.
+    rates: Rates,
     /// Bytes that never came.
     pub lost_bytes: u64,
     /// Samples of the time from a segment to its acknowledgement, seen at the tap.
@@ -25,11 +51,74 @@ pub struct FlowCounts {
     pub rtt_min_ns: Option<u64>,
 }
 
+/// Bytes of frames in the present millisecond, and in the present second before that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rates {
+    millisecond_end_ns: i64,
+    millisecond_bytes: u64,
+    second_end_ns: i64,
+    second_bytes: u64,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self {
+            millisecond_end_ns: i64::MIN,
+            millisecond_bytes: 0,
+            second_end_ns: i64::MIN,
+            second_bytes: 0,
+        }
+    }
+}
+
 impl FlowCounts {
     #[inline]
-    pub(crate) fn add_packet(&mut self, payload_len: usize) {
+    pub(crate) fn add_packet(
+        &mut self,
+        payload_len: usize,
+        wire_len: usize,
+        stamp_ns: Option<i64>,
+    ) {
         self.packets += 1;
         self.bytes += payload_len as u64;
+        self.segment_max_bytes = self.segment_max_bytes.max(payload_len as u64);
+        let Some(stamp_ns) = stamp_ns else {
+            return;
+        };
+        if stamp_ns >= self.rates.millisecond_end_ns {
+            self.begin_millisecond(stamp_ns);
+        }
+        self.rates.millisecond_bytes += wire_len as u64;
+    }
+
+    /// The present millisecond is over, and perhaps the present second.
+    #[inline(never)]
+    fn begin_millisecond(&mut self, stamp_ns: i64) {
+        let Rates {
+            millisecond_end_ns,
+            millisecond_bytes,
+            second_end_ns,
+            second_bytes,
+        } = &mut self.rates;
+        let bytes = std::mem::take(millisecond_bytes);
+        *second_bytes += bytes;
+        self.peak_1ms_bytes = self.peak_1ms_bytes.max(bytes);
+        self.peak_1s_bytes = self.peak_1s_bytes.max(*second_bytes);
+        let end_of = |unit_ns: i64| {
+            let begun = stamp_ns.div_euclid(unit_ns);
+            (begun + 1).saturating_mul(unit_ns)
+        };
+        *millisecond_end_ns = end_of(MILLISECOND_NS);
+        if stamp_ns >= *second_end_ns {
+            *second_end_ns = end_of(SECOND_NS);
+            *second_bytes = 0;
+        }
+    }
+
+    /// The interval is over: its last millisecond and second count too.
+    fn end_rates(&mut self) {
+        self.begin_millisecond(i64::MAX);
+        self.rates = Rates::default();
     }
 
     /// The mean of the samples.
@@ -46,6 +135,18 @@ impl FlowCounts {
 }
 
 impl Connection {
+    /// Counts a packet of a direction; `descriptor` is that of its frame.
+    pub(crate) fn add_packet(
+        &mut self,
+        direction: Direction,
+        payload_len: usize,
+        descriptor: &Descriptor,
+    ) {
+        // Of a packet in fragments it is that of the first one.
+        let wire_len = payload_len.max(descriptor.wire_len as usize);
+        self.counts[direction].add_packet(payload_len, wire_len, descriptor.stamp_ns);
+    }
+
     /// Reports the counts of the interval that is over, if this packet belongs to another one.
     #[inline]
     pub(crate) fn roll_interval<S: StreamSink>(
@@ -69,8 +170,9 @@ impl Connection {
 
     /// Reports what was counted since the last report, if anything was.
     pub(crate) fn report_interval<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
-        let counts = std::mem::take(&mut self.counts);
+        let mut counts = std::mem::take(&mut self.counts);
         if counts != <[FlowCounts; 2]>::default() {
+            counts.iter_mut().for_each(FlowCounts::end_rates);
             let (slot, start_ns) = (self.slot, self.interval_ns);
             context.sink.on_interval(slot, self, start_ns, &counts);
         }

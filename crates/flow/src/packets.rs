@@ -55,7 +55,7 @@ impl Connections {
         connection.last_ns = context.shared.now;
         connection.segments += 1;
         connection.roll_interval(origin.descriptor(), context);
-        connection.counts[direction].add_packet(udp.payload_len);
+        connection.add_packet(direction, udp.payload_len, origin.descriptor());
         context
             .sink
             .on_datagram(slot, direction, chunks, context.counters);
@@ -88,7 +88,9 @@ impl Connections {
             && stream.next >= stream.early
             && stream.held.is_empty()
             && back.held.is_empty()
-            && back.has_delivered(tcp.acknowledgement);
+            && back.has_delivered(tcp.acknowledgement)
+            && connection.senders[direction]
+                .goes_on(&connection.senders[direction.opposite()], tcp);
         if !is_next || now >= connection.calm_until_ns {
             return None;
         }
@@ -105,7 +107,14 @@ impl Connections {
         let back = direction.opposite();
         let offset = connection.streams[back].offset(tcp.acknowledgement);
         connection.acknowledge(back, offset, moment, Some(stamp_ns));
-        connection.counts[direction].add_packet(tcp.payload_len);
+        let wire_len = payload.descriptor().wire_len as usize;
+        let counts = &mut connection.counts[direction];
+        counts.add_packet(tcp.payload_len, wire_len, Some(stamp_ns));
+        let (sender, other) = direction.split_mut(&mut connection.senders);
+        if sender.on_expected(other, tcp, stamp_ns, counts) {
+            let bytes = &frame.bytes()[ip.payload..payload.offset_in_frame()];
+            connection.account_options(direction, tcp, bytes);
+        }
         if tcp.payload_len > 0 {
             let (slot, len) = (connection.slot, tcp.payload_len as u64);
             let stream = &mut connection.streams[direction];
@@ -173,7 +182,7 @@ impl Connections {
         connection.last_ns = context.shared.now;
         connection.segments += 1;
         connection.roll_interval(origin.descriptor(), context);
-        connection.counts[direction].add_packet(tcp.payload_len);
+        connection.add_packet(direction, tcp.payload_len, origin.descriptor());
         let payload_len = tcp.payload_len as u64;
         context.counters.add(Counter::StreamBytes, payload_len);
         match role {
@@ -182,7 +191,10 @@ impl Connections {
                     context.sink.on_end(slot, is_reset);
                 }
             }
-            Some(Syn::Own | Syn::BeginsNext) => on_syn(connection, direction, &segment),
+            Some(Syn::Own | Syn::BeginsNext) => {
+                let stamp_ns = origin.descriptor().stamp_ns;
+                on_syn(connection, direction, &segment, stamp_ns);
+            }
             Some(Syn::MayBeginNext) => {
                 let none = Chunk::hole(0, Cause::SnapLength, origin.descriptor());
                 let first = payload.first().filter(|first| first.missing().is_none());
@@ -193,6 +205,9 @@ impl Connections {
                 return taken(Counter::FramesTcp, Some(slot));
             }
         }
+        let options = origin.tcp_options(ip, tcp);
+        let stamp_ns = origin.descriptor().stamp_ns;
+        connection.account(direction, tcp, options, stamp_ns, context);
         connection.set_calm(context.shared);
         let mut left = tcp.payload_len;
         for chunk in payload {
@@ -257,7 +272,7 @@ impl Connections {
             if stray.segment.is_syn {
                 let connection = self.at(slot);
                 match role_of_syn(connection, stray.direction, &stray.segment, 0) {
-                    Syn::Own => on_syn(connection, stray.direction, &stray.segment),
+                    Syn::Own => on_syn(connection, stray.direction, &stray.segment, None),
                     _ => {
                         discard(std::slice::from_ref(&stray), context);
                         continue;

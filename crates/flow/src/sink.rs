@@ -36,6 +36,18 @@ pub trait StreamSink {
         offset: i64,
         hole: Chunk<'_>,
     );
+    /// A segment comes, at `until_ns`, whose bytes were sent again: they begin `from` bytes after
+    /// what was delivered of the stream (before its end, if negative). `since_ns`: when later bytes
+    /// came, which wait for them; `None`, if the tap had seen them, and they were lost behind it.
+    fn on_sent_again(
+        &mut self,
+        _connection: usize,
+        _direction: Direction,
+        _from: i64,
+        _since_ns: Option<i64>,
+        _until_ns: i64,
+    ) {
+    }
     /// What a connection did in the interval that begins at `start_ns`.
     fn on_interval(
         &mut self,

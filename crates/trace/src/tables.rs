@@ -756,10 +756,11 @@ tables! {
         client_retransmitted_bytes: i64, Dictionary, "payload bytes from the client that had been \
         seen before";
         client_out_of_order_packets: i64, Dictionary, "segments from the client that came after \
-        later ones: late, or sent again because they were lost before the tap";
+        later ones, by less than a round trip: on the way they were overtaken";
         client_lost_bytes: i64, Dictionary, "payload bytes from the client that never came";
-        client_retransmissions: i64, Dictionary, "TCP segments from the client that came again, or late \
-        although nothing but a loss before the tap explains it; SYN and FIN too";
+        client_retransmissions: i64, Dictionary, "TCP segments that the client sent again, SYN and FIN \
+        too; of those that the tap did not see before, the ones that come a round trip or more \
+        after later ones";
         client_fast_retransmissions: i64, Dictionary, "of them, segments that duplicate \
         acknowledgements asked for, within 20 ms";
         client_timeout_retransmissions: i64, Dictionary, "of them, segments that no acknowledgement \
@@ -783,10 +784,11 @@ tables! {
         server_retransmitted_bytes: i64, Dictionary, "payload bytes from the server that had been \
         seen before";
         server_out_of_order_packets: i64, Dictionary, "segments from the server that came after \
-        later ones: late, or sent again because they were lost before the tap";
+        later ones, by less than a round trip: on the way they were overtaken";
         server_lost_bytes: i64, Dictionary, "payload bytes from the server that never came";
-        server_retransmissions: i64, Dictionary, "TCP segments from the server that came again, or late \
-        although nothing but a loss before the tap explains it; SYN and FIN too";
+        server_retransmissions: i64, Dictionary, "TCP segments that the server sent again, SYN and FIN \
+        too; of those that the tap did not see before, the ones that come a round trip or more \
+        after later ones";
         server_fast_retransmissions: i64, Dictionary, "of them, segments that duplicate \
         acknowledgements asked for, within 20 ms";
         server_timeout_retransmissions: i64, Dictionary, "of them, segments that no acknowledgement \

@@ -44,7 +44,7 @@ pub struct FrameBuilder {
 }
 
 /// The fields of a TCP header that a sender chooses.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct TcpFields<'a> {
     /// Port of the sender.
     pub source_port: u16,
@@ -60,6 +60,21 @@ pub struct TcpFields<'a> {
     pub window: u16,
     /// Options, at most 40 bytes; padded with end-of-list to a multiple of 4.
     pub options: &'a [u8],
+}
+
+impl Default for TcpFields<'_> {
+    /// The window is open.
+    fn default() -> Self {
+        Self {
+            source_port: 0,
+            destination_port: 0,
+            sequence: 0,
+            acknowledgement: 0,
+            flags: TcpFlags::default(),
+            window: u16::MAX,
+            options: &[],
+        }
+    }
 }
 
 impl TcpFields<'_> {

@@ -14,6 +14,7 @@ use super::early::EarlyReply;
 use super::files::{FACT_BYTES, NAME_BYTES};
 use super::headers::LastHeader;
 use super::operation::{CallRef, Slot};
+use super::recovery::Recoveries;
 use super::tls::{self, Probe, TlsRecords};
 use super::{Operations, connection_id};
 use crate::blocks::Blocks;
@@ -53,6 +54,10 @@ pub(crate) struct RpcConnection {
     began_as_rpc: bool,
     pub(super) tls: Option<Box<[TlsRecords; 2]>>,
     pub(super) resynchronised: i64,
+    /// Bytes of each direction that came so far, holes included.
+    pub(super) passed: [i64; 2],
+    /// What came again in each direction, once something did.
+    pub(super) recoveries: [Option<Box<Recoveries>>; 2],
     /// Replies over TCP whose call was never seen.
     orphans: u64,
     /// Hashes of the facts already reported.
@@ -171,6 +176,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             began_as_rpc: false,
             tls: None,
             resynchronised: 0,
+            passed: [0; 2],
+            recoveries: [None, None],
             orphans: 0,
             facts: HashSet::new(),
             names: HashMap::new(),
@@ -186,6 +193,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         counters: &mut Counters,
     ) {
         let rpc = self.connection(connection);
+        rpc.passed[direction] += chunk.len() as i64;
         if rpc.rule == Some(PortRule::None) {
             return self.skip(connection, after_syn.then_some(chunk));
         }
@@ -246,6 +254,20 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         hole: Chunk<'_>,
     ) {
         self.write_loss(connection, facts, direction, offset, hole);
+    }
+
+    fn on_sent_again(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        from: i64,
+        since_ns: Option<i64>,
+        until_ns: i64,
+    ) {
+        let rpc = self.connection(connection);
+        let from = rpc.passed[direction] + from;
+        let recoveries = rpc.recoveries[direction].get_or_insert_default();
+        recoveries.add(from, since_ns, until_ns);
     }
 
     fn on_interval(

@@ -12,10 +12,12 @@ use lineside_trace::RecordSink;
 use lineside_wire::Direction;
 
 use super::Operations;
+use super::connection::RpcConnection;
 use super::headers::{Caller, SUCCESS};
 use super::incoming::IncomingMessage;
-use super::operation::Slot;
+use super::operation::{Operation, Slot};
 use super::payload::end_data;
+use super::recovery::Waiting;
 use super::request::Request;
 use super::tls::Probe;
 
@@ -118,6 +120,10 @@ impl<S: RecordSink> DirectionSink<'_, S> {
     /// Sets what the end of a message gives of its operation.
     #[inline]
     fn end_message(&mut self, slot: Slot, is_call: bool, message: &Message) {
+        let connection = self.all.connections[self.connection]
+            .as_deref()
+            .expect("a slot in use");
+        let passed = connection.passed[self.direction];
         let operation = &mut self.all.operations[slot];
         let row = &mut operation.row;
         let last = message.ended.then_some(&message.last);
@@ -128,13 +134,42 @@ impl<S: RecordSink> DirectionSink<'_, S> {
         if is_call {
             (row.call_end_ns, row.call_frame) = (end_ns, frame);
             (row.call_input, row.call_bytes) = (input, bytes);
-            operation.call_done = true;
+            (operation.call_end, operation.call_done) = (passed, true);
         } else {
             (row.reply_end_ns, row.reply_frame) = (end_ns, frame);
             (row.reply_input, row.reply_bytes) = (input, bytes);
             operation.reply_done = true;
+            if connection.recoveries.iter().any(Option::is_some) {
+                set_recovery(operation, connection, self.direction);
+            }
         }
     }
+}
+
+/// Sets how long call and reply waited for bytes that were sent again. The reply, in `direction`,
+/// has just ended.
+#[cold]
+fn set_recovery(operation: &mut Operation, connection: &RpcConnection, direction: Direction) {
+    let row = &mut operation.row;
+    let waited = |which: Direction, message: Option<Waiting>| {
+        let recoveries = connection.recoveries[which].as_ref();
+        recoveries?.waited_ns(&message?, which != direction)
+    };
+    let call = row.call_time_ns.zip(row.call_end_ns);
+    let until_ns = row.reply_time_ns;
+    let call = call.zip(until_ns).map(|(seen_ns, until_ns)| Waiting {
+        seen_ns,
+        end: operation.call_end,
+        until_ns,
+    });
+    let reply = row.reply_time_ns.zip(row.reply_end_ns);
+    let reply = reply.map(|seen_ns| Waiting {
+        seen_ns,
+        end: connection.passed[direction],
+        until_ns: i64::MAX,
+    });
+    row.call_recovery_ns = waited(direction.opposite(), call);
+    row.reply_recovery_ns = waited(direction, reply);
 }
 
 impl<S: RecordSink> IncomingMessage<'_, S> {

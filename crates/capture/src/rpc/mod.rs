@@ -35,6 +35,7 @@ mod headers;
 mod incoming;
 mod operation;
 mod payload;
+mod recovery;
 mod reply;
 mod request;
 mod room;

@@ -19,6 +19,8 @@ pub(crate) struct Operation {
     pub(crate) procedure: Procedure,
     /// The number of the procedure.
     pub(super) number: u32,
+    /// Where in its stream the call ends, or the segment that ends it.
+    pub(super) call_end: i64,
     pub(super) call_done: bool,
     pub(super) reply_done: bool,
     /// The handle in the call, if this connection has not reported its file yet; of NFSv4 also the

@@ -27,6 +27,7 @@ mod report;
 mod rotate;
 mod services;
 mod support;
+mod tcp;
 mod tshark;
 mod usage;
 mod wire;

@@ -206,8 +206,13 @@ impl Stream {
     }
 }
 
-/// Takes a SYN of this connection.
-pub(crate) fn on_syn(connection: &mut Connection, direction: Direction, segment: &Segment) {
+/// Takes a SYN of this connection, which came at `stamp_ns`.
+pub(crate) fn on_syn(
+    connection: &mut Connection,
+    direction: Direction,
+    segment: &Segment,
+    stamp_ns: Option<i64>,
+) {
     let first = segment.sequence;
     let stream = &mut connection.streams[direction];
     if stream.isn.is_none() {
@@ -222,7 +227,13 @@ pub(crate) fn on_syn(connection: &mut Connection, direction: Direction, segment:
             State::Open => {}
         }
         stream.isn = Some(first + u32::MAX);
-        stream.syn_end = Some(stream.offset(first));
+        let end = stream.offset(first);
+        stream.syn_end = Some(end);
+        if let Some(stamp_ns) = stamp_ns {
+            stream.round_trip.on_sent(end, stamp_ns);
+        }
+    } else {
+        stream.round_trip.on_repeated();
     }
     stream.syn_len = stream.syn_len.max(segment.payload_len);
     connection.is_reset = false;

@@ -279,7 +279,6 @@ impl Connection {
         let added = stream.held_bytes - bytes_before;
         if added > 0 && latest.is_some_and(|latest| first < latest) {
             context.counters.count(Counter::SegmentsOutOfOrder);
-            counts.out_of_order_packets += 1;
         }
         // Many small parts take more memory than their bytes.
         let cost = added + (stream.held.len() - parts_before) * size_of::<Held>();

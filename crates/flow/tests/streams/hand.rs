@@ -26,6 +26,9 @@ pub(crate) struct Recorder {
     pub(crate) holes: [Vec<(usize, Cause)>; 2],
     pub(crate) order: Vec<(Direction, usize)>,
     pub(crate) rtt_samples: u64,
+    pub(crate) intervals: Vec<[FlowCounts; 2]>,
+    /// Direction, where, and since when later bytes waited.
+    pub(crate) sent_again: Vec<(Direction, i64, Option<i64>)>,
 }
 
 impl StreamSink for Recorder {
@@ -50,6 +53,17 @@ impl StreamSink for Recorder {
     fn on_loss(&mut self, _: usize, _: &Connection, _: Direction, _: i64, _: Chunk<'_>) {}
     fn on_interval(&mut self, _: usize, _: &Connection, _: i64, counts: &[FlowCounts; 2]) {
         self.rtt_samples += counts[0].rtt_samples + counts[1].rtt_samples;
+        self.intervals.push(*counts);
+    }
+    fn on_sent_again(
+        &mut self,
+        _: usize,
+        direction: Direction,
+        from: i64,
+        since_ns: Option<i64>,
+        _: i64,
+    ) {
+        self.sent_again.push((direction, from, since_ns));
     }
     fn on_close(&mut self, _: usize, _: &Connection, _: &mut Counters) {}
 }

@@ -1,6 +1,7 @@
 //! TCP streams through a tap that loses, delays, repeats and cuts frames. The content of each frame
 //! is known, so that the frame of every delivered byte shows its place in the stream.
 
+mod accounting;
 mod beside;
 mod hand;
 mod incarnations;

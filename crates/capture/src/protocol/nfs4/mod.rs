@@ -271,6 +271,8 @@ fn share(whole: &OperationRow, row: &mut OperationRow) {
     row.call_end_ns = whole.call_end_ns;
     row.reply_time_ns = whole.reply_time_ns;
     row.reply_end_ns = whole.reply_end_ns;
+    row.call_recovery_ns = whole.call_recovery_ns;
+    row.reply_recovery_ns = whole.reply_recovery_ns;
     row.call_frame = whole.call_frame;
     row.reply_frame = whole.reply_frame;
     row.call_input = whole.call_input;

@@ -1,0 +1,358 @@
+//! What an end of a TCP connection had to do: send again, wait for room, acknowledge twice.
+//!
+//! Segments are judged as they come, by the rules that Wireshark's user guide documents for
+//! `tcp.analysis` (chapter 7.5), so that counts can be compared. They are those of an observer in
+//! the middle: a segment that brings bytes again was sent again; one that brings earlier bytes for
+//! the first time was sent again if later ones came more than a round trip ago, and is out of order
+//! otherwise.
+
+use lineside_wire::tcp::{TcpOption, TcpOptions};
+use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
+
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::counts::FlowCounts;
+use crate::sink::StreamSink;
+use crate::stream::{Held, State};
+
+/// After the last acknowledgement for so long, a segment is no answer to duplicate ones.
+const FAST_NS: i64 = 20_000_000;
+/// So many of them ask for a segment: RFC 5681 3.2 has three, of which the tap may miss one.
+const FAST_ACKS: u32 = 2;
+/// Within this time a late segment is out of order, where the round trip of the handshake is not
+/// known.
+const OUT_OF_ORDER_NS: i64 = 3_000_000;
+/// A header without SACK blocks is not longer: its timestamps take 12 bytes.
+const PLAIN_HEADER_LEN: usize = 32;
+/// RFC 7323 2.3.
+const SHIFT_MAX: u8 = 14;
+/// What shows that a segment is no acknowledgement alone.
+const MARKS: u8 = TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0;
+
+/// What an end has sent, as far as the next segments of both ends are judged by it.
+#[derive(Debug, Default)]
+pub(crate) struct Sender {
+    /// The sequence number after its last byte; SYN and FIN take one too.
+    next: Option<SeqNumber>,
+    /// When that byte came.
+    next_ns: i64,
+    /// Of its last segment, and when that came.
+    acknowledgement: SeqNumber,
+    window: u16,
+    last_ns: i64,
+    probe: Probe,
+    /// Its window counts in units of two to this power; `None`: its SYN was not seen.
+    shift: Option<u8>,
+    /// Where the window ends that its last segment gave, if the shift is known.
+    edge: Option<SeqNumber>,
+    /// Acknowledgements that repeated the one before, since it last changed.
+    duplicate_acks: u32,
+    /// The blocks that it acknowledged last.
+    sacked: [(SeqNumber, SeqNumber); 4],
+    /// What was sent before a timer ran out ends here.
+    timer_end: Option<SeqNumber>,
+    /// Segments sent again of which the other end has not said that it had them.
+    unreported: u64,
+    /// Those that it had acknowledged before, and will report too.
+    to_report: u64,
+}
+
+/// Whether the last segment asked for an acknowledgement alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Probe {
+    #[default]
+    No,
+    KeepAlive,
+    ZeroWindow,
+}
+
+/// Why a segment with bytes (or SYN, or FIN) does not continue its stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    OutOfOrder,
+    Spurious,
+    Fast,
+    Timeout,
+    /// Sent again for a reason that the tap does not see.
+    Other,
+}
+
+/// What is known of a segment beside its header.
+struct Seen {
+    stamp_ns: i64,
+    /// All of its bytes came before.
+    is_whole: bool,
+    /// For how long a late segment is out of order.
+    out_of_order_ns: i64,
+}
+
+impl Sender {
+    /// Whether a segment continues what was sent, and the window of the other end is open.
+    #[inline]
+    pub(crate) fn goes_on(&self, other: &Self, tcp: &TcpHeader) -> bool {
+        self.next == Some(tcp.sequence) && tcp.window != 0 && other.window != 0
+    }
+
+    /// A segment for which [`goes_on`](Self::goes_on) is true, without SYN, FIN and RST. `true`: its
+    /// options are to be looked at.
+    #[inline]
+    pub(crate) fn on_expected(
+        &mut self,
+        other: &mut Self,
+        tcp: &TcpHeader,
+        stamp_ns: i64,
+        counts: &mut FlowCounts,
+    ) -> bool {
+        let end = tcp.sequence + tcp.payload_len as u32;
+        let may_repeat = tcp.acknowledgement == self.acknowledgement;
+        if tcp.payload_len > 0 {
+            counts.full_windows += u64::from(other.edge == Some(end));
+            (self.next, self.next_ns) = (Some(end), stamp_ns);
+            // One that acknowledges something new changes what was counted.
+            self.duplicate_acks *= u32::from(may_repeat);
+        } else if may_repeat || tcp.header_len > PLAIN_HEADER_LEN {
+            self.on_acknowledgement(other, tcp, counts);
+            self.note(tcp, stamp_ns);
+            return true;
+        } else {
+            self.duplicate_acks = 0;
+        }
+        self.probe = Probe::No;
+        self.note(tcp, stamp_ns);
+        false
+    }
+
+    /// Remembers what a segment says.
+    #[inline]
+    fn note(&mut self, tcp: &TcpHeader, stamp_ns: i64) {
+        self.acknowledgement = tcp.acknowledgement;
+        self.window = tcp.window;
+        self.last_ns = stamp_ns;
+        // The window of a SYN counts in bytes (RFC 7323 2.2).
+        let shift = self.shift.map(|shift| match tcp.flags.opens() {
+            true => 0,
+            false => shift,
+        });
+        self.edge = shift.map(|shift| tcp.acknowledgement + (u32::from(tcp.window) << shift));
+    }
+
+    /// A segment without payload, SYN, FIN and RST, which continues what was sent: whether it
+    /// repeats the acknowledgement before it.
+    #[inline(never)]
+    fn on_acknowledgement(&mut self, other: &Self, tcp: &TcpHeader, counts: &mut FlowCounts) {
+        self.probe = Probe::No;
+        if tcp.acknowledgement != self.acknowledgement {
+            self.duplicate_acks = 0;
+            return;
+        }
+        let is_answer = other.probe == Probe::KeepAlive;
+        if tcp.window == self.window && tcp.window != 0 && !is_answer {
+            self.duplicate_acks += 1;
+            counts.duplicate_acks += 1;
+        }
+    }
+
+    /// Any other segment. Returns why its bytes come late, if they do.
+    fn on_segment(
+        &mut self,
+        other: &mut Self,
+        tcp: &TcpHeader,
+        seen: &Seen,
+        counts: &mut FlowCounts,
+    ) -> Option<Again> {
+        let (len, end) = (tcp.payload_len, tcp.sequence + tcp.payload_len as u32);
+        let is_marked = tcp.flags.0 & MARKS != 0;
+        let is_next = self.next == Some(tcp.sequence);
+        let is_keep_alive = len <= 1 && self.next == Some(tcp.sequence + 1) && !is_marked;
+        let is_probe = len == 1 && is_next && other.next.is_some() && other.window == 0;
+        if !is_probe {
+            counts.zero_windows += u64::from(tcp.window == 0 && !is_marked);
+            let fills = len > 0 && other.edge == Some(end) && !is_marked;
+            counts.full_windows += u64::from(fills);
+        }
+        if len == 0 && is_next && !is_marked {
+            self.on_acknowledgement(other, tcp, counts);
+        } else if tcp.acknowledgement != self.acknowledgement {
+            self.duplicate_acks = 0;
+        }
+        let has_bytes = len > 0 || tcp.flags.0 & (MARKS & !TcpFlags::RST.0) != 0;
+        let again = match has_bytes && !is_keep_alive && !is_probe {
+            true => self.why_again(other, tcp, seen),
+            false => None,
+        };
+        self.probe = match (is_probe, is_keep_alive) {
+            (true, _) => Probe::ZeroWindow,
+            (_, true) => Probe::KeepAlive,
+            _ => Probe::No,
+        };
+        let end = end + u32::from(tcp.flags.0 & (MARKS & !TcpFlags::RST.0) != 0);
+        if !is_probe && self.next.is_none_or(|next| end.is_after(next)) {
+            (self.next, self.next_ns) = (Some(end), seen.stamp_ns);
+        }
+        self.note(tcp, seen.stamp_ns);
+        again
+    }
+
+    /// Why a segment comes late or again; `None` if it does neither.
+    fn why_again(&mut self, other: &mut Self, tcp: &TcpHeader, seen: &Seen) -> Option<Again> {
+        let (len, end) = (tcp.payload_len, tcp.sequence + tcp.payload_len as u32);
+        let next = self.next?;
+        let is_acknowledged = other.next.is_some() && !end.is_after(other.acknowledgement);
+        if len > 0 && is_acknowledged {
+            self.to_report += 1;
+            return Some(Again::Spurious);
+        }
+        // After a probe of one byte, that byte comes again with others.
+        let is_after_probe = len > 1 && tcp.sequence + 1 == next;
+        if !next.is_after(tcp.sequence) || is_after_probe {
+            return None;
+        }
+        let asked_ns = seen.stamp_ns.saturating_sub(other.last_ns);
+        let is_sacked = |&(start, after): &(SeqNumber, SeqNumber)| {
+            start != after && !start.is_after(tcp.sequence) && !end.is_after(after)
+        };
+        let has_sacked = other.sacked.iter().any(|&(start, after)| start != after);
+        let is_asked = tcp.sequence == other.acknowledgement
+            || has_sacked && !other.sacked.iter().any(is_sacked);
+        let again = if asked_ns < FAST_NS && other.duplicate_acks >= FAST_ACKS && is_asked {
+            Again::Fast
+        } else if seen.stamp_ns.saturating_sub(self.next_ns) < seen.out_of_order_ns
+            && end != next
+            && !seen.is_whole
+        {
+            return Some(Again::OutOfOrder);
+        } else if self.timer_end.is_some_and(|until| !end.is_after(until)) {
+            Again::Timeout
+        } else if asked_ns >= FAST_NS {
+            self.timer_end = Some(next);
+            Again::Timeout
+        } else {
+            Again::Other
+        };
+        self.unreported += 1;
+        Some(again)
+    }
+
+    /// The options of a segment: returns whether the end reports bytes that came to it twice
+    /// (RFC 2883), of which `other` is the sender.
+    fn on_options(&mut self, other: &mut Self, tcp: &TcpHeader, options: TcpOptions<'_>) -> bool {
+        let mut shift = None;
+        self.sacked = Default::default();
+        for option in options.flatten() {
+            match option {
+                TcpOption::WindowScale(by) => shift = Some(by.min(SHIFT_MAX)),
+                TcpOption::Sack(blocks) => {
+                    self.sacked
+                        .iter_mut()
+                        .zip(blocks.iter())
+                        .for_each(|(place, block)| *place = block);
+                }
+                _ => {}
+            }
+        }
+        if tcp.flags.opens() {
+            self.shift = Some(shift.unwrap_or(0));
+            if shift.is_none() {
+                // Both ends scale, or neither does.
+                other.shift = Some(0);
+            } else if other.shift == Some(0) && tcp.flags.contains(TcpFlags::ACK) {
+                self.shift = Some(0);
+            }
+        }
+        let [(start, after), (outer_start, outer_after), ..] = self.sacked;
+        let is_inner = outer_start != outer_after
+            && !outer_start.is_after(start)
+            && !after.is_after(outer_after);
+        let is_before = !after.is_after(tcp.acknowledgement);
+        if start == after || !(is_before || is_inner) {
+            return false;
+        }
+        if other.to_report > 0 {
+            other.to_report -= 1;
+            return false;
+        }
+        let is_known = other.unreported > 0;
+        other.unreported -= u64::from(is_known);
+        is_known
+    }
+}
+
+impl Connection {
+    /// Judges a segment that needs a closer look, before its stream takes it. `bytes`: its header
+    /// from the options on.
+    pub(crate) fn account<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        tcp: &TcpHeader,
+        options: &[u8],
+        stamp_ns: Option<i64>,
+        context: &mut Context<'_, S>,
+    ) {
+        let stamp_ns = stamp_ns.unwrap_or(context.shared.now);
+        self.time_handshake(direction, tcp, stamp_ns);
+        self.account_options(direction, tcp, options);
+        let stream = &self.streams[direction];
+        let start = stream.offset(tcp.sequence + u32::from(tcp.flags.opens()));
+        let end = start + tcp.payload_len as i64;
+        let is_delivered = end <= stream.next && stream.given_up(start, end) == 0;
+        let seen = Seen {
+            stamp_ns,
+            is_whole: stream.state != State::Unseen
+                && (stream.state == State::Open && is_delivered || stream.is_held(start, end)),
+            out_of_order_ns: self.handshake_ns.unwrap_or(OUT_OF_ORDER_NS),
+        };
+        let (sender, other) = direction.split_mut(&mut self.senders);
+        let counts = &mut self.counts[direction];
+        let Some(again) = sender.on_segment(other, tcp, &seen, counts) else {
+            return;
+        };
+        counts.retransmissions += u64::from(again != Again::OutOfOrder);
+        match again {
+            Again::OutOfOrder => counts.out_of_order_packets += 1,
+            Again::Spurious => counts.spurious_retransmissions += 1,
+            Again::Fast => counts.fast_retransmissions += 1,
+            Again::Timeout => counts.timeout_retransmissions += 1,
+            Again::Other => {}
+        }
+        let is_waited_for = !matches!(again, Again::OutOfOrder | Again::Spurious);
+        let stream = &self.streams[direction];
+        if is_waited_for && tcp.payload_len > 0 && stream.state == State::Open {
+            let later = stream.held.iter().find(|held: &&Held| held.start >= end);
+            let since_ns = later.map(|held| held.arrived.ns);
+            let (slot, from) = (self.slot, start - stream.next);
+            context
+                .sink
+                .on_sent_again(slot, direction, from, since_ns, stamp_ns);
+        }
+    }
+
+    /// Takes the options of a segment, as far as they were captured.
+    #[inline(never)]
+    pub(crate) fn account_options(
+        &mut self,
+        direction: Direction,
+        tcp: &TcpHeader,
+        options: &[u8],
+    ) {
+        let (sender, other) = direction.split_mut(&mut self.senders);
+        let is_reported = sender.on_options(other, tcp, TcpOptions::new(options));
+        let counts = &mut self.counts[direction.opposite()];
+        counts.spurious_retransmissions += u64::from(is_reported);
+    }
+
+    /// Measures the time from the last SYN to the acknowledgement of its answer.
+    fn time_handshake(&mut self, direction: Direction, tcp: &TcpHeader, stamp_ns: i64) {
+        let is_answer = tcp.flags.contains(TcpFlags::ACK);
+        if tcp.flags.opens() {
+            if !is_answer {
+                self.syn_ns = Some(stamp_ns);
+            }
+        } else if is_answer
+            && self.initiator == Some(direction)
+            && self.streams[direction.opposite()].isn.is_some()
+            && let Some(syn_ns) = self.syn_ns.take()
+        {
+            self.handshake_ns = Some(stamp_ns.saturating_sub(syn_ns));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What an end had to do: send again, and why.
+
+use lineside_flow::FlowCounts;
+use lineside_wire::Direction::{Forward, Reverse};
+
+use crate::hand::{Hand, Recorder};
+use crate::simulation::ACK;
+
+/// Frames are 1 us apart, so that so many make a millisecond.
+const MILLISECOND: u64 = 1_000;
+
+fn sum(recorder: &Recorder, of: fn(&FlowCounts) -> u64) -> [u64; 2] {
+    [0, 1].map(|direction| {
+        let intervals = recorder.intervals.iter();
+        intervals.map(|counts| of(&counts[direction])).sum()
+    })
+}
+
+#[test]
+fn retransmissions_are_told_apart() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    for (at, data) in [(0, b"aaaa"), (4, b"bbbb"), (8, b"cccc"), (12, b"dddd")] {
+        hand.segment(&mut sink, Forward, at, 0, ACK, data);
+    }
+    for _ in 0..3 {
+        hand.frames += 2 * MILLISECOND;
+        hand.segment(&mut sink, Reverse, 0, 4, ACK, b"");
+    }
+    hand.segment(&mut sink, Forward, 4, 0, ACK, b"bbbb");
+    hand.frames += 2 * MILLISECOND;
+    hand.segment(&mut sink, Reverse, 0, 8, ACK, b"");
+    hand.frames += 200 * MILLISECOND;
+    hand.segment(&mut sink, Forward, 8, 0, ACK, b"cccc");
+    hand.segment(&mut sink, Reverse, 0, 12, ACK, b"");
+    // The rest of what was sent before the timer ran out.
+    hand.segment(&mut sink, Forward, 12, 0, ACK, b"dddd");
+    hand.segment(&mut sink, Reverse, 0, 16, ACK, b"");
+    hand.frames += 2 * MILLISECOND;
+    hand.segment(&mut sink, Forward, 12, 0, ACK, b"dddd");
+    let sent_again = std::mem::take(&mut sink.sent_again);
+    hand.finish(&mut sink);
+    assert_eq!(sum(&sink, |counts| counts.retransmissions), [4, 0]);
+    assert_eq!(sum(&sink, |counts| counts.fast_retransmissions), [1, 0]);
+    assert_eq!(sum(&sink, |counts| counts.timeout_retransmissions), [2, 0]);
+    assert_eq!(sum(&sink, |counts| counts.spurious_retransmissions), [1, 0]);
+    assert_eq!(sum(&sink, |counts| counts.out_of_order_packets), [0, 0]);
+    assert_eq!(sum(&sink, |counts| counts.duplicate_acks)[1], 2);
+    // All of them had passed the tap before.
+    let expected = [
+        (Forward, -12, None),
+        (Forward, -8, None),
+        (Forward, -4, None),
+    ];
+    assert_eq!(sent_again, expected);
+}
+
+#[test]
+fn late_segments_were_overtaken_or_sent_again() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    // The handshake took 2 us: within that time, one segment overtook another.
+    hand.segment(&mut sink, Forward, 4, 0, ACK, b"bbbb");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"aaaa");
+    hand.segment(&mut sink, Forward, 12, 0, ACK, b"dddd");
+    let since_ns = hand.frames as i64 * 1_000;
+    hand.frames += 5 * MILLISECOND;
+    hand.segment(&mut sink, Forward, 8, 0, ACK, b"cccc");
+    assert_eq!(sink.sent_again, [(Forward, 0, Some(since_ns))]);
+    hand.finish(&mut sink);
+    assert_eq!(sum(&sink, |counts| counts.out_of_order_packets), [1, 0]);
+    assert_eq!(sum(&sink, |counts| counts.retransmissions), [1, 0]);
+}
+
+#[test]
+fn peaks_are_those_of_the_clocks_milliseconds() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    let begin = 10 * MILLISECOND;
+    for (at, frame) in [
+        (0, begin),
+        (4, begin + 1),
+        (8, begin + 999),
+        (12, begin + 1_500),
+    ] {
+        hand.frames = frame - 1;
+        hand.segment(&mut sink, Forward, at, 0, ACK, b"data");
+    }
+    hand.finish(&mut sink);
+    // Each frame has 60 bytes, the least of Ethernet's. The intervals of this test are 16 us long.
+    let peaks: Vec<u64> = { sink.intervals.iter() }
+        .map(|counts| counts[0].peak_1ms_bytes)
+        .collect();
+    let bytes = sink.intervals[0][0].peak_1s_bytes / 2;
+    assert_eq!(peaks, [2 * bytes, bytes, bytes]);
+    assert_eq!(sum(&sink, |counts| counts.segment_max_bytes), [12, 0]);
+}
