@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use lineside_measure::Times;
 
-pub(crate) use crate::batch::{Batch, CLIENTS_MAX, COLUMNS, Lexica};
+pub(crate) use crate::batch::{Batch, CLIENTS_MAX, Lexica};
 use crate::columns::{Lexicon, Word};
 use crate::model::{Quantiles, SizeClass, THRESHOLDS, Totals};
 use crate::usage::{

@@ -1,10 +1,12 @@
 //! A batch of `operations` with typed columns, and the texts of a trace as small numbers.
 
+use hashbrown::HashSet;
 use lineside_trace::is_success;
 use lineside_trace::read::{Column, ReadError};
 
-use crate::columns::{Flags, Integers, Lexicon, Shorts, Word, Words};
+use crate::columns::{Flags, Integers, Lexicon, Shorts, Texts, Word, Words};
 use crate::filter::Chosen;
+use crate::usage::USERS_MAX;
 
 /// Clients that are distinguished.
 pub(crate) const CLIENTS_MAX: usize = 65_536;
@@ -72,11 +74,23 @@ pub(crate) struct Batch<'a> {
     pub(crate) retransmissions: Shorts<'a>,
     pub(crate) duplicate_replies: Shorts<'a>,
     pub(crate) user_id: Integers<'a>,
+    /// Where a filter asks for them.
+    connection_id: Option<Integers<'a>>,
+    pub(crate) name: Option<Texts<'a>>,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn of(columns: &'a [Column], lexica: &mut Lexica) -> Result<Self, ReadError> {
-        let mut named = COLUMNS.iter().zip(columns);
+    /// The columns of a pass: [`COLUMNS`], those of the filter, and others behind them.
+    pub(crate) fn columns(chosen: &Chosen) -> Vec<&'static str> {
+        COLUMNS.into_iter().chain(chosen.columns()).collect()
+    }
+
+    pub(crate) fn of(
+        columns: &'a [Column],
+        chosen: &Chosen,
+        lexica: &mut Lexica,
+    ) -> Result<Self, ReadError> {
+        let mut named = COLUMNS.into_iter().chain(chosen.columns()).zip(columns);
         let mut next = || {
             named
                 .next()
@@ -92,7 +106,7 @@ impl<'a> Batch<'a> {
                 $kind::of(name, column, $lexicon)?
             }};
         }
-        Ok(Self {
+        let batch = Self {
             rows: columns.first().map_or(0, Column::len),
             operation_id: column!(Integers),
             rpc_id: column!(Integers),
@@ -120,7 +134,17 @@ impl<'a> Batch<'a> {
             retransmissions: column!(Shorts),
             duplicate_replies: column!(Shorts),
             user_id: column!(Integers),
-        })
+            connection_id: match chosen.connections {
+                Some(_) => Some(column!(Integers)),
+                None => None,
+            },
+            name: match chosen.files {
+                Some(_) => Some(column!(Texts)),
+                None => None,
+            },
+        };
+        lexica.note(&batch, chosen);
+        Ok(batch)
     }
 
     /// The time of a row: its call's or, if that was not seen, its reply's.
@@ -161,16 +185,37 @@ impl<'a> Batch<'a> {
             chosen.has_time(self.time(row))
                 && client.is_none_or(|client| client == Some(self.client.get(row)))
                 && operation.is_none_or(|operation| operation == Some(self.operation.get(row)))
+                && { chosen.user_id }.is_none_or(|user| self.user_id.get(row) == Some(user))
+                && self.is_of_chosen_file(chosen, row)
         })
+    }
+
+    fn is_of_chosen_file(&self, chosen: &Chosen, row: usize) -> bool {
+        if let (Some(connections), Some(column)) = (&chosen.connections, &self.connection_id)
+            && !column.get(row).is_some_and(|id| connections.has(id))
+        {
+            return false;
+        }
+        let (Some(files), Some(name)) = (&chosen.files, &self.name) else {
+            return true;
+        };
+        let file_id = self.file_id.get(row);
+        file_id.is_some_and(|id| files.has(id)) || {
+            let name = name.get(row);
+            name.is_some_and(|name| files.has_name(file_id, name))
+        }
     }
 }
 
 /// The texts of a trace.
 pub(crate) struct Lexica {
     pub(crate) clients: Lexicon,
+    pub(crate) servers: Lexicon,
     pub(crate) words: Lexicon,
     /// Names in the column `operation`, for what to offer instead of an unknown one.
     operations: Vec<Word>,
+    /// Users, where one is asked for.
+    users: HashSet<i64>,
     states: Vec<Option<bool>>,
 }
 
@@ -178,19 +223,35 @@ impl Lexica {
     pub(crate) fn new() -> Self {
         Self {
             clients: Lexicon::new(CLIENTS_MAX),
+            servers: Lexicon::new(CLIENTS_MAX),
             words: Lexicon::new(WORDS_MAX),
             operations: Vec::new(),
+            users: HashSet::new(),
             states: Vec::new(),
         }
     }
 
-    /// Takes note of a batch's operations.
-    pub(crate) fn note_operations(&mut self, batch: &Batch<'_>) {
+    /// Takes note of what a batch has, for what to offer instead of something unknown.
+    fn note(&mut self, batch: &Batch<'_>, chosen: &Chosen) {
         for &word in batch.operation.distinct() {
             if word != Lexicon::NONE && !self.operations.contains(&word) {
                 self.operations.push(word);
             }
         }
+        let Some(wanted) = chosen.user_id else { return };
+        for user in (0..batch.rows).filter_map(|row| batch.user_id.get(row)) {
+            if self.users.len() < USERS_MAX || user == wanted {
+                self.users.insert(user);
+            }
+        }
+    }
+
+    pub(crate) fn has_user(&self, user_id: i64) -> bool {
+        self.users.contains(&user_id)
+    }
+
+    pub(crate) fn users(&self) -> impl Iterator<Item = i64> {
+        self.users.iter().copied()
     }
 
     pub(crate) fn operations(&self) -> Vec<String> {

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use lineside_time::parse_duration;
 
+use crate::aggregate::Lexica;
+use crate::choice::{ChosenConnections, ChosenFiles, nearest, unknown};
 use crate::columns::{Lexicon, Word};
 use crate::model::Asked;
 use crate::numbers::Zone;
@@ -66,6 +68,12 @@ pub struct Filter {
     pub until: Option<Moment>,
     /// Those of this client, an address as in the column `client_address`.
     pub client: Option<String>,
+    /// Those of this uid, as in the column `user_id`.
+    pub user_id: Option<i64>,
+    /// Those about files whose path fits this pattern, or of this `file_id`.
+    pub file: Option<String>,
+    /// Those on this connection: its `connection_id`, or an end of it, `ADDRESS:PORT`.
+    pub connection: Option<String>,
     /// Those of this name, as in the column `operation`, in any case.
     pub operation: Option<String>,
     /// The zone of times that have none.
@@ -77,6 +85,9 @@ pub(crate) struct Chosen {
     pub(crate) since_ns: Option<i64>,
     pub(crate) until_ns: Option<i64>,
     client: Option<String>,
+    pub(crate) user_id: Option<i64>,
+    pub(crate) files: Option<ChosenFiles>,
+    pub(crate) connections: Option<ChosenConnections>,
     operation: Option<String>,
 }
 
@@ -110,6 +121,9 @@ impl Filter {
                 let address: Result<std::net::IpAddr, _> = client.parse();
                 address.map_or_else(|_| client.clone(), |address| address.to_string())
             }),
+            user_id: self.user_id,
+            files: None,
+            connections: None,
             operation: self
                 .operation
                 .as_ref()
@@ -126,8 +140,18 @@ impl Chosen {
             since_ns: self.since_ns,
             until_ns: self.until_ns,
             client: filter.client.clone(),
+            user_id: filter.user_id,
+            file: filter.file.clone(),
+            connection: filter.connection.clone(),
             operation: filter.operation.clone(),
         }
+    }
+
+    /// The columns that it looks at besides those of every pass, in this order.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let connection = self.connections.is_some().then_some("connection_id");
+        let name = self.files.is_some().then_some("name");
+        connection.into_iter().chain(name)
     }
 
     /// Whether an operation of that time is chosen. One without a time is, unless times were asked
@@ -151,23 +175,38 @@ impl Chosen {
     }
 
     /// After the pass: what was asked for must have occurred.
-    pub(crate) fn check(
-        &self,
-        clients: &Lexicon,
-        operations: &[String],
-        unreadable: &[String],
-    ) -> Result<(), TraceError> {
+    pub(crate) fn check(&self, lexica: &Lexica, unreadable: &[String]) -> Result<(), TraceError> {
         if let Some(client) = &self.client
-            && clients.find(client).is_none()
+            && lexica.clients.find(client).is_none()
         {
-            let known: Vec<_> = clients.texts().collect();
-            return Err(unknown("client", client, &known, unreadable));
+            let known: Vec<_> = lexica.clients.texts().collect();
+            return Err(unknown(
+                "client",
+                client,
+                nearest(client, &known),
+                unreadable,
+            ));
         }
-        if let Some(name) = &self.operation
-            && !operations.contains(name)
+        if let Some(user_id) = self.user_id
+            && !lexica.has_user(user_id)
         {
-            let known: Vec<_> = operations.iter().map(String::as_str).collect();
-            return Err(unknown("operation", name, &known, unreadable));
+            let near = lexica
+                .users()
+                .min_by_key(|&known| (known.abs_diff(user_id), known));
+            let near = near.map(|near| near.to_string());
+            return Err(unknown("user", &user_id.to_string(), near, unreadable));
+        }
+        if let Some(name) = &self.operation {
+            let operations = lexica.operations();
+            if !operations.contains(name) {
+                let known: Vec<_> = operations.iter().map(String::as_str).collect();
+                return Err(unknown(
+                    "operation",
+                    name,
+                    nearest(name, &known),
+                    unreadable,
+                ));
+            }
         }
         Ok(())
     }
@@ -179,7 +218,7 @@ pub(crate) fn span(
     filter: &Filter,
 ) -> Result<(Chosen, Option<(i64, i64)>), TraceError> {
     let range = trace.time_range(&["call_time_ns", "reply_time_ns"]);
-    let chosen = filter.resolve(range);
+    let mut chosen = filter.resolve(range);
     if let (Some(since), Some(until)) = (chosen.since_ns, chosen.until_ns)
         && since >= until
     {
@@ -188,33 +227,18 @@ pub(crate) fn span(
             until: filter.zone.date(until),
         });
     }
+    if let Some(pattern) = &filter.file {
+        chosen.files = Some(ChosenFiles::of(trace, pattern)?);
+    }
+    if let Some(text) = &filter.connection {
+        chosen.connections = Some(ChosenConnections::of(trace, text)?);
+    }
     let span = range.and_then(|(first, last)| {
         let first = chosen.since_ns.map_or(first, |since| since.max(first));
         let last = chosen.until_ns.map_or(last, |until| (until - 1).min(last));
         (first <= last).then_some((first, last))
     });
     Ok((chosen, span))
-}
-
-fn unknown(what: &'static str, asked: &str, known: &[&str], unreadable: &[String]) -> TraceError {
-    let nearest = known.iter().max_by(|one, other| {
-        let likeness = |text: &str| strsim::jaro_winkler(text, asked);
-        likeness(one).total_cmp(&likeness(other))
-    });
-    let mut offer = nearest.map_or_else(
-        || format!("it has no {what}s at all"),
-        |nearest| format!("the nearest that does is {nearest}"),
-    );
-    // It may be in what is damaged.
-    for warning in unreadable {
-        offer += "; ";
-        offer += warning;
-    }
-    TraceError::Unknown {
-        what,
-        asked: asked.to_owned(),
-        offer,
-    }
 }
 
 #[cfg(test)]
@@ -269,14 +293,14 @@ mod tests {
 
     #[test]
     fn unknown_names_are_answered_with_the_nearest() {
-        let mut clients = Lexicon::new(10);
-        clients.number("10.0.0.1");
-        clients.number("192.168.7.7");
+        let mut lexica = Lexica::new();
+        lexica.clients.number("10.0.0.1");
+        lexica.clients.number("192.168.7.7");
         let filter = Filter {
             client: Some("10.0.0.2".to_owned()),
             ..Filter::default()
         };
-        let error = filter.resolve(None).check(&clients, &[], &[]).unwrap_err();
+        let error = filter.resolve(None).check(&lexica, &[]).unwrap_err();
         assert!(
             error
                 .to_string()

@@ -5,7 +5,7 @@ use std::path::Path;
 use lineside_trace::Table;
 use serde::Serialize;
 
-use crate::aggregate::{Batch, COLUMNS, Lexica};
+use crate::aggregate::{Batch, Lexica};
 use crate::filter::{Filter, span};
 use crate::model::{Asked, REPORT_VERSION};
 use crate::trace::{Trace, TraceError};
@@ -85,9 +85,8 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         .collect();
     let mut lexica = Lexica::new();
     let mut compound = Compound::default();
-    trace.batches(Table::Operations, &COLUMNS, |columns| {
-        let batch = Batch::of(columns, &mut lexica)?;
-        lexica.note_operations(&batch);
+    trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
+        let batch = Batch::of(columns, &chosen, &mut lexica)?;
         let [nfs, read, write] = ["nfs", "READ", "WRITE"].map(|text| lexica.words.find(text));
         let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
         let mut next = 0;
@@ -121,7 +120,7 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         (next..batch.rows).for_each(|row| compound.pass(&batch, row));
         Ok(())
     });
-    chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
+    chosen.check(&lexica, &trace.warnings)?;
     Ok(Series {
         report_version: REPORT_VERSION,
         parameters: chosen.asked(path, filter),

@@ -18,11 +18,13 @@
 mod aggregate;
 mod assertion;
 mod batch;
+mod choice;
 mod columns;
 mod compare;
 mod emulation;
 mod filter;
 mod findings;
+mod glob;
 pub mod html;
 mod interval;
 mod model;
@@ -31,6 +33,7 @@ mod numbers;
 mod page;
 mod report;
 mod slow;
+mod spans;
 pub mod terminal;
 mod trace;
 mod usage;
@@ -49,5 +52,9 @@ pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use model::*;
 pub use numbers::{Zone, bytes, grouped, time};
 pub use report::report;
-pub use slow::{SLOW_MAX, Slow, SlowOperation, slow};
+pub use slow::{
+    Divided, Frames, GROUPS_MAX, Per, SLOW_MAX, Slow, SlowBy, SlowGroup, SlowGroups, SlowOperation,
+    SlowRequest, slow, slow_groups, slow_groups_text, slow_text,
+};
+pub use spans::{Mark, Span, input_file, spans};
 pub use trace::{Trace, TraceError};

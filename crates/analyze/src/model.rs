@@ -116,6 +116,12 @@ pub struct Asked {
     pub until_ns: Option<i64>,
     /// Of which client.
     pub client: Option<String>,
+    /// Of which uid.
+    pub user_id: Option<i64>,
+    /// About which files: a pattern for their paths, or a `file_id`.
+    pub file: Option<String>,
+    /// On which connection: its `connection_id`, or one of its ends.
+    pub connection: Option<String>,
     /// Of which name.
     pub operation: Option<String>,
 }

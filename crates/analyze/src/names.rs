@@ -10,6 +10,7 @@ use crate::trace::Trace;
 const DEPTH_MAX: usize = 64;
 
 /// A name and where it was seen.
+#[derive(Debug)]
 struct Fact {
     operation_id: i64,
     parent: Option<i64>,
@@ -17,6 +18,7 @@ struct Fact {
 }
 
 /// Paths of files, by `file_id`.
+#[derive(Debug, Default)]
 pub(crate) struct Paths(HashMap<i64, Option<Fact>>);
 
 impl Paths {

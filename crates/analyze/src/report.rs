@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use lineside_trace::Table;
 
 use crate::aggregate::{
-    Aggregate, Batch, CLIENTS_MAX, COLUMNS, Flow, KINDS_MAX, Lexica, STEPS_MAX, quantiles,
+    Aggregate, Batch, CLIENTS_MAX, Flow, KINDS_MAX, Lexica, STEPS_MAX, quantiles,
 };
 use crate::columns::{Flags, Integers, Lexicon, Texts, Word};
 use crate::filter::{Filter, span};
@@ -33,15 +33,14 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut lexica = Lexica::new();
     let mut aggregate = Aggregate::new(span);
     let mut findings = Findings::new(span);
-    trace.batches(Table::Operations, &COLUMNS, |columns| {
-        let batch = Batch::of(columns, &mut lexica)?;
-        lexica.note_operations(&batch);
+    trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
+        let batch = Batch::of(columns, &chosen, &mut lexica)?;
         let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
         aggregate.add(&batch, &rows, &mut lexica);
         findings.add(&batch, &rows);
         Ok(())
     });
-    chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
+    chosen.check(&lexica, &trace.warnings)?;
 
     let operations = operations(&aggregate, &lexica);
     classify(&mut trace, &mut aggregate);

@@ -5,12 +5,11 @@ use std::fmt::Write;
 
 use crate::interval::{Iostat, Series};
 use crate::model::Report;
-use crate::numbers::{Zone, date, file_name, grouped, harmless, percent, tail, time};
+use crate::numbers::{Zone, grouped, harmless, percent, tail, time};
 use crate::page::{
     Block, Cell, Chart, Column, Curve, First, Insight, Kind, Line, Meters, Page, Scale, Section,
     Table, page,
 };
-use crate::slow::Slow;
 
 /// Columns of a line where nothing says how many there are.
 pub const WIDTH: usize = 80;
@@ -576,49 +575,6 @@ fn iostat_line(name: &str, iostat: &Iostat, seconds: f64, out: &mut String) {
         "-",
         counted(iostat.failed),
     );
-}
-
-/// What nfsslower prints, with client and user in place of process.
-pub fn slow(slow: &Slow) -> String {
-    let day = |ns: i64| ns.div_euclid(86_400_000_000_000);
-    let days: Vec<i64> = slow
-        .operations
-        .iter()
-        .map(|each| day(each.call_time_ns))
-        .collect();
-    // The date, where there is more than one; else the time alone, as nfsslower has it.
-    let from = if days.first() == days.last() { 11 } else { 5 };
-    let width = 23 - from;
-    let addresses = slow.operations.iter().map(|each| each.client_address.len());
-    let client_width = addresses.max().unwrap_or(0).max(6);
-    let mut out = format!(
-        "{:<width$} {:<client_width$} {:>6} {:<11} {:>8} {:>10} {:>9} FILENAME\n",
-        "TIME", "CLIENT", "UID", "OP", "BYTES", "OFFSET_KB", "LAT(ms)"
-    );
-    let number =
-        |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    for each in &slow.operations {
-        let time = date(each.call_time_ns);
-        let _ = writeln!(
-            out,
-            "{:<width$} {:<client_width$} {:>6} {:<11} {:>8} {:>10} {:>9.2} {}",
-            time.get(from..23).unwrap_or(&time),
-            harmless(&each.client_address),
-            number(each.user_id.and_then(|id| u64::try_from(id).ok())),
-            harmless(&each.operation),
-            number(
-                each.transferred_bytes
-                    .and_then(|bytes| u64::try_from(bytes).ok())
-            ),
-            number(each.offset_bytes.map(|offset| offset / 1024)),
-            each.latency_ns as f64 / 1e6,
-            harmless(&file_name(
-                each.path.as_deref().unwrap_or_default(),
-                each.file_id
-            )),
-        );
-    }
-    out
 }
 
 /// The lines of a text after `lead`, the further ones below the first, none longer than `width`.

@@ -42,7 +42,7 @@ pub enum TraceError {
     /// A filter names what the trace does not have.
     #[error("{what} '{asked}' does not occur in this trace; {offer}")]
     Unknown {
-        /// `client` or `operation`.
+        /// `client`, `user`, `file`, `connection` or `operation`.
         what: &'static str,
         /// What was asked for.
         asked: String,
@@ -176,6 +176,23 @@ impl Trace {
             ));
         }
         parts
+    }
+
+    /// Whether every part of a table has these columns: a trace of an older version lacks those that
+    /// came since.
+    pub(crate) fn has_columns(&mut self, table: Table, columns: &[&str]) -> bool {
+        let parts = self.parts(table);
+        let has = |path: &PathBuf| {
+            let part = open_file(path)
+                .ok()
+                .and_then(|file| PartReader::open(file).ok());
+            // A damaged part is reported when its rows are read.
+            part.is_none_or(|part| {
+                let present: Vec<&str> = part.column_names().collect();
+                columns.iter().all(|column| present.contains(column))
+            })
+        };
+        parts.iter().all(has)
     }
 
     /// Opens a part. One that is damaged becomes a warning.

@@ -15,6 +15,7 @@ mod info;
 mod inputs;
 mod link;
 mod manual;
+mod packets;
 mod print;
 mod replay_pcap;
 mod report;
@@ -47,6 +48,8 @@ enum Verb {
     Compare(report::CompareArguments),
     /// List the operations that took long
     Slow(report::SlowArguments),
+    /// Cut the frames of operations or connections out of a trace's captures
+    Packets(packets::Arguments),
     /// Pass a capture's frames through an emulated link: delay, rate, loss, exact in virtual time
     Emulate(Box<emulate::Arguments>),
     /// Change an emulated link while it runs, or print its settings
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Compare(arguments) => report::run_compare(&arguments),
         Verb::Slow(arguments) => report::run_slow(&arguments),
+        Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Ctl(arguments) => ctl::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),

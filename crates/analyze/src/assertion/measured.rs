@@ -7,7 +7,7 @@ use lineside_trace::{State, Table};
 
 use super::Figure;
 use super::language::{Assert, Metric, Selection};
-use crate::batch::{Batch, COLUMNS, Lexica};
+use crate::batch::{Batch, Lexica};
 use crate::filter::{Filter, span};
 use crate::numbers::share;
 use crate::trace::{Trace, TraceError};
@@ -44,9 +44,8 @@ impl Measured {
             .map(|assert| Gathered::of(&assert.selection))
             .collect();
         let mut range: Option<(i64, i64)> = None;
-        trace.batches(Table::Operations, &COLUMNS, |columns| {
-            let batch = Batch::of(columns, &mut lexica)?;
-            lexica.note_operations(&batch);
+        trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
+            let batch = Batch::of(columns, &chosen, &mut lexica)?;
             let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
             for time in rows.iter().filter_map(|&row| batch.time(row)) {
                 range = Some(range.map_or((time, time), |(first, last)| {
@@ -58,7 +57,7 @@ impl Measured {
             }
             Ok(())
         });
-        chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
+        chosen.check(&lexica, &trace.warnings)?;
         let verdict = trace.manifest.as_ref().map(|manifest| &manifest.verdict);
         let loss = |name: &str| verdict?.shares.get(name).copied();
         let losses = [loss("stream_bytes_lost"), loss("frames_dropped")];

@@ -7,7 +7,7 @@ use lineside_trace::Table;
 
 use super::statistics::{Distribution, Logarithms, step};
 use crate::aggregate::KINDS_MAX;
-use crate::batch::{Batch, COLUMNS, Lexica};
+use crate::batch::{Batch, Lexica};
 use crate::columns::{Lexicon, Texts, Word};
 use crate::filter::{Filter, span};
 use crate::model::Asked;
@@ -119,9 +119,8 @@ impl Sample {
         let (chosen, span) = span(&mut trace, filter)?;
         let mut lexica = Lexica::new();
         let mut pass = Pass::new(span);
-        trace.batches(Table::Operations, &COLUMNS, |columns| {
-            let batch = Batch::of(columns, &mut lexica)?;
-            lexica.note_operations(&batch);
+        trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
+            let batch = Batch::of(columns, &chosen, &mut lexica)?;
             let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
             pass.clients
                 .resize(lexica.clients.len(), [0; SLICES as usize]);
@@ -131,7 +130,7 @@ impl Sample {
             pass.add_times();
             Ok(())
         });
-        chosen.check(&lexica.clients, &lexica.operations(), &trace.warnings)?;
+        chosen.check(&lexica, &trace.warnings)?;
         let servers = servers(&mut trace);
         let duration_ns = span.map_or(0, |(first, last)| last.abs_diff(first));
         let asked = chosen.asked(path, filter);

@@ -259,6 +259,9 @@ fn chosen(report: &Report, zone: &Zone) -> Option<String> {
         asked.since_ns.map(|ns| format!("since {}", zone.date(ns))),
         asked.until_ns.map(|ns| format!("until {}", zone.date(ns))),
         asked.client.as_ref().map(|name| format!("client {name}")),
+        asked.user_id.map(|id| format!("user {id}")),
+        asked.file.as_ref().map(|file| format!("files {file}")),
+        { asked.connection.as_ref() }.map(|name| format!("connection {name}")),
         asked
             .operation
             .as_ref()

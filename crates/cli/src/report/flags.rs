@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use lineside_analyze::{Assert, Filter, Moment, Zone};
+use clap::{Args, ValueEnum};
+use lineside_analyze::{Assert, Filter, Moment, Per, SlowBy, SlowRequest, Zone};
 use lineside_time::parse_duration;
+
+use crate::config::ConfigError;
 
 /// Flags of `report`.
 #[derive(Debug, Args)]
@@ -69,14 +71,110 @@ pub(crate) struct SlowArguments {
     #[arg(value_name = "TRACE")]
     pub(super) trace: PathBuf,
     /// Operations that took at least this long are slow: a number with its unit, milliseconds
-    /// without one, as in nfsslower
-    #[arg(value_name = "TIME", default_value = "10ms", value_parser = latency_ns)]
-    pub(super) latency: u64,
+    /// without one, as in nfsslower; 10ms if not given, with --top alone any time
+    #[arg(value_name = "TIME", value_parser = latency_ns)]
+    latency: Option<u64>,
+    /// Print how long the operations of each client, file ... took
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(super) per: Option<PerWord>,
+    /// Print so many, those that come first by --by [of --per: 25]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Sort by this, the greatest first; by time the first [time; latency with --top or --per]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    by: Option<ByWord>,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
-    /// Print a JSON object for each operation, one per line
+    /// Print a JSON object for each operation or group, one per line
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// Operations that take this long are slow, if nothing else is said: nfsslower's.
+const LATENCY_MIN_NS: u64 = 10_000_000;
+
+impl SlowArguments {
+    pub(super) fn request(&self) -> Result<SlowRequest, ConfigError> {
+        if let (None, Some(by @ (ByWord::Slow | ByWord::Operations))) = (self.per, self.by) {
+            return Err(ConfigError::usage(&format!(
+                "--by {} sorts groups: add --per client, file, directory, user, operation, \
+                connection or minute",
+                if by == ByWord::Slow {
+                    "slow"
+                } else {
+                    "operations"
+                }
+            )));
+        }
+        let all = self.top.is_some() && self.per.is_none();
+        Ok(SlowRequest {
+            latency_min_ns: { self.latency }.unwrap_or(if all { 0 } else { LATENCY_MIN_NS }),
+            top: self.top,
+            by: self.by.map(SlowBy::from),
+        })
+    }
+}
+
+/// The words of `--per`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PerWord {
+    Client,
+    File,
+    Directory,
+    User,
+    Operation,
+    Connection,
+    Minute,
+}
+
+impl From<PerWord> for Per {
+    fn from(word: PerWord) -> Self {
+        match word {
+            PerWord::Client => Self::Client,
+            PerWord::File => Self::File,
+            PerWord::Directory => Self::Directory,
+            PerWord::User => Self::User,
+            PerWord::Operation => Self::Operation,
+            PerWord::Connection => Self::Connection,
+            PerWord::Minute => Self::Minute,
+        }
+    }
+}
+
+/// The words of `--by`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ByWord {
+    /// When the call came; of groups, their names
+    Time,
+    /// First byte of the call to last of the reply; of groups, the 99th percentile
+    Latency,
+    /// End of the call to begin of the reply; of groups, the 99th percentile
+    Server,
+    /// Transfer of call and reply
+    Transfer,
+    /// Time that waited for bytes sent again
+    Recovery,
+    /// Bytes moved
+    Size,
+    /// Of groups: how many were slow
+    Slow,
+    /// Of groups: operations
+    Operations,
+}
+
+impl From<ByWord> for SlowBy {
+    fn from(word: ByWord) -> Self {
+        match word {
+            ByWord::Time => Self::Time,
+            ByWord::Latency => Self::Latency,
+            ByWord::Server => Self::Server,
+            ByWord::Transfer => Self::Transfer,
+            ByWord::Recovery => Self::Recovery,
+            ByWord::Size => Self::Size,
+            ByWord::Slow => Self::Slow,
+            ByWord::Operations => Self::Operations,
+        }
+    }
 }
 
 /// The selected operations.
@@ -91,6 +189,16 @@ pub(super) struct FilterArguments {
     /// Of this client
     #[arg(long, value_name = "ADDRESS")]
     client: Option<String>,
+    /// Of the user with this uid
+    #[arg(long, value_name = "UID")]
+    user: Option<i64>,
+    /// About files whose path fits this pattern: '*.o' the last name, '/vfs/a/*' the whole path;
+    /// or of this file_id
+    #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
+    file: Option<String>,
+    /// On this connection: its connection_id, or one of its ends as ADDRESS:PORT
+    #[arg(long, value_name = "ID|END")]
+    connection: Option<String>,
     /// Of this name, such as READ
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
@@ -105,6 +213,9 @@ impl FilterArguments {
             since: self.since,
             until: self.until,
             client: self.client.clone(),
+            user_id: self.user,
+            file: self.file.clone(),
+            connection: self.connection.clone(),
             operation: self.operation.clone(),
             zone: self.zone(),
         }

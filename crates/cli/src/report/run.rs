@@ -5,7 +5,8 @@ use std::fs;
 
 use anyhow::{Context, bail};
 use lineside_account::harmless_json;
-use lineside_analyze::terminal;
+use lineside_analyze::{SLOW_MAX, Slow, grouped, slow_groups_text, slow_text, terminal, time};
+use serde::Serialize;
 
 use super::compare::judged;
 use super::flags::{ReportArguments, SlowArguments};
@@ -67,41 +68,88 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
-    let slow = lineside_analyze::slow(
-        &arguments.trace,
-        &arguments.filter.filter(),
-        arguments.latency,
-    )?;
-    if arguments.json {
-        let mut lines = String::new();
-        for operation in &slow.operations {
-            lines += &harmless_json(&serde_json::to_string(operation)?);
-            lines.push('\n');
+    let request = arguments.request()?;
+    let filter = arguments.filter.filter();
+    if let Some(per) = arguments.per {
+        let groups =
+            lineside_analyze::slow_groups(&arguments.trace, &filter, per.into(), &request)?;
+        match arguments.json {
+            true => print_json_lines(&groups.groups)?,
+            false => print(&slow_groups_text(&groups, &filter.zone))?,
         }
-        print(&lines)?;
-    } else {
-        print(&terminal::slow(&slow))?;
+        for (number, what) in [
+            (groups.left_out, "more groups: --top shows them"),
+            (
+                groups.not_tracked,
+                "operations are in none of the groups: there are more groups than memory is for; \
+                choose some with the filters",
+            ),
+        ] {
+            if number > 0 {
+                say(&format!("{} {what}", grouped(number)));
+            }
+        }
+        return Ok(exit(&groups.unreadable));
+    }
+    let slow = lineside_analyze::slow(&arguments.trace, &filter, &request)?;
+    match arguments.json {
+        true => print_json_lines(&slow.operations)?,
+        false => print(&slow_text(&slow, &filter.zone))?,
+    }
+    let is_cut = slow.operations.len() >= SLOW_MAX;
+    talk_about(&slow, arguments, request.latency_min_ns, is_cut);
+    Ok(exit(&slow.unreadable))
+}
+
+fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
+    let mut lines = String::new();
+    for value in values {
+        lines += &harmless_json(&serde_json::to_string(value)?);
+        lines.push('\n');
+    }
+    print(&lines)
+}
+
+/// What is not in the list, and where to look next.
+fn talk_about(slow: &Slow, arguments: &SlowArguments, latency_min_ns: u64, is_cut: bool) {
+    match slow.latency_max_ns {
+        Some(most) if slow.operations.is_empty() && latency_min_ns > 0 => say(&format!(
+            "none of {} operations took {} or more: the slowest took {}",
+            grouped(slow.timed),
+            time(latency_min_ns),
+            time(most)
+        )),
+        None => say("no chosen operation has a call and a reply with times"),
+        _ => (),
     }
     if slow.left_out > 0 {
-        say(&format!(
-            "{} more are slow: these are the slowest {}; give a longer time, or a \
-            narrower range with --since and --until",
-            slow.left_out,
-            slow.operations.len()
-        ));
+        let number = grouped(slow.left_out);
+        say(&match is_cut {
+            true => format!(
+                "{number} more are slow: these are the first {}; give a longer time, or a narrower \
+                range with --since and --until",
+                grouped(slow.operations.len() as u64)
+            ),
+            false => format!("{number} more: a greater --top shows them"),
+        });
     }
     if slow.unanswered > 0 {
         say(&format!(
             "{} calls have no reply: there is no way to know how slow they were",
-            slow.unanswered
+            grouped(slow.unanswered)
         ));
     }
     if slow.backwards > 0 {
         say(&format!(
             "{} operations end before they begin, by their stamps: the clocks of the \
             inputs differ",
-            slow.backwards
+            grouped(slow.backwards)
         ));
     }
-    Ok(exit(&slow.unreadable))
+    let slowest = { slow.operations.iter() }.max_by_key(|each| each.latency_ns);
+    if let (Some(slowest), false) = (slowest, arguments.json)
+        && let Some(tshark) = &slowest.tshark
+    {
+        say(&format!("the slowest's call and reply: {tshark}"));
+    }
 }

@@ -10,6 +10,7 @@ const VERBS: [&str; 12] = [
     "report",
     "compare",
     "slow",
+    "packets",
     "replay-pcap",
     "emulate",
     "ctl",

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use lineside_analyze::{Report, Series, SlowOperation};
+use lineside_analyze::{Report, Series, SlowGroup, SlowOperation};
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::{capture, captures};
 use lineside_trace::{SCHEMA_VERSION, Table};
@@ -13,10 +13,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::python::python;
+use crate::slow::PER;
 use crate::support::{example, lineside, records, repository, talk};
 
 /// A folder with a trace of `input` in `trace`, which does not reveal where the input lies.
-fn traced(input: &Path) -> TempDir {
+pub(crate) fn traced(input: &Path) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let name = input.file_name().expect("a file").to_str().expect("UTF-8");
     let whole = fs::canonicalize(input).expect("the input is there");
@@ -26,13 +27,13 @@ fn traced(input: &Path) -> TempDir {
 }
 
 /// Runs `lineside` in a folder, so that what it prints does not depend on where that is.
-fn run(folder: &TempDir, arguments: &[&str]) -> Output {
+pub(crate) fn run(folder: &TempDir, arguments: &[&str]) -> Output {
     let mut command = lineside();
     command.args(arguments).current_dir(folder.path());
     command.output().expect("lineside runs")
 }
 
-fn printed(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", talk(output));
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
@@ -278,11 +279,12 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// The published schemas: of the report, of `--interval`, of a line of `slow`.
-fn schemas() -> [(&'static str, Value); 3] {
+fn schemas() -> [(&'static str, Value); 4] {
     [
         ("report", schemars::schema_for!(Report).to_value()),
         ("interval", schemars::schema_for!(Series).to_value()),
         ("slow", schemars::schema_for!(SlowOperation).to_value()),
+        ("slow_group", schemars::schema_for!(SlowGroup).to_value()),
     ]
 }
 
@@ -310,7 +312,7 @@ pub(crate) fn publish(name: &str, schema: &Value) {
 #[test]
 fn every_json_form_is_as_its_schema_says() {
     let folder = traced(&example());
-    let [report, interval, slow] = schemas().map(|(_, schema)| schema);
+    let [report, interval, slow, group] = schemas().map(|(_, schema)| schema);
     let mut found = Vec::new();
     for arguments in [
         &[][..],
@@ -338,6 +340,13 @@ fn every_json_form_is_as_its_schema_says() {
     for line in lines.lines() {
         let line = serde_json::from_str(line).expect("JSON");
         check(&line, &slow, &slow, "slow", &mut found);
+    }
+    for per in PER {
+        let lines = printed(&run(&folder, &["slow", "trace", "--per", per, "--json"]));
+        for line in lines.lines() {
+            let line = serde_json::from_str(line).expect("JSON");
+            check(&line, &group, &group, per, &mut found);
+        }
     }
     assert!(found.is_empty(), "{found:#?}");
 
@@ -525,59 +534,6 @@ fn intervals_give_reads_and_writes_the_bytes_of_their_compounds() {
     assert!(read > moved("/totals/read_bytes"), "{read:?}, {report}");
     assert!(written > moved("/totals/written_bytes"), "{written:?}");
     assert!(all > read.zip(written).map(|(read, written)| read + written));
-}
-
-#[test]
-fn slow_operations_are_those_that_took_long() {
-    let folder = traced(&example());
-    let rows = records(&folder.path().join("trace"), Table::Operations);
-    let mut expected: Vec<_> = { rows.iter() }
-        .filter_map(|row| {
-            let latency = row.integer("reply_end_ns")? - row.integer("call_time_ns")?;
-            let id = row.integer("operation_id")?;
-            (latency >= 500_000).then_some((row.integer("call_time_ns")?, id))
-        })
-        .collect();
-    expected.sort_unstable();
-    let lines = printed(&run(&folder, &["slow", "trace", "500us", "--json"]));
-    let found = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"));
-    let found: Vec<Value> = found.collect();
-    let ids: Vec<_> = found
-        .iter()
-        .map(|each| each["operation_id"].as_i64().expect("an id"))
-        .collect();
-    assert!(!ids.is_empty());
-    assert_eq!(ids, expected.iter().map(|(_, id)| *id).collect::<Vec<_>>());
-    assert!(
-        found.iter().any(|each| each["path"] == "/vfs/random"),
-        "paths are joined"
-    );
-    // Without a unit it is milliseconds, as nfsslower has it; the heading is nfsslower's.
-    let text = printed(&run(&folder, &["slow", "trace", "0.5"]));
-    assert_eq!(text.lines().count(), ids.len() + 1);
-    assert!(text.starts_with("TIME  "), "{text}");
-}
-
-#[test]
-fn a_slow_operation_with_a_name_shows_that_name() {
-    let folder = traced(&example());
-    let rows = records(&folder.path().join("trace"), Table::Operations);
-    let named: Vec<_> = { rows.iter() }
-        .filter(|row| matches!(row.text("operation"), Some("REMOVE" | "RMDIR" | "MKDIR")))
-        .filter_map(|row| Some((row.integer("operation_id")?, row.text("name")?)))
-        .collect();
-    assert!(!named.is_empty());
-    let lines = printed(&run(&folder, &["slow", "trace", "0", "--json"]));
-    for line in lines.lines() {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        let id = line["operation_id"].as_i64();
-        if let Some((_, name)) = named.iter().find(|(named, _)| Some(*named) == id) {
-            let path = line["path"].as_str().unwrap_or_default();
-            assert!(path.ends_with(&format!("/{name}")), "{line}");
-        }
-    }
 }
 
 #[test]

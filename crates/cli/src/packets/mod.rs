@@ -1,0 +1,230 @@
+//! `lineside packets`: the frames of operations and connections, cut out of the captures that a
+//! trace was made of.
+//!
+//! ```text
+//!  trace ─► spans: two ends, a time, frames that must be there
+//!  captures, once ─► every such frame is there?  ─► captures, again ─► OUT
+//! ```
+//!
+//! The captures are read twice, so that nothing is written of a capture that the trace was not made
+//! of.
+
+mod search;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use clap::Args;
+use lineside_account::Budget;
+use lineside_analyze::{Span, Trace, grouped, input_file, spans};
+use lineside_port::{CaptureWriter, Port, Rotation, WriterConfig};
+use lineside_run::{check_capture_file, receive_all};
+use lineside_time::parse_duration;
+use lineside_trace::Manifest;
+
+use crate::config::ConfigError;
+use crate::exit::Exit;
+use crate::inputs::open;
+use crate::print::{say, warn};
+use search::Search;
+
+/// Memory for frames in flight.
+const MEMORY_BYTES: usize = 256 << 20;
+
+/// Flags of `packets`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The folder of a trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Of these operations, by operation_id: 'slow' prints it; all frames of their connection from
+    /// the begin of the call to the end of the reply
+    #[arg(
+        long,
+        value_name = "ID",
+        value_delimiter = ',',
+        required_unless_present = "connection"
+    )]
+    operation: Vec<i64>,
+    /// Of these connections, by connection_id: all their frames
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    connection: Vec<i64>,
+    /// With all frames between the same ends so long before and after: seconds, or a time with its
+    /// unit
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds_ns)]
+    around: i64,
+    /// The capture files of the trace, or a folder of them [as trace.json names them]
+    #[arg(short, long = "read", value_name = "FILE")]
+    read: Vec<PathBuf>,
+    /// Write the frames into this file: pcapng, or pcap if its name ends in .pcap; - is standard
+    /// output
+    #[arg(short, long = "write", value_name = "FILE")]
+    write: PathBuf,
+    /// Replace FILE if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+fn seconds_ns(text: &str) -> Result<i64, String> {
+    let with_unit = match text.parse::<f64>() {
+        Ok(_) => format!("{text}s"),
+        Err(_) => text.to_owned(),
+    };
+    let ns = parse_duration(&with_unit).map_err(|error| error.to_string())?;
+    i64::try_from(ns).map_err(|_| format!("'{text}' is too long"))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let mut trace = Trace::open(&arguments.trace)?;
+    let mut wanted = spans(&mut trace, &arguments.operation, &arguments.connection)?;
+    for span in &mut wanted {
+        span.from_ns = span.from_ns.saturating_sub(arguments.around);
+        span.until_ns = span.until_ns.saturating_add(arguments.around);
+    }
+    let inputs = match arguments.read.is_empty() {
+        true => files_of(&arguments.trace, trace.manifest.as_ref(), &wanted)?,
+        false => arguments.read.clone(),
+    };
+    if inputs.iter().any(|input| input.as_os_str() == "-") {
+        bail!(ConfigError::usage(
+            "-r -: captures are read twice, so they must be files"
+        ));
+    }
+    check_capture_file(&arguments.write, false, &inputs, true)?;
+    if arguments.write.is_file() && !arguments.force {
+        bail!(ConfigError::usage(&format!(
+            "{} exists already: name another file with -w, or replace it with --force",
+            arguments.write.display()
+        )));
+    }
+    let is_live = { trace.manifest.iter() }
+        .flat_map(|manifest| &manifest.inputs)
+        .any(|input| input.live.is_some());
+    let mut search = Search::new(wanted, is_live);
+    read(&inputs, &mut search, None)?;
+    if let Some(why) = search.contradiction() {
+        bail!(
+            "{}: {why}; name with -r the capture that the trace was made of",
+            names(&inputs)
+        );
+    }
+    read(&inputs, &mut search, Some(&arguments.write))?;
+    say(&format!(
+        "wrote {} frames to {}",
+        grouped(search.found),
+        arguments.write.display()
+    ));
+    for warning in &trace.warnings {
+        warn(warning);
+    }
+    Ok(Exit::Done)
+}
+
+/// The files that hold the frames of these times, as `trace.json` names them.
+fn files_of(
+    trace: &Path,
+    manifest: Option<&Manifest>,
+    wanted: &[Span],
+) -> anyhow::Result<Vec<PathBuf>> {
+    let Some(manifest) = manifest else {
+        bail!("trace.json cannot be read: name the captures with -r");
+    };
+    let is_needed = |at: usize| {
+        let clock = manifest.clocks.get(at);
+        let Some((first, last)) = clock.and_then(|clock| clock.first_ns.zip(clock.last_ns)) else {
+            return true;
+        };
+        { wanted.iter() }.any(|span| span.from_ns <= last && first <= span.until_ns)
+    };
+    let mut files = Vec::new();
+    for (at, input) in manifest.inputs.iter().enumerate() {
+        if !is_needed(at) {
+            continue;
+        }
+        if input.live.is_some() {
+            bail!(
+                "the trace is of the interface {}: name with -r the file that was written beside \
+                it (capture --write-pcap)",
+                input.name
+            );
+        }
+        match input_file(trace, &input.name) {
+            Some(file) => files.push(file),
+            None => bail!(
+                "{} is not there any more, nor beside the trace: name with -r where it is now",
+                input.name
+            ),
+        }
+    }
+    Ok(files)
+}
+
+/// Reads the captures, and writes what is found to `out`.
+fn read(inputs: &[PathBuf], search: &mut Search, out: Option<&Path>) -> anyhow::Result<()> {
+    let budget = Budget::new(MEMORY_BYTES);
+    let mut port = open(inputs, &budget)?;
+    search.begin(out.is_some());
+    let mut writer = None;
+    let mut written = Ok(());
+    let errors = receive_all(&mut port, search, u64::MAX, |port, search, _| {
+        search.note_names(port.facts().into_iter().map(|facts| facts.name.as_str()));
+        if let Some(out) = out {
+            written = write(search, &mut writer, out, port, &budget);
+        }
+        match written {
+            Ok(()) => lineside_run::Step::Continue,
+            Err(_) => lineside_run::Step::Stop,
+        }
+    });
+    written?;
+    if let Some(error) = errors.into_iter().next() {
+        // What is damaged behind the frames does not matter, and the frames are checked.
+        warn(&error.to_string());
+    }
+    match writer {
+        Some(writer) => Ok(writer.finish()?),
+        None => Ok(()),
+    }
+}
+
+fn write(
+    search: &mut Search,
+    writer: &mut Option<CaptureWriter>,
+    out: &Path,
+    port: &impl Port,
+    budget: &Budget,
+) -> anyhow::Result<()> {
+    if search.frames.is_empty() {
+        return Ok(());
+    }
+    if writer.is_none() {
+        let config = WriterConfig {
+            budget: budget.clone(),
+            interfaces: { port.facts().into_iter() }
+                .map(lineside_capture::interface)
+                .collect(),
+            application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
+            comment: Some(search.about()),
+            rotation: Rotation::default(),
+            replaces: false,
+        };
+        *writer = Some(CaptureWriter::create(out, config, None)?);
+    }
+    if let Some(writer) = writer {
+        writer.write(&search.frames)?;
+    }
+    search.frames.clear();
+    Ok(())
+}
+
+fn names(inputs: &[PathBuf]) -> String {
+    let names: Vec<String> = inputs
+        .iter()
+        .map(|input| input.display().to_string())
+        .collect();
+    match names.as_slice() {
+        [one] => one.clone(),
+        [first, ..] => format!("{first} and {} more", names.len() - 1),
+        [] => "no file".to_owned(),
+    }
+}
