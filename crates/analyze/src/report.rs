@@ -32,12 +32,14 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let (chosen, span) = span(&mut trace, filter)?;
     let mut lexica = Lexica::new();
     let mut aggregate = Aggregate::new(span);
-    let mut findings = Findings::new(span);
-    trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
+    let mut findings = Findings::new(&mut trace, span);
+    let shared = Batch::columns(&chosen);
+    let columns = [shared.as_slice(), findings.columns()].concat();
+    trace.batches(Table::Operations, &columns, |columns| {
         let batch = Batch::of(columns, &chosen, &mut lexica)?;
         let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
         aggregate.add(&batch, &rows, &mut lexica);
-        findings.add(&batch, &rows);
+        findings.add(&batch, &columns[shared.len()..], &rows, &mut lexica)?;
         Ok(())
     });
     chosen.check(&lexica, &trace.warnings)?;

@@ -1,9 +1,9 @@
 //! What stands out in a trace: what happened, since when, to whom, and what is done about it.
 //!
 //! ```text
-//!  rows of operations ──► Findings::add ─► latency::Watch ─┐
-//!  the finished report ──────────────────────► workload ───┼─► Findings::find ─► ranked
-//!  the table connections ────────────────────► network ────┘
+//!  rows of operations ──► Findings::add ─► watch, stalls ─► latency ─┐
+//!  the table connections ──────────────────────► network ────────────┼─► Findings::find ─► ranked
+//!  the finished report ────────────────────────► workload ───────────┘
 //! ```
 //!
 //! What is severe comes first. Then a finding is ranked by the time that clients waited because of
@@ -14,10 +14,13 @@
 
 mod latency;
 mod network;
+mod stalls;
+mod watch;
 mod workload;
 
 use std::collections::BTreeMap;
 
+use lineside_trace::read::{Column, ReadError};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,6 +28,8 @@ use crate::aggregate::{Batch, Lexica};
 use crate::filter::Chosen;
 use crate::model::Report;
 use crate::trace::Trace;
+use network::Network;
+use watch::Watch;
 
 /// Where the trouble is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -78,32 +83,44 @@ pub(crate) struct Scene<'a> {
     pub(crate) trace: &'a mut Trace,
     #[expect(dead_code, reason = "for findings that read the trace again")]
     pub(crate) chosen: &'a Chosen,
-    #[expect(dead_code, reason = "for findings about clients by their number")]
     pub(crate) lexica: &'a Lexica,
 }
 
 /// What is collected for findings in the pass over `operations`.
 pub(crate) struct Findings {
-    latency: latency::Watch,
+    watch: Watch,
 }
 
 impl Findings {
     /// For operations between two times, both inclusive.
-    pub(crate) fn new(span: Option<(i64, i64)>) -> Self {
+    pub(crate) fn new(trace: &mut Trace, span: Option<(i64, i64)>) -> Self {
         Self {
-            latency: latency::Watch::new(span),
+            watch: Watch::new(trace, span),
         }
     }
 
-    /// Adds the chosen rows of a batch.
-    pub(crate) fn add(&mut self, batch: &Batch<'_>, rows: &[usize]) {
-        self.latency.add(batch, rows);
+    /// The columns of `operations` that it looks at, besides those of every pass.
+    pub(crate) fn columns(&self) -> &[&'static str] {
+        self.watch.columns()
+    }
+
+    /// Adds the chosen rows of a batch, of which `own` are [`columns`](Self::columns).
+    pub(crate) fn add(
+        &mut self,
+        batch: &Batch<'_>,
+        own: &[Column],
+        rows: &[usize],
+        lexica: &mut Lexica,
+    ) -> Result<(), ReadError> {
+        self.watch.add(batch, own, rows, lexica)
     }
 
     /// Everything that stands out, worst first.
-    pub(crate) fn find(self, scene: &mut Scene<'_>) -> Vec<Finding> {
-        let mut found = self.latency.findings(scene);
-        found.extend(network::findings(scene));
+    pub(crate) fn find(mut self, scene: &mut Scene<'_>) -> Vec<Finding> {
+        let network = Network::of(scene.trace, &mut self.watch);
+        let mut found = network.findings(scene);
+        let latency = latency::findings(&mut self.watch, &network.ways(), &found, scene);
+        found.extend(latency);
         found.extend(workload::findings(scene.report));
         rank(&mut found);
         found

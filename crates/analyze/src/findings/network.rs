@@ -1,8 +1,574 @@
-//! Findings about the way between clients and server.
+//! Findings about the way between clients and server: what TCP had to do, by connection.
+//!
+//! | what the columns show | finding | place |
+//! |---|---|---|
+//! | segments sent again that were needed | `loss` | network |
+//! | as many bytes on the way as the receiver takes | `window` | the receiver |
+//! | acknowledgements that come ever later while much flows, or messages that trickle in at one rate | `full_link` | network |
+//! | one call at a time, over a round trip that takes longer than the server | `one_at_a_time` | client |
 
-use super::{Finding, Scene};
+use hashbrown::HashMap;
+use lineside_trace::Table;
+use lineside_trace::read::{Column, ReadError};
+use serde_json::json;
 
-pub(super) fn findings(scene: &mut Scene<'_>) -> Vec<Finding> {
-    let _ = &scene.trace;
-    Vec::new()
+use super::watch::{ConnectionTimes, Watch};
+use super::{Finding, Place, Scene};
+use crate::choice::end_name;
+use crate::columns::{Integers, Shorts, Texts};
+use crate::numbers::{bytes, grouped, percent, share, time};
+use crate::trace::Trace;
+
+/// Segments that were sent again although they were needed: so many, and this share.
+const LOSS_MIN: u64 = 10;
+const LOSS_SHARE: f64 = 0.001;
+/// What a timeout costs at least: Linux' shortest.
+const TIMEOUT_NS: u64 = 200_000_000;
+/// A round trip below this hurts nobody.
+const RTT_MIN_NS: u64 = 1_000_000;
+/// Segments that fill the window, and the share of the time in which something is transferred then.
+const FULL_WINDOWS_MIN: u64 = 10;
+const TRANSFER_SHARE: f64 = 0.3;
+/// Bytes a round trip: more, and the window was full now and then only.
+const WINDOW_BYTES_MAX: u64 = 256 << 10;
+/// Operations of a connection that show how it is used.
+const OPERATIONS_MIN: u64 = 50;
+/// The share of its time that a connection waits for round trips.
+const ROUND_TRIPS_SHARE: f64 = 0.5;
+/// By how much, and to what, a round trip grows where a queue is in the way.
+const QUEUE_FACTOR: u64 = 8;
+const QUEUE_MIN_NS: u64 = 10_000_000;
+/// Bytes of a stream, and of its packets on average, that are bulk: below, acknowledgements are late
+/// for other reasons.
+const BULK_BYTES_MIN: u64 = 1_000_000;
+const BULK_PACKET_BYTES_MIN: u64 = 500;
+/// A link is full where the busiest millisecond has at most so many times the busiest second's rate.
+const PLATEAU_FACTOR: u64 = 2;
+/// And a message takes so long.
+const PLATEAU_TRANSFER_MIN_NS: u64 = 5_000_000;
+/// Bytes of headers around a segment.
+const HEADERS_BYTES: u64 = 80;
+
+/// Ways from the tap: the shortest round trips to both ends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ways {
+    pub(super) server_ns: Option<u64>,
+}
+
+/// What one end sent.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    packets: u64,
+    bytes: u64,
+    retransmissions: u64,
+    fast: u64,
+    timeouts: u64,
+    spurious: u64,
+    zero_windows: u64,
+    full_windows: u64,
+    segment_max: u64,
+    peak_1ms: u64,
+    peak_1s: u64,
+    rtt_min_ns: Option<u64>,
+    /// The longest mean of an interval.
+    rtt_ns: u64,
+}
+
+impl Sent {
+    /// Segments that were sent again and that the other end did not have.
+    fn needed(&self) -> u64 {
+        self.retransmissions.saturating_sub(self.spurious)
+    }
+
+    fn is_bulk(&self) -> bool {
+        self.bytes >= BULK_BYTES_MIN && self.bytes / self.packets.max(1) >= BULK_PACKET_BYTES_MIN
+    }
+}
+
+/// A TCP connection that carries RPC, all its intervals together.
+#[derive(Debug, Default)]
+struct Connection {
+    client: String,
+    client_port: Option<i32>,
+    server: String,
+    /// The client, the server.
+    sent: [Sent; 2],
+    outstanding_max: u64,
+    times: ConnectionTimes,
+}
+
+impl Connection {
+    /// The shortest way from end to end and back.
+    fn rtt_ns(&self) -> Option<u64> {
+        let [client, server] = [&self.sent[0], &self.sent[1]].map(|sent| sent.rtt_min_ns);
+        client.zip(server).map(|(client, server)| client + server)
+    }
+
+    /// The share of its time in which a message of this end is on its way. Those of one stream
+    /// follow one another.
+    fn transfer_share(&self, end: usize) -> f64 {
+        let lasted = self.times.first_ns.zip(self.times.last_ns);
+        let lasted = lasted.map_or(0, |(first, last)| last.abs_diff(first));
+        share(self.times.transfer_ns(end), lasted)
+    }
+
+    /// Bytes of this end in a round trip, while a message is on its way. `None`: round trips are too
+    /// short to matter.
+    fn at_once(&self, end: usize) -> Option<u64> {
+        let rtt = self.rtt_ns().filter(|&rtt| rtt >= RTT_MIN_NS)?;
+        let all = u128::from(self.sent[end].bytes) * u128::from(rtt);
+        u64::try_from(all.checked_div(u128::from(self.times.transfer_ns(end)))?).ok()
+    }
+
+    /// What this end sends fills the window of the other, and takes long because of it.
+    fn fills_window(&self, end: usize) -> bool {
+        let is_full = self.sent[end].full_windows >= FULL_WINDOWS_MIN
+            && self
+                .at_once(end)
+                .is_some_and(|bytes| bytes <= WINDOW_BYTES_MAX);
+        let is_shut = self.sent[1 - end].zero_windows >= FULL_WINDOWS_MIN;
+        (is_full || is_shut) && self.transfer_share(end) >= TRANSFER_SHARE
+    }
+
+    /// What this end sends waits in a queue behind the tap, or comes out of one before it.
+    fn fills_link(&self, end: usize) -> bool {
+        let (sent, other) = (&self.sent[end], &self.sent[1 - end]);
+        let shortest = other.rtt_min_ns.unwrap_or(0);
+        let grows = other.rtt_ns >= QUEUE_MIN_NS && other.rtt_ns >= QUEUE_FACTOR * shortest;
+        // Two segments are in any millisecond of a slow link.
+        let two = 2 * (sent.segment_max + HEADERS_BYTES);
+        let is_even = sent.peak_1ms.saturating_sub(two) <= PLATEAU_FACTOR * sent.peak_1s / 1_000;
+        let mean_ns = self.times.transfer_ns(end) / self.times.operations.max(1);
+        let trickles = is_even
+            && mean_ns >= PLATEAU_TRANSFER_MIN_NS
+            && self.transfer_share(end) >= TRANSFER_SHARE;
+        sent.is_bulk() && (grows || trickles)
+    }
+
+    fn name(&self) -> String {
+        end_name(&self.client, self.client_port)
+    }
+}
+
+/// The columns of one end, in the order of [`Sent`].
+const SENT: [&str; 13] = [
+    "packets",
+    "bytes",
+    "retransmissions",
+    "fast_retransmissions",
+    "timeout_retransmissions",
+    "spurious_retransmissions",
+    "zero_windows",
+    "full_windows",
+    "segment_max_bytes",
+    "peak_1ms_bytes",
+    "peak_1s_bytes",
+    "rtt_min_ns",
+    "rtt_ns",
+];
+const SHARED: [&str; 7] = [
+    "connection_id",
+    "client_address",
+    "client_port",
+    "server_address",
+    "transport",
+    "program",
+    "outstanding_max",
+];
+
+/// The connections with operations among the chosen ones; none if the trace is older than the
+/// columns.
+pub(super) struct Network {
+    connections: Vec<Connection>,
+}
+
+impl Network {
+    pub(super) fn of(trace: &mut Trace, watch: &mut Watch) -> Self {
+        let names: Vec<String> = { ["client", "server"].into_iter() }
+            .flat_map(|end| SENT.map(|name| format!("{end}_{name}")))
+            .collect();
+        let columns: Vec<&str> = { SHARED.into_iter() }
+            .chain(names.iter().map(String::as_str))
+            .collect();
+        let mut found: HashMap<i64, Connection> = HashMap::new();
+        if trace.has_columns(Table::Connections, &columns) {
+            trace.batches(Table::Connections, &columns, |batch| {
+                read(batch, &columns, &watch.connections, &mut found)
+            });
+        }
+        let mut found: Vec<(i64, Connection)> = found.into_iter().collect();
+        found.sort_unstable_by_key(|(id, _)| *id);
+        for (id, connection) in &mut found {
+            connection.times = watch.connections.remove(id).unwrap_or_default();
+        }
+        Self {
+            connections: { found.into_iter() }
+                .map(|(_, connection)| connection)
+                .collect(),
+        }
+    }
+
+    /// The way of most operations; `None`: nothing shows it.
+    pub(super) fn ways(&self) -> Ways {
+        let most = { self.connections.iter() }
+            .filter(|connection| connection.sent[1].rtt_min_ns.is_some())
+            .max_by_key(|connection| connection.times.operations);
+        Ways {
+            server_ns: most.and_then(|connection| connection.sent[1].rtt_min_ns),
+        }
+    }
+
+    pub(super) fn findings(&self, scene: &Scene<'_>) -> Vec<Finding> {
+        let operations = scene.report.totals.operations;
+        let mut found: Vec<Finding> = Vec::new();
+        let loss = self.loss(operations);
+        // A full window makes transfers long, and so does a full link, but that fills no window.
+        let window = self.window(operations);
+        let link = match window {
+            None => self.full_link(operations),
+            Some(_) => None,
+        };
+        match (link, loss) {
+            // What does not fit into the queue in front of the link is dropped.
+            (Some(mut link), Some(loss)) => {
+                link.evidence = format!("{}; {}", link.evidence, loss.what);
+                link.basis.extend(loss.basis);
+                found.push(link);
+            }
+            (link, loss) => found.extend(link.into_iter().chain(loss)),
+        }
+        found.extend(window);
+        found.extend(self.one_at_a_time(operations));
+        found
+    }
+
+    fn loss(&self, operations: u64) -> Option<Finding> {
+        let ends = || {
+            self.connections
+                .iter()
+                .flat_map(|connection| &connection.sent)
+        };
+        let sum = |of: fn(&Sent) -> u64| -> u64 { ends().map(of).sum() };
+        let needed = sum(Sent::needed);
+        let packets = sum(|sent| sent.packets);
+        if needed < LOSS_MIN || share(needed, packets) < LOSS_SHARE {
+            return None;
+        }
+        let (fast, timeouts) = (sum(|sent| sent.fast), sum(|sent| sent.timeouts));
+        let recovery_ns: u64 = { self.connections.iter() }
+            .map(|connection| connection.times.recovery_ns)
+            .sum();
+        let waited: u64 = { self.connections.iter() }
+            .map(|connection| connection.times.waited_for_recovery)
+            .sum();
+        let by_end = |end: usize| -> u64 {
+            { self.connections.iter() }
+                .map(|connection| connection.sent[end].needed())
+                .sum()
+        };
+        let worst = { self.connections.iter() }
+            .max_by_key(|connection| connection.sent.iter().map(Sent::needed).sum::<u64>())?;
+        let whole: u64 = worst.sent.iter().map(Sent::needed).sum();
+        // What is lost behind the tap delays the other end alone: each timeout cost it this much.
+        let lost_ns = recovery_ns.max(timeouts * TIMEOUT_NS);
+        Some(Finding {
+            kind: "loss",
+            place: Some(Place::Network),
+            who: match self.connections.len() {
+                1 => worst.name(),
+                _ if 2 * whole > needed && self.connections.len() > 2 => worst.client.clone(),
+                _ => String::new(),
+            },
+            what: format!(
+                "the network loses packets: {} of {} were sent again ({})",
+                grouped(needed),
+                grouped(packets),
+                percent(share(needed, packets))
+            ),
+            evidence: format!(
+                "{} by the clients, {} by the server; {} fast, {} by timeout; {} operations waited {}",
+                grouped(by_end(0)),
+                grouped(by_end(1)),
+                grouped(fast),
+                grouped(timeouts),
+                grouped(waited),
+                time(recovery_ns)
+            ),
+            advice:
+                "look for a bad cable or optic, a duplex mismatch or a full queue: ethtool -S on \
+                both hosts, the drop counters of each switch between them"
+                    .to_owned(),
+            lost_ns,
+            operations_share: share(waited, operations),
+            basis: [
+                ("retransmissions", json!(sum(|sent| sent.retransmissions))),
+                ("spurious_retransmissions", json!(sum(|sent| sent.spurious))),
+                ("fast_retransmissions", json!(fast)),
+                ("timeout_retransmissions", json!(timeouts)),
+                ("packets", json!(packets)),
+                ("needed_share", json!(share(needed, packets))),
+                ("needed_share_min", json!(LOSS_SHARE)),
+                ("needed_min", json!(LOSS_MIN)),
+                ("recovery_ns", json!(recovery_ns)),
+            ]
+            .into(),
+            ..Finding::default()
+        })
+    }
+
+    /// A receiver that takes less at once than the way holds: data of the server fills the window
+    /// of the client, and the other way round.
+    fn window(&self, operations: u64) -> Option<Finding> {
+        [1, 0].into_iter().find_map(|end| {
+            let small: Vec<&Connection> = { self.connections.iter() }
+                .filter(|connection| connection.fills_window(end))
+                .collect();
+            window_of(&small, end, operations)
+        })
+    }
+
+    /// A link that carries all that it can: in front of it a queue grows, behind it all comes at one
+    /// rate.
+    fn full_link(&self, operations: u64) -> Option<Finding> {
+        let full: Vec<&Connection> = { self.connections.iter() }
+            .filter(|connection| (0..2).any(|end| connection.fills_link(end)))
+            .collect();
+        if full.is_empty() {
+            return None;
+        }
+        let sent = |end: usize| -> u64 { full.iter().map(|each| each.sent[end].bytes).sum() };
+        let end = usize::from(sent(0) < sent(1));
+        // The busiest seconds of several connections need not be the same.
+        let first = full.iter().filter_map(|each| each.times.first_ns).min();
+        let last = full.iter().filter_map(|each| each.times.last_ns).max();
+        let lasted_ns = first
+            .zip(last)
+            .map_or(1, |(first, last)| last.abs_diff(first).max(1));
+        let mean = (sent(end) as f64 / (lasted_ns as f64 / 1e9)) as u64;
+        let rate = match full.as_slice() {
+            [one] => one.sent[end].peak_1s.max(mean),
+            _ => mean,
+        };
+        let longest = full.iter().max_by_key(|each| each.sent[1 - end].rtt_ns)?;
+        let other = &longest.sent[1 - end];
+        let latency_ns: u64 = full.iter().map(|each| each.times.latency_ns).sum();
+        let server_ns: u64 = full.iter().map(|each| each.times.server_ns).sum();
+        let number: u64 = full.iter().map(|each| each.times.operations).sum();
+        Some(Finding {
+            kind: "full_link",
+            place: Some(Place::Network),
+            who: match full.as_slice() {
+                [one] => one.client.clone(),
+                several if several.iter().all(|each| each.client == several[0].client) => {
+                    several[0].client.clone()
+                }
+                _ => String::new(),
+            },
+            what: format!(
+                "a link is full: {}/s pass to the {}, and what is sent waits in front of it",
+                bytes(rate),
+                ["server", "client"][end]
+            ),
+            evidence: format!(
+                "the way to the {} and back takes {} on average, {} at best; transfers take {} of the \
+                latency",
+                ["server", "client"][end],
+                time(other.rtt_ns),
+                other.rtt_min_ns.map_or_else(|| "?".to_owned(), time),
+                percent(share(latency_ns.saturating_sub(server_ns), latency_ns))
+            ),
+            advice:
+                "compare this rate with that of the slowest link on the way; let less pass, or \
+                give it more: a faster link, fewer clients at once, a cache nearer to them"
+                    .to_owned(),
+            lost_ns: latency_ns.saturating_sub(server_ns),
+            operations_share: share(number, operations),
+            basis: [
+                ("connections", json!(full.len())),
+                ("bytes_per_second", json!(rate)),
+                ("rtt_ns", json!(other.rtt_ns)),
+                ("rtt_min_ns", json!(other.rtt_min_ns)),
+                ("rtt_factor_min", json!(QUEUE_FACTOR)),
+                ("rtt_queue_min_ns", json!(QUEUE_MIN_NS)),
+                ("plateau_factor_max", json!(PLATEAU_FACTOR)),
+                ("transfer_share_min", json!(TRANSFER_SHARE)),
+            ]
+            .into(),
+            ..Finding::default()
+        })
+    }
+
+    /// Connections that wait for a round trip with each call.
+    fn one_at_a_time(&self, operations: u64) -> Option<Finding> {
+        let round_trips = |connection: &Connection| -> Option<u64> {
+            let times = &connection.times;
+            let rtt = connection.rtt_ns().filter(|&rtt| rtt >= RTT_MIN_NS)?;
+            let lasted = times.last_ns?.abs_diff(times.first_ns?);
+            let waited = rtt * times.operations;
+            let is_used = times.operations >= OPERATIONS_MIN && connection.outstanding_max <= 1;
+            let server = times.server_ns / times.operations.max(1);
+            (is_used
+                && share(waited, lasted) >= ROUND_TRIPS_SHARE
+                && rtt >= 2 * server.saturating_sub(connection.sent[1].rtt_min_ns.unwrap_or(0)))
+            .then_some(waited)
+        };
+        let waiting: Vec<(&Connection, u64)> = { self.connections.iter() }
+            .filter_map(|connection| Some((connection, round_trips(connection)?)))
+            .collect();
+        let (worst, _) = *waiting.iter().max_by_key(|(_, waited)| *waited)?;
+        let lost_ns = waiting.iter().map(|(_, waited)| waited).sum();
+        let number: u64 = waiting.iter().map(|(each, _)| each.times.operations).sum();
+        let rtt = worst.rtt_ns().unwrap_or(0);
+        let lasted = { worst.times.first_ns.zip(worst.times.last_ns) }
+            .map_or(0, |(first, last)| last.abs_diff(first));
+        let in_all = worst.times.operations as f64 / (lasted.max(1) as f64 / 1e9);
+        Some(Finding {
+            kind: "one_at_a_time",
+            place: Some(Place::Client),
+            who: worst.client.clone(),
+            what: format!(
+                "the client asks one at a time: each of {} operations waits for a round trip of {}",
+                grouped(number),
+                time(rtt)
+            ),
+            evidence: format!(
+                "never more than one call was outstanding; {in_all:.0} operations a second; the server \
+                itself takes {} on average",
+                time(
+                    (worst.times.server_ns / worst.times.operations.max(1))
+                        .saturating_sub(worst.sent[1].rtt_min_ns.unwrap_or(0))
+                )
+            ),
+            advice: "let the application have more requests at once (threads, asynchronous I/O, \
+                read-ahead), or make each larger (rsize, wsize); nconnect alone does not help"
+                .to_owned(),
+            lost_ns,
+            operations_share: share(number, operations),
+            basis: [
+                ("connections", json!(waiting.len())),
+                ("operations", json!(number)),
+                ("operations_min", json!(OPERATIONS_MIN)),
+                ("rtt_min_ns", json!(rtt)),
+                ("rtt_bound_ns", json!(RTT_MIN_NS)),
+                ("round_trips_share_min", json!(ROUND_TRIPS_SHARE)),
+                ("outstanding_max", json!(worst.outstanding_max)),
+            ]
+            .into(),
+            ..Finding::default()
+        })
+    }
+}
+
+/// The finding about those whose data of one end fills the other's window.
+fn window_of(small: &[&Connection], end: usize, operations: u64) -> Option<Finding> {
+    let worst = small
+        .iter()
+        .max_by_key(|connection| connection.sent[end].bytes)?;
+    let (sent, other) = (&worst.sent[end], &worst.sent[1 - end]);
+    let number: u64 = small
+        .iter()
+        .map(|connection| connection.times.operations)
+        .sum();
+    let (rtt, at_once) = (worst.rtt_ns(), worst.at_once(end));
+    let takes = at_once.zip(rtt).map(|(at_once, rtt)| {
+        let (at_once, rtt) = (bytes(at_once), time(rtt));
+        format!(": it takes about {at_once} in each round trip of {rtt}")
+    });
+    let (receiver, place, who) = match end {
+        1 => ("client", Place::Client, &worst.client),
+        _ => ("server", Place::Server, &worst.server),
+    };
+    Some(Finding {
+        kind: "window",
+        place: Some(place),
+        who: who.clone(),
+        what: format!(
+            "the {receiver}'s receive window is too small{}",
+            takes.unwrap_or_default()
+        ),
+        evidence: format!(
+            "{} segments filled the window, {} times it was shut; {} of the time a message is on its \
+            way",
+            grouped(sent.full_windows),
+            grouped(other.zero_windows),
+            percent(worst.transfer_share(end))
+        ),
+        advice: format!(
+            "let the {receiver} take more: the third number of net.ipv4.tcp_rmem, net.core.rmem_max; \
+            one that shuts its window does not read fast enough"
+        ),
+        lost_ns: { small.iter() }
+            .map(|connection| connection.times.transfer_ns(end))
+            .sum(),
+        operations_share: share(number, operations),
+        basis: [
+            ("full_windows", json!(sent.full_windows)),
+            ("full_windows_min", json!(FULL_WINDOWS_MIN)),
+            ("zero_windows", json!(other.zero_windows)),
+            ("round_trip_bytes", json!(at_once)),
+            ("round_trip_bytes_max", json!(WINDOW_BYTES_MAX)),
+            ("rtt_min_ns", json!(rtt)),
+            ("transfer_share", json!(worst.transfer_share(end))),
+            ("transfer_share_min", json!(TRANSFER_SHARE)),
+            ("connections", json!(small.len())),
+        ]
+        .into(),
+        ..Finding::default()
+    })
+}
+
+fn read(
+    batch: &[Column],
+    names: &[&str],
+    wanted: &HashMap<i64, ConnectionTimes>,
+    found: &mut HashMap<i64, Connection>,
+) -> Result<(), ReadError> {
+    let integers = |at: usize| Integers::of(names[at], &batch[at]);
+    let rows = batch[0].len();
+    let id = integers(0)?;
+    let client = Texts::of(names[1], &batch[1])?;
+    let client_port = Shorts::of(names[2], &batch[2])?;
+    let server = Texts::of(names[3], &batch[3])?;
+    let transport = Texts::of(names[4], &batch[4])?;
+    let outstanding = integers(6)?;
+    let sent: Vec<Integers<'_>> = (SHARED.len()..names.len())
+        .map(integers)
+        .collect::<Result<_, _>>()?;
+    for row in 0..rows {
+        let Some(id) = id.get(row).filter(|id| wanted.contains_key(id)) else {
+            continue;
+        };
+        if transport.get(row) != Some("tcp") {
+            continue;
+        }
+        let connection = found.entry(id).or_insert_with(|| Connection {
+            client: client.get(row).unwrap_or_default().to_owned(),
+            client_port: client_port.get(row),
+            server: server.get(row).unwrap_or_default().to_owned(),
+            ..Connection::default()
+        });
+        let number = |value: Option<i64>| u64::try_from(value.unwrap_or(0)).unwrap_or(0);
+        connection.outstanding_max = connection.outstanding_max.max(number(outstanding.get(row)));
+        for (end, sent_by) in connection.sent.iter_mut().enumerate() {
+            let value = |at: usize| sent[end * SENT.len() + at].get(row);
+            sent_by.packets += number(value(0));
+            sent_by.bytes += number(value(1));
+            sent_by.retransmissions += number(value(2));
+            sent_by.fast += number(value(3));
+            sent_by.timeouts += number(value(4));
+            sent_by.spurious += number(value(5));
+            sent_by.zero_windows += number(value(6));
+            sent_by.full_windows += number(value(7));
+            sent_by.segment_max = sent_by.segment_max.max(number(value(8)));
+            sent_by.peak_1ms = sent_by.peak_1ms.max(number(value(9)));
+            sent_by.peak_1s = sent_by.peak_1s.max(number(value(10)));
+            let shortest = value(11).and_then(|ns| u64::try_from(ns).ok());
+            sent_by.rtt_min_ns = match (sent_by.rtt_min_ns, shortest) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+            sent_by.rtt_ns = sent_by.rtt_ns.max(number(value(12)));
+        }
+    }
+    Ok(())
 }

@@ -30,6 +30,7 @@ mod services;
 mod slow;
 mod support;
 mod tcp;
+mod troubles;
 mod tshark;
 mod usage;
 mod wire;

@@ -1,0 +1,357 @@
+//! What is collected about latency in the pass over `operations`: by kind of operation and step of
+//! time, by client, by connection and by server. All of bounded size, in few instructions a row.
+
+use hashbrown::HashMap;
+use lineside_trace::Table;
+use lineside_trace::read::{Column, ReadError};
+
+use super::stalls::Stalls;
+use crate::aggregate::{Batch, Lexica};
+use crate::columns::{Integers, Lexicon, Word, Words};
+use crate::trace::Trace;
+
+/// Steps of time, and kinds of operations that are told apart.
+const STEPS_MAX: u64 = 240;
+pub(super) const KINDS_MAX: usize = 24;
+/// Connections and servers that are told apart.
+const CONNECTIONS_MAX: usize = 1 << 18;
+const SERVERS_MAX: usize = 16;
+/// Four steps for each power of two from 1 us to 68 s.
+const BUCKETS: usize = 104;
+/// READs and WRITEs of more than this are another kind: they take longer everywhere.
+const LARGE_BYTES: i64 = 32_768;
+
+/// Times of one kind in one step.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    pub(super) operations: u64,
+    pub(super) server_ns: u64,
+    buckets: [u32; BUCKETS],
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self {
+            operations: 0,
+            server_ns: 0,
+            buckets: [0; BUCKETS],
+        }
+    }
+}
+
+impl Cell {
+    #[cfg(test)]
+    pub(super) fn of(times_ns: &[u64]) -> Self {
+        let mut cell = Self::default();
+        times_ns.iter().for_each(|&ns| cell.add(ns));
+        cell
+    }
+
+    #[inline]
+    fn add(&mut self, server_ns: u64) {
+        self.operations += 1;
+        self.server_ns += server_ns;
+        self.buckets[bucket_of(server_ns)] += 1;
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.server_ns += other.server_ns;
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+    }
+
+    /// The middle of the bucket in which a quantile lies.
+    pub(super) fn quantile_ns(&self, share: f64) -> u64 {
+        let wanted = ((share * self.operations as f64).ceil() as u64).max(1);
+        let mut passed = 0;
+        let counts = self.buckets.iter().enumerate();
+        let found = counts.into_iter().find(|(_, count)| {
+            passed += u64::from(**count);
+            passed >= wanted
+        });
+        found.map_or(0, |(bucket, _)| bucket_ns(bucket))
+    }
+
+    /// Operations from a time on, and about how long they took.
+    pub(super) fn from(&self, time_ns: u64) -> (u64, u64) {
+        let counts = self.buckets.iter().enumerate().skip(bucket_of(time_ns) + 1);
+        counts.fold((0, 0), |(number, ns), (bucket, &count)| {
+            let count = u64::from(count);
+            (number + count, ns + count * bucket_ns(bucket))
+        })
+    }
+}
+
+/// The exponent of a float and the first two bits behind it.
+#[inline]
+fn bucket_of(ns: u64) -> usize {
+    let bits = ((ns as f32).to_bits() >> 21) as usize;
+    // 2^10 ns, about 1 us.
+    bits.saturating_sub((127 + 10) << 2).min(BUCKETS - 1)
+}
+
+fn bucket_ns(bucket: usize) -> u64 {
+    let (power, quarter) = (10 + bucket / 4, bucket % 4);
+    (1u64 << power) + (1u64 << power) / 8 * (2 * quarter as u64 + 1)
+}
+
+/// The logarithm to base two, to 0.09: enough to tell apart factors of four.
+#[inline]
+fn log2(ns: u64) -> f32 {
+    (ns.max(1) as f32).to_bits() as f32 / (1 << 23) as f32 - 127.0
+}
+
+/// A client's operations of each kind: how many, and the sum of the logarithms of their latencies.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ClientTimes {
+    pub(super) kinds: [(u32, f64); KINDS_MAX],
+    pub(super) latency_ns: u64,
+    pub(super) operations: u64,
+}
+
+/// A connection's operations.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ConnectionTimes {
+    pub(super) operations: u64,
+    pub(super) latency_ns: u64,
+    pub(super) server_ns: u64,
+    pub(super) call_transfer_ns: u64,
+    pub(super) reply_transfer_ns: u64,
+    pub(super) recovery_ns: u64,
+    pub(super) waited_for_recovery: u64,
+    pub(super) first_ns: Option<i64>,
+    pub(super) last_ns: Option<i64>,
+}
+
+impl ConnectionTimes {
+    /// Of the calls, or of the replies: from the first byte to the last.
+    pub(super) fn transfer_ns(&self, end: usize) -> u64 {
+        [self.call_transfer_ns, self.reply_transfer_ns][end]
+    }
+}
+
+/// What is collected.
+pub(super) struct Watch {
+    columns: Vec<&'static str>,
+    pub(super) start_ns: i64,
+    pub(super) step_ns: u64,
+    steps: usize,
+    /// By twice the operation's word, and one more if it is large.
+    kind_of: Vec<u8>,
+    /// What a kind is called.
+    pub(super) kinds: Vec<(Word, bool)>,
+    /// Of each kind all steps.
+    pub(super) cells: Vec<Vec<Cell>>,
+    pub(super) clients: Vec<ClientTimes>,
+    pub(super) connections: HashMap<i64, ConnectionTimes>,
+    pub(super) servers: Vec<(Word, Stalls)>,
+    pub(super) has_recovery: bool,
+    words: [Option<Word>; 2],
+}
+
+const OWN: [&str; 2] = ["connection_id", "server_address"];
+const RECOVERY: [&str; 2] = ["call_recovery_ns", "reply_recovery_ns"];
+/// A word that has no kind yet, and one for which there was no room.
+const NEW: u8 = u8::MAX;
+const NO_ROOM: u8 = u8::MAX - 1;
+/// A word that is never what a compound is for.
+const IDLE: u8 = u8::MAX - 2;
+
+impl Watch {
+    /// For operations between two times, both inclusive.
+    pub(super) fn new(trace: &mut Trace, span: Option<(i64, i64)>) -> Self {
+        Self::with(trace.has_columns(Table::Operations, &RECOVERY), span)
+    }
+
+    pub(super) fn with(has_recovery: bool, span: Option<(i64, i64)>) -> Self {
+        let mut columns = OWN.to_vec();
+        if has_recovery {
+            columns.extend(RECOVERY);
+        }
+        let (start_ns, last_ns) = span.unwrap_or_default();
+        let step_ns = (last_ns.abs_diff(start_ns) / STEPS_MAX + 1).max(1_000_000);
+        Self {
+            columns,
+            start_ns,
+            step_ns,
+            steps: (last_ns.abs_diff(start_ns) / step_ns + 1) as usize,
+            kind_of: Vec::new(),
+            kinds: Vec::new(),
+            cells: Vec::new(),
+            clients: Vec::new(),
+            connections: HashMap::new(),
+            servers: Vec::new(),
+            has_recovery,
+            words: [None; 2],
+        }
+    }
+
+    /// The columns that it looks at, besides those of every pass.
+    pub(super) fn columns(&self) -> &[&'static str] {
+        &self.columns
+    }
+
+    /// Adds the chosen rows of a batch, which has [`columns`](Self::columns) as `own`.
+    pub(super) fn add(
+        &mut self,
+        batch: &Batch<'_>,
+        own: &[Column],
+        rows: &[usize],
+        lexica: &mut Lexica,
+    ) -> Result<(), ReadError> {
+        let connection_id = Integers::of(OWN[0], &own[0])?;
+        let server = Words::of(OWN[1], &own[1], &mut lexica.servers)?;
+        let recovery = match self.has_recovery {
+            true => Some([
+                Integers::of(RECOVERY[0], &own[2])?,
+                Integers::of(RECOVERY[1], &own[3])?,
+            ]),
+            false => None,
+        };
+        self.clients
+            .resize(lexica.clients.len(), ClientTimes::default());
+        self.kind_of.resize(2 * lexica.words.len(), NEW);
+        self.words = ["READ", "WRITE"].map(|name| lexica.words.find(name));
+        // The rows of a compound have one call and one reply: the first that is for something.
+        let mut rpc_id = None;
+        for &row in rows {
+            let id = batch.rpc_id.get(row);
+            if (id.is_some() && id == rpc_id) || batch.not_executed.get(row) {
+                continue;
+            }
+            let Some(kind) = self.kind(batch, row, lexica) else {
+                continue;
+            };
+            rpc_id = id;
+            let [Some(call), Some(call_end), Some(reply), Some(reply_end)] = [
+                batch.call_time_ns.get(row),
+                batch.call_end_ns.get(row),
+                batch.reply_time_ns.get(row),
+                batch.reply_end_ns.get(row),
+            ] else {
+                continue;
+            };
+            if !(call <= call_end && call_end <= reply && reply <= reply_end) {
+                continue;
+            }
+            let waited = recovery.as_ref().map(|columns| {
+                columns
+                    .each_ref()
+                    .map(|column| column.get(row).map_or(0, |ns| ns.max(0) as u64))
+            });
+            let times = [call, call_end, reply, reply_end];
+            let client = batch.client.get(row);
+            let waited = waited.unwrap_or_default();
+            self.add_row(kind, client, times, waited, connection_id.get(row));
+            self.stalls(server.get(row))
+                .add(client, call_end, [reply, reply_end], waited[0]);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn add_row(
+        &mut self,
+        kind: u8,
+        client: Word,
+        [call, call_end, reply, reply_end]: [i64; 4],
+        recovery_ns: [u64; 2],
+        connection_id: Option<i64>,
+    ) {
+        let latency_ns = reply_end.abs_diff(call);
+        let server_ns = reply.abs_diff(call_end);
+        if let Some(steps) = self.cells.get_mut(usize::from(kind)) {
+            let step = (call.abs_diff(self.start_ns) / self.step_ns) as usize;
+            if let Some(cell) = steps.get_mut(step) {
+                cell.add(server_ns);
+            }
+            if let Some(times) = self.clients.get_mut(client as usize) {
+                let (count, sum) = &mut times.kinds[usize::from(kind)];
+                *count += 1;
+                *sum += f64::from(log2(latency_ns));
+            }
+        }
+        if let Some(times) = self.clients.get_mut(client as usize) {
+            times.latency_ns += latency_ns;
+            times.operations += 1;
+        }
+        let Some(id) = connection_id else { return };
+        let is_full = self.connections.len() >= CONNECTIONS_MAX;
+        if is_full && !self.connections.contains_key(&id) {
+            return;
+        }
+        let times = self.connections.entry(id).or_default();
+        times.operations += 1;
+        times.latency_ns += latency_ns;
+        times.server_ns += server_ns;
+        times.call_transfer_ns += call_end.abs_diff(call);
+        times.reply_transfer_ns += reply_end.abs_diff(reply);
+        let waited = recovery_ns[0] + recovery_ns[1];
+        times.recovery_ns += waited;
+        times.waited_for_recovery += u64::from(waited > 0);
+        times.first_ns = Some(times.first_ns.map_or(call, |first| first.min(call)));
+        times.last_ns = Some(times.last_ns.map_or(reply_end, |last| last.max(reply_end)));
+    }
+
+    fn stalls(&mut self, server: Word) -> &mut Stalls {
+        let at = { self.servers.iter() }.position(|(word, _)| *word == server);
+        let at = at.unwrap_or_else(|| {
+            // The last place is for servers for which there is no room.
+            if self.servers.len() < SERVERS_MAX {
+                self.servers.push((server, Stalls::new()));
+            }
+            self.servers.len() - 1
+        });
+        &mut self.servers[at].1
+    }
+
+    /// The kind of a row; `None` for what only prepares something in a compound.
+    #[inline]
+    fn kind(&mut self, batch: &Batch<'_>, row: usize, lexica: &Lexica) -> Option<u8> {
+        let word = batch.operation.get(row);
+        let is_data = self.words.contains(&Some(word));
+        let is_large = is_data
+            && batch
+                .count
+                .get(row)
+                .is_some_and(|count| count > LARGE_BYTES);
+        let at = 2 * word as usize + usize::from(is_large);
+        let known = self.kind_of.get_mut(at)?;
+        if *known == NEW {
+            *known = match lexica.words.text(word) {
+                "" | "SEQUENCE" | "CB_SEQUENCE" | "PUTFH" | "PUTROOTFH" | "PUTPUBFH" | "SAVEFH"
+                | "RESTOREFH" => IDLE,
+                _ if word == Lexicon::OTHER || self.kinds.len() >= KINDS_MAX => NO_ROOM,
+                _ => {
+                    self.kinds.push((word, is_large));
+                    self.cells.push(vec![Cell::default(); self.steps]);
+                    (self.kinds.len() - 1) as u8
+                }
+            };
+        }
+        (*known != IDLE).then_some(*known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_hold_the_times_that_they_stand_for() {
+        for ns in [1_100, 50_000, 1_000_000, 15_000_000, 3_000_000_000] {
+            let middle = bucket_ns(bucket_of(ns));
+            assert!(
+                middle.abs_diff(ns) as f64 <= ns as f64 * 0.13,
+                "{ns}: {middle}"
+            );
+            assert!((log2(ns) - (ns as f32).log2()).abs() < 0.09, "{ns}");
+        }
+        let mut cell = Cell::of(&[1_000_000; 99]);
+        cell.add(500_000_000);
+        assert!(cell.quantile_ns(0.5).abs_diff(1_000_000) < 130_000);
+        assert_eq!(cell.from(100_000_000).0, 1);
+    }
+}
