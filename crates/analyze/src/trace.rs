@@ -178,8 +178,8 @@ impl Trace {
         parts
     }
 
-    /// Whether every part of a table has these columns: a trace of an older version lacks those that
-    /// came since.
+    /// Whether every part of a table has these columns: a trace of an older version lacks those
+    /// that came since.
     pub(crate) fn has_columns(&mut self, table: Table, columns: &[&str]) -> bool {
         let parts = self.parts(table);
         let has = |path: &PathBuf| {

@@ -38,11 +38,12 @@ const ROUND_TRIPS_SHARE: f64 = 0.5;
 /// By how much, and to what, a round trip grows where a queue is in the way.
 const QUEUE_FACTOR: u64 = 8;
 const QUEUE_MIN_NS: u64 = 10_000_000;
-/// Bytes of a stream, and of its packets on average, that are bulk: below, acknowledgements are late
-/// for other reasons.
+/// Bytes of a stream, and of its packets on average, that are bulk: below, acknowledgements are
+/// late for other reasons.
 const BULK_BYTES_MIN: u64 = 1_000_000;
 const BULK_PACKET_BYTES_MIN: u64 = 500;
-/// A link is full where the busiest millisecond has at most so many times the busiest second's rate.
+/// A link is full where the busiest millisecond has at most so many times the busiest second's
+/// rate.
 const PLATEAU_FACTOR: u64 = 2;
 /// And a message takes so long.
 const PLATEAU_TRANSFER_MIN_NS: u64 = 5_000_000;
@@ -112,8 +113,8 @@ impl Connection {
         share(self.times.transfer_ns(end), lasted)
     }
 
-    /// Bytes of this end in a round trip, while a message is on its way. `None`: round trips are too
-    /// short to matter.
+    /// Bytes of this end in a round trip, while a message is on its way. `None`: round trips are
+    /// too short to matter.
     fn at_once(&self, end: usize) -> Option<u64> {
         let rtt = self.rtt_ns().filter(|&rtt| rtt >= RTT_MIN_NS)?;
         let all = u128::from(self.sent[end].bytes) * u128::from(rtt);
@@ -327,8 +328,8 @@ impl Network {
         })
     }
 
-    /// A link that carries all that it can: in front of it a queue grows, behind it all comes at one
-    /// rate.
+    /// A link that carries all that it can: in front of it a queue grows, behind it all comes at
+    /// one rate.
     fn full_link(&self, operations: u64) -> Option<Finding> {
         let full: Vec<&Connection> = { self.connections.iter() }
             .filter(|connection| (0..2).any(|end| connection.fills_link(end)))

@@ -2,8 +2,8 @@
 //!
 //! Time is divided into short bins, and a ring has the first and the last reply of each. An
 //! operation that took long is looked at again when its time has passed by: the longest time in it
-//! without any byte of a reply is what it waited for a server that stood still. Rows come in about the
-//! order of replies, so the ring holds what is needed.
+//! without any byte of a reply is what it waited for a server that stood still. Rows come in about
+//! the order of replies, so the ring holds what is needed.
 
 use std::collections::VecDeque;
 

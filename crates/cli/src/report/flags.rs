@@ -183,7 +183,7 @@ pub(super) struct FilterArguments {
     /// From this time on: RFC 3339, local time such as 13:35, or how long after the start (10s)
     #[arg(long, value_name = "TIME")]
     since: Option<Moment>,
-    /// Before this time, written likewise
+    /// Before this time, written likewise: such as 10s
     #[arg(long, value_name = "TIME")]
     until: Option<Moment>,
     /// Of this client
