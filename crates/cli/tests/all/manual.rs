@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 13] = [
     "capture",
     "info",
     "report",
