@@ -11,6 +11,8 @@ mod exit;
 mod explain;
 #[cfg(test)]
 mod guide;
+mod habits;
+mod help;
 mod info;
 mod inputs;
 mod link;
@@ -20,17 +22,20 @@ mod print;
 mod replay_pcap;
 mod report;
 mod table;
+mod version;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{FromArgMatches, Parser, Subcommand};
 use lineside_account::harmless;
 
 use crate::exit::Exit;
 
 /// Understand, reproduce and improve how storage and applications behave over a network.
 #[derive(Debug, Parser)]
-#[command(name = "lineside", version, max_term_width = 100)]
+#[command(name = "lineside", version)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -65,17 +70,34 @@ enum Verb {
     Completions(manual::CompletionsArguments),
     /// Print the man page, or write those of all verbs into a folder
     Man(manual::ManArguments),
+    /// Print what this program was built with, and the versions of what it writes
+    Version,
 }
 
 /// The command line. Its errors repeat arguments, so they are those of harmless ones.
 fn parsed() -> Arguments {
-    Arguments::try_parse().unwrap_or_else(|error| {
+    let matches = |arguments: Vec<OsString>| {
+        let matches = manual::command_for_terminal().try_get_matches_from(arguments)?;
+        Arguments::from_arg_matches(&matches)
+    };
+    matches(std::env::args_os().collect()).unwrap_or_else(|error| {
         let arguments = std::env::args_os();
         let arguments = arguments.map(|each| harmless(&each.to_string_lossy()));
-        if let Err(error) = Arguments::try_parse_from(arguments) {
+        let arguments: Vec<String> = arguments.collect();
+        if error.kind() == ErrorKind::DisplayHelp
+            && let Some(screen) = manual::screen(&arguments)
+        {
+            let done = print::print(&screen).map_or(Exit::Failure, |()| Exit::Done);
+            std::process::exit(i32::from(matches!(done, Exit::Failure)));
+        }
+        let advice = habits::advice(&error, &arguments);
+        let again = matches(arguments.into_iter().map(OsString::from).collect());
+        let error = again.err().unwrap_or(error);
+        if advice.is_none() {
             error.exit();
         }
         print::talk(&error.render().to_string());
+        advice.iter().for_each(|advice| print::say(advice));
         std::process::exit(error.exit_code())
     })
 }
@@ -95,6 +117,7 @@ fn main() -> ExitCode {
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Completions(arguments) => manual::run_completions(&arguments),
         Verb::Man(arguments) => manual::run_man(&arguments),
+        Verb::Version => version::run(),
     };
     match done {
         Ok(exit) => exit.into(),

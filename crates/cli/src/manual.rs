@@ -1,6 +1,8 @@
 //! `lineside completions` and `lineside man`: the command line for shells and for man.
 
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -9,6 +11,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::exit::Exit;
+use crate::help;
 use crate::print::print;
 
 /// Flags of `completions`.
@@ -45,19 +48,94 @@ pub(crate) fn run_man(arguments: &ManArguments) -> anyhow::Result<Exit> {
     let Some(folder) = &arguments.folder else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page)?;
-        print(&String::from_utf8(page)?)?;
+        print(&(String::from_utf8(page)? + &sections("")))?;
         return Ok(Exit::Done);
     };
+    let verbs: Vec<String> = { command.get_subcommands() }
+        .map(|verb| verb.get_name().to_owned())
+        .collect();
+    let names = verbs
+        .iter()
+        .map(|verb| (format!("lineside-{verb}.1"), verb.as_str()));
+    let names = names.chain([("lineside.1".to_owned(), "")]);
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(command, folder))
+        .and_then(|()| {
+            { names.into_iter() }.try_for_each(|(name, verb)| {
+                let mut page = fs::OpenOptions::new()
+                    .append(true)
+                    .open(folder.join(name))?;
+                page.write_all(sections(verb).as_bytes())
+            })
+        })
         .with_context(|| format!("{}: cannot write the man pages", folder.display()))?;
     Ok(Exit::Done)
 }
 
+/// What a man page has beside the flags.
+fn sections(verb: &str) -> String {
+    let page = help::page(verb);
+    let mut out = String::new();
+    let mut section = |title: &str, entries: &[(&str, &str)]| {
+        if !entries.is_empty() {
+            let _ = writeln!(out, ".SH {title}");
+        }
+        for (term, what) in entries {
+            let _ = writeln!(out, ".TP\n\\fB{}\\fR\n{}", roff(term), roff(what));
+        }
+    };
+    section("\"EXIT STATUS\"", &help::EXIT_STATUS);
+    let Some(page) = page else {
+        return out;
+    };
+    section("EXAMPLES", page.examples);
+    section("FILES", page.files);
+    let _ = writeln!(out, ".SH \"SEE ALSO\"\n{}", roff(page.see_also));
+    out
+}
+
+/// A text in which nothing is a request.
+fn roff(text: &str) -> String {
+    let text = text
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq");
+    if text.starts_with('.') {
+        format!("\\&{text}")
+    } else {
+        text
+    }
+}
+
+/// One screen of help, if `-h` was asked for of a verb that has one.
+pub(crate) fn screen(arguments: &[String]) -> Option<String> {
+    let mut given = arguments.iter().skip(1).take_while(|word| *word != "--");
+    if !given.clone().any(|word| word == "-h") {
+        return None;
+    }
+    let verb = given.find(|word| !word.starts_with('-'))?;
+    let mut command = command();
+    command.build();
+    help::screen(command.find_subcommand_mut(verb)?)
+}
+
+/// The command line as it is read, as wide as the terminal.
+pub(crate) fn command_for_terminal() -> Command {
+    let width = lineside_host::terminal_columns().unwrap_or(100);
+    with_groups(crate::Arguments::command()).term_width(width.clamp(60, 200))
+}
+
 /// The command line as declared. `lineside help VERB` prints `--help` and gets no completions or
 /// pages of its own.
-fn command() -> Command {
-    crate::Arguments::command().disable_help_subcommand(true)
+pub(crate) fn command() -> Command {
+    with_groups(crate::Arguments::command().disable_help_subcommand(true))
+}
+
+/// Flags by purpose.
+fn with_groups(command: Command) -> Command {
+    help::PAGES.iter().fold(command, |command, page| {
+        command.mut_subcommand(page.verb, |verb| help::grouped(verb, page))
+    })
 }
 
 #[cfg(test)]

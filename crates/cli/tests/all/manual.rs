@@ -18,6 +18,7 @@ const VERBS: [&str; 13] = [
     "table",
     "completions",
     "man",
+    "version",
 ];
 /// The sources that `table` measures.
 const SOURCES: [&str; 5] = [
@@ -130,9 +131,56 @@ fn the_man_pages_are_set_without_warnings() {
             .filter(|&(at, &letter)| letter != '\u{8}' && set.get(at + 1) != Some(&'\u{8}'));
         let text: String = kept.map(|(_, &letter)| letter).collect();
         assert!(text.contains("SYNOPSIS"), "{name}: {text}");
+        let sections = ["EXIT STATUS", "EXAMPLES", "FILES", "SEE ALSO"];
+        let has_all = sections.iter().all(|section| text.contains(section));
+        assert!(name != "lineside-report.1" || has_all, "{text}");
         assert!(
             name != "lineside-capture.1" || text.contains("16MiB,60s"),
             "{text}"
         );
     }
+}
+
+#[test]
+fn version_says_what_was_built() {
+    let text = printed(lineside().arg("version"));
+    for word in [
+        "lineside ",
+        "commit",
+        "profile",
+        "target",
+        "AF_XDP",
+        "tables 2.",
+    ] {
+        assert!(text.contains(word), "no {word}: {text}");
+    }
+}
+
+#[test]
+fn neighbours_words_are_answered() {
+    for (words, answer) in [
+        (&["emulate", "--latency", "10ms"][..], "write --delay 10ms"),
+        (&["emulate", "--jitter=1ms"], "--delay '10ms 1ms"),
+        (&["capture", "-Y", "nfs"], "-f takes tcpdump's filters"),
+        (&["capture", "-z", "rpc,srt"], "lineside report TRACE"),
+        (&["qdisc", "add"], "lineside emulate --between"),
+    ] {
+        let output = lineside().args(words).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(
+            talk(&output).contains(answer),
+            "{words:?}: {}",
+            talk(&output)
+        );
+    }
+    let screen = printed(lineside().args(["capture", "-h"]));
+    assert!(
+        screen.lines().count() <= 24 && screen.contains("Examples:"),
+        "{screen}"
+    );
+    let all = printed(lineside().args(["capture", "--help"]));
+    assert!(
+        all.contains("--placement") && all.contains("Output:"),
+        "{all}"
+    );
 }
