@@ -172,14 +172,17 @@ pub(crate) fn table_lines(tables: &BTreeMap<String, TableSummary>, out: &mut Str
 
 /// The lines of a verdict.
 pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
-    let state = serde_json::to_value(verdict.state)
-        .ok()
-        .and_then(|state| state.as_str().map(str::to_owned))
-        .unwrap_or_default();
-    let _ = writeln!(out, "verdict      {state}");
+    let _ = writeln!(out, "verdict      {}", verdict_word(verdict));
     for reason in &verdict.reasons {
         let _ = writeln!(out, "             {}", harmless(reason));
     }
+}
+
+/// `complete`
+pub(crate) fn verdict_word(verdict: &Verdict) -> String {
+    let state = serde_json::to_value(verdict.state).ok();
+    let state = state.as_ref().and_then(|state| state.as_str());
+    state.unwrap_or_default().to_owned()
 }
 
 /// `12.3 s`
@@ -189,17 +192,31 @@ pub(crate) fn seconds(ns: i64) -> String {
 
 /// A distribution in a line.
 pub(crate) fn spread_text(spread: &Spread) -> String {
-    let us = |ns: i64| ns as f64 / 1e3;
     format!(
-        "mean {:.3} us, deviation {:.3}; 1 % {:.3}, 50 % {:.3}, 99 % {:.3}, 99.9 % {:.3}, most \
-        {:.3}",
-        spread.mean_ns / 1e3,
-        spread.deviation_ns / 1e3,
-        us(spread.p01_ns),
-        us(spread.p50_ns),
-        us(spread.p99_ns),
-        us(spread.p999_ns),
-        us(spread.max_ns)
+        "mean {}, deviation {}; 1 % {}, 50 % {}, 99 % {}, 99.9 % {}, most {}",
+        fine_time(spread.mean_ns),
+        fine_time(spread.deviation_ns),
+        fine_time(spread.p01_ns as f64),
+        fine_time(spread.p50_ns as f64),
+        fine_time(spread.p99_ns as f64),
+        fine_time(spread.p999_ns as f64),
+        fine_time(spread.max_ns as f64)
+    )
+}
+
+/// A time in the unit that suits it, with at most three digits after the point, of which none is a
+/// zero at the end: `40 ms`, `12.875 ms`.
+pub(crate) fn fine_time(ns: f64) -> String {
+    let (factor, unit) = match ns.abs() {
+        0.0..1e3 => (1.0, "ns"),
+        1e3..1e6 => (1e3, "us"),
+        1e6..1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    let digits = format!("{:.3}", ns / factor);
+    format!(
+        "{} {unit}",
+        digits.trim_end_matches('0').trim_end_matches('.')
     )
 }
 

@@ -19,6 +19,7 @@ mod probe;
 mod programs;
 mod signals;
 mod terminal;
+mod tun;
 
 pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wall_ns};
 pub use control::{Control, Request, ask, is_running};
@@ -30,7 +31,7 @@ pub use namespaces::{
     NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights,
     may_make_network_namespaces, something_listens,
 };
-pub use netlink::{Link, LinkStats, Netlink};
+pub use netlink::{Link, LinkStats, Netlink, Rule};
 pub use output::{PartQueue, PartWriter};
 pub use outside::{Outside, OutsideError, OutsidePlan};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
@@ -38,3 +39,4 @@ pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};
 pub use signals::Signals;
 pub use terminal::terminal_columns;
+pub use tun::{TunError, open_tun};

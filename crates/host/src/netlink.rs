@@ -45,6 +45,14 @@ const VETH_INFO_PEER: u16 = 1;
 const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
 const IN6_ADDR_GEN_MODE_NONE: u8 = 1;
 const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_INET_CONF: u16 = 1;
+
+// Of linux/fib_rules.h.
+const FRA_DST: u16 = 1;
+const FRA_SRC: u16 = 2;
+const FRA_PRIORITY: u16 = 6;
+const FRA_FWMARK: u16 = 10;
+const FRA_OIFNAME: u16 = 17;
 
 /// Where `rtnl_link_stats64` (linux/if_link.h) has each counter, counted in numbers of 64 bits.
 mod stats {
@@ -147,6 +155,50 @@ impl LinkStats {
     }
 }
 
+/// A rule that chooses a table of routes for the packets that it matches (ip-rule(8)).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rule<'a> {
+    /// For IPv6, else for IPv4.
+    pub is_v6: bool,
+    /// Rules with lesser numbers are looked at first.
+    pub priority: u32,
+    /// From this network.
+    pub from: Option<(IpAddr, u8)>,
+    /// To this network.
+    pub to: Option<(IpAddr, u8)>,
+    /// With this mark.
+    pub mark: Option<u32>,
+    /// Bound to this interface.
+    pub out: Option<&'a str>,
+    /// The table of routes; without one, what matches is unreachable.
+    pub table: Option<u8>,
+}
+
+impl Rule<'_> {
+    /// `fib_rule_hdr` and its attributes (linux/fib_rules.h).
+    fn message(&self) -> (Vec<u8>, Vec<Vec<u8>>) {
+        const TO_TABLE: u8 = 1;
+        const UNREACHABLE: u8 = 7;
+        let family = match self.is_v6 {
+            true => libc::AF_INET6,
+            false => libc::AF_INET,
+        };
+        let len = |network: Option<(IpAddr, u8)>| network.map_or(0, |(_, len)| len);
+        let action = self.table.map_or(UNREACHABLE, |_| TO_TABLE);
+        let mut header = vec![family as u8, len(self.to), len(self.from), 0];
+        header.extend([self.table.unwrap_or(0), 0, 0, action, 0, 0, 0, 0]);
+        let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
+        let mut attributes = vec![number(FRA_PRIORITY, self.priority)];
+        for (kind, network) in [(FRA_DST, self.to), (FRA_SRC, self.from)] {
+            attributes.extend(network.map(|(address, _)| attribute(kind, &octets(address))));
+        }
+        attributes.extend(self.mark.map(|mark| number(FRA_FWMARK, mark)));
+        let name = |name: &str| attribute(FRA_OIFNAME, &[name.as_bytes(), &[0]].concat());
+        attributes.extend(self.out.map(name));
+        (header, attributes)
+    }
+}
+
 /// A netlink socket. It belongs to the network namespace in which it was opened, wherever its
 /// thread goes.
 #[derive(Debug)]
@@ -219,6 +271,25 @@ impl Netlink {
         self.order(libc::RTM_SETLINK, &header, &[])
     }
 
+    /// Keeps a link from asking for neighbours, and from joining groups of IPv6 for its addresses:
+    /// a frame goes to a neighbour that was entered, or else to the link's own hardware address.
+    pub fn ask_for_no_neighbours(&self, index: u32) -> io::Result<()> {
+        let header = link_header(index, libc::IFF_NOARP as u32);
+        self.order(libc::RTM_SETLINK, &header, &[])
+    }
+
+    /// Sets settings of a link's IPv4 to 1, each known by its number in linux/ip.h
+    /// (`IPV4_DEVCONF_*`): those of /proc/sys/net/ipv4/conf, which a container may not write.
+    pub fn enable_v4(&self, index: u32, settings: &[u16]) -> io::Result<()> {
+        let one = 1_u32.to_ne_bytes();
+        let settings: Vec<_> = { settings.iter() }
+            .map(|&setting| attribute(setting, &one))
+            .collect();
+        let inet = nested(libc::AF_INET as u16, &[nested(IFLA_INET_CONF, &settings)]);
+        let families = nested(libc::IFLA_AF_SPEC, &[inet]);
+        self.order(libc::RTM_SETLINK, &link_header(index, 0), &[families])
+    }
+
     /// Sets the hardware address and the MTU of a link.
     pub fn set_ethernet(&self, index: u32, address: [u8; 6], mtu: u32) -> io::Result<()> {
         let attributes = [
@@ -277,6 +348,36 @@ impl Netlink {
         header.extend([0; 4]);
         let gateway = attribute(libc::RTA_GATEWAY, &gateway.octets());
         self.order(libc::RTM_NEWROUTE, &header, &[gateway])
+    }
+
+    /// Sends what goes to a network to a link, in a table of routes of its own.
+    pub fn add_route(
+        &self,
+        network: IpAddr,
+        prefix_len: u8,
+        index: u32,
+        table: u8,
+    ) -> io::Result<()> {
+        let mut header = vec![family(network), prefix_len, 0, 0, table];
+        header.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_HOST, libc::RTN_UNICAST]);
+        header.extend([0; 4]);
+        let attributes = [
+            attribute(libc::RTA_DST, &octets(network)),
+            attribute(libc::RTA_OIF, &index.to_ne_bytes()),
+        ];
+        self.order(libc::RTM_NEWROUTE, &header, &attributes)
+    }
+
+    /// Adds a rule that chooses a table of routes (ip-rule(8)).
+    pub fn add_rule(&self, rule: &Rule<'_>) -> io::Result<()> {
+        let (header, attributes) = rule.message();
+        self.order(libc::RTM_NEWRULE, &header, &attributes)
+    }
+
+    /// Removes a rule.
+    pub fn remove_rule(&self, rule: &Rule<'_>) -> io::Result<()> {
+        let (header, attributes) = rule.message();
+        self.order(libc::RTM_DELRULE, &header, &attributes)
     }
 
     /// Makes a veth pair with one end in this socket's network namespace and the other one in

@@ -15,6 +15,7 @@ use crate::masquerade::Masquerade;
 use crate::namespaces::{NamespaceError, NetNamespace, may_make_network_namespaces};
 use crate::netlink::Netlink;
 use crate::programs::Program;
+use crate::tun::{TunError, open_tun};
 
 /// The interface in the server's network.
 const NAME: &str = "outside";
@@ -35,8 +36,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[non_exhaustive]
 pub enum OutsideError {
     /// Neither the privileges nor the program are there.
-    #[error("--outside needs 'pasta' (package passt), which is not in PATH, or root")]
+    #[error("a way outside needs 'pasta' (package passt), which is not in PATH, or root")]
     NoPasta,
+    /// `pasta` cannot make its device.
+    #[error("pasta, which would make a way outside, makes a TAP device: {0}")]
+    NoTap(TunError),
     /// pasta ended too early.
     #[error("pasta ended before there was a way outside: {0}")]
     PastaEnded(ExitStatus),
@@ -101,6 +105,7 @@ impl OutsidePlan {
         if !std::env::split_paths(&folders).any(|folder| folder.join("pasta").is_file()) {
             return Err(OutsideError::NoPasta);
         }
+        open_tun().map_err(OutsideError::NoTap)?;
         let [host, own] = addresses(0);
         let failed = OutsideError::system("cannot make a pipe");
         let (reader, go) = io::pipe().map_err(failed)?;

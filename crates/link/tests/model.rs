@@ -507,8 +507,8 @@ fn order_is_kept_across_changes() {
 #[test]
 fn draws_pass_kolmogorov_and_smirnov_against_their_tables() {
     for text in [
-        "1ms 100us",
-        "1ms 100us distribution normal",
+        "1ms 100us order fifo",
+        "1ms 100us distribution normal order fifo",
         "1ms 100us distribution pareto",
         "1ms 100us distribution paretonormal",
         "1ms 100us one-sided distribution normal",
@@ -571,11 +571,38 @@ fn draws_pass_kolmogorov_and_smirnov_against_their_tables() {
 }
 
 #[test]
+fn jitter_keeps_order_and_the_delays_asked_for() {
+    // Frames 50 us apart, whose delays differ by 1 ms.
+    let delay = words::delay("10ms 1ms distribution normal", &mut words::no_files);
+    let arrivals: Vec<_> = (0..400_000).map(|k| (k * 50_000, 60)).collect();
+    let settings = Settings {
+        delay: delay.expect("right words"),
+        ..Settings::default()
+    };
+    let (out, _) = run(settings, 3, &arrivals);
+    let numbers = out.windows(2);
+    assert!(
+        numbers
+            .into_iter()
+            .all(|pair| pair[0].entered_ns < pair[1].entered_ns)
+    );
+    let mut times = lineside_measure::Times::default();
+    out.iter()
+        .for_each(|departure| times.record(departure.at_ns - departure.entered_ns));
+    let spread = times.spread().expect("times");
+    assert!((spread.mean_ns - 10e6).abs() < 0.15e6, "{spread:?}");
+    assert!((spread.deviation_ns - 1e6).abs() < 0.15e6, "{spread:?}");
+}
+
+#[test]
 fn a_fifo_changes_the_distribution_as_computed_before() {
     // Asked 100 +- 10 us, normal, frames 1 us apart: the mean becomes 112.2 and the deviation 5.7
     // us (computed apart from this code).
-    let delay =
-        words::delay("100us 10us distribution normal", &mut words::no_files).expect("right words");
+    let delay = words::delay(
+        "100us 10us distribution normal order fifo",
+        &mut words::no_files,
+    )
+    .expect("right words");
     let arrivals: Vec<_> = (0..200_000).map(|k| (k * 1000, 60)).collect();
     let (out, _) = run(
         Settings {
@@ -608,8 +635,8 @@ fn the_same_seed_draws_the_same() {
     let golden = include_str!("golden-draws.txt");
     let mut found = String::new();
     for text in [
-        "1ms 100us",
-        "1ms 100us distribution normal",
+        "1ms 100us order fifo",
+        "1ms 100us distribution normal order fifo",
         "1ms 100us 25% distribution pareto",
         "1ms 100us distribution paretonormal order correlated 10s",
         "1us shift 11 distribution pareto prbs31",

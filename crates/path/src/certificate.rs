@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use lineside_account::time;
 use lineside_frame::Frame;
 use lineside_link::{Class, Jitter, Limit, Link, LinkCounters, Order, Schedule};
 use lineside_measure::{Distance, LateCounts, Spread, Times};
@@ -263,15 +264,15 @@ fn unmatched(report: LinkReport<'_>) -> Vec<String> {
         .collect()
 }
 
-/// A warning if order changed the distribution, because frames came closer than their delays
-/// differ. With a rate, or with several classes, it has no figures: the waits for order are not
+/// A warning if order changed the distribution, because frames came closer than their independent
+/// delays differ. With a rate, or with several classes, it has no figures: the waits for order are not
 /// known separately.
 fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);
     let is_jitter = |class: &Class| {
         let delay = &class.settings().delay;
-        delay.jitter != Jitter::None && delay.order != Order::Reorder
+        delay.jitter != Jitter::None && delay.order == Order::Fifo
     };
     if share <= HELD_BACK_SHARE || !link.classes().iter().any(is_jitter) {
         return None;
@@ -285,11 +286,11 @@ fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     let is_alone = !has_rate && link.classes().len() == 1;
     let became = match &delays.realised {
         Some(realised) if is_alone => format!(
-            "mean {:.1} us instead of {:.1}, deviation {:.1} us instead of {:.1}",
-            realised.mean_ns / 1e3,
-            delays.asked.mean_ns / 1e3,
-            realised.deviation_ns / 1e3,
-            delays.asked.deviation_ns / 1e3
+            "mean {} instead of {}, deviation {} instead of {}",
+            time(realised.mean_ns as u64),
+            time(delays.asked.mean_ns as u64),
+            time(realised.deviation_ns as u64),
+            time(delays.asked.deviation_ns as u64)
         ),
         _ => "their delays are longer than those drawn".to_owned(),
     };

@@ -82,7 +82,7 @@ fn emulated(
 fn departures_are_what_each_link_lets_through() {
     let both = [
         settings(
-            "200us 30us distribution normal",
+            "200us 30us distribution normal order fifo",
             Some("200mbit overhead ethernet"),
             "1%",
         ),
@@ -264,7 +264,11 @@ fn what_changed_the_result_is_reported() {
         emulation.path().certificate("virtual")
     };
     // Frames come closer than their delays differ.
-    let jitter = certificate(settings("200us 30us distribution normal", None, "none"));
+    let jitter = certificate(settings(
+        "200us 30us distribution normal order fifo",
+        None,
+        "none",
+    ));
     assert_eq!(jitter.verdict.state, State::Complete);
     let warnings = &jitter.directions["outbound"].warnings;
     assert!(
@@ -273,7 +277,7 @@ fn what_changed_the_result_is_reported() {
     );
     // With a rate too, whose delays are not known apart from those of order.
     let both = certificate(settings(
-        "200us 30us distribution normal",
+        "200us 30us distribution normal order fifo",
         Some("10gbit"),
         "none",
     ));

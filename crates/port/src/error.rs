@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 
 use lineside_frame::LinkType;
+use lineside_host::TunError;
 use rustix::io::Errno;
 
 /// Why a port cannot go on. The message has what, where, and a remedy.
@@ -258,15 +259,13 @@ pub enum PortError {
         /// What that means, and the way out.
         remedy: String,
     },
-    /// There are no TAP devices.
-    #[error(
-        "cannot open /dev/net/tun, of which TAP devices are made: {cause}; 'modprobe tun' brings \
-        it, a container needs it from outside \
-         (--device /dev/net/tun)"
-    )]
-    Tap {
-        /// The error of the operating system.
-        cause: io::Error,
+    /// There is no device for an end of a link.
+    #[error("cannot make the devices of the link: {tun}; nor by a veth pair: {veth}")]
+    LinkEnd {
+        /// Why there is no TAP device.
+        tun: TunError,
+        /// Why there is no veth pair.
+        veth: Box<Self>,
     },
     /// A frame does not fit.
     #[error(

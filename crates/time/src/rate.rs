@@ -13,26 +13,35 @@ pub enum Rate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateError {
     text: String,
+    /// Texts that are rates, one of which may have been meant.
+    instead: Vec<String>,
 }
 
 impl fmt::Display for RateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "'{}' is not a rate of 1 or more a second: write a number and a unit, such as 1gbit, \
-             250mbit, 10kbps (bytes) or 100kpps (frames)",
-            self.text
-        )
+        let text = &self.text;
+        match &self.instead[..] {
+            [] => write!(
+                f,
+                "'{text}' is not a rate of 1 or more a second: write a number and a unit, such as \
+                 1gbit, 250mbit, 10MB/s or 100kpps (frames)"
+            ),
+            [one] => write!(f, "'{text}' has no unit: write {one}"),
+            [bits, bytes, ..] => write!(
+                f,
+                "'{text}' is bits to some and bytes to tc: write {bits} or {bytes}"
+            ),
+        }
     }
 }
 
 impl std::error::Error for RateError {}
 
 /// The ends of words, with the bits of one; without, it is a frame.
-const UNITS: [(&str, Option<f64>); 3] = [
+const UNITS: [(&str, Option<f64>); 4] = [
     ("pps", None),
-    // As tc has it: bytes.
-    ("bps", Some(8.0)),
+    ("bit/s", Some(1.0)),
+    ("b/s", Some(8.0)),
     ("bit", Some(1.0)),
 ];
 /// What may stand before a unit; the empty one, which always does, comes last.
@@ -48,31 +57,57 @@ const PREFIXES: [(&str, f64); 9] = [
     ("", 1.0),
 ];
 
-/// The rate of a text such as `1gbit`, `2.5mbit`, `100kpps`, in small letters or large.
+/// The rate of a text such as `1gbit`, `2.5mbit`, `10MB/s`, `100kpps`; but for the `B` of bytes in
+/// small letters or large.
 ///
-/// As with tc, `bps` are bytes a second, `kibit` 1,024 bits, and a number alone is bits. `pps`,
-/// frames a second, is ours. Rounded to whole bits or frames.
+/// As with tc, `kibit` are 1,024 bits. `bps` are bytes there and bits elsewhere, so they are
+/// refused, and so is a number alone. `pps`, frames a second, is ours. Rounded to whole bits or
+/// frames.
 pub fn parse_rate(text: &str) -> Result<Rate, RateError> {
-    let word = text.trim().to_ascii_lowercase();
-    let error = || RateError {
+    let text = text.trim();
+    let word = text.to_ascii_lowercase();
+    let error = |instead: Vec<String>| RateError {
         text: text.to_owned(),
+        instead,
     };
+    if is_number(&word) {
+        return Err(error(vec![format!("{word}mbit, or {word}bit")]));
+    }
+    // `Mb/s` may be either; what is meant by a large B nobody doubts.
+    if let Some(amount) = word
+        .strip_suffix("bps")
+        .or_else(|| text.strip_suffix("b/s"))
+        && is_number(amount.trim_end_matches(['k', 'm', 'g', 't', 'K', 'M', 'G', 'T', 'i', ' ']))
+    {
+        let small = amount.to_ascii_lowercase();
+        let large = amount
+            .to_ascii_uppercase()
+            .replace('K', "k")
+            .replace('I', "i");
+        return Err(error(vec![format!("{small}bit"), format!("{large}B/s")]));
+    }
     let unit = { UNITS.iter() }.find_map(|&(unit, bits)| Some((word.strip_suffix(unit)?, bits)));
-    let (rest, bits) = unit.unwrap_or((&word, Some(1.0)));
+    let (rest, bits) = unit.ok_or_else(|| error(Vec::new()))?;
     let prefixed = { PREFIXES.iter() }
         .find_map(|&(prefix, factor)| Some((rest.strip_suffix(prefix)?.trim_end(), factor)));
-    let (digits, factor) = prefixed.filter(|_| unit.is_some()).unwrap_or((rest, 1.0));
-    let number: f64 = digits.parse().map_err(|_| error())?;
+    let (digits, factor) = prefixed.unwrap_or((rest, 1.0));
+    let number: f64 = digits.parse().map_err(|_| error(Vec::new()))?;
     let per_second = number * factor * bits.unwrap_or(1.0);
     // No link comes near 10^18; whatever lies above is a slip.
     if !(0.5..=1e18).contains(&per_second) {
-        return Err(error());
+        return Err(error(Vec::new()));
     }
     let per_second = per_second.round() as u64;
     Ok(match bits {
         Some(_) => Rate::Bits(per_second),
         None => Rate::Frames(per_second),
     })
+}
+
+/// Whether it is a number that could be a rate.
+fn is_number(word: &str) -> bool {
+    let number = word.parse::<f64>();
+    number.is_ok_and(|number| number.is_finite() && number > 0.0)
 }
 
 #[cfg(test)]
@@ -85,10 +120,10 @@ mod tests {
             ("1gbit", Rate::Bits(1_000_000_000)),
             ("2.5 Mbit", Rate::Bits(2_500_000)),
             ("1kibit", Rate::Bits(1024)),
-            ("9600", Rate::Bits(9600)),
             ("9600bit", Rate::Bits(9600)),
-            ("10kbps", Rate::Bits(80_000)),
-            ("1mibps", Rate::Bits(8 << 20)),
+            ("10kB/s", Rate::Bits(80_000)),
+            ("1 MiB/s", Rate::Bits(8 << 20)),
+            ("10Mbit/s", Rate::Bits(10_000_000)),
             ("0.5tbit", Rate::Bits(500_000_000_000)),
             ("100kpps", Rate::Frames(100_000)),
             ("7pps", Rate::Frames(7)),
@@ -104,6 +139,23 @@ mod tests {
                 error.starts_with(&format!("'{bad}' is not a rate")),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn rates_that_may_mean_two_things_are_refused() {
+        for (text, advice) in [
+            (
+                "10Mbps",
+                "bits to some and bytes to tc: write 10mbit or 10MB/s",
+            ),
+            ("1.5 kbps", "write 1.5 kbit or 1.5 kB/s"),
+            ("3Mib/s", "write 3mibit or 3MiB/s"),
+            ("800bps", "write 800bit or 800B/s"),
+            ("10", "'10' has no unit: write 10mbit, or 10bit"),
+        ] {
+            let error = parse_rate(text).expect_err(text).to_string();
+            assert!(error.ends_with(advice), "{error}");
         }
     }
 }

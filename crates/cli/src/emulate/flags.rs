@@ -15,6 +15,9 @@ pub(crate) struct Arguments {
     /// unless a flag sets it
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
+    /// Print the whole certificate of a run with commands, of which a line is printed otherwise
+    #[arg(long)]
+    pub(super) certificate: bool,
     /// Print the certificate as JSON
     #[arg(long)]
     pub(super) json: bool,

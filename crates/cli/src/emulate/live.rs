@@ -13,13 +13,13 @@ use lineside_reactor::TapPort;
 use lineside_trace::{State, Table};
 
 use super::flags::Arguments;
-use super::live_print::loop_lines;
+use super::live_print::{line, loop_lines, nothing_passed};
 use super::notes::Notes;
 use super::print::lines;
 use super::settings::BetweenSettings;
 use crate::exit::Exit;
 use crate::link::spec::LinkSpec;
-use crate::print::{print, print_json, talk, warn};
+use crate::print::{print, print_json, say, talk, warn};
 
 impl Arguments {
     /// Between two commands.
@@ -41,9 +41,15 @@ impl Arguments {
         // Standard output belongs to the client, except for requested output.
         if self.json {
             print_json(&json)?;
-        } else if !self.quiet {
+        } else if self.certificate && !self.quiet {
             let certificate = lines(&outcome.certificate);
             talk(&(certificate + &loop_lines(&outcome.facts)));
+        } else if !self.quiet {
+            say(&line(&outcome.certificate));
+        }
+        let sentence = nothing_passed(&outcome.certificate, outcome.beside, &self.keys);
+        if let Some(sentence) = sentence.filter(|_| !self.quiet) {
+            warn(&sentence);
         }
         outcome.failure.map_or(Ok(()), Err)?;
         Ok(match (outcome.signal, status) {

@@ -1,12 +1,14 @@
 //! Runs between live ports, for the terminal: events as they come, and the loop's facts at the end.
 
-use lineside_analyze::grouped;
+use lineside_analyze::{grouped, time};
 use lineside_path::emulate::Event;
+use lineside_path::{Certificate, Direction};
 use lineside_reactor::LoopFacts;
 
 use super::flags::Arguments;
 use crate::inputs::listening_lines;
-use crate::print::{say, talk, warn};
+use crate::link::section::Section;
+use crate::print::{fine_time, say, talk, verdict_word, warn};
 
 impl Arguments {
     /// Prints an event to standard error; with `--quiet`, only what went wrong.
@@ -36,16 +38,16 @@ impl Arguments {
 /// What the loop measured of itself, for the terminal.
 pub(super) fn loop_lines(facts: &LoopFacts) -> String {
     let mut out = format!(
-        "loop         releases begin {:.1} us early, {} stalls of the machine of more than 100 us, {:.1} \
-         us the longest\n",
-        us(facts.lead_ns),
+        "loop         releases begin {} early, {} stalls of the machine of more than 100 us, {} the \
+         longest\n",
+        fine_time(facts.lead_ns as f64),
         facts.stalls,
-        us(facts.stall_max_ns)
+        fine_time(facts.stall_max_ns as f64)
     );
     if let Some(floor_ns) = facts.floor_ns {
         out += &format!(
-            "             {:.1} us is the delay of a frame that no setting delays\n",
-            us(floor_ns)
+            "             {} is the delay of a frame that no setting delays\n",
+            fine_time(floor_ns as f64)
         );
     }
     for (count, what) in [
@@ -78,6 +80,68 @@ pub(super) fn loop_lines(facts: &LoopFacts) -> String {
     out
 }
 
-fn us(ns: i64) -> f64 {
-    ns as f64 / 1e3
+/// The certificate in a line.
+pub(super) fn line(certificate: &Certificate) -> String {
+    let mut parts = Vec::new();
+    for direction in Direction::BOTH {
+        let name = direction.name();
+        let Some(report) = certificate.directions.get(name) else {
+            continue;
+        };
+        let counters = &report.counters;
+        let mut part = format!("{name} {}", frames_text(counters.entered));
+        if let Some(realised) = &report.delays.realised {
+            part += &format!(", {} under way", time(realised.p50_ns.max(0) as u64));
+            // What a link without jitter and queues adds is less.
+            if realised.p99_ns > realised.p50_ns + realised.p50_ns / 50 + 200_000 {
+                part += &format!(" (99 %: {})", time(realised.p99_ns.max(0) as u64));
+            }
+        }
+        let drops = counters.dropped;
+        let others = drops.total() - drops.loss;
+        for (count, what) in [(drops.loss, "lost"), (others, "dropped")] {
+            if count > 0 {
+                part += &format!(", {} {what}", grouped(count));
+            }
+        }
+        parts.push(part);
+    }
+    let mut line = format!("link: {}", parts.join("; "));
+    let verdict = &certificate.verdict;
+    if let Some(reason) = verdict.reasons.first() {
+        line += &format!("; {}: {reason}", verdict_word(verdict));
+    }
+    line + " (--certificate: all of it)"
+}
+
+/// A sentence if no frame of the command passed the link, and why that may be.
+pub(super) fn nothing_passed(
+    certificate: &Certificate,
+    beside: Option<u64>,
+    keys: &Section,
+) -> Option<String> {
+    let directions = certificate.directions.values();
+    if directions
+        .map(|report| report.counters.entered)
+        .sum::<u64>()
+        > 0
+    {
+        return None;
+    }
+    let why = match beside.unwrap_or_default() {
+        _ if keys.loopback == Some(true) => "sent nothing by IP".to_owned(),
+        0 => "sent nothing outside".to_owned(),
+        frames => format!(
+            "sent {} to itself, at 127.0.0.1 or ::1: --loopback has these pass the link too",
+            frames_text(frames)
+        ),
+    };
+    Some(format!("no frame passed the link: the command {why}"))
+}
+
+fn frames_text(count: u64) -> String {
+    match count {
+        1 => "1 frame".to_owned(),
+        _ => format!("{} frames", grouped(count)),
+    }
 }

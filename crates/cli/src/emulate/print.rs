@@ -156,11 +156,16 @@ fn delay_lines(report: &DirectionReport, out: &mut String) {
     // Without jitter a distance adds nothing to the means.
     for (what, distance) in distances.into_iter().filter(|_| delays.drawn.is_some()) {
         if let Some(distance) = distance {
-            let _ = writeln!(
+            let _ = write!(
                 out,
-                "  {what:<10} {:.4} from asked by Kolmogorov and Smirnov, p-value {:.3}",
-                distance.ks, distance.p_value
+                "  {what:<10} {:.4} from asked by Kolmogorov and Smirnov",
+                distance.ks
             );
+            // It is for independent draws.
+            if !report.settings.delay.contains(" order correlated ") {
+                let _ = write!(out, ", p-value {:.3}", distance.p_value);
+            }
+            out.push('\n');
         }
     }
     for matching in &report.matches {

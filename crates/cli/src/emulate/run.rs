@@ -31,7 +31,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let Some(mode) = arguments.keys.mode() else {
         return Err(ConfigError::usage(
             "the source of frames is missing: name a capture (FILE), two interfaces (--between \
-            IF1,IF2), or two commands (--server CMD -- CMD)",
+            IF1,IF2), or a command whose traffic passes the link (-- CMD)",
         )
         .into());
     };

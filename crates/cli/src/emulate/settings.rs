@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{RunFolder, Signals};
-use lineside_path::emulate::{Between, Commands, open_interfaces};
+use lineside_path::emulate::{Between, Commands, Way, open_interfaces};
 use lineside_port::Method;
 use lineside_port::live::Interface;
 use lineside_reactor::Wait;
@@ -79,7 +79,7 @@ impl BetweenSettings {
 }
 
 impl Arguments {
-    /// The run between two commands; what is missing is refused before anything begins.
+    /// The run with one or two commands; what is missing is refused before anything begins.
     pub(super) fn commands<'a>(
         &'a self,
         budget: &'a Budget,
@@ -87,24 +87,25 @@ impl Arguments {
     ) -> Result<Commands<'a>, ConfigError> {
         let keys = &self.keys;
         let wait = wait(keys.wait.as_deref().unwrap_or_default())?;
-        let server = keys.server.as_deref().unwrap_or_default();
         let client = keys.client.as_deref().unwrap_or_default();
-        if server.trim().is_empty() {
-            return Err(ConfigError::usage(
-                "the server's command is missing: add --server CMD",
-            ));
-        }
         if client.is_empty() {
             return Err(ConfigError::usage(
-                "the client's command is missing: write it after all flags, as -- CMD",
+                "the command is missing: write it after all flags, as -- CMD",
             ));
         }
+        let passes_loopback = keys.loopback == Some(true);
         Ok(Commands {
-            server,
+            server: keys.server.as_deref(),
             client,
+            outside: match (keys.outside, &keys.server) {
+                (Some(true), _) => Way::Open,
+                (_, Some(_)) => Way::Closed,
+                (_, None) if passes_loopback => Way::IfPossible,
+                (_, None) => Way::Open,
+            },
+            passes_loopback,
             server_wait: server_wait(keys.server_wait.as_deref().unwrap_or_default())?,
             wait,
-            is_outside_open: keys.outside == Some(true),
             budget,
             signals,
         })

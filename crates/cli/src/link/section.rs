@@ -33,7 +33,7 @@ impl Mode {
         match self {
             Self::Capture => "'emulate FILE'",
             Self::Between => "'emulate --between IF1,IF2'",
-            Self::Commands => "'emulate --server CMD -- CMD'",
+            Self::Commands => "'emulate -- CMD'",
             Self::Explain => "'explain'",
         }
     }
@@ -60,21 +60,26 @@ keys! {
         inside, until Ctrl-C")
             .long("between").value("IF1,IF2").commas()
             .only(BETWEEN);
-        server: String = key("Start this command, and at the other end of the link the one after \
-        --, each in a network namespace of its own; needs no root")
-            .long("server").value("CMD")
-            .only(COMMANDS);
-        client: Vec<String> = key("The command at the inside end of the link: $LINESIDE_SERVER is \
-        the server's address")
+        client: Vec<String> = key("Run this command in a network namespace of its own, so that \
+        what it sends outside passes the link; needs no root")
             .value("CMD").trailing()
+            .only(COMMANDS);
+        loopback: bool = key("What CMD sends to its own servers at 127.0.0.1 and ::1 passes the \
+        link too")
+            .long("loopback")
+            .only(COMMANDS);
+        server: String = key("Start this command too, at the other end of the link, where CMD \
+        reaches it at $LINESIDE_SERVER; then nothing else is outside")
+            .long("server").value("CMD")
             .only(COMMANDS);
         server_wait: String = key("How long the client waits until a process listens at the \
         server, such as 10s [default: 5s]")
             .long("server-wait").value("TIME").hyphens()
             .only(COMMANDS)
             .default(|| "5s".to_owned());
-        outside: bool = key("Let both commands reach what this host can, the client through the \
-        link: with root, or by pasta; $LINESIDE_OUTSIDE is this host")
+        outside: bool = key("With --server: let both commands reach what this host can, CMD \
+        through the link, as it does without --server: with root, or by pasta; $LINESIDE_OUTSIDE \
+        is this host")
             .long("outside")
             .only(COMMANDS);
         wait: String = key("How the loop waits until a frame is due: spin (a core of its own), \

@@ -390,7 +390,7 @@ fn each_class_of_frames_is_reported_and_unmatched_ones_warned() {
         "emulate",
         capture.to_str().expect("UTF-8"),
         "--delay",
-        "match udp: 10ms 3ms",
+        "match udp: 10ms 3ms order fifo",
     ]);
     assert!(
         printed.contains("as order is kept: their delays"),

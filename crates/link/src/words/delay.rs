@@ -50,7 +50,7 @@ pub fn delay(text: &str, load: LoadTable<'_>) -> Result<Delay, WordError> {
         match word {
             "distribution" => asked.distribution = Some(words.distribution(load)?),
             "one-sided" => asked.one_sided = Some(column),
-            "order" => asked.order = words.order()?,
+            "order" => asked.order = Some(words.order()?),
             "prbs31" => {
                 let given = words.peek().filter(|word| begins_as_number(word));
                 let state = if given.is_some() {
@@ -76,7 +76,7 @@ pub fn delay(text: &str, load: LoadTable<'_>) -> Result<Delay, WordError> {
 struct DelayWords {
     distribution: Option<(usize, Distribution)>,
     one_sided: Option<usize>,
-    order: Order,
+    order: Option<Order>,
     prbs31: Option<(usize, u32)>,
     shift: Option<(usize, u32)>,
     cycle: Option<(usize, u64)>,
@@ -94,15 +94,17 @@ impl DelayWords {
         let refused = |(column, problem): (usize, &str)| words.error(column, problem.to_owned());
         let jitter = self.jitter(jitter_ns).map_err(refused)?;
         let draws = self.draws(&jitter, correlation).map_err(refused)?;
-        if correlation != Correlation::None && matches!(self.order, Order::Correlated { .. }) {
+        if correlation != Correlation::None && matches!(self.order, Some(Order::Correlated { .. }))
+        {
             let problem = "give either a share or a half-life for the correlation, not both";
             return Err(refused((1, problem)));
         }
+        let order = self.order.unwrap_or_else(|| default_order(&jitter, &draws));
         Ok(Delay {
             base_ns,
             jitter,
             draws,
-            order: self.order,
+            order,
         })
     }
 
@@ -200,7 +202,7 @@ impl DelayWords {
                 "the draws of prbs31 are not correlated: leave the share away",
             ));
         }
-        if matches!(self.order, Order::Correlated { .. }) {
+        if matches!(self.order, Some(Order::Correlated { .. })) {
             return Err((
                 column,
                 "the draws of prbs31 are not correlated: choose another order",
@@ -211,6 +213,32 @@ impl DelayWords {
             return Err((column, "prbs31 needs a table of 2, 4, 8, ... entries"));
         }
         Ok(Draws::Prbs31 { state })
+    }
+}
+
+/// The order of frames where none is asked for: a network keeps it, and its delays change slowly
+/// (decision 0020). The hardware's draws, and correlated ones, are as asked.
+fn default_order(jitter: &Jitter, draws: &Draws) -> Order {
+    /// So many times the jitter: frames that come closer wait for a tenth of it at most in the
+    /// mean, and draws still differ from one second to the next.
+    const HALF_LIFE: u64 = 10;
+    let is_free = matches!(
+        draws,
+        Draws::Seeded {
+            correlation: Correlation::None
+        }
+    );
+    let size_ns = match jitter {
+        _ if !is_free => 0,
+        Jitter::Around { jitter_ns, .. } | Jitter::Above { jitter_ns, .. } => *jitter_ns,
+        Jitter::Measured { table, times, .. } => (table.deviation() * times).round() as u64,
+        Jitter::Shifted { .. } | Jitter::None => 0,
+    };
+    match size_ns {
+        0 => Order::Fifo,
+        _ => Order::Correlated {
+            half_life_ns: size_ns.saturating_mul(HALF_LIFE).min(DELAY_MAX_NS),
+        },
     }
 }
 

@@ -234,7 +234,15 @@ mod tests {
         for (text, resolved) in [
             ("100us", "100us order fifo"),
             ("0", "0ns order fifo"),
-            ("100us 10us", "100us 10us distribution uniform order fifo"),
+            // Ten times the jitter, unless something else is asked for.
+            (
+                "100us 10us",
+                "100us 10us distribution uniform order correlated 100us",
+            ),
+            (
+                "100us 10us order fifo",
+                "100us 10us distribution uniform order fifo",
+            ),
             (
                 "100us 10us 25% distribution normal",
                 "100us 10us 25% distribution normal order fifo",
@@ -249,7 +257,7 @@ mod tests {
             ),
             (
                 "5us 8us one-sided distribution three.dist",
-                "5us 8us distribution three.dist one-sided order fifo",
+                "5us 8us distribution three.dist one-sided order correlated 80us",
             ),
             (
                 "5us shift 11 prbs31",
@@ -261,11 +269,11 @@ mod tests {
             ),
             (
                 "0ns distribution measured times 1.5",
-                "0ns distribution measured times 1.5 order fifo",
+                "0ns distribution measured times 1.5 order correlated 25500ns",
             ),
             (
                 "1us 10us distribution measured",
-                "1us 10us distribution measured order fifo",
+                "1us 10us distribution measured order correlated 100us",
             ),
         ] {
             let read = delay(text, &mut file).expect(text);

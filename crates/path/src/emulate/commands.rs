@@ -1,7 +1,8 @@
-//! An emulated link between two commands, each in a network namespace of its own.
+//! An emulated link between two commands, each in a network namespace of its own, or between one
+//! command and all else.
 //!
 //! Namespaces, programs and the way outside are those of `lineside-host`, the two ends of the link
-//! are TAP devices of `lineside-port`. Here is the order in which they begin and end.
+//! are devices of `lineside-port`. Here is the order in which they begin and end.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, ExitStatus, Stdio};
@@ -11,9 +12,10 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Descendants, NetNamespace, Netlink, Outside, OutsidePlan, Program, Readiness, RunClock, Signals,
+    Descendants, NetNamespace, Netlink, Outside, OutsideError, OutsidePlan, Program, Readiness,
+    RunClock, Signals,
 };
-use lineside_port::live::{StampClock, TapEnd, open_tap};
+use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
 use lineside_port::{LivePort, PortError};
 use lineside_reactor::Wait;
 use lineside_time::Clock;
@@ -23,10 +25,10 @@ use super::turns::{Next, turns};
 use super::{Controlled, EmulationError, Event, Outcome};
 use crate::{LiveLoop, LivePath, Path};
 
-/// A run between two commands, beside its path.
+/// A run between two commands, or of the client's alone, beside its path.
 pub struct Commands<'a> {
-    /// The server's command, for a shell.
-    pub server: &'a str,
+    /// The server's command, for a shell; without one there is only what is outside.
+    pub server: Option<&'a str>,
     /// The client's command and its arguments.
     pub client: &'a [String],
     /// How long the client waits until something listens.
@@ -34,21 +36,34 @@ pub struct Commands<'a> {
     /// How the loop waits.
     pub wait: Wait,
     /// Whether both may reach what this process could.
-    pub is_outside_open: bool,
+    pub outside: Way,
+    /// Whether what the client sends to its own loopback addresses passes the link too.
+    pub passes_loopback: bool,
     /// The budget of the run.
     pub budget: &'a Budget,
     /// The signals that end the run.
     pub signals: &'a Signals,
 }
 
+/// Whether there is a way outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// There is none.
+    Closed,
+    /// There is one, unless this user cannot have it.
+    IfPossible,
+    /// There has to be one.
+    Open,
+}
+
 /// The two ends of the link: in networks of their own, where nothing else has these addresses.
-const SERVER: TapEnd = TapEnd {
+const SERVER: LinkEnd = LinkEnd {
     ethernet: [2, 0, 0, 0, 0, 1],
     v4: Ipv4Addr::new(10, 0, 0, 1),
     v6: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
 };
 
-const CLIENT: TapEnd = TapEnd {
+const CLIENT: LinkEnd = LinkEnd {
     ethernet: [2, 0, 0, 0, 0, 2],
     v4: Ipv4Addr::new(10, 0, 0, 2),
     v6: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
@@ -67,8 +82,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 struct Networks {
     server: NetNamespace,
     client: NetNamespace,
-    /// The client's first.
-    ports: [Box<dyn LivePort>; 2],
+    /// The client's first; with its loopback interface each has two.
+    sides: [Vec<Box<dyn LivePort>>; 2],
+    /// A socket in the client's network.
+    client_netlink: Option<Netlink>,
     outside: Option<Outside>,
     /// Whether they are in a user namespace of this process's own.
     is_in_own_namespace: bool,
@@ -76,9 +93,9 @@ struct Networks {
 
 /// The two programs.
 struct Programs {
-    server: Program,
+    /// Until it has ended.
+    server: Option<Program>,
     client: Program,
-    server_runs: bool,
     outside: Option<Outside>,
     /// Set when a child has ended.
     has_ended: Arc<AtomicBool>,
@@ -105,8 +122,12 @@ impl Commands<'_> {
         let all = Descendants::adopt();
         let all = all.map_err(EmulationError::system("cannot adopt processes"))?;
         networks.server.enter()?;
-        let mut server = self.start_server(networks.outside.as_ref())?;
-        self.wait_for(&mut server, on_event)?;
+        let server = { self.server }.map(|command| {
+            let mut server = start_server(command, networks.outside.as_ref())?;
+            self.wait_for(&mut server, command, on_event)?;
+            Ok::<_, EmulationError>(server)
+        });
+        let server = server.transpose()?;
         networks.client.enter()?;
         let client = self.start_client(networks.outside.as_ref())?;
         if networks.is_in_own_namespace {
@@ -115,14 +136,12 @@ impl Commands<'_> {
         let mut programs = Programs {
             server,
             client,
-            server_runs: true,
             outside: networks.outside,
             has_ended,
         };
 
         path.begin(clock.now());
-        let sides = networks.ports.map(|port| vec![port]);
-        let mut live = LivePath::between(path, sides, self.wait, false);
+        let mut live = LivePath::between(path, networks.sides, self.wait, false);
         let (mut signal, mut status) = (None, None);
         let mut failure = while_controlled(controlled, |changes| {
             turns(&mut live, &clock, changes, |_| {
@@ -147,7 +166,11 @@ impl Commands<'_> {
                 failure = live.turn(&mut || clock.now()).err();
             }
         });
-        Ok((outcome(&mut live, signal, failure), status))
+        let mut outcome = outcome(&mut live, signal, failure);
+        if !self.passes_loopback {
+            outcome.beside = networks.client_netlink.and_then(loopback_frames);
+        }
+        Ok((outcome, status))
     }
 
     /// Makes both networks and the link between them. Leaves this thread in the client's.
@@ -156,45 +179,72 @@ impl Commands<'_> {
         clock: RunClock,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Networks, EmulationError> {
-        let plan = { self.is_outside_open }.then(OutsidePlan::find);
-        let plan = plan.transpose()?;
+        let plan = self.plan_outside(on_event)?;
         let is_in_own_namespace = lineside_host::enter_user_namespace()?;
-        let bytes_max = self.budget.limit_bytes() / 8;
-        let stamps = StampClock::Steady {
-            ahead_ns: clock.ahead_ns(),
+        let options = EndOptions {
+            mtu: MTU,
+            clock: StampClock::Steady {
+                ahead_ns: clock.ahead_ns(),
+            },
+            budget: self.budget,
+            bytes_max: self.budget.limit_bytes() / 8,
         };
-        let open =
-            |here, there| open_tap(INTERFACE, here, there, MTU, stamps, self.budget, bytes_max);
         let server = NetNamespace::new()?;
-        let server_port = open(&SERVER, &CLIENT)?;
-        let outside = plan.map(|plan| plan.open(&server, CLIENT.v4)).transpose()?;
+        let server_port = open_end(INTERFACE, &SERVER, &CLIENT, &options)?;
+        let opened = plan.map(|plan| plan.open(&server, CLIENT.v4));
+        let outside = opened.map(|opened| self.unless_needed(opened, on_event));
+        let outside = outside.transpose()?.flatten();
         let warnings = outside.iter().flat_map(|outside| &outside.warnings);
         warnings.for_each(|warning| on_event(Event::Warning(warning.clone())));
         let client = NetNamespace::new()?;
-        let client_port = open(&CLIENT, &SERVER)?;
+        let client_port = open_end(INTERFACE, &CLIENT, &SERVER, &options)?;
         if outside.is_some() {
             let added = Netlink::open().and_then(|netlink| netlink.add_default_route(SERVER.v4));
             added.map_err(EmulationError::system(
                 "cannot add the client's route to the outside",
             ))?;
         }
+        let mut sides = [vec![client_port], vec![server_port]];
+        if self.passes_loopback {
+            let ports = open_loopback(&options)?;
+            { sides.iter_mut().zip(ports) }.for_each(|(side, port)| side.push(port));
+        }
         Ok(Networks {
             server,
             client,
-            ports: [client_port, server_port],
+            sides,
+            client_netlink: Netlink::open().ok(),
             outside,
             is_in_own_namespace,
         })
     }
 
-    fn start_server(&self, outside: Option<&Outside>) -> Result<Program, EmulationError> {
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(self.server).stdin(Stdio::null());
-        // Standard output is the client's.
-        command.stdout(std::io::stderr());
-        set_addresses(&mut command, outside);
-        Program::start(&mut command, true)
-            .map_err(EmulationError::system("cannot start the server's shell"))
+    /// Finds out which way outside there is, if one is wanted.
+    fn plan_outside(
+        &self,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<OutsidePlan>, EmulationError> {
+        if self.outside == Way::Closed {
+            return Ok(None);
+        }
+        self.unless_needed(OutsidePlan::find(), on_event)
+    }
+
+    /// What there is of a way outside; without one the run goes on if that is not needed.
+    fn unless_needed<T>(
+        &self,
+        found: Result<T, OutsideError>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<T>, EmulationError> {
+        match found {
+            Err(error) if self.outside == Way::IfPossible => {
+                on_event(Event::Advice(format!(
+                    "nothing outside is reachable: {error}"
+                )));
+                Ok(None)
+            }
+            found => Ok(Some(found?)),
+        }
     }
 
     fn start_client(&self, outside: Option<&Outside>) -> Result<Program, EmulationError> {
@@ -210,13 +260,14 @@ impl Commands<'_> {
     fn wait_for(
         &self,
         server: &mut Program,
+        command: &str,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), EmulationError> {
         let is_stopped = || self.signals.stop().is_some();
         match server.wait_for_listener(self.server_wait, is_stopped)? {
             Readiness::Ended(status) => Err(EmulationError::ServerEnded {
                 status,
-                command: self.server.to_owned(),
+                command: command.to_owned(),
             }),
             Readiness::Late => {
                 on_event(Event::NothingListens(self.server_wait));
@@ -240,10 +291,10 @@ impl Programs {
             on_event(Event::OutsideEnded(status));
         }
         let status = self.client.ended()?;
-        if self.server_runs
-            && let Some(status) = self.server.ended()?
+        if let Some(server) = &mut self.server
+            && let Some(status) = server.ended()?
         {
-            self.server_runs = false;
+            self.server = None;
             on_event(Event::ServerEnded(status));
         }
         Ok(status)
@@ -253,10 +304,31 @@ impl Programs {
 /// The outcome of the run, whose ports are named after the commands.
 fn outcome(live: &mut LiveLoop, signal: Option<u8>, failure: Option<PortError>) -> Outcome {
     let mut outcome = Outcome::of(live, signal, failure);
-    for (input, name) in outcome.inputs.iter_mut().zip(["client", "server"]) {
-        input.name = name.to_owned();
+    let loopback = outcome.inputs.len() > 2;
+    let names: &[_] = match loopback {
+        true => &["client", "loopback", "server"],
+        false => &["client", "server"],
+    };
+    for (input, name) in outcome.inputs.iter_mut().zip(names) {
+        input.name = (*name).to_owned();
     }
     outcome
+}
+
+/// Frames that passed the loopback interface of the network in which the socket was opened.
+fn loopback_frames(netlink: Netlink) -> Option<u64> {
+    let link = netlink.link_named("lo").ok()?;
+    link.stats.map(|stats| stats.rx_packets)
+}
+
+fn start_server(server: &str, outside: Option<&Outside>) -> Result<Program, EmulationError> {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(server).stdin(Stdio::null());
+    // Standard output is the client's.
+    command.stdout(std::io::stderr());
+    set_addresses(&mut command, outside);
+    Program::start(&mut command, true)
+        .map_err(EmulationError::system("cannot start the server's shell"))
 }
 
 /// Gives a command both ends' addresses in its environment.

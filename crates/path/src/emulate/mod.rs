@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Between: two interfaces ──┐                      ┌─► Outcome: certificate, facts of the loop
-//!  Commands: two programs ───┴─► LiveLoop ─► turns ─┤
+//!  Commands: programs ───────┴─► LiveLoop ─► turns ─┤
 //!                                  ▲                └─► Event: what the user should know meanwhile
 //!  thread: Controlled ── Change ───┘
 //! ```
@@ -20,7 +20,7 @@ mod error;
 mod turns;
 
 pub use between::{Between, open_interfaces};
-pub use commands::Commands;
+pub use commands::{Commands, Way};
 pub use control::{Change, ChangeAnswer, ChangeSender, Controlled};
 pub use error::EmulationError;
 pub use turns::{Event, Outcome};

@@ -57,6 +57,8 @@ pub struct Outcome {
     pub signal: Option<u8>,
     /// The failure that ended the run.
     pub failure: Option<PortError>,
+    /// Frames of a command that passed its loopback interface and not the link, where known.
+    pub beside: Option<u64>,
 }
 
 impl Outcome {
@@ -71,6 +73,7 @@ impl Outcome {
             inputs,
             signal,
             failure,
+            beside: None,
         }
     }
 }

@@ -32,16 +32,27 @@ pub(super) fn queues_in_use(interface: &Interface) -> u32 {
     }
 }
 
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+/// Has the kernel compute the checksums of what is sent, and so cut it to the MTU; whether it does.
+pub(super) fn leave_nothing_to_the_adapter(name: &str) -> bool {
+    const SET_TX_CHECKSUMS: u32 = 0x17;
+    let mut value = Value {
+        command: SET_TX_CHECKSUMS,
+        data: 0,
+    };
+    ask(name, &mut value)
+}
+
 impl Interface {
     /// Whether frames of a stream are joined before the kernel's network stack gets them (generic
     /// receive offload), and so before packet sockets and generic XDP do.
     pub fn joins_frames(&self) -> bool {
-        /// `struct ethtool_value`.
-        #[repr(C)]
-        struct Value {
-            command: u32,
-            data: u32,
-        }
         const GET_GRO: u32 = 0x2b;
         let mut value = Value {
             command: GET_GRO,

@@ -7,6 +7,8 @@ mod ethtool;
 mod filter;
 mod generator;
 mod interface;
+mod link_end;
+mod loopback;
 mod mapping;
 mod packet;
 mod packet_socket;
@@ -21,7 +23,8 @@ use lineside_frame::LinkType;
 
 pub use generator::{Departures, Generator, GeneratorError, pass_all};
 pub use interface::Interface;
-pub use tap::{TapEnd, open_tap};
+pub use link_end::{EndOptions, LinkEnd, open_end};
+pub use loopback::open_loopback;
 
 use crate::{LivePort, Method, PortError, Transmit};
 

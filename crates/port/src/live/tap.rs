@@ -5,50 +5,27 @@
 
 use std::ffi::CString;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use lineside_account::Budget;
 use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Pool};
 use lineside_host::Netlink;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::StampClock;
 use super::clock::ClockWatch;
+use super::link_end::EndOptions;
 use crate::{
     Facts, Live, LiveFacts, LivePort, Method, Port, PortError, Receive, Received, Transmit,
 };
 
 /// Room for some forty of the longest frames.
 const BLOCK_LEN: usize = 64 * 1024;
-/// The loopback interface is the first one of each network namespace.
-const LOOPBACK: u32 = 1;
 
-/// One end of a link between two hosts: its addresses, with networks of 24 and 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TapEnd {
-    /// The Ethernet address.
-    pub ethernet: [u8; 6],
-    /// The IPv4 address.
-    pub v4: Ipv4Addr,
-    /// The IPv6 address; left away where the kernel has none.
-    pub v6: Ipv6Addr,
-}
-
-/// Makes a TAP device in this network namespace, with these addresses, and switches it and the
-/// loopback interface on.
-///
-/// The other end's addresses are entered permanently: they are never asked for, so that no frame
-/// passes but what the hosts' own programs send. The device goes when the port is dropped.
-pub fn open_tap(
+/// Makes a TAP device of a file, in this network namespace. It goes when the port is dropped.
+pub(super) fn open(
     name: &str,
-    here: &TapEnd,
-    there: &TapEnd,
-    mtu: u32,
-    clock: StampClock,
-    budget: &Budget,
-    bytes_max: usize,
+    options: &EndOptions<'_>,
+    file: OwnedFd,
 ) -> Result<Box<dyn LivePort>, PortError> {
     let failed = |action| {
         move |cause: io::Error| PortError::Interface {
@@ -57,13 +34,11 @@ pub fn open_tap(
             cause,
         }
     };
-    let file = open_device(name)?;
+    make_device(name, &file).map_err(failed("make the TAP device"))?;
     let netlink = Netlink::open().map_err(failed("ask the kernel about"))?;
     let found = netlink.link_named(name).map_err(failed("find"))?;
-    let index = found.index;
-    set_up(&netlink, index, here, there, mtu).map_err(failed("set up"))?;
-    let blocks_max = (bytes_max / BLOCK_LEN).max(2);
-    let Some(pool) = Pool::new(BLOCK_LEN, blocks_max, budget) else {
+    let blocks_max = (options.bytes_max / BLOCK_LEN).max(2);
+    let Some(pool) = Pool::new(BLOCK_LEN, blocks_max, options.budget) else {
         return Err(PortError::Memory {
             name: name.to_owned(),
             needed_bytes: 2 * BLOCK_LEN,
@@ -72,12 +47,12 @@ pub fn open_tap(
     Ok(Box::new(TapPort {
         file,
         netlink,
-        index,
-        frame_len_max: mtu as usize + 18,
+        index: found.index,
+        frame_len_max: options.mtu as usize + 18,
         pool,
         block: None,
         is_shut: false,
-        clock,
+        clock: options.clock,
         watch: ClockWatch::new(),
         facts: Facts {
             name: name.to_owned(),
@@ -87,7 +62,7 @@ pub fn open_tap(
             live: Some(LiveFacts {
                 method: Method::Tap,
                 reason: "made for this run".to_owned(),
-                mtu,
+                mtu: options.mtu,
                 ..LiveFacts::default()
             }),
             ..Facts::default()
@@ -95,14 +70,8 @@ pub fn open_tap(
     }))
 }
 
-/// The file whose other side is a new device of this name.
-fn open_device(name: &str) -> Result<OwnedFd, PortError> {
-    const PATH: &str = "/dev/net/tun";
-    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::open(PATH, flags, Mode::empty());
-    let file = file.map_err(|error| PortError::Tap {
-        cause: error.into(),
-    })?;
+/// Makes the device whose other side the file is.
+fn make_device(name: &str, file: &OwnedFd) -> io::Result<()> {
     // SAFETY: all zeros are a value of this structure.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let c_name = CString::new(name).unwrap_or_default();
@@ -115,34 +84,7 @@ fn open_device(name: &str) -> Result<OwnedFd, PortError> {
     // it.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
     if result < 0 {
-        return Err(PortError::Interface {
-            name: name.to_owned(),
-            action: "make the TAP device",
-            cause: io::Error::last_os_error(),
-        });
-    }
-    Ok(file)
-}
-
-fn set_up(
-    netlink: &Netlink,
-    index: u32,
-    here: &TapEnd,
-    there: &TapEnd,
-    mtu: u32,
-) -> io::Result<()> {
-    netlink.set_ethernet(index, here.ethernet, mtu)?;
-    // Without an address of its own making a device sends no router solicitations.
-    let has_v6 = netlink.make_no_v6_address(index).is_ok();
-    netlink.switch_on(LOOPBACK)?;
-    netlink.switch_on(index)?;
-    let mut ends = vec![(IpAddr::V4(here.v4), IpAddr::V4(there.v4), 24)];
-    if has_v6 {
-        ends.push((IpAddr::V6(here.v6), IpAddr::V6(there.v6), 64));
-    }
-    for (own, other, prefix_len) in ends {
-        netlink.add_address(index, own, prefix_len)?;
-        netlink.add_neighbour(index, other, there.ethernet)?;
+        return Err(io::Error::last_os_error());
     }
     Ok(())
 }
