@@ -47,6 +47,9 @@ impl Evidence<'_> {
     }
 }
 
+/// Slices with their number, x and n.
+pub(super) type Course = Vec<(u32, f64, f64)>;
+
 /// One figure of one subject in both traces.
 pub(super) struct Question<'a> {
     pub(super) family: Family,
@@ -58,7 +61,7 @@ pub(super) struct Question<'a> {
     /// How much time was lost, if this is about time.
     pub(super) lost_ns: f64,
     /// In B: slices with their number, x and n; and x / n in A.
-    pub(super) course_of_b: Option<(Vec<(u32, f64, f64)>, f64)>,
+    pub(super) course_of_b: Option<(Course, f64)>,
 }
 
 fn counts(slices: &Slices) -> impl Iterator<Item = f64> {

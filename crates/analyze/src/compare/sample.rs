@@ -83,6 +83,9 @@ struct Used {
     file: Option<(i64, u8)>,
 }
 
+/// A kind of operations: program, version, name.
+type KindKey = (Word, Option<i32>, Word);
+
 /// What the pass fills, with numbers in place of texts.
 struct Pass {
     start_ns: i64,
@@ -91,9 +94,9 @@ struct Pass {
     operations: u64,
     failed: u64,
     moved_bytes: [Vec<f64>; 2],
-    kinds: Vec<((Word, Option<i32>, Word), u8, Slices, u64)>,
-    kind_places: HashMap<(Word, Option<i32>, Word), u16>,
-    last_kind: Option<((Word, Option<i32>, Word), u16)>,
+    kinds: Vec<(KindKey, u8, Slices, u64)>,
+    kind_places: HashMap<KindKey, u16>,
+    last_kind: Option<(KindKey, u16)>,
     pairs: Vec<((Word, u16), Times)>,
     /// By client, then by kind; [`NO_PAIR`] if it has none.
     pair_places: Vec<Vec<u32>>,

@@ -288,7 +288,8 @@ fn merged(one: Vec<(u16, u32)>, other: Vec<(u16, u32)>) -> Vec<(u16, u32)> {
         let next = match (one.peek(), other.peek()) {
             (Some(mine), Some(theirs)) if mine.0 == theirs.0 => {
                 let sum = (mine.0, mine.1 + theirs.1);
-                (one.next(), other.next());
+                one.next();
+                other.next();
                 sum
             }
             (Some(mine), Some(theirs)) if mine.0 < theirs.0 => *mine,
@@ -309,7 +310,7 @@ fn step_of(whole: &[(u16, u64)], rank: f64) -> Option<u16> {
         sum += count as f64;
         sum >= rank
     });
-    found.or(whole.last()).map(|&(step, _)| step)
+    found.or_else(|| whole.last()).map(|&(step, _)| step)
 }
 
 /// Logarithms of times, summed up slice by slice: 80 bytes a file, however many operations it has.

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 13] = [
+const VERBS: [&str; 14] = [
     "capture",
     "info",
     "report",

@@ -97,6 +97,13 @@ fn the_first_finding_names_each_trouble() {
             "asks one at a time",
         ),
         ("full-link", "full_link", "network", "a link is full"),
+        ("loss", "loss", "network", "the network loses packets"),
+        (
+            "small-window",
+            "window",
+            "client",
+            "receive window is too small",
+        ),
     ] {
         undisturbed(name, || {
             let folder = tempfile::tempdir().expect("a folder");
