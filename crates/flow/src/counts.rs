@@ -1,3 +1,6 @@
+//! What each direction of a connection did in an interval: packets, bytes, what TCP had to send
+//! again, windows, peaks, and round trips of both halves of the way.
+
 use lineside_frame::Descriptor;
 use lineside_wire::Direction;
 

@@ -265,8 +265,8 @@ fn unmatched(report: LinkReport<'_>) -> Vec<String> {
 }
 
 /// A warning if order changed the distribution, because frames came closer than their independent
-/// delays differ. With a rate, or with several classes, it has no figures: the waits for order are not
-/// known separately.
+/// delays differ. With a rate, or with several classes, it has no figures: the waits for order are
+/// not known separately.
 fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);

@@ -1,3 +1,6 @@
+//! Rates in the words of tc(8): bits, bytes or frames a second. What may mean two things is refused,
+//! with what it may have meant.
+
 use std::fmt;
 
 /// How much a second, in the words of tc(8) where they reach.

@@ -9,9 +9,9 @@
 //!  value       = number with the unit of the metric
 //! ```
 //!
-//! Latency is from the first byte of a call to the last of its reply, as `slow` has it. Every metric
-//! but `loss` is about the chosen operations; `count` and `rate` of none are 0, and no other metric
-//! of none holds, whatever is asserted: there is nothing that it could be true of.
+//! Latency is from the first byte of a call to the last of its reply, as `slow` has it. Every
+//! metric but `loss` is about the chosen operations; `count` and `rate` of none are 0, and no other
+//! metric of none holds, whatever is asserted: there is nothing that it could be true of.
 
 mod language;
 mod measured;

@@ -264,7 +264,9 @@ fn explain(answers: &mut [Answer<'_>]) {
             continue;
         }
         if let Some(whole) = of_kinds.get(&(operation.clone(), compared.measure)) {
-            let above = |low: Option<f64>, high: Option<f64>| matches!((low, high), (Some(low), Some(high)) if low > high);
+            let above = |low: Option<f64>, high: Option<f64>| {
+                low.zip(high).is_some_and(|(low, high)| low > high)
+            };
             let apart = above(compared.ratio_low, whole.ratio_high)
                 || above(whole.ratio_low, compared.ratio_high);
             compared.changed &= apart;

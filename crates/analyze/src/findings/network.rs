@@ -262,6 +262,11 @@ impl Network {
         let waited: u64 = { self.connections.iter() }
             .map(|connection| connection.times.waited_for_recovery)
             .sum();
+        // Segments that a TCP sends again at once, which nothing asked for and nobody waited for,
+        // are reordering rather than loss.
+        if fast + timeouts + waited == 0 {
+            return None;
+        }
         let by_end = |end: usize| -> u64 {
             { self.connections.iter() }
                 .map(|connection| connection.sent[end].needed())

@@ -390,11 +390,13 @@ fn is_circumstance(column: &str) -> bool {
         "call_input",
         "reply_input",
     ];
-    const TIMES: [&str; 4] = [
+    const TIMES: [&str; 6] = [
         "call_time_ns",
         "call_end_ns",
         "reply_time_ns",
         "reply_end_ns",
+        "call_recovery_ns",
+        "reply_recovery_ns",
     ];
     FLAGS.contains(&column) || OWN.contains(&column) || TIMES.contains(&column)
 }

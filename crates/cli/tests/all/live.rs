@@ -74,11 +74,13 @@ fn is_stamp(column: &str) -> bool {
     STAMPS.contains(&column)
 }
 
-const STAMPS: [&str; 4] = [
+const STAMPS: [&str; 6] = [
     "call_time_ns",
     "call_end_ns",
     "reply_time_ns",
     "reply_end_ns",
+    "call_recovery_ns",
+    "reply_recovery_ns",
 ];
 
 /// The operations with what belongs to them, by what they are: without ids and frames' numbers,

@@ -93,8 +93,8 @@ impl Sender {
         self.next == Some(tcp.sequence) && tcp.window != 0 && other.window != 0
     }
 
-    /// A segment for which [`goes_on`](Self::goes_on) is true, without SYN, FIN and RST. `true`: its
-    /// options are to be looked at.
+    /// A segment for which [`goes_on`](Self::goes_on) is true, without SYN, FIN and RST. `true`:
+    /// its options are to be looked at.
     #[inline]
     pub(crate) fn on_expected(
         &mut self,
