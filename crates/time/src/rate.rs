@@ -1,5 +1,5 @@
-//! Rates in the words of tc(8): bits, bytes or frames a second. What may mean two things is refused,
-//! with what it may have meant.
+//! Rates in the words of tc(8): bits, bytes or frames a second. What may mean two things is
+//! refused, with what it may have meant.
 
 use std::fmt;
 

@@ -22,6 +22,9 @@ use crate::trace::Trace;
 /// Segments that were sent again although they were needed: so many, and this share.
 const LOSS_MIN: u64 = 10;
 const LOSS_SHARE: f64 = 0.001;
+/// Of them, those that duplicate acknowledgements or a timer asked for: so many, and this share.
+const ASKED_MIN: u64 = 5;
+const ASKED_SHARE: f64 = 0.05;
 /// What a timeout costs at least: Linux' shortest.
 const TIMEOUT_NS: u64 = 200_000_000;
 /// A round trip below this hurts nobody.
@@ -262,9 +265,10 @@ impl Network {
         let waited: u64 = { self.connections.iter() }
             .map(|connection| connection.times.waited_for_recovery)
             .sum();
-        // Segments that a TCP sends again at once, which nothing asked for and nobody waited for,
-        // are reordering rather than loss.
-        if fast + timeouts + waited == 0 {
+        // What is sent again within microseconds, though neither duplicate acknowledgements nor a
+        // timer asked for it, was overtaken on hosts with several queues rather than lost.
+        let asked = fast + timeouts;
+        if asked < ASKED_MIN || share(asked, needed) < ASKED_SHARE {
             return None;
         }
         let by_end = |end: usize| -> u64 {
@@ -315,6 +319,9 @@ impl Network {
                 ("needed_share", json!(share(needed, packets))),
                 ("needed_share_min", json!(LOSS_SHARE)),
                 ("needed_min", json!(LOSS_MIN)),
+                ("asked_for", json!(asked)),
+                ("asked_for_min", json!(ASKED_MIN)),
+                ("asked_for_share_min", json!(ASKED_SHARE)),
                 ("recovery_ns", json!(recovery_ns)),
             ]
             .into(),
