@@ -74,13 +74,14 @@ enum Verb {
     Version,
 }
 
-/// The command line. Its errors repeat arguments, so they are those of harmless ones.
+/// The command line. Its errors repeat arguments, so they are those of harmless ones. Groups and
+/// widths are for help and errors alone: to make them takes longer than to read the arguments.
 fn parsed() -> Arguments {
     let matches = |arguments: Vec<OsString>| {
         let matches = manual::command_for_terminal().try_get_matches_from(arguments)?;
         Arguments::from_arg_matches(&matches)
     };
-    matches(std::env::args_os().collect()).unwrap_or_else(|error| {
+    Arguments::try_parse().unwrap_or_else(|error| {
         let arguments = std::env::args_os();
         let arguments = arguments.map(|each| harmless(&each.to_string_lossy()));
         let arguments: Vec<String> = arguments.collect();
