@@ -95,44 +95,16 @@ impl ChosenConnections {
         let wanted: Option<i64> = asked.parse().ok();
         let mut ids = HashSet::new();
         let mut known: HashSet<String> = HashSet::new();
-        let columns = [
-            "connection_id",
-            "client_address",
-            "client_port",
-            "server_address",
-            "server_port",
-        ];
-        trace.batches(Table::Connections, &columns, |batch| {
-            let [id, client, client_port, server, server_port] = batch else {
-                return Ok(());
-            };
-            let rows = id.len();
-            let id = Integers::of("connection_id", id)?;
-            let ends = [
-                (
-                    Texts::of("client_address", client)?,
-                    Shorts::of("client_port", client_port)?,
-                ),
-                (
-                    Texts::of("server_address", server)?,
-                    Shorts::of("server_port", server_port)?,
-                ),
-            ];
-            for row in 0..rows {
-                let Some(id) = id.get(row) else { continue };
-                let ends = ends.each_ref().map(|(address, port)| {
-                    end_name(address.get(row).unwrap_or_default(), port.get(row))
-                });
-                if (wanted == Some(id) || ends.iter().any(|end| end == asked))
-                    && ids.len() < CONNECTIONS_MAX
-                {
-                    ids.insert(id);
-                } else if known.len() < CONNECTIONS_MAX {
-                    let [client, server] = ends;
-                    known.extend([id.to_string(), client, server]);
-                }
+        each_connection(trace, |id, ends| {
+            let ends = ends();
+            if (wanted == Some(id) || ends.iter().any(|end| end == asked))
+                && ids.len() < CONNECTIONS_MAX
+            {
+                ids.insert(id);
+            } else if known.len() < CONNECTIONS_MAX {
+                let [client, server] = ends;
+                known.extend([id.to_string(), client, server]);
             }
-            Ok(())
         });
         if ids.is_empty() {
             // Of the same address, if there is one.
@@ -157,6 +129,46 @@ impl ChosenConnections {
     pub(crate) fn has(&self, connection_id: i64) -> bool {
         self.0.contains(&connection_id)
     }
+}
+
+/// Each row of `connections`: its id, and what names the client's end and the server's.
+pub(crate) fn each_connection(
+    trace: &mut Trace,
+    mut each: impl FnMut(i64, &dyn Fn() -> [String; 2]),
+) {
+    let columns = [
+        "connection_id",
+        "client_address",
+        "client_port",
+        "server_address",
+        "server_port",
+    ];
+    trace.batches(Table::Connections, &columns, |batch| {
+        let [id, client, client_port, server, server_port] = batch else {
+            return Ok(());
+        };
+        let rows = id.len();
+        let id = Integers::of("connection_id", id)?;
+        let ends = [
+            (
+                Texts::of("client_address", client)?,
+                Shorts::of("client_port", client_port)?,
+            ),
+            (
+                Texts::of("server_address", server)?,
+                Shorts::of("server_port", server_port)?,
+            ),
+        ];
+        for row in 0..rows {
+            let Some(id) = id.get(row) else { continue };
+            each(id, &|| {
+                ends.each_ref().map(|(address, port)| {
+                    end_name(address.get(row).unwrap_or_default(), port.get(row))
+                })
+            });
+        }
+        Ok(())
+    });
 }
 
 /// `192.0.2.2:700`, `[2001:db8::2]:700`

@@ -11,8 +11,8 @@ use super::operation::{OwnColumns, RowFacts};
 use super::spread::SparseTimes;
 use super::{SlowBy, SlowRequest, duration};
 use crate::aggregate::{Batch, Lexica};
-use crate::choice::end_name;
-use crate::columns::{Integers, Shorts, Texts, Word};
+use crate::choice::each_connection;
+use crate::columns::{Integers, Texts, Word};
 use crate::filter::{Filter, span};
 use crate::names::Paths;
 use crate::numbers::{date, digits, share};
@@ -360,39 +360,10 @@ fn named(
 /// Both ends of connections.
 fn ends(trace: &mut Trace, wanted: hashbrown::HashSet<i64>) -> HashMap<i64, String> {
     let mut ends = HashMap::new();
-    let columns = [
-        "connection_id",
-        "client_address",
-        "client_port",
-        "server_address",
-        "server_port",
-    ];
-    trace.batches(Table::Connections, &columns, |batch| {
-        let [id, client, client_port, server, server_port] = batch else {
-            return Ok(());
-        };
-        let rows = id.len();
-        let id = Integers::of("connection_id", id)?;
-        let client = Texts::of("client_address", client)?;
-        let client_port = Shorts::of("client_port", client_port)?;
-        let server = Texts::of("server_address", server)?;
-        let server_port = Shorts::of("server_port", server_port)?;
-        for row in 0..rows {
-            let Some(id) = id.get(row).filter(|id| wanted.contains(id)) else {
-                continue;
-            };
-            ends.entry(id).or_insert_with(|| {
-                let end = |address: &Texts<'_>, port: &Shorts<'_>| {
-                    end_name(address.get(row).unwrap_or_default(), port.get(row))
-                };
-                format!(
-                    "{} to {}",
-                    end(&client, &client_port),
-                    end(&server, &server_port)
-                )
-            });
+    each_connection(trace, |id, of| {
+        if wanted.contains(&id) {
+            ends.entry(id).or_insert_with(|| of().join(" to "));
         }
-        Ok(())
     });
     ends
 }
