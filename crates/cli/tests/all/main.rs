@@ -12,6 +12,7 @@ mod compounds;
 mod control;
 mod cores;
 mod decode_as;
+mod documents;
 mod emulate;
 mod filter;
 mod harm;
