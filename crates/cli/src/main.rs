@@ -33,7 +33,7 @@ use lineside_account::harmless;
 
 use crate::exit::Exit;
 
-/// Understand, reproduce and improve how storage and applications behave over a network.
+/// Understand, reproduce and improve how applications behave over a network.
 #[derive(Debug, Parser)]
 #[command(name = "lineside", version)]
 struct Arguments {
@@ -43,7 +43,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Rebuild NFS operations from capture files or interfaces into a trace
+    /// Rebuild NFS operations from captures or interfaces into a trace
     Capture(Box<capture::Arguments>),
     /// Summarize a capture file or a trace in a few lines
     Info(info::Arguments),
@@ -53,24 +53,23 @@ enum Verb {
     Compare(report::CompareArguments),
     /// List the operations that took long
     Slow(report::SlowArguments),
-    /// Cut the frames of operations or connections out of a trace's captures
+    /// Cut the frames of operations out of a trace's captures
     Packets(packets::Arguments),
-    /// Pass a capture's frames through an emulated link: delay, rate, loss, exact in virtual time
+    /// Put a link in the way of a capture, a command or two interfaces
     Emulate(Box<emulate::Arguments>),
     /// Change an emulated link while it runs, or print its settings
     Ctl(Box<ctl::Arguments>),
-    /// Explain where a frame's delay comes from: jitter, order, queue and rate, for settings or for
-    /// a frame of a capture
+    /// Explain a frame's delay: jitter, order, queue, rate
     Explain(Box<explain::Arguments>),
-    /// Make, convert and show tables of delay distributions and path files; measure networks
+    /// Make and show tables of delay distributions; measure networks
     Table(table::Arguments),
-    /// Send a capture's frames to an interface, with their own timing or another
+    /// Send a capture's frames to an interface, with any timing
     ReplayPcap(replay_pcap::Arguments),
     /// Print the completions of the command line for a shell
     Completions(manual::CompletionsArguments),
     /// Print the man page, or write those of all verbs into a folder
     Man(manual::ManArguments),
-    /// Print what this program was built with, and the versions of what it writes
+    /// Print what this was built with, and the versions it writes
     Version,
 }
 

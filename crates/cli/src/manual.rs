@@ -113,10 +113,12 @@ pub(crate) fn screen(arguments: &[String]) -> Option<String> {
     if !given.clone().any(|word| word == "-h") {
         return None;
     }
-    let verb = given.find(|word| !word.starts_with('-'))?;
     let mut command = command();
     command.build();
-    help::screen(command.find_subcommand_mut(verb)?)
+    match given.find(|word| !word.starts_with('-')) {
+        Some(verb) => help::screen(command.find_subcommand_mut(verb)?),
+        None => help::screen(&mut command),
+    }
 }
 
 /// The command line as it is read, as wide as the terminal.
@@ -131,10 +133,20 @@ pub(crate) fn command() -> Command {
     with_groups(crate::Arguments::command().disable_help_subcommand(true))
 }
 
-/// Flags by purpose.
+/// Flags by purpose and mode.
 fn with_groups(command: Command) -> Command {
-    help::PAGES.iter().fold(command, |command, page| {
-        command.mut_subcommand(page.verb, |verb| help::grouped(verb, page))
+    let pages = help::PAGES.iter().filter(|page| !page.verb.is_empty());
+    pages.fold(command, |command, page| {
+        let headings = match page.verb {
+            "capture" => crate::capture::mode_headings(),
+            "emulate" => crate::emulate::mode_headings(),
+            _ => Vec::new(),
+        };
+        let of_mode = |name: &str| {
+            let found = { headings.iter() }.find(|(key, _)| *key == name);
+            found.map(|(_, heading)| *heading)
+        };
+        command.mut_subcommand(page.verb, |verb| help::grouped(&verb, page, of_mode))
     })
 }
 

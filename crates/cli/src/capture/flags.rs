@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::keys::Section;
+use super::keys::{INTERFACES, Section};
+use crate::config::Keys as _;
 
 /// Flags of `capture`: its keys, and what concerns the command line alone.
 #[derive(Debug, Args)]
@@ -29,4 +30,10 @@ pub(crate) struct Arguments {
     /// Print all counters that are not 0
     #[arg(short, long)]
     pub(super) verbose: bool,
+}
+
+/// The headings in the help of keys that have a meaning in one mode alone.
+pub(crate) fn mode_headings() -> Vec<(&'static str, &'static str)> {
+    let live = { Section::declared().into_iter() }.filter(|key| key.modes == INTERFACES);
+    live.map(|key| (key.name, "Live")).collect()
 }

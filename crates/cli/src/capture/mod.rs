@@ -7,7 +7,7 @@ mod print;
 mod run;
 mod settings;
 
-pub(crate) use flags::Arguments;
+pub(crate) use flags::{Arguments, mode_headings};
 #[cfg(test)]
 pub(crate) use keys::Section;
 pub(crate) use run::run;

@@ -144,6 +144,11 @@ impl<T: Value> Key<T> {
             }
         };
         let mut first = of(facts.name).help(facts.help);
+        if first.get_action().takes_values()
+            && let Some(default) = self.default_text()
+        {
+            first = first.help(format!("{} [default: {default}]", facts.help));
+        }
         first = match facts.short {
             Some(short) => first.short(short),
             None => first,
@@ -166,6 +171,20 @@ impl<T: Value> Key<T> {
             argument.short(short).long(long)
         });
         [Some(first), also].into_iter().flatten().collect()
+    }
+
+    /// The default as it would be given; `None` if it is that nothing is given.
+    fn default_text(&self) -> Option<String> {
+        let text = match self.default?().to_json() {
+            Json::String(text) => text,
+            Json::Array(list) => {
+                let texts: Vec<&str> = list.iter().filter_map(Json::as_str).collect();
+                texts.join(",")
+            }
+            Json::Null => String::new(),
+            other => other.to_string(),
+        };
+        Some(text).filter(|text| !text.is_empty())
     }
 
     /// The value of its flags, if one was given.

@@ -9,5 +9,6 @@ mod print;
 mod run;
 mod settings;
 
+pub(crate) use crate::link::section::mode_headings;
 pub(crate) use flags::Arguments;
 pub(crate) use run::run;

@@ -42,7 +42,22 @@ impl Mode {
 const CAPTURE: Modes = Mode::Capture.bit();
 const BETWEEN: Modes = Mode::Between.bit();
 const COMMANDS: Modes = Mode::Commands.bit();
+const LIVE: Modes = BETWEEN | COMMANDS;
 const EXPLAIN: Modes = Mode::Explain.bit();
+
+/// The headings in the help of `emulate` of keys that have a meaning in some modes alone.
+pub(crate) fn mode_headings() -> Vec<(&'static str, &'static str)> {
+    let heading = |modes: Modes| match modes & !EXPLAIN {
+        CAPTURE => Some("Of a capture"),
+        BETWEEN => Some("Between interfaces"),
+        COMMANDS => Some("Between commands"),
+        LIVE => Some("Between interfaces or commands"),
+        _ => None,
+    };
+    let all = Section::declared().into_iter();
+    all.filter_map(|key| Some((key.name, heading(key.modes)?)))
+        .collect()
+}
 
 /// The default of `memory`.
 const MEMORY_DEFAULT: usize = 256 << 20;
@@ -85,7 +100,7 @@ keys! {
         wait: String = key("How the loop waits until a frame is due: spin (a core of its own), \
         hybrid (sleeps, and spins before a frame is due) or sleep [default: hybrid]")
             .long("wait").value("WORD")
-            .only(BETWEEN | COMMANDS)
+            .only(LIVE)
             .default(|| "hybrid".to_owned());
         method: String = key("How frames are taken and sent between interfaces: auto, af_xdp, \
         af_xdp_generic or af_packet [default: auto]")
@@ -110,7 +125,7 @@ keys! {
             .only(CAPTURE);
         output: PathBuf = key("The folder of the run: trace.json with the certificate")
             .short('o').long("output").value("RUN")
-            .only(CAPTURE | BETWEEN | COMMANDS);
+            .only(CAPTURE | LIVE);
         force: bool = key("Replace OUT and RUN if they are there")
             .long("force");
         inside: String = key("Addresses on the first side, such as 10.0.0.0/8: frames from them \

@@ -316,7 +316,8 @@ fn shape(text: &str) -> Vec<String> {
 fn failures(document: &str) -> Vec<String> {
     let path = repository().join(document);
     let text = std::fs::read_to_string(&path).expect("the document is there");
-    let sandbox = Sandbox::new(&format!("docs{}", document.len()));
+    let what = document.replace(|letter: char| !letter.is_ascii_alphanumeric(), "");
+    let sandbox = Sandbox::new(&what.to_lowercase());
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut failures = Vec::new();
     let mut printed_instead = Vec::new();

@@ -1,0 +1,295 @@
+//! What is known of each verb beside its flags.
+
+/// What is known of a verb beside its flags.
+pub(crate) struct Page {
+    /// None for `lineside` itself.
+    pub(crate) verb: &'static str,
+    /// The flags that most need, by purpose: their long names, or the short one.
+    pub(super) groups: &'static [(&'static str, &'static [&'static str])],
+    /// A command, and what it does.
+    pub(crate) examples: &'static [(&'static str, &'static str)],
+    pub(crate) files: &'static [(&'static str, &'static str)],
+    pub(crate) see_also: &'static str,
+}
+
+const TRACE: &[(&str, &str)] = &[
+    (
+        "TRACE/trace.json",
+        "what the run was, its counters and its verdict",
+    ),
+    (
+        "TRACE/operations/*.parquet",
+        "the operations; other tables beside it",
+    ),
+];
+
+pub(crate) const PAGES: [Page; 15] = [
+    Page {
+        verb: "capture",
+        groups: &[
+            ("Input", &["read", "interface", "filter", "c", "autostop"]),
+            ("Output", &["output", "write-pcap", "rotate", "force"]),
+            ("Result", &["strict"]),
+        ],
+        examples: &[
+            ("lineside capture nfs.pcapng -o trace", "from a file"),
+            (
+                "lineside capture -i eth1 -o trace",
+                "from the wire, until Ctrl-C",
+            ),
+        ],
+        files: TRACE,
+        see_also: "lineside-report(1), lineside-info(1), tcpdump(1), pcap-filter(7)",
+    },
+    Page {
+        verb: "report",
+        groups: &[
+            ("Operations", &["since", "until", "client", "operation"]),
+            ("Form", &["json", "html", "interval"]),
+            ("Judgement", &["assert"]),
+        ],
+        examples: &[
+            ("lineside report trace", "the answer on one screen"),
+            (
+                "lineside report trace --assert 'p99(READ) < 10ms'",
+                "for scripts",
+            ),
+        ],
+        files: TRACE,
+        see_also: "lineside-slow(1), lineside-compare(1), nfsiostat(8)",
+    },
+    Page {
+        verb: "compare",
+        groups: &[
+            (
+                "Operations",
+                &["at", "since", "until", "client", "operation"],
+            ),
+            ("Form", &["full", "json"]),
+            ("Judgement", &["assert"]),
+        ],
+        examples: &[
+            (
+                "lineside compare yesterday today",
+                "what changed, worst first",
+            ),
+            (
+                "lineside compare trace --at 10min",
+                "before and after a time",
+            ),
+        ],
+        files: TRACE,
+        see_also: "lineside-report(1), lineside-slow(1)",
+    },
+    Page {
+        verb: "slow",
+        groups: &[
+            ("Operations", &["since", "until", "client", "operation"]),
+            ("Form", &["json"]),
+        ],
+        examples: &[
+            ("lineside slow trace 10ms", "all that took 10 ms or more"),
+            ("lineside slow trace 1ms --operation READ", "READs alone"),
+        ],
+        files: TRACE,
+        see_also: "lineside-report(1), nfsslower(8)",
+    },
+    Page {
+        verb: "emulate",
+        groups: &[
+            ("Link", &["delay", "loss", "rate", "limit"]),
+            ("Ends", &["between", "server", "outside"]),
+            ("Output", &["output", "write-pcap", "seed"]),
+        ],
+        examples: &[
+            (
+                "lineside emulate a.pcap --write-pcap b.pcap --delay 10ms",
+                "a capture",
+            ),
+            (
+                "lineside emulate --between eth1,eth2 --delay 10ms -o run",
+                "two wires",
+            ),
+        ],
+        files: &[(
+            "RUN/trace.json",
+            "what was asked, and the certificate of what was done",
+        )],
+        see_also: "lineside-ctl(1), lineside-explain(1), tc-netem(8)",
+    },
+    Page {
+        verb: "explain",
+        groups: &[
+            ("Frame", &["read", "frame"]),
+            ("Link", &["delay", "loss", "rate", "limit"]),
+        ],
+        examples: &[
+            (
+                "lineside explain --delay '10ms 1ms' --rate 1gbit",
+                "settings",
+            ),
+            (
+                "lineside explain -r a.pcap --frame 7 --delay 10ms",
+                "a frame",
+            ),
+        ],
+        files: &[],
+        see_also: "lineside-emulate(1)",
+    },
+    Page {
+        verb: "table",
+        groups: &[],
+        examples: &[
+            (
+                "lineside table from-capture a.pcap -o way.dist",
+                "a capture's times",
+            ),
+            (
+                "lineside emulate a.pcap --write-pcap b.pcap --delay 10ms",
+                "use of one",
+            ),
+        ],
+        files: &[],
+        see_also: "lineside-emulate(1)",
+    },
+    Page {
+        verb: "info",
+        groups: &[("Form", &["json"])],
+        examples: &[
+            ("lineside info nfs.pcapng", "what is in a capture"),
+            ("lineside info trace", "what a trace holds"),
+        ],
+        files: TRACE,
+        see_also: "lineside-capture(1), lineside-report(1), capinfos(1)",
+    },
+    Page {
+        verb: "packets",
+        groups: &[
+            ("Frames", &["operation", "connection", "around", "read"]),
+            ("Output", &["write", "force"]),
+        ],
+        examples: &[
+            (
+                "lineside packets trace --operation ID -w one.pcapng",
+                "as slow",
+            ),
+            ("lineside packets trace --connection 7 -w all.pcapng", "all"),
+        ],
+        files: TRACE,
+        see_also: "lineside-slow(1), editcap(1), tshark(1)",
+    },
+    Page {
+        verb: "ctl",
+        groups: &[
+            (
+                "Link",
+                &[
+                    "delay",
+                    "rate",
+                    "loss",
+                    "duplicate",
+                    "reorder",
+                    "limit",
+                    "link",
+                ],
+            ),
+            ("Form", &["json"]),
+        ],
+        examples: &[
+            ("lineside ctl run", "what holds"),
+            ("lineside ctl run --delay 'out: 40ms' --loss 0%", "another"),
+        ],
+        files: &[("RUN/control", "the socket of the run, for its user")],
+        see_also: "lineside-emulate(1)",
+    },
+    Page {
+        verb: "replay-pcap",
+        groups: &[
+            ("Frames", &["interface", "filter", "c", "loop"]),
+            ("Timing", &["speed", "rate", "fast"]),
+            ("Form", &["json"]),
+        ],
+        examples: &[
+            ("lineside replay-pcap a.pcap -i eth1", "as it was"),
+            (
+                "lineside replay-pcap a.pcap -i eth1 --rate 1gbit",
+                "as fast",
+            ),
+        ],
+        files: &[],
+        see_also: "lineside-capture(1), tcpreplay(1)",
+    },
+    Page {
+        verb: "completions",
+        groups: &[],
+        examples: &[
+            (
+                "lineside completions bash > /etc/bash_completion.d/lineside",
+                "bash",
+            ),
+            (
+                "lineside completions fish > ~/.config/fish/completions/lineside.fish",
+                "fish",
+            ),
+        ],
+        files: &[],
+        see_also: "lineside-man(1)",
+    },
+    Page {
+        verb: "man",
+        groups: &[],
+        examples: &[
+            ("lineside man /usr/local/share/man/man1", "all pages"),
+            ("lineside man | man -l -", "the first one"),
+        ],
+        files: &[],
+        see_also: "lineside-completions(1)",
+    },
+    Page {
+        verb: "version",
+        groups: &[],
+        examples: &[
+            ("lineside version", "for a report of a fault"),
+            ("lineside --version", "the number alone"),
+        ],
+        files: &[],
+        see_also: "lineside(1)",
+    },
+    Page {
+        verb: "",
+        groups: &[
+            (
+                "Record and cut",
+                &["capture", "packets", "info", "replay-pcap"],
+            ),
+            ("Read off", &["report", "slow", "compare"]),
+            ("Emulate a network", &["emulate", "ctl", "explain", "table"]),
+            ("This program", &["completions", "man", "version"]),
+        ],
+        examples: &[
+            ("lineside capture nfs.pcapng -o trace", "operations"),
+            ("lineside emulate --delay 50ms -- pytest", "a bad network"),
+        ],
+        files: &[],
+        see_also: "lineside-capture(1), lineside-report(1), lineside-emulate(1)",
+    },
+];
+
+/// Exit states, for man pages.
+pub(crate) const EXIT_STATUS: [(&str, &str); 6] = [
+    (
+        "0",
+        "done; also for a file that is cut in its last frame, with a warning",
+    ),
+    ("1", "failure: something could not be read or written"),
+    ("2", "usage: an unknown flag, key or value"),
+    ("3", "an --assert does not hold"),
+    (
+        "4",
+        "the run was disturbed and is not valid; with --strict also: something is missing",
+    ),
+    (
+        "128+n",
+        "signal n cut the reading of files short; what is complete is kept",
+    ),
+];
