@@ -211,8 +211,8 @@ registry! {
         was full: if one of them came again it was not flagged";
     MessageLimit = "limits.message_bytes", Limit, "messages of which only the beginning was parsed \
         because they were too long to hold";
-    RecordLimit = "limits.record_bytes", Limit, "record marks that were not believed because they \
-        state more than record_max";
+    RecordLimit = "limits.record_bytes", Limit, "records passed over because they state more than \
+        record_max";
     PlacesLimit = "limits.rows_in_frame", Limit, "rows not recorded because their frame holds more \
         than can be numbered";
 

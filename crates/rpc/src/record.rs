@@ -12,7 +12,7 @@
 //! a message is held, as far as the [`MessageSink`] wants it; bulk data passes by in chunks.
 
 use lineside_account::{Budget, Counter, Counters, Lease};
-use lineside_frame::{Chunk, Cursor, Range};
+use lineside_frame::{Chunk, Cursor, Piece, Range};
 
 use crate::message::LAST_FRAGMENT;
 use crate::search::{HEAD, Search};
@@ -92,6 +92,11 @@ enum Stage {
     Rest,
     /// Its head was released before it showed what it is: the sink has not seen it.
     Unread,
+    /// It states more than is allowed: once its head shows that it is a message, it is passed over.
+    TooLong {
+        head: [u8; HEAD - MARK],
+        len: usize,
+    },
 }
 
 impl Records {
@@ -377,12 +382,19 @@ impl Records {
         if !is_long && !is_empty {
             return true;
         }
+        // Whether a first fragment is one after all, what follows the mark decides, whenever it
+        // comes; of a later one, its length decides: a wildly wrong one shows that the walk has
+        // gone astray.
+        let may_be_long = is_long && self.config.may_be_long(len);
+        if let Some(open) = self.message.as_mut().filter(|_| may_be_long && is_first) {
+            open.stage = Stage::TooLong {
+                head: [0; HEAD - MARK],
+                len: 0,
+            };
+            return true;
+        }
         self.fragment_left = 0;
-        // Whether a first fragment was one after all, the search decides by what follows the mark;
-        // of a later one, its length decides: a wildly wrong one shows that the walk has gone
-        // astray.
-        let is_limit = is_long && !is_first && self.config.may_be_long(len);
-        counters.add(Counter::RecordLimit, is_limit.into());
+        counters.add(Counter::RecordLimit, may_be_long.into());
         let is_record = is_long && is_message(&[head.piece()], self.config.any_program);
         if is_first && !is_record && self.may_be_other() {
             self.message = None;
@@ -461,6 +473,25 @@ impl Records {
         open.message.len += part.len();
         if part.missing().is_some() {
             open.message.missing += part.len();
+        }
+        if let Stage::TooLong { head, len } = &mut open.stage {
+            let is_known = *len == head.len();
+            let take = part.bytes().len().min(head.len() - *len);
+            head[*len..*len + take].copy_from_slice(&part.bytes()[..take]);
+            *len += take;
+            if !is_known && (*len == head.len() || part.missing().is_some()) {
+                let head = Piece::bytes(&head[..*len]);
+                if !is_message(&[head], self.config.any_program) {
+                    let whole = open.message.missing == 0;
+                    return Err(NoMessage { whole });
+                }
+                counters.count(Counter::RecordLimit);
+                self.proven = true;
+            }
+            if done {
+                self.message = None;
+            }
+            return Ok(());
         }
         if part.missing().is_none() {
             counters.add(Counter::RpcBytes, part.len() as u64);
@@ -581,7 +612,7 @@ impl Records {
             return;
         };
         (open.message.ended, open.message.cut) = (false, true);
-        if matches!(open.stage, Stage::Unread) {
+        if matches!(open.stage, Stage::Unread | Stage::TooLong { .. }) {
             return;
         }
         if let Stage::Head { held, .. } = &open.stage {
@@ -618,8 +649,6 @@ impl Records {
                 Counter::CandidatesRejected,
                 std::mem::take(&mut search.rejected),
             );
-            let is_limit = std::mem::take(&mut search.begins_too_long);
-            counters.add(Counter::RecordLimit, is_limit.into());
         }
     }
 

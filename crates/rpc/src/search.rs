@@ -146,8 +146,6 @@ pub(crate) struct Search {
     pub(crate) held_bytes: usize,
     pub(crate) scanned_bytes: u64,
     pub(crate) rejected: u64,
-    /// Its first bytes are a record longer than allowed.
-    pub(crate) begins_too_long: bool,
     /// Places looked at and links passed: what a search costs beside the scan.
     #[cfg(test)]
     steps: std::cell::Cell<u64>,
@@ -316,9 +314,6 @@ impl Search {
                 let position = start + head_at as u64;
                 if let Some(candidate) = candidate(head, position, config) {
                     if candidate.len() > config.record_max_bytes {
-                        // Elsewhere it is most likely data.
-                        self.begins_too_long |=
-                            position == 0 && config.may_be_long(candidate.len());
                         continue;
                     }
                     self.candidates.insert(position, candidate);

@@ -651,19 +651,25 @@ fn a_record_that_is_no_message_is_searched_across() {
 /// record.
 #[test]
 fn an_implausibly_long_record_is_counted() {
-    // Of a first record the mark and the header have to come in one segment: else it may be
-    // anything.
     for (begins_long, is_garbled, step) in [
         (false, false, 1000),
         (true, false, 1000),
         (false, true, 1000),
         (false, false, 8),
         (false, true, 8),
+        // The mark alone in its segment, or in several.
+        (true, false, 4),
+        (true, false, 3),
+        (false, false, 3),
+        (false, true, 3),
+        (true, false, 1),
+        (false, false, 1),
     ] {
         let mut random = Random::new(6);
         let mut stream = Stream::new(&mut random, true, true, 5, 0, |_| Vec::new());
         for xid in 5..15 {
             let is_long = xid == if begins_long { 5 } else { 8 };
+            let mut hidden = Vec::new();
             let mut body = head(xid, true, 7);
             body.resize(if is_long { 9000 } else { 100 }, 0xee);
             stream.messages.push(Told {
@@ -676,6 +682,11 @@ fn an_implausibly_long_record_is_counted() {
             encode_record(&[], &body, &mut stream.bytes);
             if is_long && is_garbled {
                 stream.bytes[start..start + 28].fill(0x77);
+            } else if is_long {
+                // A record in its data is not read.
+                encode_record(&[], &head(xid + 1, true, 7), &mut hidden);
+                let at = start + 100;
+                stream.bytes[at..at + hidden.len()].copy_from_slice(&hidden);
             }
         }
         let stream = stream.cut(|| step);

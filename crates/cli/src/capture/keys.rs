@@ -140,7 +140,7 @@ keys! {
             .default(|| Size::of_kib(Config::default().flow.fragments_held_max_bytes));
         interval: Time = key("Interval of the table connections")
             .default(|| Time::of_ns(Config::default().flow.interval_ns));
-        record_max: Size = key("A longer record is treated as a wrong record mark")
+        record_max: Size = key("A longer record is counted and passed over")
             .default(|| Size::of_kib(Config::default().record.record_max_bytes));
         message_held_max: Size = key("Bytes of one message held for parsing")
             .default(|| Size::of_kib(Config::default().record.message_held_max_bytes));
