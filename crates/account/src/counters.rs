@@ -105,6 +105,9 @@ registry! {
     DatagramsChecksumWrong = "fragments.datagrams_checksum_wrong", Plain, "UDP datagrams put \
         together from fragments whose checksum does not match, and which were not read: fragments \
         of two of the same identification, or damaged";
+    SegmentsDamaged = "fragments.segments_damaged", Plain, "TCP segments put together from \
+        fragments whose checksum is wrong where those of their direction are right; they were not \
+        read";
     DatagramsUnread = "fragments.datagrams_unread", Plain, "packets put together from fragments that \
         carry IP which could not be read: malformed, in fragments itself, encrypted, or wrapped in \
         a way that is not known";

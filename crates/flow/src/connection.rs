@@ -265,7 +265,8 @@ impl Connection {
         origin: &Origin<'_>,
         context: &mut Context<'_, S>,
     ) -> bool {
-        if self.checksums[direction].are_offloaded() || ip.captured_len < ip.payload_len {
+        let is_cut = ip.captured_len < ip.payload_len && !matches!(origin, Origin::Whole(_));
+        if self.checksums[direction].are_offloaded() || is_cut {
             return false;
         }
         self.has_wrong_checksum(direction, ip, tcp, origin, context.counters)
@@ -280,12 +281,21 @@ impl Connection {
         origin: &Origin<'_>,
         counters: &mut Counters,
     ) -> bool {
-        let Origin::Frame(frame) = origin else {
-            return false;
+        let assembled;
+        let bytes = match origin {
+            Origin::Frame(frame) => &frame.bytes()[ip.payload..][..ip.payload_len],
+            Origin::Whole(whole) => match whole.bytes(ip.payload, ip.payload_len) {
+                Some(bytes) => {
+                    assembled = bytes;
+                    &assembled
+                }
+                None => return false,
+            },
+            Origin::Known(..) => return false,
         };
         let packet = Covered {
             ip,
-            bytes: &frame.bytes()[ip.payload..][..ip.payload_len],
+            bytes,
             payload_len: tcp.payload_len,
             looks_offloaded: tcp.checksum_offloaded,
         };

@@ -4,6 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use lineside_account::{Budget, Counter, Counters, Lease};
+use lineside_wire::ipv6::FRAGMENT_HEADER_LEN;
 use lineside_wire::{Ip, TcpHeader, ethernet, ipv4, ipv6};
 
 use crate::connection::Origin;
@@ -20,7 +21,7 @@ const PREFIX: usize = 64;
 /// Two TCP segments are the same if ports, sequence numbers, length, identification and checksum
 /// are. The checksum covers the addresses and all bytes, timestamps among them, so that a sender's
 /// own retransmission differs. Other packets are the same if their first 64 bytes are, except for
-/// time to live and header checksum. The copy of a packet without payload must also differ in its
+/// time to live and header checksum, and those around the end of long headers. The copy of a packet without payload must also differ in its
 /// input, tags, link addresses, time to live or tunnel, since genuine duplicate acknowledgements
 /// are alike (RFC 5681, 2); and so must the copy of a datagram without an identification.
 ///
@@ -122,7 +123,15 @@ impl Duplicates {
             return false;
         }
         let packet = origin.bytes().get(ip.header..ip.payload + ip.captured_len);
-        self.find(now, signature(packet.unwrap_or(&[])), seen_by, counters)
+        let packet = packet.unwrap_or(&[]);
+        let mut signature = signature(packet);
+        // Behind long headers, as those of a route, is what tells one packet from another.
+        let headers_len = ip.payload - ip.header;
+        if headers_len > PREFIX - FRAGMENT_HEADER_LEN {
+            let rest = packet.get(headers_len - FRAGMENT_HEADER_LEN..);
+            signature ^= mix(rest.unwrap_or(&[]), [u64::MAX; 2]).rotate_left(7);
+        }
+        self.find(now, signature, seen_by, counters)
     }
 
     /// `seen_by` is 0 if it does not matter.
@@ -216,6 +225,16 @@ const fn without(offset: usize) -> u64 {
 /// A number made of a packet's first bytes, without its time to live and header checksum.
 #[inline]
 fn signature(packet: &[u8]) -> u64 {
+    let masks = match packet.first().map(|first| first >> 4) {
+        Some(4) => [u64::MAX, IPV4_SECOND],
+        _ => [IPV6_FIRST, u64::MAX],
+    };
+    mix(packet, masks)
+}
+
+/// A number made of the first bytes, of which the first two words count as far as `masks` say.
+#[inline]
+fn mix(packet: &[u8], masks: [u64; 2]) -> u64 {
     let mut short = [0; PREFIX];
     let prefix = packet.first_chunk::<PREFIX>().unwrap_or_else(|| {
         let len = packet.len().min(PREFIX);
@@ -224,11 +243,7 @@ fn signature(packet: &[u8]) -> u64 {
     });
     let words = prefix.as_chunks::<8>().0;
     let word = |at: usize| u64::from_le_bytes(words[at]);
-    let (first, second) = match prefix[0] >> 4 {
-        4 => (u64::MAX, IPV4_SECOND),
-        _ => (IPV6_FIRST, u64::MAX),
-    };
-    fold(word(0) & first, word(1) & second)
+    fold(word(0) & masks[0], word(1) & masks[1])
         ^ fold(word(2), word(3)).rotate_left(17)
         ^ fold(word(4), word(5)).rotate_left(31)
         ^ fold(word(6), word(7)).rotate_left(47)

@@ -144,6 +144,9 @@ impl Engine {
                 // `tcp.payload` does not lie after the options where a hole cuts them.
                 let chunks = whole.chunks(ip.payload + tcp.header_len, tcp.payload_len);
                 let taken = connections.on_tcp(&ip, &tcp, &origin, &chunks, &mut context);
+                let is_damaged = taken.outcome == Counter::FramesDamaged;
+                let counters = &mut context.counters;
+                counters.add(Counter::SegmentsDamaged, is_damaged.into());
                 taken.outcome == Counter::FramesDuplicate
             }
             Dissected::Udp(ip, udp) => {

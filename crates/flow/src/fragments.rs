@@ -192,6 +192,14 @@ impl Whole {
         chunks
     }
 
+    /// A copy of what lies there, if no part of it is missing.
+    #[cold]
+    pub(crate) fn bytes(&self, skip: usize, len: usize) -> Option<Vec<u8>> {
+        let chunks = self.chunks(skip, len);
+        let is_whole = chunks.iter().all(|chunk| chunk.missing().is_none());
+        is_whole.then(|| chunks.iter().flat_map(Chunk::bytes).copied().collect())
+    }
+
     /// Bytes from the first to the last that came, holes included.
     pub fn held_len(&self) -> usize {
         self.ranges.iter().map(Range::len).sum()

@@ -440,6 +440,49 @@ fn fragments_of_two_datagrams_do_not_make_one() {
     }
 }
 
+/// The checksum is for the end of the route (RFC 8200, 8.1), the header names the next stop.
+#[test]
+fn fragments_with_a_routing_header_are_read() {
+    let address = |last| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last]);
+    let payload = random_bytes(1000);
+    let datagram = builder(true, 5).udp_datagram(PORTS.0, PORTS.1, &payload);
+    let IpAddr::V6(end) = address(2) else {
+        panic!("an address of IPv6");
+    };
+    let route = [&[0, 2, 4, 1, 0, 0, 0, 0][..], &end.octets()].concat();
+    let routed = FrameBuilder::new(address(1), address(3)).with_extension(43, &route);
+    let mut tap = Tap::new(Config::default(), 1 << 20);
+    for frame in routed.with_identification(5).fragments(PROTOCOL_UDP, &datagram, 400) {
+        tap.see(0, &frame, usize::MAX);
+    }
+    let (sink, counters) = tap.finish();
+    assert_eq!(counters.value(Counter::DatagramsChecksumWrong), 0);
+    assert!(sink.datagrams == [(payload, vec![true; 1000])]);
+}
+
+/// A fragment that was damaged on its way: what it belongs to is not read, and its copy is.
+#[test]
+fn a_fragmented_segment_that_is_damaged_is_not_read() {
+    let bytes = random_bytes(1000);
+    for ipv6 in [false, true] {
+        let (builder, opening, segment) = opened(ipv6, &bytes);
+        let mut damaged = segment.clone();
+        *damaged.last_mut().expect("bytes") ^= 1;
+        let mut tap = Tap::new(Config::default(), 1 << 20);
+        tap.see(0, &opening, usize::MAX);
+        for (id, segment) in [(7, &damaged), (8, &segment)] {
+            let builder = builder.clone().with_identification(id);
+            for frame in builder.fragments(PROTOCOL_TCP, segment, 400) {
+                tap.see(0, &frame, usize::MAX);
+            }
+        }
+        let (sink, counters) = tap.finish();
+        assert!(sink.stream == bytes, "IPv6 {ipv6}");
+        assert_eq!(counters.value(Counter::SegmentsDamaged), 1);
+        assert_eq!(counters.value(Counter::DatagramsWhole), 2);
+    }
+}
+
 /// The sender left it out, left it to its adapter, or its end was cut off.
 #[test]
 fn a_checksum_that_cannot_be_verified_is_not_wrong() {

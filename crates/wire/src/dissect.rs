@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use crate::bytes::array;
 use crate::ethernet::{self, ether_type};
-use crate::ipv6::{FRAGMENT_HEADER_LEN, FragmentHeader, extension, extension_len};
+use crate::ipv6::{
+    FRAGMENT_HEADER_LEN, FragmentHeader, extension, extension_len, final_destination,
+};
 use crate::link::{self, Network};
 use crate::transport::{TcpHeader, UdpHeader, tcp_header, udp_header};
 use crate::tunnel::may_be_tunnel;
@@ -46,7 +48,7 @@ pub enum Dissected {
 pub struct Ip {
     /// The sender of the packet.
     pub source: IpAddr,
-    /// The receiver.
+    /// The receiver: at the end of the route, where an IPv6 routing header gives one.
     pub destination: IpAddr,
     /// What the payload is, behind all extension headers.
     pub protocol: u8,
@@ -435,7 +437,15 @@ impl<'a> Walk<'a> {
                 }
                 // The only one that IPv4 has too.
                 extension::AUTHENTICATION => extension_len(ip.protocol, array(bytes, start)?),
-                extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION if is_ipv6 => {
+                extension::ROUTING if is_ipv6 => {
+                    let len = extension_len(ip.protocol, array(bytes, start)?);
+                    let header = bytes.get(start..start + len);
+                    if let Some(address) = header.and_then(final_destination) {
+                        ip.destination = address.into();
+                    }
+                    len
+                }
+                extension::HOP_BY_HOP | extension::DESTINATION if is_ipv6 => {
                     extension_len(ip.protocol, array(bytes, start)?)
                 }
                 protocol if self.follows => return Some(self.in_ip(ip, protocol, start, end)),

@@ -61,6 +61,31 @@ pub(crate) fn extension_len(kind: u8, header: &[u8; 8]) -> usize {
     }
 }
 
+/// Offsets in a routing header: RFC 8200, 4.4.
+mod routing_field {
+    pub(super) const TYPE: usize = 2;
+    pub(super) const SEGMENTS_LEFT: usize = 3;
+    pub(super) const ADDRESSES: usize = 8;
+}
+
+/// The address at the end of the route that a whole routing header gives, if the packet is still on
+/// its way there. Checksums are computed for it, not for the next stop that the IPv6 header names
+/// (RFC 8200, 8.1).
+pub(crate) fn final_destination(header: &[u8]) -> Option<Ipv6Addr> {
+    let addresses = header.get(routing_field::ADDRESSES..)?;
+    if header[routing_field::SEGMENTS_LEFT] == 0 {
+        return None;
+    }
+    let last = match header[routing_field::TYPE] {
+        // Source route (RFC 5095 calls it off), mobile IPv6 (RFC 6275, 6.4).
+        0 | 2 => addresses.last_chunk::<16>(),
+        // Segment routing lists the last stop first (RFC 8754, 2).
+        4 => addresses.first_chunk::<16>(),
+        _ => None,
+    };
+    last.map(|&octets| octets.into())
+}
+
 /// A packet in a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<T>(T);

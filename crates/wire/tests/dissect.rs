@@ -215,6 +215,37 @@ fn contradictions_are_malformed() {
     );
 }
 
+/// On its way the IPv6 header names the next stop; the checksum is for the last one.
+#[test]
+fn a_routed_packet_is_for_the_end_of_its_route() {
+    let address = |last: u8| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+    let to = |last| FrameBuilder::new(address(1).into(), address(last).into());
+    let segment = to(9).tcp_segment(&fields(), b"data");
+    // Types 0 and 2 list the last stop at the end, segment routing at the beginning.
+    for (kind, stops) in [(0, [5, 9]), (2, [5, 9]), (4, [9, 5]), (3, [5, 9])] {
+        for left in [0, 1] {
+            let mut header = vec![0, 4, kind, left, 0, 0, 0, 0];
+            header.extend(stops.map(address).concat());
+            let next = if left == 0 { 9 } else { 7 };
+            let frame = to(next).with_extension(43, &header);
+            let frame = frame.packet(PROTOCOL_TCP, &segment);
+            let Dissected::Tcp(ip, _) = dissect(1, &frame, frame.len()) else {
+                panic!("a segment");
+            };
+            let is_known = kind != 3 || left == 0;
+            let end = if is_known { 9 } else { 7 };
+            assert_eq!(ip.destination, IpAddr::from(address(end)), "type {kind}");
+            let sum = checksum::transport(
+                ip.source,
+                ip.destination,
+                PROTOCOL_TCP,
+                &frame[ip.payload..],
+            );
+            assert_eq!(sum == 0, is_known, "type {kind}, {left} left");
+        }
+    }
+}
+
 #[test]
 fn an_unfinished_checksum_is_recognised() {
     for builder in [ipv4(), ipv6()] {
