@@ -187,6 +187,8 @@ registry! {
     CallsRepeated = "rpc.calls_repeated", Plain, "calls that came again after their reply";
     Replies = "rpc.replies", Plain, "replies seen";
     RepliesDuplicate = "rpc.replies_duplicate", Plain, "replies to a call that had been answered";
+    RepliesAmbiguous = "rpc.replies_ambiguous", Plain, "replies for which two calls with their xid \
+        waited: which of them they answer cannot be known";
     RepliesWithoutCall = "rpc.replies_without_call", Plain, "replies whose call was never seen";
     RepliesWithoutCallBegun = "rpc.replies_without_call_begun", Plain, "of these, those of TCP \
         connections whose beginning was captured, so that their calls should have been";

@@ -57,6 +57,7 @@ fn plain(rows: &CollectedRows) -> CollectedRows {
     };
     for row in &mut rows.operations {
         (row.operation_id, row.rpc_id, row.connection_id) = (0, 0, 0);
+        row.repeat_of = row.repeat_of.map(|_| 0);
         row.call_frame = row.call_frame.map(|_| 0);
         row.reply_frame = row.reply_frame.map(|_| 0);
     }

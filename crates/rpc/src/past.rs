@@ -2,8 +2,8 @@
 //! has forgotten it, or on another connection.
 //!
 //! ```text
-//!  bucket   tag | what | connection | time     8 entries, two cache lines
-//!           the upper half of a key | program, procedure and arguments | where | when
+//!  bucket   tag | what | connection | time | id     8 entries, three cache lines
+//!           the upper half of a key | program, procedure and arguments | where | when | the row
 //! ```
 //!
 //! An entry lies in one of the two buckets that its tag names, in place of one that is empty, or
@@ -32,12 +32,14 @@ pub struct PastCall {
     pub connection: u32,
     /// It had no reply when it was given up.
     pub is_given_up: bool,
+    /// The id that [`PastCalls::on_call`] was given of it, or of the first one that it repeats.
+    pub first_id: i64,
 }
 
 /// A call with the number of another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The same call, if it came before.
+    /// The same call, if it came before and this one repeats it.
     pub same: Option<PastCall>,
     /// One that is too young to be forgotten had to be, for want of memory.
     pub has_forgotten: bool,
@@ -49,6 +51,7 @@ struct Entry {
     what: u32,
     connection: u32,
     time: u32,
+    first_id: i64,
 }
 
 impl Entry {
@@ -56,6 +59,7 @@ impl Entry {
         PastCall {
             connection: self.connection,
             is_given_up: self.what & GIVEN_UP != 0,
+            first_id: self.first_id,
         }
     }
 }
@@ -84,14 +88,22 @@ impl PastCalls {
     }
 
     /// A call came on a connection: `key` is a hash of the client, the server and the xid, `what`
-    /// of what is called.
+    /// of what is called. `repeats`: whether it repeats the same one that came before.
     #[inline]
-    pub fn on_call(&mut self, key: u64, what: u32, connection: u32, now_ns: i64) -> Known {
+    pub fn on_call(
+        &mut self,
+        key: u64,
+        what: u32,
+        (connection, id): (u32, i64),
+        now_ns: i64,
+        repeats: impl FnOnce(&PastCall) -> bool,
+    ) -> Known {
         let entry = Entry {
             tag: tag(key),
             what: what & !GIVEN_UP | USED,
             connection,
             time: ticks(now_ns),
+            first_id: id,
         };
         // Nearly always its bucket has an empty place, and all before that are of others.
         if let Some(bucket) = self.home_mut(entry.tag) {
@@ -108,7 +120,7 @@ impl PastCalls {
                 way += 1;
             }
         }
-        self.on_call_slow(entry)
+        self.on_call_slow(entry, repeats)
     }
 
     #[inline]
@@ -118,15 +130,20 @@ impl PastCalls {
     }
 
     #[cold]
-    fn on_call_slow(&mut self, entry: Entry) -> Known {
+    fn on_call_slow(&mut self, mut entry: Entry, repeats: impl FnOnce(&PastCall) -> bool) -> Known {
         if self.buckets.is_empty() && !self.grow(entry.time) {
             return Known {
                 same: None,
                 has_forgotten: true,
             };
         }
+        let mut repeats = Some(repeats);
         loop {
             let (same, place) = self.place(&entry, entry.time);
+            let same = same.filter(|same| repeats.take().is_some_and(|repeats| repeats(same)));
+            if let Some(same) = same {
+                entry.first_id = same.first_id;
+            }
             match place {
                 Place::Free(bucket, way) => {
                     self.buckets[bucket][way] = entry;
@@ -262,31 +279,45 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
         for number in 0..5000 {
-            assert_eq!(past.on_call(key(number), 4, 1, 0), Known::default());
+            assert_eq!(
+                past.on_call(key(number), 4, (1, number as i64), 0, |_| true),
+                Known::default()
+            );
         }
         past.give_up(key(7), 1, SECOND_NS);
         for number in 0..5000 {
             let of_reply = past.of_reply(key(number), 1, SECOND_NS);
             assert_eq!(of_reply.map(|call| call.is_given_up), Some(number == 7));
             assert_eq!(past.of_reply(key(number), 2, SECOND_NS), None);
-            let other = past.on_call(key(number), 8, 1, SECOND_NS);
+            let other = past.on_call(key(number), 8, (1, -1), SECOND_NS, |_| true);
             assert_eq!(other, Known::default(), "what is called is another");
-            let again = past.on_call(key(number), 4, 2, 59 * SECOND_NS);
-            let same = again.same.expect("it came before");
-            assert_eq!((same.connection, same.is_given_up), (1, number == 7));
+            let again = past.on_call(key(number), 4, (2, -1), 59 * SECOND_NS, |_| true);
+            let expected = PastCall {
+                connection: 1,
+                is_given_up: number == 7,
+                first_id: number as i64,
+            };
+            assert_eq!(again.same, Some(expected));
+            let third = past.on_call(key(number), 4, (3, -2), 60 * SECOND_NS, |_| true);
+            let same = third.same.map(|same| (same.connection, same.first_id));
+            assert_eq!(same, Some((2, number as i64)), "of the first");
+            let other = past.on_call(key(number), 4, (4, -3), 60 * SECOND_NS, |_| false);
+            assert_eq!(other, Known::default());
+            let found = past.of_reply(key(number), 4, 60 * SECOND_NS);
+            assert_eq!(found.map(|call| call.first_id), Some(-3), "no repeat");
         }
-        let late = past.on_call(key(1), 4, 1, 200 * SECOND_NS);
+        let late = past.on_call(key(1), 4, (1, 0), 200 * SECOND_NS, |_| true);
         assert_eq!(late, Known::default());
     }
 
     #[test]
     fn without_memory_the_oldest_is_forgotten_and_counted() {
-        let budget = Budget::new(16 << 10);
+        let budget = Budget::new(24 << 10);
         let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
         let mut forgotten = 0;
         for number in 0..3000 {
             let at_ns = number as i64 * 10_000_000;
-            let known = past.on_call(key(number), 4, 1, at_ns);
+            let known = past.on_call(key(number), 4, (1, 0), at_ns, |_| true);
             forgotten += u64::from(known.has_forgotten);
         }
         let now_ns = 30 * SECOND_NS;

@@ -93,7 +93,7 @@ use Check::{Counted, Input, Link, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 26] = [
+pub const RULES: [Rule; 27] = [
     rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
@@ -154,6 +154,13 @@ pub const RULES: [Rule; 26] = [
         Counted(
             Counter::RepliesWithoutCallBegun,
             "replies have no call, although the beginning of their connection was captured",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::RepliesAmbiguous,
+            "replies may be those of another call with the same xid",
         ),
     ),
     rule(Incomplete, Run(replies_without_calls)),

@@ -50,7 +50,7 @@ pub use tables::{
 };
 
 /// The version of the tables: a new column raises the second number, a changed one the first.
-pub const SCHEMA_VERSION: &str = "2.1";
+pub const SCHEMA_VERSION: &str = "2.2";
 
 /// Whether a word of the columns `status` or `rpc_status` means success. Most protocols' ends in
 /// `_OK`; NLM and KLM grant, NSM has a name of its own, and so has RPC.

@@ -476,6 +476,10 @@ tables! {
         not_executed: bool, Dictionary, "the server did not reach this operation of the compound";
         repeat: bool, Dictionary, "the same call had come before, and was answered or its \
         connection had ended";
+        repeat_of: Option<i64>, Delta, "`rpc_id` of the first call that this one repeats" null "no \
+        repeat, or that came more than 65 s before, or is forgotten";
+        reply_ambiguous: bool, Dictionary, "another call with this xid waited for its reply at the \
+        same time: the reply may be that one's";
         retransmissions: i32, Dictionary, "times that the call came again while it was outstanding";
         duplicate_replies: i32, Dictionary, "replies to the call after the first";
     }

@@ -13,15 +13,15 @@ use lineside_wire::{Direction, Endpoint};
 use twox_hash::XxHash3_64;
 
 use super::connection::RpcConnection;
-use super::incoming::IncomingMessage;
+use super::incoming::{IncomingMessage, operation_id};
 use super::operation::Slot;
 use super::{Operations, PLACE_BITS};
 
 /// So long is a call remembered: over TCP, Linux sends it again after 60 s; over UDP after 1.1 s
 /// and then at growing intervals, up to 60 s (nfs(5), timeo).
 pub(super) const AGAIN_NS: i64 = 65_000_000_000;
-/// They take at most this part of the memory: one in eight, 2 million calls of 256 MiB.
-const MEMORY_SHARE: usize = 8;
+/// They take at most this part of the memory: one in five, 2 million calls of 256 MiB.
+const MEMORY_SHARE: usize = 5;
 /// Connections that were reset, of which calls may come again. A guess: beyond, all are forgotten.
 const RESETS_MAX: usize = 1 << 16;
 
@@ -78,24 +78,25 @@ impl RpcConnection {
 }
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
-    /// Remembers a call; whether the same one came before: on this connection, or on one that was
-    /// reset, or ended before it was answered.
+    /// Remembers a call; returns the id of the first one that it repeats: the same on this
+    /// connection, or on one that was reset, or ended before it was answered.
     #[inline]
-    pub(super) fn remember(&mut self, xid: u32, numbers: u32, arguments: u32) -> bool {
+    pub(super) fn remember(&mut self, xid: u32, numbers: u32, arguments: u32) -> Option<i64> {
         let now = self.all.now;
         let direction = self.direction;
         let rpc = self.all.connection(self.connection);
         let (key, number) = (rpc.past_key(direction, xid), rpc.number());
         let is_tcp = rpc.transport == Transport::Tcp;
         let what = (arguments ^ numbers.rotate_left(16)).wrapping_mul(0x9e37_79b1);
-        let again = &mut self.all.again;
-        let known = again.past.on_call(key, what, number, now);
+        let id = operation_id(self.message);
+        let Again { past, resets } = &mut self.all.again;
+        let known = past.on_call(key, what, (number, id), now, |same| {
+            let is_sent_again = same.is_given_up || resets.contains(&same.connection);
+            same.connection == number || is_tcp && is_sent_again
+        });
         self.counters
             .add(Counter::PastLimit, known.has_forgotten.into());
-        known.same.is_some_and(|same| {
-            let is_sent_again = same.is_given_up || again.resets.contains(&same.connection);
-            same.connection == number || is_tcp && is_sent_again
-        })
+        known.same.map(|same| same.first_id)
     }
 }
 

@@ -168,7 +168,7 @@ impl<S: RecordSink> Operations<S> {
         }
         let is_renamed = operation.row.operation == Word::Known("RENAME")
             && matches!(operation.row.status, Word::Known(status) if is_success(status));
-        if !self.wants_files || operation.is_doubtful || !is_renamed {
+        if !self.wants_files || operation.row.reply_ambiguous || !is_renamed {
             return;
         }
         let row = &mut operation.row;

@@ -105,7 +105,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
 
     /// Whether files in the results are reported: not if they may be those of another call.
     pub(crate) fn may_report(&self, slot: Slot) -> bool {
-        self.all.wants_files && !self.all.operations[slot].is_doubtful
+        self.all.wants_files && !self.all.operations[slot].row.reply_ambiguous
     }
 
     /// Reports the file that the reply names by its handle, as the one with the call's name in the
@@ -142,6 +142,11 @@ pub(super) fn unwrap(cursor: &mut Cursor<'_>) {
     cursor.u64();
 }
 
+/// The number of the row that begins with a message.
+pub(super) fn operation_id(message: &Message) -> i64 {
+    ((message.first.ordinal << PLACE_BITS) | message.first_offset as u64).cast_signed()
+}
+
 /// The fields that each row has, whatever was called. `caller` is the direction of the call.
 pub(super) fn begin_row(
     row: &mut OperationRow,
@@ -152,8 +157,7 @@ pub(super) fn begin_row(
 ) {
     let ends = &connection.ends;
     let (client, server) = (&ends[caller], &ends[caller.opposite()]);
-    let ordinal = message.first.ordinal;
-    row.operation_id = ((ordinal << PLACE_BITS) | message.first_offset as u64).cast_signed();
+    row.operation_id = operation_id(message);
     row.rpc_id = row.operation_id;
     row.connection_id = connection.id;
     row.client_address = Some(client.address);

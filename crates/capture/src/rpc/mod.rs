@@ -371,7 +371,7 @@ impl<S: RecordSink> Operations<S> {
         if self.wants_details {
             operation.details.write(row.operation_id, &mut self.sink);
         }
-        let is_about_call = is_about_call && !operation.is_doubtful;
+        let is_about_call = is_about_call && !row.reply_ambiguous;
         if let Some(handle) = operation.handle.take()
             && let (Some(file_id), Some(server)) = (row.file_id, row.server_address)
         {

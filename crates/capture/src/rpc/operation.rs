@@ -32,8 +32,6 @@ pub(crate) struct Operation {
     pub(super) arguments: Arguments,
     /// It is a call only if it is answered, and has so many bytes.
     pub(super) unproven_bytes: Option<usize>,
-    /// Another call with its xid waited for a reply when it came: the reply may be that one's.
-    pub(crate) is_doubtful: bool,
     /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
     pub(super) is_wrapped: bool,
     /// Where its call is known: not of the further operations of a compound, nor of a reply alone.
@@ -49,7 +47,7 @@ impl Operation {
         self.procedure = Procedure::default();
         (self.call_done, self.reply_done) = (false, false);
         (self.handle, self.holder) = (None, None);
-        (self.unproven_bytes, self.is_doubtful) = (None, false);
+        self.unproven_bytes = None;
         self.arguments = Arguments::default();
         self.compound.clear();
     }

@@ -45,7 +45,7 @@ struct NewCall {
     /// No other call is in the table with its xid.
     is_first: bool,
     /// Another one with its xid had no reply yet.
-    is_doubtful: bool,
+    is_ambiguous: bool,
 }
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
@@ -173,8 +173,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let mut new = self.match_call(key, signature, start)?;
         let slot = self.all.open_operation(self.counters)?;
         let arguments = signature.arguments.to_remember(goes_on, start);
-        let came_before = self.remember(request.xid, signature.numbers, arguments);
-        if came_before && new.is_first {
+        let first_id = self.remember(request.xid, signature.numbers, arguments);
+        if first_id.is_some() && new.is_first {
             new.is_repeat = true;
             self.counters.count(Counter::CallsRepeated);
         }
@@ -212,13 +212,14 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             connection: self.connection,
             key,
         });
-        operation.is_doubtful = new.is_doubtful;
         operation.early = new.early;
         let row = &mut operation.row;
         begin_row(row, self.message, connection, self.direction, request.xid);
         row.call_time_ns = self.message.first.stamp_ns;
         (row.program_number, row.version) = request.numbers();
         row.repeat = new.is_repeat;
+        row.repeat_of = first_id.filter(|_| new.is_repeat);
+        row.reply_ambiguous = new.is_ambiguous;
         if let Some(CallRef::Open(replaced)) = replaced {
             self.all.emit(self.connection, replaced, self.counters);
         }
@@ -237,7 +238,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             early: None,
             is_repeat: false,
             is_first: true,
-            is_doubtful: false,
+            is_ambiguous: false,
         };
         let is_same = |before: Signature| {
             before.numbers == signature.numbers
@@ -268,7 +269,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
                 }
                 // The xid was used again for something else: the first call will not be answered
                 // now, or who knows which reply is whose.
-                (new.is_first, new.is_doubtful) = (false, true);
+                (new.is_first, new.is_ambiguous) = (false, true);
+                self.all.operations[slot].row.reply_ambiguous = true;
                 self.all
                     .on_expired(self.connection, Expired::Call(slot), self.counters);
             }

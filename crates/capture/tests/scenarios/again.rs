@@ -104,8 +104,14 @@ impl Wire {
         (operations, rows, counters)
     }
 
+    /// Which rows are repeats; each has the first one's id, whatever came between.
     fn repeats(&self) -> Vec<bool> {
-        self.rows().0.iter().map(|row| row.repeat).collect()
+        let rows = self.rows().0;
+        let first = rows.first().map(|row| row.rpc_id);
+        for row in &rows {
+            assert_eq!(row.repeat_of, first.filter(|_| row.repeat));
+        }
+        rows.iter().map(|row| row.repeat).collect()
     }
 }
 
@@ -130,6 +136,21 @@ fn an_xid_with_other_arguments_is_another_call() {
             assert_eq!(other.name.bytes(), Some(b.as_slice()));
             let named = rows.files.iter().filter(|row| row.name.bytes().is_some());
             assert_eq!(named.count(), 0, "the reply may be the first one's");
+            assert!(one.reply_ambiguous && other.reply_ambiguous);
+
+            // Both got one, in the order of the calls or not: nobody knows.
+            let mut wire = Wire::new(is_udp);
+            for message in [&first[CALL], &second[CALL]] {
+                wire.send(CALL, message);
+            }
+            for message in [&first[REPLY], &second[REPLY]] {
+                wire.send(REPLY, message);
+            }
+            let (operations, rows, counters) = wire.rows();
+            let flags: Vec<_> = operations.iter().map(|row| row.reply_ambiguous).collect();
+            assert_eq!(flags, [true, true]);
+            assert!(rows.files.iter().all(|row| row.name.is_null()));
+            assert_eq!(counters.value(Counter::RepliesAmbiguous), 1);
 
             // It got one.
             let mut wire = Wire::new(is_udp);
@@ -145,6 +166,7 @@ fn an_xid_with_other_arguments_is_another_call() {
                 (Some(b.as_slice()), Some(file(71)), false),
             ];
             assert_eq!(said, expected);
+            assert!(operations.iter().all(|row| !row.reply_ambiguous));
             assert_eq!(counters.value(Counter::CallsRepeated), 0);
             let named = rows.files.iter().filter(|row| row.name.bytes().is_some());
             assert_eq!(named.count(), 2);
@@ -162,9 +184,10 @@ fn a_call_that_comes_again_after_many_others_is_a_repeat() {
         wire.now_ns += after_ns;
         wire.answered(&call);
         wire.others(600);
+        wire.answered(&call);
         // With other arguments it is another.
         wire.answered(&lookup(7, b"b", 71));
-        assert_eq!(wire.repeats(), [false, true, false]);
+        assert_eq!(wire.repeats(), [false, true, true, false]);
     }
 }
 

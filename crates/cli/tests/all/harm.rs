@@ -370,7 +370,7 @@ impl Whole {
 /// Ids, frame numbers, times, flags and counters: they describe how an operation was observed, not
 /// what it was.
 fn is_circumstance(column: &str) -> bool {
-    const FLAGS: [&str; 10] = [
+    const FLAGS: [&str; 11] = [
         "call_missing",
         "reply_missing",
         "call_incomplete",
@@ -378,13 +378,15 @@ fn is_circumstance(column: &str) -> bool {
         "data_incomplete",
         "not_executed",
         "repeat",
+        "reply_ambiguous",
         "retransmissions",
         "duplicate_replies",
         "connection_id",
     ];
-    const OWN: [&str; 6] = [
+    const OWN: [&str; 7] = [
         "operation_id",
         "rpc_id",
+        "repeat_of",
         "call_frame",
         "reply_frame",
         "call_input",

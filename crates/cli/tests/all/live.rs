@@ -93,7 +93,11 @@ fn essence(trace: &Trace) -> BTreeMap<String, Vec<Option<i64>>> {
         text.push_str(&row.text_without(|column| column == "operation_id"));
     }
     let is_left_out = |column: &str| {
-        is_of_the_tap(column) || matches!(column, "operation_id" | "rpc_id" | "connection_id")
+        is_of_the_tap(column)
+            || matches!(
+                column,
+                "operation_id" | "rpc_id" | "repeat_of" | "connection_id"
+            )
     };
     let mut rows: Vec<&Record> = trace.operations.iter().collect();
     rows.sort_by_key(|row| row.integer("call_time_ns"));

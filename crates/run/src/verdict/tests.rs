@@ -139,6 +139,10 @@ fn each_rule_has_its_state_and_its_sentence() {
             "5 replies have no call, although the beginning of their connection was captured",
         ),
         (
+            counters(&[(Counter::RepliesAmbiguous, 1)]),
+            "1 replies may be those of another call with the same xid",
+        ),
+        (
             Evidence {
                 inputs: vec![&plain, &plain],
                 ..counters(&orphans)

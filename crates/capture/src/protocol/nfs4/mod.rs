@@ -226,8 +226,8 @@ fn report_files<S: RecordSink>(
     first: Slot,
     counters: &mut Counters,
 ) {
-    let is_doubtful = all.operations[first].is_doubtful;
     let whole = &all.operations[first].row;
+    let is_ambiguous = whole.reply_ambiguous;
     let time_ns = whole.reply_end_ns.or(whole.call_end_ns);
     let server = whole.server_address;
     for object in files.objects() {
@@ -244,7 +244,7 @@ fn report_files<S: RecordSink>(
         let maker = object.maker.map(|maker| &all.operations[maker].row);
         let made = maker.and_then(|row| row.name.bytes());
         name.extend_from_slice(made.unwrap_or(&[]));
-        let attributes = object.attributes.filter(|_| !is_doubtful);
+        let attributes = object.attributes.filter(|_| !is_ambiguous);
         let attributes = attributes.map(|slot| &all.operations[slot].row);
         let fact = Fact {
             operation_id,
@@ -293,4 +293,6 @@ fn share(whole: &OperationRow, row: &mut OperationRow) {
     row.call_missing = whole.call_missing;
     row.reply_missing = whole.reply_missing;
     row.repeat = whole.repeat;
+    row.repeat_of = whole.repeat_of;
+    row.reply_ambiguous = whole.reply_ambiguous;
 }
