@@ -24,6 +24,8 @@ pub struct Emulation {
     /// What was asked for, in the words of the flags: of a run that has no certificate, for it goes
     /// on or was killed.
     pub asked: BTreeMap<String, String>,
+    /// How the wall clock was set meanwhile, which moved no frame.
+    pub clock_steps: EmulatedClockSteps,
     /// By name.
     pub directions: BTreeMap<String, EmulatedDirection>,
     /// What was changed while it ran, in order.
@@ -31,6 +33,28 @@ pub struct Emulation {
     /// What the polling loop saw of itself.
     #[serde(rename = "loop")]
     pub polling: Option<EmulationLoop>,
+}
+
+/// How the wall clock was set during a run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulatedClockSteps {
+    /// How often.
+    pub count: u64,
+    /// The first times.
+    pub first: Vec<EmulatedClockStep>,
+}
+
+/// The wall clock was set.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulatedClockStep {
+    /// From the beginning of the run.
+    pub after_ns: i64,
+    /// By how much: forward, or, below 0, back.
+    pub by_ns: i64,
 }
 
 /// One direction of an emulated link.
@@ -174,6 +198,7 @@ pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
     let part = |name: &str| certificate.get(name).cloned().unwrap_or_default();
     emulation.seed = part("seed").as_u64().unwrap_or_default();
     emulation.clock = part("clock").as_str().unwrap_or_default().to_owned();
+    emulation.clock_steps = serde_json::from_value(part("clock_steps")).unwrap_or_default();
     emulation.directions = serde_json::from_value(part("directions")).unwrap_or_default();
     emulation.changes = serde_json::from_value(part("changes")).unwrap_or_default();
     emulation.polling = serde_json::from_value(part("loop")).unwrap_or_default();
@@ -221,6 +246,7 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
     }
     let asked = emulation.asked.iter();
     facts.extend(asked.map(|(name, words)| fact(label(name), words.clone(), "asked".to_owned())));
+    facts.extend(clock_facts(&emulation.clock_steps));
     if let Some(polling) = &emulation.polling {
         facts.extend(loop_facts(polling));
     }
@@ -302,6 +328,29 @@ impl EmulationChange {
         });
         changed.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// When the wall clock was set.
+fn clock_facts(steps: &EmulatedClockSteps) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = { steps.first.iter() }
+        .map(|step| {
+            let value = format!("by {}", signed(step.by_ns));
+            let note = format!(
+                "{} after the start: no frame was moved by that",
+                signed(step.after_ns)
+            );
+            fact("clock was set", value, note)
+        })
+        .collect();
+    let more = steps.count.saturating_sub(steps.first.len() as u64);
+    if more > 0 {
+        facts.push(fact(
+            "clock was set",
+            format!("{} times more", grouped(more)),
+            String::new(),
+        ));
+    }
+    facts
 }
 
 fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {
@@ -447,6 +496,7 @@ impl EmulatedDirection {
         let why = |reason: &str| match reason {
             "down" => "while the link was down".to_owned(),
             "memory" => "because memory was full".to_owned(),
+            "interface" => "due at an interface that was down".to_owned(),
             reason => format!("by {reason}"),
         };
         let dropped = self.counters.dropped.iter();
@@ -510,6 +560,31 @@ fn signed(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_reported() {
+        let steps = r#"{"count": 3, "first": [{"after_ns": 2000000000, "by_ns": -4000000000}]}"#;
+        let emulation = Emulation {
+            clock_steps: serde_json::from_str(steps).expect("as certificates have it"),
+            ..Emulation::default()
+        };
+        let sections = sections(&emulation);
+        let Some(Block::List(facts)) = sections[0].blocks.last() else {
+            panic!("a list of facts");
+        };
+        let set = facts.iter().filter(|fact| fact.label == "clock was set");
+        let set: Vec<_> = set.map(|fact| (&*fact.value, &*fact.note)).collect();
+        assert_eq!(
+            set,
+            [
+                (
+                    "by -4.00 s",
+                    "2.00 s after the start: no frame was moved by that"
+                ),
+                ("2 times more", "")
+            ]
+        );
+    }
 
     #[test]
     fn counts_are_written_in_words() {

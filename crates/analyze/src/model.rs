@@ -15,7 +15,7 @@ use crate::findings::Finding;
 use crate::numbers::digits;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.0";
+pub const REPORT_VERSION: &str = "3.1";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]

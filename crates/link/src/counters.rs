@@ -36,6 +36,14 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
+    /// So many frames that the link released, of so many bytes, never left: where they were due is
+    /// down.
+    pub fn unsent(&mut self, frames: u64, bytes: u64) {
+        self.released -= frames;
+        self.released_bytes -= bytes;
+        self.dropped.interface += frames;
+    }
+
     /// Whether each frame is accounted for once; `held` frames are in the link.
     pub fn is_whole(&self, held: usize) -> bool {
         self.entered + self.duplicated == self.released + self.dropped.total() + held as u64
@@ -70,6 +78,8 @@ pub struct Drops {
     pub rate: u64,
     /// More than fits into memory.
     pub memory: u64,
+    /// Released, and due at an interface that was down: see [`LinkCounters::unsent`].
+    pub interface: u64,
 }
 
 impl Drops {
@@ -86,7 +96,7 @@ impl Drops {
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.loss + self.down + self.limit + self.rate + self.memory
+        self.loss + self.down + self.limit + self.rate + self.memory + self.interface
     }
 
     /// The drops since there were `earlier` ones.
@@ -97,6 +107,7 @@ impl Drops {
             limit: self.limit - earlier.limit,
             rate: self.rate - earlier.rate,
             memory: self.memory - earlier.memory,
+            interface: self.interface - earlier.interface,
         }
     }
 }

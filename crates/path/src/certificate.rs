@@ -180,6 +180,7 @@ impl Path {
         let changes = self.changes();
         let report = |side| {
             let mut report = report(self.report(side), self.account(side));
+            report.counters = self.counters(side);
             if clock == VIRTUAL {
                 report.delays.difference = None;
             }

@@ -183,6 +183,10 @@ impl Engine for LivePath {
         self.path.spill_step(SideId::new(side), SPILL_BYTES);
     }
 
+    fn on_unsent(&mut self, departure: LiveDeparture, frame: &Frame) {
+        self.path.on_unsent(departure.side, frame);
+    }
+
     #[inline]
     fn on_sent(&mut self, departure: LiveDeparture, sent_ns: Nanoseconds) {
         self.path
@@ -210,6 +214,7 @@ mod tests {
         to_come: VecDeque<Frame>,
         sent: Vec<Frame>,
         room: usize,
+        is_down: bool,
     }
 
     struct End(std::sync::Arc<std::sync::Mutex<Wire>>);
@@ -239,6 +244,10 @@ mod tests {
     impl Transmit for End {
         fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
             let mut wire = self.0.lock().expect("one thread");
+            if wire.is_down {
+                let name = "far".to_owned();
+                return Err(PortError::InterfaceDown { name });
+            }
             let count = burst.len().min(wire.room);
             wire.sent.extend(burst.drain(..count));
             Ok(count)
@@ -274,6 +283,7 @@ mod tests {
             to_come: VecDeque::new(),
             sent: Vec::new(),
             room: 3,
+            is_down: false,
         };
         let wire = std::sync::Arc::new(std::sync::Mutex::new(wire));
         (Box::new(End(wire.clone())), wire)
@@ -313,6 +323,36 @@ mod tests {
         assert_eq!(far.lock().expect("one thread").sent.len(), 2);
         let counters = live.engine().path().link(Direction::Outbound).counters();
         assert_eq!(counters.entered, 2);
+    }
+
+    #[test]
+    fn frames_that_could_not_leave_are_drops_of_the_certificate() {
+        let budget = Budget::new(1 << 20);
+        let settings = [Settings::default(), Settings::default()];
+        let path = Path::new(settings, 7, 1 << 20, &budget).expect("it fits");
+        let ((inside, near), (outside, far)) = (end(), end());
+        let mut live = LivePath::between(path, [vec![inside], vec![outside]], Wait::Spin, false);
+        for is_down in [false, true] {
+            far.lock().expect("one thread").is_down = is_down;
+            for now in [1_000, 2_000] {
+                let descriptor = Descriptor {
+                    stamp_ns: Some(now),
+                    ..Descriptor::default()
+                };
+                let frame = Frame::copied(&[0; 60], descriptor);
+                near.lock().expect("one thread").to_come.push_back(frame);
+                live.turn(&mut || now).expect("ports that work");
+            }
+        }
+        let certificate = live_certificate(&live, "test");
+        let counters = certificate.directions["outbound"].counters;
+        assert_eq!((counters.entered, counters.released), (4, 2));
+        assert_eq!(
+            (counters.released_bytes, counters.dropped.interface),
+            (120, 2)
+        );
+        assert!(counters.is_whole(0), "{counters:?}");
+        assert_eq!(live.facts().dropped_down, 2);
     }
 
     #[test]

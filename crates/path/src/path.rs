@@ -7,7 +7,7 @@
 use lineside_account::{Budget, Lease};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Departure, Link, LinkCounters, Settings};
+use lineside_link::{Departure, Item, Link, LinkCounters, Settings};
 use lineside_time::Nanoseconds;
 
 use crate::account::Account;
@@ -45,6 +45,8 @@ struct Side {
     account_before: Option<Account>,
     /// [`Link::changes`] of the chain's link.
     changes: u16,
+    /// Frames that left it and were due at a port that was down, and their bytes.
+    unsent: (u64, u64),
 }
 
 /// The budget has no memory left for the account of a change, or of classes.
@@ -72,6 +74,7 @@ impl Path {
             account: Account::new(1),
             account_before: None,
             changes: 0,
+            unsent: (0, 0),
         };
         Some(Self {
             sides: sides.map(side).collect(),
@@ -321,6 +324,21 @@ impl Path {
             _ => &mut side.account,
         };
         account.record(departure, sent_ns);
+    }
+
+    /// A departure was due at a port that was down: it never left.
+    pub fn on_unsent(&mut self, side: impl Into<SideId>, frame: &Frame) {
+        let (frames, bytes) = &mut self.sides[side.into().index()].unsent;
+        *frames += 1;
+        *bytes += u64::from(frame.len_bytes());
+    }
+
+    /// What the link of a side counted, without the frames that could not leave.
+    pub(crate) fn counters(&self, side: SideId) -> LinkCounters {
+        let (frames, bytes) = self.side(side).unsent;
+        let mut counters = self.report(side).link.counters();
+        counters.unsent(frames, bytes);
+        counters
     }
 
     /// Frames under way.

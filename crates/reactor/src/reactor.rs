@@ -39,6 +39,9 @@ pub trait Engine {
 
     /// A frame left at `sent_ns`. Those of a queue are reported in the order in which they left.
     fn on_sent(&mut self, account: Self::Account, sent_ns: Nanoseconds);
+
+    /// A frame was due at a port that is down: it never leaves.
+    fn on_unsent(&mut self, account: Self::Account, frame: &Frame);
 }
 
 /// The account of a frame that leaves.
@@ -398,6 +401,7 @@ mod tests {
         sent: usize,
         /// Sides whose ports were short of memory.
         spilled: Vec<usize>,
+        unsent: Vec<u8>,
     }
 
     impl Account for Nanoseconds {
@@ -434,6 +438,10 @@ mod tests {
 
         fn spill(&mut self, side: usize) {
             self.spilled.push(side);
+        }
+
+        fn on_unsent(&mut self, _: Nanoseconds, frame: &Frame) {
+            self.unsent.push(frame.bytes()[0]);
         }
 
         fn on_sent(&mut self, _: Nanoseconds, _: Nanoseconds) {
@@ -502,6 +510,7 @@ mod tests {
             turn(&mut reactor);
         }
         assert_eq!((reactor.facts().dropped_down, reactor.held()), (4, 0));
+        assert_eq!(reactor.engine().unsent, [4, 5, 6, 7]);
         queues[1][0].state().is_down = false;
         queues[0][0].give(&[8]);
         turn(&mut reactor);

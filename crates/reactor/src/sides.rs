@@ -122,8 +122,9 @@ impl<A: Account> Queue<A> {
             // interface is up again passes.
             Err(PortError::InterfaceDown { .. }) => {
                 facts.dropped_down += self.accounts.len() as u64;
-                self.sending.clear();
-                self.accounts.clear();
+                for (account, frame) in self.accounts.drain(..).zip(self.sending.drain(..)) {
+                    engine.on_unsent(account, &frame);
+                }
                 // A frame may lie in the port's ring, and its stamp comes with it.
                 self.owed_ns = is_stamped.then_some(began_ns);
                 return Ok(false);
