@@ -85,23 +85,60 @@ impl Paths {
         Self(known)
     }
 
-    /// The path of a file as far as it is known: `…/` stands for directories that the capture did
-    /// not see.
+    /// The path of a file as far as it is known: `…/` stands for what is above it where neither a
+    /// MOUNT nor a directory shows that.
     pub(crate) fn path(&self, file_id: i64) -> Option<String> {
         let fact = self.0.get(&file_id)?.as_ref()?;
         let mut path = fact.name.clone();
         let mut parent = fact.parent;
         for _ in 0..DEPTH_MAX {
-            let Some(id) = parent else { return Some(path) };
+            // Only a MOUNT names where a path begins; other names have a directory, seen or not.
+            let Some(id) = parent.filter(|_| !path.starts_with('/')) else {
+                break;
+            };
             let Some(Some(fact)) = self.0.get(&id) else {
                 break;
             };
             path = format!("{}/{path}", fact.name.trim_end_matches('/'));
             parent = fact.parent;
-            if parent.is_none() {
-                return Some(path);
-            }
         }
-        Some(format!("…/{path}"))
+        match path.starts_with('/') {
+            true => Some(path),
+            false => Some(format!("…/{path}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_whose_beginning_is_not_known_says_so() {
+        let fact = |parent, name: &str| {
+            Some(Fact {
+                operation_id: 1,
+                parent,
+                name: name.to_owned(),
+            })
+        };
+        let facts = [
+            (1, fact(None, "/export")),
+            (2, fact(Some(1), "mounted")),
+            (3, fact(None, "home")),
+            (4, fact(Some(3), "of-nfs4")),
+            (5, None),
+            (6, fact(Some(5), "unseen")),
+            (7, fact(Some(7), "circle")),
+        ];
+        let paths = Paths(facts.into_iter().collect());
+        assert_eq!(paths.path(1).as_deref(), Some("/export"));
+        assert_eq!(paths.path(2).as_deref(), Some("/export/mounted"));
+        assert_eq!(paths.path(3).as_deref(), Some("…/home"));
+        assert_eq!(paths.path(4).as_deref(), Some("…/home/of-nfs4"));
+        assert_eq!(paths.path(5), None);
+        assert_eq!(paths.path(6).as_deref(), Some("…/unseen"));
+        let circle = paths.path(7).expect("a name");
+        assert!(circle.starts_with("…/circle/circle"), "{circle}");
     }
 }

@@ -452,7 +452,10 @@ fn fragments_with_a_routing_header_are_read() {
     let route = [&[0, 2, 4, 1, 0, 0, 0, 0][..], &end.octets()].concat();
     let routed = FrameBuilder::new(address(1), address(3)).with_extension(43, &route);
     let mut tap = Tap::new(Config::default(), 1 << 20);
-    for frame in routed.with_identification(5).fragments(PROTOCOL_UDP, &datagram, 400) {
+    for frame in routed
+        .with_identification(5)
+        .fragments(PROTOCOL_UDP, &datagram, 400)
+    {
         tap.see(0, &frame, usize::MAX);
     }
     let (sink, counters) = tap.finish();

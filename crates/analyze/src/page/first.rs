@@ -2,10 +2,10 @@
 //! six lines.
 
 use super::sections::loss_text;
-use super::{Chart, Colour, Layer, Scale, chosen};
+use super::{Chart, Colour, Layer, NOT_KNOWN, Scale, chosen, moved_bytes};
 use crate::findings::{Finding, Place};
 use crate::model::{Direction, Ranking, Report};
-use crate::numbers::{Zone, bytes, file_name, grouped, percent, share, time};
+use crate::numbers::{Zone, file_name, grouped, percent, share, time};
 
 /// The first screen in words: each line has a label, and parts of which the last may be left out.
 pub(crate) struct First {
@@ -274,9 +274,9 @@ fn workload(report: &Report) -> Vec<Line> {
         *first = format!("median / 99 %: {first}");
     }
     let moved = |direction: &Direction, what: &str| {
-        let moved = bytes(direction.moved_bytes);
+        let moved = moved_bytes(report, direction.moved_bytes, what);
         match (direction.moved_bytes, direction.sequential_share) {
-            (0, _) => String::new(),
+            (0, _) if moved != NOT_KNOWN => String::new(),
             (_, Some(share)) => format!("{what} {moved}, {} sequential", percent(share)),
             (_, None) => format!("{what} {moved}"),
         }

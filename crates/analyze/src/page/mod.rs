@@ -320,6 +320,29 @@ fn table<T>(
     })
 }
 
+/// In place of an amount.
+const NOT_KNOWN: &str = "not known";
+
+/// Bytes that were `read` or `written` in all. Where one direction was not captured, nothing shows
+/// how many: neither calls alone do, nor replies whose procedure is not known.
+fn moved_bytes(report: &Report, moved: u64, what: &str) -> String {
+    let of = if what == "read" { "READ" } else { "WRITE" };
+    let kinds = report.operations.iter();
+    let kinds = kinds.filter(|kind| kind.operation == of && kind.program == "nfs");
+    let sum =
+        |sum: (u64, u64), kind: &Operation| (sum.0 + kind.operations, sum.1 + kind.unanswered);
+    let (asked, unanswered) = kinds.fold((0, 0), sum);
+    let totals = &report.totals;
+    let is_known = match asked {
+        0 => totals.without_call < totals.operations || totals.operations == 0,
+        _ => unanswered < asked,
+    };
+    match moved == 0 && !is_known {
+        true => NOT_KNOWN.to_owned(),
+        false => bytes(moved),
+    }
+}
+
 fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())
 }

@@ -1,8 +1,9 @@
 //! Sections about the capture, the workload, errors and operations.
 
 use super::{
-    Block, Cell, Chart, Colour, Fact, Kind, Layer, Meter, Meters, ROWS_MAX, Scale, Section,
-    Verdict, column, number, operation_name, optional_time, table, text, wide,
+    Block, Cell, Chart, Colour, Fact, Kind, Layer, Meter, Meters, NOT_KNOWN, ROWS_MAX, Scale,
+    Section, Verdict, column, moved_bytes, number, operation_name, optional_time, table, text,
+    wide,
 };
 use crate::model::{Direction, Loss, Operation, OverTime, Quantiles, Report};
 use crate::numbers::{Zone, bytes, grouped, percent, share, time};
@@ -118,7 +119,13 @@ pub(super) fn workload(report: &Report) -> Option<Section> {
         }
     };
     let fact = |label, value, note| Fact { label, value, note };
-    let moved = |label, number| fact(label, bytes(number), by_second(number, &bytes));
+    let moved = |label, number| {
+        let moved = moved_bytes(report, number, label);
+        match moved == NOT_KNOWN {
+            true => fact(label, moved, "by what was captured".to_owned()),
+            false => fact(label, moved, by_second(number, &bytes)),
+        }
+    };
     let count = |label, number| fact(label, grouped(number), String::new());
     let failed = percent(share(totals.failed, totals.operations));
     let operations = totals.operations;

@@ -36,15 +36,12 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-/// Flags of `emulate` that are accepted here and ignored.
-const IDLE: [&str; 2] = ["force", "quiet"];
-
-/// Hides the flags that are refused here, as no frames pass a link.
+/// Hides the flags that are refused here, as no frames pass a link, and the one that is ignored.
 fn hide_others(argument: Arg) -> Arg {
     let id = argument.get_id().as_str();
     let mut refused = Section::declared().into_iter();
     let is_refused = refused.any(|key| key.name == id && key.modes & Mode::Explain.bit() == 0);
-    let is_hidden = is_refused || IDLE.contains(&id);
+    let is_hidden = is_refused || id == "quiet";
     argument.hide(is_hidden)
 }
 

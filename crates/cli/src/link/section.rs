@@ -127,7 +127,8 @@ keys! {
             .short('o').long("output").value("RUN")
             .only(CAPTURE | LIVE);
         force: bool = key("Replace OUT and RUN if they are there")
-            .long("force");
+            .long("force")
+            .only(CAPTURE | BETWEEN | COMMANDS);
         inside: String = key("Addresses on the first side, such as 10.0.0.0/8: frames from them \
         are outbound; by default the first frame of each pair of addresses is")
             .long("inside").value("NET")

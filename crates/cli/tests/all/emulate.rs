@@ -361,11 +361,12 @@ fn flags_of_another_mode_and_a_missing_mode_are_refused() {
         assert!(message.contains(is_for), "{mode:?} {flag:?}: {message}");
         assert!(message.contains(flag[0]), "{mode:?} {flag:?}: {message}");
     }
-    let output = lineside()
-        .args(["explain", "--wait", "spin"])
-        .output()
-        .expect("it runs");
-    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    for idle in [&["--wait", "spin"][..], &["--force"]] {
+        let output = lineside().arg("explain").args(idle).output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+        assert!(talk(&output).contains(idle[0]), "{}", talk(&output));
+    }
     let output = lineside()
         .args(["emulate", "--delay", "1ms"])
         .output()

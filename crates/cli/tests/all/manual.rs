@@ -88,6 +88,7 @@ fn explain_lists_no_flags_that_it_refuses() {
             "--outside",
             "--tap",
             "--write-pcap",
+            "--force",
             "CMD",
         ] {
             assert!(!text.contains(refused), "{refused}: {text}");

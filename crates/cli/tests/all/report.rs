@@ -705,6 +705,25 @@ fn bytes_of_cut_frames_are_not_reported_as_zero() {
     }
 }
 
+/// A tap of one direction: what the other one carried is not 0.
+#[test]
+fn bytes_of_a_direction_that_was_not_seen_are_not_known() {
+    for (filter, unknown) in [
+        ("dst port 2049", "read not known"),
+        ("src port 2049", "read not known; written not known"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let input = example();
+        let input = input.to_str().expect("UTF-8");
+        let capture = ["capture", input, "-f", filter, "-q", "-o", "trace"];
+        run(&folder, &capture);
+        let text = printed(&run(&folder, &["report", "trace"]));
+        assert!(text.contains(unknown), "{filter}: {text}");
+        let full = printed(&run(&folder, &["report", "trace", "--full"]));
+        assert!(!full.contains(" 0 B"), "{filter}: {full}");
+    }
+}
+
 /// `emulate --tap` that was killed: its tables are there, and `trace.json` does not count them yet.
 #[test]
 fn info_reads_the_trace_of_a_killed_tap() {
