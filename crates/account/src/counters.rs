@@ -228,6 +228,8 @@ registry! {
         run was behind (--overload no-checksums)";
     FactsLimit = "limits.file_facts", Limit, "times that the memory of known file facts was full \
         and was emptied";
+    RenamesUnfollowed = "files.renames_unfollowed", Plain, "files that were renamed, and whose old \
+        name their connection had not shown: where another one had, paths have that name still";
     TimesUnfit = "rows.times_unfit", Plain, "times in operations that do not fit in 64 bits of \
         nanoseconds";
 }

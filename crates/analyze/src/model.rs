@@ -227,6 +227,9 @@ pub struct Missing {
     pub losses: Vec<Loss>,
     /// Parts of the trace that could not be read, in sentences.
     pub unreadable: Vec<String>,
+    /// Files that were renamed on another connection than the one that showed their old name, if
+    /// any did: their paths may have it still.
+    pub renames_unfollowed: u64,
 }
 
 /// What was lost in one direction for one cause.

@@ -167,6 +167,9 @@ fn missing(trace: &Trace, losses: Vec<Loss>) -> Missing {
         shares,
         losses,
         unreadable: trace.warnings.clone(),
+        renames_unfollowed: { trace.manifest.as_ref() }
+            .and_then(|manifest| manifest.counters.get("files.renames_unfollowed"))
+            .map_or(0, |counter| counter.value),
     }
 }
 

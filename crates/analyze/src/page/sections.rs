@@ -36,6 +36,13 @@ pub(super) fn missing(report: &Report) -> Option<Section> {
         complete,
         reasons,
     })]];
+    if missing.renames_unfollowed > 0 {
+        parts.push(vec![Block::Text(format!(
+            "{} files were renamed whose old name their connection had not shown: where another \
+            one had, their paths here have that name still.",
+            grouped(missing.renames_unfollowed)
+        ))]);
+    }
     if let Some(understood) = &report.understood {
         let meter = |share, of, part, whole: u64| {
             (whole > 0).then(|| Meter {

@@ -176,37 +176,50 @@ impl<S: RecordSink> Operations<S> {
             std::mem::take(&mut row.name),
             std::mem::take(&mut row.name2),
         );
-        let row = &self.operations[slot].row;
-        if let (Some(from), Some(to)) = (row.file_id, row.file2_id)
-            && let (Some(old), Some(new), Some(server)) =
-                (name.bytes(), name2.bytes(), row.server_address)
-            && let names = &mut self.connections[connection]
-                .as_mut()
-                .expect("a slot in use")
-                .names
-            && let Some(file_id) = names.remove(&place_key(from, old))
-        {
-            self.budget.give_back(NAME_BYTES);
-            let fact = Fact {
-                operation_id: row.operation_id,
-                time_ns: row.reply_end_ns,
-                server,
-                handle: &[],
-                file_id,
-                parent: Some(to),
-                name: Some(new),
-                file_type: Word::None,
-                size: None,
-            };
-            // The file may have had this name before, and another since.
-            let facts = &mut self.connection(connection).facts;
-            if facts.remove(&fact.key()) {
-                self.budget.give_back(FACT_BYTES);
-            }
-            self.report_fact(connection, &fact, counters);
-        }
+        self.follow_rename(connection, slot, [name.bytes(), name2.bytes()], counters);
         let row = &mut self.operations[slot].row;
         (row.name, row.name2) = (name, name2);
+    }
+
+    /// A file with the first of two names has the second one now.
+    fn follow_rename(
+        &mut self,
+        connection: usize,
+        slot: Slot,
+        names: [Option<&[u8]>; 2],
+        counters: &mut Counters,
+    ) {
+        let row = &self.operations[slot].row;
+        let (Some(from), Some(to), Some(server)) = (row.file_id, row.file2_id, row.server_address)
+        else {
+            return;
+        };
+        let [Some(old), Some(new)] = names else {
+            return;
+        };
+        let (operation_id, time_ns) = (row.operation_id, row.reply_end_ns);
+        let known = &mut self.connection(connection).names;
+        let Some(file_id) = known.remove(&place_key(from, old)) else {
+            return counters.count(Counter::RenamesUnfollowed);
+        };
+        self.budget.give_back(NAME_BYTES);
+        let fact = Fact {
+            operation_id,
+            time_ns,
+            server,
+            handle: &[],
+            file_id,
+            parent: Some(to),
+            name: Some(new),
+            file_type: Word::None,
+            size: None,
+        };
+        // The file may have had this name before, and another since.
+        let facts = &mut self.connection(connection).facts;
+        if facts.remove(&fact.key()) {
+            self.budget.give_back(FACT_BYTES);
+        }
+        self.report_fact(connection, &fact, counters);
     }
 
     /// Where a file has which name, to know it when it is renamed.

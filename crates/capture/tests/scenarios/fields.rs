@@ -108,7 +108,7 @@ fn a_renamed_file_has_its_new_name() {
         let results = [status, 0, 0, 0, 0];
         [call(xid, 3, 14, &arguments.concat()), reply(xid, &results)]
     };
-    let (operations, all, _) = rows(&[
+    let (operations, all, counters) = rows(&[
         lookup.clone(),
         rename(2, [1, 1], [b'a', b'x'], 2),
         rename(3, [1, 1], [b'a', b'b'], 0),
@@ -136,4 +136,6 @@ fn a_renamed_file_has_its_new_name() {
         (5, of(1), b'a'),
     ];
     assert_eq!(said, expected);
+    // Of z nothing was known, on this connection.
+    assert_eq!(counters.value(Counter::RenamesUnfollowed), 1);
 }
