@@ -135,6 +135,34 @@ fn record_fragments_that_meet_share_what_follows() {
         assert_eq!(search.candidates.len(), 3, "frames of {step}");
         let at = search.find(8, true).expect("it is there");
         assert_eq!(at, HEAD as u64, "xid 7 is near, 700 is not");
+        search.accept(at);
+        assert_eq!(search.rejected, 1, "xid 700");
+    }
+    stream[4..8].copy_from_slice(&6_u32.to_be_bytes());
+    let mut search = Search::default();
+    push(&mut search, &stream);
+    assert_eq!(search.find(8, true), Some(0), "xid 6 is near too");
+}
+
+/// How far a header may be behind the last one depends on the bytes between them: from where the
+/// last record that is seen begins, not from where another candidate does that shares its end.
+#[test]
+fn records_that_share_an_end_in_a_hole_begin_where_they_do() {
+    let mut stream = open_call(100, 2 * HEAD as u32 - 4);
+    stream.extend(open_call(900_000, HEAD as u32 - 4));
+    stream.extend((LAST_FRAGMENT | 100).to_be_bytes());
+    stream.extend([0; 12]);
+    // At 300: three messages of 100 bytes may be between them.
+    let ahead = 3 + 2 * XIDS_BEHIND - XIDS_BEHIND;
+    for (xid, begins) in [(100 + ahead, 0), (101 + ahead, 300)] {
+        let mut search = Search::default();
+        push(&mut search, &stream);
+        let by = Descriptor::default();
+        let len = 300 - stream.len();
+        let hole = Chunk::hole(len, Cause::NotSeen, &by);
+        search.push(hole, &Config::default());
+        push(&mut search, &call(xid, 8));
+        assert_eq!(search.find(xid, true), Some(begins));
     }
 }
 
@@ -162,6 +190,25 @@ fn a_call_that_leads_into_a_hole_waits_for_the_end() {
     assert_eq!(search.chained(false), None);
     let at = search.chained(true).expect("it begins a frame");
     assert_eq!(search.accept(at).len(), 2);
+}
+
+/// A header within a frame stands for itself only if it leads to another one.
+#[test]
+fn two_calls_before_a_hole_are_believed_within_a_frame() {
+    for (calls, begins) in [(1, None), (2, Some(9))] {
+        let mut frame = vec![0x77; 9];
+        if calls == 2 {
+            frame.extend(call(9, 8));
+        }
+        frame.extend_from_slice(&call(10, 100)[..60]);
+        let mut search = Search::default();
+        search.last_xid = Some(8);
+        push(&mut search, &frame);
+        let by = Descriptor::default();
+        let hole = Chunk::hole(500, Cause::NotSeen, &by);
+        search.push(hole, &Config::default());
+        assert_eq!(search.chained(true), begins);
+    }
 }
 
 /// RFC 5531, section 9: MSG_DENIED has its reason and two numbers at most.
