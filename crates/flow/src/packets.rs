@@ -112,8 +112,7 @@ impl Connections {
         counts.add_packet(tcp.payload_len, wire_len, Some(stamp_ns));
         let (sender, other) = direction.split_mut(&mut connection.senders);
         if sender.on_expected(other, tcp, stamp_ns, counts) {
-            let bytes = &frame.bytes()[ip.payload..payload.offset_in_frame()];
-            connection.account_options(direction, tcp, bytes);
+            connection.account_options(direction, tcp, origin.tcp_options(ip, tcp));
         }
         if tcp.payload_len > 0 {
             let (slot, len) = (connection.slot, tcp.payload_len as u64);

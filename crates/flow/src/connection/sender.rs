@@ -22,8 +22,6 @@ const FAST_ACKS: u32 = 2;
 /// Within this time a late segment is out of order, where the round trip of the handshake is not
 /// known.
 const OUT_OF_ORDER_NS: i64 = 3_000_000;
-/// A header without SACK blocks is not longer: its timestamps take 12 bytes.
-const PLAIN_HEADER_LEN: usize = 32;
 /// RFC 7323 2.3.
 const SHIFT_MAX: u8 = 14;
 /// What shows that a segment is no acknowledgement alone.
@@ -47,6 +45,9 @@ pub(crate) struct Sender {
     edge: Option<SeqNumber>,
     /// Acknowledgements that repeated the one before, since it last changed.
     duplicate_acks: u32,
+    /// As long is a header of it without SACK blocks, with its timestamps if it sends them; 0 before
+    /// one was seen.
+    plain_len: usize,
     /// The blocks that it acknowledged last.
     sacked: [(SeqNumber, SeqNumber); 4],
     /// What was sent before a timer ran out ends here.
@@ -105,12 +106,13 @@ impl Sender {
     ) -> bool {
         let end = tcp.sequence + tcp.payload_len as u32;
         let may_repeat = tcp.acknowledgement == self.acknowledgement;
+        let has_blocks = tcp.header_len > self.plain_len;
         if tcp.payload_len > 0 {
             counts.full_windows += u64::from(other.edge == Some(end));
             (self.next, self.next_ns) = (Some(end), stamp_ns);
             // One that acknowledges something new changes what was counted.
             self.duplicate_acks *= u32::from(may_repeat);
-        } else if may_repeat || tcp.header_len > PLAIN_HEADER_LEN {
+        } else if may_repeat || has_blocks {
             self.on_acknowledgement(other, tcp, counts);
             self.note(tcp, stamp_ns);
             return true;
@@ -119,7 +121,7 @@ impl Sender {
         }
         self.probe = Probe::No;
         self.note(tcp, stamp_ns);
-        false
+        has_blocks
     }
 
     /// Remembers what a segment says.
@@ -238,10 +240,12 @@ impl Sender {
     fn on_options(&mut self, other: &mut Self, tcp: &TcpHeader, options: TcpOptions<'_>) -> bool {
         let mut shift = None;
         self.sacked = Default::default();
+        let mut has_blocks = false;
         for option in options.flatten() {
             match option {
                 TcpOption::WindowScale(by) => shift = Some(by.min(SHIFT_MAX)),
                 TcpOption::Sack(blocks) => {
+                    has_blocks = true;
                     self.sacked
                         .iter_mut()
                         .zip(blocks.iter())
@@ -249,6 +253,9 @@ impl Sender {
                 }
                 _ => {}
             }
+        }
+        if !has_blocks && !tcp.flags.opens() {
+            self.plain_len = tcp.header_len;
         }
         if tcp.flags.opens() {
             self.shift = Some(shift.unwrap_or(0));

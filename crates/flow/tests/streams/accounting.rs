@@ -4,7 +4,7 @@ use lineside_flow::FlowCounts;
 use lineside_wire::Direction::{Forward, Reverse};
 
 use crate::hand::{Hand, Recorder};
-use crate::simulation::ACK;
+use crate::simulation::{ACK, with_options};
 
 /// Frames are 1 us apart, so that so many make a millisecond.
 const MILLISECOND: u64 = 1_000;
@@ -53,6 +53,52 @@ fn retransmissions_are_told_apart() {
         (Forward, -4, None),
     ];
     assert_eq!(sent_again, expected);
+}
+
+/// A segment of the answering end with a block of a SACK option, without timestamps.
+fn selective(hand: &mut Hand, sink: &mut Recorder, ack: u32, block: [u32; 2], data: &[u8]) {
+    let mut options = vec![1, 1, 5, 10];
+    block.map(|edge| options.extend(edge.to_be_bytes()));
+    let at = hand.port;
+    let bytes = with_options(at, Reverse, 0, ack, ACK, (&options, data));
+    hand.frame(sink, &bytes);
+}
+
+#[test]
+fn data_that_report_a_second_arrival_are_read() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"aaaa");
+    hand.frames += 200 * MILLISECOND;
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"aaaa");
+    hand.segment(&mut sink, Reverse, 0, 4, ACK, b"");
+    selective(&mut hand, &mut sink, 4, [0, 4], b"reply");
+    hand.finish(&mut sink);
+    assert_eq!(sum(&sink, |counts| counts.retransmissions), [1, 0]);
+    assert_eq!(sum(&sink, |counts| counts.spurious_retransmissions), [1, 0]);
+}
+
+#[test]
+fn blocks_that_came_with_data_are_the_newest() {
+    let fast = |newest: [u32; 2]| {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        for (at, data) in [(0, b"aaaa"), (4, b"bbbb"), (8, b"cccc"), (12, b"dddd")] {
+            hand.segment(&mut sink, Forward, at, 0, ACK, data);
+        }
+        hand.segment(&mut sink, Reverse, 0, 4, ACK, b"");
+        for _ in 0..3 {
+            selective(&mut hand, &mut sink, 4, [8, 12], b"");
+        }
+        selective(&mut hand, &mut sink, 4, newest, b"reply");
+        hand.segment(&mut sink, Forward, 12, 5, ACK, b"dddd");
+        hand.finish(&mut sink);
+        assert_eq!(sum(&sink, |counts| counts.retransmissions), [1, 0]);
+        sum(&sink, |counts| counts.fast_retransmissions)
+    };
+    // The receiver has what is sent again, so that nothing asks for it.
+    assert_eq!(fast([8, 16]), [0, 0]);
+    assert_eq!(fast([8, 12]), [1, 0]);
 }
 
 #[test]

@@ -77,6 +77,25 @@ pub(crate) fn builder(
     flags: u8,
     payload: &[u8],
 ) -> Vec<u8> {
+    with_options(
+        port,
+        direction,
+        sequence,
+        acknowledgement,
+        flags,
+        (&[], payload),
+    )
+}
+
+/// A segment with options.
+pub(crate) fn with_options(
+    port: u16,
+    direction: Direction,
+    sequence: u32,
+    acknowledgement: u32,
+    flags: u8,
+    (options, payload): (&[u8], &[u8]),
+) -> Vec<u8> {
     let ends = [([10, 0, 0, 1], port), ([10, 0, 0, 2], 2049)];
     let (source, destination) = (ends[direction], ends[direction.opposite()]);
     FrameBuilder::new(source.0.into(), destination.0.into()).tcp(
@@ -86,6 +105,7 @@ pub(crate) fn builder(
             sequence,
             acknowledgement,
             flags: TcpFlags(flags),
+            options,
             ..TcpFields::default()
         },
         payload,
