@@ -20,6 +20,8 @@ mod simulated;
 mod tls;
 #[path = "../../nfs/src/tests/values.rs"]
 mod values;
+#[path = "scenarios/waits.rs"]
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
