@@ -85,6 +85,11 @@ impl Paths {
         Self(known)
     }
 
+    /// The directory in which a file lies.
+    pub(crate) fn directory(&self, file_id: i64) -> Option<i64> {
+        self.0.get(&file_id)?.as_ref()?.parent
+    }
+
     /// The path of a file as far as it is known: `…/` stands for what is above it where neither a
     /// MOUNT nor a directory shows that.
     pub(crate) fn path(&self, file_id: i64) -> Option<String> {

@@ -128,7 +128,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         report: &report,
         trace: &mut trace,
         chosen: &chosen,
-        lexica: &lexica,
+        lexica: &mut lexica,
     });
     // What only the findings read may be damaged too.
     report.missing.unreadable = trace.warnings.clone();

@@ -1,19 +1,19 @@
 //! Findings about how long operations took: what [`Watch`] collected, judged.
 //!
 //! Each compares a trace with itself, since nobody knows what a server should take: a time with the
-//! times around it, a client with the others, the slowest operations with those of the same kind.
+//! times around it, the slowest operations with those of the same kind.
 //! Only `slow_server` has a bound of its own.
 
 use serde_json::json;
 
 use super::network::Ways;
 use super::stalls::{STALL_MIN_NS, Stall, Stalls};
-use super::watch::{Cell, ClientTimes, KINDS_MAX, Watch};
+use super::watch::{Cell, Watch};
 use super::{Finding, Place, Scene};
 use crate::columns::Word;
 use crate::numbers::{grouped, percent, share, time};
 
-/// By how much a step must exceed the steps around it, and a client the others.
+/// By how much a step must exceed the steps around it.
 const JUMP_FACTOR: u64 = 4;
 /// And by how much time.
 const JUMP_MIN_NS: u64 = 2_000_000;
@@ -24,10 +24,6 @@ const JUMP_STEPS_SHARE_MAX: f64 = 0.8;
 const STEP_OPERATIONS_MIN: u64 = 10;
 /// A stall is also so many times as long as half of the operations take.
 const STALL_MEDIANS: u64 = 10;
-/// Operations of a client, and clients with as many, of which one can be called slow.
-const CLIENT_OPERATIONS_MIN: u64 = 100;
-const CLIENTS_MIN: usize = 4;
-const CLIENT_EXCESS_MIN_NS: u64 = 2_000_000;
 /// Outstanding at once, on average in a jump: a queue.
 const QUEUE_MIN: f64 = 16.0;
 const QUEUE_FACTOR: f64 = 4.0;
@@ -64,7 +60,6 @@ pub(super) fn findings(
         found.extend(slow);
         found.extend(jump);
     }
-    found.extend(slow_client(watch, scene));
     found
 }
 
@@ -344,11 +339,7 @@ fn jump(watch: &Watch, ways: &Ways, scene: &Scene<'_>) -> Option<Finding> {
     let worst = worst_run(watch)?;
     let steps = watch.cells.first().map_or(0, Vec::len);
     let length_ns = worst.steps() * watch.step_ns;
-    let at = |step: usize| {
-        watch
-            .start_ns
-            .saturating_add_unsigned(step as u64 * watch.step_ns)
-    };
+    let [since_ns, until_ns] = watch.times(worst.first, worst.last);
     let usual_ns = worst.server_ns.saturating_sub(worst.lost_ns) / worst.operations;
     let now_ns = worst.server_ns / worst.operations;
     let waiting = worst.server_ns as f64 / length_ns as f64;
@@ -370,8 +361,8 @@ fn jump(watch: &Watch, ways: &Ways, scene: &Scene<'_>) -> Option<Finding> {
             Some(way) if way < now_ns / 2 => Place::Server,
             _ => Place::CannotTell,
         }),
-        since_ns: Some(at(worst.first)),
-        until_ns: (worst.last + 1 < steps).then(|| at(worst.last + 1)),
+        since_ns,
+        until_ns,
         what: match is_queue {
             true => format!("operations queued: {waiting:.0} waited at once, and took {instead}"),
             false => format!("operations took {instead}"),
@@ -438,18 +429,24 @@ fn tail(
 ) -> Option<Finding> {
     let all_ns: u64 = totals.iter().map(|cell| cell.server_ns).sum();
     let (mut operations, mut ns, mut worst) = (0, 0, (0, 0));
+    let (mut first, mut last) = (usize::MAX, 0);
     for (kind, cell) in totals.iter().enumerate() {
         let bound = TAIL_MIN_NS.max(TAIL_MEDIANS * cell.quantile_ns(0.5));
         let (number, time) = cell.from(bound);
         operations += number;
         ns += time;
         worst = worst.max((time, kind));
+        let steps = watch.cells[kind].iter().enumerate();
+        for (step, _) in steps.filter(|(_, cell)| cell.from(bound).0 > 0) {
+            (first, last) = (first.min(step), last.max(step));
+        }
     }
     // What stalls cost is reported with these.
     let ns = ns.saturating_sub(stalled_ns);
     if operations < TAIL_OPERATIONS_MIN || share(ns, all_ns) < TAIL_TIME_SHARE {
         return None;
     }
+    let [since_ns, until_ns] = watch.times(first, last);
     let of_all = share(operations, totals.iter().map(|cell| cell.operations).sum());
     let median = all_of(totals).quantile_ns(0.5);
     Some(Finding {
@@ -458,6 +455,8 @@ fn tail(
             Some(way) if way < TAIL_MIN_NS / 2 => Place::Server,
             _ => Place::CannotTell,
         }),
+        since_ns,
+        until_ns,
         what: format!(
             "{} of the operations take {} or more, and {} of all time",
             percent(of_all),
@@ -486,127 +485,6 @@ fn tail(
         .into(),
         ..Finding::default()
     })
-}
-
-/// A client that takes longer than the others.
-#[derive(Debug)]
-struct SlowClient {
-    word: usize,
-    factor: f64,
-    /// By which factor clients differ anyway: the median deviation.
-    spread_factor: f64,
-    clients: usize,
-    lost_ns: u64,
-}
-
-/// The client whose operations take longest, if it stands out.
-fn slowest_client(watch: &Watch) -> Option<SlowClient> {
-    let all = by_kind(watch);
-    let clients: Vec<(usize, f64)> = { watch.clients.iter().enumerate() }
-        .filter(|(_, times)| times.operations >= CLIENT_OPERATIONS_MIN)
-        .map(|(word, times)| (word, excess(times, &all)))
-        .collect();
-    if clients.len() < CLIENTS_MIN {
-        return None;
-    }
-    let median = |mut values: Vec<f64>| {
-        values.sort_unstable_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    let middle = median(clients.iter().map(|(_, excess)| *excess).collect());
-    let spread = median(
-        clients
-            .iter()
-            .map(|(_, excess)| (excess - middle).abs())
-            .collect(),
-    );
-    let &(word, worst) = clients
-        .iter()
-        .max_by(|one, other| one.1.total_cmp(&other.1))?;
-    let factor = (worst - middle).exp2();
-    let times = &watch.clients[word];
-    let lost_ns = (times.latency_ns as f64 * (1.0 - 1.0 / factor)) as u64;
-    let stands_out = factor >= JUMP_FACTOR as f64
-        && worst - middle >= 6.0 * spread
-        && lost_ns / times.operations >= CLIENT_EXCESS_MIN_NS;
-    stands_out.then_some(SlowClient {
-        word,
-        factor,
-        spread_factor: spread.exp2(),
-        clients: clients.len(),
-        lost_ns,
-    })
-}
-
-/// One client whose operations take much longer than the same kinds of the others.
-fn slow_client(watch: &Watch, scene: &Scene<'_>) -> Option<Finding> {
-    let slow = slowest_client(watch)?;
-    let times = &watch.clients[slow.word];
-    let mean_ns = times.latency_ns / times.operations;
-    let address = scene.lexica.clients.text(slow.word as u32).to_owned();
-    Some(Finding {
-        kind: "slow_client",
-        place: Some(Place::CannotTell),
-        what: format!(
-            "its operations take {:.0} times as long as the same ones of the other {} clients",
-            slow.factor,
-            grouped(slow.clients as u64 - 1)
-        ),
-        evidence: format!(
-            "{} operations, {} on average",
-            grouped(times.operations),
-            time(mean_ns)
-        ),
-        advice: format!(
-            "see where its time goes: lineside slow TRACE --client {address} --top 25; its link, or \
-            the files that it alone uses"
-        ),
-        who: address,
-        lost_ns: slow.lost_ns,
-        operations_share: share(times.operations, scene.report.totals.operations),
-        basis: [
-            ("factor", json!(slow.factor)),
-            ("factor_min", json!(JUMP_FACTOR)),
-            ("clients", json!(slow.clients)),
-            ("clients_min", json!(CLIENTS_MIN)),
-            ("operations", json!(times.operations)),
-            ("latency_mean_ns", json!(mean_ns)),
-            ("deviation_factor", json!(slow.spread_factor)),
-        ]
-        .into(),
-        ..Finding::default()
-    })
-}
-
-/// All clients' operations of each kind, and the sum of the logarithms of their latencies.
-fn by_kind(watch: &Watch) -> [(f64, f64); KINDS_MAX] {
-    let mut all = [(0.0, 0.0); KINDS_MAX];
-    for times in &watch.clients {
-        for ((number, whole), &(count, sum)) in all.iter_mut().zip(&times.kinds) {
-            *number += f64::from(count);
-            *whole += sum;
-        }
-    }
-    all
-}
-
-/// By how much a client's latencies exceed those of the others, kind by kind: the logarithm to base
-/// two of the factor.
-fn excess(times: &ClientTimes, all: &[(f64, f64); KINDS_MAX]) -> f64 {
-    let (mut weighted, mut operations) = (0.0, 0.0);
-    for (&(count, sum), &(number, whole)) in times.kinds.iter().zip(all) {
-        let count = f64::from(count);
-        let (others, others_sum) = (number - count, whole - sum);
-        if count > 0.0 && others > 0.0 {
-            weighted += count * (sum / count - others_sum / others);
-            operations += count;
-        }
-    }
-    if operations > 0.0 {
-        weighted / operations
-    } else {
-        0.0
-    }
 }
 
 #[cfg(test)]
@@ -642,29 +520,5 @@ mod tests {
         assert!(worst_run(&watched(|step| if step == 50 { 50 * MS } else { MS })).is_none());
         // What is so most of the time is how it is.
         assert!(worst_run(&watched(|step| if step > 10 { 50 * MS } else { MS })).is_none());
-    }
-
-    #[test]
-    fn one_client_stands_out_of_many() {
-        let clients = |factor: f64| {
-            let mut watch = watched(|_| MS);
-            for client in 0..9 {
-                let own = if client == 4 {
-                    factor
-                } else {
-                    1.0 + f64::from(client) / 20.0
-                };
-                let mut times = ClientTimes::default();
-                times.kinds[0] = (200, 200.0 * (own * MS as f64).log2());
-                times.operations = 200;
-                times.latency_ns = (200.0 * own * MS as f64) as u64;
-                watch.clients.push(times);
-            }
-            slowest_client(&watch)
-        };
-        let slow = clients(10.0).expect("a slow client");
-        assert_eq!((slow.word, slow.clients), (4, 9));
-        assert!((6.0..11.0).contains(&slow.factor), "{slow:?}");
-        assert!(clients(2.0).is_none());
     }
 }

@@ -1,9 +1,11 @@
 //! What stands out in a trace: what happened, since when, to whom, and what is done about it.
 //!
 //! ```text
-//!  rows of operations ──► Findings::add ─► watch, stalls ─► latency ─┐
-//!  the table connections ──────────────────────► network ────────────┼─► Findings::find ─► ranked
-//!  the finished report ────────────────────────► workload ───────────┘
+//!  rows of operations ──► Findings::add ─► watch, stalls ─► latency ──┐
+//!                                              └─► suspects, a second │
+//!                                                  pass if need be ───┤
+//!  the table connections ──────────────────────► network ─────────────┼─► Findings::find ─► ranked
+//!  the finished report ────────────────────────► workload ────────────┘
 //! ```
 //!
 //! What is severe comes first. Then a finding is ranked by the time that clients waited because of
@@ -15,6 +17,7 @@
 mod latency;
 mod network;
 mod stalls;
+mod suspects;
 mod watch;
 mod workload;
 
@@ -29,6 +32,7 @@ use crate::filter::Chosen;
 use crate::model::Report;
 use crate::trace::Trace;
 use network::Network;
+use suspects::Found;
 use watch::Watch;
 
 /// Where the trouble is.
@@ -81,9 +85,8 @@ pub struct Finding {
 pub(crate) struct Scene<'a> {
     pub(crate) report: &'a Report,
     pub(crate) trace: &'a mut Trace,
-    #[expect(dead_code, reason = "for findings that read the trace again")]
     pub(crate) chosen: &'a Chosen,
-    pub(crate) lexica: &'a Lexica,
+    pub(crate) lexica: &'a mut Lexica,
 }
 
 /// What is collected for findings in the pass over `operations`.
@@ -119,12 +122,42 @@ impl Findings {
     pub(crate) fn find(mut self, scene: &mut Scene<'_>) -> Vec<Finding> {
         let network = Network::of(scene.trace, &mut self.watch);
         let mut found = network.findings(scene);
-        let latency = latency::findings(&mut self.watch, &network.ways(), &found, scene);
+        let ways = network.ways();
+        let mut ones = suspects::findings(&mut self.watch, &ways, scene);
+        ones.retain(|one| !is_of_network(&one.finding, &found));
+        let mut latency = latency::findings(&mut self.watch, &ways, &found, scene);
+        latency.retain(|finding| !is_of_one(finding, &ones));
         found.extend(latency);
+        found.extend(ones.into_iter().map(|one| one.finding));
         found.extend(workload::findings(scene.report));
         rank(&mut found);
         found
     }
+}
+
+/// Whether what TCP had to do explains why one is slow: to this client, or for everybody where
+/// replies wait for earlier ones to leave, which counts as the server's time.
+fn is_of_network(one: &Finding, network: &[Finding]) -> bool {
+    let waits = |found: &Finding| matches!(found.kind, "window" | "full_link");
+    let is_its = |found: &Finding| {
+        let rest = found.who.strip_prefix(&one.who);
+        let is_named = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+        is_named && matches!(found.kind, "loss" | "window" | "full_link")
+    };
+    network
+        .iter()
+        .any(|found| is_its(found) || waits(found) && one.kind == "slow_file")
+}
+
+/// Whether a finding about everybody's operations is about those of one client or file.
+fn is_of_one(finding: &Finding, ones: &[Found]) -> bool {
+    let is_of_server = matches!(
+        finding.kind,
+        "slow_server" | "latency_jump" | "queue" | "tail"
+    );
+    // Most of it: one client in four is not the server, but one with four fifths of the time is.
+    let most = |one: &Found| one.server_lost_ns >= finding.lost_ns / 5 * 4;
+    is_of_server && ones.iter().any(most)
 }
 
 /// Worst first. Kinds and sentences break ties, so that a report is the same every time.

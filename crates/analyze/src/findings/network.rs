@@ -92,6 +92,7 @@ impl Sent {
 /// A TCP connection that carries RPC, all its intervals together.
 #[derive(Debug, Default)]
 struct Connection {
+    id: i64,
     client: String,
     client_port: Option<i32>,
     server: String,
@@ -136,9 +137,7 @@ impl Connection {
 
     /// What this end sends waits in a queue behind the tap, or comes out of one before it.
     fn fills_link(&self, end: usize) -> bool {
-        let (sent, other) = (&self.sent[end], &self.sent[1 - end]);
-        let shortest = other.rtt_min_ns.unwrap_or(0);
-        let grows = other.rtt_ns >= QUEUE_MIN_NS && other.rtt_ns >= QUEUE_FACTOR * shortest;
+        let sent = &self.sent[end];
         // Two segments are in any millisecond of a slow link.
         let two = 2 * (sent.segment_max + HEADERS_BYTES);
         let is_even = sent.peak_1ms.saturating_sub(two) <= PLATEAU_FACTOR * sent.peak_1s / 1_000;
@@ -146,7 +145,21 @@ impl Connection {
         let trickles = is_even
             && mean_ns >= PLATEAU_TRANSFER_MIN_NS
             && self.transfer_share(end) >= TRANSFER_SHARE;
-        sent.is_bulk() && (grows || trickles)
+        sent.is_bulk() && (self.is_late(end, self.sent[1 - end].rtt_ns) || trickles)
+    }
+
+    /// Whether acknowledgements of what this end sends take that much longer than they could.
+    fn is_late(&self, end: usize, rtt_ns: u64) -> bool {
+        let shortest = self.sent[1 - end].rtt_min_ns.unwrap_or(0);
+        rtt_ns >= QUEUE_MIN_NS && rtt_ns >= QUEUE_FACTOR * shortest
+    }
+
+    /// Whether the link was full in an interval of these figures, if it was at all.
+    fn is_full_in(&self, end: usize, rtt_ns: u64, peak_1s: u64) -> bool {
+        match self.is_late(end, self.sent[1 - end].rtt_ns) {
+            true => self.is_late(end, rtt_ns),
+            false => 2 * peak_1s >= self.sent[end].peak_1s,
+        }
     }
 
     fn name(&self) -> String {
@@ -203,6 +216,7 @@ impl Network {
         let mut found: Vec<(i64, Connection)> = found.into_iter().collect();
         found.sort_unstable_by_key(|(id, _)| *id);
         for (id, connection) in &mut found {
+            connection.id = *id;
             connection.times = watch.connections.remove(id).unwrap_or_default();
         }
         Self {
@@ -222,14 +236,14 @@ impl Network {
         }
     }
 
-    pub(super) fn findings(&self, scene: &Scene<'_>) -> Vec<Finding> {
+    pub(super) fn findings(&self, scene: &mut Scene<'_>) -> Vec<Finding> {
         let operations = scene.report.totals.operations;
         let mut found: Vec<Finding> = Vec::new();
         let loss = self.loss(operations);
         // A full window makes transfers long, and so does a full link, but that fills no window.
         let window = self.window(operations);
         let link = match window {
-            None => self.full_link(operations),
+            None => self.full_link(operations, scene.trace),
             Some(_) => None,
         };
         match (link, loss) {
@@ -342,7 +356,7 @@ impl Network {
 
     /// A link that carries all that it can: in front of it a queue grows, behind it all comes at
     /// one rate.
-    fn full_link(&self, operations: u64) -> Option<Finding> {
+    fn full_link(&self, operations: u64, trace: &mut Trace) -> Option<Finding> {
         let full: Vec<&Connection> = { self.connections.iter() }
             .filter(|connection| (0..2).any(|end| connection.fills_link(end)))
             .collect();
@@ -367,9 +381,12 @@ impl Network {
         let latency_ns: u64 = full.iter().map(|each| each.times.latency_ns).sum();
         let server_ns: u64 = full.iter().map(|each| each.times.server_ns).sum();
         let number: u64 = full.iter().map(|each| each.times.operations).sum();
+        let [since_ns, until_ns] = full_times(trace, &full, end);
         Some(Finding {
             kind: "full_link",
             place: Some(Place::Network),
+            since_ns,
+            until_ns,
             who: match full.as_slice() {
                 [one] => one.client.clone(),
                 several if several.iter().all(|each| each.client == several[0].client) => {
@@ -528,6 +545,54 @@ fn window_of(small: &[&Connection], end: usize, operations: u64) -> Option<Findi
         .into(),
         ..Finding::default()
     })
+}
+
+/// Begin and end of the intervals in which a link was full; `None`: it was in the first, or in the
+/// last.
+fn full_times(trace: &mut Trace, full: &[&Connection], end: usize) -> [Option<i64>; 2] {
+    let [ours, other] = [["client", "server"][end], ["client", "server"][1 - end]];
+    let (rtt, peak) = (format!("{other}_rtt_ns"), format!("{ours}_peak_1s_bytes"));
+    let names = [
+        "connection_id",
+        "interval_start_ns",
+        "interval_ns",
+        &rtt,
+        &peak,
+    ];
+    let mut all: Option<(i64, i64)> = None;
+    let mut those: Option<(i64, i64)> = None;
+    trace.batches(Table::Connections, &names, |batch| {
+        let columns: Vec<Integers<'_>> = { names.iter().zip(batch) }
+            .map(|(name, column)| Integers::of(name, column))
+            .collect::<Result<_, _>>()?;
+        for row in 0..batch[0].len() {
+            let value = |at: usize| columns[at].get(row);
+            let [Some(id), Some(start), Some(length)] = [value(0), value(1), value(2)] else {
+                continue;
+            };
+            let Some(connection) = full.iter().find(|connection| connection.id == id) else {
+                continue;
+            };
+            let number = |at| value(at).map_or(0, |number: i64| number.max(0).unsigned_abs());
+            let own = (start, start.saturating_add(length));
+            let join = |span: &mut Option<(i64, i64)>| {
+                let (first, last) = span.unwrap_or(own);
+                *span = Some((first.min(own.0), last.max(own.1)));
+            };
+            join(&mut all);
+            if connection.is_full_in(end, number(3), number(4)) {
+                join(&mut those);
+            }
+        }
+        Ok(())
+    });
+    let Some(((begin, finish), (first, last))) = all.zip(those) else {
+        return [None, None];
+    };
+    [
+        (first > begin).then_some(first),
+        (last < finish).then_some(last),
+    ]
 }
 
 fn read(

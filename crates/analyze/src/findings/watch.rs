@@ -1,11 +1,13 @@
 //! What is collected about latency in the pass over `operations`: by kind of operation and step of
-//! time, by client, by connection and by server. All of bounded size, in few instructions a row.
+//! time, by connection and by server, and which clients and files took much of it. All of bounded
+//! size, in few instructions a row.
 
 use hashbrown::HashMap;
 use lineside_trace::Table;
 use lineside_trace::read::{Column, ReadError};
 
 use super::stalls::Stalls;
+use super::suspects::Waits;
 use crate::aggregate::{Batch, Lexica};
 use crate::columns::{Integers, Lexicon, Word, Words};
 use crate::trace::Trace;
@@ -18,8 +20,11 @@ const CONNECTIONS_MAX: usize = 1 << 18;
 const SERVERS_MAX: usize = 16;
 /// Four steps for each power of two from 1 us to 68 s.
 const BUCKETS: usize = 104;
+/// Begin and end of the time, as far as what goes on there is not told apart from what began before
+/// and ended after: a share of it.
+const EDGE_SHARE: f64 = 0.02;
 /// READs and WRITEs of more than this are another kind: they take longer everywhere.
-const LARGE_BYTES: i64 = 32_768;
+pub(super) const LARGE_BYTES: i64 = 32_768;
 
 /// Times of one kind in one step.
 #[derive(Debug, Clone)]
@@ -99,16 +104,8 @@ fn bucket_ns(bucket: usize) -> u64 {
 
 /// The logarithm to base two, to 0.09: enough to tell apart factors of four.
 #[inline]
-fn log2(ns: u64) -> f32 {
+pub(super) fn log2(ns: u64) -> f32 {
     (ns.max(1) as f32).to_bits() as f32 / (1 << 23) as f32 - 127.0
-}
-
-/// A client's operations of each kind: how many, and the sum of the logarithms of their latencies.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ClientTimes {
-    pub(super) kinds: [(u32, f64); KINDS_MAX],
-    pub(super) latency_ns: u64,
-    pub(super) operations: u64,
 }
 
 /// A connection's operations.
@@ -132,19 +129,44 @@ impl ConnectionTimes {
     }
 }
 
+/// A call and its reply.
+pub(super) struct Call {
+    pub(super) kind: u8,
+    /// Its step of time.
+    pub(super) step: usize,
+    /// What a READ or WRITE asks for, if it is more than [`LARGE_BYTES`].
+    pub(super) large_bytes: u64,
+    pub(super) client: Word,
+    pub(super) file_id: Option<i64>,
+    /// The first byte of the call and the last, the first byte of the reply and the last.
+    times: [i64; 4],
+}
+
+impl Call {
+    #[inline]
+    pub(super) fn latency_ns(&self) -> u64 {
+        self.times[3].abs_diff(self.times[0])
+    }
+
+    #[inline]
+    pub(super) fn server_ns(&self) -> u64 {
+        self.times[2].abs_diff(self.times[1])
+    }
+}
+
 /// What is collected.
 pub(super) struct Watch {
     columns: Vec<&'static str>,
     pub(super) start_ns: i64,
     pub(super) step_ns: u64,
-    steps: usize,
+    pub(super) steps: usize,
     /// By twice the operation's word, and one more if it is large.
     kind_of: Vec<u8>,
     /// What a kind is called.
     pub(super) kinds: Vec<(Word, bool)>,
     /// Of each kind all steps.
     pub(super) cells: Vec<Vec<Cell>>,
-    pub(super) clients: Vec<ClientTimes>,
+    pub(super) waits: Waits,
     pub(super) connections: HashMap<i64, ConnectionTimes>,
     pub(super) servers: Vec<(Word, Stalls)>,
     pub(super) has_recovery: bool,
@@ -180,7 +202,7 @@ impl Watch {
             kind_of: Vec::new(),
             kinds: Vec::new(),
             cells: Vec::new(),
-            clients: Vec::new(),
+            waits: Waits::default(),
             connections: HashMap::new(),
             servers: Vec::new(),
             has_recovery,
@@ -210,18 +232,55 @@ impl Watch {
             ]),
             false => None,
         };
-        self.clients
-            .resize(lexica.clients.len(), ClientTimes::default());
+        self.calls(batch, rows, lexica, |watch, row, call| {
+            let waited = recovery.as_ref().map(|columns| {
+                columns
+                    .each_ref()
+                    .map(|column| column.get(row).map_or(0, |ns| ns.max(0) as u64))
+            });
+            let waited = waited.unwrap_or_default();
+            watch.add_call(call, waited, connection_id.get(row));
+            let [_, call_end, reply, reply_end] = call.times;
+            let stalls = watch.stalls(server.get(row));
+            stalls.add(call.client, call_end, [reply, reply_end], waited[0]);
+        });
+        Ok(())
+    }
+
+    /// When what shows in steps from `first` to `last` began and ended; `None`: it did so already
+    /// when the time began, or still when it ended.
+    pub(super) fn times(&self, first: usize, last: usize) -> [Option<i64>; 2] {
+        let edge = (EDGE_SHARE * self.steps as f64).ceil() as usize;
+        let at = |step: usize| {
+            let since_ns = step as u64 * self.step_ns;
+            self.start_ns.saturating_add_unsigned(since_ns)
+        };
+        let ends = last + 1 + edge < self.steps;
+        [
+            (first > edge).then(|| at(first)),
+            ends.then(|| at(last + 1)),
+        ]
+    }
+
+    /// Hands over the calls of a batch of which all times are known. The rows of a compound have
+    /// one call and one reply: the first that is for something.
+    #[inline]
+    pub(super) fn calls(
+        &mut self,
+        batch: &Batch<'_>,
+        rows: &[usize],
+        lexica: &Lexica,
+        mut on_call: impl FnMut(&mut Self, usize, &Call),
+    ) {
         self.kind_of.resize(2 * lexica.words.len(), NEW);
         self.words = ["READ", "WRITE"].map(|name| lexica.words.find(name));
-        // The rows of a compound have one call and one reply: the first that is for something.
         let mut rpc_id = None;
         for &row in rows {
             let id = batch.rpc_id.get(row);
             if (id.is_some() && id == rpc_id) || batch.not_executed.get(row) {
                 continue;
             }
-            let Some(kind) = self.kind(batch, row, lexica) else {
+            let Some((kind, large_bytes)) = self.kind(batch, row, lexica) else {
                 continue;
             };
             rpc_id = id;
@@ -236,52 +295,34 @@ impl Watch {
             if !(call <= call_end && call_end <= reply && reply <= reply_end) {
                 continue;
             }
-            let waited = recovery.as_ref().map(|columns| {
-                columns
-                    .each_ref()
-                    .map(|column| column.get(row).map_or(0, |ns| ns.max(0) as u64))
-            });
-            let times = [call, call_end, reply, reply_end];
-            let client = batch.client.get(row);
-            let waited = waited.unwrap_or_default();
-            self.add_row(kind, client, times, waited, connection_id.get(row));
-            self.stalls(server.get(row))
-                .add(client, call_end, [reply, reply_end], waited[0]);
+            let call = Call {
+                kind,
+                step: (call.abs_diff(self.start_ns) / self.step_ns) as usize,
+                large_bytes,
+                client: batch.client.get(row),
+                file_id: batch.file_id.get(row),
+                times: [call, call_end, reply, reply_end],
+            };
+            on_call(self, row, &call);
         }
-        Ok(())
     }
 
     #[inline]
-    fn add_row(
-        &mut self,
-        kind: u8,
-        client: Word,
-        [call, call_end, reply, reply_end]: [i64; 4],
-        recovery_ns: [u64; 2],
-        connection_id: Option<i64>,
-    ) {
-        let latency_ns = reply_end.abs_diff(call);
-        let server_ns = reply.abs_diff(call_end);
-        if let Some(steps) = self.cells.get_mut(usize::from(kind)) {
-            let step = (call.abs_diff(self.start_ns) / self.step_ns) as usize;
-            if let Some(cell) = steps.get_mut(step) {
-                cell.add(server_ns);
-            }
-            if let Some(times) = self.clients.get_mut(client as usize) {
-                let (count, sum) = &mut times.kinds[usize::from(kind)];
-                *count += 1;
-                *sum += f64::from(log2(latency_ns));
-            }
+    fn add_call(&mut self, call: &Call, recovery_ns: [u64; 2], connection_id: Option<i64>) {
+        let (latency_ns, server_ns) = (call.latency_ns(), call.server_ns());
+        if let Some(steps) = self.cells.get_mut(usize::from(call.kind))
+            && let Some(cell) = steps.get_mut(call.step)
+        {
+            cell.add(server_ns);
         }
-        if let Some(times) = self.clients.get_mut(client as usize) {
-            times.latency_ns += latency_ns;
-            times.operations += 1;
-        }
+        self.waits
+            .add(call.client, call.file_id, latency_ns, server_ns);
         let Some(id) = connection_id else { return };
         let is_full = self.connections.len() >= CONNECTIONS_MAX;
         if is_full && !self.connections.contains_key(&id) {
             return;
         }
+        let [call, call_end, reply, reply_end] = call.times;
         let times = self.connections.entry(id).or_default();
         times.operations += 1;
         times.latency_ns += latency_ns;
@@ -307,16 +348,17 @@ impl Watch {
         &mut self.servers[at].1
     }
 
-    /// The kind of a row; `None` for what only prepares something in a compound.
+    /// The kind of a row, and what it asks for if that is much; `None` for what only prepares
+    /// something in a compound.
     #[inline]
-    fn kind(&mut self, batch: &Batch<'_>, row: usize, lexica: &Lexica) -> Option<u8> {
+    fn kind(&mut self, batch: &Batch<'_>, row: usize, lexica: &Lexica) -> Option<(u8, u64)> {
         let word = batch.operation.get(row);
         let is_data = self.words.contains(&Some(word));
-        let is_large = is_data
-            && batch
-                .count
-                .get(row)
-                .is_some_and(|count| count > LARGE_BYTES);
+        let large = match is_data {
+            true => batch.count.get(row).filter(|count| *count > LARGE_BYTES),
+            false => None,
+        };
+        let is_large = large.is_some();
         let at = 2 * word as usize + usize::from(is_large);
         let known = self.kind_of.get_mut(at)?;
         if *known == NEW {
@@ -331,7 +373,7 @@ impl Watch {
                 }
             };
         }
-        (*known != IDLE).then_some(*known)
+        (*known != IDLE).then_some((*known, large.map_or(0, i64::unsigned_abs)))
     }
 }
 

@@ -182,7 +182,8 @@ fn insight(finding: &Finding, zone: &Zone, range: Option<(i64, i64)>) -> Insight
         }
         (Some(since), Some(_)) => format!("{}: ", clock(since)),
         (Some(since), None) => format!("since {}: ", clock(since)),
-        (None, _) => String::new(),
+        (None, Some(until)) => format!("until {}: ", clock(until)),
+        (None, None) => String::new(),
     };
     let place = match finding.place {
         Some(Place::Network) => "network: ",

@@ -16,13 +16,14 @@ use crate::wire::obstacle;
 static LAB: Mutex<()> = Mutex::new(());
 
 /// Findings that are about how long something took.
-const TROUBLES: [&str; 10] = [
+pub(crate) const TROUBLES: [&str; 11] = [
     "stall",
     "slow_server",
     "latency_jump",
     "queue",
     "tail",
     "slow_client",
+    "slow_file",
     "loss",
     "window",
     "full_link",
