@@ -16,6 +16,7 @@ mod documents;
 mod emulate;
 mod filter;
 mod findings;
+mod halves;
 mod harm;
 mod hostile;
 mod input;
