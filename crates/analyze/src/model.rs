@@ -69,8 +69,32 @@ pub struct Report {
     pub errors: Vec<ErrorCount>,
     /// Failed operations of further kinds, for which there was no room in `errors`.
     pub errors_not_listed: u64,
+    /// The connections with the busiest seconds on the wire, each direction apart, busiest first.
+    /// Empty if the trace is older than the columns.
+    pub wire: Vec<WireRate>,
     /// The assertions that were asked for, judged.
     pub assertions: Vec<Assertion>,
+}
+
+/// How much one end of a connection sent at most, frames with their headers.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WireRate {
+    /// Address of the client.
+    pub client: String,
+    /// Its port.
+    pub client_port: Option<i32>,
+    /// Address of the server.
+    pub server: String,
+    /// `client_to_server` or `server_to_client`.
+    pub direction: &'static str,
+    /// In the busiest second.
+    pub peak_1s_bytes: u64,
+    /// In the busiest millisecond.
+    pub peak_1ms_bytes: u64,
+    /// The share of the busiest second in what the interface claims to carry; null if nothing says
+    /// that, or the inputs claim several speeds.
+    pub speed_share: Option<f64>,
 }
 
 /// What was asked, and the bounds that hold.
@@ -211,6 +235,15 @@ pub struct TraceFacts {
     pub inputs: Vec<InputFacts>,
     /// Columns that the report needs and an older lineside did not write, as `table.column`.
     pub lacks: Vec<String>,
+}
+
+impl TraceFacts {
+    /// Bits a second that the interfaces of all inputs claim, if they claim the same.
+    pub(crate) fn speed_bps(&self) -> Option<u64> {
+        let mut speeds = self.inputs.iter().map(|input| input.speed_bps);
+        let first = speeds.next()??;
+        speeds.all(|speed| speed == Some(first)).then_some(first)
+    }
 }
 
 /// What the capture did not see.

@@ -122,9 +122,10 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         getattr_storms: storms,
         errors: errors(&aggregate, &lexica),
         errors_not_listed: aggregate.failures_not_listed,
+        wire: Vec::new(),
         assertions: Vec::new(),
     };
-    report.findings = findings.find(&mut Scene {
+    (report.findings, report.wire) = findings.find(&mut Scene {
         report: &report,
         trace: &mut trace,
         chosen: &chosen,

@@ -52,6 +52,7 @@ pub fn interface(facts: &Facts) -> Interface {
     Interface {
         name,
         link_type,
+        speed_bps: live.and_then(|live| live.speed_bps),
         received: live.map(|live| live.arrived),
         dropped: live.map(|live| live.dropped_interface),
         dropped_by_system: live.map(|live| live.dropped_ring + live.dropped_pool),

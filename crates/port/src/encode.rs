@@ -72,6 +72,9 @@ pub(crate) fn interface(out: &mut Vec<u8>, interface: &Interface) {
         if let Some(name) = &interface.name {
             option(out, 2, name.as_bytes());
         }
+        if let Some(speed_bps) = interface.speed_bps {
+            option(out, 8, &speed_bps.to_le_bytes());
+        }
         option(out, 9, &[9]);
         if let Some(filter) = &interface.filter {
             // The first byte says that it is text.

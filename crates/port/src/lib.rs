@@ -176,6 +176,9 @@ pub struct LiveFacts {
     pub queue: Option<u32>,
     /// The longest network packet, in bytes.
     pub mtu: u32,
+    /// Bits a second that the driver claims; a virtual interface may claim any. `None`: it does not
+    /// say.
+    pub speed_bps: Option<u64>,
     /// Frames that came as far as the port: behind the adapter, and behind the kernel's filter.
     pub arrived: u64,
     /// Frames that came and that the kernel's filter rejected; `None` where it does not count them.
@@ -229,6 +232,8 @@ pub struct Interface {
     pub snap_len: u32,
     /// The filter expression that its frames match; the first 256 bytes.
     pub filter: Option<String>,
+    /// Bits a second that it claimed (`if_speed`).
+    pub speed_bps: Option<u64>,
     /// Frames that the interface received (`isb_ifrecv`).
     pub received: Option<u64>,
     /// Frames that the interface dropped for want of resources (`isb_ifdrop`).

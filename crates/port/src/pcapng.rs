@@ -158,12 +158,15 @@ impl Pcapng {
             fact: None,
             dropped: 0,
         };
-        let (mut name, mut filter) = (None, None);
+        let (mut name, mut filter, mut speed_bps) = (None, None, None);
         for (code, value) in self.options(&body[8..]) {
             match (code, value) {
                 (2, text) => name = Some(self::text(text)),
                 // A filter of another kind than text is a program.
                 (11, [0, text @ ..]) => filter = Some(self::text(text)),
+                (8, &[b0, b1, b2, b3, b4, b5, b6, b7]) => {
+                    speed_bps = Some(self.order.u64(&[b0, b1, b2, b3, b4, b5, b6, b7]));
+                }
                 (9, &[resolution]) => clocked.resolution = Resolution::new(resolution),
                 (14, value) => {
                     if let Some(offset) = array(value, 0) {
@@ -182,6 +185,7 @@ impl Pcapng {
                 link_type: clocked.link_type,
                 snap_len: clocked.snap_len,
                 filter,
+                speed_bps,
                 ..Interface::default()
             });
         }

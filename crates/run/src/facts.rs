@@ -9,6 +9,8 @@ pub fn inputs_facts(facts: &[&Facts]) -> Vec<InputFacts> {
 /// One input as `trace.json` and `info` describe it.
 pub fn input_facts(facts: &Facts) -> InputFacts {
     let link_types = facts.link_types.iter();
+    let live = { facts.live.iter() }.filter_map(|live| live.speed_bps);
+    let described = { facts.interfaces.iter() }.filter_map(|interface| interface.speed_bps);
     InputFacts {
         name: facts.name.clone(),
         format: match facts.compression {
@@ -18,6 +20,7 @@ pub fn input_facts(facts: &Facts) -> InputFacts {
         link_types: link_types.map(|link_type| link_type.0).collect(),
         frames: facts.frames,
         bytes: facts.bytes,
+        speed_bps: live.chain(described).max(),
         warnings: facts.warnings.clone(),
         live: facts.live.as_ref().map(live_input),
     }

@@ -122,6 +122,10 @@ pub struct InputFacts {
     pub frames: u64,
     /// Bytes of those frames on the wire.
     pub bytes: u64,
+    /// Bits a second that its interface claims, of several the fastest; a virtual one may claim
+    /// any. Absent if nothing says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_bps: Option<u64>,
     /// What was wrong with it.
     pub warnings: Vec<String>,
     /// How an interface was listened at, and what passed it unseen.

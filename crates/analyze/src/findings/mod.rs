@@ -29,7 +29,7 @@ use serde_json::Value;
 
 use crate::aggregate::{Batch, Lexica};
 use crate::filter::Chosen;
-use crate::model::Report;
+use crate::model::{Report, WireRate};
 use crate::trace::Trace;
 use network::Network;
 use suspects::Found;
@@ -118,8 +118,9 @@ impl Findings {
         self.watch.add(batch, own, rows, lexica)
     }
 
-    /// Everything that stands out, worst first.
-    pub(crate) fn find(mut self, scene: &mut Scene<'_>) -> Vec<Finding> {
+    /// Everything that stands out, worst first, and the busiest ends of connections, which the
+    /// same reading shows.
+    pub(crate) fn find(mut self, scene: &mut Scene<'_>) -> (Vec<Finding>, Vec<WireRate>) {
         let network = Network::of(scene.trace, &mut self.watch);
         let mut found = network.findings(scene);
         let ways = network.ways();
@@ -131,7 +132,7 @@ impl Findings {
         found.extend(ones.into_iter().map(|one| one.finding));
         found.extend(workload::findings(scene.report));
         rank(&mut found);
-        found
+        (found, network.rates(scene.report.trace.speed_bps()))
     }
 }
 

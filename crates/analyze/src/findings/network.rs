@@ -16,6 +16,7 @@ use super::watch::{ConnectionTimes, Watch};
 use super::{Finding, Place, Scene};
 use crate::choice::end_name;
 use crate::columns::{Integers, Shorts, Texts};
+use crate::model::WireRate;
 use crate::numbers::{bytes, grouped, percent, share, time};
 use crate::trace::Trace;
 
@@ -50,6 +51,8 @@ const BULK_PACKET_BYTES_MIN: u64 = 500;
 const PLATEAU_FACTOR: u64 = 2;
 /// And a message takes so long.
 const PLATEAU_TRANSFER_MIN_NS: u64 = 5_000_000;
+/// The busiest ends that are listed.
+const RATES_MAX: usize = 25;
 /// Bytes of headers around a segment.
 const HEADERS_BYTES: u64 = 80;
 
@@ -234,6 +237,27 @@ impl Network {
         Ways {
             server_ns: most.and_then(|connection| connection.sent[1].rtt_min_ns),
         }
+    }
+
+    /// The busiest ends.
+    pub(super) fn rates(&self, speed_bps: Option<u64>) -> Vec<WireRate> {
+        let of_end = |connection: &Connection, end: usize| WireRate {
+            client: connection.client.clone(),
+            client_port: connection.client_port,
+            server: connection.server.clone(),
+            direction: ["client_to_server", "server_to_client"][end],
+            peak_1s_bytes: connection.sent[end].peak_1s,
+            peak_1ms_bytes: connection.sent[end].peak_1ms,
+            speed_share: speed_bps.map(|bits| share(8 * connection.sent[end].peak_1s, bits)),
+        };
+        let mut ends: Vec<(&Connection, usize)> = { self.connections.iter() }
+            .flat_map(|connection| [(connection, 0), (connection, 1)])
+            .filter(|(connection, end)| connection.sent[*end].peak_1s > 0)
+            .collect();
+        ends.sort_by_key(|(connection, end)| std::cmp::Reverse(connection.sent[*end].peak_1s));
+        { ends.into_iter().take(RATES_MAX) }
+            .map(|(connection, end)| of_end(connection, end))
+            .collect()
     }
 
     pub(super) fn findings(&self, scene: &mut Scene<'_>) -> Vec<Finding> {

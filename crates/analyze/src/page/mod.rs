@@ -214,6 +214,7 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
         sections::again(&report.operations),
         sections::operations(&report.operations),
         sections::directions(report),
+        sections::wire(report),
         usage::busiest("files", "File", &report.files),
         usage::busiest("directories", "Directory", &report.directories),
         usage::busiest("other objects", "Object", &report.objects),

@@ -5,8 +5,9 @@ use super::{
     Section, Verdict, column, moved_bytes, number, operation_name, optional_time, table, text,
     wide,
 };
+use crate::choice::end_name;
 use crate::model::{Direction, Loss, Operation, OverTime, Quantiles, Report};
-use crate::numbers::{Zone, bytes, grouped, percent, share, time};
+use crate::numbers::{Zone, bit_rate, bytes, grouped, percent, share, time};
 
 pub(super) fn missing(report: &Report) -> Option<Section> {
     let missing = &report.missing;
@@ -331,6 +332,45 @@ pub(super) fn operations(operations: &[Operation]) -> Option<Section> {
                to the last byte of a message, 0 for one in a single packet."
             .to_owned(),
         blocks: tables.into_iter().flatten().map(Block::Table).collect(),
+    })
+}
+
+/// What passed at most, beside what the interface claims to carry.
+pub(super) fn wire(report: &Report) -> Option<Section> {
+    let mut columns = vec![
+        column("Connection", Kind::Name),
+        column("to the", Kind::Name),
+        column("busiest second", Kind::Number),
+        column("busiest millisecond", Kind::Number),
+    ];
+    let speed = report.trace.speed_bps();
+    if speed.is_some() {
+        columns.push(column("of its speed", Kind::Number));
+    }
+    let table = table("by the busiest second", &columns, 5, &report.wire, |each| {
+        let mut row = vec![
+            text(end_name(&each.client, each.client_port)),
+            text(match each.direction {
+                "client_to_server" => "server".to_owned(),
+                _ => "client".to_owned(),
+            }),
+            text(format!("{}/s", bytes(each.peak_1s_bytes))),
+            text(bytes(each.peak_1ms_bytes)),
+        ];
+        row.extend(each.speed_share.map(|share| text(percent(share))));
+        row
+    })?;
+    let claims = match speed {
+        Some(bits) => format!(
+            " The interface claims to carry {}; a virtual one may claim any speed.",
+            bit_rate(bits)
+        ),
+        None => " The speed of the interface is not known.".to_owned(),
+    };
+    Some(Section {
+        heading: "On the wire".to_owned(),
+        note: format!("Frames of one connection in one direction, with their headers.{claims}"),
+        blocks: vec![Block::Table(table)],
     })
 }
 

@@ -58,7 +58,7 @@ fn retransmissions_are_told_apart() {
 /// A segment of the answering end with a block of a SACK option, without timestamps.
 fn selective(hand: &mut Hand, sink: &mut Recorder, ack: u32, block: [u32; 2], data: &[u8]) {
     let mut options = vec![1, 1, 5, 10];
-    block.map(|edge| options.extend(edge.to_be_bytes()));
+    { block.iter() }.for_each(|edge| options.extend(edge.to_be_bytes()));
     let at = hand.port;
     let bytes = with_options(at, Reverse, 0, ack, ACK, (&options, data));
     hand.frame(sink, &bytes);

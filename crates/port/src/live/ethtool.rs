@@ -32,6 +32,35 @@ pub(super) fn queues_in_use(interface: &Interface) -> u32 {
     }
 }
 
+/// Bits a second that the driver claims, if it does.
+pub(super) fn speed_bps(name: &str) -> Option<u64> {
+    /// `struct ethtool_cmd`, which old kernels fill too.
+    #[derive(Default)]
+    #[repr(C)]
+    struct Settings {
+        command: u32,
+        modes: [u32; 2],
+        speed: u16,
+        kinds: [u8; 6],
+        packets_max: [u32; 2],
+        speed_high: u16,
+        crossing: [u8; 2],
+        rest: [u32; 3],
+    }
+    const GET_SETTINGS: u32 = 0x1;
+    let mut settings = Settings {
+        command: GET_SETTINGS,
+        ..Settings::default()
+    };
+    let megabits = match ask(name, &mut settings) {
+        true => u32::from(settings.speed_high) << 16 | u32::from(settings.speed),
+        false => 0,
+    };
+    // All ones, in either width: not known, as without a carrier.
+    let is_known = !matches!(megabits, 0 | 0xffff | u32::MAX);
+    is_known.then(|| u64::from(megabits) * 1_000_000)
+}
+
 /// `struct ethtool_value`.
 #[repr(C)]
 struct Value {

@@ -8,7 +8,7 @@ use std::ptr;
 use lineside_frame::{Burst, Frame, LinkType};
 
 use super::clock::{KernelStamps, Source};
-use super::{FilterInstruction, HEADER_LEN, Interface, StampClock, set_option};
+use super::{FilterInstruction, HEADER_LEN, Interface, StampClock, ethtool, set_option};
 use crate::{Facts, LiveFacts, Method, Port, PortError, Transmit};
 
 /// Frames that are sent by one call.
@@ -87,6 +87,7 @@ impl PacketSocket {
                 method: Method::AfPacket,
                 reason: reason.to_owned(),
                 mtu: interface.mtu,
+                speed_bps: ethtool::speed_bps(&interface.name),
                 filtered: Some(0),
                 ..LiveFacts::default()
             }),

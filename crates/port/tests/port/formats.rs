@@ -372,7 +372,12 @@ fn a_block_longer_than_a_pool_block_is_skipped() {
 fn interfaces_are_listed_with_their_last_statistics() {
     let mut file = Bytes::new(false);
     file.section();
-    file.interface(1, 128, |body| body.option(2, b"enp1s0"));
+    file.interface(1, 128, |body| {
+        body.option(2, b"enp1s0");
+        body.option(8, &2_500_000_000_u64.to_le_bytes());
+        // Too short for one.
+        body.option(8, b"fast");
+    });
     file.interface(276, 0, |_| {});
     for (received, dropped) in [(5, 0), (900, 17)] {
         file.block(5, |body| {
@@ -390,6 +395,10 @@ fn interfaces_are_listed_with_their_last_statistics() {
         panic!("{:?}", outcome.facts.interfaces);
     };
     assert_eq!(first.name.as_deref(), Some("enp1s0"));
+    assert_eq!(
+        (first.speed_bps, second.speed_bps),
+        (Some(2_500_000_000), None)
+    );
     assert_eq!((first.snap_len, first.link_type.0), (128, 1));
     assert_eq!(
         (first.received, first.dropped, first.dropped_by_system),

@@ -18,7 +18,7 @@ use super::rings::{CONTINUED, METADATA, Part};
 use super::socket::Socket;
 use super::umem::{Umem, take_stamp};
 use crate::live::clock::{ClockWatch, KernelStamps, Source};
-use crate::live::{HEADER_LEN, StampClock, TAG_LEN};
+use crate::live::{HEADER_LEN, StampClock, TAG_LEN, ethtool};
 use crate::{
     BLOCK_LEN, FRAME_LEN_MAX, Facts, Live, LiveFacts, Method, Port, PortError, Receive, Received,
     Transmit,
@@ -145,6 +145,7 @@ impl XdpPort {
                 reason: attached.reason.clone(),
                 queue: (!is_one).then_some(queue),
                 mtu: interface.mtu,
+                speed_bps: ethtool::speed_bps(&interface.name),
                 // The program filters nothing.
                 filtered: Some(0),
                 ..LiveFacts::default()
