@@ -44,6 +44,6 @@ pub use recorded::{Recorded, interface};
 pub use role::{
     CaptureError, CaptureFile, CoreSettings, ENCODERS, Follow, LiveSettings, OperationCount,
     Outcome, PartRotation, Scheduler, Seen, Settings, Tally, actors, capture, capture_into,
-    is_failure, placed_by_traffic, tally_of,
+    is_failure, is_pipe, placed_by_traffic, tally_of,
 };
 pub use rpc::file_id;

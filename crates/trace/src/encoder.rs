@@ -108,7 +108,7 @@ pub type Summaries = Vec<(Table, TableSummary)>;
 /// [`finish`](Self::finish) return it.
 pub struct TraceEncoder<P: PartSink> {
     tables: Encoders,
-    rotation: Rotation,
+    windows: PartWindows,
     output: Output<P>,
 }
 
@@ -124,7 +124,7 @@ impl<P: PartSink> TraceEncoder<P> {
         tables.end_parts(&mut output);
         Self {
             tables,
-            rotation: Rotation::new(config.part_time_ns),
+            windows: PartWindows::new(config.part_time_ns),
             output,
         }
     }
@@ -166,7 +166,7 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
     }
 
     fn on_time(&mut self, now_ns: i64) {
-        if self.rotation.is_due(now_ns) {
+        if self.windows.is_due(now_ns) {
             self.end_parts();
         }
     }
@@ -177,27 +177,29 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
     }
 }
 
-/// When the open parts end by time.
+/// When the open parts end by time, whose time the caller decides.
 ///
 /// Windows begin at multiples of their length since the epoch, not at a part's first row: all
 /// tables, and all captures of the same hours, are cut at the same times, and a frame costs one
 /// comparison.
-struct Rotation {
+#[derive(Debug)]
+pub struct PartWindows {
     window_ns: Option<NonZeroU64>,
     /// Where the window of the latest rows ends; `None` if an `i64` cannot hold it.
     end_ns: Option<i64>,
 }
 
-impl Rotation {
-    fn new(window_ns: Option<NonZeroU64>) -> Self {
+impl PartWindows {
+    /// Windows of this length; `None`: no window ends.
+    pub fn new(window_ns: Option<NonZeroU64>) -> Self {
         Self {
             window_ns,
             end_ns: window_ns.and(Some(i64::MIN)),
         }
     }
 
-    /// Whether a window has ended since the last call.
-    fn is_due(&mut self, now_ns: i64) -> bool {
+    /// Whether a window has ended since the last call; also at the first one.
+    pub fn is_due(&mut self, now_ns: i64) -> bool {
         match self.end_ns {
             Some(end_ns) if now_ns >= end_ns => {
                 self.end_ns = self.window_end(now_ns);

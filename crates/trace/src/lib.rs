@@ -36,7 +36,9 @@ pub mod tables;
 
 pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
 #[cfg(feature = "parquet")]
-pub use encoder::{EncodeError, EncoderConfig, Part, PartSink, Summaries, TraceEncoder};
+pub use encoder::{
+    EncodeError, EncoderConfig, Part, PartSink, PartWindows, Summaries, TraceEncoder,
+};
 pub use files::{manifest_text, open_file};
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InputFacts, LiveInput, Machine, Manifest,

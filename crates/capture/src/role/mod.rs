@@ -38,7 +38,7 @@ use watch::{Around, Stop, Watch};
 
 pub use alone::{Seen, capture_into, tally_of};
 pub use placement::{CoreSettings, ENCODERS, Scheduler, actors, placed_by_traffic};
-pub use settings::{CaptureFile, Follow, LiveSettings, PartRotation, Settings};
+pub use settings::{CaptureFile, Follow, LiveSettings, PartRotation, Settings, is_pipe};
 pub use tally::{OperationCount, Tally, is_failure};
 
 /// All inputs, as far as the filter lets them through, and perhaps written into capture files.
@@ -276,7 +276,7 @@ fn take_frames(
     };
     let encoder = EncoderConfig {
         part_bytes_max: settings.rotation.bytes_max,
-        part_time_ns: settings.rotation.time_ns,
+        part_time_ns: { settings.rotation.time_ns }.filter(|_| !settings.rotation.by_clock),
         ..EncoderConfig::new(&settings.tables, &watch.run.manifest.trace_id)
     };
     let mut ran = match &settings.cores {

@@ -1,5 +1,5 @@
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lineside_filter::Filter;
@@ -78,6 +78,17 @@ pub struct CaptureFile {
 pub struct PartRotation {
     /// At this size.
     pub bytes_max: usize,
-    /// After this time.
+    /// Where this time ends: at multiples of it since the Unix epoch.
     pub time_ns: Option<NonZeroU64>,
+    /// That time is the machine's and not the frames'.
+    pub by_clock: bool,
+}
+
+/// Whether a path is read as its bytes come: a pipe, a terminal, a socket; `-` is standard input.
+pub fn is_pipe(path: &Path) -> bool {
+    let path = match path.as_os_str() == "-" {
+        true => Path::new("/dev/stdin"),
+        false => path,
+    };
+    { path.metadata() }.is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
 }

@@ -9,12 +9,12 @@ use lineside_host::{Signals, Stopwatch, SystemClock};
 use lineside_port::{Facts, Live as _, Port as _};
 use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
 use lineside_time::Clock;
-use lineside_trace::{ClockFacts, LossRow, Summaries};
+use lineside_trace::{ClockFacts, LossRow, PartWindows, Summaries};
 
 use super::Input;
 use super::account::{Account, Relief};
 use super::alone::{Ran, Seen};
-use super::settings::{Follow, Settings};
+use super::settings::{Follow, Settings, is_pipe};
 use super::tally::RowTally;
 use crate::arrivals::{Arrivals, Span};
 
@@ -49,6 +49,9 @@ pub(super) struct Watch<'a> {
     /// rest of the writer's output is still to come.
     asked: Option<Duration>,
     reads_pipe: bool,
+    /// When parts end by the machine's clock.
+    windows: Option<PartWindows>,
+    began_ns: i64,
     /// Rows of frames that a port dropped, to be written.
     losses: Vec<LossRow>,
     is_relieved: bool,
@@ -85,7 +88,7 @@ const BURSTS: u64 = 64;
 
 impl<'a> Watch<'a> {
     pub(super) fn new(settings: &Settings, run: &'a mut Run, around: Around<'a>) -> Self {
-        let mut inputs = settings.inputs.iter();
+        let rotation = &settings.rotation;
         Self {
             run,
             stop: Stop::End,
@@ -97,7 +100,9 @@ impl<'a> Watch<'a> {
             }),
             follow: settings.follow,
             asked: None,
-            reads_pipe: inputs.any(|path| !path.is_file() && !path.is_dir()),
+            reads_pipe: settings.inputs.iter().any(|path| is_pipe(path)),
+            windows: { rotation.by_clock }.then(|| PartWindows::new(rotation.time_ns)),
+            began_ns: around.clock.now(),
             losses: Vec::new(),
             is_relieved: false,
             bursts: 0,
@@ -120,7 +125,7 @@ impl<'a> Watch<'a> {
 
     /// After each burst, and at the end.
     pub(super) fn on_burst(&mut self, port: &mut Input, writing: &mut impl Writing) -> Step {
-        if self.around.signals.take_rotation_wanted() {
+        if self.around.signals.take_rotation_wanted() || self.has_window_ended() {
             writing.end_parts();
         }
         let step = self.look(port, writing);
@@ -129,6 +134,17 @@ impl<'a> Watch<'a> {
         }
         writing.set_relieved(self.is_relieved);
         step
+    }
+
+    /// Whether the machine's clock passed the end of a part: frames that stay away, or that come
+    /// faster than they were recorded, show no time of their own.
+    fn has_window_ended(&mut self) -> bool {
+        let Some(windows) = &mut self.windows else {
+            return false;
+        };
+        // From the stopwatch, since the clock may be set.
+        let elapsed_ns = self.around.stopwatch.elapsed().as_nanos() as i64;
+        windows.is_due(self.began_ns + elapsed_ns)
     }
 
     fn look(&mut self, port: &mut Input, writing: &mut impl Writing) -> Step {

@@ -18,6 +18,10 @@ const MEMORY_DEFAULT: usize = 256 << 20;
 /// The default. An open part is held in memory, and there is one for each table.
 pub(super) const ROTATE_SIZE_MAX: usize = 64 << 20;
 
+/// The default too where data come as time passes: what a reader waits for at most, and what a kill
+/// loses at most. `docs/decisions/0021-parts-in-time.md` has what it costs.
+pub(super) const ROTATE_TIME: &str = "10s";
+
 /// The words of `--overload`: frames are dropped at the port, or checksums are left out before
 /// that.
 pub(super) const OVERLOADS: [&str; 2] = ["drop", "no-checksums"];
@@ -87,7 +91,8 @@ keys! {
             .long("memory").value("SIZE")
             .default(|| Size::of_mib(MEMORY_DEFAULT));
         rotate: Vec<String> = key("Limits of a part of a table: a size from 1MiB to 64MiB, a time \
-        from 1s on, or one of each (16MiB,60s)")
+        from 1s on, or one of each (16MiB,60s); without it 64MiB, and 10s where data come as time \
+        passes (-i, --follow, a pipe)")
             .long("rotate").value("SIZE|TIME").commas().hyphens()
             .default(|| vec![format!("{}MiB", ROTATE_SIZE_MAX >> 20)]);
         checksums: bool = key("Leave out the table checksums")

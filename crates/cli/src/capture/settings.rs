@@ -9,7 +9,7 @@ use lineside_account::parse_size;
 use lineside_actor::Topology;
 use lineside_capture::{
     CaptureFile, Config, CoreSettings, Follow, LiveSettings, PartRotation, Scheduler, Settings,
-    actors, placed_by_traffic,
+    actors, is_pipe, placed_by_traffic,
 };
 use lineside_filter::Filter;
 use lineside_port::Rotation;
@@ -18,7 +18,7 @@ use lineside_time::parse_duration;
 use lineside_trace::Table;
 
 use super::decode_as;
-use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
+use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, ROTATE_TIME, Section};
 use crate::config::{self, ALL, ConfigError, Keys, Size, Time, nearest};
 use crate::inputs::METHODS;
 
@@ -39,8 +39,19 @@ const ROTATE_TIME_MIN_NS: u64 = 1_000_000_000;
 /// Prefix in `placement`: by the messages that an earlier run counted.
 const BY_TRAFFIC: &str = "traffic:";
 
+/// How data come to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coming {
+    /// They are there.
+    Files,
+    /// As time passes, each at the time of its stamp.
+    Live,
+    /// As time passes, with stamps of any time: from a file that grows, or a pipe.
+    Grown,
+}
+
 /// Where parts end, by a size, a time, or one of each.
-fn part_rotation(limits: &[String]) -> Result<PartRotation, String> {
+fn part_rotation(limits: &[String], coming: Coming) -> Result<PartRotation, String> {
     let (mut bytes_max, mut time_ns) = (None, None);
     for text in limits {
         let is_again = if let Ok(ns) = parse_duration(text) {
@@ -68,6 +79,7 @@ fn part_rotation(limits: &[String]) -> Result<PartRotation, String> {
     Ok(PartRotation {
         bytes_max: bytes_max.unwrap_or(ROTATE_SIZE_MAX),
         time_ns,
+        by_clock: coming == Coming::Grown,
     })
 }
 
@@ -84,7 +96,14 @@ impl Section {
 
     /// All defaults filled in, and the typed configuration.
     pub(crate) fn resolved(self) -> Result<(Self, Settings), ConfigError> {
-        let mut section = self.over(Self::defaults(ALL));
+        let coming = self.coming();
+        let mut defaults = Self::defaults(ALL);
+        let time = (coming != Coming::Files).then(|| ROTATE_TIME.to_owned());
+        defaults
+            .rotate
+            .iter_mut()
+            .for_each(|rotate| rotate.extend(time.clone()));
+        let mut section = self.over(defaults);
         let memory_bytes = section
             .memory
             .as_ref()
@@ -94,12 +113,7 @@ impl Section {
                 "memory: {memory_bytes} bytes are too few: give 16MiB or more"
             )));
         }
-        if memory_bytes < MEMORY_MIN {
-            return Err(ConfigError::new(format!(
-                "memory: {memory_bytes} bytes are too few: give 16MiB or more"
-            )));
-        }
-        let rotation = part_rotation(section.rotate.as_deref().unwrap_or_default())
+        let rotation = part_rotation(section.rotate.as_deref().unwrap_or_default(), coming)
             .map_err(|why| ConfigError::new(format!("rotate: {why}")))?;
         let duration = section.duration.as_ref().map(config::Duration::get);
         let live = section.live(duration)?;
@@ -130,6 +144,22 @@ impl Section {
             configuration: section.to_json(),
         };
         Ok((section, settings))
+    }
+
+    /// How data come, which decides when parts end.
+    fn coming(&self) -> Coming {
+        let mut inputs = self.inputs.iter().flatten();
+        if self
+            .interfaces
+            .as_ref()
+            .is_some_and(|names| !names.is_empty())
+        {
+            Coming::Live
+        } else if self.follow == Some(true) || inputs.any(|path| is_pipe(path)) {
+            Coming::Grown
+        } else {
+            Coming::Files
+        }
     }
 
     /// The configuration of the pipeline.
@@ -414,7 +444,48 @@ mod tests {
             ),
         ] {
             let (_, settings) = rotate(limits).resolved().expect("valid");
-            assert_eq!(settings.rotation, PartRotation { bytes_max, time_ns });
+            let rotation = PartRotation {
+                bytes_max,
+                time_ns,
+                by_clock: false,
+            };
+            assert_eq!(settings.rotation, rotation);
+        }
+    }
+
+    #[test]
+    fn parts_of_data_that_come_in_time_end_after_ten_seconds() {
+        for (value, time_s, by_clock) in [
+            (json!({ "inputs": ["a.pcap"] }), None, false),
+            (json!({ "interfaces": ["eth0"] }), Some(10), false),
+            (
+                json!({ "inputs": ["a.pcap"], "follow": true }),
+                Some(10),
+                true,
+            ),
+            (json!({ "inputs": ["/dev/null"] }), Some(10), true),
+            (
+                json!({ "interfaces": ["eth0"], "rotate": ["64MiB"] }),
+                None,
+                false,
+            ),
+            (
+                json!({ "inputs": ["/dev/null"], "rotate": ["1min"] }),
+                Some(60),
+                true,
+            ),
+        ] {
+            let flags = section(value.clone()).expect("keys");
+            let (resolved, settings) = flags.resolved().expect("valid");
+            let rotation = PartRotation {
+                bytes_max: 64 << 20,
+                time_ns: time_s.and_then(|time_s| NonZeroU64::new(time_s * 1_000_000_000)),
+                by_clock,
+            };
+            assert_eq!(settings.rotation, rotation, "{value}");
+            // What `trace.json` records of it means the same to the next run.
+            let (_, again) = resolved.resolved().expect("valid");
+            assert_eq!(again.rotation, rotation, "{value}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use lineside_host::Stopwatch;
 use lineside_testkit::capture;
 use lineside_trace::Table;
 use lineside_trace::read::PartReader;
@@ -12,6 +13,7 @@ use lineside_trace::read::PartReader;
 use crate::support::{
     example, lineside, manifest, parts, parts_with_rows, records, sorted, talk, wait_until,
 };
+use crate::wire::{Running, Wire, need_wire};
 
 const WINDOW_NS: i64 = 5_000_000_000;
 
@@ -112,6 +114,71 @@ fn usr2_completes_the_parts_recorded_so_far() {
         sorted(&records(&out, Table::Operations)),
         sorted(&records(&whole, Table::Operations))
     );
+}
+
+/// Over UDP a row waits for copies of its reply.
+const TCP: [&str; 2] = ["-f", "tcp"];
+
+/// Starts a capture with the default rotation of `input` into a folder of its own.
+fn capture_of(input: impl Into<Stdio>, words: &[&str]) -> Running {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("trace");
+    let mut command = lineside();
+    command.args(["capture", "-o"]).arg(&out).args(TCP);
+    command.args(words).stdin(input);
+    Running::spawn(&mut command, out, folder)
+}
+
+#[test]
+fn a_kill_loses_what_came_in_the_last_ten_seconds_alone() {
+    need_wire!();
+    let wire = Wire::new("kill", 1);
+    let frames = capture::read(&example()).expect("the example");
+    let bytes = capture::bytes(&example()).expect("the example");
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    run(&example(), &at("whole"), &TCP);
+    let expected = records(&at("whole"), Table::Operations).len();
+    let listen = |options: &[&str]| {
+        // Both at once: AF_XDP takes the frames.
+        let shared = ["-i", "t0", "--method", "af_packet"];
+        let options = [&shared, &TCP[..], options].concat();
+        Running::start(&wire.tap, &options)
+    };
+    let (alone, on_cores) = (listen(&[]), listen(&["--cores", "2"]));
+    wire.send(&frames);
+    std::fs::write(at("grows.pcapng"), &bytes).expect("written");
+    let grows = at("grows.pcapng").display().to_string();
+    let followed = capture_of(Stdio::null(), &["--follow", &grows]);
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let piped = capture_of(reader, &["-"]);
+    writer.write_all(&bytes).expect("it reads");
+    // Nothing comes any more: only time ends the parts.
+    let runs = [alone, on_cores, followed, piped];
+    let watch = Stopwatch::start();
+    for running in &runs {
+        let out = &running.out;
+        running.wait_until("every operation is in a part", || {
+            let is_there = out.join("operations").exists();
+            is_there && records(out, Table::Operations).len() == expected
+        });
+    }
+    let took = watch.elapsed();
+    assert!(took.as_secs_f64() < 12.0, "{took:?}");
+    for running in runs {
+        running.signal("KILL");
+        let ended = running.end();
+        let shown = lineside().arg("report").arg(&ended.out).output();
+        let shown = shown.expect("lineside runs");
+        assert!(shown.status.success(), "{}", talk(&shown));
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(text.contains("unfinished"), "{text}");
+        for &table in Table::ALL.iter().filter(|&&table| table != Table::Packets) {
+            // The first part is empty; the frames may lie around the end of a window.
+            let count = parts(&ended.out, table).len();
+            assert!(count <= 3, "{}: {count} parts", table.name());
+        }
+    }
 }
 
 #[test]
