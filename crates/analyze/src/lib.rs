@@ -36,6 +36,7 @@ mod slow;
 mod spans;
 pub mod terminal;
 mod trace;
+mod unfinished;
 mod usage;
 
 pub use assertion::{Assert, AssertError, Assertion, assert, assert_both};
@@ -58,3 +59,4 @@ pub use slow::{
 };
 pub use spans::{Mark, Span, input_file, spans};
 pub use trace::{Trace, TraceError};
+pub use unfinished::Unfinished;

@@ -13,6 +13,7 @@ use crate::assertion::Assertion;
 use crate::emulation::Emulation;
 use crate::findings::Finding;
 use crate::numbers::digits;
+use crate::unfinished::Unfinished;
 
 /// [`Report::report_version`].
 pub const REPORT_VERSION: &str = "3.1";
@@ -252,6 +253,9 @@ impl TraceFacts {
 pub struct Missing {
     /// The trace's verdict; absent if `trace.json` cannot be read.
     pub verdict: Option<State>,
+    /// What is in memory, or was lost with it; absent if the trace is finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
     /// Why, in sentences.
     pub reasons: Vec<String>,
     /// Shares of what is missing, by name.

@@ -20,6 +20,7 @@ use crate::model::{
 use crate::names::Paths;
 use crate::numbers::share;
 use crate::trace::{Trace, TraceError};
+use crate::unfinished::Unfinished;
 use crate::usage::{Class, FILES_MAX, PAIRS_MAX, USERS_MAX, Use, Way};
 
 /// Entries in a list of the busiest.
@@ -103,7 +104,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
             .manifest
             .as_ref()
             .and_then(crate::emulation::emulation),
-        missing: missing(&trace, losses),
+        missing: missing(&mut trace, losses),
         understood,
         totals,
         findings: Vec::new(),
@@ -153,7 +154,7 @@ fn facts(trace: &Trace) -> TraceFacts {
     }
 }
 
-fn missing(trace: &Trace, losses: Vec<Loss>) -> Missing {
+fn missing(trace: &mut Trace, losses: Vec<Loss>) -> Missing {
     let verdict = trace
         .manifest
         .as_ref()
@@ -164,6 +165,7 @@ fn missing(trace: &Trace, losses: Vec<Loss>) -> Missing {
     );
     Missing {
         verdict: state,
+        unfinished: Unfinished::of(trace),
         reasons,
         shares,
         losses,

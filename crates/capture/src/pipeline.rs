@@ -94,6 +94,11 @@ impl<S: RecordSink> Pipeline<S> {
         &self.flows.counters
     }
 
+    /// Operations without a row yet: their reply, or a copy of it, may still come.
+    pub fn waiting(&self) -> u64 {
+        self.flows.operations.waiting()
+    }
+
     /// Where the rows go.
     pub fn sink_mut(&mut self) -> &mut S {
         self.flows.operations.sink_mut()

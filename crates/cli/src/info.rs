@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lineside_account::{Budget, harmless};
-use lineside_analyze::Trace;
+use lineside_analyze::{Trace, Unfinished, Zone};
 use lineside_capture::{Tally, is_failure};
 use lineside_port::Port;
 use lineside_run::inputs_facts;
@@ -73,11 +73,16 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
 fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
     let mut trace = Trace::open(&arguments.path)?;
     let tally = tally_of(&mut trace);
+    let mut unfinished = Unfinished::of(&mut trace);
+    if let Some(unfinished) = &mut unfinished {
+        unfinished.is_running = lineside_host::is_running(&arguments.path);
+    }
     let manifest = &trace.manifest;
     if arguments.json {
         let json = serde_json::json!({
             "trace": manifest,
             "summary": tally,
+            "unfinished": unfinished,
             "unreadable": trace.warnings,
         });
         print_json(&json)?;
@@ -100,6 +105,9 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
     if let Some(manifest) = manifest {
         table_lines(&manifest.tables, &mut out);
         verdict_lines(&manifest.verdict, &mut out);
+        if let Some(unfinished) = unfinished {
+            let _ = writeln!(out, "             {}", unfinished.text(&Zone::local()));
+        }
     }
     print(&out)?;
     Ok(exit(&trace.warnings))

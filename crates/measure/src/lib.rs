@@ -16,4 +16,4 @@ mod times;
 
 pub use late::LateCounts;
 pub use spread::{Distance, Spread};
-pub use times::{SignedTimes, Times};
+pub use times::{CountedTimes, SharedTimes, SignedTimes, Times};

@@ -18,6 +18,9 @@ pub trait Progress {
     /// The state of a live run in one line, which replaces the one before it.
     fn set_line(&mut self, line: &str);
 
+    /// A live run as a whole, in one line, at its end.
+    fn end_line(&mut self, line: &str);
+
     /// The user asked for the counters by a signal; `line` is the state of a live run.
     fn counters(&mut self, line: Option<&str>, counters: &Counters);
 }

@@ -100,6 +100,7 @@ impl Run {
     pub fn end(&mut self, verdict: Verdict, now_ns: i64) -> Result<(), FolderError> {
         self.manifest.verdict = verdict;
         self.manifest.ended_ns = Some(now_ns);
+        self.manifest.in_memory = None;
         self.save()
     }
 

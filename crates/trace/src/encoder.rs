@@ -144,6 +144,11 @@ impl<P: PartSink> TraceEncoder<P> {
         self.tables.summaries()
     }
 
+    /// Rows of a table that are in memory, in its open part.
+    pub fn open_rows(&self, table: Table) -> u64 {
+        self.tables.open_rows(table) as u64
+    }
+
     /// Bytes held: values of open pages, dictionaries, and the ended pages of open parts.
     pub fn held_bytes(&self) -> usize {
         self.tables.bytes()

@@ -41,9 +41,9 @@ pub use encoder::{
 };
 pub use files::{manifest_text, open_file};
 pub use manifest::{
-    ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InputFacts, LiveInput, Machine, Manifest,
-    RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State, TableSummary, Tool,
-    TrafficFacts, Verdict,
+    ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InMemory, InputFacts, LiveInput, Machine,
+    Manifest, RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State,
+    TableSummary, Tool, TrafficFacts, Verdict,
 };
 pub use sink::{ChecksumRun, RecordSink};
 pub use tables::{

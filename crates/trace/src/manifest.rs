@@ -27,6 +27,9 @@ pub struct Manifest {
     pub clocks: Vec<ClockFacts>,
     /// The tables by name.
     pub tables: BTreeMap<String, TableSummary>,
+    /// What a run that goes on holds in memory, and a kill loses; absent once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_memory: Option<InMemory>,
     /// Every counter of the run by name.
     pub counters: BTreeMap<String, CounterValue>,
     /// When checksums were given up because the run was behind (`--overload no-checksums`): the
@@ -228,6 +231,17 @@ pub struct TableSummary {
     pub parts: u64,
     /// Bytes of those parts.
     pub bytes: u64,
+}
+
+/// Operations of a run that are in no part yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InMemory {
+    /// As of when, nanoseconds since the Unix epoch, by the machine's clock.
+    pub time_ns: i64,
+    /// Rows of the table `operations`.
+    pub operations: u64,
+    /// Operations without a row yet: their reply, or a copy of it, may still come.
+    pub waiting: u64,
 }
 
 /// A counter with what it counts.

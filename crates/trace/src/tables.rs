@@ -292,6 +292,15 @@ macro_rules! tables {
                     summaries
                 }
 
+                /// Rows of a table's open part.
+                pub(crate) fn open_rows(&self, table: Table) -> usize {
+                    match table {
+                        $(Table::$table => {
+                            self.$name.as_ref().map_or(0, |table| table.columns.rows())
+                        })*
+                    }
+                }
+
                 /// Bytes held: values of open pages, dictionaries, and the ended pages of open
                 /// parts.
                 pub(crate) fn bytes(&self) -> usize {

@@ -100,7 +100,10 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     let state = state.as_ref().and_then(serde_json::Value::as_str);
     let state = state.unwrap_or("not known");
     let is_complete = state == "complete" && missing.unreadable.is_empty();
-    let mut reasons = missing.reasons.iter();
+    let unfinished = missing.unfinished.as_ref();
+    let unfinished = unfinished.map(|unfinished| unfinished.text(zone));
+    let mut reasons = unfinished.iter().chain(&missing.reasons);
+    let others = (reasons.clone().count()).saturating_sub(1);
     let why = match reasons.next() {
         Some(first) => first.clone(),
         None if is_complete => "everything that passed the tap was seen".to_owned(),
@@ -111,7 +114,7 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     } else {
         format!("{state}: {why}")
     };
-    let others = match reasons.len() {
+    let others = match others {
         0 => String::new(),
         1 => "and 1 more reason".to_owned(),
         count => format!("and {count} more reasons"),

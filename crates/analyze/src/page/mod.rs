@@ -206,7 +206,7 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
     let is_alone =
         certificate.is_some() && report.understood.is_none() && report.totals.operations == 0;
     let sections = [
-        sections::missing(report),
+        sections::missing(report, zone),
         findings(report, zone),
         sections::workload(report),
         sections::over_time(&report.over_time, zone),

@@ -9,7 +9,7 @@ use crate::choice::end_name;
 use crate::model::{Direction, Loss, Operation, OverTime, Quantiles, Report};
 use crate::numbers::{Zone, bit_rate, bytes, grouped, percent, share, time};
 
-pub(super) fn missing(report: &Report) -> Option<Section> {
+pub(super) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
     let missing = &report.missing;
     let state = missing
         .verdict
@@ -17,14 +17,12 @@ pub(super) fn missing(report: &Report) -> Option<Section> {
     let state = state.as_ref().and_then(serde_json::Value::as_str);
     let state = state.unwrap_or("not known").to_owned();
     let complete = state == "complete" && missing.unreadable.is_empty();
-    let reasons = {
-        missing
-            .reasons
-            .iter()
-            .map(|reason| ("because", reason.clone()))
-    }
-    .chain(missing.losses.iter().map(|loss| ("lost", loss_text(loss))))
-    .chain({ missing.unreadable.iter() }.map(|text| ("unreadable", text.clone())));
+    let unfinished = missing.unfinished.iter();
+    let unfinished = unfinished.map(|unfinished| unfinished.text(zone));
+    let reasons = { unfinished.chain(missing.reasons.iter().cloned()) }
+        .map(|reason| ("because", reason))
+        .chain(missing.losses.iter().map(|loss| ("lost", loss_text(loss))))
+        .chain({ missing.unreadable.iter() }.map(|text| ("unreadable", text.clone())));
     let mut reasons: Vec<_> = reasons.collect();
     if complete && reasons.is_empty() {
         reasons.push((

@@ -61,6 +61,7 @@ impl Actor for PipelineActor {
         }
         self.exchange(&mut batch);
         batch.counters.clone_from(&self.flows.counters);
+        batch.waiting = self.flows.operations.waiting();
         // Of parts that were held, and no longer are.
         lineside_frame::give_back();
         context.send(&self.checksums, batch);

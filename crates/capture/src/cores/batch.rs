@@ -34,6 +34,8 @@ pub(crate) struct Batch {
     pub(crate) sums: Sums,
     /// The pipeline's, as of this batch.
     pub(crate) counters: Counters,
+    /// The pipeline's operations without a row.
+    pub(crate) waiting: u64,
     /// Draws its memory on the budget.
     _lease: Option<Lease>,
 }

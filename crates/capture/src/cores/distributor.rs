@@ -66,6 +66,8 @@ pub(super) struct Share {
     pub(super) open: Option<Box<Batch>>,
     /// As of the last batch that came back.
     pub(super) counters: Counters,
+    /// Its operations without a row, as of then.
+    pub(super) waiting: u64,
 }
 
 /// The run has ended before its input: an actor failed.
@@ -234,9 +236,9 @@ impl Distributor {
     fn on_returned(&mut self, mut batch: Box<Batch>) {
         self.under_way -= 1;
         // Batches of a pipeline come back in the order in which they went.
-        self.pipelines[batch.pipeline]
-            .counters
-            .clone_from(&batch.counters);
+        let share = &mut self.pipelines[batch.pipeline];
+        share.counters.clone_from(&batch.counters);
+        share.waiting = batch.waiting;
         batch.clear();
         (batch.spill, batch.close_from) = (false, None);
         self.free.push(batch);
@@ -329,6 +331,10 @@ impl Distributor {
             sum.merge(&share.counters);
         }
         sum
+    }
+
+    pub(super) fn waiting(&self) -> u64 {
+        self.pipelines.iter().map(|share| share.waiting).sum()
     }
 
     pub(super) fn spans(&self) -> &[Span] {

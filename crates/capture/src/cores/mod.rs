@@ -107,6 +107,11 @@ impl Progress<'_> {
         self.0.counters()
     }
 
+    /// Operations without a row, as of those batches.
+    pub fn waiting(&self) -> u64 {
+        self.0.waiting()
+    }
+
     /// The stamps seen of each input, by its number.
     pub fn spans(&self) -> &[Span] {
         self.0.spans()
@@ -280,6 +285,7 @@ fn spawn_pipelines(
             to: system.spawn(format!("pipeline-{index}"), actor),
             open: None,
             counters: Counters::new(),
+            waiting: 0,
         }
     });
     pipelines.collect()

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lineside_account::{Budget, Counter, Counters, bytes, grouped};
+use lineside_account::{Budget, Counter, Counters, bytes, grouped, time};
+use lineside_measure::{CountedTimes, SharedTimes};
 use lineside_port::Live;
 use lineside_run::drops;
 use lineside_time::Clock;
@@ -12,6 +14,9 @@ use lineside_trace::{LossRow, RELIEFS_MAX, SECONDS_MAX, Second};
 
 /// How often the kernel's counts are read.
 const TICK: Duration = Duration::from_secs(1);
+
+/// So long calls may go without any reply before the line says so: a pause of a second is common.
+const SILENT_S: u64 = 2;
 
 /// What passed, second by second.
 #[derive(Default)]
@@ -23,6 +28,16 @@ pub(super) struct Account {
     filtered: u64,
     lost: u64,
     calls: u64,
+    /// Calls with a reply; how many calls had come with the latest of them, and when.
+    replies: u64,
+    calls_replied: u64,
+    replied: Duration,
+    /// Recorded where rows are made.
+    latencies: Arc<SharedTimes>,
+    counted: CountedTimes,
+    /// What came between the last two ticks, and how far apart they were.
+    recent: CountedTimes,
+    recent_s: f64,
     /// Since the last tick, the most.
     backlog: f32,
     /// Time since the start of the run.
@@ -51,7 +66,10 @@ impl Account {
         budget: &Budget,
     ) -> Vec<LossRow> {
         port.account();
-        self.ticked = elapsed;
+        let counted = self.latencies.counted();
+        self.recent = counted.since(&self.counted);
+        self.recent_s = (elapsed - self.ticked).as_secs_f64();
+        (self.counted, self.ticked) = (counted, elapsed);
         let mut second = Second {
             time_ns: now_ns,
             backlog_permille: (std::mem::take(&mut self.backlog) * 1000.0) as u16,
@@ -95,6 +113,11 @@ impl Account {
         second.filtered = since(filtered, &mut self.filtered);
         second.stream_lost_bytes = since(counters.value(Counter::StreamLost), &mut self.lost);
         self.calls = counters.value(Counter::RpcCalls);
+        let replies = counters.value(Counter::CallsAnswered);
+        if replies != self.replies || self.calls == self.calls_replied {
+            (self.replies, self.calls_replied) = (replies, self.calls);
+            self.replied = elapsed;
+        }
         if self.seconds.len() == SECONDS_MAX {
             self.seconds.pop_front();
         }
@@ -106,35 +129,88 @@ impl Account {
         self.seconds.iter().copied().collect()
     }
 
+    /// Where the latencies of operations go, from whatever thread.
+    pub(super) fn latencies(&self) -> &Arc<SharedTimes> {
+        &self.latencies
+    }
+
     /// The last second in a line for the screen.
     pub(super) fn line(&self) -> String {
-        let last = self.seconds.back().copied().unwrap_or_default();
         let mut line = format!(
-            "{} frames ({}/s, {}/s), {} calls",
+            "{} operations/s{}",
+            rate(&self.recent, self.recent_s),
+            quantiles(&self.recent)
+        );
+        let unanswered = self.calls.saturating_sub(self.calls_replied);
+        let silent_s = (self.ticked - self.replied).as_secs();
+        if unanswered > 0 && silent_s >= SILENT_S {
+            let _ = write!(
+                line,
+                "; NO REPLY for {silent_s} s, to {} calls",
+                grouped(unanswered)
+            );
+        }
+        let last = self.seconds.back().copied().unwrap_or_default();
+        let _ = write!(
+            line,
+            "; {} frames ({}/s, {}/s), {} calls",
             grouped(self.frames),
             grouped(last.received),
             bytes(last.received_bytes),
             grouped(self.calls)
         );
+        self.dropped(&mut line, Some(&last));
+        line
+    }
+
+    /// The whole run in a line.
+    pub(super) fn whole(&self, elapsed: Duration) -> String {
+        let times = self.latencies.counted();
+        let mut line = format!(
+            "{} operations in {} ({}/s){}; {} frames",
+            grouped(times.count()),
+            time(elapsed.as_nanos() as u64),
+            rate(&times, elapsed.as_secs_f64()),
+            quantiles(&times),
+            grouped(self.frames)
+        );
+        self.dropped(&mut line, None);
+        line
+    }
+
+    /// Adds what was dropped and is missing, so far and in the last second.
+    fn dropped(&self, line: &mut String, last: Option<&Second>) {
         let lost: u64 = self.dropped.iter().flatten().sum();
         let _ = match lost {
             0 => write!(line, ", none dropped"),
             _ => write!(line, ", {} dropped", grouped(lost)),
         };
-        let now = last.dropped_interface + last.dropped_ring + last.dropped_pool;
+        let now = last.map_or(0, |last| {
+            last.dropped_interface + last.dropped_ring + last.dropped_pool
+        });
         if now > 0 {
             let _ = write!(line, " ({}/s)", grouped(now));
         }
         if self.lost > 0 {
-            let _ = write!(
-                line,
-                ", {} of streams missing ({}/s)",
-                bytes(self.lost),
-                bytes(last.stream_lost_bytes)
-            );
+            let _ = write!(line, ", {} of streams missing", bytes(self.lost));
+            if let Some(last) = last {
+                let _ = write!(line, " ({}/s)", bytes(last.stream_lost_bytes));
+            }
         }
-        line
     }
+}
+
+/// `, median 1.20 ms, p99 3.40 ms`
+fn quantiles(times: &CountedTimes) -> String {
+    let quantile = |share| times.quantile_ns(share).map(time);
+    let both = quantile(0.5).zip(quantile(0.99));
+    both.map_or_else(String::new, |(median, p99)| {
+        format!(", median {median}, p99 {p99}")
+    })
+}
+
+fn rate(times: &CountedTimes, seconds: f64) -> String {
+    grouped((times.count() as f64 / seconds.max(0.001)).round() as u64)
 }
 
 /// Leaves checksums out while a run is behind, and notes when.
@@ -172,5 +248,42 @@ impl Relief {
             _ => {}
         }
         self.is_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_port::{CaptureReader, Merge};
+
+    use super::*;
+
+    #[test]
+    fn the_line_has_latencies_and_calls_without_a_reply() {
+        let mut account = Account::default();
+        let mut port = Merge::new(Vec::<CaptureReader>::new());
+        let (mut counters, budget) = (Counters::new(), Budget::new(1 << 20));
+        let mut line_at = |seconds, counters: &Counters, account: &mut Account| {
+            let elapsed = Duration::from_secs(seconds);
+            account.tick(elapsed, 0, &mut port, counters, &budget);
+            account.line()
+        };
+        counters.add(Counter::RpcCalls, 100);
+        counters.add(Counter::CallsAnswered, 98);
+        (1..=100).for_each(|us| account.latencies().add(us * 1_000));
+        let line = line_at(1, &counters, &mut account);
+        assert!(
+            line.starts_with("100 operations/s, median 50.2 us, p99 99.3 us; 0 frames"),
+            "{line}"
+        );
+        // Two calls of long ago have no reply: that is no stall.
+        let line = line_at(60, &counters, &mut account);
+        assert!(line.starts_with("0 operations/s; 0 frames"), "{line}");
+        counters.add(Counter::RpcCalls, 3);
+        line_at(61, &counters, &mut account);
+        let line = line_at(63, &counters, &mut account);
+        assert!(line.contains("NO REPLY for 3 s, to 3 calls"), "{line}");
+        counters.count(Counter::CallsAnswered);
+        let line = line_at(64, &counters, &mut account);
+        assert!(!line.contains("NO REPLY"), "{line}");
     }
 }

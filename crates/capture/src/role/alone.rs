@@ -1,8 +1,11 @@
 //! A capture on the calling thread, without actors: the fastest on one core. With `--cores` it is
 //! `on_cores` that runs.
 
+use std::sync::Arc;
+
 use lineside_account::{Budget, Counters, Lease};
 use lineside_host::{FolderError, PartWriter, RunFolder};
+use lineside_measure::SharedTimes;
 use lineside_port::{PortError, Receive};
 use lineside_run::{Parts, Step, bound_encoder};
 use lineside_trace::{
@@ -39,6 +42,10 @@ pub struct Seen {
     pub spans: Vec<Span>,
     /// The tables.
     pub summaries: Summaries,
+    /// Rows of `operations` that are in no part yet.
+    pub open_rows: u64,
+    /// Operations without a row yet.
+    pub waiting: u64,
 }
 
 /// A pipeline whose rows go into the tables of a folder.
@@ -51,6 +58,8 @@ pub(super) struct Alone<'a> {
     pub(super) config: Config,
     pub(super) budget: &'a Budget,
     pub(super) frames_max: u64,
+    /// Where latencies go, if anybody looks at them meanwhile.
+    pub(super) latencies: Option<Arc<SharedTimes>>,
 }
 
 /// A run between two bursts.
@@ -65,10 +74,13 @@ impl Writing for AloneTurn<'_> {
     }
 
     fn seen(&mut self) -> Seen {
+        let encoder = &self.pipeline.sink_mut().next;
         Seen {
+            summaries: encoder.summaries(),
+            open_rows: encoder.open_rows(Table::Operations),
+            waiting: self.pipeline.waiting(),
             counters: self.pipeline.counters().clone(),
             spans: self.pipeline.spans().to_vec(),
-            summaries: self.pipeline.sink_mut().next.summaries(),
         }
     }
 
@@ -96,6 +108,7 @@ impl Alone<'_> {
         let output = Parts(PartWriter::start(self.folder)?);
         let sink = Tallying {
             tally: RowTally::default(),
+            latencies: self.latencies,
             next: TraceEncoder::new(self.encoder, output),
         };
         let mut memory = self.budget.lease(0);
@@ -114,7 +127,7 @@ impl Alone<'_> {
             },
         );
         let spans = pipeline.spans().to_vec();
-        let (Tallying { tally, next }, counters) = pipeline.finish();
+        let (Tallying { tally, next, .. }, counters) = pipeline.finish();
         let summaries = next.summaries();
         let finished = next.finish().map_err(|error| error.to_string());
         let finished = finished.and_then(|(output, summaries)| {
@@ -131,6 +144,7 @@ impl Alone<'_> {
                 counters,
                 spans,
                 summaries,
+                ..Seen::default()
             },
             errors,
             runtime: None,
@@ -161,6 +175,7 @@ pub fn capture_into(
         config: Config::default(),
         budget,
         frames_max: u64::MAX,
+        latencies: None,
     };
     let ran = alone.run(port, |_, _| Step::Continue)?;
     match ran.failure {
@@ -177,6 +192,7 @@ pub fn tally_of(port: &mut impl Receive, budget: &Budget) -> (Tally, Counters, V
     };
     let sink = Tallying {
         tally: RowTally::default(),
+        latencies: None,
         next: Discard,
     };
     let mut pipeline = Pipeline::new(config, budget, sink);

@@ -28,7 +28,7 @@ use lineside_run::{
     open_interfaces,
 };
 use lineside_time::Clock;
-use lineside_trace::{EncoderConfig, Manifest};
+use lineside_trace::{EncoderConfig, InMemory, Manifest};
 
 use crate::cores::Failed;
 use crate::filtered::Filtered;
@@ -209,7 +209,7 @@ fn begin(
     if let Some(file) = &settings.capture_file {
         check_capture_file(&file.path, file.is_series, &settings.inputs, settings.force)?;
     }
-    let run = Run::begin(
+    let mut run = Run::begin(
         settings.output.as_deref(),
         settings.force,
         &settings.inputs,
@@ -233,6 +233,10 @@ fn begin(
     }
     let port = Recorded::new(Filtered::new(inputs, settings.filter.clone()), writer);
     progress.begin(&port.facts());
+    run.manifest.in_memory = Some(InMemory {
+        time_ns: now_ns,
+        ..InMemory::default()
+    });
     run.save()?;
     Ok((run, port))
 }
@@ -287,6 +291,7 @@ fn take_frames(
                 config: settings.config.clone(),
                 budget,
                 frames_max: settings.frames_max,
+                latencies: watch.latencies(),
             };
             alone.run(port, |port, turn| watch.on_burst(port, turn))?
         }

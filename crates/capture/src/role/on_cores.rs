@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lineside_account::{Budget, Lease};
 use lineside_actor::Report;
 use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
+use lineside_measure::SharedTimes;
 use lineside_run::bound_encoder;
 use lineside_trace::{
     ActorFacts, EncoderConfig, LossRow, Part, PartSink, RecordSink, RowRef, Runtime,
@@ -24,6 +25,8 @@ use crate::cores::{Cores, Done, Failed, Progress};
 struct Shared {
     /// How often all open parts were to end.
     rotations: AtomicU64,
+    /// Rows of `operations` in the open part.
+    open_rows: AtomicU64,
     summaries: Mutex<Summaries>,
 }
 
@@ -79,6 +82,10 @@ impl Encoder {
         if is_last || std::mem::replace(&mut self.rotations, rotations) != rotations {
             encoder.end_parts();
         }
+        if encoder.wants(Table::Operations) {
+            let rows = encoder.open_rows(Table::Operations);
+            self.shared.open_rows.store(rows, Ordering::Relaxed);
+        }
         match encoder.error() {
             Some(error) => Err(error.to_string().into()),
             None => Ok(()),
@@ -118,6 +125,9 @@ impl Writing for CoresTurn<'_, '_> {
             counters: self.progress.counters(),
             spans: self.progress.spans().to_vec(),
             summaries: self.shared.summaries().clone(),
+            // Relaxed: of a moment ago, as the counters.
+            open_rows: self.shared.open_rows.load(Ordering::Relaxed),
+            waiting: self.progress.waiting(),
         }
     }
 
@@ -157,7 +167,10 @@ impl OnCores<'_> {
                 queue: writer.queue(),
                 shared: Arc::clone(&shared),
             };
-            (name.to_owned(), self.encoder(tables, output))
+            (
+                name.to_owned(),
+                self.encoder(tables, output, watch.latencies()),
+            )
         });
         let system = self.system()?;
         let cores = Cores {
@@ -183,7 +196,12 @@ impl OnCores<'_> {
     }
 
     /// The encoder of those of the tables that are wanted.
-    fn encoder(&self, tables: &[Table], output: Output) -> Encoder {
+    fn encoder(
+        &self,
+        tables: &[Table],
+        output: Output,
+        latencies: Option<Arc<SharedTimes>>,
+    ) -> Encoder {
         let wanted = self.encoder.tables.iter().copied();
         let config = EncoderConfig {
             tables: wanted.filter(|table| tables.contains(table)).collect(),
@@ -193,6 +211,7 @@ impl OnCores<'_> {
             shared: Arc::clone(&output.shared),
             rows: Tallying {
                 tally: RowTally::default(),
+                latencies,
                 next: TraceEncoder::new(&config, output),
             },
             memory: self.budget.lease(0),
@@ -220,6 +239,7 @@ impl OnCores<'_> {
                 counters: done.counters,
                 spans: done.spans,
                 summaries: shared.summaries().clone(),
+                ..Seen::default()
             },
             errors: done.errors,
             runtime: Some(runtime(self.cores.scheduler, &done.report)),

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use lineside_measure::SharedTimes;
 use lineside_trace::{OperationRow, RecordSink, RowRef, Table, Word, is_success};
 use serde::Serialize;
 
@@ -87,6 +89,8 @@ impl Tally {
 pub(super) struct Tallying<S> {
     /// The operations so far.
     pub tally: RowTally,
+    /// Their latencies; only of a live run, whose line shows them.
+    pub latencies: Option<Arc<SharedTimes>>,
     /// Where the rows go.
     pub next: S,
 }
@@ -216,8 +220,20 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
     fn row(&mut self, row: RowRef<'_>) {
         if let RowRef::Operations(row) = row {
             self.tally.add(row);
+            if let Some(latencies) = &self.latencies {
+                add_latency(row, latencies);
+            }
         }
         self.next.row(row);
+    }
+}
+
+/// From the first byte of a call to the last of its reply, of a compound once.
+fn add_latency(row: &OperationRow, latencies: &SharedTimes) {
+    let ends = row.call_time_ns.zip(row.reply_end_ns);
+    let latency = ends.and_then(|(call, reply)| u64::try_from(reply.checked_sub(call)?).ok());
+    if let Some(latency) = latency.filter(|_| row.operation_id == row.rpc_id) {
+        latencies.add(latency);
     }
 }
 

@@ -1,15 +1,17 @@
 //! What looks after a capture while it runs: signals, the account of a live run, progress,
 //! `trace.json`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lineside_account::{Budget, Counters};
 use lineside_frame::Burst;
 use lineside_host::{Signals, Stopwatch, SystemClock};
+use lineside_measure::SharedTimes;
 use lineside_port::{Facts, Live as _, Port as _};
 use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
 use lineside_time::Clock;
-use lineside_trace::{ClockFacts, LossRow, PartWindows, Summaries};
+use lineside_trace::{ClockFacts, InMemory, LossRow, PartWindows};
 
 use super::Input;
 use super::account::{Account, Relief};
@@ -115,6 +117,12 @@ impl<'a> Watch<'a> {
         self.live.is_some()
     }
 
+    /// Where the latencies of a live run go.
+    pub(super) fn latencies(&self) -> Option<Arc<SharedTimes>> {
+        let live = self.live.as_ref()?;
+        Some(Arc::clone(live.account.latencies()))
+    }
+
     /// Notes why the run ends, unless the output failed before.
     pub(super) fn stop(&mut self, why: Stop) -> Step {
         if !matches!(self.stop, Stop::Output(_)) {
@@ -174,7 +182,13 @@ impl<'a> Watch<'a> {
             return Step::Continue;
         }
         self.note_live();
-        note(self.run, port, &with_filtered(writing.seen(), port));
+        let seen = with_filtered(writing.seen(), port);
+        note(self.run, port, &seen);
+        self.run.manifest.in_memory = Some(InMemory {
+            time_ns: self.around.clock.now(),
+            operations: seen.open_rows,
+            waiting: seen.waiting,
+        });
         match self.run.save() {
             Ok(()) => Step::Continue,
             Err(error) => self.stop(Stop::Output(error.to_string())),
@@ -247,6 +261,10 @@ impl<'a> Watch<'a> {
     /// complete.
     pub(super) fn end(mut self) -> (Stop, bool) {
         self.note_live();
+        if let Some(live) = &self.live {
+            let line = live.account.whole(self.around.stopwatch.elapsed());
+            self.around.progress.end_line(&line);
+        }
         let is_endless = self.live.is_some() || self.follow.is_some();
         // A pipe came to its end, after its writer was asked to.
         let has_ended = matches!(self.stop, Stop::End) && self.asked.is_some();
@@ -298,8 +316,7 @@ impl Writing for Passing {
     fn seen(&mut self) -> Seen {
         Seen {
             counters: self.counters.clone(),
-            spans: Vec::new(),
-            summaries: Summaries::default(),
+            ..Seen::default()
         }
     }
 

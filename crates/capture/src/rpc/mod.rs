@@ -143,6 +143,11 @@ impl<S: RecordSink> Operations<S> {
         self.is_relieved = is_relieved;
     }
 
+    /// Operations without a row yet.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.operations.waiting() as u64
+    }
+
     pub(crate) fn set_ending(&mut self) {
         self.ending = true;
     }

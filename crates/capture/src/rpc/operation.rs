@@ -72,6 +72,11 @@ impl OperationTable {
         self.operations.len()
     }
 
+    /// Operations that have no row yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.operations.len() - self.free.len()
+    }
+
     pub(super) fn has_free(&self) -> bool {
         !self.free.is_empty()
     }

@@ -127,6 +127,13 @@ impl Progress for Terminal {
         self.bar.tick();
     }
 
+    fn end_line(&mut self, line: &str) {
+        self.bar.finish_and_clear();
+        if !self.quiet {
+            say(line);
+        }
+    }
+
     fn counters(&mut self, line: Option<&str>, counters: &Counters) {
         if let Some(line) = line {
             talk(&format!("{line}\n"));

@@ -27,6 +27,9 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
         return Ok(exit(&series.unreadable));
     }
     let mut report = lineside_analyze::report(&arguments.trace, &filter)?;
+    if let Some(unfinished) = &mut report.missing.unfinished {
+        unfinished.is_running = lineside_host::is_running(&arguments.trace);
+    }
     if !arguments.assert.is_empty() {
         report.assertions = lineside_analyze::assert(&arguments.trace, &filter, &arguments.assert)?;
     }

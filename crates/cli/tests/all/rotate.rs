@@ -172,12 +172,80 @@ fn a_kill_loses_what_came_in_the_last_ten_seconds_alone() {
         let shown = shown.expect("lineside runs");
         assert!(shown.status.success(), "{}", talk(&shown));
         let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-        assert!(text.contains("unfinished"), "{text}");
+        assert!(text.contains("unfinished: the run was killed: "), "{text}");
         for &table in Table::ALL.iter().filter(|&&table| table != Table::Packets) {
             // The first part is empty; the frames may lie around the end of a window.
             let count = parts(&ended.out, table).len();
             assert!(count <= 3, "{}: {count} parts", table.name());
         }
+    }
+}
+
+/// What a verb says of an unfinished trace, in words and as JSON.
+fn said(verb: &str, out: &Path) -> (String, serde_json::Value) {
+    let run = |options: &[&str]| {
+        let output = lineside().args([verb]).arg(out).args(options).output();
+        let output = output.expect("lineside runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = run(&[]).split_whitespace().collect::<Vec<_>>().join(" ");
+    let json: serde_json::Value = serde_json::from_str(&run(&["--json"])).expect("JSON");
+    let place = if verb == "info" {
+        "/unfinished"
+    } else {
+        "/missing/unfinished"
+    };
+    (text, json.pointer(place).expect("it is unfinished").clone())
+}
+
+#[test]
+fn an_unfinished_trace_says_what_is_in_memory() {
+    let bytes = capture::bytes(&example()).expect("the example");
+    let whole = tempfile::tempdir().expect("a folder");
+    run(&example(), whole.path(), &TCP);
+    let expected = records(whole.path(), Table::Operations).len() as u64;
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let running = capture_of(reader, &["-", "--rotate", "64MiB"]);
+    writer.write_all(&bytes).expect("it reads");
+    let out = running.out.clone();
+    running.wait_until("trace.json is there", || out.join("trace.json").exists());
+    running.wait_until("trace.json is written anew", || {
+        let in_memory = manifest(&out).in_memory.expect("the run goes on");
+        in_memory.operations == expected
+    });
+    for verb in ["report", "info"] {
+        let (text, json) = said(verb, &out);
+        let sentence = format!("the run goes on: the last {expected} operations are still");
+        assert!(text.contains(&sentence), "{verb}: {text}");
+        assert!(
+            text.contains("parts end by --rotate 64MiB"),
+            "{verb}: {text}"
+        );
+        assert_eq!(
+            (&json["is_running"], &json["written"]),
+            (&true.into(), &0.into())
+        );
+        assert_eq!(json["in_memory"], expected);
+    }
+    running.wait_until("a part with rows is there", || {
+        running.signal("USR2");
+        !records(&out, Table::Operations).is_empty()
+    });
+    running.signal("KILL");
+    let ended = running.end();
+    for verb in ["report", "info"] {
+        // trace.json may still say what was in memory before: the part shows that it no longer is.
+        let (text, json) = said(verb, &ended.out);
+        assert!(
+            text.contains("the run was killed: no operation was in memory"),
+            "{text}"
+        );
+        assert_eq!(
+            (&json["is_running"], &json["written"]),
+            (&false.into(), &expected.into())
+        );
+        assert!(json["since_ns"].as_i64().is_some(), "{json}");
     }
 }
 

@@ -1,0 +1,127 @@
+//! A trace whose run goes on or was killed: what it has, and what the run held in memory.
+
+use lineside_trace::{InMemory, State, Table};
+use serde::Serialize;
+
+use crate::numbers::{Zone, grouped};
+use crate::trace::Trace;
+
+/// What an unfinished trace has, and what its run held in memory when it last said so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Unfinished {
+    /// The run goes on. Else it was killed, and what it held in memory is lost.
+    pub is_running: bool,
+    /// Operations in complete parts.
+    pub written: u64,
+    /// Operations that were in memory at `time_ns` and are in no part.
+    pub in_memory: u64,
+    /// Further ones without a row yet, at `time_ns`: their reply, or a copy of it, may have come
+    /// later.
+    pub waiting: u64,
+    /// When `trace.json` was last written, nanoseconds since the Unix epoch, by the machine's
+    /// clock.
+    pub time_ns: i64,
+    /// The latest time of the operations in parts: those in memory ended later. Null: no part has
+    /// one.
+    pub since_ns: Option<i64>,
+    /// Where the run's parts end, as `--rotate` has it.
+    pub rotate: Vec<String>,
+}
+
+impl Unfinished {
+    /// What is known of a trace; `None` if it is finished, or says nothing of its memory. Whether
+    /// the run goes on is for the caller to know.
+    pub fn of(trace: &mut Trace) -> Option<Self> {
+        let manifest = trace.manifest.as_ref()?;
+        if manifest.verdict.state != State::Unfinished {
+            return None;
+        }
+        let InMemory {
+            time_ns,
+            operations,
+            waiting,
+        } = manifest.in_memory?;
+        let counted = manifest.tables.get(Table::Operations.name());
+        let counted = counted.map_or(0, |summary| summary.rows) + operations;
+        let rotate = manifest.configuration.pointer("/capture/rotate");
+        let rotate = rotate.and_then(|words| serde_json::from_value(words.clone()).ok());
+        let parts = trace.parts(Table::Operations);
+        let rows = parts.iter().filter_map(|path| trace.open_part(path));
+        let written = rows.map(|part| part.row_count() as u64).sum();
+        let range = trace.time_range(&["call_time_ns", "reply_time_ns"]);
+        Some(Self {
+            is_running: false,
+            written,
+            // Parts that ended since took theirs with them.
+            in_memory: counted.saturating_sub(written),
+            waiting,
+            time_ns,
+            since_ns: range.map(|(_, last)| last),
+            rotate: rotate.unwrap_or_default(),
+        })
+    }
+
+    /// In a sentence.
+    pub fn text(&self, zone: &Zone) -> String {
+        let clock = |ns| zone.clock(ns, 1_000_000_000);
+        let since = self.since_ns.map(|ns| format!(", since {},", clock(ns)));
+        let since = since.unwrap_or_default();
+        let what = match self.in_memory {
+            0 => "no operation".to_owned(),
+            1 => format!("the last operation{since}"),
+            count => format!("the last {} operations{since}", grouped(count)),
+        };
+        let waiting = match self.waiting {
+            0 => String::new(),
+            count => format!(" (and {} that wait for a reply)", grouped(count)),
+        };
+        let at = clock(self.time_ns);
+        let (is, was) = match self.in_memory {
+            0 | 1 => ("is", "was"),
+            _ => ("are", "were"),
+        };
+        match self.is_running {
+            true => format!(
+                "the run goes on: {what}{waiting} {is} still in memory as of {at}; parts end by \
+                --rotate {}",
+                self.rotate.join(",")
+            ),
+            false => format!(
+                "the run was killed: {what}{waiting} {was} in memory at {at}, and that is lost \
+                with all that came later"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_memory_is_a_sentence() {
+        let mut unfinished = Unfinished {
+            is_running: true,
+            written: 1_000,
+            in_memory: 1_234,
+            waiting: 0,
+            time_ns: 1_700_000_013_000_000_000,
+            since_ns: Some(1_700_000_003_000_000_000),
+            rotate: vec!["64MiB".to_owned(), "10s".to_owned()],
+        };
+        let zone = Zone::default();
+        assert_eq!(
+            unfinished.text(&zone),
+            "the run goes on: the last 1,234 operations, since 22:13:23, are still in memory as of \
+            22:13:33; parts end by --rotate 64MiB,10s"
+        );
+        (unfinished.is_running, unfinished.in_memory) = (false, 1);
+        (unfinished.waiting, unfinished.since_ns) = (2, None);
+        assert_eq!(
+            unfinished.text(&zone),
+            "the run was killed: the last operation (and 2 that wait for a reply) was in memory at \
+            22:13:33, and that is lost with all that came later"
+        );
+    }
+}
