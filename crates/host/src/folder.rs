@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
+use crate::give_back::GiveBack;
+
 /// Why a run folder cannot be made or written. Each has the place and the remedy.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -90,6 +92,8 @@ struct Opened {
     is_new: bool,
     /// What is in it, and goes before anything is written.
     replaced: Mutex<TraceFiles>,
+    /// Gives it back to its owner, once the last handle is dropped.
+    back: Mutex<Option<GiveBack>>,
 }
 
 impl Drop for Opened {
@@ -155,6 +159,7 @@ impl RunFolder {
             folder,
             is_new: !is_there,
             replaced: Mutex::new(replaced),
+            back: Mutex::new(None),
         })))
     }
 
@@ -242,6 +247,13 @@ impl RunFolder {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *replaced).remove()
+    }
+
+    /// What is in the folder at the end of the run will belong to the owner that the folder has
+    /// now. Where no process can be started for that, it keeps the owner that it has then.
+    pub(crate) fn lend(&self) {
+        let mut back = self.0.back.lock().unwrap_or_else(PoisonError::into_inner);
+        *back = GiveBack::start(self.path()).ok();
     }
 
     /// Makes a user the owner of the folder, its tables and their files.

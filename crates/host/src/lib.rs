@@ -7,6 +7,7 @@
 mod clock;
 mod control;
 mod folder;
+mod give_back;
 mod machine;
 mod masquerade;
 mod memory;

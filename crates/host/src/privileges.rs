@@ -202,9 +202,10 @@ pub struct Dropped {
 }
 
 /// Gives up every privilege for good: all sets of capabilities, and what the execution of another
-/// program could gain. Root becomes the user that called sudo, or else `nobody`, without other
-/// groups; `folder` with what is in it, and those of `files` that are files, are given to that user
-/// first.
+/// program could gain. Root becomes the user that called sudo, without other groups; `folder` with
+/// what is in it, and those of `files` that are files, are given to that user first. Root that
+/// nobody called becomes `nobody`: `files` stay root's, and so does `folder`, which is `nobody`'s
+/// while the run writes it.
 ///
 /// To be called when everything is open and before there is another thread. The bounding set is
 /// left where it may not be changed; without new privileges it means nothing.
@@ -220,6 +221,12 @@ pub fn drop_privileges(
     if count != 1 {
         return Err(PrivilegeError::Threads { count });
     }
+    let heir = heir();
+    let is_lent = heir.is_some_and(|(user, _)| user.as_raw() == NOBODY);
+    if is_lent {
+        // Before the bounding set is empty: that process needs a capability.
+        folder.iter().for_each(|folder| folder.lend());
+    }
     let effective = capabilities(None).map_err(cannot("read the capabilities"))?;
     if effective.effective.contains(CapabilitySet::SETPCAP) {
         // The first number that the kernel does not know is the end.
@@ -229,12 +236,11 @@ pub fn drop_privileges(
             removed.map_err(cannot("empty the bounding set"))?;
         }
     }
-    let heir = heir();
     if let Some((user, group)) = heir {
         if let Some(folder) = folder {
             folder.give_to(user, group)?;
         }
-        for file in files {
+        for file in files.iter().filter(|_| !is_lent) {
             give(*file, user, group).map_err(cannot("give a file to the user"))?;
         }
         set_thread_groups(&[]).map_err(cannot("leave the groups"))?;

@@ -58,8 +58,8 @@ impl Folders {
         text
     }
 
-    /// What was written by somebody who could no longer look any path up.
-    fn check(&self, user: u32) {
+    /// What was written by `user`, who could no longer look any path up, and whose the trace is.
+    fn check(&self, user: u32, owner: u32) {
         let run = self.run();
         let manifest = fs::read(run.join("trace.json")).expect("replaced");
         assert_eq!(manifest, b"ended as somebody else");
@@ -71,14 +71,13 @@ impl Folders {
         let files: Vec<PathBuf> = files.map(|file| file.expect("an entry").path()).collect();
         // Five frames of one each, then an empty file; of these the last three are kept.
         assert_eq!(files.len(), 3, "{files:?}");
-        for path in paths.iter().chain(&files) {
+        let owners = paths.iter().map(|path| (path, owner));
+        // Those of the later frames, which no root was there to open.
+        let owners = owners.chain(files.iter().map(|path| (path, user)));
+        for (path, owner) in owners {
             let facts = fs::metadata(path).expect("there");
-            assert_eq!(
-                (facts.uid(), facts.gid()),
-                (user, user),
-                "{}",
-                path.display()
-            );
+            let found = (facts.uid(), facts.gid());
+            assert_eq!(found, (owner, owner), "{}", path.display());
         }
     }
 }
@@ -108,7 +107,11 @@ fn root_becomes_nobody_or_the_sudo_user_and_still_writes() {
     if !is_root() {
         return;
     }
-    for (sudo, user) in [(None, NOBODY), (Some("1234"), 1234), (Some("0"), NOBODY)] {
+    for (sudo, user, owner) in [
+        (None, NOBODY, 0),
+        (Some("1234"), 1234, 1234),
+        (Some("0"), NOBODY, 0),
+    ] {
         let folders = Folders::new(user);
         let mut command = Command::new(PROGRAM);
         command.env_remove("SUDO_UID").env_remove("SUDO_GID");
@@ -119,7 +122,7 @@ fn root_becomes_nobody_or_the_sudo_user_and_still_writes() {
         assert_nothing_is_left(&text, user);
         assert!(text.contains("is_namespace_root: false"), "{text}");
         assert!(field_is_empty(&text, "Groups:"), "{text}");
-        folders.check(user);
+        folders.check(user, owner);
     }
 }
 
@@ -144,7 +147,7 @@ fn a_set_user_id_file_goes_on_as_its_user() {
         .env("SUDO_GID", "7");
     let text = folders.drop_with(&mut command);
     assert_nothing_is_left(&text, 1234);
-    folders.check(1234);
+    folders.check(1234, 1234);
     drop(folder);
 }
 
