@@ -48,7 +48,7 @@ impl Unfinished {
         let rotate = rotate.and_then(|words| serde_json::from_value(words.clone()).ok());
         let parts = trace.parts(Table::Operations);
         let rows = parts.iter().filter_map(|path| trace.open_part(path));
-        let written = rows.map(|part| part.row_count() as u64).sum();
+        let written = rows.map(|part| part.row_count()).sum();
         let range = trace.time_range(&["call_time_ns", "reply_time_ns"]);
         Some(Self {
             is_running: false,

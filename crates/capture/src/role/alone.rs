@@ -1,6 +1,7 @@
 //! A capture on the calling thread, without actors: the fastest on one core. With `--cores` it is
 //! `on_cores` that runs.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use lineside_account::{Budget, Counters, Lease};
@@ -12,9 +13,9 @@ use lineside_trace::{
     EncoderConfig, LossRow, RecordSink, RowRef, Runtime, Summaries, Table, TraceEncoder,
 };
 
-use super::CaptureError;
 use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
+use super::{CaptureError, PART_TIME_S};
 use crate::arrivals::Span;
 use crate::config::Config;
 use crate::pipeline::{Pipeline, run};
@@ -160,8 +161,8 @@ fn bounded(pipeline: &mut Tabling, memory: &mut Option<Lease>) -> Option<String>
     encoder.error().map(ToString::to_string)
 }
 
-/// Captures all frames of `port` into `tables` of a folder, with default settings, until the port's
-/// end: the capture beside another role's run.
+/// Captures all frames of `port` into `tables` of a folder, with the default settings of a live
+/// run's parts, until the port's end: the capture beside another role's run.
 pub fn capture_into(
     folder: &RunFolder,
     tables: &[Table],
@@ -171,7 +172,10 @@ pub fn capture_into(
 ) -> Result<Seen, CaptureError> {
     let alone = Alone {
         folder,
-        encoder: &EncoderConfig::new(tables, trace_id),
+        encoder: &EncoderConfig {
+            part_time_ns: NonZeroU64::new(PART_TIME_S * 1_000_000_000),
+            ..EncoderConfig::new(tables, trace_id)
+        },
         config: Config::default(),
         budget,
         frames_max: u64::MAX,

@@ -38,7 +38,9 @@ use watch::{Around, Stop, Watch};
 
 pub use alone::{Seen, capture_into, tally_of};
 pub use placement::{CoreSettings, ENCODERS, Scheduler, actors, placed_by_traffic};
-pub use settings::{CaptureFile, Follow, LiveSettings, PartRotation, Settings, is_pipe};
+pub use settings::{
+    CaptureFile, Follow, LiveSettings, PART_TIME_S, PartRotation, Settings, is_pipe,
+};
 pub use tally::{OperationCount, Tally, is_failure};
 
 /// All inputs, as far as the filter lets them through, and perhaps written into capture files.

@@ -73,6 +73,10 @@ pub struct CaptureFile {
     pub is_series: bool,
 }
 
+/// What `rotate` is where data come as time passes, in seconds: what a reader waits for at most,
+/// and what a kill loses at most. `docs/decisions/0021-parts-in-time.md` has what it costs.
+pub const PART_TIME_S: u64 = 10;
+
 /// Where parts of tables end besides their most rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartRotation {

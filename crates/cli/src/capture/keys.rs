@@ -18,10 +18,6 @@ const MEMORY_DEFAULT: usize = 256 << 20;
 /// The default. An open part is held in memory, and there is one for each table.
 pub(super) const ROTATE_SIZE_MAX: usize = 64 << 20;
 
-/// The default too where data come as time passes: what a reader waits for at most, and what a kill
-/// loses at most. `docs/decisions/0021-parts-in-time.md` has what it costs.
-pub(super) const ROTATE_TIME: &str = "10s";
-
 /// The words of `--overload`: frames are dropped at the port, or checksums are left out before
 /// that.
 pub(super) const OVERLOADS: [&str; 2] = ["drop", "no-checksums"];

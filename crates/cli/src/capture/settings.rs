@@ -8,8 +8,8 @@ use std::time::Duration;
 use lineside_account::parse_size;
 use lineside_actor::Topology;
 use lineside_capture::{
-    CaptureFile, Config, CoreSettings, Follow, LiveSettings, PartRotation, Scheduler, Settings,
-    actors, is_pipe, placed_by_traffic,
+    CaptureFile, Config, CoreSettings, Follow, LiveSettings, PART_TIME_S, PartRotation, Scheduler,
+    Settings, actors, is_pipe, placed_by_traffic,
 };
 use lineside_filter::Filter;
 use lineside_port::Rotation;
@@ -18,7 +18,7 @@ use lineside_time::parse_duration;
 use lineside_trace::Table;
 
 use super::decode_as;
-use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, ROTATE_TIME, Section};
+use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
 use crate::config::{self, ALL, ConfigError, Keys, Size, Time, nearest};
 use crate::inputs::METHODS;
 
@@ -98,7 +98,7 @@ impl Section {
     pub(crate) fn resolved(self) -> Result<(Self, Settings), ConfigError> {
         let coming = self.coming();
         let mut defaults = Self::defaults(ALL);
-        let time = (coming != Coming::Files).then(|| ROTATE_TIME.to_owned());
+        let time = (coming != Coming::Files).then(|| format!("{PART_TIME_S}s"));
         defaults
             .rotate
             .iter_mut()

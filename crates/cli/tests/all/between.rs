@@ -10,10 +10,12 @@ use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::live::{Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method};
 use lineside_time::Random;
-use lineside_trace::State;
+use lineside_trace::{State, Table};
 
 use crate::lab::{Counts, Lab, expected, nfs_drive, tally};
-use crate::support::{came_to_its_end, held_status, lineside, manifest, talk, wait_until};
+use crate::support::{
+    came_to_its_end, held_status, lineside, manifest, parts_with_rows, talk, wait_until,
+};
 use crate::wire::{Namespace, Running, need_wire, open_folder, run};
 
 /// A client and a server, each with a veth pair to a host between them.
@@ -339,6 +341,11 @@ fn a_tap_writes_a_trace_of_the_frames_that_passed() {
             for (name, count) in expected(&counted) {
                 *counts.entry(name).or_default() += count;
             }
+        }
+        if method == "af_packet" {
+            running.wait_until("a part with rows is there while it runs", || {
+                parts_with_rows(&running.out, Table::Operations) > 0
+            });
         }
         let ended = running.interrupt();
         let held = held_status(&ended.out);
