@@ -3,14 +3,32 @@
 
 use std::ops::Range;
 
+use crate::assemble::{Assembler, Test};
 use crate::error::FilterError;
-use crate::program::{Instruction, MEMORY_WORDS, PROGRAM_LEN_MAX, Program, code};
+use crate::program::{
+    Instruction, MEMORY_WORDS, PROGRAM_LEN_MAX, Program, VLAN_TAG, VLAN_TAG_PRESENT, code,
+    instruction,
+};
 use crate::syntax::{Arithmetic, Direction, Node, Operator, Primitive, Protocol, Relation};
+
+/// Where the outer VLAN tag of a frame is that has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tags {
+    /// Among its bytes.
+    InPlace,
+    /// The kernel takes it out of most frames before a filter sees them, and knows it beside them.
+    Apart,
+}
+
+/// The word of scratch memory in which a program counts the bytes of the outer tag, if those are
+/// among the frame's: what lies behind is so far from where it is without.
+const MOVED: u32 = MEMORY_WORDS as u32 - 1;
 
 pub(crate) fn compile(
     expression: &str,
     root: Option<&Node>,
     link_type: u16,
+    tags: Tags,
 ) -> Result<Program, FilterError> {
     let refused = |place, what: String| FilterError::new(expression, place, what);
     let everywhere = 0..expression.len();
@@ -21,6 +39,7 @@ pub(crate) fn compile(
     let mut compiler = Compiler {
         link_type,
         layout,
+        tags,
         expression,
     };
     let test = match root {
@@ -33,7 +52,12 @@ pub(crate) fn compile(
             format!("the filter needs more than {PROGRAM_LEN_MAX} instructions: make it shorter"),
         )
     };
-    let instructions = Assembler::assemble(&test).ok_or_else(too_long)?;
+    let nothing_moved = [instruction(code::LD_IMM, 0), instruction(code::ST, MOVED)];
+    let first = match compiler.layout.moves {
+        true => &nothing_moved[..],
+        false => &[],
+    };
+    let instructions = Assembler::assemble(first, &test).ok_or_else(too_long)?;
     Ok(Program::new(instructions).expect("what the assembler writes passes the check"))
 }
 
@@ -44,6 +68,8 @@ pub(crate) struct Layout {
     kind: KindOf,
     /// Where that header begins: moves behind each tag.
     network: u32,
+    /// Both are so many bytes further as the word [`MOVED`] says.
+    moves: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,42 +96,20 @@ impl Layout {
             229 => (KindOf::Fixed(Protocol::Ip6), 0),
             _ => return None,
         };
-        Some(Self { kind, network })
+        Some(Self {
+            kind,
+            network,
+            moves: false,
+        })
     }
 }
 
-/// What a frame is asked, in the order in which it is asked: a load that fails ends all.
-enum Test {
-    Always(bool),
-    /// The code computes A (and X, if the comparison is with X).
-    Compare {
-        code: Vec<Instruction>,
-        jump: u16,
-        k: u32,
-    },
-    Not(Box<Self>),
-    All(Vec<Self>),
-    Any(Vec<Self>),
-}
-
-impl Test {
-    fn not(self) -> Self {
-        Self::Not(Box::new(self))
-    }
-}
+/// Bytes of a VLAN tag.
+const TAG_LEN: u32 = 4;
 
 const BYTE: u8 = 1;
 const HALF: u8 = 2;
 const WORD: u8 = 4;
-
-fn instruction(code: u16, k: u32) -> Instruction {
-    Instruction {
-        code,
-        jump_true: 0,
-        jump_false: 0,
-        k,
-    }
-}
 
 fn absolute(size: u8, offset: u32) -> Instruction {
     let size = match size {
@@ -125,12 +129,11 @@ fn equals(offset: u32, size: u8, value: u32) -> Test {
     compare(vec![absolute(size, offset)], code::JEQ, value)
 }
 
-fn masked(offset: u32, size: u8, value: u32, mask: u32) -> Test {
-    let mut code = vec![absolute(size, offset)];
+fn masked(mut load: Vec<Instruction>, value: u32, mask: u32) -> Test {
     if mask != u32::MAX {
-        code.push(instruction(code::ALU | code::AND, mask));
+        load.push(instruction(code::ALU | code::AND, mask));
     }
-    compare(code, code::JEQ, value)
+    compare(load, code::JEQ, value)
 }
 
 fn compare(code: Vec<Instruction>, jump: u16, k: u32) -> Test {
@@ -147,15 +150,53 @@ fn directed(direction: Direction, at: (u32, u32), test: impl Fn(u32) -> Test) ->
     }
 }
 
+/// Counts the bytes of a tag as moving what is behind them; always true.
+fn moved() -> Test {
+    let code = vec![
+        instruction(code::LD_IMM, TAG_LEN),
+        instruction(code::ST, MOVED),
+    ];
+    compare(code, code::JEQ, TAG_LEN)
+}
+
 struct Compiler<'a> {
     link_type: u16,
     layout: Layout,
+    tags: Tags,
     expression: &'a str,
 }
 
 impl Compiler<'_> {
     fn refused(&self, place: &Range<usize>, what: String) -> FilterError {
         FilterError::new(self.expression, place.clone(), what)
+    }
+
+    /// A load of what lies behind the addresses of the link header.
+    fn behind(&self, size: u8, offset: u32) -> Vec<Instruction> {
+        match self.layout.moves {
+            true => vec![instruction(code::LDX_MEM, MOVED), indexed(size, offset)],
+            false => vec![absolute(size, offset)],
+        }
+    }
+
+    fn equals(&self, offset: u32, size: u8, value: u32) -> Test {
+        compare(self.behind(size, offset), code::JEQ, value)
+    }
+
+    /// X = the length of the IPv4 header, and how far it is moved.
+    fn header_len(&self) -> Vec<Instruction> {
+        let network = self.layout.network;
+        if !self.layout.moves {
+            return vec![instruction(code::LDX_MSH, network)];
+        }
+        let mut code = self.behind(BYTE, network);
+        code.extend([
+            instruction(code::ALU | code::AND, 0x0f),
+            instruction(code::ALU | code::LSH, 2),
+            instruction(code::ALU | code::ADD | code::X, 0),
+            instruction(code::TAX, 0),
+        ]);
+        code
     }
 
     /// In the order of the text, since `vlan` moves what stands behind it there.
@@ -186,7 +227,7 @@ impl Compiler<'_> {
                 mask,
             } => {
                 let of = |protocol, at| {
-                    let test = |offset| masked(network + offset, WORD, address, mask);
+                    let test = |offset| masked(self.behind(WORD, network + offset), address, mask);
                     Test::All(vec![self.protocol(protocol), directed(direction, at, test)])
                 };
                 // RFC 826: the protocol addresses stand behind hardware addresses of 6 bytes.
@@ -209,8 +250,8 @@ impl Compiler<'_> {
                 let word = |of: u128, index: u32| (of >> (96 - 32 * index)) as u32;
                 let test = |offset| {
                     let words = (0..4).map(|index| {
-                        let at = network + offset + 4 * index;
-                        masked(at, WORD, word(address, index), word(mask, index))
+                        let load = self.behind(WORD, network + offset + 4 * index);
+                        masked(load, word(address, index), word(mask, index))
                     });
                     Test::All(words.collect())
                 };
@@ -235,11 +276,11 @@ impl Compiler<'_> {
             }
             Primitive::IpMulticast => Test::All(vec![
                 self.protocol(Protocol::Ip),
-                compare(vec![absolute(BYTE, network + 16)], code::JGE, 224),
+                compare(self.behind(BYTE, network + 16), code::JGE, 224),
             ]),
             Primitive::Ip6Multicast => Test::All(vec![
                 self.protocol(Protocol::Ip6),
-                equals(network + 24, BYTE, 255),
+                self.equals(network + 24, BYTE, 255),
             ]),
             Primitive::Ports {
                 transport,
@@ -290,9 +331,9 @@ impl Compiler<'_> {
         let is_ip = ether_type == 0x0800;
         let is_ip6 = ether_type == 0x86dd;
         match self.layout.kind {
-            KindOf::EtherType(offset) => equals(offset, HALF, ether_type.into()),
-            KindOf::Version if is_ip => masked(0, BYTE, 0x40, 0xf0),
-            KindOf::Version if is_ip6 => masked(0, BYTE, 0x60, 0xf0),
+            KindOf::EtherType(offset) => self.equals(offset, HALF, ether_type.into()),
+            KindOf::Version if is_ip => masked(vec![absolute(BYTE, 0)], 0x40, 0xf0),
+            KindOf::Version if is_ip6 => masked(vec![absolute(BYTE, 0)], 0x60, 0xf0),
             KindOf::Fixed(protocol) => Test::Always(protocol.ether_type() == Some(ether_type)),
             KindOf::Family if is_ip || is_ip6 => {
                 // The numbers of Linux; NetBSD and OpenBSD; FreeBSD; macOS.
@@ -307,7 +348,7 @@ impl Compiler<'_> {
     fn behind_ip(&self, number: u8) -> Test {
         Test::All(vec![
             self.protocol(Protocol::Ip),
-            equals(self.layout.network + 9, BYTE, number.into()),
+            self.equals(self.layout.network + 9, BYTE, number.into()),
         ])
     }
 
@@ -317,10 +358,10 @@ impl Compiler<'_> {
         Test::All(vec![
             self.protocol(Protocol::Ip6),
             Test::Any(vec![
-                equals(network + 6, BYTE, number.into()),
+                self.equals(network + 6, BYTE, number.into()),
                 Test::All(vec![
-                    equals(network + 6, BYTE, 44),
-                    equals(network + 40, BYTE, number.into()),
+                    self.equals(network + 6, BYTE, 44),
+                    self.equals(network + 40, BYTE, number.into()),
                 ]),
             ]),
         ])
@@ -328,7 +369,7 @@ impl Compiler<'_> {
 
     /// An IPv4 packet that is no later fragment.
     fn first_fragment(&self) -> Test {
-        let code = vec![absolute(HALF, self.layout.network + 6)];
+        let code = self.behind(HALF, self.layout.network + 6);
         compare(code, code::JSET, 0x1fff).not()
     }
 
@@ -357,7 +398,7 @@ impl Compiler<'_> {
             let numbers = transports.iter().filter_map(|each| each.number());
             Test::Any(
                 numbers
-                    .map(|number| equals(offset, BYTE, number.into()))
+                    .map(|number| self.equals(offset, BYTE, number.into()))
                     .collect(),
             )
         };
@@ -365,7 +406,7 @@ impl Compiler<'_> {
             self.protocol(Protocol::Ip6),
             one_of(network + 6),
             directed(direction, (40, 42), |offset| {
-                within(&[absolute(HALF, network + offset)])
+                within(&self.behind(HALF, network + offset))
             }),
         ]);
         let ip = Test::All(vec![
@@ -373,10 +414,9 @@ impl Compiler<'_> {
             one_of(network + 9),
             self.first_fragment(),
             directed(direction, (0, 2), |offset| {
-                within(&[
-                    instruction(code::LDX_MSH, network),
-                    indexed(HALF, network + offset),
-                ])
+                let mut load = self.header_len();
+                load.push(indexed(HALF, network + offset));
+                within(&load)
             }),
         ]);
         Test::Any(vec![ip6, ip])
@@ -388,12 +428,32 @@ impl Compiler<'_> {
             return Err(self.refused(place, what));
         }
         let network = self.layout.network;
-        let mut tests = vec![Test::Any(
-            [0x8100, 0x88a8, 0x9100]
-                .map(|kind| self.ether_type(kind))
-                .into(),
-        )];
-        tests.extend(id.map(|id| masked(network, HALF, id.into(), 0x0fff)));
+        let of_kind = || [0x8100, 0x88a8, 0x9100].map(|kind| self.ether_type(kind));
+        let has_id = |load, id: u16| masked(load, id.into(), 0x0fff);
+        if self.tags == Tags::Apart && self.link_type == 1 && !self.layout.moves {
+            // As libpcap's program: a tag among the bytes moves what is behind it, whether it is
+            // one or not, as soon as it is looked for there.
+            let is_apart = || {
+                let load = instruction(code::LD_ABS_W, VLAN_TAG_PRESENT);
+                compare(vec![load], code::JEQ, 1)
+            };
+            let mut tests = vec![Test::Any(vec![
+                is_apart(),
+                Test::All(vec![moved(), Test::Any(of_kind().into())]),
+            ])];
+            tests.extend(id.map(|id| {
+                let apart = has_id(vec![instruction(code::LD_ABS_W, VLAN_TAG)], id);
+                let in_place = has_id(vec![absolute(HALF, network)], id);
+                Test::Any(vec![
+                    Test::All(vec![is_apart(), apart]),
+                    Test::All(vec![is_apart().not(), in_place]),
+                ])
+            }));
+            self.layout.moves = true;
+            return Ok(Test::All(tests));
+        }
+        let mut tests = vec![Test::Any(of_kind().into())];
+        tests.extend(id.map(|id| has_id(self.behind(HALF, network), id)));
         // Behind the tag's identifier stands the next type, and then the next header.
         self.layout.kind = KindOf::EtherType(network + 2);
         self.layout.network = network + 4;
@@ -417,7 +477,8 @@ impl Compiler<'_> {
             _ => self.pair(left, right, 0, &mut code).map(|()| None),
         };
         let Some(operand) = operand else {
-            let what = format!("too many parts: the machine remembers {MEMORY_WORDS} numbers");
+            let words = self.words();
+            let what = format!("too many parts: the machine remembers {words} numbers");
             return Err(self.refused(place, what));
         };
         let (jump, is_negated) = match relation {
@@ -458,7 +519,7 @@ impl Compiler<'_> {
                 Protocol::Icmp6 => {
                     tests.push(self.protocol(Protocol::Ip6));
                     self.conditions(index, tests);
-                    tests.push(equals(self.layout.network + 6, BYTE, 58));
+                    tests.push(self.equals(self.layout.network + 6, BYTE, 58));
                 }
                 _ => {
                     tests.push(self.protocol(Protocol::Ip));
@@ -515,6 +576,15 @@ impl Compiler<'_> {
         Some(())
     }
 
+    /// Words of scratch memory that numbers may have.
+    fn words(&self) -> usize {
+        MEMORY_WORDS - usize::from(self.tags == Tags::Apart)
+    }
+
+    fn word(&self, number: usize) -> Option<u32> {
+        u32::try_from(number).ok().filter(|_| number < self.words())
+    }
+
     /// Computes `left` into A and `right` into X.
     fn pair(
         &self,
@@ -523,7 +593,7 @@ impl Compiler<'_> {
         free: usize,
         code: &mut Vec<Instruction>,
     ) -> Option<()> {
-        let word = u32::try_from(free).ok().filter(|_| free < MEMORY_WORDS)?;
+        let word = self.word(free)?;
         self.compute(right, free, code)?;
         code.push(instruction(code::ST, word));
         self.compute(left, free + 1, code)?;
@@ -546,194 +616,28 @@ impl Compiler<'_> {
             Protocol::Icmp6 => (network + 40, false),
             _ => (network, true),
         };
-        let header_len = instruction(code::LDX_MSH, network);
+        let moves = self.layout.moves && protocol != Protocol::Ether;
         match *index {
             Arithmetic::Number(number) if is_behind_ip => {
-                code.extend([header_len, indexed(size, base + number)]);
+                code.extend(self.header_len());
+                code.push(indexed(size, base + number));
             }
+            Arithmetic::Number(number) if moves => code.extend(self.behind(size, base + number)),
             Arithmetic::Number(number) => code.push(absolute(size, base + number)),
             _ => {
                 self.compute(index, free, code)?;
+                let add = instruction(code::ALU | code::ADD | code::X, 0);
                 if is_behind_ip {
-                    code.extend([header_len, instruction(code::ALU | code::ADD | code::X, 0)]);
+                    let word = self.word(free)?;
+                    code.push(instruction(code::ST, word));
+                    code.extend(self.header_len());
+                    code.extend([instruction(code::LD_MEM, word), add]);
+                } else if moves {
+                    code.extend([instruction(code::LDX_MEM, MOVED), add]);
                 }
                 code.extend([instruction(code::TAX, 0), indexed(size, base)]);
             }
         }
         Some(())
     }
-}
-
-/// Where a jump ends, before that is known.
-type Label = usize;
-
-enum Item {
-    Plain(Instruction),
-    /// A comparison; the flags say which ways are too long for its 8 bits, so that a long jump
-    /// stands behind it.
-    Branch {
-        code: u16,
-        k: u32,
-        to: [Label; 2],
-        is_long: [bool; 2],
-    },
-    Goto(Label),
-    Here(Label),
-}
-
-impl Item {
-    fn len(&self) -> usize {
-        match self {
-            Self::Plain(_) | Self::Goto(_) => 1,
-            Self::Branch { is_long, .. } => 1 + is_long.iter().filter(|&&each| each).count(),
-            Self::Here(_) => 0,
-        }
-    }
-}
-
-/// Lays tests out in their order, so that every jump leads forward.
-#[derive(Default)]
-struct Assembler {
-    items: Vec<Item>,
-    labels: usize,
-}
-
-impl Assembler {
-    /// `None` if the program would be too long.
-    fn assemble(test: &Test) -> Option<Vec<Instruction>> {
-        let mut assembler = Self::default();
-        let (taken, left) = (assembler.label(), assembler.label());
-        assembler.test(test, taken, left);
-        assembler.items.extend([
-            Item::Here(taken),
-            Item::Plain(instruction(code::RET_K, u32::MAX)),
-            Item::Here(left),
-            Item::Plain(instruction(code::RET_K, 0)),
-        ]);
-        let mut items = assembler.items;
-        loop {
-            let len: usize = items.iter().map(Item::len).sum();
-            if len > PROGRAM_LEN_MAX {
-                return None;
-            }
-            let places = places(&items, assembler.labels);
-            if !lengthen(&mut items, &places) {
-                return Some(resolve(&items, &places));
-            }
-        }
-    }
-
-    fn label(&mut self) -> Label {
-        self.labels += 1;
-        self.labels - 1
-    }
-
-    fn test(&mut self, test: &Test, on_true: Label, on_false: Label) {
-        match test {
-            Test::Always(truth) => {
-                self.items
-                    .push(Item::Goto(if *truth { on_true } else { on_false }));
-            }
-            Test::Compare { code, jump, k } => {
-                self.items.extend(code.iter().copied().map(Item::Plain));
-                self.items.push(Item::Branch {
-                    code: *jump,
-                    k: *k,
-                    to: [on_true, on_false],
-                    is_long: [false; 2],
-                });
-            }
-            Test::Not(inner) => self.test(inner, on_false, on_true),
-            Test::All(tests) | Test::Any(tests) => {
-                let is_all = matches!(test, Test::All(_));
-                let Some((last, others)) = tests.split_last() else {
-                    return self.test(&Test::Always(is_all), on_true, on_false);
-                };
-                for each in others {
-                    let next = self.label();
-                    if is_all {
-                        self.test(each, next, on_false);
-                    } else {
-                        self.test(each, on_true, next);
-                    }
-                    self.items.push(Item::Here(next));
-                }
-                self.test(last, on_true, on_false);
-            }
-        }
-    }
-}
-
-/// The instruction at which each label stands.
-fn places(items: &[Item], labels: usize) -> Vec<usize> {
-    let mut places = vec![0; labels];
-    let mut at = 0;
-    for item in items {
-        if let Item::Here(label) = *item {
-            places[label] = at;
-        }
-        at += item.len();
-    }
-    places
-}
-
-/// Marks the ways that are too long as they stand; says whether there were any. A way that is
-/// marked stays so, hence this comes to an end.
-fn lengthen(items: &mut [Item], places: &[usize]) -> bool {
-    let mut at = 0;
-    let mut has_changed = false;
-    for item in items {
-        // Where things stand is known for the lengths before this pass.
-        let len = item.len();
-        if let Item::Branch { to, is_long, .. } = item {
-            for (label, is_long) in to.iter().zip(is_long) {
-                if !*is_long && places[*label] - (at + 1) > usize::from(u8::MAX) {
-                    *is_long = true;
-                    has_changed = true;
-                }
-            }
-        }
-        at += len;
-    }
-    has_changed
-}
-
-fn resolve(items: &[Item], places: &[usize]) -> Vec<Instruction> {
-    let mut instructions = Vec::new();
-    for item in items {
-        let goto = |at: usize, label: Label| instruction(code::JA, (places[label] - at - 1) as u32);
-        let at = instructions.len();
-        match *item {
-            Item::Plain(plain) => instructions.push(plain),
-            Item::Goto(label) => instructions.push(goto(at, label)),
-            Item::Here(_) => {}
-            Item::Branch {
-                code,
-                k,
-                to,
-                is_long,
-            } => {
-                let mut long_at = at + 1;
-                let mut long = Vec::new();
-                let jumps = [0, 1].map(|way| {
-                    let target = if is_long[way] {
-                        long.push(goto(long_at, to[way]));
-                        long_at += 1;
-                        long_at - 1
-                    } else {
-                        places[to[way]]
-                    };
-                    (target - at - 1) as u8
-                });
-                instructions.push(Instruction {
-                    code,
-                    jump_true: jumps[0],
-                    jump_false: jumps[1],
-                    k,
-                });
-                instructions.extend(long);
-            }
-        }
-    }
-    instructions
 }

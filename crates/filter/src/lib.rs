@@ -15,6 +15,7 @@
 //!   the words that [`FilterError`] names as not supported.
 #![forbid(unsafe_code)]
 
+mod assemble;
 mod compile;
 mod error;
 mod lex;
@@ -70,6 +71,20 @@ impl Filter {
     /// do not have, such as Ethernet addresses, or if the program would be longer than the kernel
     /// takes (4,096 instructions).
     pub fn compile(&self, link_type: u16) -> Result<Program, FilterError> {
-        compile::compile(&self.expression, self.root.as_ref(), link_type)
+        self.program(link_type, compile::Tags::InPlace)
+    }
+
+    /// The program for frames of an interface, as libpcap makes it for a live capture: for the
+    /// kernel, which takes the outer VLAN tag out of a frame, and for
+    /// [`matches_arriving`](Program::matches_arriving).
+    ///
+    /// It takes other frames than that for files does: without `vlan`, what an expression looks at
+    /// is behind the tag, so that `tcp` takes tagged frames too.
+    pub fn compile_live(&self, link_type: u16) -> Result<Program, FilterError> {
+        self.program(link_type, compile::Tags::Apart)
+    }
+
+    fn program(&self, link_type: u16, tags: compile::Tags) -> Result<Program, FilterError> {
+        compile::compile(&self.expression, self.root.as_ref(), link_type, tags)
     }
 }

@@ -15,6 +15,15 @@ pub struct Instruction {
     pub k: u32,
 }
 
+pub(crate) fn instruction(code: u16, k: u32) -> Instruction {
+    Instruction {
+        code,
+        jump_true: 0,
+        jump_false: 0,
+        k,
+    }
+}
+
 /// The codes that this crate writes and runs: linux/bpf_common.h.
 pub(crate) mod code {
     pub(crate) const LD: u16 = 0x00;
@@ -69,6 +78,11 @@ pub(crate) mod code {
     pub(crate) const TXA: u16 = 0x87;
 }
 
+/// Loads at these offsets are extensions of the kernel's (linux/filter.h): the VLAN tag that was
+/// taken out of the frame, and whether there is one.
+pub(crate) const VLAN_TAG: u32 = 0xffff_f000 + 44;
+pub(crate) const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
+
 /// Words of scratch memory: `BPF_MEMWORDS`.
 pub(crate) const MEMORY_WORDS: usize = 16;
 /// The longest program that the kernel takes: `BPF_MAXINSNS`.
@@ -107,7 +121,8 @@ pub struct Program {
 impl Program {
     /// Checks a program as the kernel does (`bpf_check_classic`): known codes, jumps forward and
     /// inside, scratch memory in range and written before it is read, a return at the end. Loads at
-    /// negative offsets, which are the kernel's own extensions, are refused.
+    /// negative offsets, which are the kernel's own extensions, are refused, but for those of VLAN
+    /// tags.
     pub fn new(instructions: Vec<Instruction>) -> Result<Self, ProgramError> {
         let len = instructions.len();
         if !(1..=PROGRAM_LEN_MAX).contains(&len) {
@@ -121,6 +136,8 @@ impl Program {
             let mut here = written[at];
             let mut next = [Some(1), None];
             match each.code {
+                code::LD_ABS_W | code::LD_ABS_H | code::LD_ABS_B
+                    if matches!(each.k, VLAN_TAG | VLAN_TAG_PRESENT) => {}
                 code::LD_ABS_W | code::LD_ABS_H | code::LD_ABS_B | code::LDX_MSH
                     if each.k > i32::MAX as u32 =>
                 {
@@ -200,11 +217,36 @@ impl Program {
     ///
     /// A load beyond the bytes, or a division by 0, ends the program: the frame is not taken.
     pub fn matches(&self, bytes: &[u8], wire_len: u32) -> bool {
-        self.run(bytes, wire_len).is_some_and(|taken| taken > 0)
+        let view = View {
+            head: bytes,
+            rest: &[],
+            tag: None,
+            wire_len,
+        };
+        self.run(&view).is_some_and(|taken| taken > 0)
+    }
+
+    /// Whether the program, one for arriving frames, takes this Ethernet frame as the kernel shows
+    /// it to a packet socket's filter: without its outer tag, which is known beside it.
+    pub fn matches_arriving(&self, bytes: &[u8], wire_len: u32) -> bool {
+        // What `skb_vlan_untag` takes out: tags of 802.1Q and 802.1ad.
+        let &[ref head @ .., kind_high, kind_low, id_high, id_low] =
+            bytes.first_chunk::<16>().unwrap_or(&[0; 16]);
+        if !matches!([kind_high, kind_low], [0x81, 0x00] | [0x88, 0xa8]) {
+            return self.matches(bytes, wire_len);
+        }
+        let view = View {
+            head,
+            rest: &bytes[16..],
+            tag: Some(u16::from_be_bytes([id_high, id_low])),
+            wire_len: wire_len.saturating_sub(4),
+        };
+        self.run(&view).is_some_and(|taken| taken > 0)
     }
 
     /// What the program returns; `None` if a load or a division ended it.
-    fn run(&self, bytes: &[u8], wire_len: u32) -> Option<u32> {
+    fn run(&self, view: &View<'_>) -> Option<u32> {
+        let wire_len = view.wire_len;
         let (mut a, mut x) = (0u32, 0u32);
         let mut memory = [0u32; MEMORY_WORDS];
         let mut at = 0;
@@ -212,13 +254,19 @@ impl Program {
             let Instruction { code, k, .. } = *self.instructions.get(at)?;
             at += 1;
             match code {
-                code::LD_ABS_W => a = u32::from_be_bytes(array(bytes, k)?),
-                code::LD_ABS_H => a = u16::from_be_bytes(array(bytes, k)?).into(),
-                code::LD_ABS_B => a = u8::from_be_bytes(array(bytes, k)?).into(),
-                code::LD_IND_W => a = u32::from_be_bytes(array(bytes, x.checked_add(k)?)?),
-                code::LD_IND_H => a = u16::from_be_bytes(array(bytes, x.checked_add(k)?)?).into(),
-                code::LD_IND_B => a = u8::from_be_bytes(array(bytes, x.checked_add(k)?)?).into(),
-                code::LDX_MSH => x = u32::from(u8::from_be_bytes(array(bytes, k)?) & 0x0f) * 4,
+                code::LD_ABS_W | code::LD_ABS_H | code::LD_ABS_B if k >= VLAN_TAG => {
+                    a = match k {
+                        VLAN_TAG => view.tag.unwrap_or(0).into(),
+                        _ => view.tag.is_some().into(),
+                    };
+                }
+                code::LD_ABS_W => a = u32::from_be_bytes(view.array(k)?),
+                code::LD_ABS_H => a = u16::from_be_bytes(view.array(k)?).into(),
+                code::LD_ABS_B => a = u8::from_be_bytes(view.array(k)?).into(),
+                code::LD_IND_W => a = u32::from_be_bytes(view.array(x.checked_add(k)?)?),
+                code::LD_IND_H => a = u16::from_be_bytes(view.array(x.checked_add(k)?)?).into(),
+                code::LD_IND_B => a = u8::from_be_bytes(view.array(x.checked_add(k)?)?).into(),
+                code::LDX_MSH => x = u32::from(u8::from_be_bytes(view.array(k)?) & 0x0f) * 4,
                 code::LD_IMM => a = k,
                 code::LD_LEN => a = wire_len,
                 code::LD_MEM => a = *memory.get(k as usize)?,
@@ -284,8 +332,32 @@ fn is_jump(code: u16) -> bool {
     code & 7 == code::JMP
 }
 
-fn array<const N: usize>(bytes: &[u8], offset: u32) -> Option<[u8; N]> {
-    bytes.get(offset as usize..)?.first_chunk().copied()
+/// A frame as a program sees it: two parts, between which a tag was taken out.
+struct View<'a> {
+    head: &'a [u8],
+    rest: &'a [u8],
+    tag: Option<u16>,
+    wire_len: u32,
+}
+
+impl View<'_> {
+    #[inline]
+    fn array<const N: usize>(&self, offset: u32) -> Option<[u8; N]> {
+        let whole = { self.head.get(offset as usize..) }.and_then(<[u8]>::first_chunk);
+        whole.copied().or_else(|| self.array_in_rest(offset))
+    }
+
+    #[cold]
+    fn array_in_rest<const N: usize>(&self, offset: u32) -> Option<[u8; N]> {
+        let mut array = [0; N];
+        for (at, byte) in (offset as usize..).zip(&mut array) {
+            *byte = match at.checked_sub(self.head.len()) {
+                Some(behind) => *self.rest.get(behind)?,
+                None => self.head[at],
+            };
+        }
+        Some(array)
+    }
 }
 
 #[cfg(test)]
@@ -374,7 +446,13 @@ mod tests {
                     .map(|&(code, k)| instruction(code, 0, 0, k)),
             );
             program.push(instruction(code::RET_A, 0, 0, 0));
-            Program::new(program).expect("is right").run(&[0x45, 1], 77)
+            let view = View {
+                head: &[0x45, 1],
+                rest: &[],
+                tag: None,
+                wire_len: 77,
+            };
+            Program::new(program).expect("is right").run(&view)
         };
         let k = code::ALU;
         let x = code::ALU | code::X;
