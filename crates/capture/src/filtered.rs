@@ -8,7 +8,7 @@ use lineside_filter::{Filter, Program};
 use lineside_frame::{Burst, FrameRef, LinkType};
 use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
 
-/// A port of which only the frames that match a filter come out.
+/// A port of which only the frames that match a filter come out, as far as the snap length.
 ///
 /// A frame that does not match has the outcome `filtered` and leaves no other trace: its stamp is
 /// not part of the run's time, so the rows are those of a capture that never held it. Numbers are
@@ -22,6 +22,8 @@ pub struct Filtered<P> {
     filter: Option<Filter>,
     /// For each link type met so far; `None` lets all pass.
     programs: Vec<(LinkType, Option<Program>)>,
+    is_live: bool,
+    snap_len: Option<usize>,
     counters: Counters,
     has_failed: bool,
 }
@@ -33,9 +35,23 @@ impl<P: Receive> Filtered<P> {
             port,
             filter,
             programs: Vec::new(),
+            is_live: false,
+            snap_len: None,
             counters: Counters::new(),
             has_failed: false,
         }
+    }
+
+    /// The frames arrive at interfaces: those match that the kernel would let through to a packet
+    /// socket, which sees the outer VLAN tag beside a frame.
+    pub fn live(self, is_live: bool) -> Self {
+        Self { is_live, ..self }
+    }
+
+    /// Keeps so many bytes of each frame; 0: all.
+    pub fn cut_at(self, snap_len: u32) -> Self {
+        let snap_len = (snap_len > 0).then_some(snap_len as usize);
+        Self { snap_len, ..self }
     }
 
     /// What was counted of the frames that did not come out, whom nobody else sees.
@@ -46,6 +62,9 @@ impl<P: Receive> Filtered<P> {
     /// Whether the frame passes. Fails with the reason if its link type lacks what the filter asks
     /// for.
     fn passes(&mut self, filter: &Filter, frame: &FrameRef) -> Result<bool, String> {
+        if frame.descriptor().has_passed {
+            return Ok(true);
+        }
         let link_type = frame.descriptor().link_type;
         let place = match self
             .programs
@@ -55,7 +74,10 @@ impl<P: Receive> Filtered<P> {
             Some(place) => place,
             None => {
                 let program = if Filter::knows(link_type.0) {
-                    let program = filter.compile(link_type.0);
+                    let program = match self.is_live {
+                        true => filter.compile_live(link_type.0),
+                        false => filter.compile(link_type.0),
+                    };
                     Some(program.map_err(|error| error.to_string())?)
                 } else {
                     None
@@ -64,9 +86,14 @@ impl<P: Receive> Filtered<P> {
                 self.programs.len() - 1
             }
         };
-        let program = self.programs[place].1.as_ref();
-        Ok(program
-            .is_none_or(|program| program.matches(frame.bytes(), frame.descriptor().wire_len)))
+        let Some(program) = &self.programs[place].1 else {
+            return Ok(true);
+        };
+        let (bytes, wire_len) = (frame.bytes(), frame.descriptor().wire_len);
+        Ok(match self.is_live && link_type == LinkType::ETHERNET {
+            true => program.matches_arriving(bytes, wire_len),
+            false => program.matches(bytes, wire_len),
+        })
     }
 
     fn count(&mut self, frame: &FrameRef) {
@@ -77,7 +104,9 @@ impl<P: Receive> Filtered<P> {
         self.counters
             .add(Counter::FrameBytes, descriptor.wire_len.into());
         self.counters.add(Counter::FramesCut, is_cut.into());
-        let is_tagged = descriptor.link_type == LinkType::ETHERNET
+        // Live, one tag hides nothing.
+        let is_tagged = !self.is_live
+            && descriptor.link_type == LinkType::ETHERNET
             && lineside_wire::ethernet::is_tagged(frame.bytes());
         self.counters
             .add(Counter::FramesFilteredTagged, is_tagged.into());
@@ -132,16 +161,21 @@ impl<P: Receive> Receive for Filtered<P> {
             return Ok(Received::End);
         }
         let start = burst.len();
-        let received = self.port.receive(burst, max);
-        let Some(filter) = self.filter.take() else {
-            return received;
-        };
-        let kept = self.filter(&filter, burst, start);
-        self.filter = Some(filter);
-        match (received, kept?) {
-            (Ok(Received::Frames(_)), kept) => Ok(Received::Frames(kept)),
-            (other, _) => other,
+        let mut received = self.port.receive(burst, max);
+        if let Some(filter) = self.filter.take() {
+            let kept = self.filter(&filter, burst, start);
+            self.filter = Some(filter);
+            received = match (received, kept?) {
+                (Ok(Received::Frames(_)), kept) => Ok(Received::Frames(kept)),
+                (other, _) => other,
+            };
         }
+        if let Some(len) = self.snap_len {
+            burst[start..]
+                .iter_mut()
+                .for_each(|frame| frame.truncate(len));
+        }
+        received
     }
 
     fn leave(&mut self, ahead: &mut Burst) {

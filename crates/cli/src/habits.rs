@@ -14,8 +14,8 @@ const HABITS: [Habit; 24] = [
     ),
     (
         "capture",
-        &["-w", "--write"],
-        "-o TRACE takes the operations, --write-pcap FILE the frames",
+        &["--write"],
+        "-w FILE takes the frames, -o TRACE the operations",
     ),
     (
         "capture",
@@ -57,8 +57,9 @@ const HABITS: [Habit; 24] = [
     ),
     (
         "capture",
-        &["-s", "--snaplen", "--snapshot-length"],
-        "whole frames are read: file data is counted and checksummed, and never kept",
+        &["--snaplen"],
+        "write -s N or --snapshot-length N: file data is counted and checksummed, and never kept, \
+        so that whole frames cost no room in a trace",
     ),
     (
         "emulate",

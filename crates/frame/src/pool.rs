@@ -37,6 +37,8 @@ pub struct Descriptor {
     pub ordinal: u64,
     /// Its recorder marks it as damaged: what its bytes say does not hold.
     pub damaged: bool,
+    /// It passed the filter of its port, which the kernel ran: nobody has to run it again.
+    pub has_passed: bool,
 }
 
 /// How a frame begins: the LINKTYPE_ value of a capture file
@@ -442,6 +444,12 @@ impl Frame {
         } = &self.bytes;
         // SAFETY: this is the only handle of the range: `share` consumes it.
         unsafe { block.part_mut(*start as usize, *len as usize) }
+    }
+
+    /// Keeps no more than `len` bytes of it.
+    pub fn truncate(&mut self, len: usize) {
+        let kept = u32::try_from(len).map_or(self.bytes.len, |len| self.bytes.len.min(len));
+        self.bytes.len = kept;
     }
 
     /// What the port recorded of it.

@@ -14,11 +14,17 @@ pub(crate) const RECORD_LEN_MAX: usize = 128;
 /// The comment at a frame whose stamp pcapng has no number for.
 const NO_STAMP: &[u8] = b"without a time stamp, or with one before 1970";
 
-pub(crate) fn pcap_header(out: &mut Vec<u8>, link_type: LinkType) {
+/// `snap_len` is 0 where frames are whole.
+pub(crate) fn pcap_header(out: &mut Vec<u8>, link_type: LinkType, snap_len: u32) {
+    let len_max = if snap_len == 0 {
+        FRAME_LEN_MAX as u32
+    } else {
+        snap_len
+    };
     out.extend(0xa1b2_3c4d_u32.to_le_bytes());
     out.extend([2, 0, 4, 0]);
     out.extend([0; 8]);
-    out.extend((FRAME_LEN_MAX as u32).to_le_bytes());
+    out.extend(len_max.to_le_bytes());
     out.extend(u32::from(link_type.0).to_le_bytes());
 }
 

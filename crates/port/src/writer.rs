@@ -301,6 +301,7 @@ impl CaptureWriter {
         let interface = Interface {
             name: announced.and_then(|announced| announced.name.clone()),
             link_type: key.1,
+            snap_len: announced.map_or(0, |announced| announced.snap_len),
             ..Interface::default()
         };
         if let Format::Pcapng(section) = &self.format
@@ -333,7 +334,9 @@ impl CaptureWriter {
     fn begin_pcap(&mut self, link_type: LinkType) -> Result<(), PortError> {
         self.format = Format::Pcap(Some(link_type));
         self.facts.note_link_type(link_type);
-        encode::pcap_header(&mut self.chunk, link_type);
+        let first = self.config.interfaces.first();
+        let snap_len = first.map_or(0, |interface| interface.snap_len);
+        encode::pcap_header(&mut self.chunk, link_type, snap_len);
         self.count_bytes(0);
         self.send_chunk()
     }

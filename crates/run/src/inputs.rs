@@ -14,7 +14,7 @@ use crate::RunError;
 pub struct Opened {
     /// All of them, merged by their stamps.
     pub port: Merge,
-    /// Files of folders that cannot be read as captures, each with the reason.
+    /// Files of folders that cannot be read as captures, and interfaces, each with the reason.
     pub left_out: Vec<String>,
 }
 

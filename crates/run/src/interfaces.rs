@@ -1,17 +1,18 @@
 use lineside_account::Budget;
 use lineside_filter::Filter;
 use lineside_host::{Capability, Privileges};
-use lineside_port::live::{
-    FilterInstruction, Interface, LiveOptions, StampClock, VLAN_TAG_PRESENT,
-};
+use lineside_port::live::{FilterInstruction, Interface, LiveOptions, StampClock};
 use lineside_port::{Merge, Method};
 
-use crate::RunError;
+use crate::{Opened, RunError};
+
+/// The name that stands for all interfaces that are up, as for tcpdump.
+const ANY: &str = "any";
 
 /// Interfaces to capture from.
 #[derive(Debug, Clone)]
 pub struct Interfaces {
-    /// Their names.
+    /// Their names, or `any` alone.
     pub names: Vec<String>,
     /// `None`: AF_XDP where it works and takes nothing from the host, else AF_PACKET.
     pub method: Option<Method>,
@@ -19,6 +20,44 @@ pub struct Interfaces {
     pub sockets: usize,
     /// Capture also frames that are not for this host.
     pub promiscuous: bool,
+    /// Bytes that are kept of a frame; 0: all. A method without a filter in the kernel keeps all.
+    pub snap_len: u32,
+}
+
+impl Interfaces {
+    /// Whether whatever is up is meant.
+    pub fn are_all(&self) -> bool {
+        self.names == [ANY]
+    }
+
+    /// The interfaces, and those that are up and cannot be read, each with the reason.
+    fn named(&self) -> Result<(Vec<Interface>, Vec<String>), RunError> {
+        if !self.are_all() {
+            if self.names.iter().any(|name| name == ANY) {
+                return Err(RunError::usage(
+                    "'any' is all interfaces: leave the other names out",
+                ));
+            }
+            let named = self.names.iter().map(|name| Interface::named(name));
+            return Ok((named.collect::<Result<_, _>>()?, Vec::new()));
+        }
+        if !matches!(self.method, None | Some(Method::AfPacket)) {
+            return Err(RunError::usage(
+                "AF_XDP would keep all frames from this host: '-i any' takes AF_PACKET, leave \
+                --method out",
+            ));
+        }
+        let up = Interface::all()?.into_iter().filter(|each| each.is_up);
+        let (known, unknown): (Vec<_>, Vec<_>) = up.partition(|each| each.link_type.is_some());
+        if known.is_empty() {
+            return Err(RunError::usage(
+                "no interface is up: 'ip link set IF up' switches one on",
+            ));
+        }
+        let left_out = unknown.iter();
+        let left_out = left_out.map(|each| format!("'{}': its hardware is not known", each.name));
+        Ok((known, left_out.collect()))
+    }
 }
 
 /// Opens all interfaces as one port. Frames that `filter` rejects stay in the kernel where it can
@@ -27,7 +66,7 @@ pub fn open_interfaces(
     interfaces: &Interfaces,
     filter: Option<&Filter>,
     budget: &Budget,
-) -> Result<Merge, RunError> {
+) -> Result<Opened, RunError> {
     let needed: &[Capability] = match interfaces.method {
         Some(Method::AfXdpNative | Method::AfXdpGeneric) => {
             &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf]
@@ -35,49 +74,64 @@ pub fn open_interfaces(
         _ => &[Capability::NetRaw],
     };
     Privileges::read()?.require(needed)?;
+    let (named, left_out) = interfaces.named()?;
+    // For all of them, nothing is taken from this host.
+    let method = match interfaces.are_all() {
+        true => Some(Method::AfPacket),
+        false => interfaces.method,
+    };
     let mut ports = Vec::new();
-    for name in &interfaces.names {
-        let interface = Interface::named(name)?;
+    for interface in &named {
         let link_type = interface.link_type.map(|link_type| link_type.0);
-        let program = filter.zip(link_type);
-        let program = program
-            .map(|(filter, link_type)| kernel_filter(filter, link_type))
-            .transpose()?;
+        let program = kernel_filter(filter.zip(link_type), interfaces.snap_len)?;
         let options = LiveOptions {
-            method: interfaces.method,
+            method,
             sockets: interfaces.sockets,
             promiscuous: interfaces.promiscuous,
-            filter: program.unwrap_or_default(),
+            filter: program,
             budget: budget.clone(),
             // As for files: a quarter is for frames in flight.
-            bytes_max: budget.limit_bytes() / 4 / interfaces.names.len(),
+            bytes_max: budget.limit_bytes() / 4 / named.len(),
             clock: StampClock::Wall,
         };
-        ports.extend(lineside_port::live::open(&interface, &options)?);
+        ports.extend(lineside_port::live::open(interface, &options)?);
     }
-    Ok(Merge::new(ports))
+    let port = Merge::new(ports);
+    Ok(Opened { port, left_out })
 }
 
-/// The filter for the kernel. The kernel sees a frame without the VLAN tag that the adapter
-/// removed, so this lets every tagged frame pass: the filter behind the port decides on those.
-fn kernel_filter(filter: &Filter, link_type: u16) -> Result<Vec<FilterInstruction>, RunError> {
-    let program = filter
-        .compile(link_type)
-        .map_err(|error| RunError::Usage(format!("filter: {error}")))?;
-    let instruction = |code, jump_true, jump_false, operand| FilterInstruction {
-        code,
-        jump_true,
-        jump_false,
-        operand,
+/// The filter for the kernel, which also keeps no more than `snap_len` bytes of a frame.
+fn kernel_filter(
+    filter: Option<(&Filter, u16)>,
+    snap_len: u32,
+) -> Result<Vec<FilterInstruction>, RunError> {
+    const GIVE_BACK: u16 = 0x06;
+    let kept = if snap_len == 0 { u32::MAX } else { snap_len };
+    let Some((filter, link_type)) = filter else {
+        let keep = FilterInstruction {
+            code: GIVE_BACK,
+            jump_true: 0,
+            jump_false: 0,
+            operand: kept,
+        };
+        return Ok(if snap_len == 0 {
+            Vec::new()
+        } else {
+            vec![keep]
+        });
     };
-    let (load_word, jump_if_equal, give_back) = (0x20, 0x15, 0x06);
-    let mut instructions = vec![
-        instruction(load_word, 0, 0, VLAN_TAG_PRESENT),
-        instruction(jump_if_equal, 1, 0, 0),
-        instruction(give_back, 0, 0, u32::MAX),
-    ];
-    let own = program.instructions().iter();
-    instructions
-        .extend(own.map(|each| instruction(each.code, each.jump_true, each.jump_false, each.k)));
-    Ok(instructions)
+    let program = filter
+        .compile_live(link_type)
+        .map_err(|error| RunError::Usage(format!("filter: {error}")))?;
+    let instructions = program.instructions().iter();
+    let instructions = instructions.map(|each| FilterInstruction {
+        code: each.code,
+        jump_true: each.jump_true,
+        jump_false: each.jump_false,
+        operand: match (each.code, each.k) {
+            (GIVE_BACK, u32::MAX) => kept,
+            (_, k) => k,
+        },
+    });
+    Ok(instructions.collect())
 }

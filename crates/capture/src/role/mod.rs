@@ -22,10 +22,12 @@ use std::time::Duration;
 
 use lineside_account::{Budget, Counters};
 use lineside_host::{FolderError, Signals, Stopwatch, SystemClock};
-use lineside_port::{CaptureWriter, Live as _, Merge, Port as _, PortError, WriterConfig};
+use lineside_port::{
+    CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
+};
 use lineside_run::{
-    Evidence, Opened, Progress, Run, RunError, check_capture_file, judge, open, open_followed,
-    open_interfaces,
+    Evidence, Interfaces, Opened, Progress, Run, RunError, check_capture_file, judge, open,
+    open_followed, open_interfaces,
 };
 use lineside_time::Clock;
 use lineside_trace::{EncoderConfig, InMemory, Manifest};
@@ -125,6 +127,16 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     }
     ran.errors.extend(port.finish().err());
     let (stop, is_endless) = watch.end();
+    let mut interfaces = settings.live.iter().map(|live| &live.interfaces);
+    if interfaces.any(Interfaces::are_all) {
+        // One of all that were up may go: the others are all that is left.
+        let errors = std::mem::take(&mut ran.errors).into_iter();
+        let (gone, others): (Vec<_>, _) =
+            errors.partition(|error| matches!(error, PortError::InterfaceGone { .. }));
+        gone.iter()
+            .for_each(|error| progress.note(&error.to_string()));
+        ran.errors = others;
+    }
     let seen = watch::with_filtered(ran.seen, &port);
     watch::note(&mut run, &port, &seen);
     run.manifest.runtime = ran.runtime;
@@ -185,12 +197,10 @@ fn open_inputs(
     budget: &Budget,
     progress: &mut dyn Progress,
 ) -> Result<Merge, RunError> {
-    if let Some(live) = &settings.live {
-        return open_interfaces(&live.interfaces, settings.filter.as_ref(), budget);
-    }
-    let opened = match settings.follow {
-        Some(_) => open_followed(&settings.inputs, budget),
-        None => open(&settings.inputs, budget),
+    let opened = match (&settings.live, settings.follow) {
+        (Some(live), _) => open_interfaces(&live.interfaces, settings.filter.as_ref(), budget),
+        (None, Some(_)) => open_followed(&settings.inputs, budget),
+        (None, None) => open(&settings.inputs, budget),
     };
     let Opened { port, left_out } = opened?;
     for why in left_out {
@@ -233,7 +243,10 @@ fn begin(
             writer.check_access()?;
         }
     }
-    let port = Recorded::new(Filtered::new(inputs, settings.filter.clone()), writer);
+    let inputs = Filtered::new(inputs, settings.filter.clone())
+        .live(settings.live.is_some())
+        .cut_at(settings.snap_len);
+    let port = Recorded::new(inputs, writer);
     progress.begin(&port.facts());
     run.manifest.in_memory = Some(InMemory {
         time_ns: now_ns,
@@ -259,7 +272,12 @@ fn open_writer(
     let filter = settings.filter_text.as_ref();
     let config = WriterConfig {
         budget: budget.clone(),
-        interfaces: announced.map(interface).collect(),
+        interfaces: announced
+            .map(|facts| Interface {
+                snap_len: settings.snap_len,
+                ..interface(facts)
+            })
+            .collect(),
         application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
         comment: filter.map(|filter| format!("filter: {filter}")),
         rotation: file.rotation.clone(),

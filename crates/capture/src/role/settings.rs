@@ -36,6 +36,8 @@ pub struct Settings {
     pub rotation: PartRotation,
     /// The one memory budget.
     pub memory_bytes: usize,
+    /// Bytes that are kept of a frame; 0: all.
+    pub snap_len: u32,
     /// Frames to receive at most.
     pub frames_max: u64,
     /// `None` on one core.

@@ -31,7 +31,7 @@ keys! {
             .positional()
             .also('r', "read", "The same as FILE");
         interfaces: Vec<String> = key("Interfaces to capture from instead; several are merged by \
-        their stamps")
+        their stamps; any: all that are up")
             .short('i').long("interface").value("IF").commas()
             .example("eth0");
         method: String = key("How frames are taken from interfaces: auto, af_packet, af_xdp or \
@@ -61,7 +61,7 @@ keys! {
             .short('o').long("output").value("TRACE");
         write_pcap: PathBuf = key("Write the frames into a capture file too, or, without -o, \
         instead: pcapng, or pcap if it ends in .pcap; - is standard output")
-            .long("write-pcap").value("FILE");
+            .short('w').long("write-pcap").value("FILE");
         pcap_rotation: Vec<String> = key("When the next capture file begins, in dumpcap's form: \
         filesize:kB, duration:SECONDS, interval:SECONDS, packets:N; files:N keeps the last N")
             .short('b').value("COND")
@@ -73,6 +73,10 @@ keys! {
         2049 and host 10.0.0.1'")
             .short('f').long("filter").value("EXPR").hyphens()
             .example("tcp port 2049");
+        snap_len: u32 = key("Keep the first N bytes of each frame, as tcpdump's -s does; 0 keeps \
+        all. What is cut off is missing in the trace")
+            .short('s').long("snapshot-length").value("N")
+            .default(|| 0);
         decode_as: Vec<String> = key("Protocols that content does not show: tcp.port==20490,rpc \
         (or none: ignore the port), rpc.program==0x20000003,nfs; can be repeated")
             .short('d').long("decode-as").value("RULE")

@@ -139,6 +139,7 @@ impl Section {
             tables: section.tables(),
             rotation,
             memory_bytes,
+            snap_len: section.snap_len.unwrap_or_default(),
             frames_max: section.frames_max.map_or(u64::MAX, NonZeroU64::get),
             cores,
             configuration: section.to_json(),
@@ -289,6 +290,7 @@ impl Section {
                 method,
                 sockets,
                 promiscuous: self.promiscuous != Some(false),
+                snap_len: self.snap_len.unwrap_or_default(),
             },
             duration,
         }))

@@ -151,6 +151,7 @@ macro_rules! count {
 count! {
     usize: "a whole number from 0 on, without quotes";
     u64: "a whole number from 0 on, without quotes";
+    u32: "a whole number from 0 to 4294967295, without quotes";
     NonZeroU64: "a whole number from 1 on, without quotes";
 }
 

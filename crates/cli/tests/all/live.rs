@@ -20,7 +20,6 @@ use lineside_testkit::disk::SmallDisk;
 use lineside_time::Random;
 use lineside_trace::{LiveInput, State, Table};
 use lineside_wire::build::FrameBuilder;
-use tempfile::TempDir;
 
 use crate::lab::{self, Counts, Lab, expected, nfs_drive, tally};
 use crate::support::{
@@ -32,14 +31,14 @@ use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, obstacle, open_f
 const NOBODY: u32 = 65_534;
 
 /// The flags of each capture method.
-const METHODS: [&[&str]; 3] = [
+pub(crate) const METHODS: [&[&str]; 3] = [
     &["--method", "af_packet"],
     &["--method", "af_xdp"],
     &["--method", "af_xdp_generic"],
 ];
 
 /// The frames of the example.
-fn example_frames() -> Vec<Frame> {
+pub(crate) fn example_frames() -> Vec<Frame> {
     capture::read(&example()).expect("the example")
 }
 
@@ -115,7 +114,7 @@ fn essence(trace: &Trace) -> BTreeMap<String, Vec<Option<i64>>> {
 }
 
 /// Fails unless both traces hold the same operations; returns how far apart their stamps are.
-fn assert_same_operations(live: &Trace, file: &Trace, what: &str) -> Vec<i64> {
+pub(crate) fn assert_same_operations(live: &Trace, file: &Trace, what: &str) -> Vec<i64> {
     let (live, file) = (essence(live), essence(file));
     let only = |one: &BTreeMap<String, _>, other: &BTreeMap<String, _>| -> Vec<String> {
         let only = one.keys().filter(|key| !other.contains_key(*key));
@@ -142,7 +141,7 @@ fn assert_same_operations(live: &Trace, file: &Trace, what: &str) -> Vec<i64> {
 
 /// Fails unless all rows are the same, ids included, but for when and as which frame of its input
 /// something was seen.
-fn assert_same_rows(live: &Trace, file: &Trace, what: &str) {
+pub(crate) fn assert_same_rows(live: &Trace, file: &Trace, what: &str) {
     let rows = |trace: &Trace| {
         let rows = trace.operations.iter();
         let mut rows: Vec<_> = rows.map(|row| row.text_without(is_of_the_tap)).collect();
@@ -326,91 +325,6 @@ fn both_directions_on_taps_of_their_own_are_one_stream() {
         assert_eq!(received(&live), frames.len() as u64);
         assert_eq!(live.manifest.verdict.state, State::Complete);
     }
-}
-
-/// The example with a VLAN tag in the frames of every other port, and with two in those of one.
-fn tagged_frames() -> Vec<Frame> {
-    let mut frames = example_frames();
-    for frame in &mut frames {
-        // Both directions of a connection have the same sum of their ports, and so do fragments:
-        // none.
-        let is_ipv4 = frame.bytes[12..14] == [8, 0];
-        let ports = match is_ipv4 {
-            true if frame.bytes[20] & 0x3f == 0 && frame.bytes[21] == 0 => {
-                frame.bytes[35] ^ frame.bytes[37]
-            }
-            _ => 0,
-        };
-        let tags: &[u8] = match ports % 4 {
-            1 => &[0x81, 0, 0, 7],
-            3 => &[0x88, 0xa8, 0x20, 9, 0x81, 0, 0, 7],
-            _ => &[],
-        };
-        frame.bytes.splice(12..12, tags.iter().copied());
-        frame.wire_len = frame.bytes.len() as u32;
-    }
-    frames
-}
-
-#[test]
-fn vlan_tags_come_back_into_the_frames_and_filters_see_them() {
-    need_wire!();
-    let wire = Wire::new("vlan", 1);
-    let frames = tagged_frames();
-    let folder = open_folder();
-    let path = folder.path().join("tagged.pcap");
-    std::fs::write(&path, capture::write(&frames)).expect("written");
-    let all = Trace::of(&path, &[]);
-    for method in METHODS {
-        tagged(&wire, method, &folder, &path, &all);
-    }
-}
-
-fn tagged(wire: &Wire, method: &[&str], folder: &TempDir, path: &Path, all: &Trace) {
-    let frames = tagged_frames();
-    let mut rows = Vec::new();
-    for filter in [
-        "",
-        "tcp",
-        "vlan and tcp",
-        "vlan 9 and vlan 7 and tcp",
-        "vlan and udp",
-    ] {
-        let options = match filter {
-            "" => vec![],
-            filter => vec!["-f", filter],
-        };
-        let file = Trace::of(path, &options);
-        let written = folder.path().join("written.pcap");
-        let options: Vec<_> = ["-i", "t0", "--force", "--write-pcap"]
-            .into_iter()
-            .chain([written.to_str().expect("a plain path")])
-            .chain(options)
-            .chain(method.iter().copied())
-            .collect();
-        let running = Running::start(&wire.tap, &options);
-        wire.send(&frames);
-        let live = running.interrupt().trace(0);
-        // Frames that the kernel's filter rejects have no number: ids differ.
-        assert_same_operations(&live, &file, filter);
-        live.assert_identities(filter);
-        rows.push(live.operations.len());
-        if filter.is_empty() {
-            assert_same_rows(&live, &file, filter);
-            let written = capture::read(&written).expect("a capture");
-            assert!(
-                frames
-                    .iter()
-                    .map(|frame| &frame.bytes)
-                    .eq(written.iter().map(|frame| &frame.bytes)),
-                "the frames are those that were sent"
-            );
-        }
-    }
-    // A tag hides the headers after it from `tcp`, and a second one from `vlan and tcp`.
-    let tcp = { all.operations.iter() }.filter(|row| row.text("transport") == Some("tcp"));
-    assert_eq!(rows[1] + rows[2] + rows[3], tcp.count(), "{rows:?}");
-    assert!(rows.iter().all(|&rows| rows > 5), "{rows:?}");
 }
 
 #[test]

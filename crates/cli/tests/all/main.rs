@@ -5,6 +5,7 @@
 //! A test that cannot run prints one line that begins with `SKIP: ` and gives the reason; `./test`
 //! counts these.
 
+mod any;
 mod between;
 mod commands;
 mod compare;
@@ -32,6 +33,7 @@ mod rotate;
 mod services;
 mod slow;
 mod support;
+mod tags;
 mod tcp;
 mod traffic;
 mod troubles;

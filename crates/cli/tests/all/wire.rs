@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -90,6 +91,21 @@ impl Namespace {
         run(Command::new("ip")
             .args(["-n", &self.name])
             .args(words.split(' ')));
+    }
+
+    /// Runs a Python program in it with these lines as its input, frames in hexadecimal.
+    pub(crate) fn python(&self, program: &str, frames: &[Vec<u8>]) {
+        let mut child = self.command("python3");
+        let child = child.args(["-c", program]).stdin(Stdio::piped()).spawn();
+        let mut child = child.expect("python3 runs");
+        let mut input = child.stdin.take().expect("is piped");
+        for frame in frames {
+            let digits = frame.iter().map(|byte| format!("{byte:02x}"));
+            let line: String = digits.chain(["\n".to_owned()]).collect();
+            input.write_all(line.as_bytes()).expect("it reads");
+        }
+        drop(input);
+        assert!(child.wait().expect("it ends").success());
     }
 
     /// Runs a closure on a thread inside it.
@@ -362,7 +378,17 @@ pub(crate) struct Tcpdump {
 impl Tcpdump {
     /// Records into `path`; listens when this returns. `program` is `tcpdump` where the interface
     /// is.
-    pub(crate) fn start(mut program: Command, interface: &str, path: &Path) -> Self {
+    pub(crate) fn start(program: Command, interface: &str, path: &Path) -> Self {
+        Self::filtered(program, interface, path, "")
+    }
+
+    /// Records the frames that a filter takes.
+    pub(crate) fn filtered(
+        mut program: Command,
+        interface: &str,
+        path: &Path,
+        filter: &str,
+    ) -> Self {
         let messages = path.with_extension("messages");
         // Every frame is written when it comes, so that the last one may be waited for.
         let child = program
@@ -371,6 +397,7 @@ impl Tcpdump {
             .args(["--immediate-mode", "-s", "16000", "-B", "262144"])
             .args(["--time-stamp-precision=nano", "-w"])
             .arg(path)
+            .args(["--", filter])
             .stdin(Stdio::null())
             .stderr(File::create(&messages).expect("a new file"))
             .spawn();
@@ -396,6 +423,21 @@ impl Tcpdump {
             let bytes = std::fs::read(&self.path).unwrap_or_default();
             bytes.windows(last.len()).rev().any(|window| window == last)
         });
+        self.interrupt();
+    }
+
+    /// Ends when its file has not grown for a while.
+    pub(crate) fn end_when_quiet(mut self) {
+        let len = || std::fs::metadata(&self.path).map_or(0, |facts| facts.len());
+        let mut before = len();
+        wait_until("tcpdump is quiet", || {
+            std::thread::sleep(std::time::Duration::from_millis(250));
+            std::mem::replace(&mut before, len()) == before
+        });
+        self.interrupt();
+    }
+
+    fn interrupt(&mut self) {
         run(Command::new("kill").args(["-INT", &self.child.id().to_string()]));
         let _ = self.child.wait();
         let messages = std::fs::read_to_string(&self.messages).unwrap_or_default();

@@ -89,6 +89,18 @@ impl Interface {
         };
         ask(&self.name, &mut value) && value.data != 0
     }
+
+    /// Whether the adapter takes VLAN tags out of frames that it receives. A packet socket learns
+    /// them all the same; AF_XDP does not.
+    pub(super) fn takes_out_tags(&self) -> bool {
+        const GET_FLAGS: u32 = 0x25;
+        const RECEIVE_VLAN: u32 = 1 << 8;
+        let mut value = Value {
+            command: GET_FLAGS,
+            data: 0,
+        };
+        ask(&self.name, &mut value) && value.data & RECEIVE_VLAN != 0
+    }
 }
 
 /// Has the driver of an interface fill `what`, which begins with the command; whether it did.

@@ -54,6 +54,7 @@ fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<I
     // struct __sk_buff of linux/bpf.h; a load of this offset means that field (linux/filter.h).
     const LEN: i16 = 0;
     const VLAN_PRESENT: i16 = 20;
+    const VLAN_TCI: i16 = 24;
     const MAP_LOOKUP_ELEM: i32 = 1;
     /// M[0] on the stack; the counter's key is behind M[15].
     const MEMORY: i16 = -68;
@@ -90,6 +91,9 @@ fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<I
             // Loads of the packet: those that reach behind its end reject it.
             LD_ABS_W if k == super::VLAN_TAG_PRESENT => {
                 program.load_word(R0, R6, VLAN_PRESENT);
+            }
+            LD_ABS_W if k == super::VLAN_TAG => {
+                program.load_word(R0, R6, VLAN_TCI);
             }
             LD_ABS_W | LD_ABS_H | LD_ABS_B if k < i32::MAX as u32 => {
                 program.classic(code, R0, R0, k);

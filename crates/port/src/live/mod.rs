@@ -43,8 +43,9 @@ pub struct LiveOptions {
     pub sockets: usize,
     /// Also frames that are not for this host.
     pub promiscuous: bool,
-    /// A classic BPF program for the kernel, which frames must pass; it may let through too many.
-    /// Empty: all pass.
+    /// A classic BPF program for the kernel, which frames must pass, and which gives back how many
+    /// bytes are kept of them. Empty: all pass whole. The kernel runs it for AF_PACKET alone, whose
+    /// frames say that they [passed](lineside_frame::Descriptor::has_passed).
     pub filter: Vec<FilterInstruction>,
     /// The clock of the stamps.
     pub clock: StampClock,
@@ -81,9 +82,18 @@ pub struct FilterInstruction {
     pub operand: u32,
 }
 
-/// A load at this offset, one of the kernel's extensions (linux/filter.h), shows whether a VLAN tag
-/// was taken out of the frame.
-pub const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
+impl LiveOptions {
+    /// Whether the filter looks at tags that were taken out of frames.
+    fn looks_at_tags(&self) -> bool {
+        let mut each = self.filter.iter();
+        each.any(|instruction| instruction.operand == VLAN_TAG_PRESENT)
+    }
+}
+
+/// Loads at these offsets are extensions of the kernel's (linux/filter.h): the VLAN tag that was
+/// taken out of the frame, and whether there is one.
+const VLAN_TAG: u32 = 0xffff_f000 + 44;
+const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// Opens an interface to receive: a port for each of its sockets.
 pub fn open(
@@ -92,7 +102,13 @@ pub fn open(
 ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
     must_be_up(interface)?;
     let (method, reason) = match options.method {
-        None => choice(interface),
+        None => match choice(interface) {
+            (Method::AfXdpNative, _) if options.looks_at_tags() && interface.takes_out_tags() => {
+                let reason = "the filter asks for VLAN tags, which the adapter takes out of frames";
+                (Method::AfPacket, reason.to_owned())
+            }
+            chosen => chosen,
+        },
         Some(method) => (method, "asked for".to_owned()),
     };
     if method == Method::AfPacket {

@@ -143,6 +143,8 @@ struct Ring {
     held: Vec<usize>,
     /// Holders were asked to spill, and nothing came back since.
     has_asked: bool,
+    /// The kernel runs a filter.
+    is_filtered: bool,
     _memory: Lease,
 }
 
@@ -500,6 +502,7 @@ impl Ring {
             open: None,
             held: Vec::with_capacity(count),
             has_asked: false,
+            is_filtered: !options.filter.is_empty(),
             _memory: memory,
         })
     }
@@ -608,6 +611,7 @@ impl Ring {
                 wire_len,
                 link_type,
                 number: facts.frames,
+                has_passed: self.is_filtered,
                 ..Descriptor::default()
             };
             open.writer.skip(begin - open.taken);

@@ -138,6 +138,8 @@ struct Attached {
     interface: Interface,
     method: Method,
     reason: String,
+    /// What a user should know although it is no error.
+    warnings: Vec<String>,
     maps: Maps,
     /// `None` when it was shut.
     link: Mutex<Option<OwnedFd>>,
@@ -190,10 +192,18 @@ impl Attached {
                 }
             }
         };
+        let is_blind = options.looks_at_tags() && interface.takes_out_tags();
+        let warning = format!(
+            "the filter asks for VLAN tags, and the adapter of '{0}' may take them out of frames \
+            before AF_XDP sees those: 'ethtool -K {0} rxvlan off' keeps them, and --method \
+            af_packet knows them",
+            interface.name
+        );
         Ok(Self {
             interface: interface.clone(),
             method,
             reason,
+            warnings: is_blind.then_some(warning).into_iter().collect(),
             maps,
             link: Mutex::new(Some(link)),
             open: AtomicUsize::new(sockets.len()),

@@ -150,6 +150,11 @@ impl XdpPort {
                 filtered: Some(0),
                 ..LiveFacts::default()
             }),
+            // Once for all queues.
+            warnings: match queue {
+                0 => attached.warnings.clone(),
+                _ => Vec::new(),
+            },
             ..Facts::default()
         };
         Ok(Self {

@@ -1,0 +1,162 @@
+//! `-i any`: all interfaces that are up, of any kind, each operation once.
+
+use lineside_account::Counter;
+use lineside_testkit::capture::{self, Frame};
+
+use crate::live::{assert_same_operations, example_frames};
+use crate::support::{Trace, counters, lineside, talk};
+use crate::wire::{Namespace, Running, Wire, need_wire, open_folder};
+
+/// Sends frames over the loopback interface as the host does: each is seen to leave and to arrive.
+const OVER_LOOPBACK: &str = "
+import socket, sys
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('lo', 0))
+for line in sys.stdin:
+    out.send(bytes.fromhex(line))
+";
+
+/// Has IP packets arrive at a TUN device, which has no Ethernet header.
+const OVER_TUN: &str = "
+import fcntl, struct, sys
+tun = open('/dev/net/tun', 'r+b', buffering=0)
+fcntl.ioctl(tun, 0x400454ca, struct.pack('16sH', b'tun0', 0x1001))
+for line in sys.stdin:
+    tun.write(bytes.fromhex(line)[14:])
+";
+
+/// The frames by the interface that they shall take: those of a connection over TCP the same one,
+/// all others the first.
+fn by_way(frames: &[Frame]) -> [Vec<Frame>; 3] {
+    let mut ways = [const { Vec::new() }; 3];
+    for frame in frames {
+        let bytes = &frame.bytes;
+        let is_tcp = bytes[12..14] == [8, 0] && bytes[23] == 6;
+        // Equal in both directions.
+        let ports = bytes[35] ^ bytes[37];
+        let way = if is_tcp { usize::from(ports % 3) } else { 0 };
+        ways[way].push(frame.clone());
+    }
+    ways
+}
+
+fn bytes(frames: &[Frame]) -> Vec<Vec<u8>> {
+    frames.iter().map(|frame| frame.bytes.clone()).collect()
+}
+
+/// The trace of the example's file.
+fn example_trace(frames: &[Frame]) -> Trace {
+    let folder = open_folder();
+    let path = folder.path().join("example.pcap");
+    std::fs::write(&path, capture::write(frames)).expect("written");
+    Trace::of(&path, &[])
+}
+
+#[test]
+fn any_reads_every_interface_and_each_operation_once() {
+    need_wire!("python3");
+    if let Err(why) = std::fs::File::options().write(true).open("/dev/net/tun") {
+        println!("SKIP: no TUN device: {why}");
+        return;
+    }
+    let wire = Wire::new("any", 1);
+    wire.tap.ip("link set lo up");
+    wire.tap.ip("tuntap add tun0 mode tun");
+    wire.tap.ip("link set tun0 up");
+    let frames = example_frames();
+    let file = example_trace(&frames);
+    let [by_wire, by_loopback, by_tun] = by_way(&frames);
+    assert!(
+        by_loopback.len() > 50 && by_tun.len() > 50,
+        "all ways are taken"
+    );
+    for filter in ["", "tcp or udp"] {
+        let options = match filter {
+            "" => vec!["-i", "any"],
+            _ => vec!["-i", "any", "-f", filter],
+        };
+        let running = Running::start(&wire.tap, &options);
+        for name in ["lo", "t0", "tun0"] {
+            assert!(
+                running
+                    .messages()
+                    .contains(&format!("listening at {name} by AF_PACKET"))
+            );
+        }
+        wire.send(&by_wire);
+        wire.tap.python(OVER_LOOPBACK, &bytes(&by_loopback));
+        wire.tap.python(OVER_TUN, &bytes(&by_tun));
+        let live = running.interrupt().trace(0);
+        assert_same_operations(&live, &file, filter);
+        live.assert_identities(filter);
+        assert_eq!(live.manifest.verdict, file.manifest.verdict, "{filter}");
+        let seen = counters(&live.manifest).value(Counter::FramesReceived);
+        if filter.is_empty() {
+            assert_eq!(seen, frames.len() as u64, "each frame once, also over lo");
+        }
+    }
+}
+
+/// A frame that passes a bridge is seen where it comes in, at the bridge, and where it leaves.
+#[test]
+fn copies_of_a_frame_at_several_interfaces_are_read_once() {
+    need_wire!();
+    let wire = Wire::new("bridged", 2);
+    wire.tap.ip("link add br0 mtu 9000 type bridge");
+    for port in ["t0", "t1"] {
+        wire.tap.ip(&format!("link set {port} master br0"));
+    }
+    wire.tap.ip("link set br0 up");
+    let frames = example_frames();
+    let file = example_trace(&frames);
+    let running = Running::start(&wire.tap, &["-i", "any"]);
+    wire.send(&frames);
+    let live = running.interrupt().trace(0);
+    let seen = counters(&live.manifest).value(Counter::FramesReceived);
+    assert!(
+        seen >= 2 * frames.len() as u64,
+        "{seen} of {}",
+        frames.len()
+    );
+    assert_same_operations(&live, &file, "bridged");
+    assert_eq!(live.manifest.verdict, file.manifest.verdict);
+}
+
+#[test]
+fn interfaces_that_go_meanwhile_do_not_end_any() {
+    need_wire!();
+    let wire = Wire::new("going", 2);
+    let running = Running::start(&wire.tap, &["-i", "any"]);
+    wire.tap.ip("link del t1");
+    let frames = example_frames();
+    wire.send(&frames);
+    running.wait_for_at_least(frames.len());
+    let ended = running.interrupt();
+    assert!(ended.messages.contains("'t1'"), "{}", ended.messages);
+    let live = ended.trace(0);
+    assert!(live.operations.len() > 100);
+}
+
+#[test]
+fn any_with_what_does_not_go_with_it_is_refused() {
+    need_wire!();
+    let namespace = Namespace::new("refused");
+    let refused = |options: &[&str]| {
+        let mut command = namespace.command(lineside().get_program());
+        let output = command
+            .args(["capture", "-o", "/nowhere/trace"])
+            .args(options)
+            .output();
+        let output = output.expect("it runs");
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{options:?}: {}",
+            talk(&output)
+        );
+        talk(&output)
+    };
+    assert!(refused(&["-i", "any,lo"]).contains("leave the other names out"));
+    assert!(refused(&["-i", "any", "--method", "af_xdp"]).contains("leave --method out"));
+    assert!(refused(&["-i", "any"]).contains("no interface is up"));
+}
