@@ -299,6 +299,33 @@ mod tests {
     }
 
     #[test]
+    fn live_a_tag_hides_nothing_and_what_passed_is_not_asked_again() {
+        let tagged = |number, has_passed| {
+            let plain = frame(number, 1, 2049);
+            let mut bytes = plain.bytes().to_vec();
+            bytes.splice(12..12, [0x81, 0, 0, 7]);
+            let descriptor = Descriptor {
+                has_passed,
+                ..*plain.descriptor()
+            };
+            Frame::copied(&bytes, descriptor)
+        };
+        let left = |expression: &str, is_live| {
+            let frames = Frames(vec![tagged(1, false), tagged(2, true)]);
+            let filter = Filter::parse(expression).expect("is right");
+            let mut port = Filtered::new(frames, Some(filter)).live(is_live).cut_at(20);
+            let mut burst = Burst::new();
+            let received = port.receive(&mut burst, 256).expect("no failure");
+            assert!(burst.iter().all(|frame| frame.bytes().len() == 20));
+            assert!(burst.iter().all(|frame| frame.descriptor().wire_len > 20));
+            received
+        };
+        assert_eq!(left("udp port 2049", true), Received::Frames(2));
+        assert_eq!(left("udp port 2049", false), Received::Frames(1));
+        assert_eq!(left("vlan 8", true), Received::Frames(1));
+    }
+
+    #[test]
     fn a_filter_that_does_not_fit_a_link_type_ends_the_port() {
         let frames = vec![frame(1, 1, 111), frame(2, 101, 2049), frame(3, 1, 111)];
         let (numbers, failure, _) = through(frames, "ether src 2:0:0:0:0:1");

@@ -5,6 +5,7 @@
 
 mod capture;
 mod config;
+mod csv;
 mod ctl;
 mod emulate;
 mod exit;

@@ -1,5 +1,6 @@
 use lineside_account::Budget;
 use lineside_filter::Filter;
+use lineside_frame::LinkType;
 use lineside_host::{Capability, Privileges};
 use lineside_port::live::{FilterInstruction, Interface, LiveOptions, StampClock};
 use lineside_port::{Merge, Method};
@@ -74,7 +75,7 @@ pub fn open_interfaces(
         _ => &[Capability::NetRaw],
     };
     Privileges::read()?.require(needed)?;
-    let (named, left_out) = interfaces.named()?;
+    let (named, mut left_out) = interfaces.named()?;
     // For all of them, nothing is taken from this host.
     let method = match interfaces.are_all() {
         true => Some(Method::AfPacket),
@@ -83,11 +84,20 @@ pub fn open_interfaces(
     let mut ports = Vec::new();
     for interface in &named {
         let link_type = interface.link_type.map(|link_type| link_type.0);
-        let program = kernel_filter(filter.zip(link_type), interfaces.snap_len)?;
+        let program = match kernel_filter(filter.zip(link_type), interfaces.snap_len) {
+            // A filter for Ethernet cannot match where there is none.
+            Err(_) if interfaces.are_all() && interface.link_type != Some(LinkType::ETHERNET) => {
+                let name = &interface.name;
+                left_out.push(format!("'{name}': the filter does not fit its frames"));
+                continue;
+            }
+            program => program?,
+        };
         let options = LiveOptions {
             method,
             sockets: interfaces.sockets,
-            promiscuous: interfaces.promiscuous,
+            // All of them promiscuous would be seen by whoever watches this host: tcpdump does not.
+            promiscuous: interfaces.promiscuous && !interfaces.are_all(),
             filter: program,
             budget: budget.clone(),
             // As for files: a quarter is for frames in flight.
@@ -95,6 +105,11 @@ pub fn open_interfaces(
             clock: StampClock::Wall,
         };
         ports.extend(lineside_port::live::open(interface, &options)?);
+    }
+    if ports.is_empty() {
+        return Err(RunError::usage(
+            "no interface is left: the filter fits the frames of none that is up",
+        ));
     }
     let port = Merge::new(ports);
     Ok(Opened { port, left_out })

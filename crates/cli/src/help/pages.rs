@@ -45,7 +45,7 @@ pub(crate) const PAGES: [Page; 15] = [
         verb: "report",
         groups: &[
             ("Operations", &["since", "until", "client", "operation"]),
-            ("Form", &["json", "html", "interval"]),
+            ("Form", &["json", "csv", "html", "interval"]),
             ("Judgement", &["assert"]),
         ],
         examples: &[
@@ -65,7 +65,7 @@ pub(crate) const PAGES: [Page; 15] = [
                 "Operations",
                 &["at", "since", "until", "client", "operation"],
             ),
-            ("Form", &["full", "json"]),
+            ("Form", &["full", "json", "csv"]),
             ("Judgement", &["assert"]),
         ],
         examples: &[
@@ -85,7 +85,7 @@ pub(crate) const PAGES: [Page; 15] = [
         verb: "slow",
         groups: &[
             ("Operations", &["since", "until", "client", "operation"]),
-            ("Form", &["json"]),
+            ("Form", &["json", "csv"]),
         ],
         examples: &[
             ("lineside slow trace 10ms", "all that took 10 ms or more"),

@@ -3,6 +3,7 @@
 use lineside_analyze::{Assertion, Filter, terminal};
 
 use super::flags::CompareArguments;
+use crate::csv::print_csv;
 use crate::exit::Exit;
 use crate::print::{exit, print_json, print_styled, say, style};
 
@@ -30,6 +31,13 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<Exit> {
     }
     if arguments.json {
         print_json(&comparison)?;
+    } else if arguments.csv {
+        let more = arguments.full.then_some(&comparison.unchanged);
+        let rows: Vec<_> = { comparison.changes.iter() }
+            .flat_map(|change| &change.figures)
+            .chain(more.into_iter().flatten())
+            .collect();
+        print_csv(&rows)?;
     } else {
         print_styled(&terminal::comparison(
             &comparison,

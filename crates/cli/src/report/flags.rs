@@ -22,6 +22,9 @@ pub(crate) struct ReportArguments {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
+    /// Print CSV with a line of names: a line for each operation's name, or for each interval
+    #[arg(long, conflicts_with_all = ["json", "html", "full"])]
+    pub(super) csv: bool,
     /// Write a self-contained HTML page (- is standard output)
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(super) html: Option<PathBuf>,
@@ -58,6 +61,9 @@ pub(crate) struct CompareArguments {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
+    /// Print CSV with a line of names: a line for each figure of a change; with --full for all
+    #[arg(long, conflicts_with = "json")]
+    pub(super) csv: bool,
     /// Exit with 3 unless this holds, such as 'B.p99(READ) < 10ms' or 'ratio.p50(WRITE) < 1.2';
     /// several may be given
     #[arg(long, value_name = "EXPR")]
@@ -88,6 +94,9 @@ pub(crate) struct SlowArguments {
     /// Print a JSON object for each operation or group, one per line
     #[arg(long)]
     pub(super) json: bool,
+    /// Print CSV: a line of names, then one for each operation or group
+    #[arg(long, conflicts_with = "json")]
+    pub(super) csv: bool,
 }
 
 /// Operations that take this long are slow, if nothing else is said: nfsslower's.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::compare::judged;
 use super::flags::{ReportArguments, SlowArguments};
 use crate::config::ConfigError;
+use crate::csv::print_csv;
 use crate::exit::Exit;
 use crate::print::{exit, print, print_json, print_styled, say, style};
 
@@ -21,6 +22,8 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
         let series = lineside_analyze::intervals(&arguments.trace, &filter, interval_ns)?;
         if arguments.json {
             print_json(&series)?;
+        } else if arguments.csv {
+            print_csv(&series.intervals)?;
         } else {
             print(&terminal::intervals(&series, &zone))?;
         }
@@ -50,6 +53,8 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
         }
     } else if arguments.json {
         print_json(&report)?;
+    } else if arguments.csv {
+        print_csv(&report.operations)?;
     } else {
         let style = style(zone);
         print_styled(&match arguments.full {
@@ -76,9 +81,10 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
     if let Some(per) = arguments.per {
         let groups =
             lineside_analyze::slow_groups(&arguments.trace, &filter, per.into(), &request)?;
-        match arguments.json {
-            true => print_json_lines(&groups.groups)?,
-            false => print(&slow_groups_text(&groups, &filter.zone))?,
+        match (arguments.json, arguments.csv) {
+            (true, _) => print_json_lines(&groups.groups)?,
+            (false, true) => print_csv(&groups.groups)?,
+            _ => print(&slow_groups_text(&groups, &filter.zone))?,
         }
         for (number, what) in [
             (groups.left_out, "more groups: --top shows them"),
@@ -95,9 +101,10 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
         return Ok(exit(&groups.unreadable));
     }
     let slow = lineside_analyze::slow(&arguments.trace, &filter, &request)?;
-    match arguments.json {
-        true => print_json_lines(&slow.operations)?,
-        false => print(&slow_text(&slow, &filter.zone))?,
+    match (arguments.json, arguments.csv) {
+        (true, _) => print_json_lines(&slow.operations)?,
+        (false, true) => print_csv(&slow.operations)?,
+        _ => print(&slow_text(&slow, &filter.zone))?,
     }
     let is_cut = slow.operations.len() >= SLOW_MAX;
     talk_about(&slow, arguments, request.latency_min_ns, is_cut);
@@ -150,7 +157,7 @@ fn talk_about(slow: &Slow, arguments: &SlowArguments, latency_min_ns: u64, is_cu
         ));
     }
     let slowest = { slow.operations.iter() }.max_by_key(|each| each.latency_ns);
-    if let (Some(slowest), false) = (slowest, arguments.json)
+    if let (Some(slowest), false) = (slowest, arguments.json || arguments.csv)
         && let Some(tshark) = &slowest.tshark
     {
         say(&format!("the slowest's call and reply: {tshark}"));

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::live::{METHODS, assert_same_operations, assert_same_rows, example_frames};
 use crate::support::Trace;
-use crate::wire::{Running, Tcpdump, Wire, need_wire, open_folder};
+use crate::wire::{Running, Tcpdump, Wire, need_wire, open_folder, run};
 
 /// Expressions whose meaning depends on where a tag is.
 const FILTERS: [&str; 13] = [
@@ -28,7 +28,7 @@ const FILTERS: [&str; 13] = [
 ];
 
 /// The example with a VLAN tag in the frames of every other port, and with two in those of one.
-fn tagged_frames() -> Vec<Frame> {
+pub(crate) fn tagged_frames() -> Vec<Frame> {
     let mut frames = example_frames();
     for frame in &mut frames {
         // Both directions of a connection have the same sum of their ports, and so do fragments:
@@ -195,6 +195,30 @@ out.bind(('t0', 0))
 for line in sys.stdin:
     out.send(bytes.fromhex(line))
 ";
+
+#[test]
+fn filters_about_tags_that_af_xdp_cannot_know_take_af_packet() {
+    need_wire!();
+    let wire = Wire::new("stripped", 1);
+    let at = |options: &[&str]| {
+        let running = Running::start(&wire.tap, &[&["-i", "t0"], options].concat());
+        let ended = running.interrupt();
+        let warns = ended.messages.contains("ethtool -K t0 rxvlan off");
+        let live = ended.trace(0);
+        let input = live.manifest.inputs[0].live.as_ref().expect("it is live");
+        (input.method.clone(), warns)
+    };
+    let tags = ["-f", "vlan 7 and tcp"];
+    assert_eq!(at(&["-f", "tcp"]).0, "AF_XDP native");
+    assert_eq!(at(&tags), ("AF_PACKET".to_owned(), false));
+    let asked = [&tags[..], &["--method", "af_xdp"]].concat();
+    assert_eq!(at(&asked), ("AF_XDP native".to_owned(), true));
+    run(wire
+        .tap
+        .command("ethtool")
+        .args(["-K", "t0", "rxvlan", "off"]));
+    assert_eq!(at(&tags), ("AF_XDP native".to_owned(), false));
+}
 
 #[test]
 fn live_filters_agree_with_tcpdump_on_frames_that_leave() {

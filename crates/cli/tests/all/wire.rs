@@ -383,21 +383,25 @@ impl Tcpdump {
     }
 
     /// Records the frames that a filter takes.
-    pub(crate) fn filtered(
-        mut program: Command,
-        interface: &str,
-        path: &Path,
-        filter: &str,
-    ) -> Self {
+    pub(crate) fn filtered(program: Command, interface: &str, path: &Path, filter: &str) -> Self {
+        // Each place of the ring is as long as a frame may be: about 16,000 of them.
+        Self::with(program, interface, path, &["-s", "16000", "--", filter])
+    }
+
+    /// Records so many bytes of each frame.
+    pub(crate) fn cut(program: Command, interface: &str, path: &Path, len: &str) -> Self {
+        Self::with(program, interface, path, &["-s", len])
+    }
+
+    fn with(mut program: Command, interface: &str, path: &Path, options: &[&str]) -> Self {
         let messages = path.with_extension("messages");
         // Every frame is written when it comes, so that the last one may be waited for.
         let child = program
             .args(["-Z", "root", "-i", interface, "-n", "-U"])
-            // Each place of the ring is as long as a frame may be: about 16,000 of them.
-            .args(["--immediate-mode", "-s", "16000", "-B", "262144"])
+            .args(["--immediate-mode", "-B", "262144"])
             .args(["--time-stamp-precision=nano", "-w"])
             .arg(path)
-            .args(["--", filter])
+            .args(options)
             .stdin(Stdio::null())
             .stderr(File::create(&messages).expect("a new file"))
             .spawn();
