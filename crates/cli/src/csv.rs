@@ -94,7 +94,7 @@ mod tests {
             text(&rows).expect("plain values"),
             "path,took_wire_ns,took_server_ns,all,parts\n\
             \"/a,b\",7,,true,\n\
-            \"a \"\"b\"\"\\n\",,,false,\"READ,GETATTR\"\n\
+            \"a \"\"b\"\"\\u{a}\",,,false,\"READ,GETATTR\"\n\
             \" a\",,1.5,,\n"
         );
         assert_eq!(text(&[] as &[Value]).expect("nothing"), "");

@@ -37,7 +37,8 @@ const HABITS: [Habit; 24] = [
     (
         "capture",
         &["-T", "-E"],
-        "fields are columns of the trace: duckdb -c \"from 'TRACE/operations/*.parquet'\"",
+        "fields are columns of the trace: 'lineside slow TRACE 0 --csv', or \
+        duckdb -c \"from 'TRACE/operations/*.parquet'\"",
     ),
     (
         "capture",

@@ -1,5 +1,5 @@
-//! From tests to instructions with jumps: laid out in their order, long jumps where short ones do not
-//! reach.
+//! From tests to instructions with jumps: laid out in their order, with long jumps where short ones
+//! do not reach.
 
 use crate::program::{Instruction, PROGRAM_LEN_MAX, code, instruction};
 

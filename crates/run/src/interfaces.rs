@@ -1,3 +1,6 @@
+//! Interfaces, opened as one port: those that are named, or all that are up, each with the filter
+//! that its kind of frames needs, as the kernel takes it.
+
 use lineside_account::Budget;
 use lineside_filter::Filter;
 use lineside_frame::LinkType;

@@ -6,6 +6,7 @@ use lineside_testkit::capture::{self, Frame};
 use crate::live::{assert_same_operations, example_frames};
 use crate::support::{Trace, counters, lineside, talk};
 use crate::wire::{Namespace, Running, Wire, need_wire, open_folder};
+use crate::written::interfaces_of;
 
 /// Sends frames over the loopback interface as the host does: each is seen to leave and to arrive.
 const OVER_LOOPBACK: &str = "
@@ -74,9 +75,12 @@ fn any_reads_every_interface_and_each_operation_once() {
     let messages = running.messages();
     assert!(messages.contains("left out: 'tun0'"), "{messages}");
     running.interrupt().trace(0);
+    let folder = open_folder();
+    let written = folder.path().join("written.pcapng");
+    let path = written.to_str().expect("a plain path");
     for filter in ["", "tcp or udp"] {
         let options = match filter {
-            "" => vec!["-i", "any"],
+            "" => vec!["-i", "any", "-w", path],
             _ => vec!["-i", "any", "-f", filter],
         };
         let running = Running::start(&wire.tap, &options);
@@ -97,6 +101,21 @@ fn any_reads_every_interface_and_each_operation_once() {
         let seen = counters(&live.manifest).value(Counter::FramesReceived);
         if filter.is_empty() {
             assert_eq!(seen, frames.len() as u64, "each frame once, also over lo");
+            assert_same_operations(&Trace::of(&written, &[]), &file, "written");
+            let mut interfaces: Vec<_> = { interfaces_of(&written).into_iter() }
+                .map(|each| {
+                    (
+                        each.name.unwrap_or_default(),
+                        each.received,
+                        each.dropped_by_system,
+                    )
+                })
+                .collect();
+            interfaces.sort();
+            let counts = [("lo", &by_loopback), ("t0", &by_wire), ("tun0", &by_tun)];
+            let counts =
+                counts.map(|(name, frames)| (name.to_owned(), Some(frames.len() as u64), Some(0)));
+            assert_eq!(interfaces, counts);
         }
     }
 }
@@ -126,6 +145,32 @@ fn copies_of_a_frame_at_several_interfaces_are_read_once() {
     );
     assert_same_operations(&live, &file, "bridged");
     assert_eq!(live.manifest.verdict, file.manifest.verdict);
+}
+
+/// As on a host with a VLAN device: the frame at the adapter has a tag, and the same one at the
+/// device has none.
+#[test]
+fn copies_with_and_without_a_tag_are_read_once() {
+    need_wire!();
+    let wire = Wire::new("vlandevice", 2);
+    let frames = example_frames();
+    let file = example_trace(&frames);
+    let tagged: Vec<_> = { frames.iter() }
+        .map(|frame| {
+            let mut frame = frame.clone();
+            frame.bytes.splice(12..12, [0x81, 0, 0, 7]);
+            frame.wire_len += 4;
+            frame
+        })
+        .collect();
+    let both = tagged.iter().zip(&frames);
+    let both: Vec<_> = both
+        .flat_map(|(tagged, plain)| [(0, tagged), (1, plain)])
+        .collect();
+    let running = Running::start(&wire.tap, &["-i", "any"]);
+    wire.send_into(&both);
+    let live = running.interrupt().trace(0);
+    assert_same_operations(&live, &file, "tagged and plain");
 }
 
 #[test]

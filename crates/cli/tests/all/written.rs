@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use lineside_port::{CaptureReader, PoolConfig, Port, Receive, Received};
+use lineside_account::Budget;
+use lineside_frame::Burst;
+use lineside_port::{CaptureReader, Interface, PoolConfig, Port, Receive, Received};
 use lineside_testkit::capture;
 
 use crate::live::example_frames;
@@ -105,22 +107,26 @@ fn a_snapshot_length_cuts_frames_as_tcpdumps_does() {
                 "as tcpdump"
             );
         }
-        let mut reader = CaptureReader::open(&ours, &pool()).expect("a capture");
-        let mut burst = lineside_frame::Burst::new();
-        while reader.receive(&mut burst, 256).expect("whole") != Received::End {
-            burst.clear();
-        }
-        let facts = reader.facts();
-        assert_eq!(facts[0].interfaces[0].snap_len, 90);
-        assert_eq!(facts[0].interfaces[0].received, Some(frames.len() as u64));
+        let [interface] = &interfaces_of(&ours)[..] else {
+            panic!("one interface")
+        };
+        assert_eq!(interface.snap_len, 90);
+        assert_eq!(interface.received, Some(frames.len() as u64));
     }
 }
 
-fn pool() -> PoolConfig {
-    PoolConfig {
-        budget: lineside_account::Budget::new(64 << 20),
+/// The interfaces that a pcapng file describes, with their last figures.
+pub(crate) fn interfaces_of(path: &Path) -> Vec<Interface> {
+    let pool = PoolConfig {
+        budget: Budget::new(64 << 20),
         bytes_max: 16 << 20,
+    };
+    let mut reader = CaptureReader::open(path, &pool).expect("a capture");
+    let mut burst = Burst::new();
+    while reader.receive(&mut burst, 256).expect("whole") != Received::End {
+        burst.clear();
     }
+    reader.facts()[0].interfaces.clone()
 }
 
 #[test]
