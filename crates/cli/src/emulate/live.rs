@@ -52,9 +52,12 @@ impl Arguments {
             warn(&sentence);
         }
         outcome.failure.map_or(Ok(()), Err)?;
+        // A test suite that passed on a busy machine has passed.
+        let is_measured = self.keys.server.is_some() || self.keys.strict == Some(true);
         Ok(match (outcome.signal, status) {
             // A client that ended well after TERM was not cut short.
-            (_, Some(status)) if status.success() => held(&outcome.certificate),
+            (_, Some(status)) if status.success() && is_measured => held(&outcome.certificate),
+            (_, Some(status)) if status.success() => Exit::Done,
             (Some(signal), _) => Exit::Signal(signal),
             (None, Some(status)) => exit(status),
             (None, None) => Exit::Failure,

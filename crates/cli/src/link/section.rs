@@ -126,6 +126,10 @@ keys! {
         output: PathBuf = key("The folder of the run: trace.json with the certificate")
             .short('o').long("output").value("RUN")
             .only(CAPTURE | LIVE);
+        strict: bool = key("Exit with 4 if frames left late, also where CMD alone is run and \
+        ends with 0")
+            .long("strict")
+            .only(COMMANDS);
         force: bool = key("Replace OUT and RUN if they are there")
             .long("force")
             .only(CAPTURE | BETWEEN | COMMANDS);

@@ -368,6 +368,30 @@ fn late_frames_disturb_a_run_and_a_stall_alone_does_not() {
 }
 
 #[test]
+fn a_command_alone_that_succeeds_is_late_only_if_strict() {
+    let ping = "ping -q -n -c 1 -W 9 127.0.0.1 >/dev/null || exit 8";
+    let client =
+        format!("({ping}) & sleep 0.1; kill -STOP $PPID; sleep 0.4; kill -CONT $PPID; wait");
+    for (flags, expected) in [(&[][..], 0), (&["--strict"][..], 4)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("run");
+        let mut command = lineside();
+        command.args(["emulate", "--loopback", "--delay", "200ms", "-o"]);
+        command
+            .arg(&run)
+            .args(flags)
+            .args(["--", "sh", "-c", &client]);
+        let output = command.output().expect("it runs");
+        if is_forbidden(&output) {
+            return;
+        }
+        assert_eq!(output.status.code(), Some(expected), "{}", talk(&output));
+        assert_eq!(held_status(&run), 4, "{}", talk(&output));
+        assert!(talk(&output).contains("; disturbed: "), "{}", talk(&output));
+    }
+}
+
+#[test]
 fn two_commands_that_cannot_run_are_refused() {
     let ordinary = Ordinary::new();
     for (words, code, expected) in [
