@@ -290,7 +290,42 @@ fn seen_in_tunnel(origin: &Origin<'_>, ip: &Ip) -> u32 {
 mod tests {
     use std::collections::BTreeSet;
 
+    use lineside_frame::{Descriptor, Frame};
+    use lineside_wire::build::{FrameBuilder, TcpFields};
+    use lineside_wire::{Dissected, TcpFlags, dissect};
+
     use super::*;
+
+    /// A sender repeats an acknowledgement within microseconds (RFC 5681, 2), and a mirror shows
+    /// one by another tap.
+    #[test]
+    fn acknowledgements_that_a_sender_repeats_are_no_copies() {
+        let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let fields = TcpFields {
+            flags: TcpFlags::ACK,
+            ..TcpFields::default()
+        };
+        let budget = Budget::new(1 << 20);
+        for (payload, is_repeat_a_copy) in [(&b""[..], false), (b"data", true)] {
+            let bytes = builder.tcp(&fields, payload);
+            let Dissected::Tcp(ip, tcp) = dissect(1, &bytes, bytes.len()) else {
+                panic!("a segment");
+            };
+            let mut duplicates = Duplicates::new(1_000_000, &budget);
+            let mut has_come = |input, now| {
+                let descriptor = Descriptor {
+                    input,
+                    ..Descriptor::default()
+                };
+                let frame = Frame::copied(&bytes, descriptor).share();
+                let origin = Origin::Frame(&frame);
+                duplicates.has_segment(now, &origin, &ip, &tcp, &mut Counters::new())
+            };
+            assert!(!has_come(0, 0));
+            assert_eq!(has_come(0, 10), is_repeat_a_copy);
+            assert!(has_come(1, 20), "by another tap");
+        }
+    }
 
     /// All parts of a packet's first bytes tell it apart, but for those that a router changes.
     #[test]

@@ -486,6 +486,28 @@ fn a_fragmented_segment_that_is_damaged_is_not_read() {
     }
 }
 
+/// A tunnel's outer packets have numbers of their own: what is in them shows that it is a copy.
+#[test]
+fn copies_in_fragments_of_a_tunnel_are_recognised() {
+    let inner = builder(false, 9).udp(PORTS.0, PORTS.1, &random_bytes(1000));
+    for (window_ns, expected) in [(1_000_000, 1), (0, 2)] {
+        let config = Config {
+            duplicate_window_ns: window_ns,
+            ..Config::default()
+        };
+        let mut tap = Tap::new(config, 4 << 20);
+        for (stamp_ns, outer) in [(0, 100), (10_000, 101)] {
+            for frame in builder(false, outer).fragments(IP_IN_IP, &inner[14..], 400) {
+                tap.see(stamp_ns, &frame, usize::MAX);
+            }
+        }
+        let (sink, counters) = tap.finish();
+        assert_eq!(sink.datagrams.len(), expected);
+        let copies = counters.value(Counter::DatagramsDuplicate);
+        assert_eq!(copies, 2 - expected as u64);
+    }
+}
+
 /// The sender left it out, left it to its adapter, or its end was cut off.
 #[test]
 fn a_checksum_that_cannot_be_verified_is_not_wrong() {

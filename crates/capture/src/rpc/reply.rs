@@ -205,8 +205,9 @@ impl<S: RecordSink> Operations<S> {
             self.set_caller(connection, Direction::BOTH[calls::parts(key).0]);
         }
         counters.count(Counter::CallsAnswered);
-        let is_ambiguous = self.operations[slot].row.reply_ambiguous;
-        counters.add(Counter::RepliesAmbiguous, is_ambiguous.into());
+        if self.operations[slot].row.reply_ambiguous {
+            counters.count(Counter::RepliesAmbiguous);
+        }
         // Where copies of the reply may follow, the row waits for them until it is evicted.
         let rpc = self.connection(connection);
         let waits =

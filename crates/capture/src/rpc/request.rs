@@ -217,8 +217,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         begin_row(row, self.message, connection, self.direction, request.xid);
         row.call_time_ns = self.message.first.stamp_ns;
         (row.program_number, row.version) = request.numbers();
-        row.repeat = new.is_repeat;
-        row.repeat_of = first_id.filter(|_| new.is_repeat);
+        if new.is_repeat {
+            (row.repeat, row.repeat_of) = (true, first_id);
+        }
         row.reply_ambiguous = new.is_ambiguous;
         if let Some(CallRef::Open(replaced)) = replaced {
             self.all.emit(self.connection, replaced, self.counters);
