@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lineside_analyze::{Assert, Filter, Moment, Per, SlowBy, SlowRequest, Zone};
 use lineside_time::parse_duration;
 
@@ -81,14 +82,14 @@ pub(crate) struct SlowArguments {
     #[arg(value_name = "TIME", value_parser = latency_ns)]
     latency: Option<u64>,
     /// Print how long the operations of each client, file ... took
-    #[arg(long, value_enum, value_name = "WHAT")]
-    pub(super) per: Option<PerWord>,
+    #[arg(long, value_parser = one_of(&PER), value_name = "WHAT")]
+    pub(super) per: Option<Per>,
     /// Print so many, those that come first by --by [of --per: 25]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// Sort by this, the greatest first; by time the first [time; latency with --top or --per]
-    #[arg(long, value_enum, value_name = "WHAT")]
-    by: Option<ByWord>,
+    #[arg(long, value_parser = one_of(&BY), value_name = "WHAT")]
+    by: Option<SlowBy>,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
     /// Print a JSON object for each operation or group, one per line
@@ -104,11 +105,11 @@ const LATENCY_MIN_NS: u64 = 10_000_000;
 
 impl SlowArguments {
     pub(super) fn request(&self) -> Result<SlowRequest, ConfigError> {
-        if let (None, Some(by @ (ByWord::Slow | ByWord::Operations))) = (self.per, self.by) {
+        if let (None, Some(by @ (SlowBy::Slow | SlowBy::Operations))) = (self.per, self.by) {
             return Err(ConfigError::usage(&format!(
                 "--by {} sorts groups: add --per client, file, directory, user, operation, \
                 connection or minute",
-                if by == ByWord::Slow {
+                if by == SlowBy::Slow {
                     "slow"
                 } else {
                     "operations"
@@ -119,71 +120,62 @@ impl SlowArguments {
         Ok(SlowRequest {
             latency_min_ns: { self.latency }.unwrap_or(if all { 0 } else { LATENCY_MIN_NS }),
             top: self.top,
-            by: self.by.map(SlowBy::from),
+            by: self.by,
         })
     }
 }
 
-/// The words of `--per`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum PerWord {
-    Client,
-    File,
-    Directory,
-    User,
-    Operation,
-    Connection,
-    Minute,
-}
+/// The words of `--per`, each with a help where it is not plain.
+const PER: [(&str, &str, Per); 7] = [
+    ("client", "", Per::Client),
+    ("file", "", Per::File),
+    ("directory", "", Per::Directory),
+    ("user", "", Per::User),
+    ("operation", "", Per::Operation),
+    ("connection", "", Per::Connection),
+    ("minute", "", Per::Minute),
+];
 
-impl From<PerWord> for Per {
-    fn from(word: PerWord) -> Self {
-        match word {
-            PerWord::Client => Self::Client,
-            PerWord::File => Self::File,
-            PerWord::Directory => Self::Directory,
-            PerWord::User => Self::User,
-            PerWord::Operation => Self::Operation,
-            PerWord::Connection => Self::Connection,
-            PerWord::Minute => Self::Minute,
-        }
-    }
-}
+/// Those of `--by`.
+const BY: [(&str, &str, SlowBy); 8] = [
+    (
+        "time",
+        "When the call came; of groups, their names",
+        SlowBy::Time,
+    ),
+    (
+        "latency",
+        "First byte of the call to last of the reply; of groups, the 99th percentile",
+        SlowBy::Latency,
+    ),
+    (
+        "server",
+        "End of the call to begin of the reply; of groups, the 99th percentile",
+        SlowBy::Server,
+    ),
+    ("transfer", "Transfer of call and reply", SlowBy::Transfer),
+    (
+        "recovery",
+        "Time that waited for bytes sent again",
+        SlowBy::Recovery,
+    ),
+    ("size", "Bytes moved", SlowBy::Size),
+    ("slow", "Of groups: how many were slow", SlowBy::Slow),
+    ("operations", "Of groups: operations", SlowBy::Operations),
+];
 
-/// The words of `--by`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ByWord {
-    /// When the call came; of groups, their names
-    Time,
-    /// First byte of the call to last of the reply; of groups, the 99th percentile
-    Latency,
-    /// End of the call to begin of the reply; of groups, the 99th percentile
-    Server,
-    /// Transfer of call and reply
-    Transfer,
-    /// Time that waited for bytes sent again
-    Recovery,
-    /// Bytes moved
-    Size,
-    /// Of groups: how many were slow
-    Slow,
-    /// Of groups: operations
-    Operations,
-}
-
-impl From<ByWord> for SlowBy {
-    fn from(word: ByWord) -> Self {
-        match word {
-            ByWord::Time => Self::Time,
-            ByWord::Latency => Self::Latency,
-            ByWord::Server => Self::Server,
-            ByWord::Transfer => Self::Transfer,
-            ByWord::Recovery => Self::Recovery,
-            ByWord::Size => Self::Size,
-            ByWord::Slow => Self::Slow,
-            ByWord::Operations => Self::Operations,
-        }
-    }
+/// Reads a word of a table.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    words: &'static [(&str, &str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let possible = words.iter().map(|&(word, help, _)| match help {
+        "" => PossibleValue::new(word),
+        help => PossibleValue::new(word).help(help),
+    });
+    PossibleValuesParser::new(possible).map(|given| {
+        let known = words.iter().find(|(word, ..)| *word == given);
+        known.expect("only these words pass").2
+    })
 }
 
 /// The selected operations.

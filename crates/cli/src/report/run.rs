@@ -79,8 +79,7 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
     let request = arguments.request()?;
     let filter = arguments.filter.filter();
     if let Some(per) = arguments.per {
-        let groups =
-            lineside_analyze::slow_groups(&arguments.trace, &filter, per.into(), &request)?;
+        let groups = lineside_analyze::slow_groups(&arguments.trace, &filter, per, &request)?;
         match (arguments.json, arguments.csv) {
             (true, _) => print_json_lines(&groups.groups)?,
             (false, true) => print_csv(&groups.groups)?,
