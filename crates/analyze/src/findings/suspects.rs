@@ -212,6 +212,24 @@ impl Line {
         steps[call.step].add(f64::from(log2(waited_ns.max(SHORTEST_NS))));
     }
 
+    /// What is left without a part of it.
+    fn without(&self, part: &Self) -> Self {
+        let mut rest = Self::new(self.waited_ns.len());
+        for kind in self.used() {
+            let steps = 0..self.waited_ns.len();
+            let left = steps.map(|step| self.at(kind, step).without(&part.at(kind, step)));
+            rest.kinds[kind] = left.collect();
+        }
+        for (ours, theirs) in [
+            (&mut rest.waited_ns, (&self.waited_ns, &part.waited_ns)),
+            (&mut rest.server_ns, (&self.server_ns, &part.server_ns)),
+        ] {
+            let pairs = theirs.0.iter().zip(theirs.1);
+            *ours = pairs.map(|(all, part)| all - part).collect();
+        }
+        rest
+    }
+
     fn at(&self, kind: usize, step: usize) -> Moments {
         self.kinds[kind].get(step).copied().unwrap_or_default()
     }
@@ -347,8 +365,8 @@ struct Suspects {
     files: Vec<(i64, Line)>,
     /// Of all: latencies, the server's time.
     all: [Line; 2],
-    /// By client and file, those at the server.
-    both_ns: Vec<Vec<u64>>,
+    /// By client and file, what they have in common: likewise.
+    both: Vec<Vec<[Line; 2]>>,
 }
 
 impl Suspects {
@@ -368,7 +386,9 @@ impl Suspects {
             Vec::new()
         };
         (!clients.is_empty() || !files.is_empty()).then(|| Self {
-            both_ns: vec![vec![0; files.len()]; clients.len()],
+            both: { clients.iter() }
+                .map(|_| files.iter().map(|_| [line(), line()]).collect())
+                .collect(),
             clients: clients.into_iter().map(|word| (word, line())).collect(),
             files: files.into_iter().map(|id| (id, line())).collect(),
             all: [line(), line()],
@@ -410,8 +430,20 @@ impl Suspects {
             self.files[file].1.add(call, kind, server_ns);
         }
         if let (Some(client), Some(file)) = (client, file) {
-            self.both_ns[client][file] += server_ns;
+            let both = &mut self.both[client][file];
+            both[0].add(call, kind, latency_ns);
+            both[1].add(call, kind, server_ns);
         }
+    }
+
+    /// Whether a client stands out without a file, and that file without the client.
+    fn without_each_other(&self, client: usize, file: usize) -> [bool; 2] {
+        let lines = [&self.clients[client].1, &self.files[file].1];
+        [0, 1].map(|which| {
+            let both = &self.both[client][file][which];
+            let (rest, all) = (lines[which].without(both), self.all[which].without(both));
+            compare(&rest, &all).is_some()
+        })
     }
 }
 
@@ -460,14 +492,20 @@ pub(super) fn findings(watch: &mut Watch, ways: &Ways, scene: &mut Scene<'_>) ->
     let mut clients = worst(lines, 0, totals.clients);
     let lines = suspects.files.iter().map(|(_, line)| line).collect();
     let mut files = worst(lines, 1, objects);
-    // A client is slow because of the one file that it waits for, or a file because of the one
-    // client that asks for it: what explains less goes.
+    // A client may be slow because of the one file that it waits for, and a file because of the one
+    // client that asks for it.
     if let (Some((client, of_client)), Some((file, of_file))) = (clients.first(), files.first()) {
-        let both_ns = suspects.both_ns[*client][*file];
-        if share(both_ns, of_client.waited_ns) >= 0.8 {
-            clients.clear();
-        } else if share(both_ns, of_file.waited_ns) >= 0.8 {
-            files.clear();
+        let stands = suspects.without_each_other(*client, *file);
+        let both_ns: u64 = suspects.both[*client][*file][1].waited_ns.iter().sum();
+        let is_most = |ns| share(both_ns, ns) >= 0.8;
+        match stands {
+            [true, true] => {}
+            [true, false] => files.clear(),
+            [false, true] => clients.clear(),
+            // One client and one file: nothing tells them apart.
+            _ if is_most(of_client.waited_ns) => clients.clear(),
+            _ if is_most(of_file.waited_ns) => files.clear(),
+            _ => {}
         }
     }
     let mut found = Vec::new();
