@@ -1,7 +1,9 @@
-/* LD_PRELOAD for a server whose disk is slow: reads, writes and syncs of files take LINESIDE_DISK_MS longer.
+/* LD_PRELOAD for a server whose disk is slow: reads, writes and syncs of files take LINESIDE_DISK_MS longer; as soon as the
+ * file LINESIDE_DISK_INODE is there, only those of the inode that it has.
  * cc -shared -fPIC -o slow_disk.so slow_disk.c -ldl */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -15,6 +17,14 @@ static void wait_for_disk(int fd)
     const char *ms = getenv("LINESIDE_DISK_MS");
     long wanted = ms ? atol(ms) : 0;
     if (wanted <= 0 || fstat(fd, &facts) || !S_ISREG(facts.st_mode)) return;
+    if (getenv("LINESIDE_DISK_INODE")) {
+        unsigned long inode = 0;
+        FILE *file = fopen(getenv("LINESIDE_DISK_INODE"), "r");
+        if (!file) return;
+        if (fscanf(file, "%lu", &inode) != 1) inode = 0;
+        fclose(file);
+        if (inode != facts.st_ino) return;
+    }
     struct timespec time = { wanted / 1000, wanted % 1000 * 1000000 };
     nanosleep(&time, NULL);
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
-use lineside_testkit::captures;
+use lineside_testkit::{captures, tshark};
 use serde_json::Value;
 
 use crate::lab::nfs_drive;
 use crate::support::{lineside, repository, talk, undisturbed};
+use crate::tcp;
 use crate::wire::obstacle;
 
 /// One lab at a time under the name of these tests.
@@ -66,6 +67,16 @@ fn found(folder: &Path) -> (Vec<(String, String)>, String) {
     (found, String::from_utf8(screen.stdout).expect("UTF-8"))
 }
 
+/// What TCP had to do is what tshark says of the same capture.
+fn same_counts(name: &str, folder: &Path) {
+    if !tshark::available() {
+        println!("SKIP: {name}: counts of TCP are not compared with tshark: there is none");
+        return;
+    }
+    let differences = tcp::differences(&folder.join("capture.pcap"), &folder.join("trace"));
+    assert!(differences.is_empty(), "{name}:\n{differences}");
+}
+
 fn can_run() -> bool {
     let tools = ["ss", "rpcbind", "ganesha.nfsd", "tcpdump", "ethtool", "cc"];
     let why = obstacle(&tools);
@@ -92,6 +103,12 @@ fn the_first_finding_names_each_trouble() {
             "the server takes long",
         ),
         (
+            "slow-file",
+            "slow_file",
+            "server",
+            "slow: operations on it take",
+        ),
+        (
             "one-at-a-time",
             "one_at_a_time",
             "client",
@@ -110,6 +127,7 @@ fn the_first_finding_names_each_trouble() {
             let folder = tempfile::tempdir().expect("a folder");
             made(name, folder.path());
             let (found, screen) = found(folder.path());
+            same_counts(name, folder.path());
             let first = found
                 .first()
                 .map(|(kind, place)| (kind.as_str(), place.as_str()));
@@ -148,6 +166,7 @@ fn healthy_runs_have_no_trouble() {
         undisturbed(name, || {
             let folder = tempfile::tempdir().expect("a folder");
             made(name, folder.path());
+            same_counts(name, folder.path());
             match found(folder.path()) {
                 (found, _) if found.is_empty() => Ok(()),
                 (_, screen) => Err(screen),
