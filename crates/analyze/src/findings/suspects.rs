@@ -8,8 +8,8 @@
 //!
 //! A suspect is compared with all others, step by step of time and kind by kind of operation: where
 //! everybody is slow, nobody stands out, and a large READ is compared with READs of its size. Its
-//! run is where it exceeds the others most; there it must exceed them by a factor, by a time, and by
-//! more than operations differ anyway. Of a client latency is compared, of a file the server's time,
+//! run is where it exceeds the others most; there it must do so by a factor, by a time, and by more
+//! than operations differ anyway. Of a client the latency is compared, of a file the server's time,
 //! which does not depend on who asks.
 
 use hashbrown::HashMap;

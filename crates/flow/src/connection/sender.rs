@@ -45,8 +45,7 @@ pub(crate) struct Sender {
     edge: Option<SeqNumber>,
     /// Acknowledgements that repeated the one before, since it last changed.
     duplicate_acks: u32,
-    /// As long is a header of it without SACK blocks, with its timestamps if it sends them; 0 before
-    /// one was seen.
+    /// Length of its headers without SACK blocks, timestamps included; 0 before one was seen.
     plain_len: usize,
     /// The blocks that it acknowledged last.
     sacked: [(SeqNumber, SeqNumber); 4],
