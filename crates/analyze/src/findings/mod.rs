@@ -124,10 +124,18 @@ impl Findings {
         let network = Network::of(scene.trace, &mut self.watch);
         let mut found = network.findings(scene);
         let ways = network.ways();
-        let mut ones = suspects::findings(&mut self.watch, &ways, scene);
+        let suspects = suspects::suspects(&mut self.watch, scene);
+        let mut ones = { suspects.iter() }
+            .flat_map(|suspects| suspects::findings(suspects, &self.watch, &ways, scene))
+            .collect::<Vec<_>>();
         ones.retain(|one| !is_of_network(&one.finding, &found));
         let mut latency = latency::findings(&mut self.watch, &ways, &found, scene);
         latency.retain(|finding| !is_of_one(finding, &ones));
+        if let Some(suspects) = &suspects {
+            { latency.iter_mut() }
+                .filter(|finding| matches!(finding.kind, "latency_jump" | "queue"))
+                .for_each(|finding| suspects.name_time(finding, &self.watch, scene));
+        }
         found.extend(latency);
         found.extend(ones.into_iter().map(|one| one.finding));
         found.extend(workload::findings(scene.report));

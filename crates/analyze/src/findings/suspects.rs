@@ -40,6 +40,8 @@ const OTHERS_MIN: u64 = 30;
 const STEP_OTHERS_MIN: u64 = 10;
 /// Who is slow all the time is one of so many: of two, either may be the odd one.
 const PEERS_MIN: u64 = 4;
+/// With this share of the operations of a time, a suspect is alone in it.
+const ALONE_SHARE: f64 = 0.9;
 /// A step counts for a run if operations take twice as long as others': a logarithm to base two.
 const RUN_EXCESS: f64 = 1.0;
 /// Of suspects of a kind, those that took most time.
@@ -360,7 +362,7 @@ fn was_quick(own: &Line, kinds: &[(usize, f64)], first: usize, last: usize) -> b
 }
 
 /// Suspects, and what the second pass collects of them.
-struct Suspects {
+pub(super) struct Suspects {
     clients: Vec<(Word, Line)>,
     files: Vec<(i64, Line)>,
     /// Of all: latencies, the server's time.
@@ -436,6 +438,26 @@ impl Suspects {
         }
     }
 
+    /// Names the file, or the client, that nearly all operations of a time are about in which all of
+    /// them took long: then there is nobody to compare it with.
+    pub(super) fn name_time(&self, finding: &mut Finding, watch: &Watch, scene: &mut Scene<'_>) {
+        let step = |ns: i64| (ns.abs_diff(watch.start_ns) / watch.step_ns) as usize;
+        let first = finding.since_ns.map_or(0, step);
+        let last = finding.until_ns.map_or(watch.steps, step).max(first + 1) - 1;
+        let number = |line: &Line| -> u64 {
+            let in_time = |kind| line.sum(kind, first..=last).operations;
+            line.used().map(in_time).sum()
+        };
+        let all = number(&self.all[0]);
+        let is_alone = |line: &Line| share(number(line), all) >= ALONE_SHARE;
+        if let Some((file, _)) = self.files.iter().find(|(_, line)| is_alone(line)) {
+            let path = Paths::of(scene.trace, [*file]).path(*file);
+            finding.who = file_name(&path.unwrap_or_default(), Some(*file));
+        } else if let Some((word, _)) = self.clients.iter().find(|(_, line)| is_alone(line)) {
+            finding.who = scene.lexica.clients.text(*word).to_owned();
+        }
+    }
+
     /// Whether a client stands out without a file, and that file without the client.
     fn without_each_other(&self, client: usize, file: usize) -> [bool; 2] {
         let lines = [&self.clients[client].1, &self.files[file].1];
@@ -463,12 +485,20 @@ pub(super) struct Found {
     pub(super) server_lost_ns: u64,
 }
 
-/// The client and the file that stand out most, if one does.
-pub(super) fn findings(watch: &mut Watch, ways: &Ways, scene: &mut Scene<'_>) -> Vec<Found> {
-    let Some(mut suspects) = Suspects::of(watch, scene) else {
-        return Vec::new();
-    };
+/// The suspects of a trace, if there are some.
+pub(super) fn suspects(watch: &mut Watch, scene: &mut Scene<'_>) -> Option<Suspects> {
+    let mut suspects = Suspects::of(watch, scene)?;
     suspects.read(watch, scene);
+    Some(suspects)
+}
+
+/// The client and the file that stand out most, if one does.
+pub(super) fn findings(
+    suspects: &Suspects,
+    watch: &Watch,
+    ways: &Ways,
+    scene: &mut Scene<'_>,
+) -> Vec<Found> {
     let totals = &scene.report.totals;
     let objects = totals.files + totals.directories + totals.objects;
     let whole_ns = suspects

@@ -185,6 +185,21 @@ fn a_client_of_one_slow_file_is_not_the_slow_one() {
 }
 
 #[test]
+fn a_slow_time_with_one_file_alone_names_it() {
+    // Nothing else is asked for at that time, so there is nothing to compare it with.
+    let all = found(&minute(10), |each| {
+        if during(each, 20..30) {
+            each.file = if each.at_ns % 20 == 0 { each.file } else { 7 };
+            each.latency_ns += 20e6;
+        }
+        true
+    });
+    let finding = only(all, "latency_jump", "directory-1/file-7");
+    let [since, until] = times(&finding);
+    assert!(near(since, 20.0) && near(until, 30.0), "{finding:#?}");
+}
+
+#[test]
 fn where_all_are_slow_nobody_stands_out() {
     let all = found(&minute(6), |each| {
         if during(each, 20..30) {
