@@ -66,30 +66,36 @@ impl Unfinished {
     pub fn text(&self, zone: &Zone) -> String {
         let clock = |ns| zone.clock(ns, 1_000_000_000);
         let since = self.since_ns.map(|ns| format!(", since {},", clock(ns)));
-        let since = since.unwrap_or_default();
-        let what = match self.in_memory {
-            0 => "no operation".to_owned(),
-            1 => format!("the last operation{since}"),
-            count => format!("the last {} operations{since}", grouped(count)),
+        let last = match self.in_memory {
+            0 => None,
+            1 => Some("the last operation".to_owned()),
+            count => Some(format!("the last {} operations", grouped(count))),
         };
-        let waiting = match self.waiting {
-            0 => String::new(),
-            count => format!(" (and {} that wait for a reply)", grouped(count)),
-        };
-        let at = clock(self.time_ns);
-        let (is, was) = match self.in_memory {
-            0 | 1 => ("is", "was"),
-            _ => ("are", "were"),
-        };
-        match self.is_running {
-            true => format!(
-                "the run goes on: {what}{waiting} {is} still in memory as of {at}; parts end by \
-                --rotate {}",
+        let last = last.map(|last| last + &since.unwrap_or_default());
+        let waiting = (self.waiting > 0).then(|| match last {
+            Some(_) => format!("{} that wait for a reply", grouped(self.waiting)),
+            None => format!("{} operations that wait for a reply", grouped(self.waiting)),
+        });
+        let what: Vec<_> = last.into_iter().chain(waiting).collect();
+        let (what, at) = (what.join(" and "), clock(self.time_ns));
+        let is_one = self.in_memory + self.waiting == 1;
+        match (self.is_running, what.is_empty()) {
+            (true, true) => format!(
+                "the run goes on: as of {at} every operation was in a part; parts end by --rotate {}",
                 self.rotate.join(",")
             ),
-            false => format!(
-                "the run was killed: {what}{waiting} {was} in memory at {at}, and that is lost \
-                with all that came later"
+            (true, false) => format!(
+                "the run goes on: {what} {} still in memory as of {at}; parts end by --rotate {}",
+                if is_one { "is" } else { "are" },
+                self.rotate.join(",")
+            ),
+            (false, true) => format!(
+                "the run was killed: at {at} every operation was in a part; what came later is lost"
+            ),
+            (false, false) => format!(
+                "the run was killed: {what} {} in memory at {at}, and {} lost with what came later",
+                if is_one { "was" } else { "were" },
+                if is_one { "is" } else { "are" },
             ),
         }
     }
@@ -120,8 +126,13 @@ mod tests {
         (unfinished.waiting, unfinished.since_ns) = (2, None);
         assert_eq!(
             unfinished.text(&zone),
-            "the run was killed: the last operation (and 2 that wait for a reply) was in memory at \
-            22:13:33, and that is lost with all that came later"
+            "the run was killed: the last operation and 2 that wait for a reply were in memory at \
+            22:13:33, and are lost with what came later"
+        );
+        (unfinished.in_memory, unfinished.waiting) = (0, 0);
+        assert_eq!(
+            unfinished.text(&zone),
+            "the run was killed: at 22:13:33 every operation was in a part; what came later is lost"
         );
     }
 }
