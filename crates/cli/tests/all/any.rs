@@ -4,7 +4,7 @@ use lineside_account::Counter;
 use lineside_testkit::capture::{self, Frame};
 
 use crate::live::{assert_same_operations, example_frames};
-use crate::support::{Trace, counters, lineside, talk};
+use crate::support::{Record, Trace, counters, lineside, talk};
 use crate::wire::{Namespace, Running, Wire, need_wire, open_folder};
 use crate::written::interfaces_of;
 
@@ -170,7 +170,16 @@ fn copies_with_and_without_a_tag_are_read_once() {
     let running = Running::start(&wire.tap, &["-i", "any"]);
     wire.send_into(&both);
     let live = running.interrupt().trace(0);
-    assert_same_operations(&live, &file, "tagged and plain");
+    // A copy that is sent more than a millisecond later, since this machine did something else
+    // meanwhile, is another datagram, and counts as a call that came again: in the same row.
+    assert_eq!(live.operations.len(), file.operations.len());
+    let names = |trace: &Trace| {
+        let name = |row: &Record| format!("{:?}", (row.integer("xid"), row.text("operation")));
+        let mut names: Vec<_> = trace.operations.iter().map(name).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&live), names(&file));
 }
 
 #[test]

@@ -432,11 +432,13 @@ impl Tcpdump {
 
     /// Ends when its file has not grown for a while.
     pub(crate) fn end_when_quiet(mut self) {
-        let len = || std::fs::metadata(&self.path).map_or(0, |facts| facts.len());
-        let mut before = len();
+        let (mut before, mut quiet) = (0, 0);
         wait_until("tcpdump is quiet", || {
-            std::thread::sleep(std::time::Duration::from_millis(250));
-            std::mem::replace(&mut before, len()) == before
+            let len = std::fs::metadata(&self.path).map_or(0, |facts| facts.len());
+            quiet = if len == before { quiet + 1 } else { 0 };
+            before = len;
+            // A look each 50 ms.
+            quiet > 5
         });
         self.interrupt();
     }

@@ -113,12 +113,15 @@ impl Interface {
         })
     }
 
-    /// The interface as it is now; `None` if it is gone.
+    /// The interface as it is now, without master and addresses; `None` if it is gone.
     pub(crate) fn again(&self) -> Result<Option<Self>, PortError> {
-        let all = Self::all()?;
-        Ok(all
-            .into_iter()
-            .find(|each| each.index == self.index && each.name == self.name))
+        // One link, not all of them: with `any` each is asked for once a second.
+        let link = Netlink::open().and_then(|netlink| netlink.link(self.index));
+        match link {
+            Ok(link) => Ok(Some(Self::from_link(link)).filter(|now| now.name == self.name)),
+            Err(cause) if cause.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+            Err(cause) => Err(PortError::Interfaces { cause }),
+        }
     }
 
     fn from_link(link: Link) -> Self {
