@@ -710,6 +710,26 @@ fn an_implausibly_long_record_is_counted() {
     }
 }
 
+/// What a search keeps of bytes without headers is little, and must be had: without memory for it
+/// the search goes on.
+#[test]
+fn a_search_without_memory_goes_on() {
+    let budget = Budget::new(8);
+    let mut records = Records::new(Config::default(), &budget);
+    let (mut sink, mut counters) = (Sink::default(), Counters::new());
+    for ordinal in 0..3 {
+        let descriptor = Descriptor {
+            ordinal,
+            ..Descriptor::default()
+        };
+        let frame = Frame::copied(&[0x77; 100], descriptor).share();
+        let chunk = Chunk::of_frame(&frame, 0, 100);
+        records.on_stream(false, chunk, &mut sink, &mut counters);
+    }
+    assert_eq!(counters.value(Counter::HeldLimit), 3);
+    assert!(sink.found.is_empty() && !records.is_rpc());
+}
+
 #[test]
 fn a_head_too_large_for_memory_is_read_as_far_as_it_came() {
     let mut random = Random::new(3);

@@ -247,3 +247,25 @@ fn a_call_that_comes_again_after_a_reset_is_a_repeat() {
         assert_eq!(wire.repeats(), [false, is_repeat], "{what}");
     }
 }
+
+/// The end of a capture, or a hole, may lie behind a reply's first words: its xid and its type are
+/// enough to know whose it is.
+#[test]
+fn a_reply_that_is_cut_behind_its_type_answers_its_call() {
+    let [call, reply] = lookup(7, b"a", 70);
+    for (kept, is_answered) in [(7, false), (8, true)] {
+        let mut wire = Wire::new(false);
+        wire.others(2);
+        wire.send(CALL, &call);
+        let begun = &record(&reply)[..4 + kept];
+        let frame = wire.connection.segment(REPLY, TcpFlags::ACK, begun);
+        wire.push(frame);
+        let (operations, ..) = wire.rows();
+        let [row] = operations.as_slice() else {
+            panic!("one call: {operations:#?}")
+        };
+        let seen = (row.reply_time_ns.is_some(), row.reply_incomplete);
+        assert_eq!(seen, (is_answered, is_answered), "{kept} bytes");
+        assert_eq!(row.reply_missing, !is_answered, "{kept} bytes");
+    }
+}
