@@ -21,9 +21,10 @@ const PREFIX: usize = 64;
 /// Two TCP segments are the same if ports, sequence numbers, length, identification and checksum
 /// are. The checksum covers the addresses and all bytes, timestamps among them, so that a sender's
 /// own retransmission differs. Other packets are the same if their first 64 bytes are, except for
-/// time to live and header checksum, and those around the end of long headers. The copy of a packet without payload must also differ in its
-/// input, tags, link addresses, time to live or tunnel, since genuine duplicate acknowledgements
-/// are alike (RFC 5681, 2); and so must the copy of a datagram without an identification.
+/// time to live and header checksum, and those around the end of long headers. The copy of a packet
+/// without payload must also differ in its input, tags, link addresses, time to live or tunnel,
+/// since genuine duplicate acknowledgements are alike (RFC 5681, 2); and so must the copy of a
+/// datagram without an identification.
 ///
 /// To remember each segment of a plain capture would take 2 % of its time (`docs/decisions/0017`).
 /// So the engine remembers those of a connection's first moment, and all of a connection in which

@@ -438,8 +438,8 @@ impl Suspects {
         }
     }
 
-    /// Names the file, or the client, that nearly all operations of a time are about in which all of
-    /// them took long: then there is nobody to compare it with.
+    /// Names the file, or the client, that nearly all operations of a time are about in which all
+    /// of them took long: then there is nobody to compare it with.
     pub(super) fn name_time(&self, finding: &mut Finding, watch: &Watch, scene: &mut Scene<'_>) {
         let step = |ns: i64| (ns.abs_diff(watch.start_ns) / watch.step_ns) as usize;
         let first = finding.since_ns.map_or(0, step);

@@ -367,7 +367,7 @@ fn assert_true(document: &str) {
 
 /// A test of each document.
 macro_rules! documents {
-    ($($test:ident: $document:literal,)*) => {
+    ($(fn $test:ident() = $document:literal;)*) => {
         $(#[test]
         fn $test() {
             need_wire!("curl", "jq", "tshark", "tcpdump", "zstd");
@@ -381,13 +381,13 @@ macro_rules! documents {
 }
 
 documents! {
-    the_commands_of_the_readme_run: "README.md",
-    the_commands_of_the_cookbook_print_this: "docs/cookbook.md",
-    the_commands_of_the_guide_to_capture_run: "docs/guide/capture.md",
-    the_commands_of_the_guide_to_live_run: "docs/guide/live.md",
-    the_commands_of_the_guide_to_emulate_run: "docs/guide/emulate.md",
-    the_commands_of_the_guide_to_report_run: "docs/guide/report.md",
-    the_commands_of_the_examples_run: "examples/README.md",
+    fn the_commands_of_the_readme_run() = "README.md";
+    fn the_commands_of_the_cookbook_print_this() = "docs/cookbook.md";
+    fn the_commands_of_the_guide_to_capture_run() = "docs/guide/capture.md";
+    fn the_commands_of_the_guide_to_live_run() = "docs/guide/live.md";
+    fn the_commands_of_the_guide_to_emulate_run() = "docs/guide/emulate.md";
+    fn the_commands_of_the_guide_to_report_run() = "docs/guide/report.md";
+    fn the_commands_of_the_examples_run() = "examples/README.md";
 }
 
 #[test]

@@ -12,9 +12,11 @@ use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{Manifest, Row as _, State, Table, tables};
 use tempfile::TempDir;
 
-/// The command, built for this test.
+/// The command, built for this test, as wide as where there is no terminal.
 pub(crate) fn lineside() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_lineside"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+    command.env_remove("COLUMNS");
+    command
 }
 
 /// The example that `./demo` captures.

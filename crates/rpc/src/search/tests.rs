@@ -201,8 +201,10 @@ fn two_calls_before_a_hole_are_believed_within_a_frame() {
             frame.extend(call(9, 8));
         }
         frame.extend_from_slice(&call(10, 100)[..60]);
-        let mut search = Search::default();
-        search.last_xid = Some(8);
+        let mut search = Search {
+            last_xid: Some(8),
+            ..Search::default()
+        };
         push(&mut search, &frame);
         let by = Descriptor::default();
         let hole = Chunk::hole(500, Cause::NotSeen, &by);
