@@ -367,7 +367,7 @@ fn assert_true(document: &str) {
 
 /// A test of each document.
 macro_rules! documents {
-    ($(fn $test:ident() = $document:literal;)*) => {
+    ($(#[test] fn $test:ident() = $document:literal;)*) => {
         $(#[test]
         fn $test() {
             need_wire!("curl", "jq", "tshark", "tcpdump", "zstd");
@@ -381,12 +381,19 @@ macro_rules! documents {
 }
 
 documents! {
+    #[test]
     fn the_commands_of_the_readme_run() = "README.md";
+    #[test]
     fn the_commands_of_the_cookbook_print_this() = "docs/cookbook.md";
+    #[test]
     fn the_commands_of_the_guide_to_capture_run() = "docs/guide/capture.md";
+    #[test]
     fn the_commands_of_the_guide_to_live_run() = "docs/guide/live.md";
+    #[test]
     fn the_commands_of_the_guide_to_emulate_run() = "docs/guide/emulate.md";
+    #[test]
     fn the_commands_of_the_guide_to_report_run() = "docs/guide/report.md";
+    #[test]
     fn the_commands_of_the_examples_run() = "examples/README.md";
 }
 
