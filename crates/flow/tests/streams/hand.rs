@@ -29,6 +29,8 @@ pub(crate) struct Recorder {
     pub(crate) intervals: Vec<[FlowCounts; 2]>,
     /// Direction, where, and since when later bytes waited.
     pub(crate) sent_again: Vec<(Direction, i64, Option<i64>)>,
+    /// The stamps of losses.
+    pub(crate) lost_ns: Vec<Option<i64>>,
 }
 
 impl StreamSink for Recorder {
@@ -50,7 +52,9 @@ impl StreamSink for Recorder {
     }
 
     fn on_datagram(&mut self, _: usize, _: Direction, _: &[Chunk<'_>], _: &mut Counters) {}
-    fn on_loss(&mut self, _: usize, _: &Connection, _: Direction, _: i64, _: Chunk<'_>) {}
+    fn on_loss(&mut self, _: usize, _: &Connection, _: Direction, _: i64, hole: Chunk<'_>) {
+        self.lost_ns.push(hole.descriptor().stamp_ns);
+    }
     fn on_interval(&mut self, _: usize, _: &Connection, _: i64, counts: &[FlowCounts; 2]) {
         self.rtt_samples += counts[0].rtt_samples + counts[1].rtt_samples;
         self.intervals.push(*counts);

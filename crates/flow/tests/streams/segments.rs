@@ -186,12 +186,15 @@ fn an_acknowledged_tail_that_was_not_seen_is_lost() {
         for &acknowledgement in acknowledgements {
             hand.segment(&mut sink, Forward, 0, acknowledgement, flags, b"");
         }
+        let last_ns = Some(hand.frames as i64 * SPACING_NS);
         let counters = hand.finish(&mut sink);
         assert_eq!(
             counters.value(Counter::StreamLost),
             lost,
             "{acknowledgements:?}"
         );
+        let expected = if lost > 0 { vec![last_ns] } else { vec![] };
+        assert_eq!(sink.lost_ns, expected, "when the connection was seen last");
         assert_eq!(counters.broken_identity(), None);
     }
     // With its FIN, one acknowledgement is enough.
