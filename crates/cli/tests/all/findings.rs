@@ -117,7 +117,7 @@ fn a_file_is_slow_from_a_time_on() {
             true
         }),
         "slow_file",
-        "directory-0/file-4",
+        "…/directory-0/file-4",
     );
     let [since, until] = times(&finding);
     assert!(near(since, 30.0) && until.is_none(), "{finding:#?}");
@@ -136,7 +136,7 @@ fn slow_files_of_one_directory_are_one_finding() {
             true
         }),
         "slow_file",
-        "directory-1",
+        "…/directory-1",
     );
     let [since, until] = times(&finding);
     assert!(near(since, 10.0) && near(until, 50.0), "{finding:#?}");
@@ -161,7 +161,7 @@ fn a_client_of_one_slow_file_is_not_the_slow_one() {
         }
         stays
     });
-    only(all, "slow_file", "directory-1/file-6");
+    only(all, "slow_file", "…/directory-1/file-6");
     // The client is slow with whatever it asks for: not the file.
     let all = found(&minute(5), |each| {
         if each.client == 9 {
@@ -194,7 +194,7 @@ fn a_slow_time_with_one_file_alone_names_it() {
         }
         true
     });
-    let finding = only(all, "latency_jump", "directory-1/file-7");
+    let finding = only(all, "latency_jump", "…/directory-1/file-7");
     let [since, until] = times(&finding);
     assert!(near(since, 20.0) && near(until, 30.0), "{finding:#?}");
 }
