@@ -146,11 +146,12 @@ impl Account {
         if unanswered > 0 && silent_s >= SILENT_S {
             let _ = write!(
                 line,
-                "; NO REPLY for {silent_s} s, to {} calls",
+                ", NO REPLY for {silent_s} s to {} calls",
                 grouped(unanswered)
             );
         }
         let last = self.seconds.back().copied().unwrap_or_default();
+        self.dropped(&mut line, Some(&last));
         let _ = write!(
             line,
             "; {} frames ({}/s, {}/s), {} calls",
@@ -159,7 +160,6 @@ impl Account {
             bytes(last.received_bytes),
             grouped(self.calls)
         );
-        self.dropped(&mut line, Some(&last));
         line
     }
 
@@ -167,14 +167,14 @@ impl Account {
     pub(super) fn whole(&self, elapsed: Duration) -> String {
         let times = self.latencies.counted();
         let mut line = format!(
-            "{} operations in {} ({}/s){}; {} frames",
+            "{} operations in {} ({}/s){}",
             grouped(times.count()),
             time(elapsed.as_nanos() as u64),
             rate(&times, elapsed.as_secs_f64()),
-            quantiles(&times),
-            grouped(self.frames)
+            quantiles(&times)
         );
         self.dropped(&mut line, None);
+        let _ = write!(line, "; {} frames", grouped(self.frames));
         line
     }
 
@@ -272,16 +272,19 @@ mod tests {
         (1..=100).for_each(|us| account.latencies().add(us * 1_000));
         let line = line_at(1, &counters, &mut account);
         assert!(
-            line.starts_with("100 operations/s, median 50.2 us, p99 99.3 us; 0 frames"),
+            line.starts_with("100 operations/s, median 50.2 us, p99 99.3 us, none dropped; 0 f"),
             "{line}"
         );
         // Two calls of long ago have no reply: that is no stall.
         let line = line_at(60, &counters, &mut account);
-        assert!(line.starts_with("0 operations/s; 0 frames"), "{line}");
+        assert!(
+            line.starts_with("0 operations/s, none dropped; 0 frames"),
+            "{line}"
+        );
         counters.add(Counter::RpcCalls, 3);
         line_at(61, &counters, &mut account);
         let line = line_at(63, &counters, &mut account);
-        assert!(line.contains("NO REPLY for 3 s, to 3 calls"), "{line}");
+        assert!(line.contains("NO REPLY for 3 s to 3 calls"), "{line}");
         counters.count(Counter::CallsAnswered);
         let line = line_at(64, &counters, &mut account);
         assert!(!line.contains("NO REPLY"), "{line}");

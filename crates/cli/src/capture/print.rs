@@ -147,7 +147,7 @@ fn progress_bar(facts: &[&Facts]) -> ProgressBar {
         return ProgressBar::hidden();
     }
     if facts.iter().any(|facts| facts.live.is_some()) {
-        let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
+        let style = ProgressStyle::with_template("{wide_msg}").expect("the template is a constant");
         return ProgressBar::new_spinner().with_style(style);
     }
     let total: Option<u64> = facts.iter().map(|facts| facts.bytes_total).sum();

@@ -699,7 +699,7 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
         wire.send(first);
         running.wait_for_frames(first.len());
         assert!(
-            running.messages().contains(" calls, none dropped"),
+            running.messages().contains(", none dropped; "),
             "{}",
             running.messages()
         );
@@ -717,7 +717,7 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
         assert!(parts_with_rows(&ended.out, Table::Operations) > 1);
         let line = { ended.messages.lines() }.find(|line| line.contains(" operations in "));
         let line = line.expect("a line at the end").to_owned();
-        for words in ["/s), median ", ", p99 ", " frames, none dropped"] {
+        for words in ["/s), median ", ", p99 ", ", none dropped; "] {
             assert!(line.contains(words), "{line}");
         }
         let live = ended.trace(0);
