@@ -44,6 +44,8 @@ pub(crate) struct RpcConnection {
     pub(super) calls: CallTable<Slot, CallRef, Box<EarlyReply>>,
     /// The direction of calls, once one was seen.
     pub(super) caller: Option<Direction>,
+    /// When the last datagram came.
+    pub(super) datagram_ns: i64,
     pub(super) last_header: LastHeader,
     pub(super) program: Word,
     /// RPC's part of TLS, and the records of both directions once it has begun.
@@ -169,6 +171,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             blocks: [None, None],
             calls: CallTable::new(),
             caller: None,
+            datagram_ns: self.now,
             last_header: LastHeader::default(),
             program: Word::None,
             probe: None,
@@ -230,6 +233,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         if rule == Some(PortRule::None) {
             return self.skip(connection, chunks.first().copied());
         }
+        self.connection(connection).datagram_ns = self.now;
         let elsewhere = chunks
             .first()
             .and_then(|first| self.called_elsewhere(connection, direction, first));

@@ -101,13 +101,16 @@ impl<S: RecordSink> Operations<S> {
             return None;
         }
         let port = ends[direction].port;
+        // One that was silent for longer is over, whether or not it has been closed yet.
+        let since_ns = { self.now }.saturating_sub(self.config.flow.idle_timeout_ns);
         let others = self.udp_clients.get(&ends[caller])?;
         let asked = others.iter().rev().take(ASKED_MAX);
         let found = asked.copied().find_map(|other| {
             let rpc = self.connections[other].as_ref()?;
             let caller = rpc.caller?;
             let key = calls::key(caller.index(), xid);
-            let is_its = rpc.ends[caller.opposite()].port == port
+            let is_its = rpc.datagram_ns >= since_ns
+                && rpc.ends[caller.opposite()].port == port
                 && matches!(
                     rpc.calls.on_reply(key),
                     OnReply::Answers(_) | OnReply::Duplicate(_)
