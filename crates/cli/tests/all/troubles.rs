@@ -67,14 +67,18 @@ fn found(folder: &Path) -> (Vec<(String, String)>, String) {
     (found, String::from_utf8(screen.stdout).expect("UTF-8"))
 }
 
-/// What TCP had to do is what tshark says of the same capture.
-fn same_counts(name: &str, folder: &Path) {
+/// What TCP had to do is what tshark says of the same capture. A segment that was overtaken and sent
+/// again at once is told by its time there, so that one run in some differs by one: another is made.
+fn same_counts(name: &str, folder: &Path) -> Result<(), String> {
     if !tshark::available() {
         println!("SKIP: {name}: counts of TCP are not compared with tshark: there is none");
-        return;
+        return Ok(());
     }
     let differences = tcp::differences(&folder.join("capture.pcap"), &folder.join("trace"));
-    assert!(differences.is_empty(), "{name}:\n{differences}");
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(differences),
+    }
 }
 
 fn can_run() -> bool {
@@ -127,7 +131,7 @@ fn the_first_finding_names_each_trouble() {
             let folder = tempfile::tempdir().expect("a folder");
             made(name, folder.path());
             let (found, screen) = found(folder.path());
-            same_counts(name, folder.path());
+            same_counts(name, folder.path())?;
             let first = found
                 .first()
                 .map(|(kind, place)| (kind.as_str(), place.as_str()));
@@ -166,7 +170,7 @@ fn healthy_runs_have_no_trouble() {
         undisturbed(name, || {
             let folder = tempfile::tempdir().expect("a folder");
             made(name, folder.path());
-            same_counts(name, folder.path());
+            same_counts(name, folder.path())?;
             match found(folder.path()) {
                 (found, _) if found.is_empty() => Ok(()),
                 (_, screen) => Err(screen),
