@@ -67,8 +67,9 @@ fn found(folder: &Path) -> (Vec<(String, String)>, String) {
     (found, String::from_utf8(screen.stdout).expect("UTF-8"))
 }
 
-/// What TCP had to do is what tshark says of the same capture. It tells a segment that was overtaken
-/// from one that was sent again by time, so that some runs differ by one: another is made then.
+/// What TCP had to do is what tshark says of the same capture. It tells a segment that was
+/// overtaken from one that was sent again by time, so that some runs differ by one: another is
+/// made then.
 fn same_counts(name: &str, folder: &Path) -> Result<(), String> {
     if !tshark::available() {
         println!("SKIP: {name}: counts of TCP are not compared with tshark: there is none");
