@@ -36,6 +36,14 @@ pub trait Cell: Default {
     const TYPE: ColumnType;
     /// Whether its column may hold null.
     const NULLABLE: bool;
+    /// What it is set to: itself, or borrowed bytes where it owns some.
+    type Value<'a>: Copy;
+
+    /// What it holds.
+    fn value(&self) -> Self::Value<'_>;
+
+    /// Sets it.
+    fn put(&mut self, value: Self::Value<'_>);
 
     /// Back to the default; memory that was allocated is kept.
     fn clear(&mut self) {
@@ -178,6 +186,17 @@ macro_rules! cells {
         $(impl Cell for $type {
             const TYPE: ColumnType = ColumnType::$column;
             const NULLABLE: bool = $nullable;
+            type Value<'a> = Self;
+
+            #[inline]
+            fn value(&self) -> Self {
+                *self
+            }
+
+            #[inline]
+            fn put(&mut self, value: Self) {
+                *self = value;
+            }
         })*
     };
 }
@@ -197,6 +216,19 @@ cells! {
 impl Cell for Text {
     const TYPE: ColumnType = ColumnType::String;
     const NULLABLE: bool = true;
+    type Value<'a> = Option<&'a [u8]>;
+
+    #[inline]
+    fn value(&self) -> Option<&[u8]> {
+        self.bytes()
+    }
+
+    fn put(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(bytes) => self.set(bytes),
+            None => self.clear(),
+        }
+    }
 
     fn clear(&mut self) {
         self.bytes.clear();
@@ -207,6 +239,19 @@ impl Cell for Text {
 impl Cell for Blob {
     const TYPE: ColumnType = ColumnType::Bytes;
     const NULLABLE: bool = true;
+    type Value<'a> = Option<&'a [u8]>;
+
+    #[inline]
+    fn value(&self) -> Option<&[u8]> {
+        self.bytes()
+    }
+
+    fn put(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(bytes) => self.set(bytes),
+            None => self.clear(),
+        }
+    }
 
     fn clear(&mut self) {
         self.bytes.clear();

@@ -47,7 +47,8 @@ pub(crate) trait Columns: Default {
     /// to follow.
     fn push(&mut self, row: &Self::Row);
 
-    /// Counts rows whose columns were filled directly.
+    /// Counts rows whose columns were filled directly; after each [`ROWS_MAX`] as
+    /// [`push`](Self::push).
     fn advance(&mut self, rows: usize);
 
     /// Rows in the part.
@@ -69,6 +70,13 @@ pub(crate) trait Columns: Default {
     ) -> Result<(), ParquetError>;
 }
 
+/// The next row of a table whose cells come one at a time.
+pub(crate) struct OpenRow<'a, C> {
+    pub(crate) columns: &'a mut C,
+    /// Its place in the open word.
+    pub(crate) bit: u64,
+}
+
 /// Names of encodings, as [`crate::Encoding`], that choose a column's type.
 pub(crate) struct Delta;
 pub(crate) struct Dictionary;
@@ -81,7 +89,7 @@ pub(crate) trait Encode<E>: Cell {
     type Column: Chunked;
 
     /// Adds a value, whose row is `bit` of the open word.
-    fn push(&self, column: &mut Self::Column, bit: u64);
+    fn push(value: Self::Value<'_>, column: &mut Self::Column, bit: u64);
 }
 
 /// A column whose pages can be ended.
@@ -327,8 +335,7 @@ macro_rules! encode {
             type Column = Column<$values, $nullable>;
 
             #[inline(always)]
-            fn push(&self, $column: &mut Self::Column, $bit: u64) {
-                let $value = self;
+            fn push($value: Self::Value<'_>, $column: &mut Self::Column, $bit: u64) {
                 $push
             }
         }
@@ -336,44 +343,44 @@ macro_rules! encode {
 }
 
 encode! {
-    i64, Delta, Deltas, false: |value, column, bit| column.place(bit).push(*value);
-    Option<i64>, Delta, Deltas, true: |value, column, bit| if let Some(value) = *value {
+    i64, Delta, Deltas, false: |value, column, bit| column.place(bit).push(value);
+    Option<i64>, Delta, Deltas, true: |value, column, bit| if let Some(value) = value {
         column.place(bit).push(value);
     };
-    i64, Runs, Plains<true>, false: |value, column, bit| column.place(bit).push(*value);
-    i64, Plain, Plains<false>, false: |value, column, bit| column.place(bit).push(*value);
-    Option<i64>, Plain, Plains<false>, true: |value, column, bit| if let Some(value) = *value {
+    i64, Runs, Plains<true>, false: |value, column, bit| column.place(bit).push(value);
+    i64, Plain, Plains<false>, false: |value, column, bit| column.place(bit).push(value);
+    Option<i64>, Plain, Plains<false>, true: |value, column, bit| if let Some(value) = value {
         column.place(bit).push(value);
     };
-    i64, Dictionary, Numbers<8>, false: |value, column, bit| column.place(bit).push(*value);
-    Option<i64>, Dictionary, Numbers<8>, true: |value, column, bit| if let Some(value) = *value {
+    i64, Dictionary, Numbers<8>, false: |value, column, bit| column.place(bit).push(value);
+    Option<i64>, Dictionary, Numbers<8>, true: |value, column, bit| if let Some(value) = value {
         column.place(bit).push(value);
     };
-    i32, Dictionary, Numbers<4>, false: |value, column, bit| column.place(bit).push((*value).into());
-    Option<i32>, Dictionary, Numbers<4>, true: |value, column, bit| if let Some(value) = *value {
+    i32, Dictionary, Numbers<4>, false: |value, column, bit| column.place(bit).push(value.into());
+    Option<i32>, Dictionary, Numbers<4>, true: |value, column, bit| if let Some(value) = value {
         column.place(bit).push(value.into());
     };
-    bool, Dictionary, Booleans, false: |value, column, bit| if *value {
+    bool, Dictionary, Booleans, false: |value, column, bit| if value {
         column.open |= bit;
     };
-    Option<bool>, Dictionary, Booleans, true: |value, column, bit| if let Some(value) = *value {
+    Option<bool>, Dictionary, Booleans, true: |value, column, bit| if let Some(value) = value {
         column.place(bit).push(value);
     };
-    Label, Dictionary, Texts, true: |value, column, bit| if let Some(text) = *value {
+    Label, Dictionary, Texts, true: |value, column, bit| if let Some(text) = value {
         column.place(bit).push_constant(text);
     };
-    Word, Dictionary, Texts, true: |value, column, bit| match *value {
+    Word, Dictionary, Texts, true: |value, column, bit| match value {
         Word::None => {}
         Word::Known(text) => column.place(bit).push_constant(text),
         Word::Number(number) => column.place(bit).push_number(number),
     };
-    Text, Dictionary, Texts, true: |value, column, bit| if let Some(bytes) = value.bytes() {
+    Text, Dictionary, Texts, true: |value, column, bit| if let Some(bytes) = value {
         column.place(bit).push_escaped(bytes);
     };
-    Blob, Dictionary, Texts, true: |value, column, bit| if let Some(bytes) = value.bytes() {
+    Blob, Dictionary, Texts, true: |value, column, bit| if let Some(bytes) = value {
         column.place(bit).push(bytes);
     };
-    Address, Dictionary, Texts, true: |value, column, bit| if let Some(address) = *value {
+    Address, Dictionary, Texts, true: |value, column, bit| if let Some(address) = value {
         column.place(bit).push_address(address);
     };
 }

@@ -7,7 +7,7 @@ use parquet::errors::ParquetError;
 
 use crate::columns::Zstd;
 use crate::manifest::TableSummary;
-use crate::sink::RecordSink;
+use crate::sink::{OperationRows, RecordSink};
 use crate::table_encoder::Output;
 use crate::tables::{Encoders, RowRef, Table};
 
@@ -179,6 +179,11 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
     #[inline(always)]
     fn row(&mut self, row: RowRef<'_>) {
         self.tables.push(row, &mut self.output);
+    }
+
+    #[inline(always)]
+    fn operation(&mut self, rows: &mut impl OperationRows) {
+        self.tables.operation(rows, &mut self.output);
     }
 }
 

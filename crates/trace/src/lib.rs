@@ -45,10 +45,11 @@ pub use manifest::{
     Manifest, RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State,
     TableSummary, Tool, TrafficFacts, Verdict,
 };
-pub use sink::{ChecksumRun, RecordSink};
+pub use sink::{ChecksumRun, OperationRows, RecordSink};
 pub use tables::{
     ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow, Nfs4Row,
-    NfsRow, OperationRow, PacketRow, Row, RowBuffer, RowRef, ServiceRow, Table,
+    NfsCells, NfsRow, OperationCells, OperationRow, PacketRow, Row, RowBuffer, RowRef, ServiceRow,
+    Table,
 };
 
 /// The version of the tables: a new column raises the second number, a changed one the first.

@@ -1,11 +1,10 @@
-use crate::tables::{ChecksumRow, RowRef, Table};
+use crate::tables::{ChecksumRow, NfsCells, NfsRow, OperationCells, OperationRow, RowRef, Table};
 
 /// Where rows go: an encoder, an analysis, a test.
 ///
 /// Rows are borrowed, so that the caller can [clear](crate::Row::clear) and use them again. A sink
-/// cannot refuse a row: it keeps its first error and reports it when it is finished. No method has
-/// a default: a sink that wraps another one passes everything on, also rows of tables that it does
-/// not know.
+/// cannot refuse a row: it keeps its first error and reports it when it is finished. A sink that
+/// wraps another one passes everything on, also rows of tables that it does not know.
 pub trait RecordSink {
     /// Whether rows of `table` are wanted: if not, the caller need not make them.
     fn wants(&self, table: Table) -> bool;
@@ -17,6 +16,28 @@ pub trait RecordSink {
     /// A row of any table. To be inlined where rows are many: the table is known where a row is
     /// given.
     fn row(&mut self, row: RowRef<'_>);
+
+    /// An operation whose rows are made where they go: what [`row`](Self::row) would be given, for
+    /// a sink that need not have it as a row.
+    fn operation(&mut self, rows: &mut impl OperationRows) {
+        let mut row = OperationRow::default();
+        rows.operation(&mut row);
+        self.row(RowRef::Operations(&row));
+        if self.wants(Table::Nfs) {
+            let mut row = NfsRow::default();
+            rows.nfs(&mut row);
+            self.row(RowRef::Nfs(&row));
+        }
+    }
+}
+
+/// The rows of an operation that has one in `operations` and one in `nfs`.
+pub trait OperationRows {
+    /// Gives the cells of its row in `operations`; may be asked more than once.
+    fn operation(&self, cells: &mut impl OperationCells);
+
+    /// Gives the cells of its row in `nfs`; asked at most once.
+    fn nfs(&mut self, cells: &mut impl NfsCells);
 }
 
 impl<S: RecordSink + ?Sized> RecordSink for &mut S {
@@ -31,6 +52,11 @@ impl<S: RecordSink + ?Sized> RecordSink for &mut S {
     #[inline(always)]
     fn row(&mut self, row: RowRef<'_>) {
         (**self).row(row);
+    }
+
+    #[inline(always)]
+    fn operation(&mut self, rows: &mut impl OperationRows) {
+        (**self).operation(rows);
     }
 }
 

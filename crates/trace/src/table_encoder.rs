@@ -11,7 +11,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as SchemaType};
 
 use crate::cell::ColumnType;
-use crate::columns::{Columns, ROWS_MAX, Zstd};
+use crate::columns::{Columns, OpenRow, ROWS_MAX, Zstd};
 use crate::encoder::{EncodeError, EncoderConfig, Part, PartSink};
 use crate::manifest::TableSummary;
 use crate::sink::ChecksumRun;
@@ -53,6 +53,31 @@ impl<C: Columns> TableEncoder<C> {
             properties: Arc::new(properties(&config.trace_id)),
             summary: TableSummary::default(),
         })
+    }
+
+    /// Adds a row whose cells `fill` gives.
+    #[inline(always)]
+    pub(crate) fn fill<P: PartSink>(
+        &mut self,
+        fill: impl FnOnce(&mut OpenRow<'_, C>),
+        output: &mut Output<P>,
+    ) {
+        let bit = 1 << (self.columns.rows() % ROWS_MAX);
+        fill(&mut OpenRow {
+            columns: &mut self.columns,
+            bit,
+        });
+        self.columns.advance(1);
+        self.end_if_full(output);
+    }
+
+    /// To be called after each row.
+    #[inline]
+    fn end_if_full<P: PartSink>(&mut self, output: &mut Output<P>) {
+        let rows = self.columns.rows();
+        if rows.is_multiple_of(ROWS_MAX) || rows >= self.part_rows_max {
+            self.end_full(output);
+        }
     }
 
     /// Ends what is full: pages, and the part.
@@ -133,10 +158,7 @@ impl<C: Columns> PushRow<&C::Row> for TableEncoder<C> {
     #[inline]
     fn push<P: PartSink>(&mut self, row: &C::Row, output: &mut Output<P>) {
         self.columns.push(row);
-        let rows = self.columns.rows();
-        if rows.is_multiple_of(ROWS_MAX) || rows >= self.part_rows_max {
-            self.end_full(output);
-        }
+        self.end_if_full(output);
     }
 }
 

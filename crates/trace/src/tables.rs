@@ -11,7 +11,11 @@
 
 use crate::buffer::ReusedRows;
 use crate::cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
+#[cfg(feature = "parquet")]
+use crate::encoder::PartSink;
 use crate::sink::{ChecksumRun, RecordSink, RowsOf};
+#[cfg(feature = "parquet")]
+use crate::{sink::OperationRows, table_encoder::Output};
 
 /// How a column's values are laid out before zstd, as measured (`examples/encodings.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +68,46 @@ macro_rules! null_meaning {
     };
 }
 
+/// The cells of a row, one at a time.
+macro_rules! cells {
+    ([] $($rest:tt)*) => {};
+    ([$cells:ident] $row:ident $columns:ident {
+        $($field:ident: $kind:ty, $encoding:ident, $meaning:literal;)*
+    }) => {
+        /// Takes the cells of one row, each at most once; one that is not given is the default's.
+        #[allow(unused_variables)]
+        pub trait $cells {
+            $(#[doc = $meaning]
+            #[inline(always)]
+            fn $field(&mut self, value: <$kind as Cell>::Value<'_>) {})*
+        }
+
+        impl $cells for $row {
+            $(#[inline(always)]
+            fn $field(&mut self, value: <$kind as Cell>::Value<'_>) {
+                Cell::put(&mut self.$field, value);
+            })*
+        }
+
+        impl $row {
+            /// Gives each of its cells to `cells`.
+            #[inline(always)]
+            pub fn put_to(&self, cells: &mut impl $cells) {
+                $(cells.$field(self.$field.value());)*
+            }
+        }
+
+        #[cfg(feature = "parquet")]
+        impl $cells for crate::columns::OpenRow<'_, encode::$columns> {
+            $(#[inline(always)]
+            fn $field(&mut self, value: <$kind as Cell>::Value<'_>) {
+                use crate::columns::*;
+                <$kind as Encode<$encoding>>::push(value, &mut self.columns.$field, self.bit);
+            })*
+        }
+    };
+}
+
 /// What [`RowRef`] holds of a table.
 macro_rules! referred {
     ($life:lifetime $row:ident) => {
@@ -86,7 +130,8 @@ macro_rules! write_row {
 macro_rules! tables {
     ($(
         $(#[doc = $doc:literal])*
-        $table:ident $name:ident $row:ident $columns:ident $(runs $run:ident)? null $default:literal {
+        $table:ident $name:ident $row:ident $columns:ident $(runs $run:ident)? $(cells $cells:ident)?
+        null $default:literal {
             $($field:ident: $kind:ty, $encoding:ident, $meaning:literal $(null $null:literal)?;)*
         }
     )*) => {
@@ -229,6 +274,8 @@ macro_rules! tables {
             }
         )*
 
+        $(cells! { [$($cells)?] $row $columns { $($field: $kind, $encoding, $meaning;)* } })*
+
         #[cfg(feature = "parquet")]
         mod encode {
             use bytes::Bytes;
@@ -236,7 +283,7 @@ macro_rules! tables {
             use parquet::errors::ParquetError;
             use parquet::schema::types::ColumnDescPtr;
 
-            use crate::cell::{Address, Blob, Label, Text, Word};
+            use crate::cell::{Address, Blob, Cell, Label, Text, Word};
             use crate::columns::{
                 Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Runs, Zstd,
             };
@@ -247,7 +294,7 @@ macro_rules! tables {
 
             /// The tables that are written.
             pub(crate) struct Encoders {
-                $($name: Option<TableEncoder<$columns>>,)*
+                $(pub(super) $name: Option<TableEncoder<$columns>>,)*
             }
 
             impl Encoders {
@@ -321,7 +368,7 @@ macro_rules! tables {
 
                     fn push(&mut self, row: &super::$row) {
                         let bit = 1 << (self.rows % ROWS_MAX);
-                        $(Encode::<$encoding>::push(&row.$field, &mut self.$field, bit);)*
+                        $(<$kind as Encode<$encoding>>::push(row.$field.value(), &mut self.$field, bit);)*
                         self.rows += 1;
                     }
 
@@ -390,9 +437,27 @@ macro_rules! tables {
     };
 }
 
+#[cfg(feature = "parquet")]
+impl Encoders {
+    /// Adds the rows of an operation.
+    #[inline(always)]
+    pub(crate) fn operation<P: PartSink>(
+        &mut self,
+        rows: &mut impl OperationRows,
+        output: &mut Output<P>,
+    ) {
+        if let Some(table) = &mut self.operations {
+            table.fill(|row| rows.operation(row), output);
+        }
+        if let Some(table) = &mut self.nfs {
+            table.fill(|row| rows.nfs(row), output);
+        }
+    }
+}
+
 tables! {
     /// A call with its reply; of an NFSv4 compound, one of its operations.
-    Operations operations OperationRow OperationColumns null "not in this operation, or not seen" {
+    Operations operations OperationRow OperationColumns cells OperationCells null "not in this operation, or not seen" {
         operation_id: i64, Delta, "identifies the row: the ordinal of the frame that begins it \
         times 2^18, plus its place in that frame";
         rpc_id: i64, Delta, "`operation_id` of the first row of the same compound; in NFSv3 the \
@@ -503,7 +568,7 @@ tables! {
 
     /// What NFS of any version has, and NFSACL's attributes and access: a row for each operation
     /// that has any of it.
-    Nfs nfs NfsRow NfsColumns null "not in this operation, or not seen" {
+    Nfs nfs NfsRow NfsColumns cells NfsCells null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         stable_how: Word, Dictionary, "WRITE: what was asked: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
         create_mode: Word, Dictionary, "CREATE: `UNCHECKED`, `GUARDED`, `EXCLUSIVE`";
