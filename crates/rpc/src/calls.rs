@@ -302,6 +302,17 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
         None
     }
 
+    /// Another value is kept of an outstanding call from now on.
+    pub fn set_outstanding(&mut self, key: u64, call: C) {
+        if let Some(Entry {
+            state: State::Outstanding(kept),
+            ..
+        }) = self.get_mut(key)
+        {
+            *kept = call;
+        }
+    }
+
     /// The outstanding calls, in no order.
     pub fn outstanding_keys(&self) -> impl Iterator<Item = u64> {
         self.entries

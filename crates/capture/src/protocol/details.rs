@@ -70,6 +70,20 @@ pub(crate) fn set_blob(blob: &mut Blob, view: &View<'_>) {
     }
 }
 
+/// Gives the bytes that a view has, if there is one, wherever they lie.
+#[inline]
+pub(crate) fn with_bytes(view: Option<&View<'_>>, take: impl FnOnce(Option<&[u8]>)) {
+    match view.map(View::contiguous) {
+        None => take(None),
+        Some(Some(bytes)) => take(Some(bytes)),
+        Some(None) => {
+            let mut bytes = Vec::new();
+            view.inspect(|view| view.copy_to(&mut bytes));
+            take(Some(&bytes));
+        }
+    }
+}
+
 /// Sets a cell to a text, if there is one.
 pub(crate) fn set_text(text: &mut Text, view: Option<&View<'_>>) {
     let Some(view) = view else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lineside_measure::SharedTimes;
-use lineside_trace::{OperationRow, RecordSink, RowRef, Table, Word, is_success};
+use lineside_trace::{OperationCells, OperationRows, RecordSink, RowRef, Table, Word, is_success};
 use serde::Serialize;
 
 /// Operations, counted as they pass.
@@ -105,6 +105,55 @@ struct Counted {
 /// Program, version and operation.
 type Kind = (Word, Option<i32>, Word);
 
+macro_rules! counted_cells {
+    ($($name:ident: $type:ty,)*) => {
+        /// The cells of a row of `operations` that are counted.
+        #[derive(Debug, Default)]
+        struct Counting {
+            $($name: $type,)*
+            is_incomplete: bool,
+        }
+
+        impl OperationCells for Counting {
+            $(#[inline(always)]
+            fn $name(&mut self, value: $type) {
+                self.$name = value;
+            })*
+
+            #[inline(always)]
+            fn call_incomplete(&mut self, value: bool) {
+                self.is_incomplete |= value;
+            }
+
+            #[inline(always)]
+            fn reply_incomplete(&mut self, value: bool) {
+                self.is_incomplete |= value;
+            }
+
+            #[inline(always)]
+            fn data_incomplete(&mut self, value: bool) {
+                self.is_incomplete |= value;
+            }
+        }
+    };
+}
+
+counted_cells! {
+    operation_id: i64,
+    rpc_id: i64,
+    call_time_ns: Option<i64>,
+    reply_time_ns: Option<i64>,
+    reply_end_ns: Option<i64>,
+    program: Word,
+    version: Option<i32>,
+    operation: Word,
+    rpc_status: Word,
+    status: Word,
+    transferred: Option<i64>,
+    call_missing: bool,
+    reply_missing: bool,
+}
+
 /// A tally by the words of rows, which cost no allocation.
 #[derive(Debug, Default)]
 pub(super) struct RowTally {
@@ -123,13 +172,12 @@ impl RowTally {
         self.rest.total == 0
     }
 
-    fn add(&mut self, row: &OperationRow) {
-        let incomplete = row.call_incomplete || row.reply_incomplete || row.data_incomplete;
+    fn add(&mut self, row: &Counting) {
         self.rest.row(
             [row.call_time_ns, row.reply_time_ns],
             row.call_missing,
             row.reply_missing,
-            incomplete,
+            row.is_incomplete,
         );
         let is_same = |(program, version, operation): &Kind| {
             is_same_word(operation, &row.operation)
@@ -219,17 +267,33 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
     #[inline(always)]
     fn row(&mut self, row: RowRef<'_>) {
         if let RowRef::Operations(row) = row {
-            self.tally.add(row);
-            if let Some(latencies) = &self.latencies {
-                add_latency(row, latencies);
-            }
+            let mut counting = Counting::default();
+            row.put_to(&mut counting);
+            self.count(&counting);
         }
         self.next.row(row);
+    }
+
+    #[inline(always)]
+    fn operation(&mut self, rows: &mut impl OperationRows) {
+        let mut counting = Counting::default();
+        rows.operation(&mut counting);
+        self.count(&counting);
+        self.next.operation(rows);
+    }
+}
+
+impl<S> Tallying<S> {
+    fn count(&mut self, row: &Counting) {
+        self.tally.add(row);
+        if let Some(latencies) = &self.latencies {
+            add_latency(row, latencies);
+        }
     }
 }
 
 /// From the first byte of a call to the last of its reply, of a compound once.
-fn add_latency(row: &OperationRow, latencies: &SharedTimes) {
+fn add_latency(row: &Counting, latencies: &SharedTimes) {
     let ends = row.call_time_ns.zip(row.reply_end_ns);
     let latency = ends.and_then(|(call, reply)| u64::try_from(reply.checked_sub(call)?).ok());
     if let Some(latency) = latency.filter(|_| row.operation_id == row.rpc_id) {
@@ -248,6 +312,8 @@ impl RecordSink for Discard {
     fn on_time(&mut self, _: i64) {}
 
     fn row(&mut self, _: RowRef<'_>) {}
+
+    fn operation(&mut self, _: &mut impl OperationRows) {}
 }
 
 /// Whether a status means that the operation failed.

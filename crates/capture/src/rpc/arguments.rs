@@ -46,7 +46,7 @@ impl Arguments {
         Self::of_bytes(&bytes[..filled])
     }
 
-    fn of_bytes(bytes: &[u8]) -> Self {
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
         Self {
             hash: XxHash3_64::oneshot(bytes) as u32,
             len: bytes.len() as u16,
@@ -61,6 +61,11 @@ impl Arguments {
         // Where less of this one was seen than of the first, nothing is known of the rest.
         let is_longer = self.len > 0 && self.len < now.len;
         !is_longer || Self::of(start, self.len.into()).hash == self.hash
+    }
+
+    /// What is remembered of those that lie whole in one message.
+    pub(super) fn hash(self) -> u32 {
+        self.hash
     }
 
     /// What is remembered of them beyond their connection: of those that come in parts, the first.

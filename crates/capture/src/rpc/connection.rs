@@ -14,6 +14,7 @@ use super::early::EarlyReply;
 use super::files::{FACT_BYTES, NAME_BYTES};
 use super::headers::LastHeader;
 use super::operation::{CallRef, Slot};
+use super::plain::CallerRef;
 use super::recovery::Recoveries;
 use super::tls::{self, Probe, TlsRecords};
 use super::{Operations, connection_id};
@@ -47,6 +48,8 @@ pub(crate) struct RpcConnection {
     /// When the last datagram came.
     pub(super) datagram_ns: i64,
     pub(super) last_header: LastHeader,
+    /// Who calls with that header, once a plain call was.
+    pub(super) plain_caller: Option<CallerRef>,
     pub(super) program: Word,
     /// RPC's part of TLS, and the records of both directions once it has begun.
     pub(super) probe: Option<Probe>,
@@ -173,6 +176,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             caller: None,
             datagram_ns: self.now,
             last_header: LastHeader::default(),
+            plain_caller: None,
             program: Word::None,
             probe: None,
             rule,
@@ -293,7 +297,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         self.expire_before(connection, [i64::MAX; 2], counters);
         self.forget_all(connection, counters);
         self.forget_client(connection);
-        if let Some(rpc) = self.connections[connection].take() {
+        if let Some(mut rpc) = self.connections[connection].take() {
+            self.plain.forget_caller(&mut rpc);
             let drawn = rpc.facts.len() * FACT_BYTES + rpc.names.len() * NAME_BYTES;
             self.budget.give_back(drawn);
             if facts.initiator().is_some() {

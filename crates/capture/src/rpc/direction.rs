@@ -12,12 +12,10 @@ use lineside_trace::RecordSink;
 use lineside_wire::Direction;
 
 use super::Operations;
-use super::connection::RpcConnection;
 use super::headers::{Caller, SUCCESS};
 use super::incoming::IncomingMessage;
-use super::operation::{Operation, Slot};
+use super::operation::Slot;
 use super::payload::end_data;
-use super::recovery::Waiting;
 use super::request::Request;
 use super::tls::Probe;
 
@@ -140,36 +138,14 @@ impl<S: RecordSink> DirectionSink<'_, S> {
             (row.reply_input, row.reply_bytes) = (input, bytes);
             operation.reply_done = true;
             if connection.recoveries.iter().any(Option::is_some) {
-                set_recovery(operation, connection, self.direction);
+                let call = (row.call_time_ns, row.call_end_ns);
+                let reply = (row.reply_time_ns, row.reply_end_ns);
+                let waited =
+                    connection.waited_ns(self.direction, [call, reply], operation.call_end);
+                [row.call_recovery_ns, row.reply_recovery_ns] = waited;
             }
         }
     }
-}
-
-/// Sets how long call and reply waited for bytes that were sent again. The reply, in `direction`,
-/// has just ended.
-#[cold]
-fn set_recovery(operation: &mut Operation, connection: &RpcConnection, direction: Direction) {
-    let row = &mut operation.row;
-    let waited = |which: Direction, message: Option<Waiting>| {
-        let recoveries = connection.recoveries[which].as_ref();
-        recoveries?.waited_ns(&message?, which != direction)
-    };
-    let call = row.call_time_ns.zip(row.call_end_ns);
-    let until_ns = row.reply_time_ns;
-    let call = call.zip(until_ns).map(|(seen_ns, until_ns)| Waiting {
-        seen_ns,
-        end: operation.call_end,
-        until_ns,
-    });
-    let reply = row.reply_time_ns.zip(row.reply_end_ns);
-    let reply = reply.map(|seen_ns| Waiting {
-        seen_ns,
-        end: connection.passed[direction],
-        until_ns: i64::MAX,
-    });
-    row.call_recovery_ns = waited(direction.opposite(), call);
-    row.reply_recovery_ns = waited(direction, reply);
 }
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
@@ -191,8 +167,12 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             });
             return self.on_reply(xid, &reply, cursor);
         }
-        if let Some((xid, &caller, number, len)) = connection.last_header.again(bytes) {
+        if let Some((xid, caller, number, len)) = connection.last_header.again(bytes) {
             cursor.skip(len);
+            let caller = *caller;
+            if self.on_plain_call(xid, number, cursor) {
+                return Want::End;
+            }
             let request = Request {
                 xid,
                 caller,
@@ -247,7 +227,12 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             && cursor.fault().is_none()
             && let Some(header) = bytes.get(..cursor.position())
         {
-            let connection = self.all.connection(self.connection);
+            let Operations {
+                connections, plain, ..
+            } = &mut *self.all;
+            let connection = connections[self.connection].as_mut();
+            let connection = connection.expect("a slot in use");
+            plain.forget_caller(connection);
             connection.last_header.remember(header, caller);
         }
         let request = Request {

@@ -8,7 +8,7 @@ use crate::protocol::word;
 
 /// The header of a call but for the xid and the procedure.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     pub(super) program: u32,
     pub(super) version: u32,
     /// The program whose rules apply, and whether `--decode-as` names it.
@@ -64,6 +64,12 @@ impl Caller {
             is_wrapped: service == Some(GssService::INTEGRITY),
         })
     }
+
+    /// Program and version, as rows have them.
+    #[inline]
+    pub(super) fn numbers(&self) -> (Option<i64>, Option<i32>) {
+        (Some(self.program.into()), self.version.try_into().ok())
+    }
 }
 
 /// The header of the last call with AUTH_SYS: the next one nearly always brings the same bytes.
@@ -91,6 +97,12 @@ impl LastHeader {
             true => Some((number(0)?, caller, number(Self::PROCEDURE)?, len)),
             false => None,
         }
+    }
+
+    /// Who made it.
+    #[inline]
+    pub(super) fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
     }
 
     pub(super) fn remember(&mut self, bytes: &[u8], caller: Caller) {

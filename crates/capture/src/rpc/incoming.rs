@@ -150,15 +150,14 @@ pub(super) fn operation_id(message: &Message) -> i64 {
 /// The fields that each row has, whatever was called. `caller` is the direction of the call.
 pub(super) fn begin_row(
     row: &mut OperationRow,
-    message: &Message,
+    operation_id: i64,
     connection: &RpcConnection,
     caller: Direction,
     xid: u32,
 ) {
     let ends = &connection.ends;
     let (client, server) = (&ends[caller], &ends[caller.opposite()]);
-    row.operation_id = operation_id(message);
-    row.rpc_id = row.operation_id;
+    (row.operation_id, row.rpc_id) = (operation_id, operation_id);
     row.connection_id = connection.id;
     row.client_address = Some(client.address);
     row.server_address = Some(server.address);

@@ -35,6 +35,7 @@ mod headers;
 mod incoming;
 mod operation;
 mod payload;
+mod plain;
 mod recovery;
 mod reply;
 mod request;
@@ -44,18 +45,21 @@ mod tls;
 
 pub use files::file_id;
 
+pub(crate) use connection::RpcConnection;
 pub(crate) use files::{Fact, HandleBytes, file_id_of, handle_bytes};
+pub(crate) use headers::Caller;
 pub(crate) use incoming::IncomingMessage;
 pub(crate) use operation::{Operation, OperationTable, Slot, mark_incomplete};
+pub(crate) use plain::PlainCall;
 pub(crate) use reply::Answer;
 pub(crate) use request::Request;
 pub(crate) use room::Holder;
 
 use again::{AGAIN_NS, Again};
-use connection::RpcConnection;
 use direction::DirectionSink;
 use early::EarlyReply;
 use operation::{CallRef, OPERATION_BYTES, Signature};
+use plain::{PLAIN_BYTES, PlainCalls};
 use room::operations_max;
 
 /// So long does a reply wait for a call that the tap is late with.
@@ -74,8 +78,13 @@ pub(crate) struct Operations<S> {
     pub(crate) sink: S,
     pub(crate) wants_files: bool,
     pub(crate) wants_details: bool,
+    wants_nfs: bool,
+    short_ways: bool,
     connections: Vec<Option<Box<RpcConnection>>>,
     pub(crate) operations: OperationTable,
+    plain: PlainCalls,
+    /// Slots of operations that are drawn on the budget.
+    operations_drawn: usize,
     /// So many there may be.
     operations_max: usize,
     /// Lists of ranges that no message holds any more.
@@ -112,13 +121,17 @@ impl<S: RecordSink> Operations<S> {
         config.record.any_program |= config.decode_as.names_unregistered();
         let most = operations_max(budget.limit_bytes()).min(config.outstanding_max);
         Self {
+            short_ways: config.short_ways,
             config,
             budget: budget.clone(),
             wants_files: sink.wants(Table::Files),
             wants_details: Details::wanted(&sink),
+            wants_nfs: sink.wants(Table::Nfs),
             sink,
             connections: Vec::new(),
             operations: OperationTable::default(),
+            plain: PlainCalls::default(),
+            operations_drawn: 0,
             operations_max: most,
             spare: Vec::new(),
             holders: Vec::new(),
@@ -145,7 +158,7 @@ impl<S: RecordSink> Operations<S> {
 
     /// Operations without a row yet.
     pub(crate) fn waiting(&self) -> u64 {
-        self.operations.waiting() as u64
+        (self.operations.waiting() + self.plain.waiting()) as u64
     }
 
     pub(crate) fn set_ending(&mut self) {
@@ -168,8 +181,10 @@ impl<S: RecordSink> Operations<S> {
 
     /// Nothing more comes: gives back what is drawn for operations.
     pub(crate) fn give_back(&mut self) {
-        let drawn = std::mem::take(&mut self.operations).len() * OPERATION_BYTES;
-        self.budget.give_back(drawn);
+        let drawn = std::mem::take(&mut self.operations_drawn) * OPERATION_BYTES;
+        self.operations = OperationTable::default();
+        let plain = std::mem::take(&mut self.plain).len() * PLAIN_BYTES;
+        self.budget.give_back(drawn + plain);
     }
 
     /// Copies what is held out of the port's blocks.
@@ -255,6 +270,10 @@ impl<S: RecordSink> Operations<S> {
         expired: Expired<Slot, Box<EarlyReply>>,
         counters: &mut Counters,
     ) {
+        let expired = match expired {
+            Expired::Call(slot) => Expired::Call(self.widen(slot, counters)),
+            early => early,
+        };
         match expired {
             Expired::Call(slot) if self.operations[slot].unproven_bytes.is_some() => {
                 self.disbelieve(connection, slot, counters);

@@ -9,7 +9,7 @@ use lineside_rpc::record::{Message, Want};
 use lineside_trace::{RecordSink, Word};
 use lineside_wire::Direction;
 
-use super::incoming::{IncomingMessage, begin_row, rpc_status, unwrap};
+use super::incoming::{IncomingMessage, begin_row, operation_id, rpc_status, unwrap};
 use super::operation::{CallRef, Signature, Slot};
 use super::{Operations, PLACE_BITS};
 use crate::protocol::{Needs, Procedure, Protocol};
@@ -47,7 +47,11 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             found = self.all.connection(self.connection).calls.on_reply(key);
         }
         match found {
-            OnReply::Answers(slot) => self.on_matched_reply(xid, slot, reply, cursor),
+            OnReply::Answers(slot) if self.on_plain_reply(slot, reply, cursor) => Want::End,
+            OnReply::Answers(slot) => {
+                let slot = self.all.widen(slot, self.counters);
+                self.on_matched_reply(xid, slot, reply, cursor)
+            }
             OnReply::Duplicate(answered) => {
                 self.counters.count(Counter::Replies);
                 self.counters.count(Counter::RepliesDuplicate);
@@ -125,7 +129,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             let operation = &mut operations[slot];
             operation.call_done = true;
             let row = &mut operation.row;
-            begin_row(row, self.message, connection, calls_direction, xid);
+            let id = operation_id(self.message);
+            begin_row(row, id, connection, calls_direction, xid);
             row.call_missing = true;
             row.reply_time_ns = self.message.first.stamp_ns;
             row.rpc_status = rpc_status(reply);

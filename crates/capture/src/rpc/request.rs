@@ -10,7 +10,7 @@ use lineside_trace::{RecordSink, Word};
 use super::arguments::{ARGUMENTS_MAX, Arguments};
 use super::early::EarlyReply;
 use super::headers::Caller;
-use super::incoming::{IncomingMessage, begin_row, unwrap};
+use super::incoming::{IncomingMessage, begin_row, operation_id, unwrap};
 use super::operation::{CallRef, Signature, Slot};
 use super::tls::Probe;
 use super::{Holder, Operations, PLACE_BITS};
@@ -26,13 +26,7 @@ pub(crate) struct Request {
 
 impl Request {
     fn signature(&self, arguments: Arguments) -> Signature {
-        Signature::new(self.numbers(), self.number, arguments)
-    }
-
-    /// Program and version, as rows have them.
-    fn numbers(&self) -> (Option<i64>, Option<i32>) {
-        let version = i32::try_from(self.caller.version).ok();
-        (Some(i64::from(self.caller.program)), version)
+        Signature::new(self.caller.numbers(), self.number, arguments)
     }
 }
 
@@ -214,9 +208,15 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         });
         operation.early = new.early;
         let row = &mut operation.row;
-        begin_row(row, self.message, connection, self.direction, request.xid);
+        begin_row(
+            row,
+            operation_id(self.message),
+            connection,
+            self.direction,
+            request.xid,
+        );
         row.call_time_ns = self.message.first.stamp_ns;
-        (row.program_number, row.version) = request.numbers();
+        (row.program_number, row.version) = request.caller.numbers();
         if new.is_repeat {
             (row.repeat, row.repeat_of) = (true, first_id);
         }
@@ -258,6 +258,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             }
             OnCall::Answers(reply) => new.early = Some(reply),
             OnCall::Again(slot) => {
+                let slot = self.all.widen(slot, self.counters);
                 if is_same(Signature::of(&self.all.operations[slot])) {
                     let seen = self.message.len - self.message.missing;
                     let operation = &mut self.all.operations[slot];

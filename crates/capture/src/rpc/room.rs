@@ -7,8 +7,9 @@
 
 use hashbrown::HashMap;
 use lineside_account::{Counter, Counters};
-use lineside_rpc::calls::Expired;
+use lineside_rpc::calls::{self, Expired};
 use lineside_trace::{RecordSink, RowRef};
+use lineside_wire::Direction;
 
 use super::Operations;
 use super::operation::{OPERATION_BYTES, Slot};
@@ -46,7 +47,7 @@ impl<S: RecordSink> Operations<S> {
     /// A slot where none is free: a new one, or that of a call that is given up for it.
     #[cold]
     pub(super) fn add_operation(&mut self, counters: &mut Counters) -> Option<Slot> {
-        if self.operations.len() >= self.operations_max || !self.budget.draw(OPERATION_BYTES) {
+        if self.slots() >= self.operations_max || !self.draw_operation() {
             self.give_up_answered(counters);
             if !self.operations.has_free() {
                 self.give_up_outstanding(counters);
@@ -55,12 +56,24 @@ impl<S: RecordSink> Operations<S> {
                 return Some(slot);
             }
             // All belong to messages that are being read: as many as there are directions at most.
-            if !self.budget.draw(OPERATION_BYTES) {
+            if !self.draw_operation() {
                 counters.count(Counter::OutstandingLimit);
                 return None;
             }
         }
         Some(self.operations.add())
+    }
+
+    /// Slots that there are, free ones too.
+    pub(super) fn slots(&self) -> usize {
+        self.operations.len() + self.plain.len()
+    }
+
+    /// Draws a slot on the budget.
+    pub(super) fn draw_operation(&mut self) -> bool {
+        let is_drawn = self.budget.draw(OPERATION_BYTES);
+        self.operations_drawn += usize::from(is_drawn);
+        is_drawn
     }
 
     fn held(&self, is_answered: bool) -> Vec<Held> {
@@ -73,7 +86,14 @@ impl<S: RecordSink> Operations<S> {
                 rank: 0,
             })
         });
-        held.collect()
+        let plain = self.plain.iter().filter(|_| !is_answered);
+        let plain = plain.map(|(slot, call)| Held {
+            holder: call.holder(),
+            slot,
+            id: call.operation_id,
+            rank: 0,
+        });
+        held.chain(plain).collect()
     }
 
     fn give_up_answered(&mut self, counters: &mut Counters) {
@@ -93,15 +113,21 @@ impl<S: RecordSink> Operations<S> {
         held.sort_unstable_by_key(|held| std::cmp::Reverse(held.id));
         rank(&mut held, |held| held.holder.connection);
         held.sort_by_key(|held| held.rank);
-        let client = |held: &Held| self.operations[held.slot].row.client_address;
+        let client = |held: &Held| {
+            let Holder { connection, key } = held.holder;
+            let caller = Direction::BOTH[calls::parts(key).0];
+            let rpc = self.connections[connection].as_ref();
+            rpc.map(|rpc| rpc.ends[caller].address)
+        };
         rank(&mut held, client);
         held.sort_by_key(|held| (std::cmp::Reverse(held.rank), held.id));
         for held in held.iter().take(most) {
             let Holder { connection, key } = held.holder;
             self.connection(connection).calls.give_up(key);
             counters.count(Counter::OutstandingLimit);
-            self.write_call_lost(connection, held.slot);
-            self.on_expired(connection, Expired::Call(held.slot), counters);
+            let slot = self.widen(held.slot, counters);
+            self.write_call_lost(connection, slot);
+            self.on_expired(connection, Expired::Call(slot), counters);
         }
     }
 

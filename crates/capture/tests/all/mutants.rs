@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use lineside_capture::Config;
 use lineside_testkit::capture::{self, Frame};
 use lineside_testkit::captures;
 use lineside_testkit::mangle::{Harm, mangle};
@@ -254,19 +255,24 @@ fn check(mutant: &Mutant) -> Result<usize, String> {
     if let Some(fault) = first.fault {
         return Err(fault);
     }
-    // Once more: the same way if a bound was reached, else by other reads, bursts and blocks.
+    // Once more: the same way if a bound was reached, else by other reads, bursts and blocks, and
+    // without the short ways.
     let is_limited = first.is_limited();
     let again = if is_limited {
         setup
     } else {
+        let config = Config {
+            short_ways: false,
+            ..setup.config
+        };
         Setup {
+            config,
             read_len: if setup.read_len == usize::MAX {
                 1000
             } else {
                 usize::MAX
             },
             budget_bytes: 32 << 20,
-            ..setup
         }
     };
     let second = run(&mutant.files, &again);

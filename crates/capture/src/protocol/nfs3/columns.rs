@@ -3,9 +3,9 @@
 use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
 use lineside_rpc::xdr::{InPlace, Optional, Outcome};
-use lineside_trace::{NfsRow, Word};
+use lineside_trace::{NfsCells, Word};
 
-use crate::protocol::details::{bits, set_text, word};
+use crate::protocol::details::{bits, with_bytes, word};
 
 /// Whether `count` means bytes of a file, as for READ, WRITE and COMMIT, and not room for a
 /// listing.
@@ -31,31 +31,38 @@ pub(crate) fn file_type(kind: v3::FileType) -> Word {
 }
 
 /// Sets the cells of the arguments; false if there are none.
-pub(super) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Counters) -> bool {
+pub(super) fn of_call(
+    call: &v3::Call<'_>,
+    cells: &mut impl NfsCells,
+    counters: &mut Counters,
+) -> bool {
     match call {
         v3::Call::SetAttr(args) => {
-            set_attributes(&args.attributes, row, counters);
-            row.guard_ctime_ns = args
-                .guard
-                .present()
-                .and_then(|guard| time(&guard, counters));
+            set_attributes(&args.attributes, cells, counters);
+            cells.guard_ctime_ns(
+                args.guard
+                    .present()
+                    .and_then(|guard| time(&guard, counters)),
+            );
         }
-        v3::Call::Access(args) => row.access_requested = args.access.map(i64::from),
-        v3::Call::Write(args) => row.stable_how = args.stable.map_or(Word::None, stable_how),
+        v3::Call::Access(args) => cells.access_requested(args.access.map(i64::from)),
+        v3::Call::Write(args) => cells.stable_how(args.stable.map_or(Word::None, stable_how)),
         v3::Call::Create(args) => {
-            row.create_mode = args.how.name().map_or(Word::None, Word::Known);
+            cells.create_mode(args.how.name().map_or(Word::None, Word::Known));
             match &args.how {
                 v3::CreateHow::Unchecked(attributes) | v3::CreateHow::Guarded(attributes) => {
-                    set_attributes(attributes, row, counters)
+                    set_attributes(attributes, cells, counters)
                 }
-                v3::CreateHow::Exclusive(verifier) => row.create_verifier = verifier.map(bits),
+                v3::CreateHow::Exclusive(verifier) => cells.create_verifier(verifier.map(bits)),
                 v3::CreateHow::Unread => {}
             }
         }
-        v3::Call::MkDir(args) => set_attributes(&args.attributes, row, counters),
+        v3::Call::MkDir(args) => set_attributes(&args.attributes, cells, counters),
         v3::Call::SymLink(args) => {
-            set_attributes(&args.attributes, row, counters);
-            set_text(&mut row.symlink_target, args.target.as_deref());
+            set_attributes(&args.attributes, cells, counters);
+            with_bytes(args.target.as_deref(), |target| {
+                cells.symlink_target(target)
+            });
         }
         v3::Call::MkNod(args) => {
             let (kind, attributes, device) = match &args.node {
@@ -65,21 +72,21 @@ pub(super) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Coun
                 v3::Node::Fifo(attributes) => ("FIFO", attributes, None),
                 _ => return false,
             };
-            row.node_type = Word::Known(kind);
-            set_attributes(attributes, row, counters);
-            row.device_major = device.and_then(|device| device.major).map(i64::from);
-            row.device_minor = device.and_then(|device| device.minor).map(i64::from);
+            cells.node_type(Word::Known(kind));
+            set_attributes(attributes, cells, counters);
+            cells.device_major(device.and_then(|device| device.major).map(i64::from));
+            cells.device_minor(device.and_then(|device| device.minor).map(i64::from));
         }
         v3::Call::ReadDir(args) => {
-            row.cookie = args.cookie.map(u64::cast_signed);
-            row.cookie_verifier = args.cookie_verifier.map(bits);
-            row.bytes_max = args.count.map(i64::from);
+            cells.cookie(args.cookie.map(u64::cast_signed));
+            cells.cookie_verifier(args.cookie_verifier.map(bits));
+            cells.bytes_max(args.count.map(i64::from));
         }
         v3::Call::ReadDirPlus(args) => {
-            row.cookie = args.cookie.map(u64::cast_signed);
-            row.cookie_verifier = args.cookie_verifier.map(bits);
-            row.directory_bytes = args.directory_count.map(i64::from);
-            row.bytes_max = args.count_max.map(i64::from);
+            cells.cookie(args.cookie.map(u64::cast_signed));
+            cells.cookie_verifier(args.cookie_verifier.map(bits));
+            cells.directory_bytes(args.directory_count.map(i64::from));
+            cells.bytes_max(args.count_max.map(i64::from));
         }
         _ => return false,
     }
@@ -90,13 +97,13 @@ pub(super) fn of_call(call: &v3::Call<'_>, row: &mut NfsRow, counters: &mut Coun
 pub(super) fn of_reply(
     reply: &v3::Reply<'_>,
     attributes: Option<&InPlace<'_, v3::Attributes>>,
-    row: &mut NfsRow,
+    cells: &mut impl NfsCells,
     counters: &mut Counters,
 ) -> bool {
     if let Some(attributes) = attributes {
         match attributes.whole() {
-            Some(attributes) => object(&attributes, row, counters),
-            None => object_in_part(&attributes.get(), row, counters),
+            Some(attributes) => object(&attributes, cells, counters),
+            None => object_in_part(&attributes.get(), cells, counters),
         }
     }
     match reply {
@@ -104,13 +111,13 @@ pub(super) fn of_reply(
         v3::Reply::GetAttr(_) => {}
         v3::Reply::SetAttr(outcome) => {
             if let Outcome::Ok(wcc) | Outcome::Fail(_, wcc) = outcome {
-                before(wcc, row, counters);
+                before(wcc, cells, counters);
             }
         }
         // The attributes of these are the directory's own.
         v3::Reply::Remove(outcome) | v3::Reply::RmDir(outcome) => {
             if let Outcome::Ok(wcc) | Outcome::Fail(_, wcc) = outcome {
-                directory(wcc, row, counters);
+                directory(wcc, cells, counters);
             }
         }
         v3::Reply::Lookup(outcome) => {
@@ -120,24 +127,25 @@ pub(super) fn of_reply(
                 Outcome::Unread => None,
             };
             if let Some(attributes) = attributes {
-                directory_after(&attributes, row, counters);
+                directory_after(&attributes, cells, counters);
             }
         }
         v3::Reply::Access(outcome) => {
-            row.access_granted = outcome.ok().and_then(|ok| ok.access).map(i64::from)
+            cells.access_granted(outcome.ok().and_then(|ok| ok.access).map(i64::from))
         }
-        v3::Reply::ReadLink(outcome) => set_text(
-            &mut row.symlink_target,
-            outcome.ok().and_then(|ok| ok.target).as_deref(),
-        ),
-        v3::Reply::Read(outcome) => row.eof = outcome.ok().and_then(|ok| ok.eof),
+        v3::Reply::ReadLink(outcome) => {
+            with_bytes(outcome.ok().and_then(|ok| ok.target).as_deref(), |target| {
+                cells.symlink_target(target)
+            })
+        }
+        v3::Reply::Read(outcome) => cells.eof(outcome.ok().and_then(|ok| ok.eof)),
         v3::Reply::Write(outcome) => {
             if let Some(wcc) = wcc_of(outcome, |ok| &ok.file, |fail| fail) {
-                before(wcc, row, counters);
+                before(wcc, cells, counters);
             }
             if let Some(ok) = outcome.ok() {
-                row.committed = ok.committed.map_or(Word::None, stable_how);
-                row.write_verifier = ok.verifier.map(bits);
+                cells.committed(ok.committed.map_or(Word::None, stable_how));
+                cells.write_verifier(ok.verifier.map(bits));
             }
         }
         v3::Reply::Create(outcome)
@@ -145,81 +153,81 @@ pub(super) fn of_reply(
         | v3::Reply::SymLink(outcome)
         | v3::Reply::MkNod(outcome) => {
             if let Some(wcc) = wcc_of(outcome, |ok| &ok.directory, |fail| fail) {
-                directory(wcc, row, counters);
+                directory(wcc, cells, counters);
             }
         }
         v3::Reply::Rename(outcome) => {
             if let Outcome::Ok(result) | Outcome::Fail(_, result) = outcome {
-                directory(&result.from, row, counters);
-                directory2(&result.to, row, counters);
+                directory(&result.from, cells, counters);
+                directory2(&result.to, cells, counters);
             }
         }
         v3::Reply::Link(outcome) => {
             if let Outcome::Ok(result) | Outcome::Fail(_, result) = outcome {
-                directory2(&result.directory, row, counters);
+                directory2(&result.directory, cells, counters);
             }
         }
         v3::Reply::ReadDir(outcome) => {
             if let Some(ok) = outcome.ok() {
-                row.eof = ok.eof;
-                row.reply_cookie_verifier = ok.cookie_verifier.map(bits);
+                cells.eof(ok.eof);
+                cells.reply_cookie_verifier(ok.cookie_verifier.map(bits));
                 // A list that was cut has more entries than were seen.
-                row.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
+                cells.entries(ok.eof.map(|_| ok.entries.iter().count() as i64));
             }
         }
         v3::Reply::ReadDirPlus(outcome) => {
             if let Some(ok) = outcome.ok() {
-                row.eof = ok.eof;
-                row.reply_cookie_verifier = ok.cookie_verifier.map(bits);
-                row.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
+                cells.eof(ok.eof);
+                cells.reply_cookie_verifier(ok.cookie_verifier.map(bits));
+                cells.entries(ok.eof.map(|_| ok.entries.iter().count() as i64));
             }
         }
-        v3::Reply::FsStat(outcome) => set_fs_stat(outcome.ok(), row),
-        v3::Reply::FsInfo(outcome) => set_fs_info(outcome.ok(), row, counters),
-        v3::Reply::PathConf(outcome) => set_path_conf(outcome.ok(), row),
+        v3::Reply::FsStat(outcome) => set_fs_stat(outcome.ok(), cells),
+        v3::Reply::FsInfo(outcome) => set_fs_info(outcome.ok(), cells, counters),
+        v3::Reply::PathConf(outcome) => set_path_conf(outcome.ok(), cells),
         v3::Reply::Commit(outcome) => {
             if let Some(wcc) = wcc_of(outcome, |ok| &ok.file, |fail| fail) {
-                before(wcc, row, counters);
+                before(wcc, cells, counters);
             }
-            row.write_verifier = outcome.ok().and_then(|ok| ok.verifier).map(bits);
+            cells.write_verifier(outcome.ok().and_then(|ok| ok.verifier).map(bits));
         }
     }
     true
 }
 
-fn set_fs_stat(ok: Option<&v3::FsStatOk<'_>>, row: &mut NfsRow) {
+fn set_fs_stat(ok: Option<&v3::FsStatOk<'_>>, cells: &mut impl NfsCells) {
     let Some(ok) = ok else { return };
-    row.total_bytes = ok.bytes_total.map(u64::cast_signed);
-    row.free_bytes = ok.bytes_free.map(u64::cast_signed);
-    row.available_bytes = ok.bytes_available.map(u64::cast_signed);
-    row.total_files = ok.files_total.map(u64::cast_signed);
-    row.free_files = ok.files_free.map(u64::cast_signed);
-    row.available_files = ok.files_available.map(u64::cast_signed);
-    row.invariant_seconds = ok.invariant_seconds.map(i64::from);
+    cells.total_bytes(ok.bytes_total.map(u64::cast_signed));
+    cells.free_bytes(ok.bytes_free.map(u64::cast_signed));
+    cells.available_bytes(ok.bytes_available.map(u64::cast_signed));
+    cells.total_files(ok.files_total.map(u64::cast_signed));
+    cells.free_files(ok.files_free.map(u64::cast_signed));
+    cells.available_files(ok.files_available.map(u64::cast_signed));
+    cells.invariant_seconds(ok.invariant_seconds.map(i64::from));
 }
 
-fn set_fs_info(ok: Option<&v3::FsInfoOk<'_>>, row: &mut NfsRow, counters: &mut Counters) {
+fn set_fs_info(ok: Option<&v3::FsInfoOk<'_>>, cells: &mut impl NfsCells, counters: &mut Counters) {
     let Some(ok) = ok else { return };
-    row.read_max = ok.read_max.map(i64::from);
-    row.read_preferred = ok.read_preferred.map(i64::from);
-    row.read_multiple = ok.read_multiple.map(i64::from);
-    row.write_max = ok.write_max.map(i64::from);
-    row.write_preferred = ok.write_preferred.map(i64::from);
-    row.write_multiple = ok.write_multiple.map(i64::from);
-    row.directory_preferred = ok.readdir_preferred.map(i64::from);
-    row.file_size_max = ok.file_size_max.map(u64::cast_signed);
-    row.time_delta_ns = time(&ok.time_delta, counters);
-    row.properties = ok.properties.map(i64::from);
+    cells.read_max(ok.read_max.map(i64::from));
+    cells.read_preferred(ok.read_preferred.map(i64::from));
+    cells.read_multiple(ok.read_multiple.map(i64::from));
+    cells.write_max(ok.write_max.map(i64::from));
+    cells.write_preferred(ok.write_preferred.map(i64::from));
+    cells.write_multiple(ok.write_multiple.map(i64::from));
+    cells.directory_preferred(ok.readdir_preferred.map(i64::from));
+    cells.file_size_max(ok.file_size_max.map(u64::cast_signed));
+    cells.time_delta_ns(time(&ok.time_delta, counters));
+    cells.properties(ok.properties.map(i64::from));
 }
 
-fn set_path_conf(ok: Option<&v3::PathConfOk<'_>>, row: &mut NfsRow) {
+fn set_path_conf(ok: Option<&v3::PathConfOk<'_>>, cells: &mut impl NfsCells) {
     let Some(ok) = ok else { return };
-    row.links_max = ok.links_max.map(i64::from);
-    row.name_max = ok.name_max.map(i64::from);
-    row.no_truncation = ok.no_truncation;
-    row.chown_restricted = ok.chown_restricted;
-    row.case_insensitive = ok.case_insensitive;
-    row.case_preserving = ok.case_preserving;
+    cells.links_max(ok.links_max.map(i64::from));
+    cells.name_max(ok.name_max.map(i64::from));
+    cells.no_truncation(ok.no_truncation);
+    cells.chown_restricted(ok.chown_restricted);
+    cells.case_insensitive(ok.case_insensitive);
+    cells.case_preserving(ok.case_preserving);
 }
 
 fn wcc_of<'o, 'a, O, F>(
@@ -248,87 +256,99 @@ fn time(time: &v3::Time, counters: &mut Counters) -> Option<i64> {
     ns
 }
 
-pub(crate) fn set_attributes(set: &v3::SetAttributes, row: &mut NfsRow, counters: &mut Counters) {
-    row.set_mode = set.mode.value().map(i64::from);
-    row.set_uid = set.uid.value().map(i64::from);
-    row.set_gid = set.gid.value().map(i64::from);
-    row.set_size = set.size.value().map(u64::cast_signed);
-    row.set_atime_how = set.atime.name().map_or(Word::None, Word::Known);
-    row.set_mtime_how = set.mtime.name().map_or(Word::None, Word::Known);
+pub(crate) fn set_attributes(
+    set: &v3::SetAttributes,
+    cells: &mut impl NfsCells,
+    counters: &mut Counters,
+) {
+    cells.set_mode(set.mode.value().map(i64::from));
+    cells.set_uid(set.uid.value().map(i64::from));
+    cells.set_gid(set.gid.value().map(i64::from));
+    cells.set_size(set.size.value().map(u64::cast_signed));
+    cells.set_atime_how(set.atime.name().map_or(Word::None, Word::Known));
+    cells.set_mtime_how(set.mtime.name().map_or(Word::None, Word::Known));
     if let v3::SetTime::ClientTime(to) = &set.atime {
-        row.set_atime_ns = time(to, counters);
+        cells.set_atime_ns(time(to, counters));
     }
     if let v3::SetTime::ClientTime(to) = &set.mtime {
-        row.set_mtime_ns = time(to, counters);
+        cells.set_mtime_ns(time(to, counters));
     }
 }
 
 #[cold]
-fn object_in_part(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
-    object(attributes, row, counters);
+fn object_in_part(attributes: &v3::Attributes, cells: &mut impl NfsCells, counters: &mut Counters) {
+    object(attributes, cells, counters);
 }
 
 /// Always inlined: of attributes that are read in place, only the used ones are read then.
 #[inline(always)]
-pub(crate) fn object(attributes: &v3::Attributes, row: &mut NfsRow, counters: &mut Counters) {
-    row.mode = attributes.mode.map(i64::from);
-    row.links = attributes.link_count.map(i64::from);
-    row.owner_id = attributes.uid.map(i64::from);
-    row.owner_group_id = attributes.gid.map(i64::from);
-    row.used_bytes = attributes.used.map(u64::cast_signed);
+pub(crate) fn object(
+    attributes: &v3::Attributes,
+    cells: &mut impl NfsCells,
+    counters: &mut Counters,
+) {
+    cells.mode(attributes.mode.map(i64::from));
+    cells.links(attributes.link_count.map(i64::from));
+    cells.owner_id(attributes.uid.map(i64::from));
+    cells.owner_group_id(attributes.gid.map(i64::from));
+    cells.used_bytes(attributes.used.map(u64::cast_signed));
     // Zero for all but devices; what other types put there has no meaning (RFC 1813 section 2.6).
     if matches!(
         attributes.file_type,
         Some(v3::FileType::BLOCK | v3::FileType::CHARACTER)
     ) {
-        row.rdev_major = attributes.device.major.map(i64::from);
-        row.rdev_minor = attributes.device.minor.map(i64::from);
+        cells.rdev_major(attributes.device.major.map(i64::from));
+        cells.rdev_minor(attributes.device.minor.map(i64::from));
     }
-    row.filesystem_id = attributes.fsid.map(u64::cast_signed);
-    row.fileid = attributes.fileid.map(u64::cast_signed);
-    row.atime_ns = time(&attributes.atime, counters);
-    row.mtime_ns = time(&attributes.mtime, counters);
-    row.ctime_ns = time(&attributes.ctime, counters);
+    cells.filesystem_id(attributes.fsid.map(u64::cast_signed));
+    cells.fileid(attributes.fileid.map(u64::cast_signed));
+    cells.atime_ns(time(&attributes.atime, counters));
+    cells.mtime_ns(time(&attributes.mtime, counters));
+    cells.ctime_ns(time(&attributes.ctime, counters));
 }
 
-fn before(wcc: &v3::Wcc<'_>, row: &mut NfsRow, counters: &mut Counters) {
+fn before(wcc: &v3::Wcc<'_>, cells: &mut impl NfsCells, counters: &mut Counters) {
     if let Optional::Present(before) = &wcc.before {
-        row.before_size = before.size.map(u64::cast_signed);
-        row.before_mtime_ns = time(&before.mtime, counters);
-        row.before_ctime_ns = time(&before.ctime, counters);
+        cells.before_size(before.size.map(u64::cast_signed));
+        cells.before_mtime_ns(time(&before.mtime, counters));
+        cells.before_ctime_ns(time(&before.ctime, counters));
     }
 }
 
-fn directory(wcc: &v3::Wcc<'_>, row: &mut NfsRow, counters: &mut Counters) {
+fn directory(wcc: &v3::Wcc<'_>, cells: &mut impl NfsCells, counters: &mut Counters) {
     if let Optional::Present(before) = &wcc.before {
-        row.directory_before_size = before.size.map(u64::cast_signed);
-        row.directory_before_mtime_ns = time(&before.mtime, counters);
-        row.directory_before_ctime_ns = time(&before.ctime, counters);
+        cells.directory_before_size(before.size.map(u64::cast_signed));
+        cells.directory_before_mtime_ns(time(&before.mtime, counters));
+        cells.directory_before_ctime_ns(time(&before.ctime, counters));
     }
     if let Optional::Present(after) = &wcc.after {
-        directory_after(after, row, counters);
+        directory_after(after, cells, counters);
     }
 }
 
-fn directory_after(after: &InPlace<'_, v3::Attributes>, row: &mut NfsRow, counters: &mut Counters) {
+fn directory_after(
+    after: &InPlace<'_, v3::Attributes>,
+    cells: &mut impl NfsCells,
+    counters: &mut Counters,
+) {
     after.with(|after| {
-        row.directory_size = after.size.map(u64::cast_signed);
-        row.directory_mode = after.mode.map(i64::from);
-        row.directory_links = after.link_count.map(i64::from);
-        row.directory_fileid = after.fileid.map(u64::cast_signed);
-        row.directory_mtime_ns = time(&after.mtime, counters);
-        row.directory_ctime_ns = time(&after.ctime, counters);
+        cells.directory_size(after.size.map(u64::cast_signed));
+        cells.directory_mode(after.mode.map(i64::from));
+        cells.directory_links(after.link_count.map(i64::from));
+        cells.directory_fileid(after.fileid.map(u64::cast_signed));
+        cells.directory_mtime_ns(time(&after.mtime, counters));
+        cells.directory_ctime_ns(time(&after.ctime, counters));
     });
 }
 
-fn directory2(wcc: &v3::Wcc<'_>, row: &mut NfsRow, counters: &mut Counters) {
+fn directory2(wcc: &v3::Wcc<'_>, cells: &mut impl NfsCells, counters: &mut Counters) {
     if let Optional::Present(before) = &wcc.before {
-        row.directory2_before_mtime_ns = time(&before.mtime, counters);
+        cells.directory2_before_mtime_ns(time(&before.mtime, counters));
     }
     if let Optional::Present(after) = &wcc.after {
         after.with(|after| {
-            row.directory2_fileid = after.fileid.map(u64::cast_signed);
-            row.directory2_mtime_ns = time(&after.mtime, counters);
+            cells.directory2_fileid(after.fileid.map(u64::cast_signed));
+            cells.directory2_mtime_ns(time(&after.mtime, counters));
         });
     }
 }

@@ -7,16 +7,18 @@ use lineside_account::Counters;
 use lineside_frame::Cursor;
 use lineside_nfs::v3;
 use lineside_rpc::record::Want;
-use lineside_rpc::xdr::Optional;
-use lineside_trace::{OperationRow, RecordSink, Word};
+use lineside_rpc::xdr::{InPlace, Optional};
+use lineside_trace::{OperationCells, OperationRow, RecordSink, Word};
 
-use super::details::{set_text, word};
+use super::details::{with_bytes, word};
 use super::{Needs, Protocol};
 use crate::rpc::{Fact, IncomingMessage, Operations, Slot, file_id, file_id_of, handle_bytes};
 
 mod columns;
+mod plain;
 
 pub(crate) use columns::{file_type, object, set_attributes};
+pub(crate) use plain::{NoCells, PlainProcedure, PlainRows};
 
 /// A procedure of NFSv3.
 #[derive(Debug, Clone, Copy)]
@@ -77,16 +79,7 @@ impl Protocol for Nfs3 {
         let row = &mut operation.row;
         let handle = call.file().map(|handle| handle.view());
         row.file_id = handle.map(|handle| file_id_of(server, &handle));
-        row.file2_id = call.file2().map(|handle| file_id_of(server, &handle));
-        set_text(&mut row.name, call.name().as_deref());
-        if matches!(call, v3::Call::Rename(_)) {
-            set_text(&mut row.name2, call.name2().as_deref());
-        }
-        row.offset = call.offset().map(u64::cast_signed);
-        row.count = call
-            .count()
-            .filter(|_| columns::moves_data(call))
-            .map(i64::from);
+        common_of_call(call, server, row);
         let details = &mut operation.details;
         details.has_nfs |= columns::of_call(call, &mut details.nfs, incoming.counters);
         let mut want = Want::End;
@@ -112,20 +105,10 @@ impl Protocol for Nfs3 {
         let server = incoming.sender();
         let operation = &mut incoming.all.operations[slot];
         let row = &mut operation.row;
-        row.status = reply
-            .status()
-            .map_or(Word::None, |status| word(v3::status_name(status), status));
-        row.transferred = reply.transferred().map(i64::from);
         let attributes = reply.attributes();
-        if let Some(attributes) = &attributes {
-            let (file_type, size) = attributes.with(|seen| (seen.file_type, seen.size));
-            row.file_size = size.map(u64::cast_signed);
-            row.file_type = file_type.map_or(Word::None, columns::file_type);
-        }
         let result = reply.object();
-        if let Some(result) = &result {
-            row.result_file_id = Some(file_id_of(server, result));
-        }
+        let result_file = result.map(|result| file_id_of(server, &result));
+        common_of_reply(reply, attributes.as_ref(), result_file, row);
         let details = &mut operation.details;
         let counters = &mut *incoming.counters;
         details.has_nfs |=
@@ -164,11 +147,57 @@ impl Protocol for Nfs3 {
         slot: Slot,
         counters: &mut Counters,
     ) {
-        use v3::Procedure::{Create, Lookup, MkDir, MkNod, SymLink};
-        // The attributes in the reply to these are those of the object that was found or made.
-        let is_about_call = !matches!(self.0, Lookup | Create | MkDir | SymLink | MkNod);
-        all.write_row(connection, slot, is_about_call, counters);
+        all.write_row(connection, slot, is_about_call(self.0), counters);
     }
+}
+
+/// Whether the attributes in a reply are those of the call's file: otherwise of the object that was
+/// found or made.
+fn is_about_call(procedure: v3::Procedure) -> bool {
+    use v3::Procedure::{Create, Lookup, MkDir, MkNod, SymLink};
+    !matches!(procedure, Lookup | Create | MkDir | SymLink | MkNod)
+}
+
+/// Sets the cells of the arguments that other protocols have too, but for the file.
+#[inline]
+fn common_of_call(call: &v3::Call<'_>, server: IpAddr, cells: &mut impl OperationCells) {
+    if let Some(file2) = call.file2() {
+        cells.file2_id(Some(file_id_of(server, &file2)));
+    }
+    with_bytes(call.name().as_deref(), |name| cells.name(name));
+    if let v3::Call::Rename(args) = call {
+        with_bytes(args.to.name.as_deref(), |name| cells.name2(name));
+    }
+    cells.offset(call.offset().map(u64::cast_signed));
+    if columns::moves_data(call) {
+        cells.count(call.count().map(i64::from));
+    }
+}
+
+/// Sets the cells of the results that other protocols have too.
+#[inline]
+fn common_of_reply(
+    reply: &v3::Reply<'_>,
+    attributes: Option<&InPlace<'_, v3::Attributes>>,
+    result_file: Option<i64>,
+    cells: &mut impl OperationCells,
+) {
+    let status = reply.status();
+    cells.status(status.map_or(Word::None, |status| word(v3::status_name(status), status)));
+    cells.transferred(reply.transferred().map(i64::from));
+    if let Some(attributes) = attributes {
+        let (file_type, size) = type_and_size(*attributes);
+        cells.file_size(size);
+        cells.file_type(file_type);
+    }
+    cells.result_file_id(result_file);
+}
+
+#[inline]
+fn type_and_size(attributes: InPlace<'_, v3::Attributes>) -> (Word, Option<i64>) {
+    let (file_type, size) = attributes.with(|seen| (seen.file_type, seen.size));
+    let file_type = file_type.map_or(Word::None, columns::file_type);
+    (file_type, size.map(u64::cast_signed))
 }
 
 /// Reports the files that a directory's listing has with their handles.

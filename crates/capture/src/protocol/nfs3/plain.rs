@@ -1,0 +1,174 @@
+//! Rows of a call whose arguments and results are at hand, both whole.
+
+use std::net::IpAddr;
+
+use lineside_account::Counters;
+use lineside_frame::View;
+use lineside_nfs::v3;
+use lineside_rpc::record::Message;
+use lineside_rpc::xdr::{Handle, InPlace};
+use lineside_trace::{NfsCells, OperationCells, OperationRow, OperationRows, Word};
+
+use super::columns;
+use super::{Nfs3, common_of_call, common_of_reply, is_about_call, type_and_size};
+use crate::protocol::{Details, Procedure, Protocol};
+use crate::rpc::{Caller, Fact, PlainCall, RpcConnection, file_id_of};
+
+/// A procedure whose rows can be made at once: not one with file data, nor those that report more
+/// files than the call's and the one that was found or made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlainProcedure(v3::Procedure);
+
+impl Default for PlainProcedure {
+    fn default() -> Self {
+        Self(v3::Procedure::GetAttr)
+    }
+}
+
+impl From<PlainProcedure> for Procedure {
+    fn from(procedure: PlainProcedure) -> Self {
+        Self::Nfs3(Nfs3(procedure.0))
+    }
+}
+
+impl PlainProcedure {
+    #[inline]
+    pub(crate) fn find(program: u32, version: u32, number: u32) -> Option<Self> {
+        use v3::Procedure::{Null, Read, ReadDirPlus, Rename, Write};
+        let Nfs3(procedure) = Nfs3::find(program, version, number)?;
+        let is_plain = !matches!(procedure, Null | Read | Write | Rename | ReadDirPlus);
+        is_plain.then_some(Self(procedure))
+    }
+
+    #[inline]
+    pub(crate) fn get(self) -> v3::Procedure {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn name(self) -> Word {
+        Nfs3(self.0).name()
+    }
+
+    /// Sets the cells of the arguments, for a row of its own.
+    pub(crate) fn of_call(
+        self,
+        call: &v3::Call<'_>,
+        server: IpAddr,
+        row: &mut OperationRow,
+        details: &mut Details,
+        counters: &mut Counters,
+    ) {
+        common_of_call(call, server, row);
+        details.has_nfs |= columns::of_call(call, &mut details.nfs, counters);
+    }
+}
+
+/// The rows of a call and its reply.
+pub(crate) struct PlainRows<'m, 'a> {
+    call: &'m PlainCall,
+    arguments: &'m v3::Call<'m>,
+    reply: &'m v3::Reply<'m>,
+    attributes: Option<InPlace<'m, v3::Attributes>>,
+    /// The object that was found or made, and its id.
+    object: Option<(Handle<'m>, i64)>,
+    server: IpAddr,
+    rpc: &'a RpcConnection,
+    caller: &'a Caller,
+    message: &'m Message,
+    counters: &'a mut Counters,
+}
+
+impl<'m, 'a> PlainRows<'m, 'a> {
+    #[inline]
+    pub(crate) fn new(
+        (call, arguments): (&'m PlainCall, &'m v3::Call<'m>),
+        (message, reply): (&'m Message, &'m v3::Reply<'m>),
+        server: IpAddr,
+        (rpc, caller): (&'a RpcConnection, &'a Caller),
+        counters: &'a mut Counters,
+    ) -> Self {
+        let object = reply.object();
+        Self {
+            call,
+            arguments,
+            reply,
+            attributes: reply.attributes(),
+            object: object.map(|handle| (handle, file_id_of(server, &handle))),
+            server,
+            rpc,
+            caller,
+            message,
+            counters,
+        }
+    }
+
+    /// The facts about files: of the one that was found or made, then of the call's own, unless it
+    /// is known.
+    pub(crate) fn facts(&self) -> [Option<Fact<'m>>; 2] {
+        let PlainCall {
+            operation_id,
+            file_id,
+            is_new_file,
+            ..
+        } = *self.call;
+        let (file_type, size) = self.attributes.map_or((Word::None, None), type_and_size);
+        let contiguous = |view: View<'m>| view.contiguous();
+        let found = self.object.and_then(|(handle, id)| {
+            Some(Fact {
+                operation_id,
+                time_ns: self.message.last.stamp_ns,
+                server: self.server,
+                handle: contiguous(handle.view())?,
+                file_id: id,
+                parent: file_id,
+                name: self
+                    .arguments
+                    .name()
+                    .and_then(|name| contiguous(name.view())),
+                file_type,
+                size,
+            })
+        });
+        let handle = self.arguments.file().filter(|_| is_new_file);
+        let own = handle.and_then(|handle| {
+            let is_about_call = is_about_call(self.call.procedure.0);
+            Some(Fact {
+                operation_id,
+                time_ns: self.message.last.stamp_ns.or(self.call.stamp_ns),
+                server: self.server,
+                handle: contiguous(handle.view())?,
+                file_id: file_id?,
+                parent: None,
+                name: None,
+                file_type: if is_about_call { file_type } else { Word::None },
+                size: size.filter(|_| is_about_call),
+            })
+        });
+        [found, own]
+    }
+}
+
+impl OperationRows for PlainRows<'_, '_> {
+    #[inline(always)]
+    fn operation(&self, cells: &mut impl OperationCells) {
+        self.call.put_to(self.rpc, self.caller, self.message, cells);
+        cells.operation(self.call.procedure.name());
+        cells.file_id(self.call.file_id);
+        common_of_call(self.arguments, self.server, cells);
+        let result = self.object.map(|(_, id)| id);
+        common_of_reply(self.reply, self.attributes.as_ref(), result, cells);
+    }
+
+    #[inline(always)]
+    fn nfs(&mut self, cells: &mut impl NfsCells) {
+        cells.operation_id(self.call.operation_id);
+        columns::of_call(self.arguments, cells, self.counters);
+        columns::of_reply(self.reply, self.attributes.as_ref(), cells, self.counters);
+    }
+}
+
+/// Takes no cells: what only counts asks for them.
+pub(crate) struct NoCells;
+
+impl NfsCells for NoCells {}
