@@ -12,6 +12,8 @@ mod fields;
 #[path = "scenarios/matching.rs"]
 mod matching;
 mod on_cores;
+#[path = "scenarios/plain.rs"]
+mod plain;
 #[path = "scenarios/room.rs"]
 mod room;
 #[path = "scenarios/simulated.rs"]
@@ -232,9 +234,7 @@ fn run(frames: &[capture::Frame]) -> (CollectedRows, Counters) {
     run_with(frames, Config::default())
 }
 
-fn run_with(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
-    let budget = Budget::new(128 << 20);
-    let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
+fn feed(pipeline: &mut Pipeline<CollectedRows>, frames: &[capture::Frame]) {
     let mut burst = Burst::new();
     for (index, frame) in frames.iter().enumerate() {
         let descriptor = Descriptor {
@@ -255,6 +255,12 @@ fn run_with(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counte
         }
     }
     pipeline.on_burst(&mut burst);
+}
+
+fn run_with(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
+    let budget = Budget::new(128 << 20);
+    let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
+    feed(&mut pipeline, frames);
     let (rows, counters) = pipeline.finish();
     assert_eq!(counters.broken_identity(), None);
     (rows, counters)

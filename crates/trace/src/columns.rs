@@ -77,6 +77,48 @@ pub(crate) struct OpenRow<'a, C> {
     pub(crate) bit: u64,
 }
 
+/// Rows at the end of the open word that have some cells in common: only the first of them gave
+/// these.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Run {
+    /// What stands for the cells; `None`: there is no run.
+    number: Option<u64>,
+    /// The place of the first row.
+    first: u64,
+    /// How many follow it.
+    more: u32,
+}
+
+impl Run {
+    pub(crate) fn new(number: u64, first: u64) -> Self {
+        Self {
+            number: Some(number),
+            first,
+            more: 0,
+        }
+    }
+
+    /// Whether the next row belongs to it too.
+    #[inline(always)]
+    pub(crate) fn goes_on(&mut self, number: u64) -> bool {
+        let goes_on = self.number == Some(number);
+        self.more += u32::from(goes_on);
+        goes_on
+    }
+
+    /// The run, if rows follow its first one; there is none from now on.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Option<Self> {
+        let run = std::mem::take(self);
+        (run.more > 0).then_some(run)
+    }
+
+    /// The places of the rows after the first.
+    fn rest(self) -> u64 {
+        ((1 << self.more) - 1) * (self.first << 1)
+    }
+}
+
 /// Names of encodings, as [`crate::Encoding`], that choose a column's type.
 pub(crate) struct Delta;
 pub(crate) struct Dictionary;
@@ -223,6 +265,23 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
             false => zstd.page = used.into(),
         }
         Ok(())
+    }
+}
+
+/// Values of which the latest can be added many times.
+pub(crate) trait Repeated: Values {
+    /// Adds the latest value so many times more.
+    fn again(&mut self, times: u32);
+}
+
+impl<V: Repeated, const NULLABLE: bool> Column<V, NULLABLE> {
+    /// The rows after the first one of a run have its value, or like it none.
+    #[inline]
+    pub(crate) fn repeat(&mut self, run: Run) {
+        if !NULLABLE || self.open & run.first != 0 {
+            self.place(run.rest());
+            self.values.again(run.more);
+        }
     }
 }
 

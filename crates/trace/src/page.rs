@@ -157,6 +157,12 @@ impl Codes {
         self.count += 1;
     }
 
+    /// Adds it so many times more.
+    #[inline]
+    pub(crate) fn again_times(&mut self, times: u32) {
+        self.count += times;
+    }
+
     #[inline]
     fn end_run(&mut self) {
         let more = self.count.wrapping_sub(1);

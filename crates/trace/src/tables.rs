@@ -68,10 +68,18 @@ macro_rules! null_meaning {
     };
 }
 
-/// The cells of a row, one at a time.
+/// The cells of a row, one at a time. `$common`: those that rows in a row often have in common.
 macro_rules! cells {
-    ([] $($rest:tt)*) => {};
-    ([$cells:ident] $row:ident $columns:ident {
+    ([] $row:ident $columns:ident $($rest:tt)*) => {
+        #[cfg(feature = "parquet")]
+        impl encode::$columns {
+            #[inline(always)]
+            fn end_run(&mut self) {
+                let _ = self.run;
+            }
+        }
+    };
+    ([$cells:ident {$($common:ident)*}] $row:ident $columns:ident {
         $($field:ident: $kind:ty, $encoding:ident, $meaning:literal;)*
     }) => {
         /// Takes the cells of one row, each at most once; one that is not given is the default's.
@@ -80,6 +88,16 @@ macro_rules! cells {
             $(#[doc = $meaning]
             #[inline(always)]
             fn $field(&mut self, value: <$kind as Cell>::Value<'_>) {})*
+
+            /// Takes those that `give` gives. They are the same for the same `number`, so that it
+            /// need not be asked again where the row before had that number too.
+            #[inline(always)]
+            fn common(&mut self, number: u64, give: impl FnOnce(&mut Self))
+            where
+                Self: Sized,
+            {
+                give(self);
+            }
         }
 
         impl $cells for $row {
@@ -104,6 +122,27 @@ macro_rules! cells {
                 use crate::columns::*;
                 <$kind as Encode<$encoding>>::push(value, &mut self.columns.$field, self.bit);
             })*
+
+            #[inline(always)]
+            fn common(&mut self, number: u64, give: impl FnOnce(&mut Self)) {
+                if !self.columns.run.goes_on(number) {
+                    self.columns.end_run();
+                    self.columns.run = crate::columns::Run::new(number, self.bit);
+                    give(self);
+                }
+            }
+        }
+
+        #[cfg(feature = "parquet")]
+        impl encode::$columns {
+            /// Gives the cells that the latest rows have in common to each of them.
+            #[inline]
+            #[allow(unused_variables, reason = "a table may have no such cells")]
+            fn end_run(&mut self) {
+                if let Some(run) = self.run.take() {
+                    $(self.$common.repeat(run);)*
+                }
+            }
         }
     };
 }
@@ -130,8 +169,8 @@ macro_rules! write_row {
 macro_rules! tables {
     ($(
         $(#[doc = $doc:literal])*
-        $table:ident $name:ident $row:ident $columns:ident $(runs $run:ident)? $(cells $cells:ident)?
-        null $default:literal {
+        $table:ident $name:ident $row:ident $columns:ident $(runs $run:ident)?
+        $(cells $cells:ident $common:tt)? null $default:literal {
             $($field:ident: $kind:ty, $encoding:ident, $meaning:literal $(null $null:literal)?;)*
         }
     )*) => {
@@ -274,7 +313,7 @@ macro_rules! tables {
             }
         )*
 
-        $(cells! { [$($cells)?] $row $columns { $($field: $kind, $encoding, $meaning;)* } })*
+        $(cells! { [$($cells $common)?] $row $columns { $($field: $kind, $encoding, $meaning;)* } })*
 
         #[cfg(feature = "parquet")]
         mod encode {
@@ -285,7 +324,7 @@ macro_rules! tables {
 
             use crate::cell::{Address, Blob, Cell, Label, Text, Word};
             use crate::columns::{
-                Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Runs, Zstd,
+                Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Run, Runs, Zstd,
             };
             use crate::encoder::{EncoderConfig, PartSink, Summaries};
             use crate::table_encoder::{Output, PushRow, TableEncoder};
@@ -360,6 +399,7 @@ macro_rules! tables {
                 #[derive(Default)]
                 pub(crate) struct $columns {
                     rows: usize,
+                    pub(super) run: Run,
                     $(pub(crate) $field: <$kind as Encode<$encoding>>::Column,)*
                 }
 
@@ -367,6 +407,7 @@ macro_rules! tables {
                     type Row = super::$row;
 
                     fn push(&mut self, row: &super::$row) {
+                        self.end_run();
                         let bit = 1 << (self.rows % ROWS_MAX);
                         $(<$kind as Encode<$encoding>>::push(row.$field.value(), &mut self.$field, bit);)*
                         self.rows += 1;
@@ -388,6 +429,7 @@ macro_rules! tables {
                         &mut self,
                         zstd: &mut Zstd,
                     ) -> Result<Option<usize>, ParquetError> {
+                        self.end_run();
                         let mut any = false;
                         $(if self.$field.end_word(self.rows) {
                             self.$field.end_page(self.rows, zstd)?;
@@ -402,6 +444,7 @@ macro_rules! tables {
                         zstd: &mut Zstd,
                         mut each: impl FnMut(Bytes, ColumnCloseResult) -> Result<(), ParquetError>,
                     ) -> Result<(), ParquetError> {
+                        self.end_run();
                         let rows = std::mem::take(&mut self.rows);
                         let mut descriptors = descriptors.iter();
                         $(if let Some(descriptor) = descriptors.next() {
@@ -457,7 +500,13 @@ impl Encoders {
 
 tables! {
     /// A call with its reply; of an NFSv4 compound, one of its operations.
-    Operations operations OperationRow OperationColumns cells OperationCells null "not in this operation, or not seen" {
+    Operations operations OperationRow OperationColumns
+    cells OperationCells {
+        connection_id call_input reply_input client_address server_address client_port server_port
+        transport program program_number version rpc_status auth_flavor user_id group_id
+        retransmissions duplicate_replies
+    }
+    null "not in this operation, or not seen" {
         operation_id: i64, Delta, "identifies the row: the ordinal of the frame that begins it \
         times 2^18, plus its place in that frame";
         rpc_id: i64, Delta, "`operation_id` of the first row of the same compound; in NFSv3 the \
@@ -568,7 +617,7 @@ tables! {
 
     /// What NFS of any version has, and NFSACL's attributes and access: a row for each operation
     /// that has any of it.
-    Nfs nfs NfsRow NfsColumns cells NfsCells null "not in this operation, or not seen" {
+    Nfs nfs NfsRow NfsColumns cells NfsCells {} null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         stable_how: Word, Dictionary, "WRITE: what was asked: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
         create_mode: Word, Dictionary, "CREATE: `UNCHECKED`, `GUARDED`, `EXCLUSIVE`";

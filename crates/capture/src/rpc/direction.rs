@@ -167,18 +167,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             });
             return self.on_reply(xid, &reply, cursor);
         }
-        if let Some((xid, caller, number, len)) = connection.last_header.again(bytes) {
+        if let Some((xid, number, len)) = connection.last_header.again(bytes) {
             cursor.skip(len);
-            let caller = *caller;
-            if self.on_plain_call(xid, number, cursor) {
-                return Want::End;
-            }
-            let request = Request {
-                xid,
-                caller,
-                number,
-            };
-            return self.on_call(&request, cursor);
+            return self.on_usual_call(xid, number, cursor);
         }
         let Header { xid, body } = Header::decode(cursor);
         if cursor.fault() == Some(Fault::End) && !self.is_complete {
@@ -202,6 +193,22 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
                 Want::End
             }
         }
+    }
+
+    /// A call whose header is like the last one.
+    #[inline]
+    fn on_usual_call(&mut self, xid: u32, number: u32, cursor: &mut Cursor<'_>) -> Want {
+        if self.on_plain_call(xid, number, cursor) {
+            return Want::End;
+        }
+        let connection = self.all.connection(self.connection);
+        let caller = connection.last_header.caller();
+        let request = Request {
+            xid,
+            caller: *caller.expect("a header was compared"),
+            number,
+        };
+        self.on_call(&request, cursor)
     }
 
     /// A call whose header is not like the last one. `bytes`: the first of the message.

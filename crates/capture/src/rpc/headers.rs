@@ -83,18 +83,18 @@ impl LastHeader {
     /// Where the procedure lies. Calls differ in it and in the xid, which comes first.
     const PROCEDURE: usize = 20;
 
-    /// The xid, the caller and the procedure of a call that begins with `bytes`, and how long its
-    /// header is, if that is like the last one.
+    /// The xid and the procedure of a call that begins with `bytes`, and how long its header is, if
+    /// that is like the last one.
     #[inline]
-    pub(super) fn again(&self, bytes: &[u8]) -> Option<(u32, &Caller, u32, usize)> {
+    pub(super) fn again(&self, bytes: &[u8]) -> Option<(u32, u32, usize)> {
         const FIXED: usize = LastHeader::PROCEDURE + 4;
-        let (caller, len) = (self.caller.as_ref()?, self.bytes.len());
+        let len = self.caller.as_ref().map(|_| self.bytes.len())?;
         let (last, last_rest) = self.bytes.split_first_chunk::<FIXED>()?;
         let (header, rest) = bytes.get(..len)?.split_first_chunk::<FIXED>()?;
         let is_same = header[4..Self::PROCEDURE] == last[4..Self::PROCEDURE] && rest == last_rest;
         let number = |at: usize| header[at..].first_chunk().copied().map(u32::from_be_bytes);
         match is_same {
-            true => Some((number(0)?, caller, number(Self::PROCEDURE)?, len)),
+            true => Some((number(0)?, number(Self::PROCEDURE)?, len)),
             false => None,
         }
     }
@@ -155,7 +155,7 @@ mod tests {
             let found = last.again(&other);
             let may_differ = at < 4 || (20..24).contains(&at) || at >= header_len;
             assert_eq!(found.is_some(), may_differ, "byte {at}");
-            if let Some((xid, _, procedure, len)) = found {
+            if let Some((xid, procedure, len)) = found {
                 assert_eq!(xid.to_be_bytes(), other[..4]);
                 assert_eq!(procedure.to_be_bytes(), other[20..24]);
                 assert_eq!(len, header_len);

@@ -47,10 +47,9 @@ pub use files::file_id;
 
 pub(crate) use connection::RpcConnection;
 pub(crate) use files::{Fact, HandleBytes, file_id_of, handle_bytes};
-pub(crate) use headers::Caller;
 pub(crate) use incoming::IncomingMessage;
 pub(crate) use operation::{Operation, OperationTable, Slot, mark_incomplete};
-pub(crate) use plain::PlainCall;
+pub(crate) use plain::{PlainCall, PlainCaller};
 pub(crate) use reply::Answer;
 pub(crate) use request::Request;
 pub(crate) use room::Holder;
@@ -258,10 +257,12 @@ impl<S: RecordSink> Operations<S> {
     /// A slot for an operation.
     #[inline]
     pub(crate) fn open_operation(&mut self, counters: &mut Counters) -> Option<Slot> {
-        match self.operations.take_free() {
-            Some(slot) => Some(slot),
-            None => self.add_operation(counters),
+        if self.has_room()
+            && let Some(slot) = self.operations.take_free()
+        {
+            return Some(slot);
         }
+        self.add_operation(counters)
     }
 
     fn on_expired(

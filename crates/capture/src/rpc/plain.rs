@@ -43,7 +43,7 @@ pub(crate) struct PlainCall {
     /// Of the frame that it came in.
     pub(crate) stamp_ns: Option<i64>,
     frame: u64,
-    input: i32,
+    input: u16,
     /// Bytes of the message.
     len: u32,
     /// Where in its stream it ends.
@@ -81,15 +81,37 @@ impl PlainCall {
     pub(crate) fn put_to(
         &self,
         rpc: &RpcConnection,
-        caller: &Caller,
+        caller: &PlainCaller,
         reply: &Message,
         cells: &mut impl OperationCells,
     ) {
         let direction = self.direction();
-        let (client, server) = (&rpc.ends[direction], &rpc.ends[direction.opposite()]);
+        let number = u64::from(caller.serial) << 32
+            | u64::from(self.input) << 16
+            | u64::from(reply.last.input);
+        cells.common(number, |cells| {
+            let (client, server) = (&rpc.ends[direction], &rpc.ends[direction.opposite()]);
+            let header = &caller.header;
+            cells.connection_id(rpc.id);
+            cells.call_input(Some(self.input.into()));
+            cells.reply_input(Some(reply.last.input.into()));
+            cells.client_address(Some(client.address));
+            cells.server_address(Some(server.address));
+            cells.client_port(Some(client.port.into()));
+            cells.server_port(Some(server.port.into()));
+            cells.transport(Some(rpc.transport.name()));
+            cells.program(header.program_word);
+            cells.program_number(Some(header.program.into()));
+            cells.version(header.version.try_into().ok());
+            cells.rpc_status(Word::Known("SUCCESS"));
+            cells.auth_flavor(header.auth_flavor);
+            cells.user_id(header.ids[0]);
+            cells.group_id(header.ids[1]);
+            cells.retransmissions(0);
+            cells.duplicate_replies(0);
+        });
         cells.operation_id(self.operation_id);
         cells.rpc_id(self.operation_id);
-        cells.connection_id(rpc.id);
         cells.call_time_ns(self.stamp_ns);
         cells.call_end_ns(self.stamp_ns);
         cells.reply_time_ns(reply.first.stamp_ns);
@@ -102,27 +124,11 @@ impl PlainCall {
         }
         cells.call_frame(Some(self.frame as i64));
         cells.reply_frame(Some(reply.last.number as i64));
-        cells.call_input(Some(self.input));
-        cells.reply_input(Some(reply.last.input.into()));
-        cells.client_address(Some(client.address));
-        cells.server_address(Some(server.address));
-        cells.client_port(Some(client.port.into()));
-        cells.server_port(Some(server.port.into()));
-        cells.transport(Some(rpc.transport.name()));
         cells.xid(Some(calls::parts(self.key).1.into()));
-        cells.program(caller.program_word);
-        cells.program_number(Some(caller.program.into()));
-        cells.version(caller.version.try_into().ok());
-        cells.rpc_status(Word::Known("SUCCESS"));
-        cells.auth_flavor(caller.auth_flavor);
-        cells.user_id(caller.ids[0]);
-        cells.group_id(caller.ids[1]);
         cells.call_bytes(Some(self.len.into()));
         cells.reply_bytes(Some(reply.len as i64));
         cells.repeat(self.repeat_of.is_some());
         cells.repeat_of(self.repeat_of);
-        cells.retransmissions(0);
-        cells.duplicate_replies(0);
     }
 }
 
@@ -174,31 +180,53 @@ impl PlainCalls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallerRef(u32);
 
+/// What the calls of a connection have in common.
+#[derive(Debug)]
+pub(crate) struct PlainCaller {
+    header: Caller,
+    /// No other has had this number.
+    serial: u32,
+    /// Calls that wait, and their connection if its last header is this.
+    uses: u32,
+}
+
 /// Callers, each as long as its connection calls with it or a call of it waits.
 #[derive(Default)]
 struct Callers {
-    callers: Vec<(Caller, u32)>,
+    callers: Vec<PlainCaller>,
     free: Vec<CallerRef>,
+    serial: u32,
 }
 
 impl Callers {
-    fn add(&mut self, caller: Caller) -> CallerRef {
+    fn add(&mut self, header: Caller) -> CallerRef {
+        self.serial = self.serial.wrapping_add(1);
+        let caller = PlainCaller {
+            header,
+            serial: self.serial,
+            uses: 1,
+        };
         if let Some(free) = self.free.pop() {
-            self.callers[free.0 as usize] = (caller, 1);
+            self.callers[free.0 as usize] = caller;
             return free;
         }
-        self.callers.push((caller, 1));
+        self.callers.push(caller);
         CallerRef((self.callers.len() - 1) as u32)
     }
 
     #[inline]
+    fn get(&self, caller: CallerRef) -> &PlainCaller {
+        &self.callers[caller.0 as usize]
+    }
+
+    #[inline]
     fn hold(&mut self, caller: CallerRef) {
-        self.callers[caller.0 as usize].1 += 1;
+        self.callers[caller.0 as usize].uses += 1;
     }
 
     #[inline]
     fn release(&mut self, caller: CallerRef) {
-        let uses = &mut self.callers[caller.0 as usize].1;
+        let uses = &mut self.callers[caller.0 as usize].uses;
         *uses -= 1;
         if *uses == 0 {
             self.free.push(caller);
@@ -272,7 +300,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let file_id = handle.map(|handle| super::file_id_of(server, &handle));
         let caller = self.plain_caller();
         let Self { all, counters, .. } = self;
-        let known = &all.plain.callers.callers[caller.0 as usize].0;
+        let known = &all.plain.callers.get(caller).header;
         let (numbers, program_word) = (known.numbers(), known.program_word);
         counters.add(Counter::CallsDecodedAs, known.is_decoded_as.into());
         let arguments = Arguments::of_bytes(bytes);
@@ -303,7 +331,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             connection: self.connection,
             stamp_ns: message.first.stamp_ns,
             frame: message.last.number,
-            input: message.last.input.into(),
+            input: message.last.input,
             len: message.len as u32,
             end: rpc.passed[direction],
             signature,
@@ -379,7 +407,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_deref();
-        let caller = &all.plain.callers.callers[call.caller.0 as usize].0;
+        let caller = all.plain.callers.get(call.caller);
         let mut rows = PlainRows::new(
             (call, &arguments),
             (self.message, reply),
@@ -405,15 +433,15 @@ impl<S: RecordSink> Operations<S> {
     /// A slot for a call on the short way; `None`: there is no room, and the general way makes some.
     #[inline]
     fn open_plain(&mut self) -> Option<u32> {
-        match self.plain.free.pop() {
-            Some(at) => Some(at),
-            None => self.add_plain(),
+        if !self.has_room() {
+            return None;
         }
+        self.plain.free.pop().or_else(|| self.add_plain())
     }
 
     #[cold]
     fn add_plain(&mut self) -> Option<u32> {
-        if self.slots() >= self.operations_max || !self.budget.draw(PLAIN_BYTES) {
+        if !self.budget.draw(PLAIN_BYTES) {
             return None;
         }
         self.plain.calls.push(PlainCall {
@@ -451,7 +479,7 @@ impl<S: RecordSink> Operations<S> {
         let rpc = self.connections[call.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
         rpc.calls.set_outstanding(call.key, slot);
-        let caller = &self.plain.callers.callers[call.caller.0 as usize].0;
+        let caller = &self.plain.callers.get(call.caller).header;
         let operation = &mut self.operations[slot];
         let pieces = [call.piece()];
         let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
@@ -465,7 +493,7 @@ impl<S: RecordSink> Operations<S> {
         );
         (row.call_time_ns, row.call_end_ns) = (call.stamp_ns, call.stamp_ns);
         row.call_frame = Some(call.frame as i64);
-        row.call_input = Some(call.input);
+        row.call_input = Some(call.input.into());
         row.call_bytes = Some(call.len.into());
         (row.program_number, row.version) = caller.numbers();
         row.program = caller.program_word;

@@ -55,7 +55,11 @@ struct Recovery {
 
 /// The latest of a direction, in order of time.
 #[derive(Debug, Default)]
-pub(super) struct Recoveries(VecDeque<Recovery>);
+pub(super) struct Recoveries {
+    latest: VecDeque<Recovery>,
+    /// When the last of them had come.
+    latest_ns: i64,
+}
 
 /// A message that may have waited.
 #[derive(Debug, Clone, Copy)]
@@ -71,10 +75,11 @@ pub(super) struct Waiting {
 impl Recoveries {
     /// Bytes from a place of the stream came again.
     pub(super) fn add(&mut self, from: i64, since_ns: Option<i64>, until_ns: i64) {
-        if self.0.len() == RECOVERIES_MAX {
-            self.0.pop_front();
+        if self.latest.len() == RECOVERIES_MAX {
+            self.latest.pop_front();
         }
-        self.0.push_back(Recovery {
+        self.latest_ns = self.latest_ns.max(until_ns);
+        self.latest.push_back(Recovery {
             from,
             since_ns,
             until_ns,
@@ -86,7 +91,14 @@ impl Recoveries {
     pub(super) fn waited_ns(&self, message: &Waiting, is_call: bool) -> Option<i64> {
         let (mut sum, mut counted_ns) = (0, i64::MIN);
         let (first_ns, last_ns) = message.seen_ns;
-        for recovery in self.0.iter().filter(|recovery| recovery.from < message.end) {
+        if self.latest_ns <= first_ns.min(last_ns) {
+            return None;
+        }
+        for recovery in self
+            .latest
+            .iter()
+            .filter(|recovery| recovery.from < message.end)
+        {
             let since_ns = match recovery.since_ns {
                 Some(since_ns) => since_ns.max(first_ns),
                 None if is_call => last_ns,
@@ -157,6 +169,6 @@ mod tests {
         for at in 0..100 {
             recoveries.add(1000 + at, None, 1000 + at);
         }
-        assert_eq!(recoveries.0.len(), RECOVERIES_MAX);
+        assert_eq!(recoveries.latest.len(), RECOVERIES_MAX);
     }
 }

@@ -47,9 +47,9 @@ impl<S: RecordSink> Operations<S> {
     /// A slot where none is free: a new one, or that of a call that is given up for it.
     #[cold]
     pub(super) fn add_operation(&mut self, counters: &mut Counters) -> Option<Slot> {
-        if self.slots() >= self.operations_max || !self.draw_operation() {
+        if !self.has_room() || !self.draw_operation() {
             self.give_up_answered(counters);
-            if !self.operations.has_free() {
+            if !self.has_room() || !self.operations.has_free() {
                 self.give_up_outstanding(counters);
             }
             if let Some(slot) = self.operations.take_free() {
@@ -64,9 +64,10 @@ impl<S: RecordSink> Operations<S> {
         Some(self.operations.add())
     }
 
-    /// Slots that there are, free ones too.
-    pub(super) fn slots(&self) -> usize {
-        self.operations.len() + self.plain.len()
+    /// Whether there may be one more operation.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.operations.waiting() + self.plain.waiting() < self.operations_max
     }
 
     /// Draws a slot on the budget.

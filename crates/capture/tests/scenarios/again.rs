@@ -3,8 +3,8 @@
 
 use super::*;
 
-const CALL: usize = 0;
-const REPLY: usize = 1;
+pub(super) const CALL: usize = 0;
+pub(super) const REPLY: usize = 1;
 const SECOND_NS: i64 = 1_000_000_000;
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -12,8 +12,14 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 /// A LOOKUP of a name, and its reply with a handle.
-fn lookup(xid: u32, name: &[u8], handle: u32) -> [Vec<u8>; 2] {
-    let mut call = words(&[xid, 0, 2, 100_003, 3, 3, 0, 0, 0, 0, 8, 1, 1]);
+pub(super) fn lookup(xid: u32, name: &[u8], handle: u32) -> [Vec<u8>; 2] {
+    lookup_by(1000, xid, name, handle)
+}
+
+/// The same by a user.
+pub(super) fn lookup_by(user: u32, xid: u32, name: &[u8], handle: u32) -> [Vec<u8>; 2] {
+    let mut call = words(&[xid, 0, 2, 100_003, 3, 3, 1, 20, 9, 0, user, 100, 0, 0, 0]);
+    call.extend(words(&[8, 1, 1]));
     call.extend(words(&[name.len() as u32]));
     call.extend_from_slice(name);
     call.resize(call.len().next_multiple_of(4), 0);
@@ -22,15 +28,15 @@ fn lookup(xid: u32, name: &[u8], handle: u32) -> [Vec<u8>; 2] {
 }
 
 /// Messages of one client, over TCP or UDP.
-struct Wire {
+pub(super) struct Wire {
     is_udp: bool,
-    connection: TcpConnection,
-    now_ns: i64,
-    frames: Vec<capture::Frame>,
+    pub(super) connection: TcpConnection,
+    pub(super) now_ns: i64,
+    pub(super) frames: Vec<capture::Frame>,
 }
 
 impl Wire {
-    fn new(is_udp: bool) -> Self {
+    pub(super) fn new(is_udp: bool) -> Self {
         let mut wire = Self {
             is_udp,
             connection: TcpConnection::new(700, [1, 1]),
@@ -42,7 +48,7 @@ impl Wire {
     }
 
     /// The client opens another connection.
-    fn connect(&mut self, port: u16) {
+    pub(super) fn connect(&mut self, port: u16) {
         self.connection = TcpConnection::new(port, [77, 77]);
         if !self.is_udp {
             for frame in self.connection.handshake() {
@@ -61,7 +67,7 @@ impl Wire {
         });
     }
 
-    fn send(&mut self, direction: usize, message: &[u8]) {
+    pub(super) fn send(&mut self, direction: usize, message: &[u8]) {
         let frame = match self.is_udp {
             true => {
                 let (from, to) = [(CLIENT, SERVER), (SERVER, CLIENT)][direction];
@@ -80,18 +86,27 @@ impl Wire {
         self.push(frame);
     }
 
-    fn answered(&mut self, [call, reply]: &[Vec<u8>; 2]) {
+    /// A message over TCP in two segments.
+    pub(super) fn send_in_two(&mut self, direction: usize, message: &[u8]) {
+        let message = record(message);
+        for part in message.chunks(message.len() / 2 + 1) {
+            let frame = self.connection.segment(direction, TcpFlags::ACK, part);
+            self.push(frame);
+        }
+    }
+
+    pub(super) fn answered(&mut self, [call, reply]: &[Vec<u8>; 2]) {
         self.send(CALL, call);
         self.send(REPLY, reply);
     }
 
-    fn others(&mut self, count: u32) {
+    pub(super) fn others(&mut self, count: u32) {
         for xid in 0..count {
             self.answered(&lookup(1_000_000 + xid, b"other", 9));
         }
     }
 
-    fn end(&mut self, direction: usize, flags: TcpFlags) {
+    pub(super) fn end(&mut self, direction: usize, flags: TcpFlags) {
         let frame = self.connection.segment(direction, flags, b"");
         self.push(frame);
     }

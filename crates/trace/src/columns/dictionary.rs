@@ -11,7 +11,7 @@ use parquet::data_type::ByteArray;
 use parquet::file::statistics::Statistics;
 
 use super::integers::{Range, push_to_page};
-use super::{PAGE_BYTES, ROWS_MAX, Values};
+use super::{PAGE_BYTES, ROWS_MAX, Repeated, Values};
 use crate::cell::escape;
 use crate::page::Codes;
 
@@ -189,6 +189,16 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
     }
 }
 
+impl<const WIDTH: usize> Repeated for Numbers<WIDTH> {
+    #[inline]
+    fn again(&mut self, times: u32) {
+        match self.plain.last().filter(|_| self.is_plain) {
+            None => self.codes.again_times(times),
+            Some(&last) => (0..times).for_each(|_| push_to_page(&mut self.plain, last)),
+        }
+    }
+}
+
 /// Texts or bytes as codes of a dictionary, or as they are once it is full.
 #[derive(Default)]
 pub(crate) struct Texts {
@@ -211,6 +221,8 @@ pub(crate) struct Texts {
     /// Bytes of entries when the open page began.
     entries_before: usize,
     plain: Vec<u8>,
+    /// Bytes of the latest one there.
+    latest_len: usize,
     is_plain: bool,
     scratch: Vec<u8>,
 }
@@ -221,11 +233,16 @@ impl Texts {
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.is_plain {
-            put_bytes(bytes, &mut self.plain);
+            self.push_plain(bytes);
         } else {
             let code = self.code(bytes);
             self.push_code(code);
         }
+    }
+
+    fn push_plain(&mut self, bytes: &[u8]) {
+        self.latest_len = LENGTH_BYTES + bytes.len();
+        put_bytes(bytes, &mut self.plain);
     }
 
     fn push_code(&mut self, code: u32) {
@@ -258,7 +275,7 @@ impl Texts {
     #[inline(never)]
     fn push_unknown_constant(&mut self, text: &'static str) {
         if self.is_plain {
-            return put_bytes(text.as_bytes(), &mut self.plain);
+            return self.push_plain(text.as_bytes());
         }
         let constant = (text.as_ptr().addr(), text.len());
         let code = self.code(text.as_bytes());
@@ -287,7 +304,7 @@ impl Texts {
         }
         let text = address.to_string();
         if self.is_plain {
-            return put_bytes(text.as_bytes(), &mut self.plain);
+            return self.push_plain(text.as_bytes());
         }
         let code = self.code(text.as_bytes());
         self.codes.push(code);
@@ -360,6 +377,19 @@ fn entry<'a>(entries: &'a [u8], starts: &[usize], code: usize) -> &'a [u8] {
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
+}
+
+impl Repeated for Texts {
+    #[inline]
+    fn again(&mut self, times: u32) {
+        if !self.is_plain {
+            return self.codes.again_times(times);
+        }
+        for _ in 0..times {
+            self.plain
+                .extend_from_within(self.plain.len() - self.latest_len..);
+        }
+    }
 }
 
 impl Values for Texts {

@@ -12,7 +12,7 @@ use lineside_trace::{NfsCells, OperationCells, OperationRow, OperationRows, Word
 use super::columns;
 use super::{Nfs3, common_of_call, common_of_reply, is_about_call, type_and_size};
 use crate::protocol::{Details, Procedure, Protocol};
-use crate::rpc::{Caller, Fact, PlainCall, RpcConnection, file_id_of};
+use crate::rpc::{Fact, PlainCall, PlainCaller, RpcConnection, file_id_of};
 
 /// A procedure whose rows can be made at once: not one with file data, nor those that report more
 /// files than the call's and the one that was found or made.
@@ -74,7 +74,7 @@ pub(crate) struct PlainRows<'m, 'a> {
     object: Option<(Handle<'m>, i64)>,
     server: IpAddr,
     rpc: &'a RpcConnection,
-    caller: &'a Caller,
+    caller: &'a PlainCaller,
     message: &'m Message,
     counters: &'a mut Counters,
 }
@@ -85,7 +85,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
         (call, arguments): (&'m PlainCall, &'m v3::Call<'m>),
         (message, reply): (&'m Message, &'m v3::Reply<'m>),
         server: IpAddr,
-        (rpc, caller): (&'a RpcConnection, &'a Caller),
+        (rpc, caller): (&'a RpcConnection, &'a PlainCaller),
         counters: &'a mut Counters,
     ) -> Self {
         let object = reply.object();
@@ -105,7 +105,15 @@ impl<'m, 'a> PlainRows<'m, 'a> {
 
     /// The facts about files: of the one that was found or made, then of the call's own, unless it
     /// is known.
+    #[inline]
     pub(crate) fn facts(&self) -> [Option<Fact<'m>>; 2] {
+        match self.object.is_some() || self.call.is_new_file {
+            true => self.some_facts(),
+            false => [None, None],
+        }
+    }
+
+    fn some_facts(&self) -> [Option<Fact<'m>>; 2] {
         let PlainCall {
             operation_id,
             file_id,

@@ -1,0 +1,160 @@
+//! The short way of plain calls, beside the general one: whatever happens to a call, the rows are
+//! the same.
+
+use super::again::{CALL, REPLY, Wire, lookup, lookup_by};
+use super::*;
+
+/// What becomes of calls after the first one, whose header the others share.
+fn fates() -> Vec<(&'static str, Wire)> {
+    let wire = || {
+        let mut wire = Wire::new(false);
+        wire.answered(&lookup(1, b"first", 70));
+        wire
+    };
+    let of = |what, act: fn(&mut Wire)| {
+        let mut wire = wire();
+        act(&mut wire);
+        wire.answered(&lookup(9, b"last", 79));
+        (what, wire)
+    };
+    vec![
+        of("answered", |wire| wire.answered(&lookup(7, b"a", 71))),
+        of("not answered", |wire| {
+            wire.send(CALL, &lookup(7, b"a", 71)[CALL])
+        }),
+        of("answered late", |wire| {
+            let messages = lookup(7, b"a", 71);
+            wire.send(CALL, &messages[CALL]);
+            wire.others(300);
+            wire.now_ns += 3_600_000_000_000;
+            wire.send(REPLY, &messages[REPLY]);
+        }),
+        of("sent again before its reply", |wire| {
+            let messages = lookup(7, b"a", 71);
+            wire.send(CALL, &messages[CALL]);
+            wire.answered(&messages);
+            wire.send(REPLY, &messages[REPLY]);
+        }),
+        of("sent again after its reply", |wire| {
+            let messages = lookup(7, b"a", 71);
+            wire.answered(&messages);
+            wire.answered(&messages);
+        }),
+        of("another with its xid", |wire| {
+            wire.send(CALL, &lookup(7, b"a", 71)[CALL]);
+            wire.answered(&lookup(7, b"b", 72));
+        }),
+        of("of other users", |wire| {
+            let calls: Vec<_> = (0..20)
+                .map(|n| lookup_by(n % 3, 100 + n, b"a", n))
+                .collect();
+            calls.iter().for_each(|call| wire.send(CALL, &call[CALL]));
+            calls.iter().for_each(|call| wire.send(REPLY, &call[REPLY]));
+        }),
+        of("answered in two segments", |wire| {
+            let messages = lookup(7, b"a", 71);
+            wire.send(CALL, &messages[CALL]);
+            wire.send_in_two(REPLY, &messages[REPLY]);
+        }),
+        of("in two segments", |wire| {
+            let messages = lookup(7, b"a", 71);
+            wire.send_in_two(CALL, &messages[CALL]);
+            wire.send(REPLY, &messages[REPLY]);
+        }),
+        of("refused", |wire| {
+            let [call, mut reply] = lookup(7, b"a", 71);
+            reply.truncate(24);
+            // PROG_UNAVAIL (RFC 5531 section 9).
+            reply[23] = 1;
+            wire.answered(&[call, reply]);
+        }),
+        of("answered with nonsense", |wire| {
+            let [call, mut reply] = lookup(7, b"a", 71);
+            // A handle that is longer than there can be.
+            reply[28..32].fill(0xff);
+            wire.answered(&[call, reply]);
+        }),
+        of("with a reset", |wire| {
+            let messages = lookup(7, b"a", 71);
+            wire.send(CALL, &messages[CALL]);
+            wire.end(1, TcpFlags::RST);
+            wire.connect(701);
+            wire.answered(&messages);
+        }),
+        of("after bytes that came again", |wire| {
+            let before = wire.connection.sequences;
+            wire.send(CALL, &lookup(7, b"a", 71)[CALL]);
+            wire.connection.sequences = before;
+            wire.now_ns += 200_000_000;
+            wire.answered(&lookup(7, b"a", 71));
+        }),
+    ]
+}
+
+#[test]
+fn the_short_way_gives_the_rows_of_the_general_one() {
+    for (what, wire) in fates() {
+        let ways = [true, false].map(|short_ways| {
+            let config = Config {
+                short_ways,
+                ..Config::default()
+            };
+            let (rows, counters) = run_with(&wire.frames, config);
+            let counters: Vec<u64> = Counter::ALL
+                .iter()
+                .map(|&each| counters.value(each))
+                .collect();
+            (rows, counters)
+        });
+        assert!(ways[0].0.operations.len() > 2, "{what}");
+        assert_eq!(ways[0], ways[1], "{what}");
+    }
+}
+
+#[test]
+fn calls_on_the_short_way_are_given_up_as_others() {
+    let mut wire = Wire::new(false);
+    wire.answered(&lookup(1, b"first", 70));
+    for xid in 0..1000 {
+        wire.send(CALL, &lookup(100 + xid, b"a", 71)[CALL]);
+    }
+    for xid in 0..1000 {
+        wire.send(REPLY, &lookup(100 + xid, b"a", 71)[REPLY]);
+    }
+    let ways = [true, false].map(|short_ways| {
+        let config = Config {
+            outstanding_max: 64,
+            short_ways,
+            ..Config::default()
+        };
+        let (rows, counters) = run_with(&wire.frames, config);
+        let given_up = counters.value(Counter::OutstandingLimit);
+        assert!((936..=960).contains(&given_up), "{given_up}");
+        let lost = rows.losses.iter();
+        let lost = lost.filter(|row| row.cause == Some("call_given_up"));
+        assert_eq!(lost.count() as u64, given_up);
+        rows
+    });
+    assert_eq!(ways[0], ways[1]);
+}
+
+#[test]
+fn an_outstanding_call_takes_256_bytes() {
+    const CALLS: usize = 10_000;
+    let mut wire = Wire::new(false);
+    wire.answered(&lookup(1, b"first", 70));
+    for xid in 0..CALLS as u32 {
+        wire.send(CALL, &lookup(100 + xid, b"a file's name", 71)[CALL]);
+    }
+    let used = [0, CALLS].map(|calls| {
+        let budget = Budget::new(128 << 20);
+        let mut pipeline = Pipeline::new(Config::default(), &budget, CollectedRows::default());
+        feed(
+            &mut pipeline,
+            &wire.frames[..wire.frames.len() - CALLS + calls],
+        );
+        budget.used_bytes()
+    });
+    let each = (used[1] - used[0]) / CALLS;
+    assert!((100..=256).contains(&each), "{each} bytes");
+}
