@@ -93,7 +93,7 @@ use Check::{Counted, Input, Link, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 27] = [
+pub const RULES: [Rule; 28] = [
     rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
@@ -166,6 +166,14 @@ pub const RULES: [Rule; 27] = [
     rule(Incomplete, Run(replies_without_calls)),
     rule(Incomplete, Run(replies_without_calls_udp)),
     rule(Incomplete, Run(calls_without_replies_udp)),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::OperationsUdpIncomplete,
+            "operations over UDP lack a part: a snap length cut their datagrams, or fragments were \
+            lost",
+        ),
+    ),
     rule(
         Incomplete,
         Counted(

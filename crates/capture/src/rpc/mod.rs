@@ -390,7 +390,7 @@ impl<S: RecordSink> Operations<S> {
         counters: &mut Counters,
     ) {
         let operation = &mut self.operations[slot];
-        mark_incomplete(&mut operation.row);
+        mark_incomplete(&mut operation.row, counters);
         let row = &operation.row;
         self.sink.row(RowRef::Operations(row));
         if self.wants_details {

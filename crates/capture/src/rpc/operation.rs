@@ -2,6 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use lineside_account::{Counter, Counters};
+use lineside_flow::Transport;
 use lineside_trace::{OperationRow, Word};
 
 use super::Holder;
@@ -184,7 +186,7 @@ impl Signature {
 /// A cut message takes more with it: where the header before data is cut, the data, and where the
 /// call does not show how its reply is to be read, the reply.
 #[inline]
-pub(crate) fn mark_incomplete(row: &mut OperationRow) {
+pub(crate) fn mark_incomplete(row: &mut OperationRow, counters: &mut Counters) {
     if row.call_incomplete || row.reply_incomplete {
         let has_status = row.program == Word::Known("nfs") && row.operation != Word::Known("NULL");
         row.reply_incomplete |= has_status
@@ -197,5 +199,11 @@ pub(crate) fn mark_incomplete(row: &mut OperationRow) {
             Word::Known("READ") => row.reply_incomplete && !has_failed,
             _ => false,
         };
+    }
+    // Over TCP, the holes in its streams are counted.
+    if (row.call_incomplete || row.reply_incomplete || row.data_incomplete)
+        && row.transport == Some(Transport::Udp.name())
+    {
+        counters.count(Counter::OperationsUdpIncomplete);
     }
 }

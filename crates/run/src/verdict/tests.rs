@@ -160,6 +160,11 @@ fn each_rule_has_its_state_and_its_sentence() {
             "1 of 19 calls over UDP have no reply: the server gave none, or the tap missed it",
         ),
         (
+            counters(&[(Counter::OperationsUdpIncomplete, 3)]),
+            "3 operations over UDP lack a part: a snap length cut their datagrams, or fragments \
+            were lost",
+        ),
+        (
             counters(&[(Counter::FramesDamagedNotTcp, 2)]),
             "2 damaged frames were not read, and nothing shows whether they came again",
         ),

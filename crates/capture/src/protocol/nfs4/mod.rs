@@ -162,7 +162,7 @@ impl Protocol for Nfs4 {
     ) {
         let mut files = std::mem::take(&mut all.scratch.files);
         files.resolve(&mut all.operations, slot);
-        write_operations(all, slot);
+        write_operations(all, slot, counters);
         report_files(&files, all, connection, slot, counters);
         all.scratch.files = files;
         let mut next = Some(slot);
@@ -191,7 +191,7 @@ impl Nfs4 {
 }
 
 /// Writes a row for each operation of the compound.
-fn write_operations<S: RecordSink>(all: &mut Operations<S>, first: Slot) {
+fn write_operations<S: RecordSink>(all: &mut Operations<S>, first: Slot, counters: &mut Counters) {
     let results = all.operations[first].compound.results;
     // Out of its slot while the others borrow from it.
     let mut whole = std::mem::take(&mut all.operations[first].row);
@@ -208,7 +208,7 @@ fn write_operations<S: RecordSink>(all: &mut Operations<S>, first: Slot) {
             row.not_executed = index as u32 >= results;
             row.reply_incomplete |= !row.not_executed && row.status == Word::None;
         }
-        mark_incomplete(row);
+        mark_incomplete(row, counters);
         all.sink.row(RowRef::Operations(row));
         if all.wants_details {
             operation.details.write(row.operation_id, &mut all.sink);
