@@ -121,7 +121,6 @@ impl<S: RecordSink> Flows<S> {
     pub(crate) fn on_frame(&mut self, now: i64, frame: &FrameRef) {
         let dissected = dissect(frame);
         let (operations, counters) = (&mut self.operations, &mut self.counters);
-        operations.set_now(now);
         let taken = self
             .flow
             .on_frame(now, frame, &dissected, operations, counters);
@@ -143,13 +142,11 @@ impl<S: RecordSink> Flows<S> {
     /// Takes a packet that was put together from fragments elsewhere.
     pub(crate) fn on_whole(&mut self, now: i64, whole: &Whole) {
         let (operations, counters) = (&mut self.operations, &mut self.counters);
-        operations.set_now(now);
         self.flow.on_whole(now, whole, operations, counters);
     }
 
     pub(crate) fn on_timer(&mut self, now: i64) {
         let (operations, counters) = (&mut self.operations, &mut self.counters);
-        operations.set_now(now);
         self.flow.on_timer(now, operations, counters);
     }
 

@@ -55,13 +55,16 @@ fn plain(rows: &CollectedRows) -> CollectedRows {
         losses: rows.losses.clone(),
         ..CollectedRows::default()
     };
+    // Which of several operations is told of first is no part of the result.
+    rows.nfs.sort_by_key(|row| row.operation_id);
+    rows.nfs4.sort_by_key(|row| row.operation_id);
+    rows.services.sort_by_key(|row| row.operation_id);
     for row in &mut rows.operations {
         (row.operation_id, row.rpc_id, row.connection_id) = (0, 0, 0);
         row.repeat_of = row.repeat_of.map(|_| 0);
         row.call_frame = row.call_frame.map(|_| 0);
         row.reply_frame = row.reply_frame.map(|_| 0);
     }
-    // Which of several connections is told of first is no part of the result.
     rows.operations
         .sort_by_key(|row| (row.call_time_ns, row.reply_time_ns, row.xid));
     rows.nfs.iter_mut().for_each(|row| row.operation_id = 0);
@@ -339,6 +342,53 @@ fn of_two_copies_the_longer_one_is_read() {
             let what = format!("{kept} bytes, copies {cuts_copies}");
             assert_same(&what, &mine, &rows);
             assert_eq!(counters.value(Counter::StreamLost), 0, "{what}");
+        }
+    }
+}
+
+/// Where the payload of a frame's datagram or fragment begins.
+fn datagram_payload(frame: &capture::Frame) -> Option<usize> {
+    match lineside_wire::dissect(1, &frame.bytes, frame.wire_len as usize) {
+        lineside_wire::Dissected::Udp(_, udp) => Some(udp.payload),
+        lineside_wire::Dissected::Fragment(ip, _) => Some(ip.payload),
+        _ => None,
+    }
+}
+
+/// Of datagrams and of fragments; the copies come before the next packet, or after the answer.
+#[test]
+fn of_two_copies_of_a_datagram_the_longer_one_is_read() {
+    let (frames, _) = example_of_two_taps();
+    let (rows, _) = run(&frames);
+    let parts = frames.iter().flat_map(|frame| {
+        let wire_len = frame.wire_len as usize;
+        match lineside_wire::dissect(1, &frame.bytes, wire_len) {
+            lineside_wire::Dissected::Fragment(..) => vec![frame.clone()],
+            _ => wrap::fragment(frame, 504),
+        }
+    });
+    let parts: Vec<_> = parts.collect();
+    for (kind, frames) in [("datagrams", &frames), ("fragments", &parts)] {
+        for (kept, delay_ns) in [(12, 0), (50, 20_000), (13, 400_000), (200, 900_000)] {
+            for cuts_copies in [false, true] {
+                let mut cut = 0;
+                let mut both = wrap::mirror(frames, delay_ns);
+                for frame in both
+                    .iter_mut()
+                    .filter(|frame| is_copy(frame) == cuts_copies)
+                {
+                    if let Some(payload) = datagram_payload(frame) {
+                        cut += u64::from(frame.bytes.len() > payload + kept);
+                        frame.bytes.truncate(payload + kept);
+                    }
+                }
+                let (mine, counters) = run(&both);
+                let what = format!("{kind}, {kept} bytes, {delay_ns} ns, copies {cuts_copies}");
+                assert!(cut > 10, "{what}: {cut}");
+                assert_same(&what, &mine, &rows);
+                let copies = counters.value(Counter::FramesDuplicate);
+                assert_eq!(copies, frames.len() as u64, "{what}");
+            }
         }
     }
 }

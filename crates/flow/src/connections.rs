@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use lineside_account::Counter;
 use lineside_wire::{Direction, Endpoint, Ip, TcpHeader};
 
-use crate::connection::{Connection, Key, Origin, network_of};
+use crate::connection::{Connection, Key, Origin, Transport, network_of};
 use crate::context::Context;
 use crate::sink::StreamSink;
 
@@ -200,6 +200,11 @@ impl Connections {
         let Some(mut connection) = self.slots[slot].take() else {
             return;
         };
+        if connection.key.transport == Transport::Udp {
+            while let Some(cut) = context.shared.cut.pop_of(slot) {
+                cut.deliver(context);
+            }
+        }
         connection.finish(context);
         context.sink.on_close(slot, &connection, context.counters);
         self.table.remove(&connection.key);

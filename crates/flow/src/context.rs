@@ -2,6 +2,7 @@ use lineside_account::{Budget, Counters, Lease};
 
 use crate::config::Config;
 use crate::connection::{Connection, Transport};
+use crate::cut::CutDatagrams;
 use crate::duplicates::Duplicates;
 
 /// A connection that both ends closed is kept for late packets only: Linux's TIME-WAIT, 60 s.
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) held: HeldMemory,
     pub(crate) holders: Holders,
     pub(crate) duplicates: Duplicates,
+    pub(crate) cut: CutDatagrams,
 }
 
 impl Shared {
@@ -34,6 +36,7 @@ impl Shared {
             held: HeldMemory::new(budget),
             holders: Holders::default(),
             duplicates: Duplicates::new(config.duplicate_window_ns, budget),
+            cut: CutDatagrams::new(config.duplicate_window_ns, budget),
         }
     }
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_wire::ipv6::FRAGMENT_HEADER_LEN;
-use lineside_wire::{Ip, TcpHeader, ethernet, ipv4, ipv6};
+use lineside_wire::{Ip, TcpHeader, ethernet, ipv4, ipv6, udp};
 
 use crate::connection::Origin;
 
@@ -21,10 +21,11 @@ const PREFIX: usize = 64;
 /// Two TCP segments are the same if ports, sequence numbers, length, identification and checksum
 /// are. The checksum covers the addresses and all bytes, timestamps among them, so that a sender's
 /// own retransmission differs. Other packets are the same if their first 64 bytes are, except for
-/// time to live and header checksum, and those around the end of long headers. The copy of a packet
-/// without payload must also differ in its input, tags, link addresses, time to live or tunnel,
-/// since genuine duplicate acknowledgements are alike (RFC 5681, 2); and so must the copy of a
-/// datagram without an identification.
+/// time to live and header checksum, and those around the end of long headers; if a snap length
+/// left fewer of one of them, its headers decide. The copy of a packet without payload must also
+/// differ in its input, tags, link addresses, time to live or tunnel, since genuine duplicate
+/// acknowledgements are alike (RFC 5681, 2); and so must the copy of a datagram without an
+/// identification.
 ///
 /// To remember each segment of a plain capture would take 2 % of its time (`docs/decisions/0017`).
 /// So the engine remembers those of a connection's first moment, and all of a connection in which
@@ -77,8 +78,8 @@ impl Duplicates {
         self.find(now, signature_of(ip, tcp), seen_by, counters)
     }
 
-    /// The same for any other packet.
-    pub(crate) fn has_packet(
+    /// The same for a datagram.
+    pub(crate) fn has_datagram(
         &mut self,
         now: i64,
         origin: &Origin<'_>,
@@ -92,7 +93,7 @@ impl Duplicates {
         } else {
             0
         };
-        self.has_bytes(now, origin, ip, seen_by, counters)
+        self.has_bytes(now, origin, ip, (udp::HEADER_LEN, seen_by), counters)
     }
 
     /// The same for a fragment, which has an identification in IPv6 too.
@@ -103,7 +104,7 @@ impl Duplicates {
         ip: &Ip,
         counters: &mut Counters,
     ) -> bool {
-        self.has_bytes(now, origin, ip, 0, counters)
+        self.has_bytes(now, origin, ip, (0, 0), counters)
     }
 
     /// Forgets all packets, at the end.
@@ -111,13 +112,14 @@ impl Duplicates {
         self.table = None;
     }
 
-    /// By the first bytes. `seen_by` is 0 if it does not matter.
+    /// By the first bytes, of which the packet's headers and `more` tell it apart if need be.
+    /// `seen_by` is 0 if it does not matter.
     fn has_bytes(
         &mut self,
         now: i64,
         origin: &Origin<'_>,
         ip: &Ip,
-        seen_by: u32,
+        (more, seen_by): (usize, u32),
         counters: &mut Counters,
     ) -> bool {
         if self.window_ns == 0 {
@@ -126,8 +128,14 @@ impl Duplicates {
         let packet = origin.bytes().get(ip.header..ip.payload + ip.captured_len);
         let packet = packet.unwrap_or(&[]);
         let mut signature = signature(packet);
-        // Behind long headers, as those of a route, is what tells one packet from another.
         let headers_len = ip.payload - ip.header;
+        if packet.len() < PREFIX && ip.captured_len < ip.payload_len {
+            let most = HEADERS_MAX[usize::from(!is_ipv4(packet))];
+            if (headers_len + more..=packet.len()).contains(&most) {
+                signature &= HEADERS;
+            }
+        }
+        // Behind long headers, as those of a route, is what tells one packet from another.
         if headers_len > PREFIX - FRAGMENT_HEADER_LEN {
             let rest = packet.get(headers_len - FRAGMENT_HEADER_LEN..);
             signature ^= mix(rest.unwrap_or(&[]), [u64::MAX; 2]).rotate_left(7);
@@ -151,7 +159,7 @@ impl Duplicates {
             if slot_age <= age || until < now_at {
                 break;
             }
-            if seen == signature && (seen_by == 0 || (link >> 32) as u32 != seen_by) {
+            if is_same(seen, signature) && (seen_by == 0 || (link >> 32) as u32 != seen_by) {
                 return true;
             }
             (slot, age) = (link as u32, slot_age);
@@ -223,12 +231,29 @@ const fn without(offset: usize) -> u64 {
     !(0xff << (offset % 8 * 8))
 }
 
+/// The half of a signature that is made of the packet's headers alone.
+const HEADERS: u64 = !0 << 32;
+/// The bytes of a packet in that half, of IPv4 and of IPv6: with UDP's header, or a fragment's.
+const HEADERS_MAX: [usize; 2] = [32, 48];
+
+#[inline]
+fn is_ipv4(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first >> 4 == 4)
+}
+
+/// Whether two signatures are of one packet; one that was cut has no second half.
+#[inline]
+fn is_same(one: u64, other: u64) -> bool {
+    let differing = one ^ other;
+    differing == 0 || differing & HEADERS == 0 && (one & !HEADERS == 0 || other & !HEADERS == 0)
+}
+
 /// A number made of a packet's first bytes, without its time to live and header checksum.
 #[inline]
 fn signature(packet: &[u8]) -> u64 {
-    let masks = match packet.first().map(|first| first >> 4) {
-        Some(4) => [u64::MAX, IPV4_SECOND],
-        _ => [IPV6_FIRST, u64::MAX],
+    let masks = match is_ipv4(packet) {
+        true => [u64::MAX, IPV4_SECOND],
+        false => [IPV6_FIRST, u64::MAX],
     };
     mix(packet, masks)
 }
@@ -244,10 +269,18 @@ fn mix(packet: &[u8], masks: [u64; 2]) -> u64 {
     });
     let words = prefix.as_chunks::<8>().0;
     let word = |at: usize| u64::from_le_bytes(words[at]);
-    fold(word(0) & masks[0], word(1) & masks[1])
-        ^ fold(word(2), word(3)).rotate_left(17)
-        ^ fold(word(4), word(5)).rotate_left(31)
-        ^ fold(word(6), word(7)).rotate_left(47)
+    let [first, second, third] = [
+        fold(word(0) & masks[0], word(1) & masks[1]) ^ fold(word(2), word(3)).rotate_left(17),
+        fold(word(4), word(5)).rotate_left(31),
+        fold(word(6), word(7)).rotate_left(47),
+    ];
+    // As `HEADERS_MAX` has it; only the first word of IPv4 counts as a whole.
+    let headers = match masks[0] {
+        u64::MAX => first,
+        _ => first ^ second,
+    };
+    let all = first ^ second ^ third;
+    headers & HEADERS | (all ^ all >> 32) & !HEADERS
 }
 
 /// Two words multiplied, both halves of the product: what wyhash mixes with (Wang Yi 2019).
@@ -352,6 +385,50 @@ mod tests {
             // One bit, two of them, and none beside those that do not count.
             assert_eq!(signatures.len(), counted + counted * (counted - 1) / 2 + 1);
             assert!(signatures.contains(&whole));
+        }
+    }
+
+    /// As far as the headers are there, whichever comes first; beyond, nothing is known.
+    #[test]
+    fn a_copy_that_a_snap_length_cut_is_one_by_its_headers() {
+        let ends = |one: &str, other: &str| [one, other].map(|end| end.parse().expect("one"));
+        let budget = Budget::new(1 << 20);
+        for ([source, destination], headers_len, identification) in [
+            (ends("10.0.0.1", "10.0.0.2"), 32, 7),
+            (ends("10.0.0.1", "10.0.0.2"), 32, 0),
+            (ends("fd00::1", "fd00::2"), 48, 0),
+        ] {
+            let builder = FrameBuilder::new(source, destination);
+            let builder = builder.with_identification(identification);
+            let datagram = |data: &[u8]| builder.udp(700, 2049, data);
+            let (whole, other) = (datagram(&[7; 100]), datagram(&[8; 100]));
+            let mut duplicates = Duplicates::new(1_000_000, &budget);
+            let mut has_come = |bytes: &[u8], kept: usize, input, now| {
+                let Dissected::Udp(ip, udp) = dissect(1, &bytes[..kept], bytes.len()) else {
+                    panic!("a datagram");
+                };
+                let descriptor = Descriptor {
+                    input,
+                    ..Descriptor::default()
+                };
+                let frame = Frame::copied(&bytes[..kept], descriptor).share();
+                let origin = Origin::Frame(&frame);
+                let counters = &mut Counters::new();
+                duplicates.has_datagram(now, &origin, &ip, udp.payload_len, counters)
+            };
+            let headers_len = ethernet::HEADER_LEN + headers_len;
+            for (at, kept) in (headers_len..whole.len()).enumerate() {
+                let now = at as i64 * 10_000_000;
+                assert!(!has_come(&whole, whole.len(), 0, now));
+                assert!(has_come(&whole, kept, 1, now), "{kept}");
+                assert!(!has_come(&other, kept, 1, now), "{kept}");
+                assert!(has_come(&other, other.len(), 0, now), "{kept}");
+            }
+            if source.is_ipv4() {
+                let now = i64::MAX - 1_000_000;
+                assert!(!has_come(&whole, whole.len(), 0, now));
+                assert!(!has_come(&whole, headers_len - 1, 1, now), "no xid");
+            }
         }
     }
 }

@@ -77,7 +77,7 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Taken {
-        self.shared.now = self.shared.now.max(now);
+        self.set_now(now, sink, counters);
         // At each frame and not at each burst, whose borders are no part of the input.
         self.give_up_fragments(sink, counters);
         let plain = |outcome| Taken {
@@ -132,7 +132,7 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) {
-        self.shared.now = self.shared.now.max(now);
+        self.set_now(now, sink, counters);
         let is_credible = count_whole(whole, counters);
         let Some(dissected) = whole.dissected().filter(|_| is_credible) else {
             return;
@@ -170,7 +170,7 @@ impl Engine {
     /// [`Config::quiet_window_ns`], rows do not depend on when this is called, for an overdue
     /// connection is also found when its next packet comes.
     pub fn on_timer<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
-        self.shared.now = self.shared.now.max(now);
+        self.set_now(now, sink, counters);
         self.give_up_fragments(sink, counters);
         self.look_at_quiet(sink, counters);
         let (connections, mut context) = self.parts(sink, counters);
@@ -179,7 +179,7 @@ impl Engine {
 
     /// Copies everything held out of its blocks, so that the pool can use them again.
     pub fn spill(&mut self, counters: &mut Counters) {
-        let mut spilled = self.fragments.spill();
+        let mut spilled = self.fragments.spill() + self.shared.cut.spill();
         // Ranges in memory of their own still become overdue where time passes.
         let is_live = self.shared.config.quiet_window_ns.is_some();
         self.shared.holders.retain(|slot| {
@@ -218,6 +218,30 @@ impl Engine {
         context.shared.duplicates.clear();
         context.shared.held.trim(0);
         (end < connections.len()).then_some(end)
+    }
+
+    #[inline]
+    fn set_now<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
+        if self.shared.cut.until_ns() < now {
+            self.give_up_cut(now, sink, counters);
+        }
+        self.shared.now = self.shared.now.max(now);
+        sink.on_time(self.shared.now);
+    }
+
+    /// Delivers the datagrams for which no longer copy has come, each at the time until which it
+    /// has waited: when that is looked at, is no part of the input.
+    #[cold]
+    fn give_up_cut<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
+        let (_, mut context) = self.parts(sink, counters);
+        loop {
+            let until_ns = context.shared.cut.until_ns();
+            let Some(cut) = (until_ns < now).then(|| context.shared.cut.pop()).flatten() else {
+                return;
+            };
+            context.sink.on_time(until_ns);
+            cut.deliver(&mut context);
+        }
     }
 
     #[inline]
@@ -328,7 +352,7 @@ impl<S> Context<'_, S> {
         let Shared {
             duplicates, now, ..
         } = &mut *self.shared;
-        duplicates.has_packet(*now, origin, ip, payload_len, self.counters)
+        duplicates.has_datagram(*now, origin, ip, payload_len, self.counters)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::ops;
 
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
@@ -49,6 +50,8 @@ struct Entry {
     since_ns: i64,
     serial: u64,
     bytes: usize,
+    /// A snap length cut a part, of which a longer copy may come.
+    is_cut: bool,
 }
 
 /// A fragment and where it lies.
@@ -94,6 +97,7 @@ impl Entry {
             since_ns: now,
             serial,
             bytes: 0,
+            is_cut: false,
         }
     }
 
@@ -109,12 +113,50 @@ impl Entry {
             self.parts.insert(at + place, (offset, chunk.hold()));
             offset += chunk.len();
         }
+        // What was put together from fragments has waited.
+        let is_frame = matches!(part.origin, Origin::Frame(_));
+        self.is_cut |= is_frame && part.chunks.iter().any(is_hole);
+    }
+
+    /// Of a fragment that the snap length cut a copy has come: the places of its bytes and its hole
+    /// among the parts, and by how many bytes the copy is longer, if it is.
+    fn longer(&self, copy: &Part<'_>) -> Option<(ops::Range<usize>, usize)> {
+        let place = |offset| self.parts.partition_point(|&(before, _)| before < offset);
+        let places = place(copy.fragment.offset)..place(copy.end());
+        let parts = &self.parts[places.clone()];
+        let ((begin, first), (last, hole)) = (parts.first()?, parts.last()?);
+        let captured = copy.chunks.first()?.bytes();
+        let more = captured.len().checked_sub(first.bytes().len())?;
+        let is_cut_there = parts.len() <= 2
+            && *begin == copy.fragment.offset
+            && last + hole.len() == copy.end()
+            && hole.missing() == Some(Cause::SnapLength);
+        let is_longer = more > 0 && captured.starts_with(first.bytes());
+        (is_cut_there && is_longer).then_some((places, more))
+    }
+
+    /// The copy takes the place of these parts. Stamp and frame stay those of the first.
+    fn replace(&mut self, places: ops::Range<usize>, copy: &Part<'_>) {
+        let descriptor = self.parts[places.start].1.descriptor;
+        let (mut offset, mut longer) = (copy.fragment.offset, Vec::new());
+        for chunk in copy.chunks.iter().filter(|chunk| !chunk.is_empty()) {
+            let mut range = chunk.hold();
+            range.descriptor = descriptor;
+            longer.push((offset, range));
+            offset += chunk.len();
+        }
+        self.parts.splice(places, longer);
+        self.is_cut = self.parts.iter().any(|(_, range)| is_hole(&range.chunk()));
     }
 
     fn is_whole(&self) -> bool {
         let present: usize = self.parts.iter().map(|(_, range)| range.len()).sum();
         self.total == Some(present)
     }
+}
+
+fn is_hole(chunk: &Chunk<'_>) -> bool {
+    !chunk.is_empty() && chunk.missing().is_some()
 }
 
 /// The payload of a fragmented packet, in order, with holes for what never came.
@@ -234,6 +276,9 @@ pub struct Fragments {
     /// Entries in the order they began; a serial tells whether an entry is still the same.
     order: VecDeque<(Key, u64)>,
     serial: u64,
+    /// Whole entries with cut parts, and until when these wait for longer copies.
+    cut: VecDeque<(i64, Key, u64)>,
+    cut_window_ns: i64,
     done: VecDeque<Whole>,
 }
 
@@ -253,6 +298,8 @@ impl Fragments {
             entries: HashMap::new(),
             order: VecDeque::new(),
             serial: 0,
+            cut: VecDeque::new(),
+            cut_window_ns: config.duplicate_window_ns,
             done: VecDeque::new(),
         }
     }
@@ -274,9 +321,6 @@ impl Fragments {
         counters: &mut Counters,
     ) -> Counter {
         let origin = Origin::Frame(frame);
-        if self.duplicates.has_fragment(now, &origin, ip, counters) {
-            return Counter::FramesDuplicate;
-        }
         let descriptor = frame.descriptor();
         let captured = frame.bytes().len().saturating_sub(ip.payload);
         let captured = ip.payload_len.min(captured);
@@ -290,7 +334,31 @@ impl Fragments {
             chunks: &chunks,
             origin: &origin,
         };
+        if self.duplicates.has_fragment(now, &origin, ip, counters) {
+            self.lengthen(&part);
+            return Counter::FramesDuplicate;
+        }
         self.take(now, &part, counters)
+    }
+
+    /// Of what the snap length cut from a fragment that waits, a copy may have more.
+    fn lengthen(&mut self, copy: &Part<'_>) {
+        let key = copy.key();
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return;
+        };
+        let Some((places, more)) = entry.longer(copy) else {
+            return;
+        };
+        if !self.budget.draw(more) {
+            return;
+        }
+        entry.replace(places, copy);
+        entry.bytes += more;
+        self.held_bytes += more;
+        if entry.is_whole() && !entry.is_cut {
+            self.complete(&key);
+        }
     }
 
     fn take(&mut self, now: i64, part: &Part<'_>, counters: &mut Counters) -> Counter {
@@ -316,14 +384,17 @@ impl Fragments {
         });
         let cost = ENTRY_BYTES + part.chunks.iter().map(Chunk::len).sum::<usize>();
         entry.insert(part);
-        let is_whole = entry.is_whole();
+        let (is_whole, is_cut, serial) = (entry.is_whole(), entry.is_cut, entry.serial);
         let fits = self.budget.draw(cost);
         if fits {
             entry.bytes += cost;
             self.held_bytes += cost;
         }
-        if is_whole {
+        if is_whole && !(is_cut && fits && self.cut_window_ns > 0) {
             self.complete(&key);
+        } else if is_whole {
+            let until_ns = now.saturating_add(self.cut_window_ns);
+            self.cut.push_back((until_ns, key, serial));
         } else if !fits {
             counters.count(Counter::FragmentsLimit);
             self.complete(&key);
@@ -348,8 +419,7 @@ impl Fragments {
         while self.held_bytes > self.held_max_bytes
             && let Some((oldest, serial)) = self.order.pop_front()
         {
-            let entry = self.entries.get(&oldest);
-            if entry.is_some_and(|entry| entry.serial == serial) {
+            if self.is_same(&oldest, serial) {
                 counters.count(Counter::FragmentsLimit);
                 self.complete(&oldest);
             }
@@ -391,6 +461,12 @@ impl Fragments {
             if let Some(whole) = self.done(now, counters) {
                 return Some(whole);
             }
+            if let Some((_, key, serial)) = self.cut.pop_front_if(|cut| cut.0 < now || at_end) {
+                if self.is_same(&key, serial) {
+                    self.complete(&key);
+                }
+                continue;
+            }
             let &(key, serial) = self.order.front()?;
             match self.entries.get(&key) {
                 Some(entry) if entry.serial == serial => {
@@ -409,6 +485,12 @@ impl Fragments {
     pub fn spill(&mut self) -> usize {
         let parts = self.entries.values_mut().flat_map(|entry| &mut entry.parts);
         parts.map(|(_, range)| usize::from(range.spill())).sum()
+    }
+
+    /// Whether the entry with this key is still the one with this serial.
+    fn is_same(&self, key: &Key, serial: u64) -> bool {
+        let entry = self.entries.get(key);
+        entry.is_some_and(|entry| entry.serial == serial)
     }
 
     fn complete(&mut self, key: &Key) {

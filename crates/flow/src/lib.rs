@@ -27,7 +27,7 @@
 //!  engine ──► connections ──► connection
 //!    │        slots, table      ├ segments: deliver, hold, advance
 //!    ├ fragments                ├ acknowledgements, holes
-//!    └ duplicates               └ incarnations: SYN, FIN, RST, strays
+//!    └ duplicates, cut          └ incarnations: SYN, FIN, RST, strays
 //! ```
 //!
 //! The engine takes time as an argument and touches no socket, thread or clock. It does not send:
@@ -39,6 +39,7 @@ mod connection;
 mod connections;
 mod context;
 mod counts;
+mod cut;
 mod damage;
 mod duplicates;
 mod engine;

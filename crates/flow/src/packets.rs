@@ -10,6 +10,7 @@ use crate::connection::segments::Belongs;
 use crate::connection::{Key, Origin, Transport, discard};
 use crate::connections::Connections;
 use crate::context::Context;
+use crate::cut::Datagram;
 use crate::damage::Covered;
 use crate::engine::{DAMAGED, DUPLICATE, Taken, taken};
 use crate::sink::StreamSink;
@@ -48,7 +49,22 @@ impl Connections {
                 return DAMAGED;
             }
         }
+        // Fragments have been waited for.
+        let captured = chunks
+            .first()
+            .filter(|_| matches!(origin, Origin::Frame(_)));
+        let datagram = Datagram {
+            slot,
+            direction,
+            identification: ip.identification,
+            payload_len: udp.payload_len,
+        };
         if may_be_copy && context.has_datagram(origin, ip, udp.payload_len) {
+            connection.watched_until_ns = i64::MAX;
+            let cut = &mut context.shared.cut;
+            if let Some(whole) = captured.and_then(|bytes| cut.lengthen(&datagram, bytes)) {
+                whole.deliver(context);
+            }
             return DUPLICATE;
         }
         connection.note_network(direction, ip);
@@ -56,9 +72,15 @@ impl Connections {
         connection.segments += 1;
         connection.roll_interval(origin.descriptor(), context);
         connection.add_packet(direction, udp.payload_len, origin.descriptor());
-        context
-            .sink
-            .on_datagram(slot, direction, chunks, context.counters);
+        let now = context.shared.now;
+        // As of segments, the rest may come as a copy of another tap.
+        let waits = udp.captured_len < udp.payload_len
+            && now <= connection.watched_until_ns
+            && captured.is_some_and(|bytes| context.shared.cut.hold(now, datagram, bytes));
+        if !waits {
+            let counters = &mut *context.counters;
+            context.sink.on_datagram(slot, direction, chunks, counters);
+        }
         taken(Counter::FramesUdp, Some(slot))
     }
 

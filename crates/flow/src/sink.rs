@@ -8,6 +8,8 @@ use crate::counts::FlowCounts;
 /// Takes streams, datagrams and what is known of connections. `connection` is the slot of a
 /// connection: small numbers, reused after [`StreamSink::on_close`].
 pub trait StreamSink {
+    /// It is at least `now`, until this is called again.
+    fn on_time(&mut self, _now: i64) {}
     /// A connection begins in an unused slot.
     fn on_open(&mut self, connection: usize, facts: &Connection);
     /// The next bytes of a direction, or a hole. `after_syn`: they are the first of the connection.

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 const PORTS: (u16, u16) = (700, 2049);
 /// Of the header that lies in the first fragment.
 const UDP_HEADER_LEN: usize = 8;
+const ETHERNET_LEN: usize = 14;
 /// IP protocol number of IPv4 in IP.
 const IP_IN_IP: u8 = 4;
 
@@ -99,11 +100,16 @@ impl Tap {
     }
 
     fn see(&mut self, stamp_ns: i64, frame: &[u8], kept: usize) {
+        self.see_by(stamp_ns, frame, kept, 0);
+    }
+
+    fn see_by(&mut self, stamp_ns: i64, frame: &[u8], kept: usize, input: u16) {
         self.frames += 1;
         let descriptor = Descriptor {
             stamp_ns: Some(stamp_ns),
             wire_len: frame.len() as u32,
             link_type: LinkType::ETHERNET,
+            input,
             number: self.frames,
             ordinal: self.frames,
             ..Descriptor::default()
@@ -261,6 +267,82 @@ proptest! {
         prop_assert!(ended >= 40, "each has its end");
         let limited = held_max < 300 || spare < 300;
         prop_assert!(!limited || counters.value(Counter::FragmentsLimit) > 0);
+    }
+}
+
+/// A tap with a snap length beside one without: whichever comes first, the datagram is whole.
+#[test]
+fn of_cut_fragments_and_datagrams_longer_copies_are_read() {
+    for (ipv6, kept, fragment_len) in (0..2).flat_map(|version| {
+        {
+            let headers_len = [32, 48][version];
+            [headers_len, 90, 300].map(|kept| [400, 9_000].map(|len| (version == 1, kept, len)))
+        }
+        .into_iter()
+        .flatten()
+    }) {
+        let mut packet = packet(ipv6, 11, 1000, fragment_len, 3);
+        if packet.frames.len() == 1 {
+            // Without a fragment's header.
+            packet.frames[0].0 = builder(ipv6, 11).udp(PORTS.0, PORTS.1, &packet.payload);
+        }
+        let what = format!("IPv6 {ipv6}, {kept} bytes, fragments of {fragment_len}");
+        for order in 0..4 {
+            let mut tap = Tap::new(Config::default(), 1 << 20);
+            let lens = [ETHERNET_LEN + kept, usize::MAX];
+            let lens = if order % 2 == 0 {
+                lens
+            } else {
+                [lens[1], lens[0]]
+            };
+            let both = |len| packet.frames.iter().map(move |(frame, _)| (frame, len));
+            let seen: Vec<_> = match order < 2 {
+                true => both(lens[0]).chain(both(lens[1])).collect(),
+                false => both(lens[0])
+                    .zip(both(lens[1]))
+                    .flat_map(|(a, b)| [a, b])
+                    .collect(),
+            };
+            for (at, (frame, len)) in seen.into_iter().enumerate() {
+                tap.see_by(at as i64, frame, len, u16::from(len == usize::MAX));
+            }
+            tap.see_by(99, &packet.frames[0].0, ETHERNET_LEN + kept, 2);
+            let whole = [(packet.payload.clone(), vec![true; 1000])];
+            assert_eq!(tap.sink.datagrams, whole, "{what}, order {order}");
+            let (sink, counters) = tap.finish();
+            assert_eq!(sink.datagrams.len(), 1, "{what}, order {order}");
+            let copies = packet.frames.len() as u64 + 1;
+            assert_eq!(counters.value(Counter::FramesDuplicate), copies, "{what}");
+        }
+    }
+}
+
+/// Until the window ends, if there is one.
+#[test]
+fn cut_datagrams_wait_for_longer_copies_for_a_moment() {
+    const WINDOW_NS: i64 = 1_000_000;
+    let [cut, other] = [11, 12].map(|id| builder(false, id).udp(PORTS.0, PORTS.1, &[7; 1000]));
+    let parts = packet(false, 13, 1000, 400, 3).frames;
+    for window_ns in [WINDOW_NS, 0] {
+        let config = Config {
+            duplicate_window_ns: window_ns,
+            ..Config::default()
+        };
+        let mut tap = Tap::new(config, 1 << 20);
+        tap.see(0, &cut, 100);
+        for (part, _) in &parts {
+            tap.see(0, part, 100);
+        }
+        let delivered = if window_ns > 0 { 0 } else { 2 };
+        assert_eq!(tap.sink.datagrams.len(), delivered, "{window_ns}");
+        tap.see(WINDOW_NS, b"no packet", 9);
+        assert_eq!(tap.sink.datagrams.len(), delivered, "{window_ns}");
+        // Of a connection without copies, nothing waits after its first moment.
+        tap.see(WINDOW_NS + 1, &other, 100);
+        assert_eq!(tap.sink.datagrams.len(), 3, "{window_ns}");
+        tap.see(WINDOW_NS + 2, &cut, usize::MAX);
+        let (sink, _) = tap.finish();
+        assert!(sink.datagrams[..3].iter().all(|(_, present)| !present[999]));
     }
 }
 

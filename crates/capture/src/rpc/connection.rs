@@ -153,6 +153,11 @@ impl RpcConnection {
 }
 
 impl<S: RecordSink> StreamSink for Operations<S> {
+    #[inline]
+    fn on_time(&mut self, now: i64) {
+        self.now = self.now.max(now);
+    }
+
     fn on_open(&mut self, connection: usize, facts: &Connection) {
         if self.connections.len() <= connection {
             self.connections.resize_with(connection + 1, || None);

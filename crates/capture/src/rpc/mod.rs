@@ -146,10 +146,6 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
-    pub(crate) fn set_now(&mut self, now: i64) {
-        self.now = self.now.max(now);
-    }
-
     /// Whether data that comes from now on is not checksummed, because the run is behind.
     pub(crate) fn set_relieved(&mut self, is_relieved: bool) {
         self.is_relieved = is_relieved;

@@ -445,6 +445,61 @@ fn complete_is_true_of_two_taps_that_see_the_same() {
     }
 }
 
+/// What the tap of a scene saw with a snap length, beside a tap without one that saw the same by
+/// another clock and misses some.
+fn beside_a_snap_length(scene: Scene, seed: u64, missed: f64) -> Scene {
+    let mut random = Random::new(seed ^ 0x5a);
+    // Headers are there, also TCP's with IPv6.
+    let snap_len = [80, 96, 128, 200, 600][random.below(5) as usize];
+    let skew_ns = [-400_000, -20_000, 20_000, 400_000][random.below(4) as usize];
+    let mut frames = Vec::new();
+    let mut lost = 0;
+    for (_, whole) in scene.frames {
+        let mut cut = whole.clone();
+        cut.bytes.truncate(snap_len);
+        let mut second = whole;
+        second.stamp_ns = second.stamp_ns.map(|stamp| stamp + skew_ns);
+        frames.push((0, cut));
+        match random.chance(missed) {
+            true => lost += 1,
+            false => frames.push((1, second)),
+        }
+    }
+    frames.sort_by_key(|(_, frame)| frame.stamp_ns);
+    Scene {
+        frames,
+        is_whole: scene.is_whole && lost == 0,
+        missed: scene.missed + lost,
+        ..scene
+    }
+}
+
+/// What a snap length cut from what one tap saw is taken from the other's.
+#[test]
+fn complete_is_true_of_a_tap_with_a_snap_length() {
+    let mut complete = 0;
+    for seed in seeds(1) {
+        let (exchanges, truth) = conversation(seed);
+        let (messages, said) = datagrams(seed);
+        for (missed, at_tap) in [(0.0, 0.0), (0.1, 0.0), (0.0, 0.1)] {
+            let conditions = Conditions {
+                seed,
+                is_ipv6: is_ipv6(seed),
+                missed: at_tap,
+                ..Conditions::default()
+            };
+            let what = format!("beside a snap length, {missed} missed, {conditions:?}");
+            let scene = beside_a_snap_length(simulate(&exchanges, &conditions), seed, missed);
+            judge_scene(&scene, &truth, &format!("tcp {what}"));
+            let scene = simulate_datagrams(&messages, &conditions);
+            let scene = beside_a_snap_length(scene, seed, missed);
+            let state = judge_datagrams(&scene, &said, false, &format!("udp {what}"));
+            complete += usize::from(state == State::Complete);
+        }
+    }
+    assert!(complete > 0);
+}
+
 /// Calls that go again, answers that do, and fragments that are lost.
 #[test]
 fn complete_is_true_over_udp() {
@@ -544,7 +599,13 @@ fn simulated_rows_are_the_same_on_one_core_and_two() {
         let way = seed % WAYS;
         let plain = simulate_datagrams(&messages, &conditions);
         let tunnelled = led(simulate(&exchanges, &conditions), way);
-        for (what, scene) in [("tcp", scene), ("udp", plain), ("led", tunnelled)] {
+        let cut = beside_a_snap_length(simulate_datagrams(&messages, &conditions), seed, 0.1);
+        for (what, scene) in [
+            ("tcp", scene),
+            ("udp", plain),
+            ("led", tunnelled),
+            ("cut", cut),
+        ] {
             let what = format!("{what}, way {way}, {conditions:?}");
             let frames = scene.frames.iter().map(|(input, frame)| (*input, frame));
             let schedule = Schedule::Simulated { seed };
