@@ -1,3 +1,5 @@
+//! What the connections of an engine share, and what one of them is given while it takes a packet.
+
 use lineside_account::{Budget, Counters, Lease};
 
 use crate::config::Config;
