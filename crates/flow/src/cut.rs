@@ -81,8 +81,13 @@ impl CutDatagrams {
         }
     }
 
-    /// After this time the first one waits no longer.
+    /// True if none waits.
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// After this time the first one waits no longer.
     pub(crate) fn until_ns(&self) -> i64 {
         let first = self.waiting.front();
         first.map_or(i64::MAX, |first| first.until_ns)

@@ -222,7 +222,7 @@ impl Engine {
 
     #[inline]
     fn set_now<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
-        if self.shared.cut.until_ns() < now {
+        if !self.shared.cut.is_empty() {
             self.give_up_cut(now, sink, counters);
         }
         self.shared.now = self.shared.now.max(now);
