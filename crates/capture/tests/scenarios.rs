@@ -234,7 +234,7 @@ fn run(frames: &[capture::Frame]) -> (CollectedRows, Counters) {
     run_with(frames, Config::default())
 }
 
-fn feed(pipeline: &mut Pipeline<CollectedRows>, frames: &[capture::Frame]) {
+fn feed(pipeline: &mut Pipeline<CollectedRows>, frames: &[capture::Frame], burst_len: usize) {
     let mut burst = Burst::new();
     for (index, frame) in frames.iter().enumerate() {
         let descriptor = Descriptor {
@@ -247,7 +247,7 @@ fn feed(pipeline: &mut Pipeline<CollectedRows>, frames: &[capture::Frame]) {
             ..Descriptor::default()
         };
         burst.push(Frame::copied(&frame.bytes, descriptor));
-        if index % 37 == 0 {
+        if index % burst_len == 0 {
             pipeline.on_burst(&mut burst);
         }
         if index % 101 == 0 {
@@ -258,9 +258,17 @@ fn feed(pipeline: &mut Pipeline<CollectedRows>, frames: &[capture::Frame]) {
 }
 
 fn run_with(frames: &[capture::Frame], config: Config) -> (CollectedRows, Counters) {
+    run_in_bursts(frames, config, 37)
+}
+
+fn run_in_bursts(
+    frames: &[capture::Frame],
+    config: Config,
+    burst_len: usize,
+) -> (CollectedRows, Counters) {
     let budget = Budget::new(128 << 20);
     let mut pipeline = Pipeline::new(config, &budget, CollectedRows::default());
-    feed(&mut pipeline, frames);
+    feed(&mut pipeline, frames, burst_len);
     let (rows, counters) = pipeline.finish();
     assert_eq!(counters.broken_identity(), None);
     (rows, counters)

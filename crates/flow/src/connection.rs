@@ -113,8 +113,10 @@ pub struct Connection {
     pub(crate) is_reset: bool,
     /// Until then any segment, also an expected one, may be a mirror's copy.
     pub(crate) watched_until_ns: i64,
-    /// Before this time, no packet belongs to another interval or comes after the idle timeout.
+    /// Before this time, no packet belongs to another interval.
     pub(crate) calm_until_ns: i64,
+    /// When the table looks whether it is over.
+    pub(crate) deadline_ns: i64,
 }
 
 /// A segment kept because it may belong to the next incarnation of its four-tuple.
@@ -223,6 +225,7 @@ impl Connection {
             is_reset: false,
             watched_until_ns: now,
             calm_until_ns: i64::MIN,
+            deadline_ns: i64::MAX,
         }
     }
 
@@ -302,13 +305,12 @@ impl Connection {
         self.checksums[direction].is_damaged(&packet, counters)
     }
 
-    /// Sets the time before which an expected segment needs no look at intervals and timeouts.
+    /// Sets the time before which an expected segment needs no look at intervals.
     #[inline]
     pub(crate) fn set_calm(&mut self, shared: &Shared) {
         let interval_end = self.interval_ns.saturating_add(shared.config.interval_ns);
-        let idle_end = self.last_ns.saturating_add(shared.timeout_ns(self));
         self.calm_until_ns = match self.is_alive() && self.syn_ns.is_none() {
-            true => interval_end.min(idle_end),
+            true => interval_end,
             // The next segment may show that it has not ended, or ends its handshake.
             false => i64::MIN,
         };

@@ -5,10 +5,11 @@ use lineside_account::Counter;
 use lineside_wire::{Direction, Endpoint, Ip, TcpHeader};
 
 use crate::connection::{Connection, Key, Origin, Transport, network_of};
-use crate::context::Context;
+use crate::context::{Context, Shared};
+use crate::deadlines::Deadlines;
 use crate::sink::StreamSink;
 
-/// Slots examined at once for connections that are over, or that may be given up.
+/// Slots examined at once for connections that may be given up.
 const SWEEP: usize = 64;
 /// Connections given up for one newcomer before it is refused: others took what they gave back.
 const GIVEN_UP_MAX: usize = 8;
@@ -28,6 +29,8 @@ pub(crate) struct Connections {
     others: HashMap<Key, Vec<Key>>,
     /// Connections over TCP of late packets, each at the place that its ports give.
     recent: [Option<Recent>; RECENT],
+    /// Of connections that end by silence.
+    deadlines: Deadlines,
     /// The slot that was examined last.
     hand: usize,
 }
@@ -112,7 +115,7 @@ impl Connections {
         Some(slot)
     }
 
-    /// The slot of a connection, a new one if there is none or it is over.
+    /// The slot of a connection, a new one if there is none.
     /// `known`: the slot that it has, from a look at the recent ones.
     pub(crate) fn find_or_open<S: StreamSink>(
         &mut self,
@@ -122,10 +125,7 @@ impl Connections {
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
         if let Some(slot) = known.or_else(|| self.table.get(&key).copied()) {
-            if !context.shared.is_over(self.at(slot)) {
-                return Some(slot);
-            }
-            self.close(slot, context);
+            return Some(slot);
         }
         self.open(key, origin, context)
     }
@@ -158,6 +158,7 @@ impl Connections {
             };
             self.others.entry(first).or_default().push(key);
         }
+        self.set_deadline(slot, context.shared);
         Some(slot)
     }
 
@@ -214,15 +215,46 @@ impl Connections {
         context.shared.budget.give_back(CONNECTION_BYTES);
     }
 
-    /// Closes those of the next few connections that are over.
-    pub(crate) fn close_over<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
-        for _ in 0..SWEEP.min(self.slots.len()) {
-            self.hand = (self.hand + 1) % self.slots.len();
-            let connection = self.slots[self.hand].as_deref();
-            if connection.is_some_and(|connection| context.shared.is_over(connection)) {
-                self.close(self.hand, context);
+    /// Whether a connection may be over at `now`.
+    #[inline]
+    pub(crate) fn may_be_over(&self, now: i64) -> bool {
+        self.deadlines.has_passed(now)
+    }
+
+    /// Closes the connections that are over at `now`, in the order in which they became so, and
+    /// each at that time: what they still hold depends on nothing that came later.
+    #[cold]
+    pub(crate) fn close_over<S: StreamSink>(&mut self, now: i64, context: &mut Context<'_, S>) {
+        while let Some((deadline_ns, slot)) = self.deadlines.pop(now) {
+            let connection = self.slots[slot].as_deref_mut();
+            let Some(connection) = connection.filter(|it| it.deadline_ns == deadline_ns) else {
+                continue;
+            };
+            connection.deadline_ns = i64::MAX;
+            if context.shared.over_ns(connection) > deadline_ns {
+                self.set_deadline(slot, context.shared);
+                continue;
             }
+            context.shared.now = context.shared.now.max(deadline_ns);
+            context.sink.on_time(context.shared.now);
+            self.close(slot, context);
         }
+    }
+
+    /// Sees to it that a connection is looked at when it is over, unless that is later than when it
+    /// is looked at anyway. To be called when that may come earlier than before.
+    pub(crate) fn set_deadline(&mut self, slot: usize, shared: &Shared) {
+        let connection = self.at(slot);
+        let over_ns = shared.over_ns(connection);
+        if over_ns >= connection.deadline_ns {
+            return;
+        }
+        connection.deadline_ns = over_ns;
+        let (slots, count) = (&self.slots, self.table.len());
+        self.deadlines
+            .push((over_ns, slot), count, |(deadline_ns, slot)| {
+                { slots[slot].as_deref() }.is_some_and(|it| it.deadline_ns == deadline_ns)
+            });
     }
 
     fn forget_other(&mut self, key: &Key) {

@@ -42,25 +42,22 @@ impl Shared {
         }
     }
 
-    /// Whether a connection has been without packets for so long that the next one belongs to
-    /// another. Silence alone ends none over TCP: a mount may rest for days, and goes on with the
-    /// next sequence number.
-    #[inline]
-    pub(crate) fn is_over(&self, connection: &Connection) -> bool {
-        self.now.saturating_sub(connection.last_ns) > self.timeout_ns(connection)
-    }
-
-    #[inline]
-    pub(crate) fn timeout_ns(&self, connection: &Connection) -> i64 {
+    /// When a connection has been without packets for so long that the next one belongs to another.
+    /// Silence alone ends none over TCP: a mount may rest for days, and goes on with the next
+    /// sequence number.
+    pub(crate) fn over_ns(&self, connection: &Connection) -> i64 {
         let idle_ns = self.config.idle_timeout_ns;
-        match connection.transport() {
+        let timeout_ns = match connection.transport() {
             _ if connection.is_reset || connection.ended == [true; 2] => {
                 idle_ns.min(ENDED_TIMEOUT_NS)
             }
-            Transport::Tcp if connection.has_moved() => i64::MAX,
+            Transport::Tcp if connection.has_moved() => return i64::MAX,
             Transport::Tcp if connection.is_half_open() => idle_ns.min(ENDED_TIMEOUT_NS),
             _ => idle_ns,
-        }
+        };
+        { connection.last_ns }
+            .saturating_add(timeout_ns)
+            .saturating_add(1)
     }
 }
 

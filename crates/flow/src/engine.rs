@@ -77,8 +77,8 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Taken {
-        self.set_now(now, sink, counters);
         // At each frame and not at each burst, whose borders are no part of the input.
+        self.pass_time(now, sink, counters);
         self.give_up_fragments(sink, counters);
         let plain = |outcome| Taken {
             outcome,
@@ -132,7 +132,7 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) {
-        self.set_now(now, sink, counters);
+        self.pass_time(now, sink, counters);
         let is_credible = count_whole(whole, counters);
         let Some(dissected) = whole.dissected().filter(|_| is_credible) else {
             return;
@@ -167,14 +167,12 @@ impl Engine {
     }
 
     /// Gives up what is overdue: once a burst, and for live captures also when none comes. Without
-    /// [`Config::quiet_window_ns`], rows do not depend on when this is called, for an overdue
-    /// connection is also found when its next packet comes.
+    /// [`Config::quiet_window_ns`], rows do not depend on when this is called, for frames and whole
+    /// packets do so too.
     pub fn on_timer<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
-        self.set_now(now, sink, counters);
+        self.pass_time(now, sink, counters);
         self.give_up_fragments(sink, counters);
         self.look_at_quiet(sink, counters);
-        let (connections, mut context) = self.parts(sink, counters);
-        connections.close_over(&mut context);
     }
 
     /// Copies everything held out of its blocks, so that the pool can use them again.
@@ -218,15 +216,6 @@ impl Engine {
         context.shared.duplicates.clear();
         context.shared.held.trim(0);
         (end < connections.len()).then_some(end)
-    }
-
-    #[inline]
-    fn set_now<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
-        if !self.shared.cut.is_empty() {
-            self.give_up_cut(now, sink, counters);
-        }
-        self.shared.now = self.shared.now.max(now);
-        sink.on_time(self.shared.now);
     }
 
     /// Delivers the datagrams for which no longer copy has come, each at the time until which it
@@ -303,6 +292,20 @@ impl Engine {
             outcome,
             connection: None,
         }
+    }
+
+    /// Time goes on until `now`: connections that are over by then are closed before anything else.
+    #[inline]
+    fn pass_time<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
+        if !self.shared.cut.is_empty() {
+            self.give_up_cut(now, sink, counters);
+        }
+        if self.connections.may_be_over(now) {
+            let (connections, mut context) = self.parts(sink, counters);
+            connections.close_over(now, &mut context);
+        }
+        self.shared.now = self.shared.now.max(now);
+        sink.on_time(self.shared.now);
     }
 
     /// Delivers the packets of which some fragment is missing for too long.

@@ -41,6 +41,7 @@ mod context;
 mod counts;
 mod cut;
 mod damage;
+mod deadlines;
 mod duplicates;
 mod engine;
 mod fragments;

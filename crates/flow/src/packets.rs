@@ -210,6 +210,7 @@ impl Connections {
             None => {
                 if let Some(is_reset) = note_end(connection, direction, tcp) {
                     context.sink.on_end(slot, is_reset);
+                    self.set_deadline(slot, context.shared);
                 }
             }
             Some(Syn::Own | Syn::BeginsNext) => {
@@ -226,6 +227,7 @@ impl Connections {
                 return taken(Counter::FramesTcp, Some(slot));
             }
         }
+        let connection = self.at(slot);
         let options = origin.tcp_options(ip, tcp);
         let stamp_ns = origin.descriptor().stamp_ns;
         connection.account(direction, tcp, options, stamp_ns, context);

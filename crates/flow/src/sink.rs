@@ -8,7 +8,7 @@ use crate::counts::FlowCounts;
 /// Takes streams, datagrams and what is known of connections. `connection` is the slot of a
 /// connection: small numbers, reused after [`StreamSink::on_close`].
 pub trait StreamSink {
-    /// It is at least `now`, until this is called again.
+    /// What comes next happens at `now`, which never goes back.
     fn on_time(&mut self, _now: i64) {}
     /// A connection begins in an unused slot.
     fn on_open(&mut self, connection: usize, facts: &Connection);

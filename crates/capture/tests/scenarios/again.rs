@@ -130,6 +130,34 @@ impl Wire {
     }
 }
 
+/// A connection that has ended still holds a call when days pass, in one burst or in many.
+#[test]
+fn calls_of_an_ended_connection_count_whatever_bursts() {
+    let mut wire = Wire::new(false);
+    wire.send(CALL, &lookup(1, b"a", 70)[CALL]);
+    // The tap misses the reply, which the next call acknowledges.
+    let reply = record(&lookup(1, b"a", 70)[REPLY]);
+    wire.connection.segment(REPLY, TcpFlags::ACK, &reply);
+    wire.send(CALL, &lookup(2, b"b", 71)[CALL]);
+    for direction in [CALL, REPLY] {
+        wire.end(direction, TcpFlags::FIN | TcpFlags::ACK);
+    }
+    wire.connect(800);
+    for day in 0..10 {
+        wire.now_ns += 86_400 * SECOND_NS;
+        wire.answered(&lookup(3 + day, b"c", 72));
+    }
+    for burst_len in [1, 2, 7, usize::MAX] {
+        let (rows, _) = run_in_bursts(&wire.frames, Config::default(), burst_len);
+        let ended = rows
+            .connections
+            .iter()
+            .find(|row| row.client_port == Some(700));
+        let outstanding_max = ended.map(|row| row.outstanding_max);
+        assert_eq!(outstanding_max, Some(2), "in bursts of {burst_len}");
+    }
+}
+
 #[test]
 fn an_xid_with_other_arguments_is_another_call() {
     let long = |last: u8| [[b'n'; 254].as_slice(), &[last]].concat();

@@ -152,6 +152,7 @@ fn an_outstanding_call_takes_256_bytes() {
         feed(
             &mut pipeline,
             &wire.frames[..wire.frames.len() - CALLS + calls],
+            37,
         );
         budget.used_bytes()
     });

@@ -31,9 +31,15 @@ pub(crate) struct Recorder {
     pub(crate) sent_again: Vec<(Direction, i64, Option<i64>)>,
     /// The stamps of losses.
     pub(crate) lost_ns: Vec<Option<i64>>,
+    pub(crate) now: i64,
+    /// When connections were closed.
+    pub(crate) closed_ns: Vec<i64>,
 }
 
 impl StreamSink for Recorder {
+    fn on_time(&mut self, now: i64) {
+        self.now = now;
+    }
     fn on_open(&mut self, _: usize, _: &Connection) {}
 
     fn on_stream(
@@ -69,7 +75,9 @@ impl StreamSink for Recorder {
     ) {
         self.sent_again.push((direction, from, since_ns));
     }
-    fn on_close(&mut self, _: usize, _: &Connection, _: &mut Counters) {}
+    fn on_close(&mut self, _: usize, _: &Connection, _: &mut Counters) {
+        self.closed_ns.push(self.now);
+    }
 }
 
 impl Hand {

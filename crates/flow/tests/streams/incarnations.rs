@@ -273,6 +273,42 @@ fn silence_of_hours_ends_no_sequence_numbers() {
     assert_eq!(sink.streams[0], b"callmore");
 }
 
+/// Whatever is called between frames: the frames' times alone close connections, the one that is
+/// over first before the others.
+#[test]
+fn connections_are_closed_when_they_are_over() {
+    for timers in [0, 1, 7] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        conversation(&mut hand, &mut sink);
+        let mut expected = Vec::new();
+        for (port, flags) in [(801, FIN), (802, RST), (803, 0), (804, FIN)] {
+            hand.port = port;
+            hand.handshake(&mut sink);
+            hand.segment(&mut sink, Forward, 0, 0, ACK | flags, b"");
+            if flags == FIN {
+                hand.segment(&mut sink, Reverse, 0, 1, ACK | FIN, b"");
+                hand.frames += seconds(1);
+                // The last acknowledgement puts it off.
+                hand.segment(&mut sink, Forward, 1, 1, ACK, b"");
+            }
+            let (timeout, now_ns) = (if flags == 0 { 3600 } else { 60 }, sink.now);
+            expected.push(now_ns + timeout * 1_000_000_000 + 1);
+        }
+        hand.port = 700;
+        for _ in 0..10 {
+            hand.frames += seconds(400);
+            for _ in 0..timers {
+                let now_ns = hand.frames as i64 * SPACING_NS;
+                hand.engine.on_timer(now_ns, &mut sink, &mut hand.counters);
+            }
+            hand.segment(&mut sink, Forward, 4, 5, ACK, b"");
+        }
+        expected.sort_unstable();
+        assert_eq!(sink.closed_ns, expected, "{timers} timers");
+        hand.finish(&mut sink);
+    }
+}
+
 /// A flood of SYNs takes the places of what nobody answered, and no mount's.
 #[test]
 fn half_open_connections_go_before_those_in_use() {
