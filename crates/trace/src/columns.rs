@@ -5,26 +5,19 @@
 //! value is a bit of a word that is put away every [`ROWS_MAX`] rows. A column ends its pages by
 //! its own size: one that never changes has one page, however many rows the part has.
 
-use bytes::Bytes;
-use parquet::basic::{Compression, Encoding as PageEncoding, ZstdLevel};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
-use parquet::column::writer::ColumnCloseResult;
-use parquet::errors::ParquetError;
-use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::statistics::Statistics;
-use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::ColumnDescPtr;
+use std::io;
 
 use crate::cell::{Address, Blob, Cell, Label, Text, Word};
 use crate::page::{Bits, put_levels};
-use crate::tables::Row;
+use crate::part_file::{Chunk, PageEncoding, PageKind, Pages, PartFile, Statistics};
+use crate::tables::{ColumnSpec, Row};
 
 mod dictionary;
 mod integers;
 mod zstd;
 
 use dictionary::{Numbers, Texts};
-use integers::{Booleans, Deltas, Plains};
+use integers::{Booleans, Deltas, Plains, Repeats};
 
 pub(crate) use zstd::Zstd;
 
@@ -59,15 +52,10 @@ pub(crate) trait Columns: Default {
 
     /// Ends the pages that have enough values. If there were some, the bytes of all ended pages and
     /// of dictionaries.
-    fn end_full_pages(&mut self, zstd: &mut Zstd) -> Result<Option<usize>, ParquetError>;
+    fn end_full_pages(&mut self, zstd: &mut Zstd) -> io::Result<Option<usize>>;
 
-    /// Hands over the chunks of all columns in order, and is empty.
-    fn end(
-        &mut self,
-        descriptors: &[ColumnDescPtr],
-        zstd: &mut Zstd,
-        each: impl FnMut(Bytes, ColumnCloseResult) -> Result<(), ParquetError>,
-    ) -> Result<(), ParquetError>;
+    /// Appends the chunks of all columns to the part's file, and is empty.
+    fn end(&mut self, zstd: &mut Zstd, file: &mut PartFile) -> io::Result<()>;
 }
 
 /// The next row of a table whose cells come one at a time.
@@ -146,15 +134,16 @@ pub(crate) trait Chunked: Default {
     fn end_word(&mut self, rows: usize) -> bool;
 
     /// Ends the open page.
-    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError>;
+    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> io::Result<()>;
 
-    /// The column of a part of `rows` rows, which is empty afterwards.
+    /// Appends the chunk of a part of `rows` rows to its file, and is empty.
     fn end(
         &mut self,
         rows: usize,
-        descriptor: &ColumnDescPtr,
+        column: &ColumnSpec,
         zstd: &mut Zstd,
-    ) -> Result<(Bytes, ColumnCloseResult), ParquetError>;
+        file: &mut PartFile,
+    ) -> io::Result<()>;
 }
 
 /// A kind of values of an open page.
@@ -182,9 +171,10 @@ pub(crate) trait Values: Default {
     /// Appends its values and is empty.
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding;
 
-    /// What the pages refer to: the dictionary's page and its entries.
-    fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
-        None
+    /// Appends the dictionary that the pages refer to, and returns how many entries it has.
+    fn put_dictionary(&self, out: &mut Vec<u8>) -> usize {
+        let _ = out;
+        0
     }
 
     /// Bytes held by a dictionary.
@@ -193,7 +183,7 @@ pub(crate) trait Values: Default {
     }
 
     /// The least and the greatest value, if known.
-    fn statistics(&self, nulls: u64) -> Option<Statistics>;
+    fn statistics(&self, nulls: u64) -> Option<Statistics<'_>>;
 
     /// Forgets what belongs to the part.
     fn clear(&mut self);
@@ -210,12 +200,10 @@ pub(crate) struct Column<V, const NULLABLE: bool> {
     presence: Bits,
     /// The first row of the open page.
     page_start: usize,
-    pages: Vec<u8>,
+    pages: Pages,
     /// Whether pages are compressed, as the first one decided.
     compressed: Option<bool>,
-    plain_bytes: usize,
     nulls: usize,
-    encodings: Vec<PageEncoding>,
 }
 
 impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
@@ -228,14 +216,9 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
         &mut self.values
     }
 
-    /// Appends a page: its header, and its bytes as compressed as those of the first one.
-    fn write(
-        &mut self,
-        bytes: Vec<u8>,
-        zstd: &mut Zstd,
-        page: impl FnOnce(Bytes) -> Page,
-    ) -> Result<(), ParquetError> {
-        let plain = bytes.len();
+    /// Whether the page in `zstd` is to be compressed, as the first one of its chunk was.
+    fn pays(&mut self, zstd: &mut Zstd) -> io::Result<bool> {
+        let plain = zstd.page.len();
         let dictionary = self.values.dictionary_bytes();
         let pays = match self.compressed {
             Some(pays) => pays,
@@ -243,28 +226,10 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
             // Codes do not show their dictionary, which comes last: it is taken to be worth the
             // while.
             None if dictionary > 0 => true,
-            None => zstd.shortens(&bytes[..plain.min(V::SAMPLE_BYTES)], V::LEVEL)?,
+            None => zstd.shortens(plain.min(V::SAMPLE_BYTES), V::LEVEL)?,
         };
         self.compressed = Some(pays);
-        let used = match pays {
-            true => zstd.compress(bytes, V::LEVEL)?,
-            false => bytes,
-        };
-        let used = Bytes::from(used);
-        let page = page(used.clone());
-        if !self.encodings.contains(&page.encoding()) {
-            self.encodings.push(page.encoding());
-        }
-        let mut output = TrackedWrite::new(&mut self.pages);
-        let mut writer = SerializedPageWriter::new(&mut output);
-        let spec = writer.write_page(CompressedPage::new(page, plain))?;
-        writer.close()?;
-        self.plain_bytes += spec.uncompressed_size;
-        match pays {
-            true => zstd.compressed = used.into(),
-            false => zstd.page = used.into(),
-        }
-        Ok(())
+        Ok(pays)
     }
 }
 
@@ -307,83 +272,58 @@ impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
         self.values.is_full() || self.presence.bytes() >= PAGE_BYTES
     }
 
-    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> Result<(), ParquetError> {
+    fn end_page(&mut self, rows: usize, zstd: &mut Zstd) -> io::Result<()> {
         let count = rows - self.page_start;
-        let mut page = std::mem::take(&mut zstd.page);
-        page.clear();
+        zstd.page.clear();
         let mut values = count;
         if NULLABLE {
-            values = put_levels(&mut self.presence, &mut page);
+            values = put_levels(&mut self.presence, &mut zstd.page);
         }
         let encoding = match values {
             0 => PageEncoding::PLAIN,
-            _ => self.values.put(&mut page),
+            _ => self.values.put(&mut zstd.page),
         };
         self.nulls += count - values;
         self.page_start = rows;
-        self.write(page, zstd, |buf| Page::DataPage {
-            buf,
-            num_values: count as u32,
-            encoding,
-            def_level_encoding: PageEncoding::RLE,
-            rep_level_encoding: PageEncoding::RLE,
-            statistics: None,
-        })
+        let plain = zstd.page.len();
+        let pays = self.pays(zstd)?;
+        let bytes = zstd.page(pays, V::LEVEL)?;
+        self.pages
+            .push(&PageKind::Data(count, encoding), plain, bytes);
+        Ok(())
     }
 
     fn end(
         &mut self,
         rows: usize,
-        descriptor: &ColumnDescPtr,
+        column: &ColumnSpec,
         zstd: &mut Zstd,
-    ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
+        file: &mut PartFile,
+    ) -> io::Result<()> {
         if self.page_start < rows {
             self.end_word(rows);
             self.end_page(rows, zstd)?;
         }
-        let mut dictionary_len = None;
-        if let Some((bytes, entries)) = self.values.dictionary() {
-            let data = std::mem::take(&mut self.pages);
-            self.write(bytes, zstd, |buf| Page::DictionaryPage {
-                buf,
-                num_values: entries as u32,
-                encoding: PageEncoding::PLAIN,
-                is_sorted: false,
-            })?;
-            dictionary_len = Some(self.pages.len() as i64);
-            self.pages.extend_from_slice(&data);
+        let mut dictionary = Pages::default();
+        zstd.page.clear();
+        let entries = self.values.put_dictionary(&mut zstd.page);
+        if entries > 0 {
+            let plain = zstd.page.len();
+            let pays = self.pays(zstd)?;
+            let bytes = zstd.page(pays, V::LEVEL)?;
+            dictionary.push(&PageKind::Dictionary(entries), plain, bytes);
         }
-        let compression = match self.compressed.take() {
-            Some(true) => Compression::ZSTD(ZstdLevel::try_new(Zstd::LEVEL)?),
-            _ => Compression::UNCOMPRESSED,
+        let chunk = Chunk {
+            rows,
+            is_compressed: self.compressed.take() == Some(true),
+            dictionary,
+            pages: std::mem::take(&mut self.pages),
+            statistics: self.values.statistics(self.nulls as u64),
         };
-        let chunk = Bytes::from(std::mem::take(&mut self.pages));
-        let mut encodings = std::mem::take(&mut self.encodings);
-        if NULLABLE && !encodings.contains(&PageEncoding::RLE) {
-            encodings.push(PageEncoding::RLE);
-        }
-        let mut metadata = ColumnChunkMetaData::builder(descriptor.clone())
-            .set_encodings(encodings)
-            .set_compression(compression)
-            .set_num_values(rows as i64)
-            .set_total_compressed_size(chunk.len() as i64)
-            .set_total_uncompressed_size(std::mem::take(&mut self.plain_bytes) as i64)
-            .set_data_page_offset(dictionary_len.unwrap_or(0))
-            .set_dictionary_page_offset(dictionary_len.map(|_| 0));
-        if let Some(statistics) = self.values.statistics(self.nulls as u64) {
-            metadata = metadata.set_statistics(statistics);
-        }
+        file.push(column, &chunk);
         self.values.clear();
         (self.page_start, self.nulls) = (0, 0);
-        let result = ColumnCloseResult {
-            bytes_written: chunk.len() as u64,
-            rows_written: rows as u64,
-            metadata: metadata.build()?,
-            bloom_filter: None,
-            column_index: None,
-            offset_index: None,
-        };
-        Ok((chunk, result))
+        Ok(())
     }
 }
 
@@ -406,9 +346,9 @@ encode! {
     Option<i64>, Delta, Deltas, true: |value, column, bit| if let Some(value) = value {
         column.place(bit).push(value);
     };
-    i64, Runs, Plains<true>, false: |value, column, bit| column.place(bit).push(value);
-    i64, Plain, Plains<false>, false: |value, column, bit| column.place(bit).push(value);
-    Option<i64>, Plain, Plains<false>, true: |value, column, bit| if let Some(value) = value {
+    i64, Runs, Repeats, false: |value, column, bit| column.place(bit).push(value);
+    i64, Plain, Plains, false: |value, column, bit| column.place(bit).push(value);
+    Option<i64>, Plain, Plains, true: |value, column, bit| if let Some(value) = value {
         column.place(bit).push(value);
     };
     i64, Dictionary, Numbers<8>, false: |value, column, bit| column.place(bit).push(value);

@@ -1,9 +1,8 @@
 //! Rows to parts: what is encoded, and when a part ends by time. One table's part is in
 //! `table_encoder`.
 
+use std::io;
 use std::num::NonZeroU64;
-
-use parquet::errors::ParquetError;
 
 use crate::columns::Zstd;
 use crate::manifest::TableSummary;
@@ -94,7 +93,7 @@ pub enum EncodeError<E> {
         /// The table.
         table: Table,
         /// The encoder's error.
-        error: ParquetError,
+        error: io::Error,
     },
 }
 
@@ -103,9 +102,9 @@ pub type Summaries = Vec<(Table, TableSummary)>;
 
 /// Encodes rows as Parquet parts.
 ///
-/// Each table begins with an empty part, since engines fail on a folder without any; rows are in
-/// the parts after it. After the first error rows are dropped; [`error`](Self::error) and
-/// [`finish`](Self::finish) return it.
+/// A table without rows has an empty part, since engines fail on a folder without any: from
+/// [`begin`](Self::begin) on, or from the first time that parts end. After the first error rows are
+/// dropped; [`error`](Self::error) and [`finish`](Self::finish) return it.
 pub struct TraceEncoder<P: PartSink> {
     tables: Encoders,
     windows: PartWindows,
@@ -113,25 +112,34 @@ pub struct TraceEncoder<P: PartSink> {
 }
 
 impl<P: PartSink> TraceEncoder<P> {
-    /// An encoder that has handed over the empty first part of each table.
+    /// An encoder that has handed nothing over.
     pub fn new(config: &EncoderConfig, parts: P) -> Self {
-        let mut tables = Encoders::new(config);
-        let mut output = Output {
-            parts,
-            error: None,
-            zstd: Zstd::new(),
-        };
-        tables.end_parts(&mut output);
         Self {
-            tables,
+            tables: Encoders::new(config),
             windows: PartWindows::new(config.part_time_ns),
-            output,
+            output: Output {
+                parts,
+                error: None,
+                zstd: Zstd::new(),
+            },
         }
     }
 
-    /// Ends the part of every table that has rows in one: what was recorded so far can be read.
+    /// Gives each table that has no part yet an empty one: from now on every table can be read. A
+    /// short run is over before, and does without most of these files.
+    pub fn begin(&mut self) {
+        self.tables.begin(&mut self.output);
+    }
+
+    /// Ends the part of every table that has rows in one, or none yet: what was recorded so far can
+    /// be read.
     pub fn end_parts(&mut self) {
         self.tables.end_rows(&mut self.output);
+    }
+
+    /// Where parts go.
+    pub fn sink_mut(&mut self) -> &mut P {
+        &mut self.output.parts
     }
 
     /// The first error.

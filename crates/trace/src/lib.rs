@@ -11,7 +11,7 @@
 //! portable types only, each part complete in itself. No clock here, and files only where a trace
 //! is read: written parts are bytes in memory.
 //!
-//! Without the feature `parquet` only rows, [`RecordSink`], [`Manifest`] and, with the feature
+//! Without the feature `parquet`, which encodes, only rows, [`RecordSink`], [`Manifest`] and, with the feature
 //! `read`, [`read`] remain.
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,8 @@ mod files;
 mod manifest;
 #[cfg(feature = "parquet")]
 mod page;
+#[cfg(feature = "parquet")]
+mod part_file;
 #[cfg(feature = "read")]
 pub mod read;
 #[cfg(all(test, feature = "parquet"))]

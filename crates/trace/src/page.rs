@@ -1,8 +1,8 @@
 //! The bytes of a Parquet page: definition levels, and values as differences or as codes of a
 //! dictionary.
 //!
-//! The `parquet` crate writes the file around them. Its own column writers look at every cell
-//! several times, which costs half of a capture's time on tables with a hundred columns
+//! What stands around them is in `part_file`. The `parquet` crate's column writers look at every
+//! cell several times, which costs half of a capture's time on tables with a hundred columns
 //! (`docs/decisions/0010`). The layouts are those of the Parquet format's `Encodings.md`.
 
 /// Values in a block of `DELTA_BINARY_PACKED`, and in each of its four miniblocks.
@@ -10,7 +10,7 @@ pub(crate) const BLOCK_VALUES: usize = 128;
 const MINIBLOCK_VALUES: usize = 32;
 
 /// Appends an unsigned number in groups of seven bits, the lowest first (ULEB128).
-fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -18,7 +18,7 @@ fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-fn put_zigzag(value: i64, out: &mut Vec<u8>) {
+pub(crate) fn put_zigzag(value: i64, out: &mut Vec<u8>) {
     put_varint((value << 1 ^ value >> 63).cast_unsigned(), out);
 }
 
@@ -232,6 +232,17 @@ impl Codes {
         }
         self.runs_before += self.runs.len();
         self.runs.clear();
+    }
+}
+
+/// Appends runs of codes, each with its length, as `RLE_DICTIONARY`. `entries` are in the
+/// dictionary.
+pub(crate) fn put_runs(entries: usize, runs: &[(u32, usize)], out: &mut Vec<u8>) {
+    let width = width(entries.saturating_sub(1) as u64).max(1);
+    out.push(width as u8);
+    for (code, count) in runs {
+        put_varint((*count as u64) << 1, out);
+        out.extend_from_slice(&code.to_le_bytes()[..width.div_ceil(8) as usize]);
     }
 }
 

@@ -1,19 +1,12 @@
 //! The open part of one table: its columns, and the Parquet file that they become.
 
+use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use parquet::basic::{LogicalType, Repetition, Type};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as SchemaType};
-
-use crate::cell::ColumnType;
 use crate::columns::{Columns, OpenRow, ROWS_MAX, Zstd};
 use crate::encoder::{EncodeError, EncoderConfig, Part, PartSink};
 use crate::manifest::TableSummary;
+use crate::part_file::PartFile;
 use crate::sink::ChecksumRun;
 use crate::tables::{ChecksumColumns, Row, Table};
 
@@ -29,14 +22,14 @@ pub(crate) struct TableEncoder<C: Columns> {
     pub(crate) columns: C,
     part_rows_max: usize,
     part_bytes_max: usize,
-    schema: SchemaDescPtr,
-    properties: WriterPropertiesPtr,
+    trace_id: Arc<str>,
     pub(crate) summary: TableSummary,
 }
 
 impl<C: Columns> TableEncoder<C> {
-    /// `None`: the table is not written.
-    pub(crate) fn new(config: &EncoderConfig) -> Option<Self> {
+    /// `None`: the table is not written. In a box, since wide tables' columns take 25 KiB, and an
+    /// encoder is moved around before it is used.
+    pub(crate) fn new(config: &EncoderConfig) -> Option<Box<Self>> {
         let table = C::Row::TABLE;
         if !config.tables.contains(&table) {
             return None;
@@ -45,14 +38,13 @@ impl<C: Columns> TableEncoder<C> {
             Table::Checksums => config.checksum_part_rows_max,
             _ => config.part_rows_max,
         };
-        Some(Self {
+        Some(Box::new(Self {
             columns: C::default(),
             part_rows_max: part_rows_max.max(1),
             part_bytes_max: config.part_bytes_max,
-            schema: schema(table),
-            properties: Arc::new(properties(&config.trace_id)),
+            trace_id: config.trace_id.as_str().into(),
             summary: TableSummary::default(),
-        })
+        }))
     }
 
     /// Adds a row whose cells `fill` gives.
@@ -91,21 +83,35 @@ impl<C: Columns> TableEncoder<C> {
         }
     }
 
-    /// Ends the part if it has rows.
-    pub(crate) fn end_rows<P: PartSink>(&mut self, output: &mut Output<P>) {
-        if self.columns.rows() > 0 {
-            self.end_part(output);
+    /// Hands over an empty part if there is none yet: engines fail on a folder without any.
+    pub(crate) fn begin<P: PartSink>(&mut self, output: &mut Output<P>) {
+        if self.summary.parts == 0 {
+            let file = self.end_file(PartFile::new(0), 0);
+            self.hand_over(0, file, output);
         }
     }
 
-    /// Hands over the part, empty or not.
-    pub(crate) fn end_part<P: PartSink>(&mut self, output: &mut Output<P>) {
-        let rows = self.columns.rows() as u64;
-        let bytes = match self.file(&mut output.zstd) {
-            Ok(_) if output.error.is_some() => return,
-            Ok(bytes) => bytes,
-            Err(error) => return self.fail(error, output),
-        };
+    /// Ends the part if it has rows or is the first.
+    pub(crate) fn end_rows<P: PartSink>(&mut self, output: &mut Output<P>) {
+        if self.columns.rows() > 0 {
+            self.end_part(output);
+        } else {
+            self.begin(output);
+        }
+    }
+
+    fn end_part<P: PartSink>(&mut self, output: &mut Output<P>) {
+        let rows = self.columns.rows();
+        match self.file(&mut output.zstd) {
+            Ok(bytes) => self.hand_over(rows as u64, bytes, output),
+            Err(error) => self.fail(error, output),
+        }
+    }
+
+    fn hand_over<P: PartSink>(&mut self, rows: u64, bytes: Vec<u8>, output: &mut Output<P>) {
+        if output.error.is_some() {
+            return;
+        }
         let part_bytes = bytes.len() as u64;
         let part = Part {
             table: C::Row::TABLE,
@@ -123,25 +129,26 @@ impl<C: Columns> TableEncoder<C> {
         }
     }
 
-    /// The part as a file: of one row group, or of none if it has no rows.
-    fn file(&mut self, zstd: &mut Zstd) -> Result<Vec<u8>, ParquetError> {
-        let root = self.schema.root_schema_ptr();
-        let mut file = SerializedFileWriter::new(
-            Vec::with_capacity(self.columns.bytes()),
-            root,
-            Arc::clone(&self.properties),
-        )?;
-        if self.columns.rows() > 0 {
-            let mut group = file.next_row_group()?;
-            let append = |chunk: Bytes, result| group.append_column(&chunk, result);
-            self.columns.end(self.schema.columns(), zstd, append)?;
-            group.close()?;
-        }
-        file.into_inner()
+    /// The part as a file.
+    fn file(&mut self, zstd: &mut Zstd) -> io::Result<Vec<u8>> {
+        let rows = self.columns.rows();
+        let mut file = PartFile::new(self.columns.bytes());
+        self.columns.end(zstd, &mut file)?;
+        Ok(self.end_file(file, rows))
+    }
+
+    /// The metadata of each part says which trace it belongs to.
+    fn end_file(&self, file: PartFile, rows: usize) -> Vec<u8> {
+        let metadata = [
+            ("lineside.schema_version", crate::SCHEMA_VERSION),
+            ("lineside.trace_id", &self.trace_id),
+            ("lineside.checksum", crate::CHECKSUM),
+        ];
+        file.end(C::Row::TABLE, rows, &metadata)
     }
 
     #[cold]
-    fn fail<P: PartSink>(&mut self, error: ParquetError, output: &mut Output<P>) {
+    fn fail<P: PartSink>(&mut self, error: io::Error, output: &mut Output<P>) {
         output.error.get_or_insert(EncodeError::Encoding {
             table: C::Row::TABLE,
             error,
@@ -169,11 +176,9 @@ impl PushRow<&ChecksumRun<'_>> for TableEncoder<ChecksumColumns> {
         while !sums.is_empty() {
             let count = sums.len().min(self.part_rows_max - self.columns.rows());
             let (fitting, rest) = sums.split_at(count);
-            let ids = std::iter::repeat_n(run.operation_id, count);
-            let blocks = (0..count).map(|place| block.wrapping_add(place as i64));
             let values = fitting.iter().map(|sum| sum.cast_signed());
-            self.columns.operation_id.extend(ids);
-            self.columns.block.extend(blocks);
+            self.columns.operation_id.push_run(run.operation_id, count);
+            self.columns.block.push_run(block, count);
             self.columns.checksum.extend(values);
             self.columns.advance(count);
             block = block.wrapping_add(count as i64);
@@ -184,46 +189,4 @@ impl PushRow<&ChecksumRun<'_>> for TableEncoder<ChecksumColumns> {
             }
         }
     }
-}
-
-/// The Parquet schema of a table.
-fn schema(table: Table) -> SchemaDescPtr {
-    let fields = table.columns().iter().map(|column| {
-        let (physical, logical) = match column.column_type {
-            ColumnType::Int64 => (Type::INT64, None),
-            ColumnType::Int32 => (Type::INT32, None),
-            ColumnType::Boolean => (Type::BOOLEAN, None),
-            ColumnType::String => (Type::BYTE_ARRAY, Some(LogicalType::String)),
-            ColumnType::Bytes => (Type::BYTE_ARRAY, None),
-        };
-        let repetition = match column.null {
-            Some(_) => Repetition::OPTIONAL,
-            None => Repetition::REQUIRED,
-        };
-        let field = SchemaType::primitive_type_builder(column.name, physical)
-            .with_logical_type(logical)
-            .with_repetition(repetition);
-        Arc::new(
-            field
-                .build()
-                .expect("the types and logical types above fit"),
-        )
-    });
-    let root = SchemaType::group_type_builder("schema").with_fields(fields.collect());
-    let root = root.build().expect("a group of columns");
-    Arc::new(SchemaDescriptor::new(Arc::new(root)))
-}
-
-/// The metadata of each part: which trace it belongs to.
-fn properties(trace_id: &str) -> WriterProperties {
-    let metadata = [
-        ("lineside.schema_version", crate::SCHEMA_VERSION),
-        ("lineside.trace_id", trace_id),
-        ("lineside.checksum", crate::CHECKSUM),
-    ];
-    let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned()));
-    WriterProperties::builder()
-        .set_created_by(concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(Some(metadata.to_vec()))
-        .build()
 }

@@ -27,8 +27,8 @@ pub enum Encoding {
     /// As they are, and without statistics: random numbers, and times that repeat at a distance,
     /// which zstd finds in fewer bytes than a dictionary takes.
     Plain,
-    /// As they are: numbers that come many times in a row, which zstd finds quicker than
-    /// differences are packed.
+    /// A dictionary in the order of the rows, and how often each value comes: numbers of which each
+    /// comes many times in a row.
     Runs,
 }
 
@@ -317,23 +317,21 @@ macro_rules! tables {
 
         #[cfg(feature = "parquet")]
         mod encode {
-            use bytes::Bytes;
-            use parquet::column::writer::ColumnCloseResult;
-            use parquet::errors::ParquetError;
-            use parquet::schema::types::ColumnDescPtr;
+            use std::io;
 
             use crate::cell::{Address, Blob, Cell, Label, Text, Word};
             use crate::columns::{
                 Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Run, Runs, Zstd,
             };
             use crate::encoder::{EncoderConfig, PartSink, Summaries};
+            use crate::part_file::PartFile;
             use crate::table_encoder::{Output, PushRow, TableEncoder};
 
             use super::{RowRef, Table};
 
             /// The tables that are written.
             pub(crate) struct Encoders {
-                $(pub(super) $name: Option<TableEncoder<$columns>>,)*
+                $(pub(super) $name: Option<Box<TableEncoder<$columns>>>,)*
             }
 
             impl Encoders {
@@ -356,14 +354,14 @@ macro_rules! tables {
                     }
                 }
 
-                /// Ends each table's part, the empty ones too.
-                pub(crate) fn end_parts<P: PartSink>(&mut self, output: &mut Output<P>) {
+                /// Gives each table that has no part an empty one.
+                pub(crate) fn begin<P: PartSink>(&mut self, output: &mut Output<P>) {
                     $(if let Some(table) = &mut self.$name {
-                        table.end_part(output);
+                        table.begin(output);
                     })*
                 }
 
-                /// Ends each table's part that has rows.
+                /// Ends each table's part that has rows or is its first.
                 pub(crate) fn end_rows<P: PartSink>(&mut self, output: &mut Output<P>) {
                     $(if let Some(table) = &mut self.$name {
                         table.end_rows(output);
@@ -425,10 +423,7 @@ macro_rules! tables {
                         0 $(+ self.$field.bytes())*
                     }
 
-                    fn end_full_pages(
-                        &mut self,
-                        zstd: &mut Zstd,
-                    ) -> Result<Option<usize>, ParquetError> {
+                    fn end_full_pages(&mut self, zstd: &mut Zstd) -> io::Result<Option<usize>> {
                         self.end_run();
                         let mut any = false;
                         $(if self.$field.end_word(self.rows) {
@@ -438,18 +433,12 @@ macro_rules! tables {
                         Ok(any.then(|| 0 $(+ self.$field.ended_bytes())*))
                     }
 
-                    fn end(
-                        &mut self,
-                        descriptors: &[ColumnDescPtr],
-                        zstd: &mut Zstd,
-                        mut each: impl FnMut(Bytes, ColumnCloseResult) -> Result<(), ParquetError>,
-                    ) -> Result<(), ParquetError> {
+                    fn end(&mut self, zstd: &mut Zstd, file: &mut PartFile) -> io::Result<()> {
                         self.end_run();
                         let rows = std::mem::take(&mut self.rows);
-                        let mut descriptors = descriptors.iter();
-                        $(if let Some(descriptor) = descriptors.next() {
-                            let (chunk, result) = self.$field.end(rows, descriptor, zstd)?;
-                            each(chunk, result)?;
+                        let mut columns = Table::$table.columns().iter();
+                        $(if let Some(column) = columns.next() {
+                            self.$field.end(rows, column, zstd, file)?;
                         })*
                         Ok(())
                     }

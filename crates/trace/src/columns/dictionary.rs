@@ -6,14 +6,12 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use parquet::basic::Encoding as PageEncoding;
-use parquet::data_type::ByteArray;
-use parquet::file::statistics::Statistics;
 
 use super::integers::{Range, push_to_page};
 use super::{PAGE_BYTES, ROWS_MAX, Repeated, Values};
 use crate::cell::escape;
 use crate::page::Codes;
+use crate::part_file::{Bounds, PageEncoding, Statistics};
 
 /// Bytes of entries that end a dictionary: later pages hold values as they are.
 const DICTIONARY_BYTES_MAX: usize = 1 << 20;
@@ -162,17 +160,16 @@ impl<const WIDTH: usize> Values for Numbers<WIDTH> {
         PageEncoding::RLE_DICTIONARY
     }
 
-    fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
-        let mut out = Vec::with_capacity(self.dictionary_bytes());
-        Self::put_all(&self.entries, &mut out);
-        (!out.is_empty()).then_some((out, self.entries.len()))
+    fn put_dictionary(&self, out: &mut Vec<u8>) -> usize {
+        Self::put_all(&self.entries, out);
+        self.entries.len()
     }
 
     fn dictionary_bytes(&self) -> usize {
         self.entries.len() * WIDTH
     }
 
-    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+    fn statistics(&self, nulls: u64) -> Option<Statistics<'_>> {
         let mut range = self.range;
         range.extend(&self.entries);
         Some(range.statistics::<WIDTH>(nulls))
@@ -420,27 +417,23 @@ impl Values for Texts {
         PageEncoding::RLE_DICTIONARY
     }
 
-    fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
-        (!self.entries.is_empty()).then(|| (self.entries.clone(), self.starts.len()))
+    fn put_dictionary(&self, out: &mut Vec<u8>) -> usize {
+        out.extend_from_slice(&self.entries);
+        self.starts.len()
     }
 
     fn dictionary_bytes(&self) -> usize {
         self.entries.len()
     }
 
-    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+    fn statistics(&self, nulls: u64) -> Option<Statistics<'_>> {
         let texts = || (0..self.starts.len()).map(|code| entry(&self.entries, &self.starts, code));
         let known = !self.is_plain && texts().all(|text| text.len() <= STATISTICS_BYTES_MAX);
-        let bound = |text: Option<&[u8]>| text.filter(|_| known).map(|text| text.to_vec().into());
-        let (least, greatest): (Option<ByteArray>, _) =
-            (bound(texts().min()), bound(texts().max()));
-        Some(Statistics::byte_array(
-            least,
-            greatest,
-            None,
-            Some(nulls),
-            false,
-        ))
+        let bounds = texts().min().zip(texts().max()).filter(|_| known);
+        let bounds = bounds.map_or(Bounds::None, |(least, greatest)| {
+            Bounds::Text([least, greatest])
+        });
+        Some(Statistics { nulls, bounds })
     }
 
     fn clear(&mut self) {

@@ -1,11 +1,9 @@
 //! Integers and booleans of an open page, without a dictionary: as differences, as they are, as
 //! bits.
 
-use parquet::basic::Encoding as PageEncoding;
-use parquet::file::statistics::Statistics;
-
 use super::{Column, PAGE_BYTES, ROWS_MAX, Values, Zstd};
-use crate::page::{BLOCK_VALUES, Bits, put_delta_block, put_delta_head, put_words};
+use crate::page::{BLOCK_VALUES, Bits, put_delta_block, put_delta_head, put_runs, put_words};
+use crate::part_file::{Bounds, PageEncoding, Statistics};
 
 /// The least and the greatest of some numbers.
 #[derive(Debug, Default, Clone, Copy)]
@@ -22,16 +20,12 @@ impl Range {
         self.0 = Some((least, greatest));
     }
 
-    pub(super) fn statistics<const WIDTH: usize>(self, nulls: u64) -> Statistics {
-        let least = self.0.map(|(least, _)| least);
-        let greatest = self.0.map(|(_, greatest)| greatest);
-        match WIDTH {
-            4 => {
-                let narrow = |value: Option<i64>| value.map(|value| value as i32);
-                Statistics::int32(narrow(least), narrow(greatest), None, Some(nulls), false)
-            }
-            _ => Statistics::int64(least, greatest, None, Some(nulls), false),
-        }
+    pub(super) fn statistics<const WIDTH: usize>(self, nulls: u64) -> Statistics<'static> {
+        // The lower bytes come first: the first four of them are the number in 32 bits.
+        let bounds = self.0.map_or(Bounds::None, |(least, greatest)| {
+            Bounds::Number([least, greatest].map(i64::to_le_bytes), WIDTH)
+        });
+        Statistics { nulls, bounds }
     }
 }
 
@@ -99,6 +93,24 @@ impl Deltas {
         self.latest = value;
     }
 
+    /// Adds `count` values, each greater by one than the one before.
+    fn push_run(&mut self, first: i64, count: usize) {
+        let Some(mut left) = count.checked_sub(1) else {
+            return;
+        };
+        self.push(first);
+        while left > 0 {
+            if self.open == BLOCK_VALUES {
+                self.end_block();
+            }
+            let taken = left.min(BLOCK_VALUES - self.open);
+            self.deltas[self.open..][..taken].fill(1);
+            self.least = self.least.min(1);
+            self.latest = self.latest.wrapping_add(taken as i64);
+            (self.open, left) = (self.open + taken, left - taken);
+        }
+    }
+
     /// Adds the first value of the page, or the first one after a full block.
     #[inline(never)]
     fn push_first(&mut self, value: i64) {
@@ -160,7 +172,7 @@ impl Values for Deltas {
         PageEncoding::DELTA_BINARY_PACKED
     }
 
-    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+    fn statistics(&self, nulls: u64) -> Option<Statistics<'_>> {
         Some(self.range.statistics::<8>(nulls))
     }
 
@@ -169,24 +181,21 @@ impl Values for Deltas {
     }
 }
 
-/// 64-bit integers as they are. `RUNS`: the same one comes many times in a row, so that zstd's
-/// usual level is as quick as the fast one and finds more, and the least and the greatest are worth
-/// knowing.
+/// 64-bit integers as they are, without statistics.
 #[derive(Default)]
-pub(crate) struct Plains<const RUNS: bool> {
+pub(crate) struct Plains {
     values: Vec<i64>,
-    range: Range,
 }
 
-impl<const RUNS: bool> Plains<RUNS> {
+impl Plains {
     #[inline]
     pub(super) fn push(&mut self, value: i64) {
         push_to_page(&mut self.values, value);
     }
 }
 
-impl<const RUNS: bool> Values for Plains<RUNS> {
-    const LEVEL: i32 = if RUNS { Zstd::LEVEL } else { Zstd::FAST };
+impl Values for Plains {
+    const LEVEL: i32 = Zstd::FAST;
 
     fn bytes(&self) -> usize {
         self.values.len() * size_of::<i64>()
@@ -194,30 +203,107 @@ impl<const RUNS: bool> Values for Plains<RUNS> {
 
     fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
         put_words(self.values.iter().map(|value| value.cast_unsigned()), out);
-        if RUNS {
-            self.range.extend(&self.values);
-        }
         self.values.clear();
         PageEncoding::PLAIN
     }
 
-    fn statistics(&self, nulls: u64) -> Option<Statistics> {
-        RUNS.then(|| self.range.statistics::<8>(nulls))
+    fn statistics(&self, _: u64) -> Option<Statistics<'_>> {
+        None
+    }
+
+    fn clear(&mut self) {}
+}
+
+/// 64-bit integers of which each comes many times in a row: a dictionary of them in the order in
+/// which they came, and how often each comes.
+#[derive(Default)]
+pub(crate) struct Repeats {
+    /// One that comes again after long may be in it twice.
+    entries: Vec<i64>,
+    /// The entries that came lately, each at the place that its bits give, and one more than its
+    /// place in `entries`.
+    known: Vec<u32>,
+    /// The runs of the open page: a place in `entries`, and a count.
+    runs: Vec<(u32, usize)>,
+}
+
+impl Repeats {
+    /// Entries that are looked up: of as many operations, pieces of data may alternate.
+    const KNOWN: usize = 256;
+
+    #[inline]
+    pub(super) fn push(&mut self, value: i64) {
+        self.push_run(value, 1);
+    }
+
+    #[inline]
+    fn push_run(&mut self, value: i64, count: usize) {
+        match self.runs.last_mut() {
+            Some((code, counted)) if self.entries[*code as usize] == value => *counted += count,
+            _ => self.push_other(value, count),
+        }
+    }
+
+    fn push_other(&mut self, value: i64, count: usize) {
+        self.known.resize(Self::KNOWN, 0);
+        let hash = value.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let known = &mut self.known[(hash >> (u64::BITS - Self::KNOWN.ilog2())) as usize];
+        let place = (*known as usize).wrapping_sub(1);
+        if self.entries.get(place) != Some(&value) {
+            self.entries.push(value);
+            *known = self.entries.len() as u32;
+        }
+        self.runs.push((*known - 1, count));
+    }
+}
+
+impl Values for Repeats {
+    fn bytes(&self) -> usize {
+        size_of_val(self.runs.as_slice())
+    }
+
+    fn put(&mut self, out: &mut Vec<u8>) -> PageEncoding {
+        put_runs(self.entries.len(), &self.runs, out);
+        self.runs.clear();
+        PageEncoding::RLE_DICTIONARY
+    }
+
+    fn put_dictionary(&self, out: &mut Vec<u8>) -> usize {
+        put_words(self.entries.iter().map(|value| value.cast_unsigned()), out);
+        self.entries.len()
+    }
+
+    fn dictionary_bytes(&self) -> usize {
+        size_of_val(self.entries.as_slice())
+    }
+
+    fn statistics(&self, nulls: u64) -> Option<Statistics<'_>> {
+        let mut range = Range::default();
+        range.extend(&self.entries);
+        Some(range.statistics::<8>(nulls))
     }
 
     fn clear(&mut self) {
-        self.range = Range::default();
+        self.entries.clear();
+        self.known.clear();
     }
 }
 
 impl Column<Deltas, false> {
-    /// Adds values to a column without nulls.
-    pub(crate) fn extend(&mut self, values: impl Iterator<Item = i64>) {
-        values.for_each(|value| self.values.push(value));
+    /// Adds numbers, each greater by one than the one before, to a column without nulls.
+    pub(crate) fn push_run(&mut self, first: i64, count: usize) {
+        self.values.push_run(first, count);
     }
 }
 
-impl<const RUNS: bool> Column<Plains<RUNS>, false> {
+impl Column<Repeats, false> {
+    /// Adds a number many times to a column without nulls.
+    pub(crate) fn push_run(&mut self, value: i64, count: usize) {
+        self.values.push_run(value, count);
+    }
+}
+
+impl Column<Plains, false> {
     /// Adds values to a column without nulls.
     pub(crate) fn extend(&mut self, values: impl Iterator<Item = i64>) {
         self.values.values.extend(values);
@@ -259,16 +345,13 @@ impl Values for Booleans {
         PageEncoding::PLAIN
     }
 
-    fn statistics(&self, nulls: u64) -> Option<Statistics> {
+    fn statistics(&self, nulls: u64) -> Option<Statistics<'_>> {
         let [no, yes] = self.seen;
-        let (least, greatest) = ((no || yes).then_some(!no), (no || yes).then_some(yes));
-        Some(Statistics::boolean(
-            least,
-            greatest,
-            None,
-            Some(nulls),
-            false,
-        ))
+        let bounds = match no || yes {
+            true => Bounds::Number([!no, yes].map(|bound| u64::from(bound).to_le_bytes()), 1),
+            false => Bounds::None,
+        };
+        Some(Statistics { nulls, bounds })
     }
 
     fn clear(&mut self) {

@@ -1,18 +1,19 @@
 //! Compresses pages.
 
+use std::io;
+
 use ::zstd::bulk::Compressor;
-use parquet::errors::ParquetError;
 
 /// Compresses pages.
 pub(crate) struct Zstd {
     context: Compressor<'static>,
     level: i32,
+    /// The page that is made.
+    pub(super) page: Vec<u8>,
     /// What was compressed last, and what became of it: a column often has the page of the one
     /// before.
     latest: Vec<u8>,
-    pub(super) compressed: Vec<u8>,
-    /// Memory of an earlier page, for the next one.
-    pub(super) page: Vec<u8>,
+    compressed: Vec<u8>,
 }
 
 impl Zstd {
@@ -26,40 +27,44 @@ impl Zstd {
         Self {
             context: Compressor::new(Self::LEVEL).expect("zstd has this level"),
             level: Self::LEVEL,
+            page: Vec::new(),
             latest: Vec::new(),
             compressed: Vec::new(),
-            page: Vec::new(),
         }
     }
 
-    /// Whether `sample` becomes shorter by an eighth.
-    pub(super) fn shortens(&mut self, sample: &[u8], level: i32) -> Result<bool, ParquetError> {
-        self.run(sample, level)?;
-        // The page is often the same.
+    /// Whether the first `len` bytes of the page become shorter by an eighth.
+    pub(super) fn shortens(&mut self, len: usize, level: i32) -> io::Result<bool> {
+        // The page is often as long.
         self.latest.clear();
-        self.latest.extend_from_slice(sample);
-        Ok(self.compressed.len() < sample.len() - sample.len() / 8)
+        self.latest.extend_from_slice(&self.page[..len]);
+        self.run(level)?;
+        Ok(self.compressed.len() < len - len / 8)
     }
 
-    /// A page, compressed.
-    pub(super) fn compress(&mut self, page: Vec<u8>, level: i32) -> Result<Vec<u8>, ParquetError> {
-        if level != self.level || page != self.latest {
-            self.run(&page, level)?;
+    /// The page's bytes, compressed or not.
+    pub(super) fn page(&mut self, is_compressed: bool, level: i32) -> io::Result<&[u8]> {
+        if !is_compressed {
+            return Ok(&self.page);
         }
-        self.page = std::mem::replace(&mut self.latest, page);
-        Ok(std::mem::take(&mut self.compressed))
+        if level != self.level || self.page != self.latest {
+            std::mem::swap(&mut self.page, &mut self.latest);
+            self.run(level)?;
+        }
+        Ok(&self.compressed)
     }
 
-    fn run(&mut self, bytes: &[u8], level: i32) -> Result<(), ParquetError> {
-        let failed = |error: std::io::Error| ParquetError::General(error.to_string());
+    /// Compresses `latest`.
+    fn run(&mut self, level: i32) -> io::Result<()> {
         if level != self.level {
-            self.context.set_compression_level(level).map_err(failed)?;
+            self.context.set_compression_level(level)?;
             self.level = level;
         }
         self.compressed.clear();
-        let bound = ::zstd::zstd_safe::compress_bound(bytes.len());
+        let bound = ::zstd::zstd_safe::compress_bound(self.latest.len());
         self.compressed.reserve(bound);
-        let written = self.context.compress_to_buffer(bytes, &mut self.compressed);
-        written.map(drop).map_err(failed)
+        let context = &mut self.context;
+        context.compress_to_buffer(self.latest.as_slice(), &mut self.compressed)?;
+        Ok(())
     }
 }

@@ -125,6 +125,20 @@ impl Footer {
     }
 }
 
+impl Footer {
+    /// The metadata alone.
+    pub(super) fn read_metadata(bytes: &[u8]) -> Result<Vec<(String, Option<String>)>> {
+        let mut metadata = Vec::new();
+        Compact::new(bytes).fields(|compact, id, kind| {
+            if id == 5 {
+                metadata = compact.list(kind, key_value)?;
+            }
+            Ok(id == 5)
+        })?;
+        Ok(metadata)
+    }
+}
+
 fn key_value(compact: &mut Compact<'_>) -> Result<(String, Option<String>)> {
     let mut pair = (String::new(), None);
     compact.fields(|compact, id, kind| {

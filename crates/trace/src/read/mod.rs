@@ -15,7 +15,7 @@
 //! to the batch.
 
 mod column;
-mod compact;
+pub(crate) mod compact;
 mod decode;
 mod footer;
 
@@ -173,27 +173,10 @@ pub struct PartReader<S> {
 impl<S: Source> PartReader<S> {
     /// Reads the footer of a part.
     pub fn open(source: S) -> Result<Self, ReadError> {
-        const EARLY: ReadError = ReadError::Parquet("it ends early");
-        const TAIL_LEN: u64 = 8;
-        let len = source.size()?;
-        let body_len = len.checked_sub(TAIL_LEN).ok_or(EARLY)?;
-        let mut tail = [0; TAIL_LEN as usize];
-        source.read_at(body_len, &mut tail)?;
-        let [a, b, c, d, magic @ ..] = tail;
-        if magic != *MAGIC {
-            return Err(ReadError::Parquet("it does not end as one does"));
-        }
-        let footer_len = u64::from(u32::from_le_bytes([a, b, c, d]));
-        let offset = body_len.checked_sub(footer_len).ok_or(EARLY)?;
-        if footer_len > FOOTER_BYTES_MAX {
-            return Err(ReadError::Damaged("a footer of more than 64 MiB"));
-        }
-        let mut bytes = vec![0; footer_len as usize];
-        source.read_at(offset, &mut bytes)?;
         Ok(Self {
+            len: source.size()?,
+            footer: Footer::read(&footer_bytes(&source)?)?,
             source,
-            len,
-            footer: Footer::read(&bytes)?,
         })
     }
 
@@ -301,6 +284,36 @@ impl<S: Source> PartReader<S> {
             cell::ColumnType::Bytes => ColumnType::Bytes,
         })
     }
+}
+
+/// The metadata of a part's trace under `key`, as [`PartReader::metadata`], of which nothing else is
+/// looked at.
+pub fn part_metadata(part: &impl Source, key: &str) -> Result<Option<String>, ReadError> {
+    let metadata = Footer::read_metadata(&footer_bytes(part)?)?;
+    let pair = metadata.into_iter().find(|pair| pair.0 == key);
+    Ok(pair.and_then(|pair| pair.1))
+}
+
+/// The bytes of a part's footer.
+fn footer_bytes(source: &impl Source) -> Result<Vec<u8>, ReadError> {
+    const EARLY: ReadError = ReadError::Parquet("it ends early");
+    const TAIL_LEN: u64 = 8;
+    let len = source.size()?;
+    let body_len = len.checked_sub(TAIL_LEN).ok_or(EARLY)?;
+    let mut tail = [0; TAIL_LEN as usize];
+    source.read_at(body_len, &mut tail)?;
+    let [a, b, c, d, magic @ ..] = tail;
+    if magic != *MAGIC {
+        return Err(ReadError::Parquet("it does not end as one does"));
+    }
+    let footer_len = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let offset = body_len.checked_sub(footer_len).ok_or(EARLY)?;
+    if footer_len > FOOTER_BYTES_MAX {
+        return Err(ReadError::Damaged("a footer of more than 64 MiB"));
+    }
+    let mut bytes = vec![0; footer_len as usize];
+    source.read_at(offset, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// The batches of a part: the columns that were asked for. After an error it ends.

@@ -1,0 +1,380 @@
+//! A part as a Parquet file: the headers of its pages, and the footer behind them.
+//!
+//! ```text
+//!  "PAR1" │ chunk of column 0: [dictionary page] page page … │ chunk of column 1 … │ footer │ its length │ "PAR1"
+//! ```
+//!
+//! The structures are those of the Parquet format's `parquet.thrift`, in Thrift's compact protocol,
+//! as far as flat columns of five types need them: no indexes, no nesting, no deprecated fields.
+//! What reads them is in [`read`](crate::read); tests hold both to the `parquet` crate.
+
+use crate::cell::ColumnType;
+use crate::page::{put_varint, put_zigzag};
+use crate::read::compact::kind;
+use crate::tables::{ColumnSpec, Table};
+
+/// What a file begins and ends with.
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// How the values of a page are laid out, as the format numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageEncoding(u8);
+
+impl PageEncoding {
+    pub(crate) const PLAIN: Self = Self(0);
+    pub(crate) const RLE: Self = Self(3);
+    pub(crate) const DELTA_BINARY_PACKED: Self = Self(5);
+    pub(crate) const RLE_DICTIONARY: Self = Self(8);
+}
+
+/// The encodings of a chunk's pages.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct PageEncodings(u16);
+
+impl PageEncodings {
+    pub(crate) fn insert(&mut self, encoding: PageEncoding) {
+        self.0 |= 1 << encoding.0;
+    }
+
+    fn numbers(self) -> impl Iterator<Item = u8> {
+        (0..16).filter(move |number| self.0 >> number & 1 == 1)
+    }
+}
+
+/// What is in a page.
+pub(crate) enum PageKind {
+    /// So many rows, of which those that are not null are in this encoding.
+    Data(usize, PageEncoding),
+    /// So many entries.
+    Dictionary(usize),
+}
+
+impl PageKind {
+    fn encoding(&self) -> PageEncoding {
+        match self {
+            Self::Data(_, encoding) => *encoding,
+            Self::Dictionary(_) => PageEncoding::PLAIN,
+        }
+    }
+}
+
+/// The least and the greatest value of a chunk, as `PLAIN` has them.
+pub(crate) enum Bounds<'a> {
+    /// Not known, or none.
+    None,
+    /// The first so many bytes of both.
+    Number([[u8; 8]; 2], usize),
+    Text([&'a [u8]; 2]),
+}
+
+/// What is known of a chunk's values.
+pub(crate) struct Statistics<'a> {
+    pub(crate) nulls: u64,
+    pub(crate) bounds: Bounds<'a>,
+}
+
+/// The pages of a chunk, without its dictionary.
+#[derive(Default)]
+pub(crate) struct Pages {
+    bytes: Vec<u8>,
+    encodings: PageEncodings,
+    /// Bytes of all pages before they were compressed, with their headers.
+    plain_bytes: usize,
+}
+
+impl Pages {
+    /// Appends a page of `plain` bytes that are `bytes` in the file.
+    pub(crate) fn push(&mut self, kind: &PageKind, plain: usize, bytes: &[u8]) {
+        let start = self.bytes.len();
+        put_page_head(kind, plain, bytes.len(), &mut self.bytes);
+        self.plain_bytes += self.bytes.len() - start + plain;
+        self.encodings.insert(kind.encoding());
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// A chunk of a column.
+pub(crate) struct Chunk<'a> {
+    pub(crate) rows: usize,
+    pub(crate) is_compressed: bool,
+    pub(crate) dictionary: Pages,
+    pub(crate) pages: Pages,
+    pub(crate) statistics: Option<Statistics<'a>>,
+}
+
+/// A part of which not all columns are there.
+pub(crate) struct PartFile {
+    bytes: Vec<u8>,
+    /// The chunks' structures of the footer.
+    chunks: Vec<u8>,
+    plain_bytes: usize,
+}
+
+impl PartFile {
+    /// A part of about so many bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        // What a column of a wide table takes in the footer, in the schema too.
+        let mut file = Vec::with_capacity(bytes + (16 << 10));
+        file.extend_from_slice(MAGIC);
+        Self {
+            bytes: file,
+            chunks: Vec::new(),
+            plain_bytes: 0,
+        }
+    }
+
+    /// Appends the chunk of the next column.
+    pub(crate) fn push(&mut self, column: &ColumnSpec, chunk: &Chunk<'_>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&chunk.dictionary.bytes);
+        let data = self.bytes.len();
+        self.bytes.extend_from_slice(&chunk.pages.bytes);
+        let plain = chunk.dictionary.plain_bytes + chunk.pages.plain_bytes;
+        self.plain_bytes += plain;
+        let mut encodings = chunk.pages.encodings;
+        encodings.0 |= chunk.dictionary.encodings.0;
+        if column.null.is_some() {
+            encodings.insert(PageEncoding::RLE);
+        }
+        let mut fields = Fields::new(&mut self.chunks);
+        // `file_offset`, which has no meaning.
+        fields.i64(2, 0);
+        fields.structure(3, |fields| {
+            fields.i32(1, physical(column.column_type));
+            let mut list = fields.list(2, kind::I32, encodings.numbers().count());
+            encodings
+                .numbers()
+                .for_each(|number| list.i32(number.into()));
+            fields
+                .list(3, kind::BINARY, 1)
+                .binary(column.name.as_bytes());
+            fields.i32(
+                4,
+                if chunk.is_compressed {
+                    codec::ZSTD
+                } else {
+                    codec::NONE
+                },
+            );
+            fields.i64(5, chunk.rows);
+            fields.i64(6, plain);
+            fields.i64(7, self.bytes.len() - start);
+            fields.i64(9, data);
+            if data > start {
+                fields.i64(11, start);
+            }
+            if let Some(statistics) = &chunk.statistics {
+                fields.structure(12, |fields| statistics.put(fields));
+            }
+        });
+        fields.end();
+    }
+
+    /// The file: of one row group, or of none if the part has no rows. `metadata` are names and
+    /// values.
+    pub(crate) fn end(mut self, table: Table, rows: usize, metadata: &[(&str, &str)]) -> Vec<u8> {
+        let start = self.bytes.len();
+        let columns = table.columns();
+        let mut fields = Fields::new(&mut self.bytes);
+        fields.i32(1, 1);
+        put_schema(columns, &mut fields);
+        fields.i64(3, rows);
+        let groups = usize::from(rows > 0);
+        let mut list = fields.list(4, kind::STRUCT, groups);
+        if groups > 0 {
+            let mut group = list.fields();
+            group.list(1, kind::STRUCT, columns.len());
+            group.out.extend_from_slice(&self.chunks);
+            group.i64(2, self.plain_bytes);
+            group.i64(3, rows);
+            group.i64(5, MAGIC.len());
+            group.i64(6, start - MAGIC.len());
+            group.end();
+        }
+        let mut list = fields.list(5, kind::STRUCT, metadata.len());
+        for (name, value) in metadata {
+            let mut pair = list.fields();
+            pair.binary(1, name.as_bytes());
+            pair.binary(2, value.as_bytes());
+            pair.end();
+        }
+        fields.binary(
+            6,
+            concat!("lineside ", env!("CARGO_PKG_VERSION")).as_bytes(),
+        );
+        // Bounds are by the order of the column's type.
+        let mut list = fields.list(7, kind::STRUCT, columns.len());
+        for _ in columns {
+            let mut order = list.fields();
+            order.structure(1, |_| {});
+            order.end();
+        }
+        fields.end();
+        let len = (self.bytes.len() - start) as u32;
+        self.bytes.extend_from_slice(&len.to_le_bytes());
+        self.bytes.extend_from_slice(MAGIC);
+        self.bytes
+    }
+}
+
+/// `CompressionCodec`.
+mod codec {
+    pub(super) const NONE: i32 = 0;
+    pub(super) const ZSTD: i32 = 6;
+}
+
+/// `Type`.
+fn physical(column_type: ColumnType) -> i32 {
+    match column_type {
+        ColumnType::Boolean => 0,
+        ColumnType::Int32 => 1,
+        ColumnType::Int64 => 2,
+        ColumnType::String | ColumnType::Bytes => 6,
+    }
+}
+
+/// The schema: a group, and the columns in it.
+fn put_schema(columns: &[ColumnSpec], fields: &mut Fields<'_>) {
+    /// `ConvertedType` of a text, for readers that know no logical types.
+    const UTF8: i32 = 0;
+    let mut list = fields.list(2, kind::STRUCT, 1 + columns.len());
+    let mut root = list.fields();
+    root.binary(4, b"schema");
+    root.i32(5, columns.len() as i32);
+    root.end();
+    for column in columns {
+        let mut element = list.fields();
+        element.i32(1, physical(column.column_type));
+        element.i32(3, column.null.is_some().into());
+        element.binary(4, column.name.as_bytes());
+        if column.column_type == ColumnType::String {
+            element.i32(6, UTF8);
+            // `LogicalType`: the member `STRING` of the union.
+            element.structure(10, |fields| fields.structure(1, |_| {}));
+        }
+        element.end();
+    }
+}
+
+/// Appends a page's header: of `plain` bytes that are `len` in the file.
+fn put_page_head(page: &PageKind, plain: usize, len: usize, out: &mut Vec<u8>) {
+    let mut fields = Fields::new(out);
+    let number = match page {
+        PageKind::Data(..) => 0,
+        PageKind::Dictionary(_) => 2,
+    };
+    fields.i32(1, number);
+    fields.i32(2, plain as i32);
+    fields.i32(3, len as i32);
+    match *page {
+        PageKind::Data(rows, encoding) => fields.structure(5, |fields| {
+            fields.i32(1, rows as i32);
+            fields.i32(2, encoding.0.into());
+            // The levels: which rows have a value.
+            fields.i32(3, PageEncoding::RLE.0.into());
+            fields.i32(4, PageEncoding::RLE.0.into());
+        }),
+        PageKind::Dictionary(entries) => fields.structure(7, |fields| {
+            fields.i32(1, entries as i32);
+            fields.i32(2, PageEncoding::PLAIN.0.into());
+        }),
+    }
+    fields.end();
+}
+
+impl Statistics<'_> {
+    fn put(&self, fields: &mut Fields<'_>) {
+        fields.i64(3, self.nulls as usize);
+        let (least, greatest) = match &self.bounds {
+            Bounds::None => return,
+            Bounds::Number([least, greatest], len) => (&least[..*len], &greatest[..*len]),
+            Bounds::Text([least, greatest]) => (*least, *greatest),
+        };
+        fields.binary(5, greatest);
+        fields.binary(6, least);
+    }
+}
+
+/// The fields of a structure, in the order of their numbers.
+struct Fields<'a> {
+    out: &'a mut Vec<u8>,
+    latest: u8,
+}
+
+impl<'a> Fields<'a> {
+    fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out, latest: 0 }
+    }
+
+    fn head(&mut self, id: u8, kind: u8) {
+        // Numbers are at most 12 apart here; a field after a longer gap would be written otherwise.
+        debug_assert!((1..16).contains(&(id - self.latest)));
+        self.out.push((id - self.latest) << 4 | kind);
+        self.latest = id;
+    }
+
+    fn i32(&mut self, id: u8, value: i32) {
+        self.head(id, kind::I32);
+        put_zigzag(value.into(), self.out);
+    }
+
+    fn i64(&mut self, id: u8, value: usize) {
+        self.head(id, kind::I64);
+        put_zigzag(value as i64, self.out);
+    }
+
+    fn binary(&mut self, id: u8, bytes: &[u8]) {
+        self.head(id, kind::BINARY);
+        put_binary(bytes, self.out);
+    }
+
+    fn structure(&mut self, id: u8, put: impl FnOnce(&mut Fields<'_>)) {
+        self.head(id, kind::STRUCT);
+        let mut fields = Fields::new(self.out);
+        put(&mut fields);
+        fields.end();
+    }
+
+    /// The head of a list: `len` elements of the kind are to follow.
+    fn list(&mut self, id: u8, kind: u8, len: usize) -> Elements<'_> {
+        self.head(id, kind::LIST);
+        match u8::try_from(len) {
+            Ok(len @ 0..15) => self.out.push(len << 4 | kind),
+            _ => {
+                self.out.push(0xf0 | kind);
+                put_varint(len as u64, self.out);
+            }
+        }
+        Elements(self.out)
+    }
+
+    fn end(self) {
+        self.out.push(0);
+    }
+}
+
+/// The elements of a list.
+struct Elements<'a>(&'a mut Vec<u8>);
+
+impl Elements<'_> {
+    fn i32(&mut self, value: i32) {
+        put_zigzag(value.into(), self.0);
+    }
+
+    fn binary(&mut self, bytes: &[u8]) {
+        put_binary(bytes, self.0);
+    }
+
+    fn fields(&mut self) -> Fields<'_> {
+        Fields::new(self.0)
+    }
+}
+
+fn put_binary(bytes: &[u8], out: &mut Vec<u8>) {
+    put_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
