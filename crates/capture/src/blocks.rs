@@ -1,11 +1,10 @@
 //! Checksums of 512-byte blocks at 512-byte-aligned file offsets, of data that passes and is never
 //! held.
 
-use lineside_frame::Chunk;
-use twox_hash::XxHash3_64;
+use lineside_frame::{Chunk, xxh3};
 
 /// Bytes of a block.
-pub const BLOCK_BYTES: usize = 512;
+pub const BLOCK_BYTES: usize = xxh3::LEN;
 
 /// The data of one READ or WRITE after the other, in pieces of any size, holes included.
 #[derive(Debug)]
@@ -38,22 +37,14 @@ impl Run<'_> {
     /// The checksum of the first block, if it came in several pieces.
     #[inline]
     pub(crate) fn straddling_sum(&self) -> Option<u64> {
-        self.straddling.map(|block| XxHash3_64::oneshot(block))
+        self.straddling.map(xxh3::sum)
     }
 
     /// Appends the checksum of each block.
     #[inline]
     pub(crate) fn sum(&self, sums: &mut Vec<u64>) {
         sums.extend(self.straddling_sum());
-        sum_blocks(self.whole.bytes(), sums);
-    }
-}
-
-/// Appends the checksum of each whole block of `bytes`.
-#[inline]
-pub(crate) fn sum_blocks(bytes: &[u8], sums: &mut Vec<u64>) {
-    for block in bytes.as_chunks::<BLOCK_BYTES>().0 {
-        sums.push(XxHash3_64::oneshot(block));
+        xxh3::sum_each(self.whole.bytes(), sums);
     }
 }
 
@@ -138,6 +129,7 @@ impl Blocks {
 mod tests {
     use lineside_frame::{Cause, Descriptor, Frame};
     use lineside_time::Random;
+    use twox_hash::XxHash3_64;
 
     use super::*;
 

@@ -1,10 +1,10 @@
 //! Blocks of file data whose checksums another actor computes: noted where the data passes, summed
 //! where the batch of its frames goes next.
 
-use lineside_frame::Range;
+use lineside_frame::{Range, xxh3};
 use lineside_trace::{ChecksumRun, RecordSink, RowRef, Table};
 
-use crate::blocks::{BLOCK_BYTES, Run, sum_blocks};
+use crate::blocks::{BLOCK_BYTES, Run};
 
 /// Blocks whose checksums are wanted, then their checksums.
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Sums {
                 Whereabouts::Held => held_ranges.next().expect("noted with its run").bytes(),
                 Whereabouts::Item(item, offset) => &frame_of(item)[offset..][..run.whole_len],
             };
-            sum_blocks(bytes, sums);
+            xxh3::sum_each(bytes, sums);
         }
         held.clear();
     }

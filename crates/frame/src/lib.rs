@@ -14,10 +14,13 @@
 //!   block until it is [spilled](Range::spill) into memory of its own.
 //! * A stream or a datagram is a chain of pieces, some of them holes, under a [`Cursor`]; an XDR
 //!   field is read where it lies.
+//! * [`xxh3`] is the checksum of a block of file data, here because code for a processor's
+//!   extensions needs `unsafe`.
 
 mod cursor;
 mod pool;
 mod range;
+pub mod xxh3;
 
 pub use cursor::{Cursor, Fault, Piece, View};
 pub use pool::{
