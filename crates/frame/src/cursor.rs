@@ -10,6 +10,7 @@ pub struct Piece<'a> {
 
 impl<'a> Piece<'a> {
     /// Bytes that were seen.
+    #[inline]
     pub fn bytes(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -18,11 +19,13 @@ impl<'a> Piece<'a> {
     }
 
     /// `len` bytes that were not.
+    #[inline]
     pub fn hole(len: usize) -> Self {
         Self { bytes: &[], len }
     }
 
     /// Bytes spanned.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -32,6 +35,7 @@ impl<'a> Piece<'a> {
         self.len == 0
     }
 
+    #[inline]
     fn is_hole(&self) -> bool {
         self.bytes.len() < self.len
     }

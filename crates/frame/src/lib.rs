@@ -24,6 +24,7 @@ pub mod xxh3;
 
 pub use cursor::{Cursor, Fault, Piece, View};
 pub use pool::{
-    BlockWriter, Burst, Copies, Descriptor, Frame, FrameRef, LinkType, Pool, Slots, give_back,
+    BlockWriter, Burst, Copies, Descriptor, Frame, FrameRef, LinkType, Pool, SharedBurst, Slots,
+    give_back,
 };
 pub use range::{Cause, Chunk, Range};

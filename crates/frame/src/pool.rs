@@ -2,19 +2,21 @@
 //! when its last frame or reference is dropped; who fills it, a file or a kernel's ring, is not
 //! known here.
 
+mod burst;
 mod copies;
 mod home;
 mod slots;
 
 use std::cell::Cell;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use lineside_account::{Budget, Lease};
 
+pub use burst::{Burst, SharedBurst};
 pub use copies::Copies;
 use home::Place;
 pub use slots::Slots;
@@ -207,9 +209,6 @@ unsafe impl Send for BlockRef {}
 unsafe impl Sync for BlockRef {}
 
 impl BlockRef {
-    /// References that are counted at once where one frame after the other is cut off a block.
-    const AT_ONCE: usize = 64;
-
     fn new(start: NonNull<u8>, len: usize, memory: Memory, place: Option<Place>) -> Self {
         let block = Box::new(Block {
             references: AtomicUsize::new(1),
@@ -221,27 +220,22 @@ impl BlockRef {
         Self(NonNull::from(Box::leak(block)))
     }
 
-    /// Another reference, of many that are to come.
-    #[inline]
-    fn one_of_many(&self) -> Self {
-        let counted = SPARE.try_with(|spare| {
-            if !spare.take(self.0) {
-                self.references.fetch_add(Self::AT_ONCE, Ordering::Relaxed);
-                spare.put(self.0, Self::AT_ONCE - 1);
-            }
-        });
-        if counted.is_err() {
-            self.references.fetch_add(1, Ordering::Relaxed);
-        }
-        Self(self.0)
-    }
-
     /// Whether it is the only one. What was done through the others comes before. Counts those that
     /// other threads hold back.
     #[inline]
     fn is_only(&self) -> bool {
         // Acquire, the release of the others: what was done with the frames comes before.
         self.references.load(Ordering::Acquire) == 1
+    }
+
+    /// # Safety
+    /// The caller owns so many references to the block, and gives them up.
+    #[inline]
+    unsafe fn give_up(block: NonNull<Block>, count: usize) {
+        if SPARE.try_with(|spare| spare.put(block, count)).is_err() {
+            // SAFETY: as the caller vouches.
+            unsafe { Self::release(block, count) };
+        }
     }
 
     /// # Safety
@@ -287,10 +281,8 @@ impl Clone for BlockRef {
 impl Drop for BlockRef {
     #[inline]
     fn drop(&mut self) {
-        if SPARE.try_with(|spare| spare.put(self.0, 1)).is_err() {
-            // SAFETY: this reference is given up.
-            unsafe { Self::release(self.0, 1) };
-        }
+        // SAFETY: this reference is given up.
+        unsafe { Self::give_up(self.0, 1) };
     }
 }
 
@@ -347,14 +339,20 @@ pub struct BlockWriter {
     block: BlockRef,
     taken: usize,
     filled: usize,
+    /// References to the block that are counted, and that no frame has yet.
+    ahead: usize,
 }
 
 impl BlockWriter {
+    /// References that are counted at once: a burst's frames or so.
+    const AT_ONCE: usize = 256;
+
     fn new(block: BlockRef) -> Self {
         Self {
             block,
             taken: 0,
             filled: 0,
+            ahead: 0,
         }
     }
 
@@ -396,16 +394,37 @@ impl BlockWriter {
     /// Hands out the first `len` ready bytes as a frame.
     #[inline]
     pub fn take(&mut self, len: usize, descriptor: Descriptor) -> Frame {
-        let start = self.taken;
+        self.cut(0..len, len, descriptor)
+    }
+
+    /// Hands out `frame` of the first `len` ready bytes, and drops the others.
+    #[inline]
+    pub fn cut(&mut self, frame: Range<usize>, len: usize, descriptor: Descriptor) -> Frame {
+        let start = self.taken + frame.start;
+        assert!(
+            frame.start <= frame.end && frame.end <= len,
+            "a frame lies within what is cut off"
+        );
         self.skip(len);
+        if self.ahead == 0 {
+            self.count_ahead();
+        }
+        self.ahead -= 1;
         Frame {
             bytes: FrameRef {
-                block: self.block.one_of_many(),
+                block: BlockRef(self.block.0),
                 start: start as u32,
-                len: len as u32,
+                len: frame.len() as u32,
                 descriptor,
             },
         }
+    }
+
+    #[cold]
+    fn count_ahead(&mut self) {
+        let references = &self.block.references;
+        references.fetch_add(Self::AT_ONCE, Ordering::Relaxed);
+        self.ahead = Self::AT_ONCE;
     }
 
     /// Copies what is ready into `next`, an unused block, and goes on there.
@@ -415,6 +434,13 @@ impl BlockWriter {
         next.unfilled()[..len].copy_from_slice(ready);
         next.advance(len);
         *self = next;
+    }
+}
+
+impl Drop for BlockWriter {
+    fn drop(&mut self) {
+        // SAFETY: those that were counted ahead and that no frame got.
+        unsafe { BlockRef::give_up(self.block.0, self.ahead) };
     }
 }
 
@@ -548,9 +574,6 @@ impl fmt::Debug for FrameRef {
             .finish_non_exhaustive()
     }
 }
-
-/// What a port's queue returns at once. Reused, so that a burst costs no allocation.
-pub type Burst = Vec<Frame>;
 
 #[cfg(test)]
 mod tests {

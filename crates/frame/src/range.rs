@@ -144,7 +144,7 @@ enum Owner<'a> {
 
 impl<'a> Chunk<'a> {
     /// `len` bytes from `offset` of `frame`.
-    #[inline]
+    #[inline(always)]
     pub fn of_frame(frame: &'a FrameRef, offset: usize, len: usize) -> Self {
         Self {
             owner: Owner::Frame(frame),

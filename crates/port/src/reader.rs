@@ -251,10 +251,10 @@ impl CaptureReader {
         Ok(())
     }
 
-    /// Cuts one frame off what is ready. `Some` is how many bytes must be ready before there is
-    /// one.
-    fn cut(&mut self, burst: &mut Burst) -> Result<Option<usize>, PortError> {
-        loop {
+    /// Cuts frames off what is ready until the burst has `len_max`. `Some` is how many bytes must
+    /// be ready before there is another one.
+    fn cut(&mut self, burst: &mut Burst, len_max: usize) -> Result<Option<usize>, PortError> {
+        while burst.len() < len_max {
             if self.skip_left > 0 {
                 let len = self.skip_left.min(self.writer.ready().len());
                 self.skip_left -= len;
@@ -264,28 +264,45 @@ impl CaptureReader {
                 }
             }
             let ready = self.writer.ready();
-            let step = match &mut self.format {
-                Format::Pcap(pcap) => pcap.step(ready),
-                Format::Pcapng(pcapng) => pcapng.step(ready, &mut self.facts),
+            let need = match &mut self.format {
+                Format::Pcap(pcap) => {
+                    let step = pcap.step(ready);
+                    self.on_step(step, burst)?
+                }
+                Format::Pcapng(pcapng) => {
+                    let step = pcapng.step(ready, &mut self.facts);
+                    self.on_step(step, burst)?
+                }
             };
-            match step {
-                Ok(Step::Need(len)) => return Ok(Some(len)),
-                Ok(Step::Skip(len)) => self.skip_left = len,
-                Ok(Step::Frame(record)) => {
-                    self.take(&record, burst);
-                    return Ok(None);
-                }
-                Err(what) => {
-                    return Err(PortError::Damaged {
-                        place: self.place(),
-                        what,
-                        frames: self.facts.frames,
-                    });
-                }
+            if need.is_some() {
+                return Ok(need);
             }
         }
+        Ok(None)
     }
 
+    #[inline(always)]
+    fn on_step(
+        &mut self,
+        step: Result<Step, String>,
+        burst: &mut Burst,
+    ) -> Result<Option<usize>, PortError> {
+        match step {
+            Ok(Step::Frame(record)) => self.take(&record, burst),
+            Ok(Step::Need(len)) => return Ok(Some(len)),
+            Ok(Step::Skip(len)) => self.skip_left = len,
+            Err(what) => {
+                return Err(PortError::Damaged {
+                    place: self.place(),
+                    what,
+                    frames: self.facts.frames,
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    #[inline(always)]
     fn take(&mut self, record: &Record, burst: &mut Burst) {
         self.facts.frames += 1;
         let descriptor = Descriptor {
@@ -297,10 +314,10 @@ impl CaptureReader {
             damaged: record.damaged,
             ..Descriptor::default()
         };
-        self.writer.skip(record.before);
-        burst.push(self.writer.take(record.len, descriptor));
-        self.writer.skip(record.behind);
-        self.offset += (record.before + record.len + record.behind) as u64;
+        let end = record.before + record.len;
+        let len = end + record.behind;
+        burst.push(self.writer.cut(record.before..end, len, descriptor));
+        self.offset += len as u64;
     }
 
     fn skip(&mut self, len: usize) {
@@ -388,12 +405,10 @@ impl Receive for CaptureReader {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let before = burst.len();
         while !self.ended {
+            let cut = self.cut(burst, before + max);
             let count = burst.len() - before;
-            if count == max {
-                return Ok(Received::Frames(count));
-            }
-            let need = match self.cut(burst) {
-                Ok(None) => continue,
+            let need = match cut {
+                Ok(None) => return Ok(Received::Frames(count)),
                 // An error comes again, at the next call, when what lies before it is delivered.
                 Ok(Some(_)) | Err(_) if count > 0 => return Ok(Received::Frames(count)),
                 Ok(Some(need)) => need,
@@ -451,6 +466,7 @@ impl Order {
 }
 
 /// The `N` bytes at `offset`, if all are there.
+#[inline]
 pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[u8; N]> {
     bytes.get(offset..)?.first_chunk()
 }
