@@ -3,7 +3,7 @@
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Engine, Taken, Whole};
-use lineside_frame::{Burst, Frame, FrameRef};
+use lineside_frame::{Burst, FrameRef, SharedBurst};
 use lineside_port::{PortError, Receive};
 use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_trace::{PacketRow, RecordSink, RowRef, Table, Word};
@@ -40,8 +40,8 @@ impl<S: RecordSink> Pipeline<S> {
     /// Takes a burst; it is empty afterwards.
     pub fn on_burst(&mut self, burst: &mut Burst) {
         let mut now = i64::MIN;
-        for frame in burst.drain(..).map(Frame::share) {
-            now = self.on_frame(&frame);
+        for frame in SharedBurst::new(burst).iter() {
+            now = self.on_frame(frame);
         }
         self.flows.on_timer(now);
     }
@@ -119,14 +119,11 @@ impl<S: RecordSink> Flows<S> {
     /// Takes a frame and counts its outcome. `now` is the running maximum of all inputs' stamps.
     #[inline]
     pub(crate) fn on_frame(&mut self, now: i64, frame: &FrameRef) {
-        let dissected = dissect(frame);
         let (operations, counters) = (&mut self.operations, &mut self.counters);
-        let taken = self
-            .flow
-            .on_frame(now, frame, &dissected, operations, counters);
+        let taken = self.flow.on_frame(now, frame, operations, counters);
         counters.count(taken.outcome);
         if self.wants_packets {
-            self.packet_row(frame, &dissected, taken);
+            self.packet_row(frame, taken);
         }
     }
 
@@ -136,7 +133,7 @@ impl<S: RecordSink> Flows<S> {
             outcome,
             connection: None,
         };
-        self.packet_row(frame, &dissect(frame), taken);
+        self.packet_row(frame, taken);
     }
 
     /// Takes a packet that was put together from fragments elsewhere.
@@ -162,7 +159,8 @@ impl<S: RecordSink> Flows<S> {
     }
 
     /// The row of a frame that the flow engine took.
-    fn packet_row(&mut self, frame: &FrameRef, dissected: &Dissected, taken: Taken) {
+    #[inline(never)]
+    fn packet_row(&mut self, frame: &FrameRef, taken: Taken) {
         let descriptor = frame.descriptor();
         let row = &mut self.packet;
         row.clear();
@@ -176,7 +174,7 @@ impl<S: RecordSink> Flows<S> {
             row.source_address = Some(ip.source);
             row.destination_address = Some(ip.destination);
         };
-        match dissected {
+        match &dissect(frame) {
             Dissected::Tcp(ip, tcp) => {
                 addresses(row, ip);
                 row.transport = Word::Known("tcp");

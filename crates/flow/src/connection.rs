@@ -2,10 +2,11 @@
 //! is in the modules below; the table of connections decides which packets belong to it.
 
 mod acknowledgements;
+pub(crate) mod expected;
 mod holes;
 pub(crate) mod incarnations;
 pub(crate) mod segments;
-mod sender;
+pub(crate) mod sender;
 
 use std::hash::{Hash, Hasher};
 
@@ -240,7 +241,7 @@ impl Connection {
 
     /// Whether a segment is a mirror's copy of an earlier one. If so, the whole connection is
     /// watched from now on.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn is_copy<S: StreamSink>(
         &mut self,
         ip: &Ip,
@@ -297,7 +298,7 @@ impl Connection {
             Origin::Known(..) => return false,
         };
         let packet = Covered {
-            ip,
+            pseudo_header_sum: ip.pseudo_header_sum(bytes.len()),
             bytes,
             payload_len: tcp.payload_len,
             looks_offloaded: tcp.checksum_offloaded,

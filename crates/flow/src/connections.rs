@@ -2,7 +2,8 @@
 
 use hashbrown::HashMap;
 use lineside_account::Counter;
-use lineside_wire::{Direction, Endpoint, Ip, TcpHeader};
+use lineside_wire::checksum::pseudo_header_sum;
+use lineside_wire::{Direction, Endpoint, Ip, PROTOCOL_TCP, PlainEnds, PlainSegment, TcpHeader};
 
 use crate::connection::{Connection, Key, Origin, Transport, network_of};
 use crate::context::{Context, Shared};
@@ -13,7 +14,8 @@ use crate::sink::StreamSink;
 const SWEEP: usize = 64;
 /// Connections given up for one newcomer before it is refused: others took what they gave back.
 const GIVEN_UP_MAX: usize = 8;
-/// Connections that are found without a look at the table: those of a handful of clients.
+/// Connections that are found without a look at the table: those of a handful of clients. A power
+/// of two.
 const RECENT: usize = 16;
 /// What a connection costs here and in a table of the same size above: two streams, a key, a slot.
 const CONNECTION_BYTES: usize = size_of::<Connection>() + 512;
@@ -40,7 +42,29 @@ pub(crate) struct Connections {
 struct Recent {
     key: Key,
     ends: [Endpoint; 2],
+    /// Those of plain segments in each direction, if the connection has any.
+    plain: Option<[PlainEnds; 2]>,
+    /// The sum of their pseudo-header without its length.
+    pseudo_header_sum: u16,
     slot: usize,
+}
+
+impl Recent {
+    #[cold]
+    fn new(key: Key, slot: usize) -> Self {
+        let tuple = key.tuple;
+        let both = PlainEnds::of(&tuple).zip(PlainEnds::of(&tuple.reversed()));
+        let [source, destination] = tuple.ends().map(|end| end.address);
+        Self {
+            key,
+            ends: tuple.ends(),
+            plain: { both }
+                .filter(|_| key.network.is_none())
+                .map(<[PlainEnds; 2]>::from),
+            pseudo_header_sum: pseudo_header_sum(source, destination, PROTOCOL_TCP, 0),
+            slot,
+        }
+    }
 }
 
 impl Connections {
@@ -64,6 +88,27 @@ impl Connections {
     #[inline]
     pub(crate) fn at(&mut self, slot: usize) -> &mut Connection {
         self.slots[slot].as_deref_mut().expect("a slot in use")
+    }
+
+    /// The connection of a plain segment if it is among the recent ones, the segment's direction,
+    /// and the sum of its pseudo-header without its length.
+    #[inline]
+    pub(crate) fn recent_plain(
+        &mut self,
+        segment: &PlainSegment<'_>,
+    ) -> Option<(&mut Connection, Direction, u16)> {
+        let ends = segment.ends();
+        let recent = self.recent[ends.place(RECENT)].as_ref()?;
+        let [forward, reverse] = recent.plain.as_ref()?;
+        let direction = if ends == *forward {
+            Direction::Forward
+        } else if ends == *reverse {
+            Direction::Reverse
+        } else {
+            return None;
+        };
+        let connection = self.slots[recent.slot].as_deref_mut()?;
+        Some((connection, direction, recent.pseudo_header_sum))
     }
 
     /// The connection of a TCP packet if it is among the recent ones, and the packet's direction.
@@ -109,8 +154,7 @@ impl Connections {
         let known = known.map(|recent| recent.slot);
         let slot = self.find_or_open(key, known, origin, context)?;
         if known != Some(slot) {
-            let ends = key.tuple.ends();
-            self.recent[place] = Some(Recent { key, ends, slot });
+            self.recent[place] = Some(Recent::new(key, slot));
         }
         Some(slot)
     }

@@ -75,7 +75,7 @@ impl Default for Rates {
 }
 
 impl FlowCounts {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_packet(
         &mut self,
         payload_len: usize,

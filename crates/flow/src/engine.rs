@@ -3,7 +3,7 @@
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Cause, Chunk, FrameRef};
-use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, UdpHeader};
+use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, PlainSegment, UdpHeader, dissect};
 
 use crate::config::Config;
 use crate::connection::{Connection, Origin};
@@ -68,41 +68,62 @@ impl Engine {
         self.connections.get(slot)
     }
 
-    /// Takes a dissected frame. `now` is the running maximum of the stamps.
+    /// Takes a frame. `now` is the running maximum of the stamps.
+    #[inline]
     pub fn on_frame<S: StreamSink>(
         &mut self,
         now: i64,
         frame: &FrameRef,
-        dissected: &Dissected,
         sink: &mut S,
         counters: &mut Counters,
     ) -> Taken {
         // At each frame and not at each burst, whose borders are no part of the input.
         self.pass_time(now, sink, counters);
         self.give_up_fragments(sink, counters);
+        let descriptor = frame.descriptor();
+        let (link_type, wire_len) = (descriptor.link_type.0, descriptor.wire_len as usize);
+        // The fast path for nearly all frames.
+        if !descriptor.damaged
+            && let Some(segment) = PlainSegment::new(link_type, frame.bytes(), wire_len)
+        {
+            let (connections, mut context) = self.parts(sink, counters);
+            if let Some(taken) = connections.on_plain(&segment, frame, &mut context) {
+                return taken;
+            }
+        }
+        self.on_any_frame(frame, sink, counters)
+    }
+
+    /// Takes a frame that needs a closer look.
+    #[inline(never)]
+    fn on_any_frame<S: StreamSink>(
+        &mut self,
+        frame: &FrameRef,
+        sink: &mut S,
+        counters: &mut Counters,
+    ) -> Taken {
+        let descriptor = frame.descriptor();
+        let (link_type, wire_len) = (descriptor.link_type.0, descriptor.wire_len as usize);
+        let dissected = dissect(link_type, frame.bytes(), wire_len);
         let plain = |outcome| Taken {
             outcome,
             connection: None,
         };
-        if frame.descriptor().damaged {
+        if descriptor.damaged {
             let is_tcp = matches!(dissected, Dissected::Tcp(..));
             counters.add(Counter::FramesDamagedNotTcp, (!is_tcp).into());
             return DAMAGED;
         }
-        let is_cut = frame.bytes().len() < frame.descriptor().wire_len as usize;
-        match dissected {
+        match &dissected {
             Dissected::Tcp(ip, tcp) => {
                 let (connections, mut context) = self.parts(sink, counters);
                 count_checksums(ip, tcp.checksum_offloaded, context.counters);
+                if let Some(taken) = connections.on_predicted(ip, tcp, frame, &mut context) {
+                    return taken;
+                }
                 let payload = tcp.payload.min(frame.bytes().len());
                 let payload = Chunk::of_frame(frame, payload, tcp.captured_len);
-                match connections.on_expected(ip, tcp, frame, payload, &mut context) {
-                    Some(taken) => taken,
-                    None => {
-                        let origin = Origin::Frame(frame);
-                        connections.on_tcp(ip, tcp, &origin, &[payload], &mut context)
-                    }
-                }
+                connections.on_tcp(ip, tcp, &Origin::Frame(frame), &[payload], &mut context)
             }
             Dissected::Udp(ip, udp) => self.on_udp(ip, udp, frame, sink, counters),
             Dissected::Fragment(ip, fragment) => {
@@ -114,7 +135,7 @@ impl Engine {
             Dissected::TooDeep => plain(Counter::FramesTooDeep),
             Dissected::UnknownLink => plain(Counter::FramesUnknownLink),
             // What is missing of its headers may be as it should.
-            _ if is_cut => plain(Counter::FramesHeaderCut),
+            _ if frame.bytes().len() < wire_len => plain(Counter::FramesHeaderCut),
             Dissected::MalformedLink => plain(Counter::MalformedLink),
             Dissected::MalformedIp => plain(Counter::MalformedIp),
             Dissected::MalformedTunnel => plain(Counter::MalformedTunnel),

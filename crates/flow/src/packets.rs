@@ -1,12 +1,16 @@
-//! A packet with its connection: datagrams, expected segments by header prediction, and all other
-//! segments, which may also show that another incarnation of the connection has begun.
+//! A packet with its connection: datagrams, segments that header prediction takes, and all other
+//! ones, which may also show that another incarnation of the connection has begun.
 
 use lineside_account::Counter;
 use lineside_frame::{Cause, Chunk, FrameRef};
-use lineside_wire::{Direction, FourTuple, Ip, TcpFlags, TcpHeader, UdpHeader};
+use lineside_wire::{
+    Direction, FourTuple, Ip, PlainSegment, TcpFlags, TcpHeader, UdpHeader, checksum,
+};
 
+use crate::connection::expected::Expected;
 use crate::connection::incarnations::{Syn, note_end, on_syn, role_of_syn};
 use crate::connection::segments::Belongs;
+use crate::connection::sender::Step;
 use crate::connection::{Key, Origin, Transport, discard};
 use crate::connections::Connections;
 use crate::context::Context;
@@ -14,7 +18,7 @@ use crate::cut::Datagram;
 use crate::damage::Covered;
 use crate::engine::{DAMAGED, DUPLICATE, Taken, taken};
 use crate::sink::StreamSink;
-use crate::stream::{Segment, State};
+use crate::stream::Segment;
 
 impl Connections {
     /// Takes a datagram. `may_be_copy`: no part of it was asked whether it came before.
@@ -38,8 +42,9 @@ impl Connections {
             && (udp.checksum_verifiable || udp.checksum_offloaded)
             && udp.captured_len == udp.payload_len
         {
+            let len = udp.payload + udp.payload_len - ip.payload;
             let packet = Covered {
-                ip,
+                pseudo_header_sum: ip.pseudo_header_sum(len),
                 bytes: &frame.bytes()[ip.payload..udp.payload + udp.payload_len],
                 payload_len: udp.payload_len,
                 looks_offloaded: udp.checksum_offloaded,
@@ -84,71 +89,68 @@ impl Connections {
         taken(Counter::FramesUdp, Some(slot))
     }
 
-    /// Header prediction, as receivers do it (Jacobson 1990): a whole segment that comes next in
-    /// its direction, while nothing waits in either, changes little. `None`: the segment needs a
-    /// closer look, and nothing has changed.
+    /// Takes a plain segment if header prediction does. `None`: it needs a closer look, and nothing
+    /// has changed.
     #[inline]
-    pub(crate) fn on_expected<S: StreamSink>(
+    pub(crate) fn on_plain<S: StreamSink>(
+        &mut self,
+        segment: &PlainSegment<'_>,
+        frame: &FrameRef,
+        context: &mut Context<'_, S>,
+    ) -> Option<Taken> {
+        if !may_be_expected(segment.flags()) || !segment.is_whole() {
+            return None;
+        }
+        let (connection, direction, pseudo_header_sum) = self.recent_plain(segment)?;
+        let header_len = segment.header_len();
+        let pseudo_header_sum = checksum::add(pseudo_header_sum, segment.wire_len() as u16);
+        let expected = Expected {
+            step: Step {
+                sequence: segment.sequence(),
+                acknowledgement: segment.acknowledgement(),
+                window: segment.window(),
+                header_len,
+                payload_len: segment.wire_len() - header_len,
+            },
+            frame,
+            offset: segment.offset(),
+            pseudo_header_sum,
+            looks_offloaded: segment.checksum() == pseudo_header_sum,
+        };
+        let headers = || segment.headers();
+        let taken = match direction {
+            Direction::Forward => {
+                connection.on_expected(Direction::Forward, expected, headers, context)?
+            }
+            Direction::Reverse => {
+                connection.on_expected(Direction::Reverse, expected, headers, context)?
+            }
+        };
+        let offloaded = u64::from(expected.looks_offloaded);
+        context.counters.add(Counter::ChecksumOffloaded, offloaded);
+        Some(taken)
+    }
+
+    /// The same for a segment of any other frame.
+    pub(crate) fn on_predicted<S: StreamSink>(
         &mut self,
         ip: &Ip,
         tcp: &TcpHeader,
         frame: &FrameRef,
-        payload: Chunk<'_>,
         context: &mut Context<'_, S>,
     ) -> Option<Taken> {
-        let is_plain = tcp.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
-        if !is_plain || tcp.captured_len < tcp.payload_len {
+        if !may_be_expected(tcp.flags) || ip.captured_len < ip.payload_len {
             return None;
         }
         let (connection, direction) = self.recent(ip, tcp)?;
-        let stamp_ns = payload.descriptor().stamp_ns?;
-        let now = context.shared.now;
-        let stream = &connection.streams[direction];
-        let back = &connection.streams[direction.opposite()];
-        let is_next = stream.state == State::Open
-            && stream.offset(tcp.sequence) == stream.next
-            && stream.next >= stream.early
-            && stream.held.is_empty()
-            && back.held.is_empty()
-            && back.has_delivered(tcp.acknowledgement)
-            && connection.senders[direction]
-                .goes_on(&connection.senders[direction.opposite()], tcp);
-        if !is_next || now >= connection.calm_until_ns {
-            return None;
-        }
-        let origin = Origin::Frame(frame);
-        if connection.is_damaged(direction, ip, tcp, &origin, context) {
-            return Some(DAMAGED);
-        }
-        if connection.is_copy(ip, tcp, &origin, context) {
-            return Some(DUPLICATE);
-        }
-        connection.last_ns = now;
-        connection.segments += 1;
-        let moment = connection.moment(now);
-        let back = direction.opposite();
-        let offset = connection.streams[back].offset(tcp.acknowledgement);
-        connection.acknowledge(back, offset, moment, Some(stamp_ns));
-        let wire_len = payload.descriptor().wire_len as usize;
-        let counts = &mut connection.counts[direction];
-        counts.add_packet(tcp.payload_len, wire_len, Some(stamp_ns));
-        let (sender, other) = direction.split_mut(&mut connection.senders);
-        if sender.on_expected(other, tcp, stamp_ns, counts) {
-            connection.account_options(direction, tcp, origin.tcp_options(ip, tcp));
-        }
-        if tcp.payload_len > 0 {
-            let (slot, len) = (connection.slot, tcp.payload_len as u64);
-            let stream = &mut connection.streams[direction];
-            let after_syn = stream.syn_end == Some(stream.next);
-            stream.next += len as i64;
-            stream.round_trip.on_sent(stream.next, stamp_ns);
-            context.counters.add(Counter::StreamBytes, len);
-            context.counters.add(Counter::StreamDelivered, len);
-            context
-                .sink
-                .on_stream(slot, direction, after_syn, payload, context.counters);
-        }
-        Some(taken(Counter::FramesTcp, Some(connection.slot)))
+        let expected = Expected {
+            step: Step::from(tcp),
+            frame,
+            offset: ip.payload,
+            pseudo_header_sum: ip.pseudo_header_sum(ip.payload_len),
+            looks_offloaded: tcp.checksum_offloaded,
+        };
+        connection.on_expected(direction, expected, || (*ip, *tcp), context)
     }
 
     /// `payload` is what was captured of the segment, in order; a packet put together from
@@ -339,4 +341,10 @@ impl Connections {
         context.shared.holders.insert(slot);
         Some(slot)
     }
+}
+
+/// Whether header prediction may take a segment with these control bits.
+#[inline]
+fn may_be_expected(flags: TcpFlags) -> bool {
+    flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0
 }

@@ -192,6 +192,19 @@ impl Stream {
         self.lost.iter().map(overlap).sum::<i64>() as usize
     }
 
+    /// Everything before `offset` was acknowledged, all of which was delivered.
+    #[inline(always)]
+    pub(crate) fn acknowledge_delivered(&mut self, offset: i64) {
+        self.claim_stands = false;
+        if self.acked.is_some_and(|acked| offset <= acked) {
+            return;
+        }
+        self.acked = Some(offset);
+        if !self.acks.is_empty() {
+            self.forget_acks();
+        }
+    }
+
     /// Everything before `offset` was acknowledged, by a segment with this stamp.
     #[inline]
     pub(crate) fn acknowledge(&mut self, offset: i64, moment: Moment, stamp_ns: Option<i64>) {
@@ -307,7 +320,6 @@ impl Stream {
         }
     }
 
-    #[inline]
     fn forget_acks(&mut self) {
         let next = self.next;
         while self

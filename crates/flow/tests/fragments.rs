@@ -115,12 +115,9 @@ impl Tap {
             ..Descriptor::default()
         };
         let kept = Frame::copied(&frame[..kept.min(frame.len())], descriptor).share();
-        let dissected = lineside_wire::dissect(1, kept.bytes(), frame.len());
         self.counters.count(Counter::FramesReceived);
         let (sink, counters) = (&mut self.sink, &mut self.counters);
-        let taken = self
-            .engine
-            .on_frame(stamp_ns, &kept, &dissected, sink, counters);
+        let taken = self.engine.on_frame(stamp_ns, &kept, sink, counters);
         counters.count(taken.outcome);
         if self.frames.is_multiple_of(3) {
             self.engine.spill(counters);
@@ -682,10 +679,9 @@ fn a_frame_that_its_recorder_calls_damaged_is_not_read() {
             damaged: true,
             ..Descriptor::default()
         };
-        let dissected = lineside_wire::dissect(1, &frame, frame.len());
         let frame = Frame::copied(&frame, descriptor).share();
         let (sink, counters) = (&mut tap.sink, &mut tap.counters);
-        let taken = tap.engine.on_frame(0, &frame, &dissected, sink, counters);
+        let taken = tap.engine.on_frame(0, &frame, sink, counters);
         assert_eq!(taken.outcome, Counter::FramesDamaged);
     }
     let (sink, counters) = tap.finish();

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::ipv4;
+
 /// The one's complement sum of `bytes` as 16-bit words, an odd last byte padded with zero.
 ///
 /// A header that contains its own correct checksum sums to `0xffff`.
@@ -27,6 +29,26 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be(fold(sum + u64::from(carry)))
 }
 
+/// Whether an IPv4 header without options contains its own right checksum: whether it sums to
+/// `0xffff`, in a dozen instructions.
+#[inline]
+pub(crate) fn is_right(header: &[u8; ipv4::HEADER_LEN]) -> bool {
+    let ([one, two], [.., last]) = (header.as_chunks().0, header.as_chunks().0) else {
+        return false;
+    };
+    // As `sum`; `0xffff` is the same in either byte order.
+    let [one, two] = [one, two].map(|word| u64::from_ne_bytes(*word));
+    let last = u32::from_ne_bytes(*last);
+    let (sum, carry) = one.carrying_add(two, false);
+    let (sum, carry) = sum.carrying_add(last.into(), carry);
+    // Where there is a carry, the sum is small.
+    let sum = sum + u64::from(carry);
+    let (sum, carry) = (sum as u32).carrying_add((sum >> 32) as u32, false);
+    let sum = sum + u32::from(carry);
+    // The upper half is the sum of both and of their carry.
+    sum.wrapping_add(sum.rotate_left(16)) >> 16 == 0xffff
+}
+
 /// The checksum of `bytes`: the complement of their sum.
 pub fn checksum(bytes: &[u8]) -> u16 {
     !sum(bytes)
@@ -35,7 +57,9 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 /// The one's complement sum of two sums.
 #[inline]
 pub fn add(left: u16, right: u16) -> u16 {
-    fold(u64::from(left) + u64::from(right))
+    let (sum, carry) = left.overflowing_add(right);
+    // Where there is a carry, the sum is less than all ones.
+    sum + u16::from(carry)
 }
 
 /// The checksum after a 16-bit word that it covers changed from `old` to `new`: RFC 1624, 3,
@@ -110,6 +134,24 @@ mod tests {
         let header = [&source[..], &destination, &len, &[0, 0, 0, 17]].concat();
         let computed = pseudo_header_sum(source.into(), destination.into(), 17, 100_000);
         assert_eq!(computed, sum(&header));
+    }
+
+    #[test]
+    fn a_right_header_is_one_that_sums_to_all_ones() {
+        let mut header = [0_u8; 20];
+        for (seed, fill) in (0..=255_u8).flat_map(|seed| [(seed, 0), (seed, 0xff), (seed, 0x5a)]) {
+            header.fill(fill);
+            for (at, byte) in header.iter_mut().enumerate().skip(usize::from(seed) % 20) {
+                *byte = byte.wrapping_add(seed.wrapping_mul(at as u8 | 1));
+            }
+            assert_eq!(is_right(&header), sum(&header) == 0xffff, "{header:?}");
+            header[10..12].fill(0);
+            let right = checksum(&header);
+            header[10..12].copy_from_slice(&right.to_be_bytes());
+            assert!(is_right(&header), "{header:?}");
+            header[usize::from(seed) % 20] ^= 1 + seed % 3;
+            assert!(!is_right(&header), "{header:?}");
+        }
     }
 
     #[test]

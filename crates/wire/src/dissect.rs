@@ -10,7 +10,9 @@ use crate::ipv6::{
 use crate::link::{self, Network};
 use crate::transport::{TcpHeader, UdpHeader, tcp_header, udp_header};
 use crate::tunnel::may_be_tunnel;
-use crate::{Layers, PROTOCOL_TCP, PROTOCOL_UDP, arp, checksum, evidence, ipv4, ipv6, tcp};
+use crate::{
+    Layers, PROTOCOL_TCP, PROTOCOL_UDP, PlainSegment, arp, checksum, evidence, ipv4, ipv6,
+};
 
 /// What a frame is. A malformed one is data, not an error: the caller counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,45 +113,13 @@ pub struct Fragment {
 /// what is there, what is there counts.
 #[inline]
 pub fn dissect(link_type: u16, bytes: &[u8], wire_len: usize) -> Dissected {
-    // The fast path for nearly all frames: an undamaged TCP segment in an IPv4 packet without
-    // options and in one piece, on Ethernet without tags.
-    const IP: usize = ethernet::HEADER_LEN;
-    const TCP: usize = IP + ipv4::HEADER_LEN;
-    let any = || dissect_any(link_type, bytes, wire_len);
-    let Some(head) = bytes.first_chunk::<{ TCP + tcp::HEADER_LEN }>() else {
-        return any();
-    };
-    let packet = ipv4::Packet::new_unchecked(&head[IP..TCP]);
-    let is_plain = link_type == 1
-        && ethernet::Frame::new_unchecked(head).ether_type() == ether_type::IPV4
-        && packet.is_plain()
-        && !packet.is_fragment()
-        && packet.protocol() == PROTOCOL_TCP;
-    let total_len = packet.total_len();
-    let len_min = ipv4::HEADER_LEN + tcp::HEADER_LEN;
-    let fits = (len_min..=wire_len.max(bytes.len()) - IP).contains(&total_len);
-    if !is_plain || !fits || checksum::sum(&head[IP..TCP]) != 0xffff {
-        return any();
-    }
-    let captured = &bytes[TCP..bytes.len().min(IP + total_len)];
-    let ip = Ip {
-        source: packet.source().into(),
-        destination: packet.destination().into(),
-        protocol: PROTOCOL_TCP,
-        ttl: packet.ttl(),
-        identification: packet.identification(),
-        header: IP,
-        payload: TCP,
-        payload_len: total_len - ipv4::HEADER_LEN,
-        captured_len: captured.len(),
-        tunnels: 0,
-        virtual_network: None,
-        vlan: 0,
-        checksum: HeaderChecksum::Right,
-    };
-    match tcp_header(&ip, captured) {
-        Some(tcp) => Dissected::Tcp(ip, tcp),
-        None => any(),
+    // The fast path for nearly all frames.
+    match PlainSegment::new(link_type, bytes, wire_len) {
+        Some(segment) => {
+            let (ip, tcp) = segment.headers();
+            Dissected::Tcp(ip, tcp)
+        }
+        None => dissect_any(link_type, bytes, wire_len),
     }
 }
 
@@ -508,6 +478,12 @@ fn fragment_of(
 }
 
 impl Ip {
+    /// The sum of the pseudo-header of `len` bytes of payload, which TCP's and UDP's checksums
+    /// cover beside them.
+    pub fn pseudo_header_sum(&self, len: usize) -> u16 {
+        checksum::pseudo_header_sum(self.source, self.destination, self.protocol, len)
+    }
+
     /// The payload is `start..end` on the wire.
     #[inline]
     fn set_payload(&mut self, bytes: &[u8], start: usize, end: usize) {

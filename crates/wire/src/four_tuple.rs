@@ -61,6 +61,12 @@ impl FourTuple {
         }
     }
 
+    /// The addresses and ports, if these are of IPv4.
+    pub(crate) fn ipv4_numbers(&self) -> Option<([u32; 2], [u16; 2])> {
+        let addresses = self.addresses.map(|address| address as u32);
+        self.is_ipv4.then_some((addresses, self.ports))
+    }
+
     /// The end that sends.
     #[inline]
     pub fn source(&self) -> Endpoint {

@@ -49,6 +49,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod layers;
 mod link;
+mod plain;
 mod seq_number;
 pub mod tcp;
 mod transport;
@@ -63,6 +64,7 @@ pub use dissect::{
 };
 pub use four_tuple::{Endpoint, FourTuple};
 pub use layers::{Layers, Tunnel, TunnelKind};
+pub use plain::{PlainEnds, PlainSegment};
 pub use seq_number::SeqNumber;
 pub use tcp::TcpFlags;
 pub use transport::{TcpHeader, UdpHeader};

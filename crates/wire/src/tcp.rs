@@ -204,6 +204,7 @@ impl TcpFlags {
     /// Whether the segment opens a connection or answers one that does. No stack sends a SYN with
     /// PSH, FIN or RST: such a header is damaged (seen in a public capture, where believing it
     /// would hide all that follows).
+    #[inline]
     pub fn opens(self) -> bool {
         self.contains(Self::SYN) && self.0 & (Self::PSH.0 | Self::FIN.0 | Self::RST.0) == 0
     }

@@ -1,20 +1,22 @@
 //! Streams: the flow engine fed with any segments. What it delivers has to be gapless, in order and
 //! from the right place of a frame that was given to it.
 
-use std::net::Ipv4Addr;
+use std::ops::Range;
 
 use lineside_account::{Budget, Counter, Counters, Kind};
 use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
-use lineside_frame::{Cause, Chunk, Descriptor, Frame};
+use lineside_frame::{Cause, Chunk, Descriptor, Frame, LinkType};
 use lineside_wire::{
-    Direction, Dissected, Fragment, HeaderChecksum, Ip, PROTOCOL_TCP, SeqNumber, TcpFlags,
-    TcpHeader,
+    Direction, PROTOCOL_TCP, SeqNumber, TcpFlags, TcpHeader, checksum, ethernet, ipv4,
 };
 
 use super::Bytes;
 
-/// A TCP header as it is put into the frames: the engine is given the parsed one, too.
+/// A TCP header as it is put into the frames.
 const HEADER_LEN: usize = 20;
+/// The headers before it.
+const ETHERNET_LEN: usize = ethernet::HEADER_LEN;
+const HEADERS_LEN: usize = ETHERNET_LEN + ipv4::HEADER_LEN;
 
 /// Segments of eight bytes of choices each; two bytes of choices for all end the input.
 pub(crate) fn run(data: &[u8]) {
@@ -157,78 +159,63 @@ impl Streams {
         let first = tcp.sequence + syn;
         let content = |at: usize| byte(first + at as u32);
         bytes.extend((0..tcp.captured_len).map(content));
-        let address = |host: u16| Ipv4Addr::new(10, 0, connection as u8, host as u8).into();
-        let ip = Ip {
-            source: address(tcp.source_port),
-            destination: address(tcp.destination_port),
-            protocol: PROTOCOL_TCP,
-            ttl: 64,
-            payload: 0,
-            payload_len: HEADER_LEN + tcp.payload_len,
-            captured_len: bytes.len(),
-            header: 0,
-            tunnels: 0,
-            virtual_network: None,
-            vlan: 0,
-            identification: self.sequences.len() as u16,
-            checksum: HeaderChecksum::Right,
-        };
+        let address = |host: u16| [10, 0, connection as u8, host as u8];
+        let mut header = [0; HEADERS_LEN];
+        header[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+        (header[14], header[22], header[23]) = (0x45, 64, PROTOCOL_TCP);
+        header[18..20].copy_from_slice(&(self.sequences.len() as u16).to_be_bytes());
+        header[26..30].copy_from_slice(&address(tcp.source_port));
+        header[30..34].copy_from_slice(&address(tcp.destination_port));
+        let len = HEADER_LEN + tcp.payload_len;
+        let first = first - HEADER_LEN as u32;
         if !in_fragments {
-            let dissected = Dissected::Tcp(ip, tcp);
-            return self.frame(engine, now, &bytes, first, &dissected, counters);
+            return self.packet(engine, now, header, &bytes, 0..len, first, counters);
         }
         // The first fragment has the header and at most 40 bytes; the other one may come first.
         let border = (bytes.len() / 8 * 8).min(64);
-        let identification = self.sequences.len() as u32;
-        let mut parts = [(0, border), (border, HEADER_LEN + tcp.payload_len)];
+        let mut parts = [0..border, border..len];
         if tcp.payload_len % 2 == 1 {
             parts.reverse();
         }
-        for (start, end) in parts {
-            let part = &bytes[start.min(bytes.len())..end.min(bytes.len())];
-            let ip = Ip {
-                payload_len: end - start,
-                captured_len: part.len(),
-                ..ip
-            };
-            let fragment = Fragment {
-                identification,
-                offset: start,
-                more: start == 0,
-                protocol: PROTOCOL_TCP,
-            };
-            let sequence = first + (start as u32).wrapping_sub(HEADER_LEN as u32);
-            let dissected = Dissected::Fragment(ip, fragment);
-            self.frame(engine, now, part, sequence, &dissected, counters);
+        for part in parts {
+            let more = if part.start == 0 { 0x2000 } else { 0 };
+            let fragment = more | (part.start / 8) as u16;
+            header[20..22].copy_from_slice(&fragment.to_be_bytes());
+            self.packet(engine, now, header, &bytes, part, first, counters);
         }
     }
 
-    /// `sequence` is that of the frame's first byte, or of the byte behind the header of a whole
-    /// segment.
-    fn frame(
+    /// Gives a part of a segment to the engine in a packet with this header; `first` is the
+    /// sequence number of the segment's first byte.
+    #[expect(clippy::too_many_arguments, reason = "all of them are of one packet")]
+    fn packet(
         &mut self,
         engine: &mut Engine,
         now: i64,
-        bytes: &[u8],
-        sequence: SeqNumber,
-        dissected: &Dissected,
+        mut header: [u8; HEADERS_LEN],
+        segment: &[u8],
+        part: Range<usize>,
+        first: SeqNumber,
         counters: &mut Counters,
     ) {
-        let header_len = match dissected {
-            Dissected::Tcp(..) => HEADER_LEN as u32,
-            _ => 0,
-        };
-        self.sequences.push(sequence - header_len);
+        let captured = &segment[part.start.min(segment.len())..part.end.min(segment.len())];
+        let total_len = HEADERS_LEN - ETHERNET_LEN + part.len();
+        header[16..18].copy_from_slice(&(total_len as u16).to_be_bytes());
+        let sum = checksum::checksum(&header[ETHERNET_LEN..]);
+        header[24..26].copy_from_slice(&sum.to_be_bytes());
+        let before = (HEADERS_LEN as u32).wrapping_sub(part.start as u32);
+        self.sequences.push(first - before);
         let descriptor = Descriptor {
             stamp_ns: Some(now),
-            wire_len: bytes.len() as u32,
+            wire_len: (HEADERS_LEN + part.len()) as u32,
+            link_type: LinkType::ETHERNET,
             number: self.sequences.len() as u64,
             ordinal: self.sequences.len() as u64,
             ..Descriptor::default()
         };
-        let frame = Frame::copied(bytes, descriptor).share();
+        let frame = Frame::copied(&[&header, captured].concat(), descriptor).share();
         counters.count(Counter::FramesReceived);
-        let taken = engine.on_frame(now, &frame, dissected, self, counters);
+        let taken = engine.on_frame(now, &frame, self, counters);
         counters.count(taken.outcome);
     }
 

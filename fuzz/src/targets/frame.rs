@@ -46,7 +46,7 @@ pub(crate) fn run(data: &[u8]) {
         check_layers(link_type, kept, descriptor.wire_len as usize, &dissected);
         check_views(kept);
         counters.count(Counter::FramesReceived);
-        let taken = engine.on_frame(now, &frame, &dissected, &mut sink, &mut counters);
+        let taken = engine.on_frame(now, &frame, &mut sink, &mut counters);
         counters.count(taken.outcome);
         if what & 0x20 != 0 {
             engine.on_timer(now, &mut sink, &mut counters);

@@ -37,15 +37,26 @@ impl Connection {
 
     /// Everything before `offset` of a stream was acknowledged by a segment with this stamp.
     #[inline]
-    pub(crate) fn acknowledge(
+    fn acknowledge(
         &mut self,
         direction: Direction,
         offset: i64,
         moment: Moment,
         stamp_ns: Option<i64>,
     ) {
+        self.streams[direction].acknowledge(offset, moment, stamp_ns);
+        self.end_round_trip(direction, offset, stamp_ns);
+    }
+
+    /// If the segment whose round trip is measured was acknowledged, its round trip is over.
+    #[inline(always)]
+    pub(crate) fn end_round_trip(
+        &mut self,
+        direction: Direction,
+        offset: i64,
+        stamp_ns: Option<i64>,
+    ) {
         let stream = &mut self.streams[direction];
-        stream.acknowledge(offset, moment, stamp_ns);
         if let Some(sent_ns) = stream.round_trip.on_acknowledged(|end| offset >= end)
             && let Some(took_ns) = stamp_ns.and_then(|now| now.checked_sub(sent_ns))
             && let Ok(took_ns) = u64::try_from(took_ns)

@@ -77,6 +77,30 @@ enum Again {
     Other,
 }
 
+/// What the header of a segment says of its place and of what came, as far as an expected one is
+/// judged by it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) sequence: SeqNumber,
+    pub(crate) acknowledgement: SeqNumber,
+    pub(crate) window: u16,
+    pub(crate) header_len: usize,
+    pub(crate) payload_len: usize,
+}
+
+impl From<&TcpHeader> for Step {
+    #[inline]
+    fn from(tcp: &TcpHeader) -> Self {
+        Self {
+            sequence: tcp.sequence,
+            acknowledgement: tcp.acknowledgement,
+            window: tcp.window,
+            header_len: tcp.header_len,
+            payload_len: tcp.payload_len,
+        }
+    }
+}
+
 /// What is known of a segment beside its header.
 struct Seen {
     stamp_ns: i64,
@@ -89,65 +113,52 @@ struct Seen {
 impl Sender {
     /// Whether a segment continues what was sent, and the window of the other end is open.
     #[inline]
-    pub(crate) fn goes_on(&self, other: &Self, tcp: &TcpHeader) -> bool {
-        self.next == Some(tcp.sequence) && tcp.window != 0 && other.window != 0
+    pub(crate) fn goes_on(&self, other: &Self, step: &Step) -> bool {
+        self.next == Some(step.sequence) && step.window != 0 && other.window != 0
     }
 
     /// A segment for which [`goes_on`](Self::goes_on) is true, without SYN, FIN and RST. `true`:
     /// its options are to be looked at.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_expected(
         &mut self,
-        other: &mut Self,
-        tcp: &TcpHeader,
+        other: &Self,
+        step: &Step,
         stamp_ns: i64,
         counts: &mut FlowCounts,
     ) -> bool {
-        let end = tcp.sequence + tcp.payload_len as u32;
-        let may_repeat = tcp.acknowledgement == self.acknowledgement;
-        let has_blocks = tcp.header_len > self.plain_len;
-        if tcp.payload_len > 0 {
+        let may_repeat = step.acknowledgement == self.acknowledgement;
+        let has_blocks = step.header_len > self.plain_len;
+        let has_bytes = step.payload_len > 0;
+        if has_bytes {
+            let end = step.sequence + step.payload_len as u32;
             counts.full_windows += u64::from(other.edge == Some(end));
             (self.next, self.next_ns) = (Some(end), stamp_ns);
-            // One that acknowledges something new changes what was counted.
-            self.duplicate_acks *= u32::from(may_repeat);
-        } else if may_repeat || has_blocks {
-            self.on_acknowledgement(other, tcp, counts);
-            self.note(tcp, stamp_ns);
-            return true;
-        } else {
-            self.duplicate_acks = 0;
+        } else if may_repeat {
+            self.on_repeated(other, step.window, counts);
         }
+        // An acknowledgement of something new changes what was counted.
+        self.duplicate_acks *= u32::from(may_repeat);
         self.probe = Probe::No;
-        self.note(tcp, stamp_ns);
-        has_blocks
+        self.note(step.acknowledgement, step.window, self.shift, stamp_ns);
+        has_blocks || may_repeat && !has_bytes
     }
 
-    /// Remembers what a segment says.
+    /// Remembers what a segment says. `shift`: in what units it gives its window.
     #[inline]
-    fn note(&mut self, tcp: &TcpHeader, stamp_ns: i64) {
-        self.acknowledgement = tcp.acknowledgement;
-        self.window = tcp.window;
+    fn note(&mut self, acknowledgement: SeqNumber, window: u16, shift: Option<u8>, stamp_ns: i64) {
+        self.acknowledgement = acknowledgement;
+        self.window = window;
         self.last_ns = stamp_ns;
-        // The window of a SYN counts in bytes (RFC 7323 2.2).
-        let shift = self.shift.map(|shift| match tcp.flags.opens() {
-            true => 0,
-            false => shift,
-        });
-        self.edge = shift.map(|shift| tcp.acknowledgement + (u32::from(tcp.window) << shift));
+        self.edge = shift.map(|shift| acknowledgement + (u32::from(window) << shift));
     }
 
-    /// A segment without payload, SYN, FIN and RST, which continues what was sent: whether it
-    /// repeats the acknowledgement before it.
+    /// A segment without payload, SYN, FIN and RST, which continues what was sent and has the
+    /// acknowledgement of the one before it: whether it repeats it.
     #[inline(never)]
-    fn on_acknowledgement(&mut self, other: &Self, tcp: &TcpHeader, counts: &mut FlowCounts) {
-        self.probe = Probe::No;
-        if tcp.acknowledgement != self.acknowledgement {
-            self.duplicate_acks = 0;
-            return;
-        }
+    fn on_repeated(&mut self, other: &Self, window: u16, counts: &mut FlowCounts) {
         let is_answer = other.probe == Probe::KeepAlive;
-        if tcp.window == self.window && tcp.window != 0 && !is_answer {
+        if window == self.window && window != 0 && !is_answer {
             self.duplicate_acks += 1;
             counts.duplicate_acks += 1;
         }
@@ -171,10 +182,10 @@ impl Sender {
             let fills = len > 0 && other.edge == Some(end) && !is_marked;
             counts.full_windows += u64::from(fills);
         }
-        if len == 0 && is_next && !is_marked {
-            self.on_acknowledgement(other, tcp, counts);
-        } else if tcp.acknowledgement != self.acknowledgement {
+        if tcp.acknowledgement != self.acknowledgement {
             self.duplicate_acks = 0;
+        } else if len == 0 && is_next && !is_marked {
+            self.on_repeated(other, tcp.window, counts);
         }
         let has_bytes = len > 0 || tcp.flags.0 & (MARKS & !TcpFlags::RST.0) != 0;
         let again = match has_bytes && !is_keep_alive && !is_probe {
@@ -190,7 +201,12 @@ impl Sender {
         if !is_probe && self.next.is_none_or(|next| end.is_after(next)) {
             (self.next, self.next_ns) = (Some(end), seen.stamp_ns);
         }
-        self.note(tcp, seen.stamp_ns);
+        // The window of a SYN counts in bytes (RFC 7323 2.2).
+        let shift = self.shift.map(|shift| match tcp.flags.opens() {
+            true => 0,
+            false => shift,
+        });
+        self.note(tcp.acknowledgement, tcp.window, shift, seen.stamp_ns);
         again
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hand::{Hand, Recorder};
-use crate::simulation::{ACK, SYN};
+use crate::simulation::{ACK, SYN, with_options};
 use lineside_wire::Direction::{Forward, Reverse};
 use lineside_wire::TcpFlags;
 use lineside_wire::build::{FrameBuilder, TcpFields};
@@ -79,4 +79,59 @@ fn a_gap_near_the_end_of_a_long_stream_is_a_hole() {
     let counters = hand.finish(&mut sink);
     assert_eq!(sink.holes[0], [(100, Cause::NotSeen)]);
     assert_eq!(counters.value(Counter::StreamDiscarded), 0);
+}
+
+proptest! {
+    /// A plain segment is looked at once, any other one layer by layer.
+    #[test]
+    fn plain_segments_are_taken_as_all_others(seed in any::<u64>(), copies in any::<bool>()) {
+        let mut random = Random::new(seed);
+        let (mut next, mut frames) = ([0; 2], Vec::new());
+        for _ in 0..80 {
+            let direction = Direction::BOTH[usize::from(random.chance(0.5))];
+            let payload = vec![seed as u8; random.below(40) as usize * usize::from(random.chance(0.7))];
+            let mut sequence: u32 = next[direction];
+            let mut acknowledgement: u32 = next[direction.opposite()];
+            let mut flags = ACK;
+            match random.below(20) {
+                0 => sequence = sequence.wrapping_sub(random.below(60) as u32),
+                1 => sequence += random.below(60) as u32,
+                2 => acknowledgement = acknowledgement.wrapping_sub(random.below(60) as u32),
+                3 => acknowledgement += random.below(60) as u32,
+                4 => flags |= TcpFlags::PSH.0,
+                5 if random.chance(0.1) => flags |= TcpFlags::FIN.0,
+                _ => {}
+            }
+            next[direction] = next[direction].max(sequence.wrapping_add(payload.len() as u32));
+            let options: &[u8] = match random.below(10) {
+                0 => &[1, 1, 5, 10, 0, 0, 0, 5, 0, 0, 0, 9],
+                1..4 => &[1; 12],
+                _ => &[],
+            };
+            let (sequence, acknowledgement) = (sequence + 1000, acknowledgement + 1000);
+            let contents = (options, &payload[..]);
+            let mut frame = with_options(700, direction, sequence, acknowledgement, flags, contents);
+            if random.chance(0.05) {
+                *frame.last_mut().expect("a header") ^= 1;
+            }
+            if copies && random.chance(0.1) {
+                frames.push(frame.clone());
+            }
+            frames.push(frame);
+        }
+        let mut run = |is_raw| {
+            let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+            if copies {
+                let config = Config { duplicate_window_ns: 5 * SPACING_NS, ..config() };
+                hand.engine = Engine::new(config, &hand.budget);
+            }
+            hand.is_raw = is_raw;
+            hand.segment(&mut sink, Forward, 999, 0, SYN, b"");
+            hand.segment(&mut sink, Reverse, 999, 1000, SYN | ACK, b"");
+            frames.iter().for_each(|frame| hand.frame(&mut sink, frame));
+            let counters = hand.finish(&mut sink);
+            (sink, counters.iter().collect::<Vec<_>>())
+        };
+        prop_assert_eq!(run(false), run(true));
+    }
 }

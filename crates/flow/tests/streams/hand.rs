@@ -2,8 +2,9 @@
 
 use lineside_account::{Budget, Counters};
 use lineside_flow::{Connection, Engine, FlowCounts, StreamSink};
-use lineside_frame::{Cause, Chunk, Descriptor, Frame};
+use lineside_frame::{Cause, Chunk, Descriptor, Frame, LinkType};
 use lineside_wire::Direction::{self, Forward, Reverse};
+use lineside_wire::ethernet;
 
 use crate::simulation::{ACK, SYN, builder};
 use crate::{SPACING_NS, config};
@@ -18,9 +19,11 @@ pub(crate) struct Hand {
     pub(crate) port: u16,
     /// By how much a stamp is behind the clock.
     pub(crate) lag_ns: i64,
+    /// Without its Ethernet header no frame is a plain one.
+    pub(crate) is_raw: bool,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Recorder {
     pub(crate) streams: [Vec<u8>; 2],
     pub(crate) holes: [Vec<(usize, Cause)>; 2],
@@ -90,6 +93,7 @@ impl Hand {
             budget,
             port: 700,
             lag_ns: 0,
+            is_raw: false,
         }
     }
 
@@ -115,21 +119,20 @@ impl Hand {
 
     pub(crate) fn frame(&mut self, sink: &mut Recorder, bytes: &[u8]) {
         self.frames += 1;
+        let (bytes, link_type) = match self.is_raw {
+            true => (&bytes[ethernet::HEADER_LEN..], LinkType::RAW),
+            false => (bytes, LinkType::ETHERNET),
+        };
         let descriptor = Descriptor {
             stamp_ns: Some(self.frames as i64 * SPACING_NS - self.lag_ns),
+            link_type,
             ordinal: self.frames,
             number: self.frames,
             ..Descriptor::default()
         };
         let frame = Frame::copied(bytes, descriptor).share();
-        let dissected = lineside_wire::dissect(1, bytes, bytes.len());
-        self.engine.on_frame(
-            self.frames as i64 * SPACING_NS,
-            &frame,
-            &dissected,
-            sink,
-            &mut self.counters,
-        );
+        let now = self.frames as i64 * SPACING_NS;
+        self.engine.on_frame(now, &frame, sink, &mut self.counters);
     }
 
     pub(crate) fn handshake(&mut self, sink: &mut Recorder) {

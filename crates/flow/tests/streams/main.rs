@@ -100,9 +100,8 @@ impl<'a> Checker<'a> {
                 ..Descriptor::default()
             };
             let frame = Frame::copied(&bytes[..PAYLOAD_AT + seen.kept], descriptor).share();
-            let dissected = lineside_wire::dissect(1, frame.bytes(), bytes.len());
             counters.count(Counter::FramesReceived);
-            let taken = engine.on_frame(stamp_ns, &frame, &dissected, self, &mut counters);
+            let taken = engine.on_frame(stamp_ns, &frame, self, &mut counters);
             counters.count(taken.outcome);
             if taken.connection.is_some() {
                 *packets
