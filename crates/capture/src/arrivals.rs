@@ -22,8 +22,6 @@ pub(crate) struct Arrivals {
     /// A time that was far behind the clock, to be confirmed by the next one.
     doubtful_ns: Option<i64>,
     spans: Vec<Span>,
-    /// The stamp before, of each input.
-    latest_ns: Vec<i64>,
 }
 
 /// The stamps of an input's frames: the earliest and the latest. Before the first stamp, the
@@ -34,6 +32,16 @@ pub struct Span {
     pub first_ns: i64,
     /// The latest.
     pub last_ns: i64,
+    /// The one that came last; [`i64::MAX`] before the first.
+    newest_ns: i64,
+}
+
+impl Span {
+    #[inline]
+    fn go_on(&mut self, stamp_ns: i64) {
+        self.last_ns = self.last_ns.max(stamp_ns);
+        self.newest_ns = stamp_ns;
+    }
 }
 
 impl Default for Arrivals {
@@ -43,7 +51,6 @@ impl Default for Arrivals {
             now_ns: i64::MIN,
             doubtful_ns: None,
             spans: Vec::new(),
-            latest_ns: Vec::new(),
         }
     }
 }
@@ -53,19 +60,24 @@ impl Arrivals {
     #[inline]
     pub(crate) fn on_frame(&mut self, frame: &FrameRef, counters: &mut Counters) -> i64 {
         let descriptor = frame.descriptor();
-        let wire_len = descriptor.wire_len as usize;
         counters.count(Counter::FramesReceived);
         counters.add(Counter::FrameBytes, u64::from(descriptor.wire_len));
-        let is_cut = frame.bytes().len() < wire_len;
-        counters.add(Counter::FramesCut, u64::from(is_cut));
-        match descriptor.stamp_ns {
-            Some(stamp_ns) => {
+        if frame.bytes().len() < descriptor.wire_len as usize {
+            counters.count(Counter::FramesCut);
+        }
+        let Some(stamp_ns) = descriptor.stamp_ns else {
+            counters.count(Counter::StampsMissing);
+            return self.now_ns;
+        };
+        match self.spans.get_mut(usize::from(descriptor.input)) {
+            // Nearly always stamps go on.
+            Some(span) if stamp_ns >= span.newest_ns => span.go_on(stamp_ns),
+            _ => {
                 let is_back = self.note_stamp(usize::from(descriptor.input), stamp_ns);
                 counters.add(Counter::StampsBack, u64::from(is_back));
-                self.observe(stamp_ns);
             }
-            None => counters.count(Counter::StampsMissing),
         }
+        self.observe(stamp_ns);
         self.now_ns
     }
 
@@ -81,8 +93,8 @@ impl Arrivals {
     #[inline]
     fn observe(&mut self, stamp_ns: i64) {
         let time_ns = stamp_ns.saturating_add(self.offset_ns);
-        if time_ns.saturating_sub(self.now_ns) >= -STEP_NS || self.now_ns == i64::MIN {
-            (self.now_ns, self.doubtful_ns) = (self.now_ns.max(time_ns), None);
+        if time_ns >= self.now_ns {
+            (self.now_ns, self.doubtful_ns) = (time_ns, None);
         } else {
             self.observe_back(time_ns);
         }
@@ -90,6 +102,10 @@ impl Arrivals {
 
     #[cold]
     fn observe_back(&mut self, time_ns: i64) {
+        if self.now_ns.saturating_sub(time_ns) <= STEP_NS {
+            self.doubtful_ns = None;
+            return;
+        }
         let is_confirmed = { self.doubtful_ns }
             .is_some_and(|doubtful_ns| time_ns.abs_diff(doubtful_ns) <= STEP_NS as u64);
         if is_confirmed {
@@ -101,22 +117,23 @@ impl Arrivals {
         }
     }
 
-    /// Returns whether the stamp lies before the one before it.
-    #[inline]
+    /// A stamp that is an input's first, or before the one that came last. Returns whether it lies
+    /// further back than is usual.
+    #[cold]
     fn note_stamp(&mut self, input: usize, stamp_ns: i64) -> bool {
         if self.spans.len() <= input {
             let none = Span {
                 first_ns: i64::MAX,
                 last_ns: i64::MIN,
+                newest_ns: i64::MAX,
             };
             self.spans.resize(input + 1, none);
-            self.latest_ns.resize(input + 1, i64::MIN);
         }
         let span = &mut self.spans[input];
+        let newest_ns = { span.newest_ns }.min(span.last_ns);
         span.first_ns = span.first_ns.min(stamp_ns);
-        span.last_ns = span.last_ns.max(stamp_ns);
-        let before_ns = std::mem::replace(&mut self.latest_ns[input], stamp_ns);
-        stamp_ns < before_ns.saturating_sub(BACK_NS)
+        span.go_on(stamp_ns);
+        stamp_ns < newest_ns.saturating_sub(BACK_NS)
     }
 
     /// The time so far.
