@@ -174,11 +174,13 @@ pub(super) fn pieces<'a>(chunks: &[Chunk<'a>], skip: usize) -> Pieces<'a> {
 }
 
 /// How many of `len` bytes are among the `left` that are data.
+#[inline]
 pub(super) fn fit(left: u64, len: usize) -> usize {
     usize::try_from(left).map_or(len, |left| left.min(len))
 }
 
 /// Bytes of data left when `len` have come.
+#[inline]
 pub(super) fn left_after(left: u64, len: usize) -> u64 {
     if left == ALL { ALL } else { left - len as u64 }
 }

@@ -23,6 +23,7 @@ pub struct Message {
 }
 
 impl Message {
+    #[inline]
     pub(super) fn begin(chunk: &Chunk<'_>) -> Self {
         let first = *chunk.descriptor();
         Self {
@@ -36,6 +37,7 @@ impl Message {
         }
     }
 
+    #[inline]
     pub(super) fn touch(&mut self, chunk: &Chunk<'_>) {
         if chunk.descriptor().ordinal > self.last.ordinal {
             self.last = *chunk.descriptor();
