@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use lineside_trace::read::{Column, PartReader, ReadError, Value};
-use lineside_trace::{Manifest, SCHEMA_VERSION, Table, manifest_text, open_file};
+use lineside_trace::{Manifest, SCHEMA_VERSION, State, Table, manifest_text, open_file};
 
 /// Rows in a batch: enough that what is done once a batch (looking up its texts) costs nothing.
 pub(crate) const BATCH_ROWS: usize = 65_536;
@@ -131,7 +132,7 @@ impl Trace {
             warnings,
             lacks: BTreeSet::new(),
         };
-        if !has_operations && !trace.is_of_link() {
+        if !has_operations && !trace.is_of_link() && !trace.is_unfinished() {
             return Err(not("it has no table operations"));
         }
         Ok(trace)
@@ -147,6 +148,12 @@ impl Trace {
         { self.manifest.iter() }.any(|manifest| is_of_link(manifest) && !has_tables(manifest))
     }
 
+    /// Whether its run goes on or was killed: tables may not be there yet.
+    fn is_unfinished(&self) -> bool {
+        let mut manifest = self.manifest.iter();
+        manifest.any(|manifest| manifest.verdict.state == State::Unfinished)
+    }
+
     /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts
     /// and that are not there become a warning.
     pub(crate) fn parts(&mut self, table: Table) -> Vec<PathBuf> {
@@ -158,6 +165,10 @@ impl Trace {
                 .collect(),
             // A run of `emulate` without a tap has no tables.
             Err(_) if self.is_of_link() => return Vec::new(),
+            // One over files that was killed in its first seconds has none either.
+            Err(error) if self.is_unfinished() && error.kind() == io::ErrorKind::NotFound => {
+                return Vec::new();
+            }
             Err(error) => {
                 self.warn(format!("{}: cannot be read: {error}", folder.display()));
                 return Vec::new();

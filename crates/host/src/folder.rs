@@ -92,12 +92,21 @@ struct Opened {
     is_new: bool,
     /// What is in it, and goes before anything is written.
     replaced: Mutex<TraceFiles>,
+    /// The folders of what it replaced. The run uses most of them again; the others go at its end.
+    emptied: Mutex<Vec<PathBuf>>,
     /// Gives it back to its owner, once the last handle is dropped.
     back: Mutex<Option<GiveBack>>,
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        let emptied = self.emptied.get_mut();
+        for path in emptied.unwrap_or_else(PoisonError::into_inner) {
+            if let Some(name) = path.file_name() {
+                // Fails if anything is in it.
+                let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::REMOVEDIR);
+            }
+        }
         if self.is_new {
             // Fails if anything is in it.
             let _ = fs::remove_dir(&self.path);
@@ -159,6 +168,7 @@ impl RunFolder {
             folder,
             is_new: !is_there,
             replaced: Mutex::new(replaced),
+            emptied: Mutex::default(),
             back: Mutex::new(None),
         })))
     }
@@ -172,65 +182,58 @@ impl RunFolder {
         &self.0.folder
     }
 
-    /// Writes a file of the folder as a whole, in place of an older one. Once this returns, it
-    /// outlives a loss of power.
+    /// Writes a file of the folder as a whole, in place of an older one: whatever happens, one of
+    /// them is there.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
-        self.write(Path::new(name), bytes)?;
+        self.write(&[(name.into(), bytes)])
+    }
+
+    /// Once this returns, files that were [replaced](Self::replace) outlive a loss of power.
+    pub fn sync(&self) -> Result<(), FolderError> {
         let synced = self.file().sync_all();
         synced.map_err(|error| FolderError::io(self.path(), "write the folder", error))
     }
 
-    /// Writes `TABLE/FILE`, as a whole.
-    pub(crate) fn write_part(
-        &self,
-        table: &str,
-        file: &str,
-        bytes: &[u8],
-    ) -> Result<(), FolderError> {
+    /// Makes the folder of a table, unless it is there.
+    pub(crate) fn make_table(&self, table: &str) -> Result<(), FolderError> {
+        self.clear()?;
         let made = rustix::fs::mkdirat(self.file(), table, Mode::from_raw_mode(0o777));
         let is_folder = || {
             let facts = rustix::fs::statat(self.file(), table, AtFlags::empty());
             facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_dir())
         };
         match made {
-            Err(rustix::io::Errno::EXIST) if is_folder() => {}
+            Err(rustix::io::Errno::EXIST) if is_folder() => Ok(()),
             Err(error) => {
                 let table = self.path().join(table);
-                return Err(FolderError::io(&table, "create the folder", error.into()));
+                Err(FolderError::io(&table, "create the folder", error.into()))
             }
-            Ok(()) => {}
+            Ok(()) => Ok(()),
         }
-        self.write(&Path::new(table).join(file), bytes)
     }
 
-    /// Writes a file, named from the folder on, under a temporary name, and renames it when its
-    /// bytes are on the disk.
-    fn write(&self, file: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+    /// Writes files, named from the folder on, under temporary names, and renames each when its
+    /// bytes are on the disk. What several files change in common, such as blocks of inodes, is
+    /// written once if they are all there before the first one has to be on the disk.
+    ///
+    /// After an error the files before the one that it names are complete, and the others are not
+    /// there.
+    pub(crate) fn write(&self, files: &[(PathBuf, &[u8])]) -> Result<(), FolderError> {
         self.clear()?;
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = file.with_file_name(temporary_name(&name));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let folder = self.file();
-        let written = rustix::fs::openat(folder, &temporary, flags, Mode::from_raw_mode(0o666))
-            .map_err(io::Error::from)
-            .and_then(|file| {
-                let mut file = File::from(file);
-                for piece in bytes.chunks(WRITE_LEN) {
-                    file.write_all(piece)?;
+        let mut open = Vec::with_capacity(files.len());
+        let mut written = Ok(());
+        for (file, bytes) in files {
+            match Unnamed::write(self, file, bytes) {
+                Ok(begun) => open.push(begun),
+                Err(error) => {
+                    written = Err(error);
+                    break;
                 }
-                file.sync_all()
-            })
-            .map_err(|error| ("write the file", error))
-            .and_then(|()| {
-                let renamed = rustix::fs::renameat(folder, &temporary, folder, file);
-                renamed.map_err(|error| ("rename the file", error.into()))
-            });
-        written.map_err(|(action, error)| {
-            // The first error is the one to report; a temporary file that cannot be removed is
-            // hidden.
-            let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
-            FolderError::io(&self.path().join(file), action, error)
-        })
+            }
+        }
+        // In order: what comes after a file that fails is dropped, which removes it.
+        open.into_iter().try_for_each(Unnamed::complete)?;
+        written
     }
 
     /// Takes `trace.json` away again: of a run that could not begin, which wrote nothing else.
@@ -246,6 +249,8 @@ impl RunFolder {
             .replaced
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        let mut emptied = { self.0.emptied.lock() }.unwrap_or_else(PoisonError::into_inner);
+        emptied.extend_from_slice(&replaced.folders);
         std::mem::take(&mut *replaced).remove()
     }
 
@@ -272,6 +277,68 @@ impl RunFolder {
             std::os::unix::fs::lchown(path, Some(user), Some(group))
                 .map_err(|error| FolderError::io(path, "change the owner", error))
         })
+    }
+}
+
+/// A file that is written and has not its name yet. Dropped, it goes.
+struct Unnamed<'a> {
+    folder: &'a RunFolder,
+    temporary: PathBuf,
+    path: &'a Path,
+    file: Option<File>,
+}
+
+impl<'a> Unnamed<'a> {
+    fn write(folder: &'a RunFolder, path: &'a Path, bytes: &[u8]) -> Result<Self, FolderError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut unnamed = Self {
+            folder,
+            temporary: path.with_file_name(temporary_name(&name)),
+            path,
+            file: None,
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        let mut write = || {
+            let opened = rustix::fs::openat(folder.file(), &unnamed.temporary, flags, mode)?;
+            let file = unnamed.file.insert(File::from(opened));
+            { bytes.chunks(WRITE_LEN) }.try_for_each(|piece| file.write_all(piece))
+        };
+        match write() {
+            Ok(()) => Ok(unnamed),
+            Err(error) => Err(unnamed.error("write the file", error)),
+        }
+    }
+
+    /// Gives it its name, once it is on the disk.
+    fn complete(mut self) -> Result<(), FolderError> {
+        if let Some(file) = &self.file
+            && let Err(error) = file.sync_all()
+        {
+            return Err(self.error("write the file", error));
+        }
+        let folder = self.folder.file();
+        match rustix::fs::renameat(folder, &self.temporary, folder, self.path) {
+            Ok(()) => {
+                self.file = None;
+                Ok(())
+            }
+            Err(error) => Err(self.error("rename the file", error.into())),
+        }
+    }
+
+    fn error(&self, action: &'static str, error: io::Error) -> FolderError {
+        FolderError::io(&self.folder.path().join(self.path), action, error)
+    }
+}
+
+impl Drop for Unnamed<'_> {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // The first error is the one to report; a temporary file that cannot be removed is
+            // hidden.
+            let _ = rustix::fs::unlinkat(self.folder.file(), &self.temporary, AtFlags::empty());
+        }
     }
 }
 
@@ -333,23 +400,12 @@ impl TraceFiles {
         }
     }
 
-    /// Removes these files, and the folders if nothing else has come into them.
+    /// Removes these files but for `trace.json`, which the next one replaces: what an interruption
+    /// leaves can still be recognised as a trace.
     fn remove(self) -> Result<(), FolderError> {
-        let remove = |action, result: io::Result<()>, path: &Path| {
-            result.map_err(|error| FolderError::io(path, action, error))
-        };
-        for file in self.parts.iter().chain(&self.rests) {
-            remove("remove the file", fs::remove_file(file), file)?;
-        }
-        for folder in &self.folders {
-            remove("remove the folder", fs::remove_dir(folder), folder)?;
-        }
-        // Last: what an interruption leaves can still be recognised as a trace.
-        if !self.manifest.as_os_str().is_empty() {
-            let file = &self.manifest;
-            remove("remove the file", fs::remove_file(file), file)?;
-        }
-        Ok(())
+        self.parts.iter().chain(&self.rests).try_for_each(|file| {
+            fs::remove_file(file).map_err(|error| FolderError::io(file, "remove the file", error))
+        })
     }
 }
 
@@ -409,11 +465,12 @@ mod tests {
         let running = RunFolder::create(&path, Some(ANY)).expect("replaced");
         assert_eq!(fs::read_dir(&path).expect("there").count(), 2, "not yet");
         running.replace(MANIFEST, b"{}").expect("written");
-        assert_eq!(fs::read_dir(&path).expect("there").count(), 1);
+        assert_eq!(entries(&path.join("operations")).expect("there").len(), 0);
         let error = RunFolder::create(&path, Some(ANY)).expect_err("it is written");
         assert!(matches!(error, FolderError::Busy { .. }), "{error}");
         assert!(path.join(MANIFEST).exists(), "nothing is touched");
         drop(running);
+        assert_eq!(fs::read_dir(&path).expect("there").count(), 1, "no table");
         RunFolder::create(&path, Some(ANY)).expect("that run has ended");
         RunFolder::create(&path, Some(ANY)).expect("an empty folder holds nothing to lose");
     }

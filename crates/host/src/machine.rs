@@ -1,4 +1,6 @@
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
+use std::sync::OnceLock;
 use std::thread;
 
 /// The facts of the machine that belong into a result.
@@ -15,15 +17,24 @@ pub struct MachineFacts {
 }
 
 impl MachineFacts {
-    /// Asks the machine; what it does not show stays `None`.
-    pub fn read() -> Self {
+    /// Asks the machine, once a process; what it does not show stays `None`.
+    pub fn read() -> &'static Self {
+        static FACTS: OnceLock<MachineFacts> = OnceLock::new();
+        FACTS.get_or_init(Self::ask)
+    }
+
+    fn ask() -> Self {
+        // The kernel takes long to describe all processors, and they are alike.
+        let mut cpu = String::new();
+        let file = File::open("/proc/cpuinfo");
+        let _ = file.and_then(|file| file.take(1024).read_to_string(&mut cpu));
         let cores = thread::available_parallelism();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
         Self {
             cores: cores.ok().map(|cores| cores.get() as u64),
             memory_bytes: kib_field(&read("/proc/meminfo"), "MemTotal"),
             kernel: kernel.ok().map(|release| release.trim().to_owned()),
-            cpu_model: field(&read("/proc/cpuinfo"), "model name").map(str::to_owned),
+            cpu_model: field(&cpu, "model name").map(str::to_owned),
         }
     }
 }
@@ -84,7 +95,8 @@ mod tests {
         let facts = MachineFacts::read();
         assert!(facts.cores.is_some_and(|cores| cores > 0));
         assert!(facts.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
-        assert!(facts.kernel.is_some_and(|release| !release.is_empty()));
+        let kernel = facts.kernel.as_ref();
+        assert!(kernel.is_some_and(|release| !release.is_empty()));
         let used = MemoryUse::read();
         assert!(used.peak_bytes >= used.anonymous_bytes);
         assert!(used.anonymous_bytes.is_some_and(|bytes| bytes > 0));

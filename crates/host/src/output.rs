@@ -1,6 +1,7 @@
 //! The thread that writes finished parts of a trace into the run's folder. Encoding is not done
 //! here.
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -19,9 +20,22 @@ const QUEUED_MAX: usize = 4;
 #[derive(Debug)]
 pub struct PartWriter {
     queue: PartQueue,
+    unstarted: Option<Unstarted>,
     /// `None` once finished.
     thread: Option<JoinHandle<()>>,
 }
+
+/// A thread that nothing needs yet.
+#[derive(Debug)]
+struct Unstarted {
+    folder: RunFolder,
+    parts: Receiver<Option<QueuedPart>>,
+    /// Bytes of parts that wait for [`PartWriter::finish`], if that comes next.
+    last_bytes: Option<usize>,
+}
+
+/// Bytes of last parts that are not worth a thread.
+const LAST_BYTES_MAX: usize = 1 << 20;
 
 /// A way to a [`PartWriter`] that never waits: for those that must not block. The thread that gives
 /// them work [waits](PartWriter::wait_for_room) in their place.
@@ -63,26 +77,64 @@ impl Shared {
 }
 
 impl PartWriter {
-    /// A writer into `folder`.
-    pub fn start(folder: &RunFolder) -> Result<Self, FolderError> {
+    /// A writer into `folder`. Its thread starts with the first part.
+    pub fn new(folder: &RunFolder) -> Self {
         let (parts, receiver) = channel();
-        let shared = Arc::new(Shared::default());
+        Self {
+            queue: PartQueue {
+                parts,
+                shared: Arc::default(),
+            },
+            unstarted: Some(Unstarted {
+                folder: folder.clone(),
+                parts: receiver,
+                last_bytes: None,
+            }),
+            thread: None,
+        }
+    }
+
+    /// A writer whose thread runs: others will [queue](Self::queue) parts.
+    pub fn start(folder: &RunFolder) -> Result<Self, FolderError> {
+        let mut writer = Self::new(folder);
+        writer.start_thread()?;
+        Ok(writer)
+    }
+
+    fn start_thread(&mut self) -> Result<(), FolderError> {
+        let Some(Unstarted { folder, parts, .. }) = self.unstarted.take() else {
+            return Ok(());
+        };
+        let path = folder.path().to_owned();
         let thread = thread::Builder::new().name("output".to_owned()).spawn({
-            let (folder, shared) = (folder.clone(), Arc::clone(&shared));
-            move || write_parts(&folder, &receiver, &shared)
+            let shared = Arc::clone(&self.queue.shared);
+            move || write_parts(&folder, &parts, &shared)
         });
-        let thread = thread.map_err(|error| {
-            FolderError::io(folder.path(), "start the thread that writes", error)
-        })?;
-        Ok(Self {
-            queue: PartQueue { parts, shared },
-            thread: Some(thread),
-        })
+        let thread = thread
+            .map_err(|error| FolderError::io(&path, "start the thread that writes", error))?;
+        self.thread = Some(thread);
+        Ok(())
+    }
+
+    /// What is submitted from now on are the last parts, which [`finish`](Self::finish) will
+    /// follow. A short run needs no thread for them.
+    pub fn expect_last(&mut self) {
+        if let Some(unstarted) = &mut self.unstarted {
+            unstarted.last_bytes = Some(0);
+        }
     }
 
     /// Queues a part, `TABLE/FILE`; waits while the queue is full.
     pub fn submit(&mut self, table: &str, file: &str, bytes: Vec<u8>) -> Result<(), FolderError> {
-        self.wait_for_room();
+        let waiting = self.unstarted.as_mut().and_then(|unstarted| {
+            let waiting = unstarted.last_bytes.as_mut()?;
+            *waiting += bytes.len();
+            Some(*waiting)
+        });
+        if waiting.is_none_or(|waiting| waiting > LAST_BYTES_MAX) {
+            self.start_thread()?;
+            self.wait_for_room();
+        }
         self.queue.submit(table, file, bytes)
     }
 
@@ -111,9 +163,12 @@ impl PartWriter {
     }
 
     fn close(&mut self) {
+        // It fails only if the thread has ended, which joining it reports.
+        let _ = self.queue.parts.send(None);
+        if let Some(Unstarted { folder, parts, .. }) = self.unstarted.take() {
+            write_parts(&folder, &parts, &self.queue.shared);
+        }
         if let Some(thread) = self.thread.take() {
-            // It fails only if the thread has ended, which joining it reports.
-            let _ = self.queue.parts.send(None);
             thread.join().expect("writing parts does not panic");
         }
     }
@@ -147,20 +202,45 @@ impl Drop for PartWriter {
     }
 }
 
+/// Writes the parts of a queue until its end, those together that wait at the same time.
 fn write_parts(folder: &RunFolder, queue: &Receiver<Option<QueuedPart>>, shared: &Shared) {
-    while let Ok(Some(part)) = queue.recv() {
+    let mut is_open = true;
+    while is_open && let Ok(first) = queue.recv() {
+        let mut parts = Vec::new();
+        let mut next = Some(first);
+        while let Some(part) = next.take() {
+            match part {
+                Some(part) => {
+                    parts.push(part);
+                    next = queue.try_recv().ok();
+                }
+                None => is_open = false,
+            }
+        }
         let written = match shared.error() {
-            None => folder.write_part(&part.table, &part.file, &part.bytes),
+            None => write_together(folder, &parts),
             Some(_) => Ok(()),
         };
         let mut state = shared.state();
-        state.queued -= 1;
+        state.queued -= parts.len();
         if let Err(error) = written {
             state.error = Some(error);
         }
         drop(state);
         shared.has_room.notify_all();
     }
+}
+
+fn write_together(folder: &RunFolder, parts: &[QueuedPart]) -> Result<(), FolderError> {
+    for part in parts {
+        folder.make_table(&part.table)?;
+    }
+    let file = |part: &'_ QueuedPart| Path::new(&part.table).join(&part.file);
+    let files: Vec<_> = parts
+        .iter()
+        .map(|part| (file(part), part.bytes.as_slice()))
+        .collect();
+    folder.write(&files)
 }
 
 #[cfg(test)]

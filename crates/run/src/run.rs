@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lineside_account::Counters;
 use lineside_host::{FolderError, MachineFacts, RunFolder, TraceFiles};
-use lineside_trace::read::PartReader;
+use lineside_trace::read::part_metadata;
 use lineside_trace::{
     CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Table, Tool, Verdict,
     manifest_text, open_file,
@@ -61,8 +61,8 @@ impl Run {
             machine: Machine {
                 cores: machine.cores,
                 memory_bytes: machine.memory_bytes,
-                kernel: machine.kernel,
-                cpu_model: machine.cpu_model,
+                kernel: machine.kernel.clone(),
+                cpu_model: machine.cpu_model.clone(),
             },
             ..Manifest::default()
         };
@@ -101,7 +101,8 @@ impl Run {
         self.manifest.verdict = verdict;
         self.manifest.ended_ns = Some(now_ns);
         self.manifest.in_memory = None;
-        self.save()
+        self.save()?;
+        self.folder.as_ref().map_or(Ok(()), RunFolder::sync)
     }
 
     /// Notes what was counted, and what the tables hold.
@@ -129,8 +130,9 @@ fn is_trace(files: &TraceFiles) -> Result<(), PathBuf> {
         name.is_some_and(|name| Table::ALL.iter().any(|table| table.name() == name))
     };
     let is_part = |path: &&PathBuf| {
-        let part = { open_file(path).ok() }.and_then(|file| PartReader::open(file).ok());
-        part.is_some_and(|part| part.metadata("lineside.trace_id") == Some(&manifest.trace_id))
+        let part = open_file(path).ok();
+        let id = part.and_then(|part| part_metadata(&part, "lineside.trace_id").ok()?);
+        id.as_ref() == Some(&manifest.trace_id)
     };
     let mut folders = files.folders.iter();
     let foreign = { folders.find(|folder| !is_table(folder)) }

@@ -83,6 +83,14 @@ impl<C: Columns> TableEncoder<C> {
         }
     }
 
+    /// Bytes held. Asked for after each burst: most tables have no rows.
+    pub(crate) fn bytes(&self) -> usize {
+        match self.columns.rows() {
+            0 => 0,
+            _ => self.columns.bytes(),
+        }
+    }
+
     /// Hands over an empty part if there is none yet: engines fail on a folder without any.
     pub(crate) fn begin<P: PartSink>(&mut self, output: &mut Output<P>) {
         if self.summary.parts == 0 {

@@ -388,7 +388,7 @@ macro_rules! tables {
                 /// Bytes held: values of open pages, dictionaries, and the ended pages of open
                 /// parts.
                 pub(crate) fn bytes(&self) -> usize {
-                    0 $(+ self.$name.as_ref().map_or(0, |table| table.columns.bytes()))*
+                    0 $(+ self.$name.as_ref().map_or(0, |table| table.bytes()))*
                 }
             }
 

@@ -85,6 +85,10 @@ impl Writing for AloneTurn<'_> {
         }
     }
 
+    fn begin_tables(&mut self) {
+        self.pipeline.sink_mut().next.begin();
+    }
+
     fn end_parts(&mut self) {
         self.pipeline.sink_mut().next.end_parts();
     }
@@ -106,7 +110,7 @@ impl Alone<'_> {
         port: &mut P,
         mut between: impl FnMut(&mut P, &mut AloneTurn<'_>) -> Step,
     ) -> Result<Ran, FolderError> {
-        let output = Parts(PartWriter::start(self.folder)?);
+        let output = Parts(PartWriter::new(self.folder));
         let sink = Tallying {
             tally: RowTally::default(),
             latencies: self.latencies,
@@ -128,6 +132,7 @@ impl Alone<'_> {
             },
         );
         let spans = pipeline.spans().to_vec();
+        pipeline.sink_mut().next.sink_mut().0.expect_last();
         let (Tallying { tally, next, .. }, counters) = pipeline.finish();
         let summaries = next.summaries();
         let finished = next.finish().map_err(|error| error.to_string());

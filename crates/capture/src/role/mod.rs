@@ -18,6 +18,7 @@ mod settings;
 mod tally;
 mod watch;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lineside_account::{Budget, Counters};
@@ -98,9 +99,10 @@ pub struct Outcome {
 
 /// Captures until the inputs end, a signal, or a limit of the settings.
 pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, CaptureError> {
-    if settings.live.is_none() {
+    if settings.live.is_none() && !are_small(&settings.inputs) {
         // For interfaces not: they do not wait while the kernel makes room for a huge page, which
-        // may take tens of milliseconds.
+        // may take tens of milliseconds. For small files not: to clear one takes longer than to
+        // read them.
         lineside_host::prefer_huge_pages();
     }
     let budget = Budget::new(settings.memory_bytes);
@@ -190,6 +192,17 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         },
         failure: failure(&ran.errors, &complete),
     })
+}
+
+/// Whether the inputs are files, of a few blocks together.
+fn are_small(inputs: &[PathBuf]) -> bool {
+    const SMALL_BYTES: u64 = 1 << 20;
+    let bytes = |path: &PathBuf| {
+        let facts = path.metadata().ok()?;
+        facts.is_file().then_some(facts.len())
+    };
+    let total = inputs.iter().map(bytes).sum::<Option<u64>>();
+    total.is_some_and(|total| total < SMALL_BYTES)
 }
 
 fn open_inputs(

@@ -131,6 +131,9 @@ impl Writing for CoresTurn<'_, '_> {
         }
     }
 
+    /// Each encoder did so when it was made.
+    fn begin_tables(&mut self) {}
+
     fn end_parts(&mut self) {
         self.shared.rotations.fetch_add(1, Ordering::Relaxed);
         self.progress.settle();
@@ -207,12 +210,15 @@ impl OnCores<'_> {
             tables: wanted.filter(|table| tables.contains(table)).collect(),
             ..self.encoder.clone()
         };
+        let shared = Arc::clone(&output.shared);
+        let mut next = TraceEncoder::new(&config, output);
+        next.begin();
         Encoder {
-            shared: Arc::clone(&output.shared),
+            shared,
             rows: Tallying {
                 tally: RowTally::default(),
                 latencies,
-                next: TraceEncoder::new(&config, output),
+                next,
             },
             memory: self.budget.lease(0),
             rotations: 0,

@@ -33,6 +33,8 @@ pub(super) trait Writing {
     fn is_last(&self) -> bool;
     /// What was counted and written so far.
     fn seen(&mut self) -> Seen;
+    /// Gives each table a part, if need be an empty one: it can be read.
+    fn begin_tables(&mut self);
     /// Ends all open parts.
     fn end_parts(&mut self);
     /// Adds a row to the table `losses`.
@@ -182,6 +184,8 @@ impl<'a> Watch<'a> {
             return Step::Continue;
         }
         self.note_live();
+        // Not from the start: most runs over files are over by now.
+        writing.begin_tables();
         let seen = with_filtered(writing.seen(), port);
         note(self.run, port, &seen);
         self.run.manifest.in_memory = Some(InMemory {
@@ -319,6 +323,8 @@ impl Writing for Passing {
             ..Seen::default()
         }
     }
+
+    fn begin_tables(&mut self) {}
 
     fn end_parts(&mut self) {}
 

@@ -15,4 +15,4 @@ duckdb.sql(f"""
             '10.0.0.' || if(copy < 120, 1, copy % 40) as client_address,
             if(copy = 199, null, 1000 + copy % 33)::bigint as user_id)
         from operations, (select unnest(range(200))::int as copy) order by reply_end_ns, call_time_ns)
-    to '{trace}/operations/part-000001.parquet' (format parquet, compression zstd)""")
+    to '{trace}/operations/part-000000.parquet' (format parquet, compression zstd)""")

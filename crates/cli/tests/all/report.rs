@@ -44,7 +44,7 @@ fn json(folder: &TempDir, arguments: &[&str]) -> Value {
 }
 
 fn part(folder: &TempDir) -> PathBuf {
-    folder.path().join("trace/operations/part-000001.parquet")
+    folder.path().join("trace/operations/part-000000.parquet")
 }
 
 #[test]
@@ -70,6 +70,34 @@ fn the_terminal_form_is_as_stored_and_fits_80_columns() {
         text == known,
         "run with LINESIDE_STORE=1 and look at the difference:\n{text}"
     );
+}
+
+#[test]
+fn a_run_killed_in_its_first_seconds_has_a_report() {
+    let folder = traced(&example());
+    let trace = folder.path().join("trace");
+    for &table in Table::ALL {
+        // Tables that were not wanted are not there.
+        let _ = fs::remove_dir_all(trace.join(table.name()));
+    }
+    let file = trace.join("trace.json");
+    let text = fs::read_to_string(&file).expect("there");
+    let mut manifest: Value = serde_json::from_str(&text).expect("JSON");
+    manifest["verdict"]["state"] = "unfinished".into();
+    manifest["tables"] = serde_json::json!({});
+    fs::write(&file, manifest.to_string()).expect("written");
+    for verb in ["report", "info", "slow"] {
+        let output = run(&folder, &[verb, "trace"]);
+        let talk = talk(&output);
+        assert!(!talk.contains("No such file"), "{verb}: {talk}");
+        let text = printed(&output);
+        assert!(verb == "slow" || text.contains("unfinished"), "{text}");
+    }
+    // What a run that ended lacks is an error.
+    fs::write(&file, text).expect("written");
+    let output = run(&folder, &["report", "trace"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(talk(&output).contains("it has no table operations"));
 }
 
 /// Traces of different kinds: two examples, and captures that lack something, where they are at
@@ -749,7 +777,7 @@ fn a_damaged_trace_is_reported_as_far_as_it_is_readable() {
     for output in [&info, &output] {
         assert_eq!(output.status.code(), Some(1));
         let talk = talk(output);
-        assert!(talk.contains("1 of the 2 parts"), "{talk}");
+        assert!(talk.contains("0 of the 1 parts"), "{talk}");
     }
     assert!(String::from_utf8_lossy(&info.stdout).contains("verdict "));
     assert!(String::from_utf8_lossy(&output.stdout).contains("unreadable"));
@@ -767,7 +795,7 @@ fn a_damaged_trace_is_reported_as_far_as_it_is_readable() {
             let output = run(&folder, &[verb, "trace"]);
             assert_eq!(output.status.code(), Some(1));
             let talk = talk(&output);
-            assert_eq!(talk.matches("part-000001.parquet").count(), 1, "{talk}");
+            assert_eq!(talk.matches("part-000000.parquet").count(), 1, "{talk}");
             assert!(!output.stdout.is_empty());
         }
     }
