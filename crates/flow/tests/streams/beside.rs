@@ -119,7 +119,7 @@ proptest! {
             }
             frames.push(frame);
         }
-        let mut run = |is_raw| {
+        let run = |is_raw| {
             let (mut hand, mut sink) = (Hand::new(), Recorder::default());
             if copies {
                 let config = Config { duplicate_window_ns: 5 * SPACING_NS, ..config() };
