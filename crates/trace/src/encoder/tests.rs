@@ -18,9 +18,10 @@ use crate::cell::{ColumnType, Text, Word};
 use crate::columns::{PAGE_BYTES, ROWS_MAX};
 use crate::read::{PartReader, ReadError, Value};
 use crate::sample::SampleRow;
-use crate::sink::ChecksumRun;
+use crate::sink::{ChecksumRun, OperationRows};
 use crate::tables::{
-    ConnectionRow, FileRow, LossRow, Nfs4Row, NfsRow, OperationRow, PacketRow, Row, ServiceRow,
+    CollectedRows, ConnectionRow, FileRow, LossRow, Nfs4Row, NfsCells, NfsRow, OperationCells,
+    OperationRow, PacketRow, Row, ServiceRow,
 };
 
 type Parts = Vec<Part>;
@@ -109,6 +110,101 @@ fn no_byte_of_a_damaged_part_is_a_panic() {
         }
     }
     assert!(damaged > 1_000, "{damaged}");
+}
+
+/// Some cells of a row, one at a time, and some that rows with one number have in common.
+struct Given {
+    row: OperationRow,
+    number: u64,
+}
+
+impl Given {
+    /// `users`: so many numbers there are.
+    fn sample(random: &mut Random, users: u64) -> Self {
+        let number = random.below(users);
+        let mut of_number = Random::new(number);
+        let sample = OperationRow::sample(random);
+        let row = OperationRow {
+            operation_id: sample.operation_id,
+            call_time_ns: sample.call_time_ns,
+            name: sample.name,
+            repeat: sample.repeat,
+            connection_id: of_number.below(9) as i64,
+            client_address: Some(std::net::Ipv4Addr::from(of_number.bits() as u32).into()),
+            user_id: of_number
+                .chance(0.9)
+                .then(|| of_number.bits().cast_signed()),
+            program: Word::Known("nfs"),
+            retransmissions: of_number.below(3) as i32,
+            ..OperationRow::default()
+        };
+        Self { row, number }
+    }
+}
+
+impl OperationRows for Given {
+    fn operation(&self, cells: &mut impl OperationCells) {
+        let row = &self.row;
+        cells.operation_id(row.operation_id);
+        cells.rpc_id(row.rpc_id);
+        cells.common(self.number, |cells| {
+            cells.connection_id(row.connection_id);
+            cells.client_address(row.client_address);
+            cells.user_id(row.user_id);
+            cells.program(row.program);
+            cells.retransmissions(row.retransmissions);
+            cells.duplicate_replies(row.duplicate_replies);
+        });
+        cells.call_time_ns(row.call_time_ns);
+        cells.name(row.name.bytes());
+        cells.repeat(row.repeat);
+    }
+
+    fn nfs(&mut self, cells: &mut impl NfsCells) {
+        cells.operation_id(self.row.operation_id);
+        cells.mode(self.row.call_time_ns);
+    }
+}
+
+/// Runs of rows with a number, rows between them, and parts that end anywhere; with many numbers
+/// dictionaries are given up.
+#[test]
+fn cells_that_come_one_at_a_time_are_a_row() {
+    for (seed, users, part_rows_max) in [(1, 3, 1000), (2, 3, 77), (3, 1, 64), (4, 5000, 100_000)] {
+        let mut random = Random::new(seed);
+        let mut given: Vec<_> = (0..300)
+            .map(|_| Given::sample(&mut random, users))
+            .collect();
+        if users > 3 {
+            given.extend((0..9000).map(|_| Given::sample(&mut random, users)));
+            for at in (0..given.len() - 9).step_by(9) {
+                let user = &given[at];
+                let (number, of_number) = (user.number, user.row.clone());
+                for row in &mut given[at + 1..at + 3] {
+                    row.number = number;
+                    let own = (row.row.operation_id, std::mem::take(&mut row.row.name));
+                    row.row = of_number.clone();
+                    (row.row.operation_id, row.row.name) = own;
+                }
+            }
+        }
+        let mut encoder = encoder(&small(part_rows_max));
+        let mut expected = CollectedRows::default();
+        for given in &mut given {
+            if random.chance(0.1) {
+                let row = OperationRow::sample(&mut random);
+                row.write_to(&mut encoder);
+                expected.operations.push(row);
+            }
+            encoder.operation(given);
+            expected.operation(given);
+        }
+        let parts = parts(encoder);
+        let rows: Vec<_> = expected.operations.iter().map(SampleRow::values).collect();
+        assert!(values(&parts, Table::Operations) == rows, "seed {seed}");
+        let rows: Vec<_> = expected.nfs.iter().map(SampleRow::values).collect();
+        assert!(values(&parts, Table::Nfs) == rows, "seed {seed}");
+    }
 }
 
 proptest! {
