@@ -46,13 +46,16 @@ impl Pcap {
         let Some(header) = array::<16>(ready, 0) else {
             return Ok(Step::Need(self.header_len));
         };
-        let &[seconds, fraction, len, wire_len] = header.as_chunks::<4>().0 else {
-            unreachable!("sixteen bytes are four words");
+        let word = |at: usize| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
-        let [seconds, fraction, len, wire_len] = match self.order {
-            Order::Little => [seconds, fraction, len, wire_len].map(u32::from_le_bytes),
-            Order::Big => [seconds, fraction, len, wire_len].map(u32::from_be_bytes),
-        };
+        let mut words = [word(0), word(4), word(8), word(12)];
+        if self.order == Order::Big {
+            for word in &mut words {
+                *word = word.swap_bytes();
+            }
+        }
+        let [seconds, fraction, len, wire_len] = words;
         if len as usize > FRAME_LEN_MAX {
             return Err(too_long(len));
         }

@@ -37,7 +37,7 @@ pub(crate) fn is_right(header: &[u8; ipv4::HEADER_LEN]) -> bool {
         return false;
     };
     // As `sum`; `0xffff` is the same in either byte order.
-    let [one, two] = [one, two].map(|word| u64::from_ne_bytes(*word));
+    let (one, two) = (u64::from_ne_bytes(*one), u64::from_ne_bytes(*two));
     let last = u32::from_ne_bytes(*last);
     let (sum, carry) = one.carrying_add(two, false);
     let (sum, carry) = sum.carrying_add(last.into(), carry);
