@@ -11,8 +11,8 @@
 //! portable types only, each part complete in itself. No clock here, and files only where a trace
 //! is read: written parts are bytes in memory.
 //!
-//! Without the feature `parquet`, which encodes, only rows, [`RecordSink`], [`Manifest`] and, with the feature
-//! `read`, [`read`] remain.
+//! Without the feature `parquet`, which encodes, only rows, [`RecordSink`], [`Manifest`] and, with
+//! the feature `read`, [`read`] remain.
 #![forbid(unsafe_code)]
 
 mod buffer;

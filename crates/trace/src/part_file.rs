@@ -1,7 +1,7 @@
 //! A part as a Parquet file: the headers of its pages, and the footer behind them.
 //!
 //! ```text
-//!  "PAR1" │ chunk of column 0: [dictionary page] page page … │ chunk of column 1 … │ footer │ its length │ "PAR1"
+//!  "PAR1" │ column 0: [dictionary page] page … │ column 1: … │ footer │ its length │ "PAR1"
 //! ```
 //!
 //! The structures are those of the Parquet format's `parquet.thrift`, in Thrift's compact protocol,

@@ -286,7 +286,7 @@ impl<S: Source> PartReader<S> {
     }
 }
 
-/// The metadata of a part's trace under `key`, as [`PartReader::metadata`], of which nothing else is
+/// The metadata of a part's trace under `key`, as [`PartReader::metadata`] has it. Nothing else is
 /// looked at.
 pub fn part_metadata(part: &impl Source, key: &str) -> Result<Option<String>, ReadError> {
     let metadata = Footer::read_metadata(&footer_bytes(part)?)?;
