@@ -17,8 +17,9 @@ mod lists;
 #[cfg(test)]
 mod tests;
 
+use hashbrown::HashMap;
 use index::Index;
-use lists::{Chain, Link, List, NONE};
+use lists::{EARLY, ENDED, FREE, LINGERING, LISTS, Lists, WAITING};
 
 /// A table with fewer entries than this keeps its memory.
 const SHRINK_MIN: usize = 256;
@@ -28,45 +29,37 @@ const SHRINK_SHARE: usize = 8;
 /// The calls and replies of a connection that still matter. Its user keeps a `C` for an outstanding
 /// call, an `A` for an answered one, and an `R` for a reply that came before its call.
 ///
-/// Entries lie in one array, each in the [`List`] of its state, and are found by the [`Index`]:
-/// nothing is searched or swept.
+/// Entries lie in one array, each in the list of its state, and are found by the index: nothing is
+/// searched or swept.
 #[derive(Debug)]
 pub struct CallTable<C, A, R> {
-    entries: Vec<Entry<C, A, R>>,
+    entries: Vec<Entry<C, A>>,
+    lists: Lists,
     index: Index,
-    /// Of these, the answered and expired calls are counted in `ended`.
-    lists: [List; LISTS],
-    /// The first free entry.
-    free: u32,
-    /// Entries in use.
+    /// The early replies, which are few.
+    replies: HashMap<u64, R>,
+    /// Entries in use, and with fewer of them memory is given back.
     count: u32,
-    /// Answered calls, the expired ones included, but for those that linger.
+    shrink_below: u32,
+    /// Answered and expired calls, but for those that linger.
     ended: u32,
     /// Calls that wait for their replies, and the most that did since this was asked last.
     waiting_now: u32,
     waiting_max: u32,
 }
 
-#[derive(Debug)]
-struct Entry<C, A, R> {
+#[derive(Debug, Clone, Copy)]
+struct Entry<C, A> {
     key: u64,
-    /// When it came to the end of its list.
+    /// When it came to the end of its list, unless that is the list of ended calls.
     since_ns: i64,
-    link: Link,
-    state: State<C, A, R>,
+    state: State<C, A>,
 }
 
-impl<C, A, R> Chain for Entry<C, A, R> {
-    #[inline]
-    fn link(&mut self) -> &mut Link {
-        &mut self.link
-    }
-}
-
-#[derive(Debug)]
-enum State<C, A, R> {
+#[derive(Debug, Clone, Copy)]
+enum State<C, A> {
     Outstanding(C),
-    Early(R),
+    Early,
     Answered {
         call: A,
         reply_ordinal: u64,
@@ -80,26 +73,6 @@ enum State<C, A, R> {
     /// still come.
     Expired,
     Free,
-}
-
-/// Each from the oldest entry to the latest.
-const WAITING: usize = 0;
-const EARLY: usize = 1;
-const ENDED: usize = 2;
-const LINGERING: usize = 3;
-const LISTS: usize = 4;
-
-impl<C, A, R> State<C, A, R> {
-    #[inline]
-    fn list(&self) -> usize {
-        match self {
-            Self::Outstanding(_) => WAITING,
-            Self::Early(_) => EARLY,
-            Self::Answered { .. } | Self::Expired => ENDED,
-            Self::Lingering { .. } => LINGERING,
-            Self::Free => unreachable!("a free entry is in no list"),
-        }
-    }
 }
 
 /// What a call is to those before it.
@@ -156,9 +129,10 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
         Self {
             entries: Vec::new(),
             index: Index::default(),
-            lists: [List::EMPTY; LISTS],
-            free: NONE,
+            lists: Lists::default(),
+            replies: HashMap::new(),
             count: 0,
+            shrink_below: 0,
             ended: 0,
             waiting_now: 0,
             waiting_max: 0,
@@ -190,10 +164,14 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
                 true => OnCall::Late(call),
                 false => OnCall::Repeat(call),
             },
-            State::Early(_) | State::Expired | State::Free => match self.remove(at) {
-                State::Early(reply) => OnCall::Answers(reply),
-                _ => OnCall::New,
-            },
+            State::Early => {
+                self.remove(at);
+                { self.replies.remove(&key) }.map_or(OnCall::New, OnCall::Answers)
+            }
+            State::Expired | State::Free => {
+                self.remove(at);
+                OnCall::New
+            }
         }
     }
 
@@ -201,7 +179,7 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     /// new.
     #[inline]
     pub fn outstanding(&mut self, key: u64, call: C, now: i64) {
-        self.add(key, State::Outstanding(call), now);
+        self.add(WAITING, key, State::Outstanding(call), now);
         self.waiting_now += 1;
         self.waiting_max = self.waiting_max.max(self.waiting_now);
     }
@@ -209,7 +187,7 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     /// Adds a call that now waits for its reply in place of the one that [`CallTable::on_call`] has
     /// found; returns what was kept of that one if it was answered.
     pub fn replace(&mut self, key: u64, call: C, now: i64) -> Option<A> {
-        let replaced = self.find(key).map(|at| self.remove(at));
+        let replaced = self.remove_key(key);
         self.outstanding(key, call, now);
         match replaced {
             Some(State::Answered { call, .. } | State::Lingering { call, .. }) => Some(call),
@@ -219,10 +197,9 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
 
     /// Adds a reply whose call may still come.
     pub fn early(&mut self, key: u64, reply: R, now: i64) {
-        if let Some(at) = self.find(key) {
-            self.remove(at);
-        }
-        self.add(key, State::Early(reply), now);
+        self.remove_key(key);
+        self.add(EARLY, key, State::Early, now);
+        self.replies.insert(key, reply);
     }
 
     /// What a reply belongs to.
@@ -234,7 +211,7 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
                 OnReply::Duplicate(call)
             }
             Some(State::Expired) => OnReply::TooLate,
-            Some(State::Early(_) | State::Free) | None => OnReply::Unknown,
+            Some(State::Early | State::Free) | None => OnReply::Unknown,
         }
     }
 
@@ -245,26 +222,20 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
 
     /// True if a reply with this key waits for its call.
     pub fn is_early(&self, key: u64) -> bool {
-        matches!(self.get(key), Some(State::Early(_)))
+        matches!(self.get(key), Some(State::Early))
     }
 
     /// The reply with this key that waits for its call.
     pub fn early_reply(&mut self, key: u64) -> Option<&mut R> {
-        let at = self.find(key)?;
-        match &mut self.entries[at as usize].state {
-            State::Early(reply) => Some(reply),
-            _ => None,
+        match self.replies.is_empty() {
+            true => None,
+            false => self.replies.get_mut(&key),
         }
     }
 
     /// The replies that wait for their calls, in no order.
     pub fn early_mut(&mut self) -> impl Iterator<Item = &mut R> {
-        let has_any = self.lists[EARLY].first != NONE;
-        let entries = self.entries.iter_mut().filter(move |_| has_any);
-        entries.filter_map(|entry| match &mut entry.state {
-            State::Early(reply) => Some(reply),
-            _ => None,
-        })
+        self.replies.values_mut()
     }
 
     /// The call was answered by a reply that began in the frame `ordinal`; `call` is kept of it.
@@ -289,7 +260,7 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
         lingers: impl Fn(A) -> bool,
     ) -> Option<A> {
         while self.ended as usize > keep {
-            let at = self.lists[ENDED].first;
+            let at = self.lists.first(ENDED)?;
             let entry = &mut self.entries[at as usize];
             match entry.state {
                 State::Answered {
@@ -302,14 +273,13 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
                         reply_ordinal,
                     };
                     self.ended -= 1;
-                    self.lists[ENDED].unlink(&mut self.entries, at);
-                    self.lists[LINGERING].push(&mut self.entries, at);
+                    self.lists.move_to(LINGERING, at);
                 }
                 State::Answered { call, .. } => {
                     self.remove(at);
                     return Some(call);
                 }
-                _ => _ = self.remove(at),
+                _ => self.remove(at),
             }
         }
         None
@@ -319,7 +289,9 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
     #[inline]
     pub fn evict_lingering(&mut self, deadline_ns: i64) -> Option<A> {
         let at = self.first_before(LINGERING, deadline_ns)?;
-        match self.remove(at) {
+        let state = self.entries[at as usize].state;
+        self.remove(at);
+        match state {
             State::Lingering { call, .. } => Some(call),
             _ => None,
         }
@@ -336,19 +308,14 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
 
     /// The outstanding calls, the oldest first.
     pub fn outstanding_keys(&self) -> impl Iterator<Item = u64> {
-        let entry = |at: u32| self.entries.get(at as usize);
-        let first = entry(self.lists[WAITING].first);
-        let all = std::iter::successors(first, move |before| entry(before.link.next));
-        all.map(|entry| entry.key)
+        let all = self.lists.iter(WAITING);
+        all.map(|at| self.entries[at as usize].key)
     }
 
     /// Forgets an answered call.
     pub fn forget(&mut self, key: u64) {
-        if let Some(at) = self.find(key)
-            && let State::Answered { .. } | State::Lingering { .. } =
-                self.entries[at as usize].state
-        {
-            self.remove(at);
+        if let Some(State::Answered { .. } | State::Lingering { .. }) = self.get(key) {
+            self.remove_key(key);
         }
     }
 
@@ -371,10 +338,9 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
             return Some(Expired::Call(call));
         }
         let at = self.first_before(EARLY, early_ns)?;
-        match self.remove(at) {
-            State::Early(reply) => Some(Expired::Reply(reply)),
-            _ => unreachable!("it is in that list"),
-        }
+        let key = self.entries[at as usize].key;
+        self.remove(at);
+        self.replies.remove(&key).map(Expired::Reply)
     }
 
     /// Entries kept, to bound them.
@@ -389,121 +355,128 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
 
     /// The first entry of a list, if it has been there since before a time.
     #[inline]
-    fn first_before(&self, list: usize, before_ns: i64) -> Option<u32> {
-        let at = self.lists[list].first;
-        let first = self.entries.get(at as usize)?;
-        (first.since_ns < before_ns).then_some(at)
+    fn first_before(&self, list: u32, before_ns: i64) -> Option<u32> {
+        let at = self.lists.first(list)?;
+        (self.entries[at as usize].since_ns < before_ns).then_some(at)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, key: u64) -> Option<u32> {
         self.index
             .find(key, |at| self.entries[at as usize].key == key)
     }
 
     #[inline]
-    fn get(&self, key: u64) -> Option<&State<C, A, R>> {
+    fn get(&self, key: u64) -> Option<&State<C, A>> {
         let at = self.find(key)?;
         Some(&self.entries[at as usize].state)
     }
 
     /// An outstanding call waits no more.
     #[inline]
-    fn end(&mut self, at: u32, state: State<C, A, R>) {
+    fn end(&mut self, at: u32, state: State<C, A>) {
         let entry = &mut self.entries[at as usize];
         if let State::Outstanding(_) = entry.state {
             entry.state = state;
             self.waiting_now -= 1;
             self.ended += 1;
-            self.lists[WAITING].unlink(&mut self.entries, at);
-            self.lists[ENDED].push(&mut self.entries, at);
+            self.lists.move_to(ENDED, at);
         }
     }
 
-    /// Adds an entry whose key has none, at the end of the list of its state.
+    /// Adds an entry whose key has none, at the end of a list.
     #[inline]
-    fn add(&mut self, key: u64, state: State<C, A, R>, since_ns: i64) {
+    fn add(&mut self, list: u32, key: u64, state: State<C, A>, since_ns: i64) {
         debug_assert!(self.find(key).is_none(), "two entries of a key");
-        let list = state.list();
         let entry = Entry {
             key,
             since_ns,
-            link: Link::default(),
             state,
         };
-        let at = self.free;
-        let at = match self.entries.get_mut(at as usize) {
-            Some(free) => {
-                self.free = free.link.next;
-                *free = entry;
+        let at = match self.lists.last(FREE) {
+            Some(at) => {
+                self.entries[at as usize] = entry;
+                self.lists.move_to(list, at);
                 at
             }
-            None => self.push(entry),
+            None => self.push(list, entry),
         };
         self.count += 1;
-        self.lists[list].push(&mut self.entries, at);
         if !self.index.insert(key, at, self.count) {
             self.index.rebuild(self.count, keys(&self.entries));
         }
     }
 
     #[cold]
-    fn push(&mut self, entry: Entry<C, A, R>) -> u32 {
+    fn push(&mut self, list: u32, entry: Entry<C, A>) -> u32 {
         let len = self.entries.len();
         if len == self.entries.capacity() {
             // By half: most connections have few calls, and there may be many of those.
-            self.entries.reserve_exact((len / 2).max(4));
+            let more = (len / 2).max(4);
+            self.entries.reserve_exact(more);
+            self.lists.reserve(len + more);
         }
         self.entries.push(entry);
-        u32::try_from(len).expect("memory bounds calls before that")
+        self.set_shrink();
+        self.lists.add(list)
     }
 
+    /// Removes the entry of a key, if it has one.
+    fn remove_key(&mut self, key: u64) -> Option<State<C, A>> {
+        let at = self.find(key)?;
+        let state = self.entries[at as usize].state;
+        if let State::Early = state {
+            self.replies.remove(&key);
+        }
+        self.remove(at);
+        Some(state)
+    }
+
+    /// Removes an entry, but not its early reply.
     #[inline]
-    fn remove(&mut self, at: u32) -> State<C, A, R> {
+    fn remove(&mut self, at: u32) {
         let entry = &mut self.entries[at as usize];
-        let key = entry.key;
-        let state = std::mem::replace(&mut entry.state, State::Free);
-        let list = state.list();
-        self.lists[list].unlink(&mut self.entries, at);
-        self.entries[at as usize].link.next = self.free;
-        self.free = at;
-        self.index.remove(key, at);
+        match std::mem::replace(&mut entry.state, State::Free) {
+            State::Answered { .. } | State::Expired => self.ended -= 1,
+            State::Outstanding(_) => self.waiting_now -= 1,
+            State::Lingering { .. } | State::Early | State::Free => {}
+        }
+        self.index.remove(entry.key, at);
+        self.lists.move_to(FREE, at);
         self.count -= 1;
-        self.ended -= u32::from(list == ENDED);
-        self.waiting_now -= u32::from(list == WAITING);
-        if SHRINK_SHARE * (self.count as usize) < self.entries.len()
-            && self.entries.len() >= SHRINK_MIN
-        {
+        if self.count < self.shrink_below {
             self.shrink();
         }
-        state
     }
 
     /// Moves the entries together, and gives back the memory of the others.
     #[cold]
     fn shrink(&mut self) {
         let count = self.count as usize;
-        let mut entries = Vec::with_capacity(count + count / 2);
-        for list in &mut self.lists {
-            let mut at = std::mem::replace(list, List::EMPTY).first;
-            while at != NONE {
-                let entry = &mut self.entries[at as usize];
-                at = entry.link.next;
-                entries.push(Entry {
-                    state: std::mem::replace(&mut entry.state, State::Free),
-                    ..*entry
-                });
-                let last = (entries.len() - 1) as u32;
-                list.push(&mut entries, last);
+        let entries = std::mem::take(&mut self.entries);
+        let lists = std::mem::take(&mut self.lists);
+        self.entries.reserve_exact(count + count / 2);
+        self.lists.reserve(count + count / 2);
+        for list in (0..LISTS).filter(|&list| list != FREE) {
+            for at in lists.iter(list) {
+                self.entries.push(entries[at as usize]);
+                self.lists.add(list);
             }
         }
-        (self.entries, self.free) = (entries, NONE);
+        self.set_shrink();
         self.index.rebuild(self.count, keys(&self.entries));
+    }
+
+    fn set_shrink(&mut self) {
+        self.shrink_below = match self.entries.len() {
+            ..SHRINK_MIN => 0,
+            len => (len / SHRINK_SHARE) as u32,
+        };
     }
 }
 
 /// The keys of the entries in use, each with its place.
-fn keys<C, A, R>(entries: &[Entry<C, A, R>]) -> impl Iterator<Item = (u64, u32)> {
+fn keys<C, A>(entries: &[Entry<C, A>]) -> impl Iterator<Item = (u64, u32)> {
     { entries.iter().zip(0..) }
         .filter(|(entry, _)| !matches!(entry.state, State::Free))
         .map(|(entry, at)| (entry.key, at))

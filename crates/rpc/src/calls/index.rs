@@ -1,10 +1,10 @@
-//! Where the entry of a key lies: a ring by the key's low bits, and a map of those whose place there
-//! is taken. Most clients number their calls in order, so that none is.
+//! Where the entry of a key lies: a ring by the key's low bits, and a map of those whose place
+//! there is taken. Most clients number their calls in order, so that few are.
 
 use hashbrown::HashMap;
 
-use super::lists::NONE;
-
+/// No entry.
+const NONE: u32 = u32::MAX;
 /// Places of the smallest ring.
 const RING_MIN: usize = 8;
 
@@ -19,19 +19,19 @@ impl Index {
     /// The entry of a key. `is_it`: whether an entry has this key.
     #[inline]
     pub(super) fn find(&self, key: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        match *self.ring.get(self.place(key))? {
-            NONE => self.find_other(key),
-            at if is_it(at) => Some(at),
-            _ => self.find_other(key),
+        let at = *self.ring.get(self.place(key))?;
+        if at != NONE && is_it(at) {
+            return Some(at);
+        }
+        match self.others.is_empty() {
+            true => None,
+            false => self.find_other(key),
         }
     }
 
-    #[inline]
+    #[cold]
     fn find_other(&self, key: u64) -> Option<u32> {
-        match self.others.is_empty() {
-            true => None,
-            false => self.others.get(&key).copied(),
-        }
+        self.others.get(&key).copied()
     }
 
     /// Adds the entry of a key that has none; false if the ring is too small for `count` entries:
@@ -44,7 +44,7 @@ impl Index {
         let place = self.place(key);
         match self.ring[place] {
             NONE => self.ring[place] = at,
-            _ => _ = self.others.insert(key, at),
+            _ => self.insert_other(key, at),
         }
         true
     }
@@ -55,8 +55,18 @@ impl Index {
         if self.ring[place] == at {
             self.ring[place] = NONE;
         } else {
-            self.others.remove(&key);
+            self.remove_other(key);
         }
+    }
+
+    #[cold]
+    fn insert_other(&mut self, key: u64, at: u32) {
+        self.others.insert(key, at);
+    }
+
+    #[cold]
+    fn remove_other(&mut self, key: u64) {
+        self.others.remove(&key);
     }
 
     /// Makes a ring for `count` entries, whose keys these are.

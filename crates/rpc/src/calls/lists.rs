@@ -1,67 +1,82 @@
-//! Lists of entries that lie in one array, linked by their places there.
+//! Lists of the entries of an array, by their places there. Each entry is in one of them.
 
-/// No entry.
-pub(super) const NONE: u32 = u32::MAX;
+/// Calls that wait, replies that came before their calls, answered and expired calls, those that
+/// linger: from the oldest to the latest. And the places that are free.
+pub(super) const WAITING: u32 = 0;
+pub(super) const EARLY: u32 = 1;
+pub(super) const ENDED: u32 = 2;
+pub(super) const LINGERING: u32 = 3;
+pub(super) const FREE: u32 = 4;
+pub(super) const LISTS: u32 = 5;
 
-/// The neighbours of an entry in its list.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Link {
+struct Link {
     previous: u32,
-    pub(super) next: u32,
+    next: u32,
 }
 
-impl Default for Link {
-    fn default() -> Self {
-        Self {
-            previous: NONE,
-            next: NONE,
+/// First the ends of the lists, then the links of the entries: rings, so that nothing has to ask
+/// whether there is a neighbour.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    links: Vec<Link>,
+}
+
+impl Lists {
+    /// Makes room for so many entries.
+    pub(super) fn reserve(&mut self, entries: usize) {
+        let more = LISTS as usize + entries - self.links.len();
+        self.links.reserve_exact(more);
+        if self.links.is_empty() {
+            let ends = (0..LISTS).map(|end| Link {
+                previous: end,
+                next: end,
+            });
+            self.links.extend(ends);
         }
     }
-}
 
-/// What has neighbours in a list.
-pub(super) trait Chain {
-    fn link(&mut self) -> &mut Link;
-}
+    /// Adds the entry at the next place to a list; returns the place.
+    pub(super) fn add(&mut self, list: u32) -> u32 {
+        let link = self.links.len() as u32;
+        self.links.push(Link {
+            previous: link,
+            next: link,
+        });
+        self.move_to(list, link - LISTS);
+        link - LISTS
+    }
 
-/// The ends of a list.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct List {
-    pub(super) first: u32,
-    last: u32,
-}
-
-impl List {
-    pub(super) const EMPTY: Self = Self {
-        first: NONE,
-        last: NONE,
-    };
-
-    /// Adds an entry that is in no list at the end.
+    /// Moves an entry to the end of a list.
     #[inline]
-    pub(super) fn push(&mut self, entries: &mut [impl Chain], at: u32) {
-        let last = std::mem::replace(&mut self.last, at);
-        *entries[at as usize].link() = Link {
+    pub(super) fn move_to(&mut self, list: u32, entry: u32) {
+        let links = self.links.as_mut_slice();
+        let link = entry + LISTS;
+        let Link { previous, next } = links[link as usize];
+        links[previous as usize].next = next;
+        links[next as usize].previous = previous;
+        let last = std::mem::replace(&mut links[list as usize].previous, link);
+        links[last as usize].next = link;
+        links[link as usize] = Link {
             previous: last,
-            next: NONE,
+            next: list,
         };
-        match entries.get_mut(last as usize) {
-            Some(last) => last.link().next = at,
-            None => self.first = at,
-        }
     }
 
-    /// Takes out an entry that is in this list.
     #[inline]
-    pub(super) fn unlink(&mut self, entries: &mut [impl Chain], at: u32) {
-        let Link { previous, next } = *entries[at as usize].link();
-        match entries.get_mut(previous as usize) {
-            Some(previous) => previous.link().next = next,
-            None => self.first = next,
-        }
-        match entries.get_mut(next as usize) {
-            Some(next) => next.link().previous = previous,
-            None => self.last = previous,
-        }
+    pub(super) fn first(&self, list: u32) -> Option<u32> {
+        let end = self.links.get(list as usize)?;
+        end.next.checked_sub(LISTS)
+    }
+
+    #[inline]
+    pub(super) fn last(&self, list: u32) -> Option<u32> {
+        let end = self.links.get(list as usize)?;
+        end.previous.checked_sub(LISTS)
+    }
+
+    pub(super) fn iter(&self, list: u32) -> impl Iterator<Item = u32> {
+        let next = move |&at: &u32| self.links[(at + LISTS) as usize].next.checked_sub(LISTS);
+        std::iter::successors(self.first(list), next)
     }
 }
