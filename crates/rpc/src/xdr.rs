@@ -273,6 +273,9 @@ pub type Handle<'a> = Opaque<'a, 64>;
 pub type Name<'a> = Opaque<'a, 4096>;
 
 impl<'a, const MAX: usize> Opaque<'a, MAX> {
+    /// The most bytes that there may be.
+    pub const LEN_MAX: usize = MAX;
+
     /// All bytes of `pieces`, to be encoded: at most `MAX`.
     pub fn new(pieces: &'a [Piece<'a>]) -> Self {
         let mut cursor = Cursor::new(pieces);

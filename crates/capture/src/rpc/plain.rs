@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use lineside_account::{Counter, Counters};
 use lineside_flow::Transport;
-use lineside_frame::{Cursor, Piece};
+use lineside_frame::{Cursor, Piece, View};
 use lineside_nfs::v3;
 use lineside_rpc::calls::{self, OnCall};
 use lineside_rpc::message::ReplyHeader;
@@ -20,7 +20,7 @@ use lineside_wire::Direction;
 
 use super::arguments::Arguments;
 use super::connection::RpcConnection;
-use super::files::HandleBytes;
+use super::files::{HandleBytes, file_id_of};
 use super::headers::Caller;
 use super::incoming::{IncomingMessage, operation_id};
 use super::operation::{CallRef, Signature, Slot};
@@ -32,6 +32,8 @@ const BYTES_MAX: usize = 128;
 
 /// What such a call costs, to draw on the budget.
 pub(super) const PLAIN_BYTES: usize = size_of::<PlainCall>();
+
+const _: () = assert!(PLAIN_BYTES <= 256, "as the specification promises");
 
 /// A call that waits for its reply.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +54,7 @@ pub(crate) struct PlainCall {
     /// Who calls.
     caller: CallerRef,
     pub(crate) procedure: PlainProcedure,
-    pub(crate) file_id: Option<i64>,
+    pub(crate) file_id: i64,
     /// The connection had not reported this file.
     pub(crate) is_new_file: bool,
     bytes_len: u8,
@@ -264,12 +266,10 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let Some(procedure) = procedure.filter(|_| readable) else {
             return false;
         };
-        let pieces = [Piece::bytes(bytes)];
-        let mut arguments = Cursor::new(&pieces);
-        let call = v3::Call::decode(procedure.get(), &mut arguments);
-        if arguments.fault().is_some() {
+        let arguments = [Piece::bytes(bytes)];
+        let Some(handle) = procedure.file_of_whole(&arguments) else {
             return false;
-        }
+        };
         self.all.expire(self.connection, self.counters);
         let key = calls::key(self.direction.index(), xid);
         let ordinal = self.message.first.ordinal;
@@ -281,7 +281,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let Some(at) = self.all.open_plain() else {
             return false;
         };
-        self.begin_plain_call(at, key, number, procedure, &call, bytes);
+        self.begin_plain_call(at, key, procedure, &handle, bytes);
         true
     }
 
@@ -290,21 +290,19 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         &mut self,
         at: u32,
         key: u64,
-        number: u32,
         procedure: PlainProcedure,
-        call: &v3::Call<'_>,
+        handle: &View<'_>,
         bytes: &[u8],
     ) {
         let server = self.receiver();
-        let handle = call.file();
-        let file_id = handle.map(|handle| super::file_id_of(server, &handle));
+        let file_id = file_id_of(server, handle);
         let caller = self.plain_caller();
         let Self { all, counters, .. } = self;
         let known = &all.plain.callers.get(caller).header;
         let (numbers, program_word) = (known.numbers(), known.program_word);
         counters.add(Counter::CallsDecodedAs, known.is_decoded_as.into());
         let arguments = Arguments::of_bytes(bytes);
-        let signature = Signature::new(numbers, number, arguments);
+        let signature = Signature::new(numbers, procedure.get() as u32, arguments);
         let xid = calls::parts(key).1;
         let brief = arguments.hash();
         let repeat_of = self.remember(xid, signature.numbers, brief);
@@ -315,7 +313,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             self.all.set_caller(self.connection, self.direction);
         }
         let (message, direction) = (self.message, self.direction);
-        let is_new_file = self.all.wants_files && file_id.is_some_and(|id| !self.has_reported(id));
+        let is_new_file = self.all.wants_files && !self.has_reported(file_id);
         let now = self.all.now;
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_mut();
@@ -456,7 +454,7 @@ impl<S: RecordSink> Operations<S> {
             signature: Signature::new((None, None), 0, Arguments::default()),
             caller: CallerRef(0),
             procedure: PlainProcedure::default(),
-            file_id: None,
+            file_id: 0,
             is_new_file: false,
             bytes_len: 0,
             repeat_of: None,
@@ -504,7 +502,7 @@ impl<S: RecordSink> Operations<S> {
         let server = rpc.ends[direction.opposite()].address;
         call.procedure
             .of_call(&arguments, server, row, details, counters);
-        row.file_id = call.file_id;
+        row.file_id = Some(call.file_id);
         if let Some(handle) = arguments.file().filter(|_| call.is_new_file) {
             operation.handle = Some(HandleBytes::new(&handle));
         }

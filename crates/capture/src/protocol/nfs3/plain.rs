@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use lineside_account::Counters;
-use lineside_frame::View;
+use lineside_frame::{Cursor, Piece, View};
 use lineside_nfs::v3;
 use lineside_rpc::record::Message;
-use lineside_rpc::xdr::{Handle, InPlace};
+use lineside_rpc::xdr::{Handle, InPlace, Name};
 use lineside_trace::{NfsCells, OperationCells, OperationRow, OperationRows, Word};
 
 use super::columns;
@@ -48,6 +48,34 @@ impl PlainProcedure {
     #[inline]
     pub(crate) fn name(self) -> Word {
         Nfs3(self.0).name()
+    }
+
+    /// The handle with which arguments begin, if these are whole and as they should be. Where
+    /// lengths show that, nothing is decoded.
+    #[inline]
+    pub(crate) fn file_of_whole<'b>(self, arguments: &'b [Piece<'b>]) -> Option<View<'b>> {
+        use v3::Procedure::{
+            Access, Commit, FsInfo, FsStat, GetAttr, Lookup, PathConf, ReadLink, Remove, RmDir,
+        };
+        let mut cursor = Cursor::new(arguments);
+        let handle = cursor.whole_counted(Handle::LEN_MAX)?;
+        let is_whole = match self.0 {
+            GetAttr | ReadLink | FsStat | FsInfo | PathConf => cursor.remaining() == 0,
+            Lookup | Remove | RmDir => {
+                cursor.whole_counted(Name::LEN_MAX).is_some() && cursor.remaining() == 0
+            }
+            // Which rights; from where on, and how many bytes.
+            Access => cursor.remaining() == 4,
+            Commit => cursor.remaining() == 12,
+            _ => false,
+        };
+        (is_whole || self.can_read(arguments)).then_some(handle)
+    }
+
+    fn can_read(self, arguments: &[Piece<'_>]) -> bool {
+        let mut cursor = Cursor::new(arguments);
+        v3::Call::decode(self.0, &mut cursor);
+        cursor.fault().is_none()
     }
 
     /// Sets the cells of the arguments, for a row of its own.
@@ -129,7 +157,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
                 server: self.server,
                 handle: contiguous(handle.view())?,
                 file_id: id,
-                parent: file_id,
+                parent: Some(file_id),
                 name: self
                     .arguments
                     .name()
@@ -146,7 +174,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
                 time_ns: self.message.last.stamp_ns.or(self.call.stamp_ns),
                 server: self.server,
                 handle: contiguous(handle.view())?,
-                file_id: file_id?,
+                file_id,
                 parent: None,
                 name: None,
                 file_type: if is_about_call { file_type } else { Word::None },
@@ -162,7 +190,7 @@ impl OperationRows for PlainRows<'_, '_> {
     fn operation(&self, cells: &mut impl OperationCells) {
         self.call.put_to(self.rpc, self.caller, self.message, cells);
         cells.operation(self.call.procedure.name());
-        cells.file_id(self.call.file_id);
+        cells.file_id(Some(self.call.file_id));
         common_of_call(self.arguments, self.server, cells);
         let result = self.object.map(|(_, id)| id);
         common_of_reply(self.reply, self.attributes.as_ref(), result, cells);
