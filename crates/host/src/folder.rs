@@ -464,6 +464,8 @@ mod tests {
         );
         let running = RunFolder::create(&path, Some(ANY)).expect("replaced");
         assert_eq!(fs::read_dir(&path).expect("there").count(), 2, "not yet");
+        running.clear().expect("removed");
+        assert!(path.join(MANIFEST).exists(), "until there is another");
         running.replace(MANIFEST, b"{}").expect("written");
         assert_eq!(entries(&path.join("operations")).expect("there").len(), 0);
         let error = RunFolder::create(&path, Some(ANY)).expect_err("it is written");

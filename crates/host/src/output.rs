@@ -277,6 +277,32 @@ mod tests {
     }
 
     #[test]
+    fn the_last_parts_of_a_short_run_need_no_thread() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = folder(parent.path());
+        let mut writer = PartWriter::new(&folder);
+        writer.expect_last();
+        let bytes = [100; 10].into_iter().chain([LAST_BYTES_MAX]);
+        for (index, len) in bytes.enumerate() {
+            assert!(writer.thread.is_none(), "part {index}");
+            let file = format!("part-{index:06}.parquet");
+            writer.submit("nfs", &file, vec![1; len]).expect("no error");
+        }
+        assert!(writer.thread.is_some(), "more than it may hold");
+        writer.finish().expect("written");
+        let names = fs::read_dir(folder.path().join("nfs")).expect("there");
+        assert_eq!(names.count(), 11);
+
+        let mut writer = PartWriter::new(&folder);
+        writer.expect_last();
+        let submitted = writer.submit("files", "part-000000.parquet", vec![1]);
+        submitted.expect("no error");
+        assert!(!folder.path().join("files").exists());
+        drop(writer);
+        assert!(folder.path().join("files/part-000000.parquet").exists());
+    }
+
+    #[test]
     fn the_first_error_is_remembered_and_ends_the_output() {
         let parent = tempfile::tempdir().expect("a folder");
         let folder = folder(parent.path());
