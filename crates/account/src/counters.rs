@@ -199,7 +199,7 @@ registry! {
     CallsUdp = "rpc.calls_udp", Plain, "calls over UDP";
     CallsUdpUnanswered = "rpc.calls_udp_unanswered", Plain, "of these, those without reply";
     OperationsUdpIncomplete = "rpc.operations_udp_incomplete", Plain, "operations over UDP of \
-        which a part is missing: a snap length cut their datagrams, or fragments were lost";
+        which a part was not read: a snap length cut it, fragments were lost, or it is malformed";
     Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was \
         lost and found again";
     CandidatesRejected = "rpc.candidates_rejected", Plain, "places that looked like an RPC header \

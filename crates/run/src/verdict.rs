@@ -170,8 +170,8 @@ pub const RULES: [Rule; 28] = [
         Incomplete,
         Counted(
             Counter::OperationsUdpIncomplete,
-            "operations over UDP lack a part: a snap length cut their datagrams, or fragments were \
-            lost",
+            "operations over UDP lack a part: a snap length cut it, fragments were lost, or it is \
+            malformed",
         ),
     ),
     rule(

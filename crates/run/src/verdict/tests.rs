@@ -161,8 +161,8 @@ fn each_rule_has_its_state_and_its_sentence() {
         ),
         (
             counters(&[(Counter::OperationsUdpIncomplete, 3)]),
-            "3 operations over UDP lack a part: a snap length cut their datagrams, or fragments \
-            were lost",
+            "3 operations over UDP lack a part: a snap length cut it, fragments were lost, or it is \
+            malformed",
         ),
         (
             counters(&[(Counter::FramesDamagedNotTcp, 2)]),
