@@ -8,6 +8,7 @@ use lineside_frame::{Burst, Descriptor, Frame, LinkType, Pool};
 use lineside_link::{Link, Settings, words};
 use lineside_measure::LateCounts;
 use lineside_path::{Direction, DirectionFinder, Path, Virtual};
+use lineside_run::Evidence;
 use lineside_time::Random;
 use lineside_trace::State;
 use lineside_wire::build::FrameBuilder;
@@ -145,6 +146,12 @@ fn departures_are_what_each_link_lets_through() {
                     .map(|realised| realised.count),
                 Some(report.counters.released)
             );
+        }
+        for (side, mean_ns) in [("outbound", 200_000.0), ("inbound", 1_000_000.0)] {
+            let asked = &certificate.directions[side].delays.asked;
+            // The tables of distributions are of 4,096 values.
+            let error = (asked.mean_ns - mean_ns).abs() / mean_ns;
+            assert!(error < 0.02, "{side}: {} ns", asked.mean_ns);
         }
         // The effect of order and rate is reported apart from the drawn delays.
         let outbound = &certificate.directions["outbound"];
@@ -505,4 +512,17 @@ fn a_certificate_names_clock_steps_only_if_there_were_any() {
     let certificate = certificate.expect("a certificate is JSON");
     assert!(certificate.get("directions").is_some());
     assert_eq!(certificate.get("clock_steps"), None);
+}
+
+#[test]
+fn a_certificate_is_judged_by_what_else_is_known() {
+    let (_, emulation) = emulated([Settings::default(), Settings::default()], capture(10), 1);
+    let mut certificate = emulation.path().certificate("virtual");
+    assert_eq!(certificate.verdict.state, State::Complete);
+    certificate.judge(Evidence {
+        failures: vec!["the disk is full".to_owned()],
+        ..Evidence::default()
+    });
+    assert_eq!(certificate.verdict.state, State::Incomplete);
+    assert_eq!(certificate.verdict.reasons, ["the disk is full"]);
 }
