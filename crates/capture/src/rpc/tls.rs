@@ -64,3 +64,32 @@ impl TlsRecords {
         records
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::{Descriptor, Frame};
+
+    use super::*;
+
+    #[test]
+    fn records_count_once_wherever_segments_cut_them() {
+        let records = [
+            &[22, 3, 1, 0, 2, 8, 8][..],
+            &[23, 3, 3, 0, 0],
+            &[23, 3, 3, 0, 1, 9],
+        ];
+        let frame = Frame::copied(&records.concat(), Descriptor::default()).share();
+        let len = frame.bytes().len();
+        for first in 0..=len {
+            for second in first..=len {
+                let mut tls = TlsRecords::default();
+                let parts = [0..first, first..second, second..len];
+                let counts = parts.map(|part| {
+                    let chunk = Chunk::of_frame(&frame, part.start, part.len());
+                    tls.on_stream(&chunk)
+                });
+                assert_eq!(counts.iter().sum::<u64>(), 3, "cut at {first} and {second}");
+            }
+        }
+    }
+}

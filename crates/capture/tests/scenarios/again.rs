@@ -217,6 +217,26 @@ fn an_xid_with_other_arguments_is_another_call() {
     }
 }
 
+/// GETATTR of two files with one xid, and one reply: nobody knows whose type it has.
+#[test]
+fn attributes_that_may_be_of_another_file_are_no_fact() {
+    let call = |handle| words(&[7, 0, 2, 100_003, 3, 1, 0, 0, 0, 0, 8, 2, handle]);
+    let attributes = [[1; 1].as_slice(), &[0; 20]].concat();
+    let reply = words(&[[7, 1, 0, 0, 0, 0, 0].as_slice(), &attributes].concat());
+    for is_ambiguous in [false, true] {
+        let mut wire = Wire::new(false);
+        if is_ambiguous {
+            wire.send(CALL, &call(70));
+        }
+        wire.answered(&[call(71), reply.clone()]);
+        let (operations, rows, _) = wire.rows();
+        assert_eq!(operations.len(), 1 + usize::from(is_ambiguous));
+        assert!(!rows.files.is_empty());
+        let typed = rows.files.iter().any(|row| row.file_type != Word::None);
+        assert_eq!(typed, !is_ambiguous);
+    }
+}
+
 #[test]
 fn a_call_that_comes_again_after_many_others_is_a_repeat() {
     for (is_udp, after_ns) in [(true, SECOND_NS), (false, 60 * SECOND_NS)] {

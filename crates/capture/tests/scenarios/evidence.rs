@@ -86,6 +86,7 @@ fn a_call_of_an_unknown_program_is_believed_once_it_is_answered() {
     };
     assert_eq!((row.xid, row.reply_missing), (Some(1), false));
     assert_eq!(counters.value(Counter::ConnectionsRpc), 1);
+    assert_eq!(counters.value(Counter::CallsUdp), 1);
     // From then on others are believed too.
     sent.push((client, server, call(9)));
     let (rows, counters) = run(&datagrams(&sent));
@@ -128,4 +129,22 @@ fn replies_to_a_broadcast_belong_to_its_call() {
     };
     assert_eq!((row.reply_missing, row.duplicate_replies), (false, 1));
     assert_eq!(counters.value(Counter::RepliesWithoutCall), 0);
+}
+
+#[test]
+fn replies_before_their_call_are_one_and_its_copies() {
+    let [call, reply] = null(7);
+    let (client, server) = ((CLIENT, 700), (SERVER, SERVER_PORT));
+    let sent = [
+        (server, client, reply.clone()),
+        (server, client, reply),
+        (client, server, call),
+    ];
+    let (rows, counters) = run(&datagrams(&sent));
+    let [row] = rows.operations.as_slice() else {
+        panic!("one operation: {:#?}", rows.operations)
+    };
+    assert_eq!((row.reply_frame, row.duplicate_replies), (Some(1), 1));
+    assert_eq!(counters.value(Counter::Replies), 2);
+    assert_eq!(counters.value(Counter::RepliesDuplicate), 1);
 }
