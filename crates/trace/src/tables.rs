@@ -83,7 +83,7 @@ macro_rules! cells {
         $($field:ident: $kind:ty, $encoding:ident, $meaning:literal;)*
     }) => {
         /// Takes the cells of one row, each at most once; one that is not given is the default's.
-        #[allow(unused_variables)]
+        #[allow(unused_variables, reason = "by default a cell is not looked at")]
         pub trait $cells {
             $(#[doc = $meaning]
             #[inline(always)]
