@@ -229,6 +229,8 @@ impl Engine {
         sink: &mut S,
         counters: &mut Counters,
     ) -> Option<usize> {
+        // As if time had gone on, which live it does.
+        self.give_up_cut(i64::MAX, sink, counters);
         let (connections, mut context) = self.parts(sink, counters);
         let end = connections.len().min(slot.saturating_add(slots_max));
         for slot in slot..end {

@@ -428,7 +428,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
 }
 
 impl<S: RecordSink> Operations<S> {
-    /// A slot for a call on the short way; `None`: there is no room, and the general way makes some.
+    /// A slot for a call on the short way; `None`: there is no room, which the general way makes.
     #[inline]
     fn open_plain(&mut self) -> Option<u32> {
         if !self.has_room() {

@@ -14,13 +14,17 @@ use crate::tags::tagged_frames;
 use crate::wire::{Running, Tcpdump, Wire, need_wire, open_folder};
 
 /// Every row of a trace as text, ids, stamps and frame numbers included, but for the input: a file
-/// is one.
+/// is one. Sorted: where a file ends, all that waits for longer copies comes at once, and live time
+/// goes on.
 fn rows(trace: &Trace) -> Vec<String> {
     let is_input = |column: &str| matches!(column, "call_input" | "reply_input");
     let rows = trace.operations.iter().chain(trace.details());
-    rows.chain(&trace.checksums)
+    let mut rows: Vec<String> = rows
+        .chain(&trace.checksums)
         .map(|row| row.text_without(is_input))
-        .collect()
+        .collect();
+    rows.sort_unstable();
+    rows
 }
 
 /// What tshark counts in a capture file.
