@@ -22,7 +22,7 @@ use super::arguments::Arguments;
 use super::connection::RpcConnection;
 use super::files::{HandleBytes, file_id_of};
 use super::headers::Caller;
-use super::incoming::{IncomingMessage, operation_id};
+use super::incoming::{IncomingMessage, begin_row, operation_id};
 use super::operation::{CallRef, Signature, Slot};
 use super::{Holder, Operations, PLACE_BITS};
 use crate::protocol::{NoCells, PlainProcedure, PlainRows, Procedure};
@@ -469,6 +469,7 @@ impl<S: RecordSink> Operations<S> {
             return slot;
         };
         let call = self.plain.take(at);
+        // If need be beyond the budget: of both kinds there are no more than a part of it bears.
         let slot = self.operations.take_free().unwrap_or_else(|| {
             self.draw_operation();
             self.operations.add()
@@ -482,13 +483,8 @@ impl<S: RecordSink> Operations<S> {
         let pieces = [call.piece()];
         let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
         let (row, details) = (&mut operation.row, &mut operation.details);
-        super::incoming::begin_row(
-            row,
-            call.operation_id,
-            rpc,
-            direction,
-            calls::parts(call.key).1,
-        );
+        let xid = calls::parts(call.key).1;
+        begin_row(row, call.operation_id, rpc, direction, xid);
         (row.call_time_ns, row.call_end_ns) = (call.stamp_ns, call.stamp_ns);
         row.call_frame = Some(call.frame as i64);
         row.call_input = Some(call.input.into());
