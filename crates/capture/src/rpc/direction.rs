@@ -241,6 +241,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             let connection = connection.expect("a slot in use");
             plain.forget_caller(connection);
             connection.last_header.remember(header, caller);
+            return self.on_usual_call(xid, number, cursor);
         }
         let request = Request {
             xid,
