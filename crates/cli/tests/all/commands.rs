@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::support::{came_to_its_end, held_status, lineside, manifest, talk, wait_until};
 use crate::wire::{Namespace, need_wire};
 
-/// Answers datagrams, and sends a million bytes to each connection, then how often its kernel sent
-/// something again.
+/// Answers datagrams, and sends a million bytes to each connection; as soon as the other end says
+/// that it has them, how often its kernel sent something again.
 const SERVER: &str = r#"
 import os, select, socket
 address = os.environ["LINESIDE_SERVER"]
@@ -29,6 +29,7 @@ while True:
     if listener in ready:
         stream, _ = listener.accept()
         stream.sendall(bytes(range(250)) * 4000)
+        stream.recv(1)
         names, values = [line.split() for line in open("/proc/thread-self/net/snmp") if line.startswith("Tcp:")]
         stream.sendall(b"again " + values[names.index("RetransSegs")].encode())
         stream.close()
@@ -53,6 +54,8 @@ data = b""
 with socket.create_connection((address, 80)) as stream:
     while part := stream.recv(65536):
         data += part
+        if len(data) == 1000000:
+            stream.sendall(b"!")
 assert data[:1000000] == bytes(range(250)) * 4000
 print("user", os.getuid(), "least", int(least * 1e6), data[1000000:].decode())
 sys.exit(7)

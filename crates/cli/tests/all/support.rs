@@ -185,16 +185,16 @@ pub(crate) fn sorted<'a>(rows: impl IntoIterator<Item = &'a Record>) -> Vec<Stri
     rows
 }
 
-/// Makes up to three attempts: an error of one describes how a busy machine disturbed it, which is
+/// Makes up to five attempts: an error of one describes how a busy machine disturbed it, which is
 /// no fault of the program. `./test` counts the lines that begin with `DISTURBED: `.
 pub(crate) fn undisturbed(what: &str, mut attempt: impl FnMut() -> Result<(), String>) {
-    for _ in 0..3 {
+    for _ in 0..5 {
         match attempt() {
             Ok(()) => return,
             Err(why) => println!("DISTURBED: {what}: {why}"),
         }
     }
-    panic!("{what}: disturbed three times");
+    panic!("{what}: disturbed five times");
 }
 
 /// Waits for another process.
