@@ -47,20 +47,22 @@ impl<C: Columns> TableEncoder<C> {
         }))
     }
 
-    /// Adds a row whose cells `fill` gives.
+    /// Adds a row whose cells `fill` gives; false: it has given none, and there is no row.
     #[inline(always)]
-    pub(crate) fn fill<P: PartSink>(
+    pub(crate) fn fill_if<P: PartSink>(
         &mut self,
-        fill: impl FnOnce(&mut OpenRow<'_, C>),
+        fill: impl FnOnce(&mut OpenRow<'_, C>) -> bool,
         output: &mut Output<P>,
     ) {
         let bit = 1 << (self.columns.rows() % ROWS_MAX);
-        fill(&mut OpenRow {
+        let is_row = fill(&mut OpenRow {
             columns: &mut self.columns,
             bit,
         });
-        self.columns.advance(1);
-        self.end_if_full(output);
+        if is_row {
+            self.columns.advance(1);
+            self.end_if_full(output);
+        }
     }
 
     /// To be called after each row.

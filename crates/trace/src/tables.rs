@@ -479,10 +479,19 @@ impl Encoders {
         output: &mut Output<P>,
     ) {
         if let Some(table) = &mut self.operations {
-            table.fill(|row| rows.operation(row), output);
+            table.fill_if(
+                |row| {
+                    rows.operation(row);
+                    true
+                },
+                output,
+            );
         }
         if let Some(table) = &mut self.nfs {
-            table.fill(|row| rows.nfs(row), output);
+            table.fill_if(|row| rows.nfs(row), output);
+        }
+        if let Some(table) = &mut self.nfs4 {
+            table.fill_if(|row| rows.nfs4(row), output);
         }
     }
 }
@@ -720,7 +729,7 @@ tables! {
     }
 
     /// What only NFSv4 has: a row for each operation that has any of it.
-    Nfs4 nfs4 Nfs4Row Nfs4Columns null "not in this operation, or not seen" {
+    Nfs4 nfs4 Nfs4Row Nfs4Columns cells Nfs4Cells {} null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         minor_version: Option<i64>, Dictionary, "COMPOUND, first row: minor version of NFSv4";
         tag: Text, Dictionary, "COMPOUND, first row: the tag that the client gave it";

@@ -107,7 +107,7 @@ pub(crate) struct Operations<S> {
 /// Memory that is used again for each row.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    pub(crate) files: FilesOfCompound,
+    pub(crate) files: FilesOfCompound<Slot>,
     pub(crate) name: Vec<u8>,
     sums: Vec<u64>,
     file: FileRow,

@@ -197,10 +197,11 @@ impl OperationRows for PlainRows<'_, '_> {
     }
 
     #[inline(always)]
-    fn nfs(&mut self, cells: &mut impl NfsCells) {
+    fn nfs(&mut self, cells: &mut impl NfsCells) -> bool {
         cells.operation_id(self.call.operation_id);
         columns::of_call(self.arguments, cells, self.counters);
         columns::of_reply(self.reply, self.attributes.as_ref(), cells, self.counters);
+        true
     }
 }
 
