@@ -14,6 +14,8 @@ mod matching;
 mod on_cores;
 #[path = "scenarios/plain.rs"]
 mod plain;
+#[path = "scenarios/plain_data.rs"]
+mod plain_data;
 #[path = "scenarios/room.rs"]
 mod room;
 #[path = "scenarios/simulated.rs"]

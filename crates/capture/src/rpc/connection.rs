@@ -14,7 +14,7 @@ use super::early::EarlyReply;
 use super::files::{FACT_BYTES, NAME_BYTES};
 use super::headers::LastHeader;
 use super::operation::{CallRef, Slot};
-use super::plain::CallerRef;
+use super::plain::{CallerRef, PlainReply};
 use super::recovery::Recoveries;
 use super::tls::{self, Probe, TlsRecords};
 use super::{Operations, connection_id};
@@ -50,6 +50,8 @@ pub(crate) struct RpcConnection {
     pub(super) last_header: LastHeader,
     /// Who calls with that header, once a plain call was.
     pub(super) plain_caller: Option<CallerRef>,
+    /// Of the latest reply to a plain call whose data follows: what comes before that.
+    pub(super) plain_reply: Option<Box<PlainReply>>,
     pub(super) program: Word,
     /// RPC's part of TLS, and the records of both directions once it has begun.
     pub(super) probe: Option<Probe>,
@@ -80,8 +82,9 @@ pub(crate) struct OpenMessage {
     pub(super) xid: u32,
     /// How far its protocol has read it, if it reads in steps.
     pub(crate) progress: Option<Progress>,
-    /// The operation that the file data at hand belongs to.
+    /// The operation that the file data at hand belongs to, and the number of its row.
     pub(super) data_of: Option<Slot>,
+    pub(super) data_id: i64,
     /// Bytes of file data still to come.
     pub(super) data_left: u64,
     pub(super) data_missing: bool,
@@ -97,6 +100,7 @@ impl OpenMessage {
             xid,
             progress: None,
             data_of: None,
+            data_id: 0,
             data_left: 0,
             data_missing: false,
             has_sums: false,
@@ -110,13 +114,13 @@ impl RpcConnection {
     pub(super) fn expect_data(
         &mut self,
         direction: Direction,
-        slot: Slot,
+        (slot, operation_id): (Slot, i64),
         len: u32,
         sums_from: Option<u64>,
     ) {
         let len = u64::from(len);
         if let Some(open) = &mut self.open[direction] {
-            open.data_of = Some(slot);
+            (open.data_of, open.data_id) = (Some(slot), operation_id);
             (open.data_left, open.has_sums) = (len, sums_from.is_some());
         }
         if let Some(offset) = sums_from {
@@ -182,6 +186,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             datagram_ns: self.now,
             last_header: LastHeader::default(),
             plain_caller: None,
+            plain_reply: None,
             program: Word::None,
             probe: None,
             rule,

@@ -59,14 +59,26 @@ impl<S: RecordSink> MessageSink for DirectionSink<'_, S> {
         let connection = all.connections[self.connection]
             .as_mut()
             .expect("a slot in use");
-        let Some(mut open) = connection.open[self.direction].take() else {
+        let Some(open) = &mut connection.open[self.direction] else {
             return;
         };
-        if open.data_of.is_some() {
-            let blocks = connection.blocks[self.direction].as_deref();
-            end_data(&mut open, blocks, &mut all.operations, counters);
+        let blocks = connection.blocks[self.direction].as_deref();
+        let mut lacking = end_data(open, blocks, counters);
+        if let Some(slot) = open.slot
+            && let Some(at) = slot.plain()
+        {
+            let is_call = open.is_call;
+            if lacking.is_none() && self.end_plain((at, is_call), message, counters) {
+                return;
+            }
+            let slot = self.all.widen(slot, counters);
+            lacking = lacking.map(|_| slot);
         }
-        let Some(slot) = open.slot else {
+        let open = self.all.connection(self.connection).open[self.direction].take();
+        if let Some(lacking) = lacking {
+            self.all.operations[lacking].row.data_incomplete = true;
+        }
+        let Some((open, slot)) = open.and_then(|open| open.slot.map(|slot| (open, slot))) else {
             return;
         };
         self.end_message(slot, open.is_call, message);
@@ -198,8 +210,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     /// A call whose header is like the last one.
     #[inline]
     fn on_usual_call(&mut self, xid: u32, number: u32, cursor: &mut Cursor<'_>) -> Want {
-        if self.on_plain_call(xid, number, cursor) {
-            return Want::End;
+        if let Some(want) = self.on_plain_call(xid, number, cursor) {
+            return want;
         }
         let connection = self.all.connection(self.connection);
         let caller = connection.last_header.caller();
@@ -265,7 +277,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             return Want::End;
         };
         let blocks = connection.blocks[self.direction].as_deref();
-        end_data(open, blocks, operations, self.counters);
+        if let Some(lacking) = end_data(open, blocks, self.counters) {
+            operations[lacking].row.data_incomplete = true;
+        }
         let Some(slot) = open.slot else {
             return Want::End;
         };

@@ -53,9 +53,10 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
 
     /// Bytes of file data follow, which begin at `offset` of the file.
     pub(crate) fn expect_data(&mut self, slot: Slot, offset: Option<u64>, len: u32) {
+        let operation_id = self.all.operation_id(slot);
         let sums_from = self.all.sums_from(offset, len, self.counters);
         let connection = self.all.connection(self.connection);
-        connection.expect_data(self.direction, slot, len, sums_from);
+        connection.expect_data(self.direction, (slot, operation_id), len, sums_from);
     }
 
     /// As [`expect_data`](Self::expect_data), to the end of the message.

@@ -354,6 +354,15 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
+    /// The number of a call's row.
+    #[inline]
+    fn operation_id(&self, slot: Slot) -> i64 {
+        match slot.plain() {
+            Some(at) => self.plain.get(at).operation_id,
+            None => self.operations[slot].row.operation_id,
+        }
+    }
+
     /// What was called by an answered call.
     fn signature(&self, answered: CallRef) -> Signature {
         match answered {

@@ -8,7 +8,7 @@ use lineside_trace::{ChecksumRun, RecordSink, RowRef};
 use super::Operations;
 use super::connection::OpenMessage;
 use super::direction::DirectionSink;
-use super::operation::OperationTable;
+use super::operation::Slot;
 use crate::blocks::Blocks;
 
 impl<S: RecordSink> Operations<S> {
@@ -34,7 +34,6 @@ impl<S: RecordSink> DirectionSink<'_, S> {
     pub(super) fn take_data(&mut self, chunk: Chunk<'_>) {
         let Operations {
             connections,
-            operations,
             sink,
             scratch,
             deferred,
@@ -54,10 +53,9 @@ impl<S: RecordSink> DirectionSink<'_, S> {
         open.data_missing |= chunk.missing().is_some();
         if open.has_sums
             && open.slot.is_some()
-            && let (Some(blocks), Some(slot)) =
-                (&mut connection.blocks[self.direction], open.data_of)
+            && let Some(blocks) = &mut connection.blocks[self.direction]
         {
-            let operation_id = operations[slot].row.operation_id;
+            let operation_id = open.data_id;
             blocks.on_data(chunk.part(0, len as usize), |run| match deferred {
                 Some(deferred) => deferred.note(operation_id, &run),
                 None => {
@@ -75,16 +73,14 @@ impl<S: RecordSink> DirectionSink<'_, S> {
     }
 }
 
-/// The data of a message has ended.
+/// The data of a message has ended. Returns the operation that it belongs to if some of it is
+/// missing.
 pub(super) fn end_data(
     open: &mut OpenMessage,
     blocks: Option<&Blocks>,
-    operations: &mut OperationTable,
     counters: &mut Counters,
-) {
-    let Some(slot) = open.data_of.take() else {
-        return;
-    };
+) -> Option<Slot> {
+    let slot = open.data_of.take()?;
     let is_missing = std::mem::take(&mut open.data_missing);
     let left = std::mem::take(&mut open.data_left);
     if std::mem::take(&mut open.has_sums)
@@ -95,7 +91,5 @@ pub(super) fn end_data(
         counters.add(Counter::BlocksIncomplete, incomplete);
     }
     // Its rows may have been written already, for want of room.
-    if open.slot.is_some() {
-        operations[slot].row.data_incomplete |= is_missing || left > 0;
-    }
+    (open.slot.is_some() && (is_missing || left > 0)).then_some(slot)
 }

@@ -1,34 +1,41 @@
 //! The short way: NFSv3 calls over TCP that lie whole in one frame, with the connection's usual
-//! header, and whose replies do too: most of all metadata.
+//! header, and whose replies do too: most of all metadata. Of READ and WRITE only what comes before
+//! the data lies in one frame; the data passes as always.
 //!
 //! Of such a call its arguments are kept as they came, in a record of a few hundred bytes; its rows
 //! are made from them and from the reply as that passes, straight into the sink's columns. Anything
-//! else that happens to the call (it comes again, expires, is given up, or its reply comes in
-//! pieces) [widens](Operations::widen) it: it goes on as if it had come the general way.
+//! else that happens to the call (it comes again, expires, is given up, its reply comes in pieces,
+//! or data is missing) [widens](Operations::widen) it: it goes on as if it had come the general
+//! way.
 
 use std::net::IpAddr;
 
 use lineside_account::{Counter, Counters};
 use lineside_flow::Transport;
-use lineside_frame::{Cursor, Piece, View};
+use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v3;
 use lineside_rpc::calls::{self, OnCall};
 use lineside_rpc::message::ReplyHeader;
-use lineside_rpc::record::Message;
+use lineside_rpc::record::{self, Message, Want};
 use lineside_trace::{OperationCells, OperationRows, RecordSink, Word};
 use lineside_wire::Direction;
 
 use super::arguments::Arguments;
 use super::connection::RpcConnection;
+use super::direction::DirectionSink;
 use super::files::{HandleBytes, file_id_of};
 use super::headers::Caller;
 use super::incoming::{IncomingMessage, begin_row, operation_id};
 use super::operation::{CallRef, Signature, Slot};
 use super::{Holder, Operations, PLACE_BITS};
-use crate::protocol::{NoCells, PlainProcedure, PlainRows, Procedure};
+use crate::protocol::{NoCells, PlainArguments, PlainProcedure, PlainRows, Procedure};
 
 /// The longest arguments on the short way: a handle of 64 bytes and a name of 52.
 const BYTES_MAX: usize = 128;
+
+/// The longest that a reply to READ has before its data: status, attributes, three words (RFC 1813
+/// section 3.3.6).
+const REPLY_MAX: usize = 4 + 4 + 84 + 12;
 
 /// What such a call costs, to draw on the budget.
 pub(super) const PLAIN_BYTES: usize = size_of::<PlainCall>();
@@ -42,10 +49,14 @@ pub(crate) struct PlainCall {
     /// In its connection's table.
     key: u64,
     connection: usize,
-    /// Of the frame that it came in.
-    pub(crate) stamp_ns: Option<i64>,
+    /// Of the frame that it began in.
+    stamp_ns: Option<i64>,
+    /// Of the frame that it ends in: nothing of the following is known before.
+    pub(crate) end_ns: Option<i64>,
     frame: u64,
     input: u16,
+    /// It has ended.
+    is_done: bool,
     /// Bytes of the message.
     len: u32,
     /// Where in its stream it ends.
@@ -77,6 +88,14 @@ impl PlainCall {
             connection: self.connection,
             key: self.key,
         }
+    }
+
+    /// Its last byte has come; `passed`: of its direction.
+    #[inline]
+    fn end(&mut self, message: &Message, passed: i64) {
+        let last = &message.last;
+        (self.end_ns, self.frame, self.input) = (last.stamp_ns, last.number, last.input);
+        (self.len, self.end, self.is_done) = (message.len as u32, passed, true);
     }
 
     /// The cells that the two headers and the frames give.
@@ -115,12 +134,13 @@ impl PlainCall {
         cells.operation_id(self.operation_id);
         cells.rpc_id(self.operation_id);
         cells.call_time_ns(self.stamp_ns);
-        cells.call_end_ns(self.stamp_ns);
+        cells.call_end_ns(self.end_ns);
         cells.reply_time_ns(reply.first.stamp_ns);
         cells.reply_end_ns(reply.last.stamp_ns);
         if rpc.recoveries.iter().any(Option::is_some) {
-            let times = [self.stamp_ns, reply.last.stamp_ns].map(|stamp_ns| (stamp_ns, stamp_ns));
-            let waited = rpc.waited_ns(direction.opposite(), times, self.end);
+            let call = (self.stamp_ns, self.end_ns);
+            let reply = (reply.first.stamp_ns, reply.last.stamp_ns);
+            let waited = rpc.waited_ns(direction.opposite(), [call, reply], self.end);
             cells.call_recovery_ns(waited[0]);
             cells.reply_recovery_ns(waited[1]);
         }
@@ -145,6 +165,11 @@ pub(crate) struct PlainCalls {
 impl PlainCalls {
     pub(super) fn len(&self) -> usize {
         self.calls.len()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, at: u32) -> &PlainCall {
+        &self.calls[at as usize]
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -236,53 +261,90 @@ impl Callers {
     }
 }
 
-/// Whether a message lies in one frame, all of it.
+/// What comes before the data in a reply to READ.
+#[derive(Debug)]
+pub(super) struct PlainReply {
+    bytes: [u8; REPLY_MAX],
+    len: u8,
+    /// Of the frame that it began in.
+    stamp_ns: Option<i64>,
+}
+
+impl PlainReply {
+    fn new(bytes: &[u8], stamp_ns: Option<i64>) -> Self {
+        let mut held = [0; REPLY_MAX];
+        held[..bytes.len()].copy_from_slice(bytes);
+        Self {
+            bytes: held,
+            len: bytes.len() as u8,
+            stamp_ns,
+        }
+    }
+
+    fn piece(&self) -> Piece<'_> {
+        Piece::bytes(&self.bytes[..self.len.into()])
+    }
+}
+
+/// Whether all of a message that came so far was seen, and its rest has not been lost.
 #[inline]
-fn is_plain(message: &Message) -> bool {
-    message.missing == 0
-        && !message.cut
-        && message.ended
-        && message.first.ordinal == message.last.ordinal
+fn is_seen(message: &Message) -> bool {
+    message.missing == 0 && !message.cut && message.ended
 }
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
-    /// Takes a call whose header is the connection's usual one, with the cursor after it; false:
+    /// Whether the message lies in one frame, all of it.
+    #[inline]
+    fn is_whole(&self, cursor: &Cursor<'_>) -> bool {
+        let message = self.message;
+        self.is_complete
+            && message.first.ordinal == message.last.ordinal
+            && cursor.at_hand().len() == cursor.remaining()
+    }
+
+    /// Takes a call whose header is the connection's usual one, with the cursor after it; `None`:
     /// nothing has changed, and it goes the general way.
     #[inline]
-    pub(super) fn on_plain_call(&mut self, xid: u32, number: u32, cursor: &Cursor<'_>) -> bool {
-        let bytes = cursor.at_hand();
-        let fits = bytes.len() == cursor.remaining() && bytes.len() <= BYTES_MAX;
-        if !(self.all.short_ways && fits && self.is_complete && is_plain(self.message))
+    pub(super) fn on_plain_call(
+        &mut self,
+        xid: u32,
+        number: u32,
+        cursor: &Cursor<'_>,
+    ) -> Option<Want> {
+        if !(self.all.short_ways && is_seen(self.message))
             || self.message.first_offset >> PLACE_BITS != 0
         {
-            return false;
+            return None;
         }
         let rpc = self.all.connection(self.connection);
-        let Some(caller) = rpc.last_header.caller() else {
-            return false;
-        };
+        let caller = rpc.last_header.caller()?;
         let readable = caller.is_readable && !caller.is_wrapped && rpc.transport == Transport::Tcp;
         let procedure = PlainProcedure::find(caller.meant, caller.version, number);
-        let Some(procedure) = procedure.filter(|_| readable) else {
-            return false;
-        };
-        let arguments = [Piece::bytes(bytes)];
-        let Some(handle) = procedure.file_of_whole(&arguments) else {
-            return false;
-        };
+        let procedure = procedure.filter(|_| readable)?;
+        let piece = [Piece::bytes(cursor.at_hand())];
+        let arguments = procedure.arguments(&piece, self.is_whole(cursor))?;
+        if arguments.bytes.len() > BYTES_MAX {
+            return None;
+        }
         self.all.expire(self.connection, self.counters);
         let key = calls::key(self.direction.index(), xid);
         let ordinal = self.message.first.ordinal;
         let rpc = self.all.connection(self.connection);
-        let is_new = matches!(rpc.calls.on_call(key, ordinal), OnCall::New);
-        if !is_new {
-            return false;
+        if !matches!(rpc.calls.on_call(key, ordinal), OnCall::New) {
+            return None;
         }
-        let Some(at) = self.all.open_plain() else {
-            return false;
+        let at = self.all.open_plain()?;
+        self.begin_plain_call(at, key, procedure, &arguments);
+        let Some((offset, len)) = arguments.data else {
+            return Some(Want::End);
         };
-        self.begin_plain_call(at, key, procedure, &handle, bytes);
-        true
+        let slot = Slot::of_plain(at);
+        self.open(Some(slot), true, xid);
+        self.expect_data(slot, Some(offset), len);
+        Some(Want::Data {
+            from: cursor.position() + arguments.bytes.len(),
+            len: record::ALL,
+        })
     }
 
     #[inline]
@@ -291,9 +353,13 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         at: u32,
         key: u64,
         procedure: PlainProcedure,
-        handle: &View<'_>,
-        bytes: &[u8],
+        arguments: &PlainArguments<'_>,
     ) {
+        let PlainArguments {
+            handle,
+            bytes,
+            data,
+        } = arguments;
         let server = self.receiver();
         let file_id = file_id_of(server, handle);
         let caller = self.plain_caller();
@@ -328,8 +394,10 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             key,
             connection: self.connection,
             stamp_ns: message.first.stamp_ns,
+            end_ns: message.last.stamp_ns,
             frame: message.last.number,
             input: message.last.input,
+            is_done: data.is_none(),
             len: message.len as u32,
             end: rpc.passed[direction],
             signature,
@@ -360,41 +428,69 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     }
 
     /// Takes the reply to the call in `slot`, with the cursor after its header, and writes the
-    /// rows; false: nothing has changed, and it goes the general way.
+    /// rows unless data follows; `None`: nothing has changed, and it goes the general way.
     #[inline]
     pub(super) fn on_plain_reply(
         &mut self,
+        xid: u32,
         slot: Slot,
         reply: &ReplyHeader<'_>,
         cursor: &Cursor<'_>,
-    ) -> bool {
-        let Some(at) = slot.plain() else {
-            return false;
-        };
-        let bytes = cursor.at_hand();
-        if !(reply.is_success() && self.is_complete && is_plain(self.message))
-            || bytes.len() != cursor.remaining()
-        {
-            return false;
+    ) -> Option<Want> {
+        let at = slot.plain()?;
+        let call = self.all.plain.get(at);
+        if !(call.is_done && reply.is_success() && is_seen(self.message)) {
+            return None;
         }
-        let procedure = self.all.plain.calls[at as usize].procedure;
+        let bytes = cursor.at_hand();
         let pieces = [Piece::bytes(bytes)];
         let mut results = Cursor::new(&pieces);
-        let reply = v3::Reply::decode(procedure.get(), &mut results);
+        let reply = v3::Reply::decode(call.procedure.get(), &mut results);
         if results.fault().is_some() {
-            return false;
+            return None;
         }
-        let call = self.all.plain.take(at);
+        let Some(data) = data_of(&reply) else {
+            return self.is_whole(cursor).then(|| {
+                self.counters.count(Counter::Replies);
+                self.finish_plain(at, &reply);
+                Want::End
+            });
+        };
+        let len = data?;
+        let (from, head) = (cursor.position(), bytes.get(..results.position())?);
+        if head.len() > REPLY_MAX {
+            return None;
+        }
+        let pieces = [call.piece()];
+        let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
+        let offset = arguments.offset();
         self.counters.count(Counter::Replies);
+        self.open(Some(slot), false, xid);
+        self.expect_data(slot, offset, len);
+        let held = PlainReply::new(head, self.message.first.stamp_ns);
+        let rpc = self.all.connection(self.connection);
+        match &mut rpc.plain_reply {
+            Some(reply) => **reply = held,
+            none => *none = Some(Box::new(held)),
+        }
+        Some(Want::Data {
+            from: from + head.len(),
+            len: record::ALL,
+        })
+    }
+
+    /// The reply to the call at `at` has come, all of it: writes the rows.
+    #[inline]
+    fn finish_plain(&mut self, at: u32, reply: &v3::Reply<'_>) {
+        let call = self.all.plain.take(at);
         self.counters.count(Counter::CallsAnswered);
         let rpc = self.all.connection(self.connection);
         let remembered = CallRef::Written(call.signature);
         let ordinal = self.message.first.ordinal;
         rpc.calls.answered(call.key, remembered, ordinal);
-        self.write_plain(&call, &reply);
+        self.write_plain(&call, reply);
         self.all.plain.callers.release(call.caller);
         self.all.forget_ended(self.connection, self.counters);
-        true
     }
 
     /// Writes the rows of a call and its reply.
@@ -427,6 +523,57 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     }
 }
 
+/// The bytes of data that a reply brings, if any; `None` in it: their number contradicts itself.
+#[inline]
+fn data_of(reply: &v3::Reply<'_>) -> Option<Option<u32>> {
+    let v3::Reply::Read(outcome) = reply else {
+        return None;
+    };
+    let ok = outcome.ok()?;
+    Some(ok.data_len.filter(|_| ok.count == ok.data_len))
+}
+
+impl<S: RecordSink> DirectionSink<'_, S> {
+    /// A message of the plain call at `at` with data has ended, and none of that is missing. False:
+    /// nothing has changed, and it goes the general way.
+    pub(super) fn end_plain(
+        &mut self,
+        (at, is_call): (u32, bool),
+        message: &Message,
+        counters: &mut Counters,
+    ) -> bool {
+        if !message.ended || message.cut {
+            return false;
+        }
+        let all = &mut *self.all;
+        let rpc = all.connections[self.connection].as_mut();
+        let rpc = rpc.expect("a slot in use");
+        rpc.open[self.direction] = None;
+        if is_call {
+            let passed = rpc.passed[self.direction];
+            all.plain.calls[at as usize].end(message, passed);
+            return true;
+        }
+        let Some(held) = rpc.plain_reply.take() else {
+            return true;
+        };
+        let pieces = [held.piece()];
+        let mut incoming = IncomingMessage {
+            all,
+            connection: self.connection,
+            direction: self.direction,
+            message,
+            is_complete: true,
+            counters,
+        };
+        let procedure = incoming.all.plain.get(at).procedure;
+        let reply = v3::Reply::decode(procedure.get(), &mut Cursor::new(&pieces));
+        incoming.finish_plain(at, &reply);
+        self.all.connection(self.connection).plain_reply = Some(held);
+        true
+    }
+}
+
 impl<S: RecordSink> Operations<S> {
     /// A slot for a call on the short way; `None`: there is no room, which the general way makes.
     #[inline]
@@ -447,8 +594,10 @@ impl<S: RecordSink> Operations<S> {
             key: 0,
             connection: 0,
             stamp_ns: None,
+            end_ns: None,
             frame: 0,
             input: 0,
+            is_done: true,
             len: 0,
             end: 0,
             signature: Signature::new((None, None), 0, Arguments::default()),
@@ -470,25 +619,28 @@ impl<S: RecordSink> Operations<S> {
         };
         let call = self.plain.take(at);
         // If need be beyond the budget: of both kinds there are no more than a part of it bears.
-        let slot = self.operations.take_free().unwrap_or_else(|| {
+        let wide = self.operations.take_free().unwrap_or_else(|| {
             self.draw_operation();
             self.operations.add()
         });
         let direction = call.direction();
         let rpc = self.connections[call.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
-        rpc.calls.set_outstanding(call.key, slot);
+        rpc.calls.set_outstanding(call.key, wide);
         let caller = &self.plain.callers.get(call.caller).header;
-        let operation = &mut self.operations[slot];
+        let operation = &mut self.operations[wide];
         let pieces = [call.piece()];
         let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
         let (row, details) = (&mut operation.row, &mut operation.details);
         let xid = calls::parts(call.key).1;
         begin_row(row, call.operation_id, rpc, direction, xid);
-        (row.call_time_ns, row.call_end_ns) = (call.stamp_ns, call.stamp_ns);
-        row.call_frame = Some(call.frame as i64);
-        row.call_input = Some(call.input.into());
-        row.call_bytes = Some(call.len.into());
+        row.call_time_ns = call.stamp_ns;
+        if call.is_done {
+            row.call_end_ns = call.end_ns;
+            row.call_frame = Some(call.frame as i64);
+            row.call_input = Some(call.input.into());
+            row.call_bytes = Some(call.len.into());
+        }
         (row.program_number, row.version) = caller.numbers();
         row.program = caller.program_word;
         row.operation = call.procedure.name();
@@ -505,9 +657,28 @@ impl<S: RecordSink> Operations<S> {
         operation.procedure = Procedure::from(call.procedure);
         operation.number = call.procedure.get() as u32;
         operation.arguments = call.signature.arguments;
-        (operation.call_end, operation.call_done) = (call.end, true);
+        (operation.call_end, operation.call_done) = (call.end, call.is_done);
         operation.holder = Some(call.holder());
         self.plain.callers.release(call.caller);
-        slot
+        let RpcConnection {
+            open, plain_reply, ..
+        } = &mut **rpc;
+        for open in open.iter_mut().flatten() {
+            if open.slot != Some(slot) {
+                continue;
+            }
+            open.slot = Some(wide);
+            open.data_of = open.data_of.map(|_| wide);
+            let held = plain_reply.as_deref().filter(|_| !open.is_call);
+            if let Some(held) = held {
+                let pieces = [held.piece()];
+                let reply = v3::Reply::decode(call.procedure.get(), &mut Cursor::new(&pieces));
+                let (row, details) = (&mut operation.row, &mut operation.details);
+                row.reply_time_ns = held.stamp_ns;
+                row.rpc_status = Word::Known("SUCCESS");
+                call.procedure.of_reply(&reply, row, details, counters);
+            }
+        }
+        wide
     }
 }

@@ -47,8 +47,10 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             found = self.all.connection(self.connection).calls.on_reply(key);
         }
         match found {
-            OnReply::Answers(slot) if self.on_plain_reply(slot, reply, cursor) => Want::End,
             OnReply::Answers(slot) => {
+                if let Some(want) = self.on_plain_reply(xid, slot, reply, cursor) {
+                    return want;
+                }
                 let slot = self.all.widen(slot, self.counters);
                 self.on_matched_reply(xid, slot, reply, cursor)
             }

@@ -7,7 +7,7 @@ pub(super) const CALL: usize = 0;
 pub(super) const REPLY: usize = 1;
 const SECOND_NS: i64 = 1_000_000_000;
 
-fn words(words: &[u32]) -> Vec<u8> {
+pub(super) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
@@ -88,11 +88,30 @@ impl Wire {
 
     /// A message over TCP in two segments.
     pub(super) fn send_in_two(&mut self, direction: usize, message: &[u8]) {
-        let message = record(message);
-        for part in message.chunks(message.len() / 2 + 1) {
-            let frame = self.connection.segment(direction, TcpFlags::ACK, part);
-            self.push(frame);
+        let len = record(message).len() / 2 + 1;
+        self.send_in(direction, message, len, 0..0);
+    }
+
+    /// A message over TCP in segments of `len` bytes, of which some are `lost`.
+    pub(super) fn send_in(
+        &mut self,
+        direction: usize,
+        message: &[u8],
+        len: usize,
+        lost: std::ops::Range<usize>,
+    ) {
+        for (number, part) in record(message).chunks(len).enumerate() {
+            self.send_bytes(direction, part);
+            if lost.contains(&number) {
+                self.frames.pop();
+            }
         }
+    }
+
+    /// A segment.
+    pub(super) fn send_bytes(&mut self, direction: usize, bytes: &[u8]) {
+        let frame = self.connection.segment(direction, TcpFlags::ACK, bytes);
+        self.push(frame);
     }
 
     pub(super) fn answered(&mut self, [call, reply]: &[Vec<u8>; 2]) {

@@ -94,21 +94,25 @@ fn fates() -> Vec<(&'static str, Wire)> {
 #[test]
 fn the_short_way_gives_the_rows_of_the_general_one() {
     for (what, wire) in fates() {
-        let ways = [true, false].map(|short_ways| {
-            let config = Config {
-                short_ways,
-                ..Config::default()
-            };
-            let (rows, counters) = run_with(&wire.frames, config);
-            let counters: Vec<u64> = Counter::ALL
-                .iter()
-                .map(|&each| counters.value(each))
-                .collect();
-            (rows, counters)
-        });
-        assert!(ways[0].0.operations.len() > 2, "{what}");
-        assert_eq!(ways[0], ways[1], "{what}");
+        is_the_same_both_ways(&wire, Config::default(), what);
     }
+}
+
+/// Rows and counters, with the short ways and without.
+pub(super) fn is_the_same_both_ways(wire: &Wire, config: Config, what: &str) {
+    let ways = [true, false].map(|short_ways| {
+        let config = Config {
+            short_ways,
+            ..config.clone()
+        };
+        let (rows, counters) = run_with(&wire.frames, config);
+        let value = |&each: &Counter| (each, counters.value(each));
+        let counters: Vec<_> = Counter::ALL.iter().map(value).collect();
+        (rows, counters)
+    });
+    assert!(ways[0].0.operations.len() > 2, "{what}");
+    assert_eq!(ways[0].1, ways[1].1, "{what}");
+    assert_eq!(ways[0].0, ways[1].0, "{what}");
 }
 
 #[test]

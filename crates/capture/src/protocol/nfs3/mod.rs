@@ -18,7 +18,7 @@ mod columns;
 mod plain;
 
 pub(crate) use columns::{file_type, object, set_attributes};
-pub(crate) use plain::{NoCells, PlainProcedure, PlainRows};
+pub(crate) use plain::{NoCells, PlainArguments, PlainProcedure, PlainRows};
 
 /// A procedure of NFSv3.
 #[derive(Debug, Clone, Copy)]

@@ -14,8 +14,8 @@ use super::{Nfs3, common_of_call, common_of_reply, is_about_call, type_and_size}
 use crate::protocol::{Details, Procedure, Protocol};
 use crate::rpc::{Fact, PlainCall, PlainCaller, RpcConnection, file_id_of};
 
-/// A procedure whose rows can be made at once: not one with file data, nor those that report more
-/// files than the call's and the one that was found or made.
+/// A procedure whose rows can be made at once: not those that report more files than the call's and
+/// the one that was found or made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlainProcedure(v3::Procedure);
 
@@ -34,9 +34,9 @@ impl From<PlainProcedure> for Procedure {
 impl PlainProcedure {
     #[inline]
     pub(crate) fn find(program: u32, version: u32, number: u32) -> Option<Self> {
-        use v3::Procedure::{Null, Read, ReadDirPlus, Rename, Write};
+        use v3::Procedure::{Null, ReadDirPlus, Rename};
         let Nfs3(procedure) = Nfs3::find(program, version, number)?;
-        let is_plain = !matches!(procedure, Null | Read | Write | Rename | ReadDirPlus);
+        let is_plain = !matches!(procedure, Null | Rename | ReadDirPlus);
         is_plain.then_some(Self(procedure))
     }
 
@@ -50,26 +50,49 @@ impl PlainProcedure {
         Nfs3(self.0).name()
     }
 
-    /// The handle with which arguments begin, if these are whole and as they should be. Where
-    /// lengths show that, nothing is decoded.
+    /// The arguments that the piece `at_hand` has, if they are whole and as they should be.
+    /// `is_whole`: that is all of the message. Where lengths show it, nothing is decoded.
     #[inline]
-    pub(crate) fn file_of_whole<'b>(self, arguments: &'b [Piece<'b>]) -> Option<View<'b>> {
+    pub(crate) fn arguments<'b>(
+        self,
+        at_hand: &'b [Piece<'b>; 1],
+        is_whole: bool,
+    ) -> Option<PlainArguments<'b>> {
         use v3::Procedure::{
-            Access, Commit, FsInfo, FsStat, GetAttr, Lookup, PathConf, ReadLink, Remove, RmDir,
+            Access, Commit, FsInfo, FsStat, GetAttr, Lookup, PathConf, Read, ReadLink, Remove,
+            RmDir, Write,
         };
-        let mut cursor = Cursor::new(arguments);
+        let mut cursor = Cursor::new(at_hand);
+        let bytes = cursor.at_hand();
         let handle = cursor.whole_counted(Handle::LEN_MAX)?;
-        let is_whole = match self.0 {
+        if matches!(self.0, Write) {
+            let (offset, count) = (cursor.u64()?, cursor.u32()?);
+            let _stable_how = cursor.u32()?;
+            let len = cursor.u32().filter(|&len| len == count)?;
+            return Some(PlainArguments {
+                handle,
+                bytes: &bytes[..cursor.position()],
+                data: Some((offset, len)),
+            });
+        }
+        if !is_whole {
+            return None;
+        }
+        let is_as_it_should = match self.0 {
             GetAttr | ReadLink | FsStat | FsInfo | PathConf => cursor.remaining() == 0,
             Lookup | Remove | RmDir => {
                 cursor.whole_counted(Name::LEN_MAX).is_some() && cursor.remaining() == 0
             }
             // Which rights; from where on, and how many bytes.
             Access => cursor.remaining() == 4,
-            Commit => cursor.remaining() == 12,
+            Commit | Read => cursor.remaining() == 12,
             _ => false,
         };
-        (is_whole || self.can_read(arguments)).then_some(handle)
+        (is_as_it_should || self.can_read(at_hand)).then_some(PlainArguments {
+            handle,
+            bytes,
+            data: None,
+        })
     }
 
     fn can_read(self, arguments: &[Piece<'_>]) -> bool {
@@ -90,6 +113,29 @@ impl PlainProcedure {
         common_of_call(call, server, row);
         details.has_nfs |= columns::of_call(call, &mut details.nfs, counters);
     }
+
+    /// Sets the cells of results without an object, for a row of its own.
+    pub(crate) fn of_reply(
+        self,
+        reply: &v3::Reply<'_>,
+        row: &mut OperationRow,
+        details: &mut Details,
+        counters: &mut Counters,
+    ) {
+        let attributes = reply.attributes();
+        common_of_reply(reply, attributes.as_ref(), None, row);
+        let nfs = &mut details.nfs;
+        details.has_nfs |= columns::of_reply(reply, attributes.as_ref(), nfs, counters);
+    }
+}
+
+/// Arguments as they came, data excluded.
+pub(crate) struct PlainArguments<'b> {
+    /// The file that they begin with.
+    pub(crate) handle: View<'b>,
+    pub(crate) bytes: &'b [u8],
+    /// Where in the file the data behind them goes, and how long it is.
+    pub(crate) data: Option<(u64, u32)>,
 }
 
 /// The rows of a call and its reply.
@@ -171,7 +217,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
             let is_about_call = is_about_call(self.call.procedure.0);
             Some(Fact {
                 operation_id,
-                time_ns: self.message.last.stamp_ns.or(self.call.stamp_ns),
+                time_ns: self.message.last.stamp_ns.or(self.call.end_ns),
                 server: self.server,
                 handle: contiguous(handle.view())?,
                 file_id,
