@@ -1,5 +1,6 @@
 //! Fields that contradict each other, headers that a snap length cut, and names that change.
 
+use super::again::{CALL, REPLY, Wire, lookup};
 use super::*;
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -138,4 +139,24 @@ fn a_renamed_file_has_its_new_name() {
     assert_eq!(said, expected);
     // Of z nothing was known, on this connection.
     assert_eq!(counters.value(Counter::RenamesUnfollowed), 1);
+}
+
+/// A callback's operation names its file: there is no current one.
+#[test]
+fn a_recalled_delegation_has_its_file() {
+    let mut wire = Wire::new(false);
+    wire.answered(&lookup(1, b"first", 70));
+    // CB_RECALL of a state id, for a handle (RFC 8881 section 20.2), to the program that Linux has
+    // for it.
+    let mut call = words(&[5, 0, 2, 0x4000_0000, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 4]);
+    call.extend(words(&[1, 2, 3, 4, 0, 8, 2, 70]));
+    wire.send(REPLY, &call);
+    wire.send(CALL, &words(&[5, 1, 0, 0, 0, 0, 0, 0, 1, 4, 0]));
+    let (rows, _) = run_with(&wire.frames, Config::default());
+    let found = rows.operations.iter().find_map(|row| row.result_file_id);
+    let recall = rows.operations.iter();
+    let recall = recall.filter(|row| row.operation == Word::Known("CB_RECALL"));
+    let recalled: Vec<_> = recall.map(|row| row.file_id).collect();
+    assert_eq!(recalled, [found]);
+    assert!(found.is_some());
 }
