@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use lineside_account::Counter;
 use lineside_wire::checksum::pseudo_header_sum;
-use lineside_wire::{Direction, Endpoint, Ip, PROTOCOL_TCP, PlainEnds, PlainSegment, TcpHeader};
+use lineside_wire::{Direction, FourTuple, Ip, PROTOCOL_TCP, PlainEnds, PlainSegment, TcpHeader};
 
 use crate::connection::{Connection, Key, Origin, Transport, network_of};
 use crate::context::{Context, Shared};
@@ -14,9 +14,9 @@ use crate::sink::StreamSink;
 const SWEEP: usize = 64;
 /// Connections given up for one newcomer before it is refused: others took what they gave back.
 const GIVEN_UP_MAX: usize = 8;
-/// Connections that are found without a look at the table: those of a handful of clients. A power
-/// of two.
-const RECENT: usize = 16;
+/// Connections that are found without a look at the table, 30 KB in all, as long as no two of them
+/// are at one place. A power of two.
+const RECENT: usize = 256;
 /// What a connection costs here and in a table of the same size above: two streams, a key, a slot.
 const CONNECTION_BYTES: usize = size_of::<Connection>() + 512;
 
@@ -29,19 +29,17 @@ pub(crate) struct Connections {
     /// Keys of connections whose ends another connection has too, in another network: each by the
     /// key that the first one of them had.
     others: HashMap<Key, Vec<Key>>,
-    /// Connections over TCP of late packets, each at the place that its ports give.
-    recent: [Option<Recent>; RECENT],
+    /// Connections over TCP of late packets, each at the place that its ends give.
+    recent: Vec<Option<Recent>>,
     /// Of connections that end by silence.
     deadlines: Deadlines,
     /// The slot that was examined last.
     hand: usize,
 }
 
-/// A connection over TCP: its key, the key's ends as a packet has them, the lesser one first, and
-/// its slot.
+/// A connection over TCP: its key and its slot.
 struct Recent {
     key: Key,
-    ends: [Endpoint; 2],
     /// Those of plain segments in each direction, if the connection has any.
     plain: Option<[PlainEnds; 2]>,
     /// The sum of their pseudo-header without its length.
@@ -57,7 +55,6 @@ impl Recent {
         let [source, destination] = tuple.ends().map(|end| end.address);
         Self {
             key,
-            ends: tuple.ends(),
             plain: { both }
                 .filter(|_| key.network.is_none())
                 .map(<[PlainEnds; 2]>::from),
@@ -98,7 +95,7 @@ impl Connections {
         segment: &PlainSegment<'_>,
     ) -> Option<(&mut Connection, Direction, u16)> {
         let ends = segment.ends();
-        let recent = self.recent[ends.place(RECENT)].as_ref()?;
+        let recent = self.recent.get(ends.place(RECENT))?.as_ref()?;
         let [forward, reverse] = recent.plain.as_ref()?;
         let direction = if ends == *forward {
             Direction::Forward
@@ -118,18 +115,12 @@ impl Connections {
         ip: &Ip,
         tcp: &TcpHeader,
     ) -> Option<(&mut Connection, Direction)> {
-        let recent = self.recent[recent_place(tcp)].as_ref()?;
-        let [one, other] = &recent.ends;
-        let source_is = |end: &Endpoint| end.port == tcp.source_port && end.address == ip.source;
-        let destination_is =
-            |end: &Endpoint| end.port == tcp.destination_port && end.address == ip.destination;
-        let direction = if source_is(one) && destination_is(other) {
-            Direction::Forward
-        } else if source_is(other) && destination_is(one) {
-            Direction::Reverse
-        } else {
+        let tuple = FourTuple::of(ip, tcp.source_port, tcp.destination_port);
+        let (tuple, direction) = tuple.canonical();
+        let recent = self.recent.get(tuple.place(RECENT))?.as_ref()?;
+        if recent.key.tuple != tuple {
             return None;
-        };
+        }
         let connection = self.slots[recent.slot].as_deref_mut()?;
         let is_same_network = match network_of(ip) {
             None => recent.key.network.is_none(),
@@ -144,11 +135,11 @@ impl Connections {
     pub(crate) fn find_or_open_tcp<S: StreamSink>(
         &mut self,
         key: Key,
-        tcp: &TcpHeader,
         origin: &Origin<'_>,
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
-        let place = recent_place(tcp);
+        self.recent.resize_with(RECENT, || None);
+        let place = key.tuple.place(RECENT);
         let recent = self.recent[place].as_ref();
         let known = recent.filter(|recent| recent.key == key);
         let known = known.map(|recent| recent.slot);
@@ -254,7 +245,10 @@ impl Connections {
         context.sink.on_close(slot, &connection, context.counters);
         self.table.remove(&connection.key);
         self.forget_other(&connection.key);
-        self.recent = Default::default();
+        // Also one of another network, which is found by the ends of the first one.
+        if let Some(recent) = self.recent.get_mut(connection.key.tuple.place(RECENT)) {
+            *recent = None;
+        }
         self.free.push(slot);
         context.shared.budget.give_back(CONNECTION_BYTES);
     }
@@ -389,10 +383,4 @@ impl Connections {
 
 fn is_vlan(network: u32) -> bool {
     network >> 24 != 0
-}
-
-/// Where a segment's connection is among the recent ones: the same place for both directions.
-#[inline]
-fn recent_place(tcp: &TcpHeader) -> usize {
-    usize::from(tcp.source_port ^ tcp.destination_port) % RECENT
 }

@@ -167,7 +167,7 @@ impl Connections {
         let tuple = FourTuple::of(ip, tcp.source_port, tcp.destination_port);
         let (key, direction) = Key::new(Transport::Tcp, &tuple);
         let key = self.key_in(ip, direction, Some(tcp), key);
-        let Some(mut slot) = self.find_or_open_tcp(key, tcp, origin, context) else {
+        let Some(mut slot) = self.find_or_open_tcp(key, origin, context) else {
             return taken(Counter::FramesTcp, None);
         };
         let connection = self.at(slot);

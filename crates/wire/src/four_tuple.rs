@@ -61,6 +61,15 @@ impl FourTuple {
         }
     }
 
+    /// A number below `places`, which must be a power of two, that both directions share.
+    #[inline]
+    pub fn place(&self, places: usize) -> usize {
+        let addresses = self.addresses[0] ^ self.addresses[1];
+        let addresses = (addresses >> 64 ^ addresses) as u64;
+        let addresses = (addresses >> 32 ^ addresses) as u32;
+        place_of(addresses, self.ports[0] ^ self.ports[1], places)
+    }
+
     /// The addresses and ports, if these are of IPv4.
     pub(crate) fn ipv4_numbers(&self) -> Option<([u32; 2], [u16; 2])> {
         let addresses = self.addresses.map(|address| address as u32);
@@ -123,6 +132,15 @@ impl Hash for FourTuple {
         state.write_u128(self.addresses[1]);
         state.write_u64(source << 32 | destination << 16 | u64::from(self.is_ipv4));
     }
+}
+
+/// A number below `places`, which must be a power of two, by what both addresses and both ports
+/// differ in: multiplied, as in Fibonacci hashing, so that ports and hosts in a row lie apart.
+#[inline]
+pub(crate) fn place_of(addresses: u32, ports: u16, places: usize) -> usize {
+    let ports = u32::from(ports);
+    let mixed = (addresses ^ ports << 16 ^ ports).wrapping_mul(0x9e37_79b1);
+    (mixed >> (u32::BITS - places.ilog2())) as usize
 }
 
 #[inline]
@@ -193,5 +211,30 @@ mod tests {
         assert_ne!(tuple(v4.map(IpAddr::from)), tuple(v6));
         let of_header = FourTuple::of_ipv4(v4.map(Ipv4Addr::to_bits), [1; 2]);
         assert_eq!(of_header, tuple(v4.map(IpAddr::from)));
+    }
+
+    #[test]
+    fn ports_and_hosts_in_a_row_have_places_of_their_own() {
+        let server = Endpoint {
+            address: IpAddr::from([192, 0, 2, 1]),
+            port: 2049,
+        };
+        let places = |client: fn(u8) -> ([u8; 4], u16)| {
+            let places = (0..64).map(|number| {
+                let (address, port) = client(number);
+                let address = IpAddr::from(address);
+                let tuple = FourTuple::new(Endpoint { address, port }, server);
+                assert_eq!(tuple.place(256), tuple.reversed().place(256));
+                tuple.place(256)
+            });
+            places.collect::<std::collections::BTreeSet<_>>().len()
+        };
+        let ports = places(|number| ([192, 0, 2, 2], 1000 - u16::from(number)));
+        let hosts = places(|number| ([192, 0, 2, 2 + number], 900));
+        let both = places(|number| ([192, 0, 2, 2 + number], 57_512 + 16 * u16::from(number)));
+        assert!(
+            [ports, hosts, both].into_iter().all(|count| count >= 56),
+            "{ports} {hosts} {both}"
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use crate::bytes::array_at;
 use crate::dissect::{HeaderChecksum, Ip};
 use crate::ethernet::{self, ether_type};
+use crate::four_tuple::place_of;
 use crate::tcp::{self, Segment, TcpFlags};
 use crate::transport::TcpHeader;
 use crate::{FourTuple, PROTOCOL_TCP, SeqNumber, checksum, ipv4};
@@ -48,11 +49,12 @@ impl PlainEnds {
         })
     }
 
-    /// A number below `places`, which must be a power of two, that both directions share.
+    /// As [`FourTuple::place`].
     #[inline]
     pub fn place(&self, places: usize) -> usize {
-        let ports = u32::from_be(self.ports);
-        (ports >> 16 ^ ports) as usize & (places - 1)
+        let (addresses, ports) = (u64::from_be(self.addresses), u32::from_be(self.ports));
+        let addresses = (addresses >> 32 ^ addresses) as u32;
+        place_of(addresses, (ports >> 16 ^ ports) as u16, places)
     }
 }
 
@@ -229,7 +231,9 @@ mod tests {
         assert_eq!(PlainEnds::of(&there), Some(segment.ends()));
         let back = PlainEnds::of(&there.reversed()).expect("of IPv4");
         assert_ne!(back, segment.ends());
-        assert_eq!(back.place(16), segment.ends().place(16));
+        assert_eq!(back.place(256), segment.ends().place(256));
+        assert_eq!(there.place(256), segment.ends().place(256));
+        assert_eq!(there.reversed().place(256), there.place(256));
         let (ip, tcp) = segment.headers();
         assert_eq!(
             dissect(1, &frame, frame.len()),
