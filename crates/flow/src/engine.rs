@@ -332,11 +332,15 @@ impl Engine {
     }
 
     /// Delivers the packets of which some fragment is missing for too long.
-    #[inline]
+    #[inline(always)]
     fn give_up_fragments<S: StreamSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        if self.fragments.is_empty() {
-            return;
+        if !self.fragments.is_empty() {
+            self.give_up_overdue(sink, counters);
         }
+    }
+
+    #[cold]
+    fn give_up_overdue<S: StreamSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         let now = self.shared.now;
         while let Some(whole) = self.fragments.overdue(now, false, counters) {
             self.on_whole(now, &whole, sink, counters);

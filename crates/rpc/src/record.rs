@@ -133,14 +133,15 @@ impl Records {
         }
         match self.mode {
             Mode::Fast => {
-                if self.passes_by(&chunk, sink, counters) {
+                let passed = self.passes_by(&chunk, sink, counters);
+                let len = match passed {
+                    0 => self.whole_message(&chunk, sink, counters).unwrap_or(0),
+                    passed => passed,
+                };
+                if len == chunk.len() {
                     return;
                 }
-                let len = self.whole_message(&chunk, sink, counters);
-                if len == Some(chunk.len()) {
-                    return;
-                }
-                self.walk(chunk.from(len.unwrap_or(0)), sink, counters);
+                self.walk(chunk.from(len), sink, counters);
             }
             Mode::Slow => self.push_search(chunk, counters),
             Mode::Unknown | Mode::NotRpc => return,
@@ -253,35 +254,40 @@ impl Records {
             || matches!(&self.message, Some(Open { stage: Stage::Head { held, .. }, .. }) if !held.is_empty())
     }
 
-    /// Fast mode, for bytes in the middle of a message whose head is read: nothing changes but how
-    /// many are left.
+    /// Fast mode, for bytes in the middle or at the end of a message whose head is read: nothing
+    /// changes but how many are left. Returns how many they are.
     #[inline]
     fn passes_by<S: MessageSink>(
         &mut self,
         chunk: &Chunk<'_>,
         sink: &mut S,
         counters: &mut Counters,
-    ) -> bool {
+    ) -> usize {
         let Some(open) = &mut self.message else {
-            return false;
+            return 0;
         };
-        let is_inside = chunk.len() < self.fragment_left && chunk.missing().is_none();
-        if !is_inside {
-            return false;
+        let len = chunk.len().min(self.fragment_left);
+        let ends = len == self.fragment_left;
+        if len == 0 || chunk.missing().is_some() || ends && !self.fragment_last {
+            return 0;
         }
         match &mut open.stage {
             Stage::Rest => {}
-            Stage::Data(left) if *left > chunk.len() as u64 => {
-                sink.on_data(*chunk, counters);
-                *left = left_after(*left, chunk.len());
+            Stage::Data(left) if *left > len as u64 => {
+                sink.on_data(chunk.part(0, len), counters);
+                *left = left_after(*left, len);
             }
-            _ => return false,
+            _ => return 0,
         }
-        self.fragment_left -= chunk.len();
+        self.fragment_left -= len;
         open.message.touch(chunk);
-        open.message.len += chunk.len();
-        counters.add(Counter::RpcBytes, chunk.len() as u64);
-        true
+        open.message.len += len;
+        counters.add(Counter::RpcBytes, len as u64);
+        if ends {
+            sink.on_end(&open.message, counters);
+            self.message = None;
+        }
+        len
     }
 
     /// Fast mode.
@@ -570,11 +576,10 @@ impl Records {
                 &chain[..]
             };
             if !goes_on {
-                let pieces = pieces(chunks, 0);
-                if !self.proven && !is_message(&pieces, self.config.any_program) {
+                if !self.proven && !is_message(&pieces(chunks, 0), self.config.any_program) {
                     return Err(NoMessage { whole });
                 }
-                self.last_xid = Cursor::new(&pieces).u32().or(self.last_xid);
+                self.last_xid = xid(chunks).or(self.last_xid);
             }
             ask(message, chunks, done || full, sink, counters)
         };
@@ -767,6 +772,15 @@ impl Records {
         if let Some(search) = self.search.take() {
             counters.add(Counter::CandidatesRejected, search.rejected);
         }
+    }
+}
+
+/// The xid of the message that begins with `chunks`.
+#[inline]
+fn xid(chunks: &[Chunk<'_>]) -> Option<u32> {
+    match chunks.first()?.bytes().first_chunk() {
+        Some(xid) => Some(u32::from_be_bytes(*xid)),
+        None => Cursor::new(&pieces(chunks, 0)).u32(),
     }
 }
 

@@ -98,12 +98,26 @@ impl PlainCall {
         (self.len, self.end, self.is_done) = (message.len as u32, passed, true);
     }
 
+    /// How long it and its reply waited for bytes that were sent again, if some were.
+    #[inline]
+    pub(crate) fn waited_ns(
+        &self,
+        rpc: &RpcConnection,
+        reply: &Message,
+    ) -> Option<[Option<i64>; 2]> {
+        let call = (self.stamp_ns, self.end_ns);
+        let times = [call, (reply.first.stamp_ns, reply.last.stamp_ns)];
+        let back = self.direction().opposite();
+        let may_wait = rpc.recoveries.iter().any(Option::is_some);
+        may_wait.then(|| rpc.waited_ns(back, times, self.end))
+    }
+
     /// The cells that the two headers and the frames give.
     pub(crate) fn put_to(
         &self,
         rpc: &RpcConnection,
         caller: &PlainCaller,
-        reply: &Message,
+        (reply, waited): (&Message, Option<[Option<i64>; 2]>),
         cells: &mut impl OperationCells,
     ) {
         let direction = self.direction();
@@ -137,12 +151,9 @@ impl PlainCall {
         cells.call_end_ns(self.end_ns);
         cells.reply_time_ns(reply.first.stamp_ns);
         cells.reply_end_ns(reply.last.stamp_ns);
-        if rpc.recoveries.iter().any(Option::is_some) {
-            let call = (self.stamp_ns, self.end_ns);
-            let reply = (reply.first.stamp_ns, reply.last.stamp_ns);
-            let waited = rpc.waited_ns(direction.opposite(), [call, reply], self.end);
-            cells.call_recovery_ns(waited[0]);
-            cells.reply_recovery_ns(waited[1]);
+        if let Some([call_ns, reply_ns]) = waited {
+            cells.call_recovery_ns(call_ns);
+            cells.reply_recovery_ns(reply_ns);
         }
         cells.call_frame(Some(self.frame as i64));
         cells.reply_frame(Some(reply.last.number as i64));

@@ -150,6 +150,8 @@ pub(crate) struct PlainRows<'m, 'a> {
     rpc: &'a RpcConnection,
     caller: &'a PlainCaller,
     message: &'m Message,
+    /// How long call and reply waited for bytes that were sent again.
+    waited_ns: Option<[Option<i64>; 2]>,
     counters: &'a mut Counters,
 }
 
@@ -173,6 +175,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
             rpc,
             caller,
             message,
+            waited_ns: call.waited_ns(rpc, message),
             counters,
         }
     }
@@ -234,7 +237,8 @@ impl<'m, 'a> PlainRows<'m, 'a> {
 impl OperationRows for PlainRows<'_, '_> {
     #[inline(always)]
     fn operation(&self, cells: &mut impl OperationCells) {
-        self.call.put_to(self.rpc, self.caller, self.message, cells);
+        let reply = (self.message, self.waited_ns);
+        self.call.put_to(self.rpc, self.caller, reply, cells);
         cells.operation(self.call.procedure.name());
         cells.file_id(Some(self.call.file_id));
         common_of_call(self.arguments, self.server, cells);
