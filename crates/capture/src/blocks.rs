@@ -48,6 +48,47 @@ impl Run<'_> {
     }
 }
 
+/// So many checksums are written at once: data of 32 KiB.
+const SUMS_MAX: usize = 64;
+
+/// Checksums of consecutive blocks of one READ or WRITE that are not written yet.
+#[derive(Debug, Default)]
+pub(crate) struct Summed {
+    first: i64,
+    sums: Vec<u64>,
+}
+
+impl Summed {
+    /// Adds those of a run. `write` gets the number of the first block and the checksums that come
+    /// before, if the run does not continue them, and those that are enough to be written.
+    #[inline]
+    pub(crate) fn add(&mut self, run: &Run<'_>, mut write: impl FnMut(i64, &[u64])) {
+        if self.first.wrapping_add(self.sums.len() as i64) != run.first {
+            self.end(&mut write);
+        }
+        if self.sums.is_empty() {
+            self.first = run.first;
+        }
+        run.sum(&mut self.sums);
+        if self.sums.len() >= SUMS_MAX {
+            self.end(write);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sums.is_empty()
+    }
+
+    /// Gives what is left to `write`.
+    #[inline]
+    pub(crate) fn end(&mut self, mut write: impl FnMut(i64, &[u64])) {
+        if !self.sums.is_empty() {
+            write(self.first, &self.sums);
+            self.sums.clear();
+        }
+    }
+}
+
 impl Default for Blocks {
     fn default() -> Self {
         Self {
@@ -202,6 +243,37 @@ mod tests {
                 (expected.len() as u64, spanned - expected.len() as u64)
             );
         }
+    }
+
+    #[test]
+    fn consecutive_checksums_are_written_at_once() {
+        let frame = Frame::copied(&[1; 9000], Descriptor::default()).share();
+        let (mut blocks, mut summed) = (Blocks::default(), Summed::default());
+        let mut written = Vec::new();
+        let mut write = |first: i64, sums: &[u64]| written.push((first, sums.len()));
+        blocks.begin(100, 1 << 20);
+        for at in 0..30 {
+            let chunk = match at {
+                9 => Chunk::hole(1448, Cause::NotSeen, frame.descriptor()),
+                _ => Chunk::of_frame(&frame, 0, 1448),
+            };
+            blocks.on_data(chunk, |run| summed.add(&run, &mut write));
+        }
+        summed.end(&mut write);
+        summed.end(&mut write);
+        // Up to byte 13,132, and from byte 14,580 on: SUMS_MAX at least, and the rest.
+        assert_eq!(written, [(1, 24), (29, 56)]);
+        assert!(summed.is_empty());
+
+        written.clear();
+        let mut write = |first: i64, sums: &[u64]| written.push((first, sums.len()));
+        blocks.begin(0, 1 << 20);
+        for _ in 0..9 {
+            let chunk = Chunk::of_frame(&frame, 0, 9000);
+            blocks.on_data(chunk, |run| summed.add(&run, &mut write));
+        }
+        summed.end(&mut write);
+        assert_eq!(written, [(0, 70), (70, 70), (140, 18)]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::plain::{CallerRef, PlainReply};
 use super::recovery::Recoveries;
 use super::tls::{self, Probe, TlsRecords};
 use super::{Operations, connection_id};
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Summed};
 use crate::decode_as::PortRule;
 use crate::protocol::Progress;
 
@@ -41,6 +41,7 @@ pub(crate) struct RpcConnection {
     pub(super) open: [Option<OpenMessage>; 2],
     /// For the file data in each direction, from the first data on.
     pub(super) blocks: [Option<Box<Blocks>>; 2],
+    pub(super) summed: [Summed; 2],
     /// Early replies are few, so that an entry is only as large as a call that waits.
     pub(super) calls: CallTable<Slot, CallRef, Box<EarlyReply>>,
     /// The direction of calls, once one was seen.
@@ -123,6 +124,7 @@ impl RpcConnection {
             (open.data_of, open.data_id) = (Some(slot), operation_id);
             (open.data_left, open.has_sums) = (len, sums_from.is_some());
         }
+        debug_assert!(self.summed[direction].is_empty(), "data has an end");
         if let Some(offset) = sums_from {
             self.blocks[direction]
                 .get_or_insert_default()
@@ -181,6 +183,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             records: [(); 2].map(|()| Some(Box::new(Records::new(record, &self.budget)))),
             open: [None, None],
             blocks: [None, None],
+            summed: Default::default(),
             calls: CallTable::new(),
             caller: None,
             datagram_ns: self.now,

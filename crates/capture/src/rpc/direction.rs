@@ -15,7 +15,6 @@ use super::Operations;
 use super::headers::{Caller, SUCCESS};
 use super::incoming::IncomingMessage;
 use super::operation::Slot;
-use super::payload::end_data;
 use super::request::Request;
 use super::tls::Probe;
 
@@ -59,11 +58,10 @@ impl<S: RecordSink> MessageSink for DirectionSink<'_, S> {
         let connection = all.connections[self.connection]
             .as_mut()
             .expect("a slot in use");
-        let Some(open) = &mut connection.open[self.direction] else {
+        let mut lacking = connection.end_data(self.direction, &mut all.sink, counters);
+        let Some(open) = &connection.open[self.direction] else {
             return;
         };
-        let blocks = connection.blocks[self.direction].as_deref();
-        let mut lacking = end_data(open, blocks, counters);
         if let Some(slot) = open.slot
             && let Some(at) = slot.plain()
         {
@@ -268,19 +266,17 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let Operations {
             connections,
             operations,
+            sink,
             ..
         } = &mut *self.all;
         let connection = connections[self.connection]
             .as_mut()
             .expect("a slot in use");
-        let Some(open) = &mut connection.open[self.direction] else {
-            return Want::End;
-        };
-        let blocks = connection.blocks[self.direction].as_deref();
-        if let Some(lacking) = end_data(open, blocks, self.counters) {
+        if let Some(lacking) = connection.end_data(self.direction, sink, self.counters) {
             operations[lacking].row.data_incomplete = true;
         }
-        let Some(slot) = open.slot else {
+        let open = connection.open[self.direction].as_ref();
+        let Some(slot) = open.and_then(|open| open.slot) else {
             return Want::End;
         };
         let procedure = operations[slot].procedure;

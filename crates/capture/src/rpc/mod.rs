@@ -109,7 +109,6 @@ pub(crate) struct Operations<S> {
 pub(crate) struct Scratch {
     pub(crate) files: FilesOfCompound<Slot>,
     pub(crate) name: Vec<u8>,
-    sums: Vec<u64>,
     file: FileRow,
     connection: ConnectionRow,
     loss: LossRow,
