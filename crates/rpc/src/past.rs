@@ -7,9 +7,10 @@
 //! ```
 //!
 //! An entry lies in one of the two buckets that its tag names, in place of one that is empty, or
-//! too old to matter. If there is none, the table grows, as far as its memory allows; then the
-//! oldest of the sixteen goes, which its user counts. Nothing but hashes is kept: a wrong match
-//! needs 62 equal bits.
+//! too old to matter: in the second only where the first is full. If there is none, one of the
+//! sixteen moves to its other bucket (Pagh and Rodler, Cuckoo hashing, 2004); if none can, the table
+//! grows, as far as its memory allows; then the oldest of the sixteen goes, which its user counts.
+//! Nothing but hashes is kept: a wrong match needs 62 equal bits.
 
 use lineside_account::{Budget, Lease};
 
@@ -106,7 +107,8 @@ impl PastCalls {
             first_id: id,
         };
         // Nearly always its bucket has an empty place, and all before that are of others.
-        if let Some(bucket) = self.home_mut(entry.tag) {
+        let home = self.home(entry.tag);
+        if let Some(bucket) = self.buckets.get_mut(home) {
             let mut way = 0;
             while way < WAYS {
                 let other = &mut bucket[way];
@@ -121,12 +123,6 @@ impl PastCalls {
             }
         }
         self.on_call_slow(entry, repeats)
-    }
-
-    #[inline]
-    fn home_mut(&mut self, tag: u32) -> Option<&mut [Entry; WAYS]> {
-        let home = tag as usize & self.buckets.len().wrapping_sub(1);
-        self.buckets.get_mut(home)
     }
 
     #[cold]
@@ -152,7 +148,8 @@ impl PastCalls {
                         has_forgotten: false,
                     };
                 }
-                Place::Oldest(..) if self.grow(entry.time) => {}
+                Place::Oldest(..)
+                    if self.make_room(entry.tag, entry.time) || self.grow(entry.time) => {}
                 Place::Oldest(bucket, way) => {
                     self.buckets[bucket][way] = entry;
                     return Known {
@@ -182,8 +179,8 @@ impl PastCalls {
             return None;
         }
         let (tag, window) = (tag(key), self.window);
-        let home = self.home(tag);
-        let [one, other] = self.buckets.get_disjoint_mut([home, home ^ 1]).ok()?;
+        let homes = self.homes(tag);
+        let [one, other] = self.buckets.get_disjoint_mut(homes).ok()?;
         let entries = one.iter_mut().chain(other);
         let is_it = |entry: &&mut Entry| {
             entry.tag == tag
@@ -197,13 +194,13 @@ impl PastCalls {
 
     /// Where an entry goes, and the same call that came before it, whose place that is then.
     fn place(&self, entry: &Entry, now: u32) -> (Option<PastCall>, Place) {
-        let home = self.home(entry.tag);
+        let homes = self.homes(entry.tag);
         let age = |other: &Entry| now.wrapping_sub(other.time);
-        let (mut free, mut oldest) = (None, (home, 0));
-        for bucket in [home, home ^ 1] {
+        let (mut free, mut oldest) = (None, (homes[0], 0));
+        for bucket in homes {
             for (way, other) in self.buckets[bucket].iter().enumerate() {
                 if other.what == 0 {
-                    // Entries are never taken out: nothing comes behind this one.
+                    // Places are never emptied: nothing comes behind this one.
                     let (bucket, way) = free.unwrap_or((bucket, way));
                     return (None, Place::Free(bucket, way));
                 }
@@ -222,15 +219,45 @@ impl PastCalls {
         }
     }
 
+    /// The first bucket of a tag, by its upper bits: those of clients that count their xids up are
+    /// spread evenly (Knuth, The Art of Computer Programming, section 6.4), the lower bits are not.
+    #[inline]
     fn home(&self, tag: u32) -> usize {
-        tag as usize & (self.buckets.len() - 1)
+        ((u64::from(tag) * self.buckets.len() as u64) >> 32) as usize
     }
 
-    /// Four times as many buckets, or twice as many; false if memory does not allow it.
+    /// The two buckets of a tag, the first one first.
+    fn homes(&self, tag: u32) -> [usize; 2] {
+        // A multiplier of MurmurHash3 (Appleby 2011).
+        let [one, other] = [tag, tag.wrapping_mul(0x85eb_ca6b)].map(|bits| self.home(bits));
+        [one, if one == other { other ^ 1 } else { other }]
+    }
+
+    /// Moves an entry of a tag's buckets away; false if each is where it must be.
+    fn make_room(&mut self, tag: u32, now: u32) -> bool {
+        let window = self.window;
+        let is_free = |other: &Entry| other.what == 0 || now.wrapping_sub(other.time) > window;
+        for bucket in self.homes(tag) {
+            for way in 0..WAYS {
+                let moved = self.buckets[bucket][way];
+                let [one, other] = self.homes(moved.tag);
+                let to = one ^ other ^ bucket;
+                if let Some(free) = self.buckets[to].iter().position(is_free) {
+                    self.buckets[to][free] = moved;
+                    // What is left behind is too old to matter.
+                    self.buckets[bucket][way].time = now.wrapping_sub(window).wrapping_sub(1);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Twice as many buckets; false if memory does not allow it.
     #[cold]
     fn grow(&mut self, now: u32) -> bool {
-        let mut count = (4 * self.buckets.len()).max(FIRST_BUCKETS);
         let bytes = |count| count * size_of::<[Entry; WAYS]>();
+        let mut count = (2 * self.buckets.len()).max(FIRST_BUCKETS);
         while count > self.buckets_max || !self.lease.resize(bytes(count)) {
             count /= 2;
             if count <= self.buckets.len().max(1) {
@@ -239,11 +266,21 @@ impl PastCalls {
         }
         let before = std::mem::replace(&mut self.buckets, vec![Default::default(); count]);
         for entry in before.into_iter().flatten() {
-            if entry.what != 0 && now.wrapping_sub(entry.time) <= self.window {
-                // The old bucket is split in two: there is room in what came of it.
-                if let (_, Place::Free(bucket, way)) = self.place(&entry, now) {
-                    self.buckets[bucket][way] = entry;
-                }
+            if entry.what == 0 || now.wrapping_sub(entry.time) > self.window {
+                continue;
+            }
+            let home = self.home(entry.tag);
+            if let Some(empty) = self.buckets[home].iter_mut().find(|other| other.what == 0) {
+                *empty = entry;
+                continue;
+            }
+            let mut place = self.place(&entry, now).1;
+            if matches!(place, Place::Oldest(..)) && self.make_room(entry.tag, now) {
+                place = self.place(&entry, now).1;
+            }
+            // Half of the places are empty: it is one.
+            if let Place::Free(bucket, way) = place {
+                self.buckets[bucket][way] = entry;
             }
         }
         true
@@ -308,6 +345,29 @@ mod tests {
         }
         let late = past.on_call(key(1), 4, (1, 0), 200 * SECOND_NS, |_| true);
         assert_eq!(late, Known::default());
+    }
+
+    #[test]
+    fn four_places_of_five_are_used_before_a_call_is_forgotten() {
+        let budget = Budget::new(1 << 20);
+        let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+        // As random as those of many clients.
+        let key = |number| key(key(number) ^ key(number) >> 32);
+        let new = |past: &mut PastCalls, number: u64| {
+            let call = (1, number as i64);
+            past.on_call(key(number), 4, call, SECOND_NS, |_| true)
+        };
+        let held = (0..).find(|&number| new(&mut past, number).has_forgotten);
+        let held = held.expect("it is full at last");
+        // 4,096 buckets fit into a mebibyte.
+        assert!(held as usize > 4 * 4096 * WAYS / 5, "{held}");
+        let mut forgotten = 0;
+        for number in 0..held {
+            let found = past.of_reply(key(number), 1, SECOND_NS);
+            forgotten += u32::from(found.is_none());
+            assert!(found.is_none_or(|call| call.first_id == number as i64));
+        }
+        assert_eq!(forgotten, 1);
     }
 
     #[test]
