@@ -12,7 +12,7 @@
 //! a message is held, as far as the [`MessageSink`] wants it; bulk data passes by in chunks.
 
 use lineside_account::{Budget, Counter, Counters, Lease};
-use lineside_frame::{Chunk, Cursor, Piece, Range};
+use lineside_frame::{Chunk, Piece, Range};
 
 use crate::message::LAST_FRAGMENT;
 use crate::search::{HEAD, Search};
@@ -25,7 +25,7 @@ pub use config::Config;
 pub use delivery::{begins_message, finish, on_datagram};
 pub use message::{ALL, Message, MessageSink, Want};
 
-use delivery::{Chunks, Delivery, after, ask, fit, is_message, left_after, pieces, serve};
+use delivery::{Chunks, Delivery, after, ask, fit, is_message, left_after, pieces, serve, xid};
 
 /// One direction of a TCP connection.
 #[derive(Debug)]
@@ -772,15 +772,6 @@ impl Records {
         if let Some(search) = self.search.take() {
             counters.add(Counter::CandidatesRejected, search.rejected);
         }
-    }
-}
-
-/// The xid of the message that begins with `chunks`.
-#[inline]
-fn xid(chunks: &[Chunk<'_>]) -> Option<u32> {
-    match chunks.first()?.bytes().first_chunk() {
-        Some(xid) => Some(u32::from_be_bytes(*xid)),
-        None => Cursor::new(&pieces(chunks, 0)).u32(),
     }
 }
 

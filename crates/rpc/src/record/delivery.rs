@@ -173,6 +173,15 @@ pub(super) fn pieces<'a>(chunks: &[Chunk<'a>], skip: usize) -> Pieces<'a> {
         .collect()
 }
 
+/// The xid of the message that begins with `chunks`.
+#[inline]
+pub(super) fn xid(chunks: &[Chunk<'_>]) -> Option<u32> {
+    match chunks.first()?.bytes().first_chunk() {
+        Some(xid) => Some(u32::from_be_bytes(*xid)),
+        None => Cursor::new(&pieces(chunks, 0)).u32(),
+    }
+}
+
 /// How many of `len` bytes are among the `left` that are data.
 #[inline]
 pub(super) fn fit(left: u64, len: usize) -> usize {
