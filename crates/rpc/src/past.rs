@@ -8,9 +8,9 @@
 //!
 //! An entry lies in one of the two buckets that its tag names, in place of one that is empty, or
 //! too old to matter: in the second only where the first is full. If there is none, one of the
-//! sixteen moves to its other bucket (Pagh and Rodler, Cuckoo hashing, 2004); if none can, the table
-//! grows, as far as its memory allows; then the oldest of the sixteen goes, which its user counts.
-//! Nothing but hashes is kept: a wrong match needs 62 equal bits.
+//! sixteen moves to its other bucket (Pagh and Rodler, Cuckoo hashing, 2004); if none can, the
+//! table grows, as far as its memory allows; then the oldest of the sixteen goes, which its user
+//! counts. Nothing but hashes is kept: a wrong match needs 62 equal bits.
 
 use lineside_account::{Budget, Lease};
 

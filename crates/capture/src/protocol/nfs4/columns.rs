@@ -1,5 +1,6 @@
-//! NFSv4: its fields as columns of the tables `operations` and `nfs`, which have what other versions
-//! have too, and `nfs4`. Of the latter two an operation has a row if any of its fields is there.
+//! NFSv4: its fields as columns of the tables `operations` and `nfs`, which have what other
+//! versions have too, and `nfs4`. Of the latter two an operation has a row if any of its fields is
+//! there.
 
 use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
