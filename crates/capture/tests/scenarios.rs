@@ -39,7 +39,7 @@ use lineside_testkit::capture;
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::oracle::{Message, Oracle};
 use lineside_time::Random;
-use lineside_trace::{CollectedRows, OperationRow, Word};
+use lineside_trace::{CollectedRows, OperationRow, RecordSink, Word};
 use lineside_wire::TcpFlags;
 use lineside_wire::build::FrameBuilder;
 use twox_hash::XxHash3_64;
@@ -236,7 +236,7 @@ fn run(frames: &[capture::Frame]) -> (CollectedRows, Counters) {
     run_with(frames, Config::default())
 }
 
-fn feed(pipeline: &mut Pipeline<CollectedRows>, frames: &[capture::Frame], burst_len: usize) {
+fn feed<S: RecordSink>(pipeline: &mut Pipeline<S>, frames: &[capture::Frame], burst_len: usize) {
     let mut burst = Burst::new();
     for (index, frame) in frames.iter().enumerate() {
         let descriptor = Descriptor {

@@ -222,6 +222,8 @@ pub(super) struct CallerRef(u32);
 #[derive(Debug)]
 pub(crate) struct PlainCaller {
     header: Caller,
+    /// Of its calls: both ends may call with the same header.
+    direction: Direction,
     /// No other has had this number.
     serial: u32,
     /// Calls that wait, and their connection if its last header is this.
@@ -237,10 +239,11 @@ struct Callers {
 }
 
 impl Callers {
-    fn add(&mut self, header: Caller) -> CallerRef {
+    fn add(&mut self, header: Caller, direction: Direction) -> CallerRef {
         self.serial = self.serial.wrapping_add(1);
         let caller = PlainCaller {
             header,
+            direction,
             serial: self.serial,
             uses: 1,
         };
@@ -429,10 +432,14 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
+        let is_others = |caller| all.plain.callers.get(caller).direction != self.direction;
+        if rpc.plain_caller.is_some_and(is_others) {
+            all.plain.forget_caller(rpc);
+        }
         let callers = &mut all.plain.callers;
         let caller = *rpc.plain_caller.get_or_insert_with(|| {
             let caller = rpc.last_header.caller();
-            callers.add(*caller.expect("it was compared"))
+            callers.add(*caller.expect("it was compared"), self.direction)
         });
         callers.hold(caller);
         caller

@@ -1,6 +1,11 @@
 //! The short way of plain calls, beside the general one: whatever happens to a call, the rows are
 //! the same.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use lineside_trace::{OperationCells, OperationRows, RowRef, Table};
+
 use super::again::{CALL, REPLY, Wire, lookup, lookup_by};
 use super::*;
 
@@ -74,6 +79,11 @@ fn fates() -> Vec<(&'static str, Wire)> {
             reply[28..32].fill(0xff);
             wire.answered(&[call, reply]);
         }),
+        of("of the other end", |wire| {
+            let [call, reply] = lookup(7, b"a", 71);
+            wire.send(REPLY, &call);
+            wire.send(CALL, &reply);
+        }),
         of("with a reset", |wire| {
             let messages = lookup(7, b"a", 71);
             wire.send(CALL, &messages[CALL]);
@@ -96,6 +106,75 @@ fn the_short_way_gives_the_rows_of_the_general_one() {
     for (what, wire) in fates() {
         is_the_same_both_ways(&wire, Config::default(), what);
     }
+}
+
+/// Cells that calls with one number have in common, as a sink is told.
+#[derive(Default)]
+struct Commons {
+    seen: HashMap<u64, Callers>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Callers {
+    number: u64,
+    connection_id: i64,
+    client: (Option<IpAddr>, Option<i32>),
+    user_id: Option<i64>,
+}
+
+impl OperationCells for Callers {
+    fn connection_id(&mut self, value: i64) {
+        self.connection_id = value;
+    }
+
+    fn client_address(&mut self, value: Option<IpAddr>) {
+        self.client.0 = value;
+    }
+
+    fn client_port(&mut self, value: Option<i32>) {
+        self.client.1 = value;
+    }
+
+    fn user_id(&mut self, value: Option<i64>) {
+        self.user_id = value;
+    }
+
+    fn common(&mut self, number: u64, give: impl FnOnce(&mut Self)) {
+        self.number = number;
+        give(self);
+    }
+}
+
+impl RecordSink for Commons {
+    fn wants(&self, _: Table) -> bool {
+        true
+    }
+
+    fn on_time(&mut self, _: i64) {}
+
+    fn row(&mut self, _: RowRef<'_>) {}
+
+    fn operation(&mut self, rows: &mut impl OperationRows) {
+        let mut callers = Callers::default();
+        rows.operation(&mut callers);
+        let known = self
+            .seen
+            .entry(callers.number)
+            .or_insert_with(|| callers.clone());
+        assert_eq!(*known, callers);
+    }
+}
+
+#[test]
+fn what_calls_have_in_common_has_a_number() {
+    let mut numbers = 0;
+    for (_, wire) in fates() {
+        let budget = Budget::new(64 << 20);
+        let mut pipeline = Pipeline::new(Config::default(), &budget, Commons::default());
+        feed(&mut pipeline, &wire.frames, 7);
+        numbers += pipeline.finish().0.seen.len();
+    }
+    assert!(numbers > fates().len(), "some change their header");
 }
 
 /// Rows and counters, with the short ways and without.
