@@ -1,6 +1,6 @@
 //! The reader's side: which frame goes to which pipeline, and how many batches may be under way.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
 
 use lineside_account::{Budget, Counter, Counters};
@@ -10,7 +10,7 @@ use lineside_frame::{Burst, Frame, FrameRef, LinkType};
 use lineside_trace::LossRow;
 use lineside_wire::ethernet::{self, ether_type};
 use lineside_wire::udp::{self, Datagram};
-use lineside_wire::{Dissected, Endpoint, FourTuple, PROTOCOL_TCP, PROTOCOL_UDP, ipv4};
+use lineside_wire::{Dissected, FourTuple, PROTOCOL_TCP, PROTOCOL_UDP, ipv4};
 
 use super::batch::{Batch, Item, ToSink};
 use crate::arrivals::{Arrivals, Span};
@@ -49,8 +49,6 @@ pub(super) struct Distributor {
     pub(super) told_ns: i64,
     /// Data goes without checksums.
     pub(super) is_relieved: bool,
-    /// The latest usual tuple and its pipeline: frames of a connection come in runs.
-    pub(super) latest: Option<(FourTuple, usize)>,
     /// Runs actors where the reader would wait for them. Dropped after the handle, since it then
     /// runs them to the end.
     pub(super) guest: Option<Guest>,
@@ -124,13 +122,8 @@ impl Distributor {
         self.deal_overdue(now)?;
         let len = frame.bytes().len();
         let pipelines = self.pipelines.len();
-        if let Some(tuple) = usual_tuple(&frame) {
-            let pipeline = match self.latest {
-                Some((latest, pipeline)) if latest == tuple => pipeline,
-                _ => share(Some(tuple), pipelines),
-            };
-            self.latest = Some((tuple, pipeline));
-            return self.deal(pipeline, len, Item::Frame(now, frame));
+        if let Some(hash) = usual_hash(&frame) {
+            return self.deal(place(hash, pipelines), len, Item::Frame(now, frame));
         }
         let dissected = dissect(&frame);
         if frame.descriptor().damaged {
@@ -356,10 +349,10 @@ fn tuple(dissected: &Dissected) -> Option<FourTuple> {
     }
 }
 
-/// The same of most frames, in canonical form, at a glance: IPv4 without options and whole, right
-/// after an Ethernet header.
+/// The [`hash`] of most frames, at a glance: IPv4 without options and whole, right after an Ethernet
+/// header.
 #[inline]
-fn usual_tuple(frame: &FrameRef) -> Option<FourTuple> {
+fn usual_hash(frame: &FrameRef) -> Option<u64> {
     const TRANSPORT: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
     const PORTS_LEN: usize = udp::field::LEN;
     let header = frame.bytes().first_chunk::<{ TRANSPORT + PORTS_LEN }>()?;
@@ -370,35 +363,48 @@ fn usual_tuple(frame: &FrameRef) -> Option<FourTuple> {
         && ethernet::Frame::new_unchecked(header).ether_type() == ether_type::IPV4
         && packet.is_plain()
         && !packet.is_fragment();
-    let ports = [transport.source_port(), transport.destination_port()];
-    let addresses = match packet.protocol() {
-        PROTOCOL_TCP => [packet.source(), packet.destination()].map(Ipv4Addr::to_bits),
-        PROTOCOL_UDP if !lineside_wire::may_be_tunnel(ports) => [0; 2],
+    let (source, destination) = (transport.source_port(), transport.destination_port());
+    let (from, to) = match packet.protocol() {
+        PROTOCOL_TCP => (packet.source().to_bits(), packet.destination().to_bits()),
+        PROTOCOL_UDP if !lineside_wire::may_be_tunnel([source, destination]) => (0, 0),
         _ => return None,
     };
-    is_usual.then(|| FourTuple::of_ipv4(addresses, ports).canonical().0)
+    let sum = number(from.into(), source).wrapping_add(number(to.into(), destination));
+    is_usual.then(|| mix(sum))
 }
 
 /// Which of so many pipelines has the connection: both directions alike. Frames of no connection go
 /// to the first one.
 fn share(tuple: Option<FourTuple>, pipelines: usize) -> usize {
-    let [one, other] = tuple.map_or([0; 2], |tuple| tuple.ends().map(number));
-    let hash = mix(one.wrapping_add(other));
-    // The upper bits are the well mixed ones (Lemire, Fast random integer generation in an
-    // interval, 2019).
+    place(hash(tuple), pipelines)
+}
+
+/// The same number for both directions of a connection.
+fn hash(tuple: Option<FourTuple>) -> u64 {
+    let [one, other] = tuple.map_or([0; 2], |tuple| {
+        tuple.ends().map(|end| {
+            let bits = match end.address {
+                IpAddr::V4(address) => u64::from(address.to_bits()),
+                IpAddr::V6(address) => {
+                    let bits = address.to_bits();
+                    mix(bits as u64) ^ (bits >> 64) as u64
+                }
+            };
+            number(bits, end.port)
+        })
+    });
+    mix(one.wrapping_add(other))
+}
+
+/// The upper bits are the well mixed ones (Lemire, Fast random integer generation in an interval,
+/// 2019).
+fn place(hash: u64, pipelines: usize) -> usize {
     ((u128::from(hash) * pipelines as u128) >> 64) as usize
 }
 
 /// An end as a number.
-fn number(end: Endpoint) -> u64 {
-    let bits = match end.address {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => {
-            let bits = address.to_bits();
-            mix(bits as u64) ^ (bits >> 64) as u64
-        }
-    };
-    mix(bits ^ u64::from(end.port) << 48)
+fn number(address: u64, port: u16) -> u64 {
+    mix(address ^ u64::from(port) << 48)
 }
 
 /// SplitMix64's finalizer (Steele, Lea and Flood 2014).
@@ -432,15 +438,9 @@ mod tests {
             };
             let frame = Frame::copied(&bytes, descriptor).share();
             let dissected = tuple(&dissect(&frame)).expect("a connection");
-            let usual = usual_tuple(&frame).expect("a usual frame");
-            let there = share(Some(usual), 4);
-            assert_eq!(
-                usual,
-                dissected.canonical().0,
-                "at a glance as by dissection"
-            );
-            assert_eq!(there, share(Some(dissected), 4));
-            there
+            let usual = usual_hash(&frame).expect("a usual frame");
+            assert_eq!(usual, hash(Some(dissected)), "at a glance as by dissection");
+            place(usual, 4)
         };
         let mut counts = [0; 4];
         for port in 600..1000 {

@@ -254,7 +254,6 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             ending: false,
             told_ns: i64::MIN,
             is_relieved: false,
-            latest: None,
             guest,
         };
         Ok(Graph {
