@@ -70,7 +70,7 @@ pub(crate) struct OpenRow<'a, C> {
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Run {
     /// What stands for the cells; `None`: there is no run.
-    number: Option<u64>,
+    number: Option<u128>,
     /// The place of the first row.
     first: u64,
     /// How many follow it.
@@ -78,7 +78,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(number: u64, first: u64) -> Self {
+    pub(crate) fn new(number: u128, first: u64) -> Self {
         Self {
             number: Some(number),
             first,
@@ -88,7 +88,7 @@ impl Run {
 
     /// Whether the next row belongs to it too.
     #[inline(always)]
-    pub(crate) fn goes_on(&mut self, number: u64) -> bool {
+    pub(crate) fn goes_on(&mut self, number: u128) -> bool {
         let goes_on = self.number == Some(number);
         self.more += u32::from(goes_on);
         goes_on

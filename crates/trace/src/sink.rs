@@ -22,9 +22,11 @@ pub trait RecordSink {
     /// An operation whose rows are made where they go: what [`row`](Self::row) would be given, for
     /// a sink that need not have it as a row.
     fn operation(&mut self, rows: &mut impl OperationRows) {
-        let mut row = OperationRow::default();
-        rows.operation(&mut row);
-        self.row(RowRef::Operations(&row));
+        if self.wants(Table::Operations) {
+            let mut row = OperationRow::default();
+            rows.operation(&mut row);
+            self.row(RowRef::Operations(&row));
+        }
         if self.wants(Table::Nfs) {
             let mut row = NfsRow::default();
             if rows.nfs(&mut row) {

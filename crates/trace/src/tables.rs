@@ -92,7 +92,7 @@ macro_rules! cells {
             /// Takes those that `give` gives. They are the same for the same `number`, so that it
             /// need not be asked again where the row before had that number too.
             #[inline(always)]
-            fn common(&mut self, number: u64, give: impl FnOnce(&mut Self))
+            fn common(&mut self, number: u128, give: impl FnOnce(&mut Self))
             where
                 Self: Sized,
             {
@@ -124,7 +124,7 @@ macro_rules! cells {
             })*
 
             #[inline(always)]
-            fn common(&mut self, number: u64, give: impl FnOnce(&mut Self)) {
+            fn common(&mut self, number: u128, give: impl FnOnce(&mut Self)) {
                 if !self.columns.run.goes_on(number) {
                     self.columns.end_run();
                     self.columns.run = crate::columns::Run::new(number, self.bit);

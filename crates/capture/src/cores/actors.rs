@@ -36,11 +36,11 @@ impl Actor for PipelineActor {
             match item {
                 Item::Frame(now, frame) => {
                     let ordinal = frame.descriptor().ordinal;
-                    self.flows.operations.deferred().frame = Some((ordinal, at));
+                    self.flows.operations.deferred().sums.frame = Some((ordinal, at));
                     self.flows.on_frame(*now, frame);
                 }
                 Item::Whole(now, whole) => {
-                    self.flows.operations.deferred().frame = None;
+                    self.flows.operations.deferred().sums.frame = None;
                     self.flows.on_whole(*now, whole);
                 }
                 Item::Fragment(frame, outcome) => self.flows.on_fragment(frame, *outcome),
@@ -50,7 +50,7 @@ impl Actor for PipelineActor {
                 }
             }
         }
-        self.flows.operations.deferred().frame = None;
+        self.flows.operations.deferred().sums.frame = None;
         self.flows.on_timer(batch.now);
         if let Some(slot) = batch.close_from.take() {
             batch.close_from = self.flows.close_from(slot, CLOSE_SLOTS);
@@ -78,7 +78,7 @@ impl PipelineActor {
     /// Before a batch, its empty lists become those that are filled; after it, it takes them back.
     fn exchange(&mut self, batch: &mut Batch) {
         let operations = &mut self.flows.operations;
-        mem::swap(operations.deferred(), &mut batch.sums);
+        mem::swap(operations.deferred(), &mut batch.deferred);
         mem::swap(&mut operations.sink_mut().rows, &mut batch.rows);
     }
 }

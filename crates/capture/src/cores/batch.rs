@@ -9,7 +9,7 @@ use lineside_flow::Whole;
 use lineside_frame::FrameRef;
 use lineside_trace::{LossRow, RecordSink, RowBuffer, RowRef, Table};
 
-use crate::sums::Sums;
+use crate::rpc::Deferred;
 
 /// Frames of one pipeline, then the rows that came of them.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Batch {
     /// The pipeline that wants the batch back, to close more of them.
     pub(crate) back: Option<Address<Box<Self>>>,
     pub(crate) rows: RowBuffer,
-    pub(crate) sums: Sums,
+    pub(crate) deferred: Deferred,
     /// The pipeline's, as of this batch.
     pub(crate) counters: Counters,
     /// The pipeline's operations without a row.
@@ -56,14 +56,17 @@ impl Batch {
 
     /// Gives all rows of the tables that `sink` wants to it.
     pub(crate) fn write_to(&self, sink: &mut impl RecordSink) {
+        self.deferred.calls.write_to(sink);
         self.rows.write_to(sink);
-        self.sums.write_to(sink);
+        self.deferred.sums.write_to(sink);
     }
 
     /// Computes the checksums of all blocks noted.
     pub(crate) fn sum(&mut self) {
-        let Self { items, sums, .. } = self;
-        sums.sum(|item| match &items[item] {
+        let Self {
+            items, deferred, ..
+        } = self;
+        deferred.sums.sum(|item| match &items[item] {
             Item::Frame(_, frame) => frame.bytes(),
             _ => unreachable!("only frames are looked at in place"),
         });
@@ -74,7 +77,8 @@ impl Batch {
         self.items.clear();
         self.bytes = 0;
         self.rows.clear(ROWS_KEPT_MAX);
-        self.sums.clear();
+        self.deferred.sums.clear();
+        self.deferred.calls.clear(ROWS_KEPT_MAX);
     }
 }
 

@@ -349,8 +349,8 @@ fn tuple(dissected: &Dissected) -> Option<FourTuple> {
     }
 }
 
-/// The [`hash`] of most frames, at a glance: IPv4 without options and whole, right after an Ethernet
-/// header.
+/// The [`hash`] of most frames, at a glance: IPv4 without options and whole, right after an
+/// Ethernet header.
 #[inline]
 fn usual_hash(frame: &FrameRef) -> Option<u64> {
     const TRANSPORT: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;

@@ -9,7 +9,7 @@ use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
 use lineside_measure::SharedTimes;
 use lineside_run::bound_encoder;
 use lineside_trace::{
-    ActorFacts, EncoderConfig, LossRow, Part, PartSink, RecordSink, RowRef, Runtime,
+    ActorFacts, EncoderConfig, LossRow, OperationRows, Part, PartSink, RecordSink, RowRef, Runtime,
     SchedulerFacts, Summaries, Table, TableSummary, TraceEncoder, TrafficFacts,
 };
 
@@ -105,6 +105,11 @@ impl RecordSink for Encoder {
     #[inline(always)]
     fn row(&mut self, row: RowRef<'_>) {
         self.rows.row(row);
+    }
+
+    #[inline(always)]
+    fn operation(&mut self, rows: &mut impl OperationRows) {
+        self.rows.operation(rows);
     }
 }
 

@@ -14,7 +14,7 @@ use super::early::EarlyReply;
 use super::files::{FACT_BYTES, NAME_BYTES};
 use super::headers::LastHeader;
 use super::operation::{CallRef, Slot};
-use super::plain::{CallerRef, PlainReply};
+use super::plain::{CallerRef, HeldReply};
 use super::recovery::Recoveries;
 use super::tls::{self, Probe, TlsRecords};
 use super::{Operations, connection_id};
@@ -52,7 +52,7 @@ pub(crate) struct RpcConnection {
     /// Who calls with that header, once a plain call was.
     pub(super) plain_caller: Option<CallerRef>,
     /// Of the latest reply to a plain call whose data follows: what comes before that.
-    pub(super) plain_reply: Option<Box<PlainReply>>,
+    pub(super) plain_reply: Option<Box<HeldReply>>,
     pub(super) program: Word,
     /// RPC's part of TLS, and the records of both directions once it has begun.
     pub(super) probe: Option<Probe>,

@@ -22,7 +22,6 @@ use lineside_wire::{Direction, Endpoint};
 
 use crate::config::Config;
 use crate::protocol::{Details, FilesOfCompound};
-use crate::sums::Sums;
 
 mod again;
 mod arguments;
@@ -33,6 +32,7 @@ mod early;
 mod files;
 mod headers;
 mod incoming;
+mod noted;
 mod operation;
 mod payload;
 mod plain;
@@ -45,16 +45,17 @@ mod tls;
 
 pub use files::file_id;
 
-pub(crate) use connection::RpcConnection;
 pub(crate) use files::{Fact, HandleBytes, file_id_of, handle_bytes};
 pub(crate) use incoming::IncomingMessage;
+pub(crate) use noted::Deferred;
 pub(crate) use operation::{Operation, OperationTable, Slot, mark_incomplete};
-pub(crate) use plain::{PlainCall, PlainCaller};
+pub(crate) use plain::{PlainCall, PlainCaller, PlainReply};
 pub(crate) use reply::Answer;
 pub(crate) use request::Request;
 pub(crate) use room::Holder;
 
 use again::{AGAIN_NS, Again};
+use connection::RpcConnection;
 use direction::DirectionSink;
 use early::EarlyReply;
 use operation::{CallRef, OPERATION_BYTES, Signature};
@@ -99,8 +100,8 @@ pub(crate) struct Operations<S> {
     now: i64,
     ending: bool,
     is_relieved: bool,
-    /// Blocks whose checksums another actor computes.
-    deferred: Option<Box<Sums>>,
+    /// What other actors do.
+    deferred: Option<Box<Deferred>>,
     pub(crate) scratch: Scratch,
 }
 
@@ -159,8 +160,9 @@ impl<S: RecordSink> Operations<S> {
         self.ending = true;
     }
 
-    /// From now on blocks are collected and not checksummed; they lie here until they are taken.
-    pub(crate) fn deferred(&mut self) -> &mut Sums {
+    /// From now on blocks are collected and not checksummed, and calls on the short way do not
+    /// become rows; they lie here until they are taken.
+    pub(crate) fn deferred(&mut self) -> &mut Deferred {
         self.deferred.get_or_insert_default()
     }
 

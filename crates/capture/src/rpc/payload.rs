@@ -64,7 +64,7 @@ impl<S: RecordSink> DirectionSink<'_, S> {
             let operation_id = open.data_id;
             let summed = &mut summed[self.direction];
             blocks.on_data(chunk.part(0, len as usize), |run| match deferred {
-                Some(deferred) => deferred.note(operation_id, &run),
+                Some(deferred) => deferred.sums.note(operation_id, &run),
                 None => summed.add(&run, |first, sums| {
                     write_sums(operation_id, first, sums, sink);
                 }),

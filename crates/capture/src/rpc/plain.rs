@@ -8,8 +8,6 @@
 //! or data is missing) [widens](Operations::widen) it: it goes on as if it had come the general
 //! way.
 
-use std::net::IpAddr;
-
 use lineside_account::{Counter, Counters};
 use lineside_flow::Transport;
 use lineside_frame::{Cursor, Piece};
@@ -18,7 +16,7 @@ use lineside_rpc::calls::{self, OnCall};
 use lineside_rpc::message::ReplyHeader;
 use lineside_rpc::record::{self, Message, Want};
 use lineside_trace::{OperationCells, OperationRows, RecordSink, Word};
-use lineside_wire::Direction;
+use lineside_wire::{Direction, Endpoint};
 
 use super::arguments::Arguments;
 use super::connection::RpcConnection;
@@ -75,12 +73,25 @@ pub(crate) struct PlainCall {
 }
 
 impl PlainCall {
-    fn piece(&self) -> Piece<'_> {
+    pub(super) fn piece(&self) -> Piece<'_> {
         Piece::bytes(&self.bytes[..self.bytes_len.into()])
     }
 
     fn direction(&self) -> Direction {
         Direction::BOTH[calls::parts(self.key).0]
+    }
+
+    /// What is known of its reply, which has just ended.
+    #[inline]
+    fn replied(&self, rpc: &RpcConnection, message: &Message) -> PlainReply {
+        PlainReply {
+            first_ns: message.first.stamp_ns,
+            stamp_ns: message.last.stamp_ns,
+            frame: message.last.number,
+            input: message.last.input,
+            len: message.len,
+            waited_ns: self.waited_ns(rpc, message),
+        }
     }
 
     pub(super) fn holder(&self) -> Holder {
@@ -98,43 +109,38 @@ impl PlainCall {
         (self.len, self.end, self.is_done) = (message.len as u32, passed, true);
     }
 
-    /// How long it and its reply waited for bytes that were sent again, if some were.
+    /// How long it and its reply waited for bytes that were sent again.
     #[inline]
-    pub(crate) fn waited_ns(
-        &self,
-        rpc: &RpcConnection,
-        reply: &Message,
-    ) -> Option<[Option<i64>; 2]> {
+    fn waited_ns(&self, rpc: &RpcConnection, reply: &Message) -> [Option<i64>; 2] {
+        if rpc.recoveries.iter().all(Option::is_none) {
+            return [None; 2];
+        }
         let call = (self.stamp_ns, self.end_ns);
         let times = [call, (reply.first.stamp_ns, reply.last.stamp_ns)];
-        let back = self.direction().opposite();
-        let may_wait = rpc.recoveries.iter().any(Option::is_some);
-        may_wait.then(|| rpc.waited_ns(back, times, self.end))
+        rpc.waited_ns(self.direction().opposite(), times, self.end)
     }
 
     /// The cells that the two headers and the frames give.
     pub(crate) fn put_to(
         &self,
-        rpc: &RpcConnection,
         caller: &PlainCaller,
-        (reply, waited): (&Message, Option<[Option<i64>; 2]>),
+        reply: &PlainReply,
         cells: &mut impl OperationCells,
     ) {
-        let direction = self.direction();
-        let number = u64::from(caller.serial) << 32
-            | u64::from(self.input) << 16
-            | u64::from(reply.last.input);
+        let number = u128::from(caller.first_operation.cast_unsigned()) << 32
+            | u128::from(self.input) << 16
+            | u128::from(reply.input);
         cells.common(number, |cells| {
-            let (client, server) = (&rpc.ends[direction], &rpc.ends[direction.opposite()]);
+            let (client, server) = (&caller.client, &caller.server);
             let header = &caller.header;
-            cells.connection_id(rpc.id);
+            cells.connection_id(caller.connection_id);
             cells.call_input(Some(self.input.into()));
-            cells.reply_input(Some(reply.last.input.into()));
+            cells.reply_input(Some(reply.input.into()));
             cells.client_address(Some(client.address));
             cells.server_address(Some(server.address));
             cells.client_port(Some(client.port.into()));
             cells.server_port(Some(server.port.into()));
-            cells.transport(Some(rpc.transport.name()));
+            cells.transport(Some(Transport::Tcp.name()));
             cells.program(header.program_word);
             cells.program_number(Some(header.program.into()));
             cells.version(header.version.try_into().ok());
@@ -149,14 +155,12 @@ impl PlainCall {
         cells.rpc_id(self.operation_id);
         cells.call_time_ns(self.stamp_ns);
         cells.call_end_ns(self.end_ns);
-        cells.reply_time_ns(reply.first.stamp_ns);
-        cells.reply_end_ns(reply.last.stamp_ns);
-        if let Some([call_ns, reply_ns]) = waited {
-            cells.call_recovery_ns(call_ns);
-            cells.reply_recovery_ns(reply_ns);
-        }
+        cells.reply_time_ns(reply.first_ns);
+        cells.reply_end_ns(reply.stamp_ns);
+        cells.call_recovery_ns(reply.waited_ns[0]);
+        cells.reply_recovery_ns(reply.waited_ns[1]);
         cells.call_frame(Some(self.frame as i64));
-        cells.reply_frame(Some(reply.last.number as i64));
+        cells.reply_frame(Some(reply.frame as i64));
         cells.xid(Some(calls::parts(self.key).1.into()));
         cells.call_bytes(Some(self.len.into()));
         cells.reply_bytes(Some(reply.len as i64));
@@ -218,14 +222,30 @@ impl PlainCalls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallerRef(u32);
 
+/// What is known of the reply beside its results.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlainReply {
+    /// Of the frame that it begins in.
+    first_ns: Option<i64>,
+    /// Of the frame that it ends in, like the next two.
+    pub(crate) stamp_ns: Option<i64>,
+    frame: u64,
+    input: u16,
+    /// Bytes of the message.
+    len: usize,
+    /// How long the call waited for bytes that were sent again, and how long the reply did.
+    waited_ns: [Option<i64>; 2],
+}
+
 /// What the calls of a connection have in common.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct PlainCaller {
     header: Caller,
-    /// Of its calls: both ends may call with the same header.
-    direction: Direction,
-    /// No other has had this number.
-    serial: u32,
+    connection_id: i64,
+    client: Endpoint,
+    pub(crate) server: Endpoint,
+    /// Its first call: no other caller has this number.
+    pub(super) first_operation: i64,
     /// Calls that wait, and their connection if its last header is this.
     uses: u32,
 }
@@ -235,18 +255,10 @@ pub(crate) struct PlainCaller {
 struct Callers {
     callers: Vec<PlainCaller>,
     free: Vec<CallerRef>,
-    serial: u32,
 }
 
 impl Callers {
-    fn add(&mut self, header: Caller, direction: Direction) -> CallerRef {
-        self.serial = self.serial.wrapping_add(1);
-        let caller = PlainCaller {
-            header,
-            direction,
-            serial: self.serial,
-            uses: 1,
-        };
+    fn add(&mut self, caller: PlainCaller) -> CallerRef {
         if let Some(free) = self.free.pop() {
             self.callers[free.0 as usize] = caller;
             return free;
@@ -277,14 +289,14 @@ impl Callers {
 
 /// What comes before the data in a reply to READ.
 #[derive(Debug)]
-pub(super) struct PlainReply {
+pub(super) struct HeldReply {
     bytes: [u8; REPLY_MAX],
     len: u8,
     /// Of the frame that it began in.
     stamp_ns: Option<i64>,
 }
 
-impl PlainReply {
+impl HeldReply {
     fn new(bytes: &[u8], stamp_ns: Option<i64>) -> Self {
         let mut held = [0; REPLY_MAX];
         held[..bytes.len()].copy_from_slice(bytes);
@@ -295,8 +307,8 @@ impl PlainReply {
         }
     }
 
-    fn piece(&self) -> Piece<'_> {
-        Piece::bytes(&self.bytes[..self.len.into()])
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.into()]
     }
 }
 
@@ -432,14 +444,26 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
-        let is_others = |caller| all.plain.callers.get(caller).direction != self.direction;
-        if rpc.plain_caller.is_some_and(is_others) {
+        let client = rpc.ends[self.direction];
+        // Both ends may call with the same header.
+        let is_its = |callers: &Callers, caller| callers.get(caller).client == client;
+        if rpc
+            .plain_caller
+            .is_some_and(|caller| !is_its(&all.plain.callers, caller))
+        {
             all.plain.forget_caller(rpc);
         }
         let callers = &mut all.plain.callers;
         let caller = *rpc.plain_caller.get_or_insert_with(|| {
-            let caller = rpc.last_header.caller();
-            callers.add(*caller.expect("it was compared"), self.direction)
+            let header = rpc.last_header.caller();
+            callers.add(PlainCaller {
+                header: *header.expect("it was compared"),
+                connection_id: rpc.id,
+                client,
+                server: rpc.ends[self.direction.opposite()],
+                first_operation: operation_id(self.message),
+                uses: 1,
+            })
         });
         callers.hold(caller);
         caller
@@ -470,7 +494,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let Some(data) = data_of(&reply) else {
             return self.is_whole(cursor).then(|| {
                 self.counters.count(Counter::Replies);
-                self.finish_plain(at, &reply);
+                self.finish_plain(at, &reply, bytes);
                 Want::End
             });
         };
@@ -485,7 +509,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         self.counters.count(Counter::Replies);
         self.open(Some(slot), false, xid);
         self.expect_data(slot, offset, len);
-        let held = PlainReply::new(head, self.message.first.stamp_ns);
+        let held = HeldReply::new(head, self.message.first.stamp_ns);
         let rpc = self.all.connection(self.connection);
         match &mut rpc.plain_reply {
             Some(reply) => **reply = held,
@@ -497,39 +521,38 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         })
     }
 
-    /// The reply to the call at `at` has come, all of it: writes the rows.
+    /// The reply to the call at `at` has come, all of it: writes the rows. `bytes`: its results,
+    /// data excluded.
     #[inline]
-    fn finish_plain(&mut self, at: u32, reply: &v3::Reply<'_>) {
+    fn finish_plain(&mut self, at: u32, reply: &v3::Reply<'_>, bytes: &[u8]) {
         let call = self.all.plain.take(at);
         self.counters.count(Counter::CallsAnswered);
         let rpc = self.all.connection(self.connection);
         let remembered = CallRef::Written(call.signature);
         let ordinal = self.message.first.ordinal;
         rpc.calls.answered(call.key, remembered, ordinal);
-        self.write_plain(&call, reply);
+        self.write_plain(&call, reply, bytes);
         self.all.plain.callers.release(call.caller);
         self.all.forget_ended(self.connection, self.counters);
     }
 
-    /// Writes the rows of a call and its reply.
+    /// Writes the rows of a call and its reply, or leaves that to another actor.
     #[inline]
-    fn write_plain(&mut self, call: &PlainCall, reply: &v3::Reply<'_>) {
-        let server: IpAddr = self.sender();
+    fn write_plain(&mut self, call: &PlainCall, results: &v3::Reply<'_>, bytes: &[u8]) {
         let pieces = [call.piece()];
         let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_deref();
+        let reply = call.replied(rpc.expect("a slot in use"), self.message);
         let caller = all.plain.callers.get(call.caller);
-        let mut rows = PlainRows::new(
-            (call, &arguments),
-            (self.message, reply),
-            server,
-            (rpc.expect("a slot in use"), caller),
-            self.counters,
-        );
-        all.sink.operation(&mut rows);
-        if !all.wants_nfs {
-            // Times that do not fit are counted, whether or not there is a column for them.
+        let call = (call, &arguments);
+        let mut rows = PlainRows::new(call, (&reply, results), caller, self.counters);
+        match &mut all.deferred {
+            Some(deferred) => deferred.calls.note((call.0, caller), &reply, bytes),
+            None => all.sink.operation(&mut rows),
+        }
+        if all.deferred.is_some() || !all.wants_nfs {
+            // Times that do not fit are counted here, whoever has a column for them.
             rows.nfs(&mut NoCells);
         }
         if all.wants_files {
@@ -575,7 +598,7 @@ impl<S: RecordSink> DirectionSink<'_, S> {
         let Some(held) = rpc.plain_reply.take() else {
             return true;
         };
-        let pieces = [held.piece()];
+        let pieces = [Piece::bytes(held.bytes())];
         let mut incoming = IncomingMessage {
             all,
             connection: self.connection,
@@ -586,7 +609,7 @@ impl<S: RecordSink> DirectionSink<'_, S> {
         };
         let procedure = incoming.all.plain.get(at).procedure;
         let reply = v3::Reply::decode(procedure.get(), &mut Cursor::new(&pieces));
-        incoming.finish_plain(at, &reply);
+        incoming.finish_plain(at, &reply, held.bytes());
         self.all.connection(self.connection).plain_reply = Some(held);
         true
     }
@@ -689,7 +712,7 @@ impl<S: RecordSink> Operations<S> {
             open.data_of = open.data_of.map(|_| wide);
             let held = plain_reply.as_deref().filter(|_| !open.is_call);
             if let Some(held) = held {
-                let pieces = [held.piece()];
+                let pieces = [Piece::bytes(held.bytes())];
                 let reply = v3::Reply::decode(call.procedure.get(), &mut Cursor::new(&pieces));
                 let (row, details) = (&mut operation.row, &mut operation.details);
                 row.reply_time_ns = held.stamp_ns;

@@ -111,12 +111,12 @@ fn the_short_way_gives_the_rows_of_the_general_one() {
 /// Cells that calls with one number have in common, as a sink is told.
 #[derive(Default)]
 struct Commons {
-    seen: HashMap<u64, Callers>,
+    seen: HashMap<u128, Callers>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Callers {
-    number: u64,
+    number: u128,
     connection_id: i64,
     client: (Option<IpAddr>, Option<i32>),
     user_id: Option<i64>,
@@ -139,7 +139,7 @@ impl OperationCells for Callers {
         self.user_id = value;
     }
 
-    fn common(&mut self, number: u64, give: impl FnOnce(&mut Self)) {
+    fn common(&mut self, number: u128, give: impl FnOnce(&mut Self)) {
         self.number = number;
         give(self);
     }

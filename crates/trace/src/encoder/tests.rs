@@ -147,7 +147,7 @@ impl OperationRows for Given {
         let row = &self.row;
         cells.operation_id(row.operation_id);
         cells.rpc_id(row.rpc_id);
-        cells.common(self.number, |cells| {
+        cells.common(self.number.into(), |cells| {
             cells.connection_id(row.connection_id);
             cells.client_address(row.client_address);
             cells.user_id(row.user_id);

@@ -5,14 +5,13 @@ use std::net::IpAddr;
 use lineside_account::Counters;
 use lineside_frame::{Cursor, Piece, View};
 use lineside_nfs::v3;
-use lineside_rpc::record::Message;
 use lineside_rpc::xdr::{Handle, InPlace, Name};
 use lineside_trace::{NfsCells, OperationCells, OperationRow, OperationRows, Word};
 
 use super::columns;
 use super::{Nfs3, common_of_call, common_of_reply, is_about_call, type_and_size};
 use crate::protocol::{Details, Procedure, Protocol};
-use crate::rpc::{Fact, PlainCall, PlainCaller, RpcConnection, file_id_of};
+use crate::rpc::{Fact, PlainCall, PlainCaller, PlainReply, file_id_of};
 
 /// A procedure whose rows can be made at once: not those that report more files than the call's and
 /// the one that was found or made.
@@ -142,16 +141,13 @@ pub(crate) struct PlainArguments<'b> {
 pub(crate) struct PlainRows<'m, 'a> {
     call: &'m PlainCall,
     arguments: &'m v3::Call<'m>,
-    reply: &'m v3::Reply<'m>,
+    reply: &'m PlainReply,
+    results: &'m v3::Reply<'m>,
     attributes: Option<InPlace<'m, v3::Attributes>>,
     /// The object that was found or made, and its id.
     object: Option<(Handle<'m>, i64)>,
     server: IpAddr,
-    rpc: &'a RpcConnection,
     caller: &'a PlainCaller,
-    message: &'m Message,
-    /// How long call and reply waited for bytes that were sent again.
-    waited_ns: Option<[Option<i64>; 2]>,
     counters: &'a mut Counters,
 }
 
@@ -159,23 +155,21 @@ impl<'m, 'a> PlainRows<'m, 'a> {
     #[inline]
     pub(crate) fn new(
         (call, arguments): (&'m PlainCall, &'m v3::Call<'m>),
-        (message, reply): (&'m Message, &'m v3::Reply<'m>),
-        server: IpAddr,
-        (rpc, caller): (&'a RpcConnection, &'a PlainCaller),
+        (reply, results): (&'m PlainReply, &'m v3::Reply<'m>),
+        caller: &'a PlainCaller,
         counters: &'a mut Counters,
     ) -> Self {
-        let object = reply.object();
+        let object = results.object();
+        let server = caller.server.address;
         Self {
             call,
             arguments,
             reply,
-            attributes: reply.attributes(),
+            results,
+            attributes: results.attributes(),
             object: object.map(|handle| (handle, file_id_of(server, &handle))),
             server,
-            rpc,
             caller,
-            message,
-            waited_ns: call.waited_ns(rpc, message),
             counters,
         }
     }
@@ -202,7 +196,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
         let found = self.object.and_then(|(handle, id)| {
             Some(Fact {
                 operation_id,
-                time_ns: self.message.last.stamp_ns,
+                time_ns: self.reply.stamp_ns,
                 server: self.server,
                 handle: contiguous(handle.view())?,
                 file_id: id,
@@ -220,7 +214,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
             let is_about_call = is_about_call(self.call.procedure.0);
             Some(Fact {
                 operation_id,
-                time_ns: self.message.last.stamp_ns.or(self.call.end_ns),
+                time_ns: self.reply.stamp_ns.or(self.call.end_ns),
                 server: self.server,
                 handle: contiguous(handle.view())?,
                 file_id,
@@ -237,20 +231,19 @@ impl<'m, 'a> PlainRows<'m, 'a> {
 impl OperationRows for PlainRows<'_, '_> {
     #[inline(always)]
     fn operation(&self, cells: &mut impl OperationCells) {
-        let reply = (self.message, self.waited_ns);
-        self.call.put_to(self.rpc, self.caller, reply, cells);
+        self.call.put_to(self.caller, self.reply, cells);
         cells.operation(self.call.procedure.name());
         cells.file_id(Some(self.call.file_id));
         common_of_call(self.arguments, self.server, cells);
         let result = self.object.map(|(_, id)| id);
-        common_of_reply(self.reply, self.attributes.as_ref(), result, cells);
+        common_of_reply(self.results, self.attributes.as_ref(), result, cells);
     }
 
     #[inline(always)]
     fn nfs(&mut self, cells: &mut impl NfsCells) -> bool {
         cells.operation_id(self.call.operation_id);
         columns::of_call(self.arguments, cells, self.counters);
-        columns::of_reply(self.reply, self.attributes.as_ref(), cells, self.counters);
+        columns::of_reply(self.results, self.attributes.as_ref(), cells, self.counters);
         true
     }
 }
