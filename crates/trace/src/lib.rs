@@ -49,9 +49,9 @@ pub use manifest::{
 };
 pub use sink::{ChecksumRun, OperationRows, RecordSink};
 pub use tables::{
-    ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow, Nfs4Cells,
-    Nfs4Row, NfsCells, NfsRow, OperationCells, OperationRow, PacketRow, Row, RowBuffer, RowRef,
-    ServiceRow, Table,
+    ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow, Nfs4Row,
+    NfsCells, NfsRow, OperationCells, OperationRow, PacketRow, Row, RowBuffer, RowRef, ServiceRow,
+    Table,
 };
 
 /// The version of the tables: a new column raises the second number, a changed one the first.

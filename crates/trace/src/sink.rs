@@ -1,6 +1,4 @@
-use crate::tables::{
-    ChecksumRow, Nfs4Cells, Nfs4Row, NfsCells, NfsRow, OperationCells, OperationRow, RowRef, Table,
-};
+use crate::tables::{ChecksumRow, NfsCells, NfsRow, OperationCells, OperationRow, RowRef, Table};
 
 /// Where rows go: an encoder, an analysis, a test.
 ///
@@ -29,33 +27,19 @@ pub trait RecordSink {
         }
         if self.wants(Table::Nfs) {
             let mut row = NfsRow::default();
-            if rows.nfs(&mut row) {
-                self.row(RowRef::Nfs(&row));
-            }
-        }
-        if self.wants(Table::Nfs4) {
-            let mut row = Nfs4Row::default();
-            if rows.nfs4(&mut row) {
-                self.row(RowRef::Nfs4(&row));
-            }
+            rows.nfs(&mut row);
+            self.row(RowRef::Nfs(&row));
         }
     }
 }
 
-/// The rows of an operation: that in `operations`, and those in `nfs` and `nfs4` if it has any.
+/// The rows of an operation that has one in `operations` and one in `nfs`.
 pub trait OperationRows {
     /// Gives the cells of its row in `operations`; may be asked more than once.
     fn operation(&self, cells: &mut impl OperationCells);
 
-    /// Gives the cells of its row in `nfs`; false: it has none, and has given none. Asked at most
-    /// once.
-    fn nfs(&mut self, cells: &mut impl NfsCells) -> bool;
-
-    /// The same in `nfs4`.
-    #[inline(always)]
-    fn nfs4(&mut self, _: &mut impl Nfs4Cells) -> bool {
-        false
-    }
+    /// Gives the cells of its row in `nfs`; asked at most once.
+    fn nfs(&mut self, cells: &mut impl NfsCells);
 }
 
 impl<S: RecordSink + ?Sized> RecordSink for &mut S {

@@ -47,22 +47,20 @@ impl<C: Columns> TableEncoder<C> {
         }))
     }
 
-    /// Adds a row whose cells `fill` gives; false: it has given none, and there is no row.
+    /// Adds a row whose cells `fill` gives.
     #[inline(always)]
-    pub(crate) fn fill_if<P: PartSink>(
+    pub(crate) fn fill<P: PartSink>(
         &mut self,
-        fill: impl FnOnce(&mut OpenRow<'_, C>) -> bool,
+        fill: impl FnOnce(&mut OpenRow<'_, C>),
         output: &mut Output<P>,
     ) {
         let bit = 1 << (self.columns.rows() % ROWS_MAX);
-        let is_row = fill(&mut OpenRow {
+        fill(&mut OpenRow {
             columns: &mut self.columns,
             bit,
         });
-        if is_row {
-            self.columns.advance(1);
-            self.end_if_full(output);
-        }
+        self.columns.advance(1);
+        self.end_if_full(output);
     }
 
     /// To be called after each row.

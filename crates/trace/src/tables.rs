@@ -479,19 +479,10 @@ impl Encoders {
         output: &mut Output<P>,
     ) {
         if let Some(table) = &mut self.operations {
-            table.fill_if(
-                |row| {
-                    rows.operation(row);
-                    true
-                },
-                output,
-            );
+            table.fill(|row| rows.operation(row), output);
         }
         if let Some(table) = &mut self.nfs {
-            table.fill_if(|row| rows.nfs(row), output);
-        }
-        if let Some(table) = &mut self.nfs4 {
-            table.fill_if(|row| rows.nfs4(row), output);
+            table.fill(|row| rows.nfs(row), output);
         }
     }
 }
@@ -729,7 +720,7 @@ tables! {
     }
 
     /// What only NFSv4 has: a row for each operation that has any of it.
-    Nfs4 nfs4 Nfs4Row Nfs4Columns cells Nfs4Cells {} null "not in this operation, or not seen" {
+    Nfs4 nfs4 Nfs4Row Nfs4Columns null "not in this operation, or not seen" {
         operation_id: i64, Delta, "the operation";
         minor_version: Option<i64>, Dictionary, "COMPOUND, first row: minor version of NFSv4";
         tag: Text, Dictionary, "COMPOUND, first row: the tag that the client gave it";

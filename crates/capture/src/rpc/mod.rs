@@ -108,7 +108,7 @@ pub(crate) struct Operations<S> {
 /// Memory that is used again for each row.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    pub(crate) files: FilesOfCompound<Slot>,
+    pub(crate) files: FilesOfCompound,
     pub(crate) name: Vec<u8>,
     file: FileRow,
     connection: ConnectionRow,

@@ -20,8 +20,8 @@ use crate::read::{PartReader, ReadError, Value};
 use crate::sample::SampleRow;
 use crate::sink::{ChecksumRun, OperationRows};
 use crate::tables::{
-    CollectedRows, ConnectionRow, FileRow, LossRow, Nfs4Cells, Nfs4Row, NfsCells, NfsRow,
-    OperationCells, OperationRow, PacketRow, Row, ServiceRow,
+    CollectedRows, ConnectionRow, FileRow, LossRow, Nfs4Row, NfsCells, NfsRow, OperationCells,
+    OperationRow, PacketRow, Row, ServiceRow,
 };
 
 type Parts = Vec<Part>;
@@ -160,18 +160,9 @@ impl OperationRows for Given {
         cells.repeat(row.repeat);
     }
 
-    fn nfs(&mut self, cells: &mut impl NfsCells) -> bool {
+    fn nfs(&mut self, cells: &mut impl NfsCells) {
         cells.operation_id(self.row.operation_id);
         cells.mode(self.row.call_time_ns);
-        true
-    }
-
-    fn nfs4(&mut self, cells: &mut impl Nfs4Cells) -> bool {
-        if self.row.repeat {
-            cells.operation_id(self.row.operation_id);
-            cells.tag(self.row.name.bytes());
-        }
-        self.row.repeat
     }
 }
 

@@ -240,11 +240,10 @@ impl OperationRows for PlainRows<'_, '_> {
     }
 
     #[inline(always)]
-    fn nfs(&mut self, cells: &mut impl NfsCells) -> bool {
+    fn nfs(&mut self, cells: &mut impl NfsCells) {
         cells.operation_id(self.call.operation_id);
         columns::of_call(self.arguments, cells, self.counters);
         columns::of_reply(self.results, self.attributes.as_ref(), cells, self.counters);
-        true
     }
 }
 

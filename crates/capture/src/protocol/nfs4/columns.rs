@@ -1,51 +1,139 @@
-//! NFSv4: its fields as columns of the tables `operations` and `nfs`, which have what other
-//! versions have too, and `nfs4`. Of the latter two an operation has a row if any of its fields is
-//! there.
+//! NFSv4: its fields as columns of the tables `nfs`, which has what other versions have too, and
+//! `nfs4`.
 
 use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
-use lineside_nfs::v4::attributes::{Attributes, SetTime};
 use lineside_nfs::v4::layouts::LayoutBody;
 use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
-use lineside_trace::{Nfs4Cells, NfsCells, OperationCells, OperationRow, Word};
+use lineside_trace::{Blob, Nfs4Row, NfsRow, OperationRow, Word};
 
-use crate::protocol::details::{Details, bits, with_bytes, word};
+use crate::protocol::details::{Details, bits, set_blob, set_text, word};
 use crate::protocol::nfs3;
 
-/// The cells that the header of a call gives to its first row in `nfs4`.
-pub(super) fn of_header(header: &v4::CallHeader<'_>, cells: &mut impl Nfs4Cells) {
-    cells.minor_version(header.minor_version.map(i64::from));
-    with_bytes(header.tag.as_deref(), |tag| cells.tag(tag));
-    cells.compound_operations(header.operation_count.map(i64::from));
-}
-
-/// The same of a reply.
-pub(super) fn of_reply_header(header: &v4::ReplyHeader<'_>, cells: &mut impl Nfs4Cells) {
-    let status = header.status;
-    cells.compound_status(status.map_or(Word::None, |status| word(status.name(), status.0)));
-}
-
-/// Sets the cells of an operation's arguments, for a row of its own.
+/// Sets the cells of an operation's arguments.
 pub(super) fn of_call(
     call: &v4::Call<'_>,
     common: &mut OperationRow,
     details: &mut Details,
     counters: &mut Counters,
 ) {
-    common_of_call(call, common);
-    let attributes = call.attributes().map(AttributeList::read);
-    if let Some((_, is_short)) = attributes {
-        common.call_incomplete |= is_short;
-        counters.add(Counter::RecordsMalformed, is_short.into());
+    if let Some(attributes) = call.attributes() {
+        common.call_incomplete |= set_attributes(attributes, details, counters);
     }
-    let values = attributes.as_ref().map(|(values, _)| values);
-    details.has_nfs |= nfs_of_call(call, values, &mut details.nfs, counters);
-    let nfs4 = &mut details.nfs4;
-    details.has_nfs4 |= nfs4_of_call(call, nfs4);
-    details.has_nfs4 |= session_and_client(call.session(), call.client_id(), nfs4);
+    let (nfs, nfs4) = (&mut details.nfs, &mut details.nfs4);
+    let mut any4 = set_stateid(
+        call.stateid(),
+        &mut nfs4.stateid,
+        &mut nfs4.stateid_sequence,
+    );
+    any4 |= set_bytes(&mut nfs4.session, call.session().as_ref());
+    any4 |= put(&mut nfs4.client_id, call.client_id().map(u64::cast_signed));
+    any4 |= put(
+        &mut nfs4.source_offset,
+        call.source_offset().map(u64::cast_signed),
+    );
+    if let Some(owner) = call.owner().and_then(|owner| owner.owner.as_ref()) {
+        set_blob(&mut nfs4.owner, owner);
+        any4 = true;
+    }
+    let (in_nfs, in_nfs4) = set_arguments(call, nfs, nfs4);
+    details.has_nfs |= in_nfs;
+    details.has_nfs4 |= any4 || in_nfs4;
 }
 
-/// Sets the cells of an operation's results, for a row of its own.
+/// Sets the cells of the arguments that one operation has; whether there are any in `nfs`, and in
+/// `nfs4`.
+fn set_arguments(call: &v4::Call<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (bool, bool) {
+    use v4::Call;
+    match call {
+        Call::Access(args) => {
+            nfs.access_requested = args.access.map(i64::from);
+            (true, false)
+        }
+        Call::Write(args) => {
+            nfs.stable_how = args.stable.map_or(Word::None, stable_how);
+            (true, false)
+        }
+        Call::Create(args) => {
+            nfs.node_type = args.object.file_type().map_or(Word::None, file_type);
+            match &args.object {
+                v4::CreateType::Block(Some(device)) | v4::CreateType::Character(Some(device)) => {
+                    nfs.device_major = Some(i64::from(device.major));
+                    nfs.device_minor = Some(i64::from(device.minor));
+                }
+                v4::CreateType::Symlink(target) => {
+                    set_text(&mut nfs.symlink_target, target.as_deref());
+                }
+                _ => {}
+            }
+            (true, false)
+        }
+        Call::Open(args) => {
+            nfs4.share_access = args.access.map(i64::from);
+            nfs4.share_deny = args.deny.map(i64::from);
+            nfs4.claim = args.claim.claim_type().map_or(Word::None, Word::Known);
+            let mode = args.how.create_mode();
+            nfs.create_mode = mode.map_or(Word::None, Word::Known);
+            if let v4::OpenHow::Create(v4::CreateHow::Exclusive(verifier)) = &args.how {
+                nfs.create_verifier = verifier.map(bits);
+            }
+            (mode.is_some(), true)
+        }
+        Call::OpenDowngrade(args) => {
+            nfs4.share_access = args.access.map(i64::from);
+            nfs4.share_deny = args.deny.map(i64::from);
+            (false, true)
+        }
+        Call::Lock(args) => {
+            nfs4.lock_type = args.lock_type.map_or(Word::None, lock_type);
+            (false, true)
+        }
+        Call::LockT(args) => {
+            nfs4.lock_type = args.lock_type.map_or(Word::None, lock_type);
+            (false, true)
+        }
+        Call::LockU(args) => {
+            nfs4.lock_type = args.lock_type.map_or(Word::None, lock_type);
+            (false, true)
+        }
+        Call::ReadDir(args) => {
+            nfs.cookie = args.cookie.map(u64::cast_signed);
+            nfs.cookie_verifier = args.cookie_verifier.map(bits);
+            nfs.directory_bytes = args.directory_count.map(i64::from);
+            nfs.bytes_max = args.count_max.map(i64::from);
+            (true, false)
+        }
+        Call::Sequence(args) => {
+            nfs4.slot = args.slot.map(i64::from);
+            nfs4.slot_sequence = args.sequence.map(i64::from);
+            nfs4.highest_slot = args.highest_slot.map(i64::from);
+            (false, true)
+        }
+        Call::LayoutGet(args) => {
+            nfs4.layout_type = args.layout_type.map_or(Word::None, layout_type);
+            nfs4.layout_mode = args.io_mode.map_or(Word::None, layout_mode);
+            (false, true)
+        }
+        Call::LayoutReturn(args) => {
+            nfs4.layout_type = args.layout_type.map_or(Word::None, layout_type);
+            nfs4.layout_mode = args.io_mode.map_or(Word::None, layout_mode);
+            (false, true)
+        }
+        Call::GetDeviceInfo(args) => {
+            set_bytes(&mut nfs4.device, args.device.as_ref());
+            nfs4.layout_type = args.layout_type.map_or(Word::None, layout_type);
+            (false, true)
+        }
+        Call::Seek(args) => {
+            let content = args.what;
+            nfs4.content = content.map_or(Word::None, |what| word(what.name(), what.0));
+            (false, true)
+        }
+        _ => (false, false),
+    }
+}
+
+/// Sets the cells of an operation's results, those of the table `operations` too.
 pub(super) fn of_reply(
     reply: &v4::Reply<'_>,
     common: &mut OperationRow,
@@ -56,236 +144,77 @@ pub(super) fn of_reply(
     if let Some(attributes) = reply.attributes() {
         object(attributes, common, details, counters);
     }
-    details.has_nfs |= nfs_of_reply(reply, &mut details.nfs);
-    let nfs4 = &mut details.nfs4;
-    details.has_nfs4 |= nfs4_of_reply(reply, nfs4);
-    details.has_nfs4 |= session_and_client(reply.session(), reply.client_id(), nfs4);
-}
-
-/// Sets the cells of an object's attributes, for a row of its own.
-pub(super) fn object(
-    list: &AttributeList<'_>,
-    common: &mut OperationRow,
-    details: &mut Details,
-    counters: &mut Counters,
-) {
-    let (values, is_short) = list.read();
-    common.reply_incomplete |= is_short;
-    counters.add(Counter::RecordsMalformed, is_short.into());
-    common_of_object(&values, common);
-    details.has_nfs |= nfs_of_object(&values, &mut details.nfs, counters);
-    details.has_nfs4 |= nfs4_of_object(&values, &mut details.nfs4);
-}
-
-/// The cells that the arguments have in `operations`, without files.
-pub(super) fn common_of_call(call: &v4::Call<'_>, cells: &mut impl OperationCells) {
-    with_bytes(call.name().as_deref(), |name| cells.name(name));
-    if let v4::Call::Rename(args) = call {
-        with_bytes(args.to.as_deref(), |name| cells.name2(name));
-    }
-    cells.offset(call.offset().map(u64::cast_signed));
-    if moves_data(call) {
-        cells.count(call.count().map(u64::cast_signed));
-    }
-}
-
-/// The cells that an object's attributes have in `operations`.
-pub(super) fn common_of_object(values: &Attributes<'_>, cells: &mut impl OperationCells) {
-    cells.file_size(values.size.map(u64::cast_signed));
-    cells.file_type(values.file_type.map_or(Word::None, file_type));
-}
-
-/// The cells of the arguments, and of the `attributes` among them, in `nfs`; false if there are
-/// none.
-pub(super) fn nfs_of_call(
-    call: &v4::Call<'_>,
-    attributes: Option<&Attributes<'_>>,
-    cells: &mut impl NfsCells,
-    counters: &mut Counters,
-) -> bool {
-    use v4::Call;
-    let any = attributes.is_some_and(|values| set_attributes(values, cells, counters));
-    match call {
-        Call::Access(args) => cells.access_requested(args.access.map(i64::from)),
-        Call::Write(args) => cells.stable_how(args.stable.map_or(Word::None, stable_how)),
-        Call::Create(args) => {
-            cells.node_type(args.object.file_type().map_or(Word::None, file_type));
-            match &args.object {
-                v4::CreateType::Block(Some(device)) | v4::CreateType::Character(Some(device)) => {
-                    cells.device_major(Some(i64::from(device.major)));
-                    cells.device_minor(Some(i64::from(device.minor)));
-                }
-                v4::CreateType::Symlink(target) => {
-                    with_bytes(target.as_deref(), |target| cells.symlink_target(target));
-                }
-                _ => {}
-            }
-        }
-        Call::Open(args) => {
-            let Some(mode) = args.how.create_mode() else {
-                return any;
-            };
-            cells.create_mode(Word::Known(mode));
-            if let v4::OpenHow::Create(v4::CreateHow::Exclusive(verifier)) = &args.how {
-                cells.create_verifier(verifier.map(bits));
-            }
-        }
-        Call::ReadDir(args) => {
-            cells.cookie(args.cookie.map(u64::cast_signed));
-            cells.cookie_verifier(args.cookie_verifier.map(bits));
-            cells.directory_bytes(args.directory_count.map(i64::from));
-            cells.bytes_max(args.count_max.map(i64::from));
-        }
-        _ => return any,
-    }
-    true
-}
-
-/// The cells of the arguments in `nfs4`, but for [`session_and_client`]; false if there are none.
-pub(super) fn nfs4_of_call(call: &v4::Call<'_>, cells: &mut impl Nfs4Cells) -> bool {
-    use v4::Call;
-    let mut any = false;
-    if let Some(StateId { sequence, other }) = call.stateid() {
-        cells.stateid(Some(&other));
-        cells.stateid_sequence(Some(i64::from(sequence)));
-        any = true;
-    }
-    let source = call.source_offset().map(u64::cast_signed);
-    any |= given(source, |source| cells.source_offset(source));
-    let owner = call.owner().and_then(|owner| owner.owner);
-    with_bytes(owner.as_deref(), |owner| cells.owner(owner));
-    any |= owner.is_some();
-    match call {
-        Call::Open(args) => {
-            cells.share_access(args.access.map(i64::from));
-            cells.share_deny(args.deny.map(i64::from));
-            cells.claim(args.claim.claim_type().map_or(Word::None, Word::Known));
-        }
-        Call::OpenDowngrade(args) => {
-            cells.share_access(args.access.map(i64::from));
-            cells.share_deny(args.deny.map(i64::from));
-        }
-        Call::Lock(args) => cells.lock_type(args.lock_type.map_or(Word::None, lock_type)),
-        Call::LockT(args) => cells.lock_type(args.lock_type.map_or(Word::None, lock_type)),
-        Call::LockU(args) => cells.lock_type(args.lock_type.map_or(Word::None, lock_type)),
-        Call::Sequence(args) => {
-            cells.slot(args.slot.map(i64::from));
-            cells.slot_sequence(args.sequence.map(i64::from));
-            cells.highest_slot(args.highest_slot.map(i64::from));
-        }
-        Call::LayoutGet(args) => {
-            cells.layout_type(args.layout_type.map_or(Word::None, layout_type));
-            cells.layout_mode(args.io_mode.map_or(Word::None, layout_mode));
-        }
-        Call::LayoutReturn(args) => {
-            cells.layout_type(args.layout_type.map_or(Word::None, layout_type));
-            cells.layout_mode(args.io_mode.map_or(Word::None, layout_mode));
-        }
-        Call::GetDeviceInfo(args) => {
-            cells.device(args.device.as_ref().map(<[u8; 16]>::as_slice));
-            cells.layout_type(args.layout_type.map_or(Word::None, layout_type));
-        }
-        Call::Seek(args) => {
-            let content = args.what;
-            cells.content(content.map_or(Word::None, |what| word(what.name(), what.0)));
-        }
-        _ => return any,
-    }
-    true
-}
-
-/// What arguments and results both may have, in `nfs4`: what the results say is the operation's.
-pub(super) fn session_and_client(
-    session: Option<v4::SessionId>,
-    client: Option<u64>,
-    cells: &mut impl Nfs4Cells,
-) -> bool {
-    let any = given(session, |_| {
-        cells.session(session.as_ref().map(<[u8; 16]>::as_slice));
-    });
-    any | given(client.map(u64::cast_signed), |client| {
-        cells.client_id(client);
-    })
-}
-
-/// The cells of the results in `nfs`, without attributes; false if there are none.
-pub(super) fn nfs_of_reply(reply: &v4::Reply<'_>, cells: &mut impl NfsCells) -> bool {
-    use v4::Reply;
-    match reply {
-        Reply::Access(outcome) => {
-            let granted = outcome.ok().and_then(|ok| ok.access).map(i64::from);
-            given(granted, |granted| cells.access_granted(granted))
-        }
-        Reply::ReadLink(outcome) => {
-            let target = outcome.ok().and_then(|ok| ok.target);
-            with_bytes(target.as_deref(), |target| cells.symlink_target(target));
-            target.is_some()
-        }
-        Reply::ReadDir(outcome) => {
-            given(reply.eof(), |eof| cells.eof(eof));
-            let Some(ok) = outcome.ok() else {
-                return false;
-            };
-            cells.reply_cookie_verifier(ok.cookie_verifier.map(bits));
-            // A list that was cut has more entries than were seen.
-            cells.entries(ok.eof.map(|_| ok.entries.iter().count() as i64));
-            true
-        }
-        _ => {
-            let any = given(reply.eof(), |eof| cells.eof(eof));
-            let Some((committed, verifier)) = reply.committed() else {
-                return any;
-            };
-            cells.committed(committed.map_or(Word::None, stable_how));
-            cells.write_verifier(verifier.map(bits));
-            true
-        }
-    }
-}
-
-/// The cells of the results in `nfs4`, without attributes and but for [`session_and_client`]; false
-/// if there are none.
-pub(super) fn nfs4_of_reply(reply: &v4::Reply<'_>, cells: &mut impl Nfs4Cells) -> bool {
-    use v4::Reply;
-    let mut any = false;
-    if let Some(StateId { sequence, other }) = reply.stateid() {
-        cells.reply_stateid(Some(&other));
-        cells.reply_stateid_sequence(Some(i64::from(sequence)));
-        any = true;
-    }
+    let (nfs, nfs4) = (&mut details.nfs, &mut details.nfs4);
+    let (id, sequence) = (&mut nfs4.reply_stateid, &mut nfs4.reply_stateid_sequence);
+    let mut any4 = set_stateid(reply.stateid(), id, sequence);
+    any4 |= set_bytes(&mut nfs4.session, reply.session().as_ref());
+    any4 |= put(&mut nfs4.client_id, reply.client_id().map(u64::cast_signed));
     if let Some(change) = reply.change_info() {
-        cells.directory_change_before(Some(change.before.cast_signed()));
-        cells.directory_change(Some(change.after.cast_signed()));
-        cells.directory_change_atomic(Some(change.atomic));
+        nfs4.directory_change_before = Some(change.before.cast_signed());
+        nfs4.directory_change = Some(change.after.cast_signed());
+        nfs4.directory_change_atomic = Some(change.atomic);
+        any4 = true;
+    }
+    let mut any = put(&mut nfs.eof, reply.eof());
+    if let Some((committed, verifier)) = reply.committed() {
+        nfs.committed = committed.map_or(Word::None, stable_how);
+        nfs.write_verifier = verifier.map(bits);
         any = true;
     }
     if let Some(delegation) = reply.delegation() {
-        let kind = delegation.delegation_type();
-        cells.delegation(kind.map_or(Word::None, |kind| word(kind.name(), kind.0)));
+        nfs4.delegation = delegation
+            .delegation_type()
+            .map_or(Word::None, |kind| word(kind.name(), kind.0));
         let other = delegation.stateid().map(|stateid| stateid.other);
-        cells.delegation_stateid(other.as_ref().map(<[u8; 12]>::as_slice));
-        any = true;
+        set_bytes(&mut nfs4.delegation_stateid, other.as_ref());
+        any4 = true;
     }
-    let flags = |flags: Option<u32>| flags.map(i64::from);
+    let (in_nfs, in_nfs4) = set_results(reply, nfs, nfs4);
+    details.has_nfs |= any || in_nfs;
+    details.has_nfs4 |= any4 || in_nfs4;
+}
+
+/// Sets the cells of the results that one operation has; whether there are any in `nfs`, and in
+/// `nfs4`.
+fn set_results(reply: &v4::Reply<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (bool, bool) {
+    use v4::Reply;
+    let (mut any, mut any4) = (false, false);
     match reply {
+        Reply::Access(outcome) => {
+            let granted = outcome.ok().and_then(|ok| ok.access);
+            any |= put(&mut nfs.access_granted, granted.map(i64::from));
+        }
         Reply::Open(outcome) => {
-            let of_open = flags(outcome.ok().and_then(|ok| ok.flags));
-            any |= given(of_open, |flags| cells.open_flags(flags));
+            let flags = outcome.ok().and_then(|ok| ok.flags);
+            any4 |= put(&mut nfs4.open_flags, flags.map(i64::from));
+        }
+        Reply::ReadLink(outcome) => {
+            let target = outcome.ok().and_then(|ok| ok.target);
+            set_text(&mut nfs.symlink_target, target.as_deref());
+            any |= target.is_some();
+        }
+        Reply::ReadDir(outcome) => {
+            if let Some(ok) = outcome.ok() {
+                nfs.reply_cookie_verifier = ok.cookie_verifier.map(bits);
+                // A list that was cut has more entries than were seen.
+                nfs.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
+                any = true;
+            }
         }
         Reply::Sequence(outcome) => {
-            let of_sequence = flags(outcome.ok().and_then(|ok| ok.status_flags));
-            any |= given(of_sequence, |flags| cells.reply_flags(flags));
+            let flags = outcome.ok().and_then(|ok| ok.status_flags);
+            any4 |= put(&mut nfs4.reply_flags, flags.map(i64::from));
         }
         Reply::ExchangeId(outcome) => {
-            let of_client = flags(outcome.ok().and_then(|ok| ok.flags));
-            any |= given(of_client, |flags| cells.reply_flags(flags));
+            let flags = outcome.ok().and_then(|ok| ok.flags);
+            any4 |= put(&mut nfs4.reply_flags, flags.map(i64::from));
         }
         Reply::CreateSession(outcome) => {
-            let of_session = flags(outcome.ok().and_then(|ok| ok.flags));
-            any |= given(of_session, |flags| cells.reply_flags(flags));
+            let flags = outcome.ok().and_then(|ok| ok.flags);
+            any4 |= put(&mut nfs4.reply_flags, flags.map(i64::from));
         }
         Reply::LayoutGet(v4::LayoutGetResult::Ok(ok)) => {
-            cells.layouts(Some(ok.layouts.iter().count() as i64));
+            nfs4.layouts = Some(ok.layouts.iter().count() as i64);
             if let Some(layout) = ok.layouts.first() {
                 let device = match layout.content() {
                     Some(LayoutBody::Files(file)) => file.device,
@@ -296,125 +225,120 @@ pub(super) fn nfs4_of_reply(reply: &v4::Reply<'_>, cells: &mut impl Nfs4Cells) -
                     }
                     None => None,
                 };
-                cells.device(device.as_ref().map(<[u8; 16]>::as_slice));
+                set_bytes(&mut nfs4.device, device.as_ref());
             }
-            any = true;
+            any4 = true;
         }
         Reply::Seek(outcome) => {
             let offset = outcome.ok().and_then(|ok| ok.offset);
-            let offset = offset.map(u64::cast_signed);
-            any |= given(offset, |offset| cells.reply_offset(offset));
+            any4 |= put(&mut nfs4.reply_offset, offset.map(u64::cast_signed));
         }
         _ => {}
     }
-    any
+    (any, any4)
 }
 
 /// Whether `count` means bytes of a file, and not room for a listing.
-fn moves_data(call: &v4::Call<'_>) -> bool {
+pub(super) fn moves_data(call: &v4::Call<'_>) -> bool {
     !matches!(call, v4::Call::ReadDir(_) | v4::Call::ListXattrs(_))
 }
 
-/// The cells of an object's attributes in `nfs4`; false if there are none.
-pub(super) fn nfs4_of_object(values: &Attributes<'_>, cells: &mut impl Nfs4Cells) -> bool {
-    with_bytes(values.owner.as_deref(), |name| cells.owner_name(name));
-    with_bytes(values.group.as_deref(), |name| cells.owner_group_name(name));
-    let mut any = values.owner.is_some() || values.group.is_some();
-    any |= given(values.change.map(u64::cast_signed), |change| {
-        cells.change(change);
-    });
-    any | given(values.acl.count().map(i64::from), |entries| {
-        cells.acl_entries(entries);
-    })
-}
-
-/// The cells of an object's attributes in `nfs`; false if there are none.
-pub(super) fn nfs_of_object(
-    values: &Attributes<'_>,
-    cells: &mut impl NfsCells,
+/// The attributes of an object.
+pub(super) fn object(
+    list: &AttributeList<'_>,
+    common: &mut OperationRow,
+    details: &mut Details,
     counters: &mut Counters,
-) -> bool {
-    let number = |value: Option<u32>| value.map(i64::from);
-    let signed = |value: Option<u64>| value.map(u64::cast_signed);
-    let mut any = given(number(values.mode), |mode| cells.mode(mode));
-    any |= given(number(values.link_count), |links| cells.links(links));
-    any |= given(signed(values.used), |bytes| cells.used_bytes(bytes));
+) {
+    let (values, is_short) = list.read();
+    common.reply_incomplete |= is_short;
+    counters.add(Counter::RecordsMalformed, is_short.into());
+    common.file_size = values.size.map(u64::cast_signed);
+    common.file_type = values.file_type.map_or(Word::None, file_type);
+
+    let row = &mut details.nfs4;
+    let mut any = put(&mut row.change, values.change.map(u64::cast_signed));
+    set_text(&mut row.owner_name, values.owner.as_deref());
+    set_text(&mut row.owner_group_name, values.group.as_deref());
+    any |= values.owner.is_some() || values.group.is_some();
+    any |= put(&mut row.acl_entries, values.acl.count().map(i64::from));
+    details.has_nfs4 |= any;
+
+    let row = &mut details.nfs;
+    let mut any = put(&mut row.mode, values.mode.map(i64::from));
+    any |= put(&mut row.links, values.link_count.map(i64::from));
+    any |= put(&mut row.used_bytes, values.used.map(u64::cast_signed));
     // Zero for all but devices.
-    if let Some(v4::FileType::BLOCK | v4::FileType::CHARACTER) = values.file_type
-        && let Some(device) = values.device
-    {
-        cells.rdev_major(Some(i64::from(device.major)));
-        cells.rdev_minor(Some(i64::from(device.minor)));
-        any = true;
+    if matches!(
+        values.file_type,
+        Some(v4::FileType::BLOCK | v4::FileType::CHARACTER)
+    ) {
+        let device = values.device;
+        any |= put(
+            &mut row.rdev_major,
+            device.map(|device| i64::from(device.major)),
+        );
+        row.rdev_minor = device.map(|device| i64::from(device.minor));
     }
     let fsid = values.fsid.map(|fsid| fsid.major.cast_signed());
-    any |= given(fsid, |fsid| cells.filesystem_id(fsid));
-    any |= given(signed(values.fileid), |fileid| cells.fileid(fileid));
-    any |= given(time(values.atime, counters), |ns| cells.atime_ns(ns));
-    any |= given(time(values.mtime, counters), |ns| cells.mtime_ns(ns));
-    any |= given(time(values.ctime, counters), |ns| cells.ctime_ns(ns));
-    any | filesystem(values, cells, counters)
-}
-
-/// The same of what attributes say of the whole file system, which few ask for.
-fn filesystem(values: &Attributes<'_>, cells: &mut impl NfsCells, counters: &mut Counters) -> bool {
-    let number = |value: Option<u32>| value.map(i64::from);
+    any |= put(&mut row.filesystem_id, fsid);
+    any |= put(&mut row.fileid, values.fileid.map(u64::cast_signed));
+    any |= put(&mut row.atime_ns, time(values.atime, counters));
+    any |= put(&mut row.mtime_ns, time(values.mtime, counters));
+    any |= put(&mut row.ctime_ns, time(values.ctime, counters));
     let signed = |value: Option<u64>| value.map(u64::cast_signed);
-    let mut any = given(signed(values.bytes_total), |n| cells.total_bytes(n));
-    any |= given(signed(values.bytes_free), |n| cells.free_bytes(n));
-    any |= given(signed(values.bytes_available), |n| cells.available_bytes(n));
-    any |= given(signed(values.files_total), |n| cells.total_files(n));
-    any |= given(signed(values.files_free), |n| cells.free_files(n));
-    any |= given(signed(values.files_available), |n| cells.available_files(n));
-    any |= given(signed(values.read_max), |n| cells.read_max(n));
-    any |= given(signed(values.write_max), |n| cells.write_max(n));
-    any |= given(signed(values.file_size_max), |n| cells.file_size_max(n));
-    any |= given(number(values.links_max), |n| cells.links_max(n));
-    any |= given(number(values.name_max), |n| cells.name_max(n));
-    any |= given(values.no_truncation, |is| cells.no_truncation(is));
-    any |= given(values.chown_restricted, |is| cells.chown_restricted(is));
-    any |= given(values.case_insensitive, |is| cells.case_insensitive(is));
-    any |= given(values.case_preserving, |is| cells.case_preserving(is));
-    any | given(time(values.time_delta, counters), |ns| {
-        cells.time_delta_ns(ns);
-    })
+    any |= put(&mut row.total_bytes, signed(values.bytes_total));
+    any |= put(&mut row.free_bytes, signed(values.bytes_free));
+    any |= put(&mut row.available_bytes, signed(values.bytes_available));
+    any |= put(&mut row.total_files, signed(values.files_total));
+    any |= put(&mut row.free_files, signed(values.files_free));
+    any |= put(&mut row.available_files, signed(values.files_available));
+    any |= put(&mut row.read_max, signed(values.read_max));
+    any |= put(&mut row.write_max, signed(values.write_max));
+    any |= put(&mut row.file_size_max, signed(values.file_size_max));
+    any |= put(&mut row.links_max, values.links_max.map(i64::from));
+    any |= put(&mut row.name_max, values.name_max.map(i64::from));
+    any |= put(&mut row.no_truncation, values.no_truncation);
+    any |= put(&mut row.chown_restricted, values.chown_restricted);
+    any |= put(&mut row.case_insensitive, values.case_insensitive);
+    any |= put(&mut row.case_preserving, values.case_preserving);
+    any |= put(&mut row.time_delta_ns, time(values.time_delta, counters));
+    details.has_nfs |= any;
 }
 
-/// The cells of the attributes that a call sets; false if there are none.
+/// True if the list contradicts its mask.
 fn set_attributes(
-    values: &Attributes<'_>,
-    cells: &mut impl NfsCells,
+    list: &AttributeList<'_>,
+    details: &mut Details,
     counters: &mut Counters,
 ) -> bool {
-    let mut any = given(values.mode.map(i64::from), |mode| cells.set_mode(mode));
-    any |= given(values.size.map(u64::cast_signed), |n| cells.set_size(n));
-    let how = |set: &SetTime| match set {
-        SetTime::Unread => Word::None,
-        SetTime::ClientTime(_) => Word::Known("SET_TO_CLIENT_TIME4"),
-        SetTime::ServerTime(_) => Word::Known("SET_TO_SERVER_TIME4"),
+    let ((values, is_short), row) = (list.read(), &mut details.nfs);
+    counters.add(Counter::RecordsMalformed, is_short.into());
+    let mut any = put(&mut row.set_mode, values.mode.map(i64::from));
+    any |= put(&mut row.set_size, values.size.map(u64::cast_signed));
+    let how = |set: &v4::attributes::SetTime| match set {
+        v4::attributes::SetTime::Unread => Word::None,
+        v4::attributes::SetTime::ClientTime(_) => Word::Known("SET_TO_CLIENT_TIME4"),
+        v4::attributes::SetTime::ServerTime(_) => Word::Known("SET_TO_SERVER_TIME4"),
     };
-    let [atime, mtime] = [how(&values.set_atime), how(&values.set_mtime)];
-    cells.set_atime_how(atime);
-    cells.set_mtime_how(mtime);
-    if let SetTime::ClientTime(to) = values.set_atime {
-        cells.set_atime_ns(time(to, counters));
+    row.set_atime_how = how(&values.set_atime);
+    row.set_mtime_how = how(&values.set_mtime);
+    any |= row.set_atime_how != Word::None || row.set_mtime_how != Word::None;
+    if let v4::attributes::SetTime::ClientTime(to) = values.set_atime {
+        row.set_atime_ns = time(to, counters);
     }
-    if let SetTime::ClientTime(to) = values.set_mtime {
-        cells.set_mtime_ns(time(to, counters));
+    if let v4::attributes::SetTime::ClientTime(to) = values.set_mtime {
+        row.set_mtime_ns = time(to, counters);
     }
-    any |= atime != Word::None || mtime != Word::None;
-    any
+    details.has_nfs |= any;
+    is_short
 }
 
 /// Sets the cells of a callback's arguments.
 pub(super) fn of_callback(call: &callback::Call<'_>, details: &mut Details) {
     let row = &mut details.nfs4;
-    let mut any = session_and_client(call.session(), None, row);
-    if let Some(StateId { sequence, other }) = call.stateid() {
-        row.stateid.set(&other);
-        row.stateid_sequence = Some(i64::from(sequence));
-        any = true;
-    }
+    let mut any = set_stateid(call.stateid(), &mut row.stateid, &mut row.stateid_sequence);
+    any |= set_bytes(&mut row.session, call.session().as_ref());
     if let callback::Call::Sequence(args) = call {
         row.slot = args.slot.map(i64::from);
         row.slot_sequence = args.sequence.map(i64::from);
@@ -433,14 +357,25 @@ pub(super) fn file_type(kind: v4::FileType) -> Word {
     }
 }
 
-/// Gives a value, if there is one; false if there is none.
-#[inline(always)]
-fn given<T>(value: Option<T>, give: impl FnOnce(Option<T>)) -> bool {
+/// Sets a cell if there is a value; false if there is none.
+fn put<T>(cell: &mut Option<T>, value: Option<T>) -> bool {
     let is_some = value.is_some();
     if is_some {
-        give(value);
+        *cell = value;
     }
     is_some
+}
+
+fn set_stateid(from: Option<StateId>, other: &mut Blob, sequence: &mut Option<i64>) -> bool {
+    put(sequence, from.map(|stateid| i64::from(stateid.sequence)));
+    set_bytes(other, from.map(|stateid| stateid.other).as_ref())
+}
+
+fn set_bytes<const N: usize>(blob: &mut Blob, bytes: Option<&[u8; N]>) -> bool {
+    if let Some(bytes) = bytes {
+        blob.set(bytes);
+    }
+    bytes.is_some()
 }
 
 fn stable_how(how: v4::StableHow) -> Word {

@@ -8,7 +8,7 @@ use lineside_rpc::xdr::{Xdr, padding};
 use lineside_trace::{RecordSink, Word};
 
 use super::{Nfs4, columns};
-use crate::protocol::details::word;
+use crate::protocol::details::{set_text, word};
 use crate::rpc::{Fact, HandleBytes, IncomingMessage, Slot, file_id, file_id_of};
 
 /// Operations of one compound that are recorded: servers allow some hundred at most.
@@ -144,6 +144,14 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
                 | v4::Call::RestoreFh(())
         );
         if !is_plain {
+            set_text(&mut row.name, call.name().as_deref());
+            if let v4::Call::Rename(args) = &call {
+                set_text(&mut row.name2, args.to.as_deref());
+            }
+            row.offset = call.offset().map(u64::cast_signed);
+            if columns::moves_data(&call) {
+                row.count = call.count().map(u64::cast_signed);
+            }
             columns::of_call(&call, row, details, self.incoming.counters);
         }
         if let Some(handle) = call.handle() {
@@ -412,9 +420,7 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         let server = self.incoming.sender();
         let time_ns = self.incoming.message.last.stamp_ns;
         let all = &mut *self.incoming.all;
-        let files = &mut all.scratch.files;
-        files.learn(super::links(&all.operations, self.first, Some(slot)));
-        let parent = files.current_id();
+        let parent = all.scratch.files.id_at(&all.operations, self.first, slot);
         let operation_id = all.operations[slot].row.operation_id;
         for entry in listing.entries.iter() {
             let values = entry.attributes.values();
@@ -450,6 +456,6 @@ fn name(kind: Nfs4, number: u32) -> Word {
     word(name, number)
 }
 
-pub(super) fn status(status: Option<u32>) -> Word {
+fn status(status: Option<u32>) -> Word {
     status.map_or(Word::None, |status| word(v4::status_name(status), status))
 }

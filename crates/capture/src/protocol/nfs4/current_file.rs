@@ -6,62 +6,35 @@
 //! once to give them to the rows.
 
 use lineside_nfs::v4::Operation as Op;
+use lineside_trace::Word;
 
-/// An object that is the current one for some operations, each known by its place `P`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Object<P> {
+use crate::rpc::{Operation, OperationTable, Slot};
+
+/// An object that is the current one for some operations.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Object {
     /// Its id, if its handle was on the wire.
     pub(super) id: Option<i64>,
     /// The operation that has its handle.
-    pub(super) holder: Option<P>,
+    pub(super) holder: Option<Slot>,
     /// The operation that made it the current one by its name.
-    pub(super) maker: Option<P>,
+    pub(super) maker: Option<Slot>,
+    /// The operation that has its attributes.
+    pub(super) attributes: Option<Slot>,
 }
 
 /// The objects of one compound; its memory is used again for the next.
-#[derive(Debug)]
-pub(crate) struct FilesOfCompound<P> {
-    objects: Vec<Object<P>>,
-    /// All operations, each with the object that is the current one behind it.
-    operations: Vec<(P, Option<usize>)>,
+#[derive(Debug, Default)]
+pub(crate) struct FilesOfCompound {
+    objects: Vec<Object>,
     met: usize,
     current: Option<usize>,
     saved: Option<usize>,
 }
 
-impl<P> Default for FilesOfCompound<P> {
-    fn default() -> Self {
-        Self {
-            objects: Vec::new(),
-            operations: Vec::new(),
-            met: 0,
-            current: None,
-            saved: None,
-        }
-    }
-}
-
-/// What is to be known of an operation.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Met {
-    pub(super) effect: Effect,
-    /// The file of the handle that its call or its result has.
-    pub(super) id: Option<i64>,
-    /// That handle is at hand.
-    pub(super) has_handle: bool,
-}
-
-/// The files that an operation is about, for the columns of these names.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Files {
-    pub(super) file_id: Option<i64>,
-    pub(super) file2_id: Option<i64>,
-    pub(super) result_file_id: Option<i64>,
-}
-
 /// What an operation does to the current and the saved handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
+enum Effect {
     /// It is about no file.
     Nothing,
     /// It is about the current one.
@@ -82,113 +55,118 @@ pub(super) enum Effect {
     Consumes,
 }
 
-impl Effect {
-    /// That of an operation; `has_name`: `None` if its call was not seen so far.
-    pub(super) fn of(number: Option<u32>, has_name: Option<bool>) -> Self {
-        let Some(op) = number.and_then(Op::from_number) else {
-            return Self::Nothing;
-        };
-        match op {
-            Op::PutFh | Op::PutPubFh | Op::PutRootFh => Self::Puts,
-            Op::Lookup | Op::LookupP | Op::Create | Op::OpenAttr => Self::Makes,
-            // Without a name the file is the current one already (RFC 8881 section 18.16.3).
-            Op::Open => match has_name {
-                Some(true) => Self::Makes,
-                Some(false) => Self::Uses,
-                None => Self::MayMake,
-            },
-            Op::SaveFh => Self::Saves,
-            Op::RestoreFh => Self::Restores,
-            Op::GetFh => Self::Reads,
-            Op::Rename | Op::Link | Op::Copy | Op::Clone => Self::UsesBoth,
-            Op::SecInfo | Op::SecInfoNoName => Self::Consumes,
-            Op::BackchannelCtl
-            | Op::BindConnToSession
-            | Op::CreateSession
-            | Op::DelegPurge
-            | Op::DestroyClientId
-            | Op::DestroySession
-            | Op::ExchangeId
-            | Op::FreeStateId
-            | Op::GetDeviceInfo
-            | Op::GetDeviceList
-            | Op::Illegal
-            | Op::ReleaseLockOwner
-            | Op::Renew
-            | Op::Sequence
-            | Op::SetClientId
-            | Op::SetClientIdConfirm
-            | Op::SetSsv
-            | Op::TestStateId => Self::Nothing,
-            _ => Self::Uses,
+fn effect(operation: &Operation) -> Effect {
+    let Some(op) = operation.compound.number.and_then(Op::from_number) else {
+        return Effect::Nothing;
+    };
+    match op {
+        Op::PutFh | Op::PutPubFh | Op::PutRootFh => Effect::Puts,
+        Op::Lookup | Op::LookupP | Op::Create | Op::OpenAttr => Effect::Makes,
+        Op::Open if operation.row.name.is_null() && operation.row.call_incomplete => {
+            Effect::MayMake
         }
+        // Without a name the file is the current one already (RFC 8881 section 18.16.3).
+        Op::Open if operation.row.name.is_null() => Effect::Uses,
+        Op::Open => Effect::Makes,
+        Op::SaveFh => Effect::Saves,
+        Op::RestoreFh => Effect::Restores,
+        Op::GetFh => Effect::Reads,
+        Op::Rename | Op::Link | Op::Copy | Op::Clone => Effect::UsesBoth,
+        Op::SecInfo | Op::SecInfoNoName => Effect::Consumes,
+        Op::BackchannelCtl
+        | Op::BindConnToSession
+        | Op::CreateSession
+        | Op::DelegPurge
+        | Op::DestroyClientId
+        | Op::DestroySession
+        | Op::ExchangeId
+        | Op::FreeStateId
+        | Op::GetDeviceInfo
+        | Op::GetDeviceList
+        | Op::Illegal
+        | Op::ReleaseLockOwner
+        | Op::Renew
+        | Op::Sequence
+        | Op::SetClientId
+        | Op::SetClientIdConfirm
+        | Op::SetSsv
+        | Op::TestStateId => Effect::Nothing,
+        _ => Effect::Uses,
     }
 }
 
-impl<P: Copy> FilesOfCompound<P> {
-    /// Learns the objects of a compound from all of its operations, or from the first ones.
-    pub(super) fn learn(&mut self, operations: impl Iterator<Item = (P, Met)>) {
-        self.objects.clear();
-        self.operations.clear();
+impl FilesOfCompound {
+    /// Gives the rows of the compound that begins in `first` their files.
+    pub(super) fn resolve(&mut self, operations: &mut OperationTable, first: Slot) {
+        self.learn(operations, first, None);
         self.rewind();
-        for (place, met) in operations {
-            self.step(met.effect);
-            self.operations.push((place, self.current));
-            let Some(object) = self.current.and_then(|at| self.objects.get_mut(at)) else {
-                continue;
-            };
-            match met.effect {
-                Effect::Puts | Effect::Reads if met.id.is_some() => {
-                    object.id = met.id;
-                    object.holder = met.has_handle.then_some(place);
+        let mut next = Some(first);
+        while let Some(slot) = next {
+            let operation = &mut operations[slot];
+            let effect = effect(operation);
+            let before = self.id(self.current);
+            self.step(effect);
+            let after = self.id(self.current);
+            let row = &mut operation.row;
+            match effect {
+                Effect::Nothing => {}
+                Effect::Uses | Effect::Reads | Effect::Consumes | Effect::MayMake => {
+                    row.file_id = before;
                 }
-                Effect::Makes => object.maker = Some(place),
-                _ => {}
+                Effect::UsesBoth => (row.file_id, row.file2_id) = (self.id(self.saved), before),
+                Effect::Puts | Effect::Saves | Effect::Restores => row.file_id = after,
+                Effect::Makes => (row.file_id, row.result_file_id) = (before, after),
             }
+            next = operation.compound.next;
         }
     }
 
-    /// Once they are learnt: the operations are passed again, from the first on.
-    pub(super) fn rewind(&mut self) {
-        (self.met, self.current, self.saved) = (0, None, None);
+    /// The objects, once they are resolved.
+    pub(super) fn objects(&self) -> impl Iterator<Item = Object> + use<'_> {
+        self.objects.iter().copied()
     }
 
-    /// The files of the next operation; `None`: it is about none.
-    pub(super) fn pass(&mut self, effect: Effect) -> Option<Files> {
-        let before = self.id(self.current);
-        self.step(effect);
-        let after = self.id(self.current);
-        let (file_id, file2_id, result_file_id) = match effect {
-            Effect::Nothing => return None,
-            Effect::Uses | Effect::Reads | Effect::Consumes | Effect::MayMake => {
-                (before, None, None)
-            }
-            Effect::UsesBoth => (self.id(self.saved), before, None),
-            Effect::Puts | Effect::Saves | Effect::Restores => (after, None, None),
-            Effect::Makes => (before, None, after),
-        };
-        Some(Files {
-            file_id,
-            file2_id,
-            result_file_id,
-        })
-    }
-
-    /// The objects, by number.
-    pub(super) fn objects(&self) -> impl Iterator<Item = (usize, Object<P>)> + use<'_, P> {
-        self.objects.iter().copied().enumerate()
-    }
-
-    /// The operations behind which an object is the current one, the last first.
-    pub(super) fn operations_of(&self, object: usize) -> impl Iterator<Item = P> + use<'_, P> {
-        let operations = self.operations.iter().rev();
-        let of_it = operations.filter(move |(_, current)| *current == Some(object));
-        of_it.map(|&(place, _)| place)
-    }
-
-    /// The current file behind the operations that were learnt.
-    pub(super) fn current_id(&self) -> Option<i64> {
+    /// The file that the operation in `slot` is about, as far as is known before the compound has
+    /// ended.
+    pub(super) fn id_at(
+        &mut self,
+        operations: &OperationTable,
+        first: Slot,
+        slot: Slot,
+    ) -> Option<i64> {
+        self.learn(operations, first, Some(slot));
         self.id(self.current)
+    }
+
+    fn learn(&mut self, operations: &OperationTable, first: Slot, until: Option<Slot>) {
+        self.objects.clear();
+        self.rewind();
+        let mut next = Some(first);
+        while let Some(slot) = next
+            && Some(slot) != until
+        {
+            let operation = &operations[slot];
+            let row = &operation.row;
+            let effect = effect(operation);
+            self.step(effect);
+            if let Some(object) = self.current.and_then(|at| self.objects.get_mut(at)) {
+                if matches!(effect, Effect::Puts | Effect::Reads) && row.file_id.is_some() {
+                    object.id = row.file_id;
+                    object.holder = operation.handle.is_some().then_some(slot);
+                }
+                if effect == Effect::Makes {
+                    object.maker = Some(slot);
+                }
+                if row.file_type != Word::None || row.file_size.is_some() {
+                    object.attributes = Some(slot);
+                }
+            }
+            next = operation.compound.next;
+        }
+    }
+
+    fn rewind(&mut self) {
+        (self.met, self.current, self.saved) = (0, None, None);
     }
 
     fn step(&mut self, effect: Effect) {
@@ -197,11 +175,7 @@ impl<P: Copy> FilesOfCompound<P> {
                 self.current = Some(self.met);
                 self.met += 1;
                 if self.met > self.objects.len() {
-                    self.objects.push(Object {
-                        id: None,
-                        holder: None,
-                        maker: None,
-                    });
+                    self.objects.push(Object::default());
                 }
             }
             Effect::Saves => self.saved = self.current,

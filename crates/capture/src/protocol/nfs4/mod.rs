@@ -22,10 +22,9 @@ use lineside_rpc::record::Want;
 use lineside_rpc::xdr::Xdr;
 use lineside_trace::{OperationRow, RecordSink, RowRef, Word};
 
+use super::details::{set_text, word};
 use super::{Needs, Protocol};
-use crate::rpc::{
-    Fact, IncomingMessage, Operation, OperationTable, Operations, Slot, mark_incomplete,
-};
+use crate::rpc::{Fact, IncomingMessage, Operations, Slot, mark_incomplete};
 
 mod columns;
 mod compound;
@@ -35,7 +34,6 @@ pub(crate) use compound::Progress;
 pub(crate) use current_file::FilesOfCompound;
 
 use compound::CompoundReader;
-use current_file::{Effect, Met};
 
 /// A slot's place in a compound.
 #[derive(Debug, Default)]
@@ -119,7 +117,10 @@ impl Protocol for Nfs4 {
         let operation = &mut incoming.all.operations[slot];
         operation.row.call_incomplete = cursor.fault().is_some();
         operation.details.has_nfs4 = true;
-        columns::of_header(header, &mut operation.details.nfs4);
+        let details = &mut operation.details.nfs4;
+        details.minor_version = header.minor_version.map(i64::from);
+        set_text(&mut details.tag, header.tag.as_deref());
+        details.compound_operations = header.operation_count.map(i64::from);
         self.begin(incoming, slot, header.operation_count, cursor)
     }
 
@@ -132,7 +133,9 @@ impl Protocol for Nfs4 {
     ) -> Want {
         let operation = &mut incoming.all.operations[slot];
         operation.row.reply_incomplete = cursor.fault().is_some();
-        columns::of_reply_header(header, &mut operation.details.nfs4);
+        operation.details.nfs4.compound_status = header
+            .status
+            .map_or(Word::None, |status| word(status.name(), status.0));
         operation.compound.results = header.operation_count;
         self.begin(incoming, slot, header.operation_count, cursor)
     }
@@ -161,8 +164,7 @@ impl Protocol for Nfs4 {
         // Each operation of a callback names its file itself.
         let has_current = matches!(self, Self::Compound);
         if has_current {
-            files.learn(links(&all.operations, slot, None));
-            set_files(&mut files, &mut all.operations, slot);
+            files.resolve(&mut all.operations, slot);
         }
         write_operations(all, slot, counters);
         if has_current {
@@ -191,49 +193,6 @@ impl Nfs4 {
             open.progress = Some(Progress::new(slot, operation_count));
         }
         self.read_on(incoming, *cursor)
-    }
-}
-
-/// The operations of the compound that begins in `first`, up to that in `until`, as
-/// [`FilesOfCompound::learn`] needs them.
-fn links(
-    operations: &OperationTable,
-    first: Slot,
-    until: Option<Slot>,
-) -> impl Iterator<Item = (Slot, Met)> {
-    let next = |slot: &Slot| operations[*slot].compound.next;
-    std::iter::successors(Some(first), next)
-        .take_while(move |&slot| Some(slot) != until)
-        .map(|slot| {
-            let operation = &operations[slot];
-            let met = Met {
-                effect: effect(operation),
-                id: operation.row.file_id,
-                has_handle: operation.handle.is_some(),
-            };
-            (slot, met)
-        })
-}
-
-fn effect(operation: &Operation) -> Effect {
-    let row = &operation.row;
-    let has_name = !row.name.is_null();
-    let is_seen = has_name || !row.call_incomplete;
-    Effect::of(operation.compound.number, is_seen.then_some(has_name))
-}
-
-/// Gives the rows of a compound their files, once `files` has learnt them.
-fn set_files(files: &mut FilesOfCompound<Slot>, operations: &mut OperationTable, first: Slot) {
-    files.rewind();
-    let mut next = Some(first);
-    while let Some(slot) = next {
-        let operation = &mut operations[slot];
-        if let Some(files) = files.pass(effect(operation)) {
-            let row = &mut operation.row;
-            row.file_id = files.file_id;
-            (row.file2_id, row.result_file_id) = (files.file2_id, files.result_file_id);
-        }
-        next = operation.compound.next;
     }
 }
 
@@ -267,7 +226,7 @@ fn write_operations<S: RecordSink>(all: &mut Operations<S>, first: Slot, counter
 
 /// Reports the files whose handles the compound has.
 fn report_files<S: RecordSink>(
-    files: &FilesOfCompound<Slot>,
+    files: &FilesOfCompound,
     all: &mut Operations<S>,
     connection: usize,
     first: Slot,
@@ -277,14 +236,10 @@ fn report_files<S: RecordSink>(
     let is_ambiguous = whole.reply_ambiguous;
     let time_ns = whole.reply_end_ns.or(whole.call_end_ns);
     let server = whole.server_address;
-    for (number, object) in files.objects() {
+    for object in files.objects() {
         let (Some(holder), Some(file_id), Some(server)) = (object.holder, object.id, server) else {
             continue;
         };
-        let row_of = |slot: Slot| &all.operations[slot].row;
-        let attributes = files
-            .operations_of(number)
-            .find(|&slot| row_of(slot).file_type != Word::None || row_of(slot).file_size.is_some());
         let holder = &mut all.operations[holder];
         let Some(handle) = holder.handle.take() else {
             continue;
@@ -295,7 +250,7 @@ fn report_files<S: RecordSink>(
         let maker = object.maker.map(|maker| &all.operations[maker].row);
         let made = maker.and_then(|row| row.name.bytes());
         name.extend_from_slice(made.unwrap_or(&[]));
-        let attributes = attributes.filter(|_| !is_ambiguous);
+        let attributes = object.attributes.filter(|_| !is_ambiguous);
         let attributes = attributes.map(|slot| &all.operations[slot].row);
         let fact = Fact {
             operation_id,
