@@ -151,7 +151,7 @@ fn is_of_network(one: &Finding, network: &[Finding]) -> bool {
     let is_its = |found: &Finding| {
         let rest = found.who.strip_prefix(&one.who);
         let is_named = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
-        is_named && matches!(found.kind, "loss" | "window" | "full_link")
+        is_named && matches!(found.kind, "loss" | "reordering" | "window" | "full_link")
     };
     network
         .iter()

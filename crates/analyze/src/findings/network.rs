@@ -2,7 +2,7 @@
 //!
 //! | what the columns show | finding | place |
 //! |---|---|---|
-//! | segments sent again that were needed | `loss` | network |
+//! | segments sent again that were needed | `loss`, or `reordering` if as many were overtaken | network |
 //! | as many bytes on the way as the receiver takes | `window` | the receiver |
 //! | acknowledgements that come ever later while much flows, or messages that trickle in at one rate | `full_link` | network |
 //! | one call at a time, over a round trip that takes longer than the server | `one_at_a_time` | client |
@@ -26,6 +26,9 @@ const LOSS_SHARE: f64 = 0.001;
 /// Of them, those that duplicate acknowledgements or a timer asked for: so many, and this share.
 const ASKED_MIN: u64 = 5;
 const ASKED_SHARE: f64 = 0.05;
+/// Where so many as this share of them came late, or were sent again although the other end had
+/// them, and a timer asked for less than that share: these were overtaken.
+const OVERTAKEN_SHARE: f64 = 0.5;
 /// What a timeout costs at least: Linux' shortest.
 const TIMEOUT_NS: u64 = 200_000_000;
 /// A round trip below this hurts nobody.
@@ -71,6 +74,7 @@ struct Sent {
     fast: u64,
     timeouts: u64,
     spurious: u64,
+    out_of_order: u64,
     zero_windows: u64,
     full_windows: u64,
     segment_max: u64,
@@ -171,13 +175,14 @@ impl Connection {
 }
 
 /// The columns of one end, in the order of [`Sent`].
-const SENT: [&str; 13] = [
+const SENT: [&str; 14] = [
     "packets",
     "bytes",
     "retransmissions",
     "fast_retransmissions",
     "timeout_retransmissions",
     "spurious_retransmissions",
+    "out_of_order_packets",
     "zero_windows",
     "full_windows",
     "segment_max_bytes",
@@ -309,6 +314,9 @@ impl Network {
         if asked < ASKED_MIN || share(asked, needed) < ASKED_SHARE {
             return None;
         }
+        let (spurious, out_of_order) = (sum(|sent| sent.spurious), sum(|sent| sent.out_of_order));
+        let is_overtaken = share(spurious + out_of_order, needed) >= OVERTAKEN_SHARE
+            && share(timeouts, needed) < OVERTAKEN_SHARE;
         let by_end = |end: usize| -> u64 {
             { self.connections.iter() }
                 .map(|connection| connection.sent[end].needed())
@@ -320,19 +328,27 @@ impl Network {
         // What is lost behind the tap delays the other end alone: each timeout cost it this much.
         let lost_ns = recovery_ns.max(timeouts * TIMEOUT_NS);
         Some(Finding {
-            kind: "loss",
+            kind: if is_overtaken { "reordering" } else { "loss" },
             place: Some(Place::Network),
             who: match self.connections.len() {
                 1 => worst.name(),
                 _ if 2 * whole > needed && self.connections.len() > 2 => worst.client.clone(),
                 _ => String::new(),
             },
-            what: format!(
-                "the network loses packets: {} of {} were sent again ({})",
-                grouped(needed),
-                grouped(packets),
-                percent(share(needed, packets))
-            ),
+            what: match is_overtaken {
+                true => format!(
+                    "packets overtake one another: {} of {} came late, {} were sent again",
+                    grouped(out_of_order),
+                    grouped(packets),
+                    grouped(needed + spurious)
+                ),
+                false => format!(
+                    "the network loses packets: {} of {} were sent again ({})",
+                    grouped(needed),
+                    grouped(packets),
+                    percent(share(needed, packets))
+                ),
+            },
             evidence: format!(
                 "{} by the clients, {} by the server; {} fast, {} by timeout; {} operations waited {}",
                 grouped(by_end(0)),
@@ -342,15 +358,24 @@ impl Network {
                 grouped(waited),
                 time(recovery_ns)
             ),
-            advice:
-                "look for a bad cable or optic, a duplex mismatch or a full queue: ethtool -S on \
-                both hosts, the drop counters of each switch between them"
-                    .to_owned(),
+            advice: match is_overtaken {
+                true => {
+                    "look for a bond or paths that share packets rather than connections among \
+                    them, and for hosts or switches with several queues for one connection"
+                }
+                false => {
+                    "look for a bad cable or optic, a duplex mismatch or a full queue: ethtool -S \
+                    on both hosts, the drop counters of each switch between them"
+                }
+            }
+            .to_owned(),
             lost_ns,
             operations_share: share(waited, operations),
             basis: [
                 ("retransmissions", json!(sum(|sent| sent.retransmissions))),
-                ("spurious_retransmissions", json!(sum(|sent| sent.spurious))),
+                ("spurious_retransmissions", json!(spurious)),
+                ("out_of_order_packets", json!(out_of_order)),
+                ("overtaken_share_max", json!(OVERTAKEN_SHARE)),
                 ("fast_retransmissions", json!(fast)),
                 ("timeout_retransmissions", json!(timeouts)),
                 ("packets", json!(packets)),
@@ -659,17 +684,18 @@ fn read(
             sent_by.fast += number(value(3));
             sent_by.timeouts += number(value(4));
             sent_by.spurious += number(value(5));
-            sent_by.zero_windows += number(value(6));
-            sent_by.full_windows += number(value(7));
-            sent_by.segment_max = sent_by.segment_max.max(number(value(8)));
-            sent_by.peak_1ms = sent_by.peak_1ms.max(number(value(9)));
-            sent_by.peak_1s = sent_by.peak_1s.max(number(value(10)));
-            let shortest = value(11).and_then(|ns| u64::try_from(ns).ok());
+            sent_by.out_of_order += number(value(6));
+            sent_by.zero_windows += number(value(7));
+            sent_by.full_windows += number(value(8));
+            sent_by.segment_max = sent_by.segment_max.max(number(value(9)));
+            sent_by.peak_1ms = sent_by.peak_1ms.max(number(value(10)));
+            sent_by.peak_1s = sent_by.peak_1s.max(number(value(11)));
+            let shortest = value(12).and_then(|ns| u64::try_from(ns).ok());
             sent_by.rtt_min_ns = match (sent_by.rtt_min_ns, shortest) {
                 (Some(one), Some(other)) => Some(one.min(other)),
                 (one, other) => one.or(other),
             };
-            sent_by.rtt_ns = sent_by.rtt_ns.max(number(value(12)));
+            sent_by.rtt_ns = sent_by.rtt_ns.max(number(value(13)));
         }
     }
     Ok(())

@@ -309,3 +309,45 @@ fn replies_that_trickle_show_a_full_link() {
     assert_eq!(link(|row| trickling(row, 3_200), 4e6), []);
     assert_eq!(link(|row| trickling(row, 60_000), 9e6), []);
 }
+
+/// A server that sent 10,000 packets; of them again: all, fast ones, needless ones; and late ones.
+fn resent(mut row: ConnectionRow, [all, fast, needless, late]: [i64; 4]) -> Vec<ConnectionRow> {
+    row.server_packets = 10_000;
+    row.server_retransmissions = all;
+    row.server_fast_retransmissions = fast;
+    row.server_spurious_retransmissions = needless;
+    row.server_out_of_order_packets = late;
+    vec![row]
+}
+
+#[test]
+fn what_was_overtaken_is_not_lost() {
+    let network = |intervals| {
+        let traffic = Traffic {
+            intervals,
+            ..minute(10)
+        };
+        found(&traffic, |_| true)
+    };
+    let lost = only(network(|row| resent(row, [120, 90, 20, 20])), "loss", "");
+    assert_eq!(lost.place, Some(Place::Network));
+    for late in [
+        network(|row| resent(row, [120, 90, 20, 30])),
+        network(|row| resent(row, [120, 90, 40, 0])),
+    ] {
+        let finding = only(late, "reordering", "");
+        assert!(
+            finding.what.contains(" 120 were sent again"),
+            "{finding:#?}"
+        );
+    }
+    // A timer asked for most.
+    let by_timer = network(|row| {
+        let mut rows = resent(row, [120, 10, 40, 30]);
+        rows[0].server_timeout_retransmissions = 60;
+        rows
+    });
+    only(by_timer, "loss", "");
+    // The other end had nearly all.
+    assert_eq!(network(|row| resent(row, [120, 90, 111, 0])), []);
+}

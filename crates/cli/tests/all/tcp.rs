@@ -4,8 +4,8 @@
 //! tshark 4.0 calls a segment out of order that comes within a round trip of the highest one, also
 //! if it has seen that segment before, or if SACK blocks show that the receiver asks for it. Those
 //! are retransmissions here, fast ones in the second case: [`Expected`] moves them by what tshark's
-//! other fields show. And a duplicate that the receiver reports (D-SACK) is a spurious
-//! retransmission here, also where the acknowledgement came too late to show it.
+//! other fields show. And duplicates that the receiver reports (D-SACK) are spurious
+//! retransmissions here, also where the acknowledgement came too late to show it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -35,7 +35,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ),
 ];
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "ip.src",
     "ipv6.src",
     "tcp.srcport",
@@ -49,6 +49,7 @@ const FIELDS: [&str; 21] = [
     "tcp.options.sack_le",
     "tcp.options.sack_re",
     "tcp.options.sack.dsack_le",
+    "tcp.options.sack.dsack_re",
     "tcp.analysis.duplicate_ack_num",
     "tcp.analysis.retransmission",
     "tcp.analysis.fast_retransmission",
@@ -64,6 +65,8 @@ const FIELDS: [&str; 21] = [
 struct Sent {
     /// First and last byte of each segment.
     segments: BTreeSet<(u64, u64)>,
+    /// Bytes of the longest.
+    longest: i64,
     last: Last,
 }
 
@@ -89,7 +92,18 @@ impl Expected {
         let [ip, ip6, port, to, to6, to_port, at_s, rest @ ..] = fields else {
             panic!("{fields:?}");
         };
-        let [sequence, len, ack, from, until, dsack, number, flags @ ..] = rest else {
+        let [
+            sequence,
+            len,
+            ack,
+            from,
+            until,
+            twice,
+            twice_end,
+            number,
+            flags @ ..,
+        ] = rest
+        else {
             panic!("{fields:?}");
         };
         let [again, fast, spurious, late, repeats, zero, full] = *flags else {
@@ -111,6 +125,7 @@ impl Expected {
         let sent = self.sent.entry(way.clone()).or_default();
         let is_known = sent.segments.contains(&segment);
         sent.segments.insert(segment);
+        sent.longest = sent.longest.max(len as i64);
         let mut names: Vec<&'static str> = Vec::new();
         let is_plain = !again.is_empty() && fast.is_empty() && spurious.is_empty();
         let is_asked = at_s - other.at_s < 0.02
@@ -148,8 +163,10 @@ impl Expected {
         names
             .into_iter()
             .for_each(|name| *counts.entry(name).or_default() += 1);
-        if !dsack.is_empty() {
-            *self.reported.entry(back).or_default() += 1;
+        if !twice.is_empty() {
+            let longest = self.sent.entry(back.clone()).or_default().longest.max(1);
+            let bytes = number_of(twice_end).wrapping_sub(number_of(twice)) as u32;
+            *self.reported.entry(back).or_default() += (i64::from(bytes) + longest - 1) / longest;
         }
         let last = &mut self.sent.entry(way).or_default().last;
         let ack = number_of(ack);

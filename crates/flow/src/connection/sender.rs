@@ -250,9 +250,15 @@ impl Sender {
         Some(again)
     }
 
-    /// The options of a segment: returns whether the end reports bytes that came to it twice
-    /// (RFC 2883), of which `other` is the sender.
-    fn on_options(&mut self, other: &mut Self, tcp: &TcpHeader, options: TcpOptions<'_>) -> bool {
+    /// The options of a segment: returns how many segments the end reports that came to it twice
+    /// (RFC 2883), of which `other` is the sender; its longest one is `segment_max`.
+    fn on_options(
+        &mut self,
+        other: &mut Self,
+        tcp: &TcpHeader,
+        options: TcpOptions<'_>,
+        segment_max: u64,
+    ) -> u64 {
         let mut shift = None;
         self.sacked = Default::default();
         let mut has_blocks = false;
@@ -287,15 +293,17 @@ impl Sender {
             && !after.is_after(outer_after);
         let is_before = !after.is_after(tcp.acknowledgement);
         if start == after || !(is_before || is_inner) {
-            return false;
+            return 0;
         }
-        if other.to_report > 0 {
-            other.to_report -= 1;
-            return false;
-        }
-        let is_known = other.unreported > 0;
-        other.unreported -= u64::from(is_known);
-        is_known
+        let bytes = u64::from(after.bytes_from(start));
+        let reported = bytes
+            .checked_div(segment_max)
+            .map_or(1, |_| bytes.div_ceil(segment_max));
+        let noted = reported.min(other.to_report);
+        let known = (reported - noted).min(other.unreported);
+        other.to_report -= noted;
+        other.unreported -= known;
+        known
     }
 }
 
@@ -357,9 +365,10 @@ impl Connection {
         options: &[u8],
     ) {
         let (sender, other) = direction.split_mut(&mut self.senders);
-        let is_reported = sender.on_options(other, tcp, TcpOptions::new(options));
         let counts = &mut self.counts[direction.opposite()];
-        counts.spurious_retransmissions += u64::from(is_reported);
+        let options = TcpOptions::new(options);
+        counts.spurious_retransmissions +=
+            sender.on_options(other, tcp, options, counts.segment_max_bytes);
     }
 
     /// Measures the time from the last SYN to the acknowledgement of its answer.

@@ -55,6 +55,27 @@ fn retransmissions_are_told_apart() {
     assert_eq!(sent_again, expected);
 }
 
+#[test]
+fn one_report_of_a_second_arrival_is_of_several_segments() {
+    let spurious = |until: u32| {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        for turn in 0..2 {
+            hand.frames += turn * 200 * MILLISECOND;
+            for (at, data) in [(0, b"aaaa"), (4, b"bbbb"), (8, b"cccc")] {
+                hand.segment(&mut sink, Forward, at, 0, ACK, data);
+            }
+        }
+        selective(&mut hand, &mut sink, 12, [0, until], b"");
+        hand.finish(&mut sink);
+        assert_eq!(sum(&sink, |counts| counts.retransmissions), [3, 0]);
+        sum(&sink, |counts| counts.spurious_retransmissions)
+    };
+    assert_eq!(spurious(4), [1, 0]);
+    assert_eq!(spurious(7), [2, 0]);
+    assert_eq!(spurious(12), [3, 0]);
+}
+
 /// A segment of the answering end with a block of a SACK option, without timestamps.
 fn selective(hand: &mut Hand, sink: &mut Recorder, ack: u32, block: [u32; 2], data: &[u8]) {
     let mut options = vec![1, 1, 5, 10];
