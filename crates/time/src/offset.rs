@@ -38,6 +38,13 @@ impl ClockOffset {
         let by_ns = reading.ahead_ns - self.latest.ahead_ns;
         let was_set = by_ns.abs() > SAME_NS + reading.error_ns + self.latest.error_ns;
         if !was_set {
+            // A reading that was interrupted is not kept for longer than it has to be.
+            if reading.error_ns < self.latest.error_ns {
+                if self.before_ns == self.latest.ahead_ns {
+                    self.before_ns = reading.ahead_ns;
+                }
+                self.latest = reading;
+            }
             self.latest.at_ns = reading.at_ns;
             return None;
         }
@@ -81,6 +88,20 @@ mod tests {
     }
 
     const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn a_narrower_reading_takes_the_place_of_a_wide_one() {
+        let mut wide = reading(0, 100 * SECOND);
+        (wide.ahead_ns, wide.error_ns) = (wide.ahead_ns + 300_000, 400_000);
+        let mut offset = ClockOffset::new(wide);
+        assert_eq!(offset.observe(reading(SECOND, 100 * SECOND)), None);
+        assert_eq!(offset.ahead_ns(), 100 * SECOND);
+        // And not the other way round.
+        wide.at_ns = 2 * SECOND;
+        assert_eq!(offset.observe(wide), None);
+        assert_eq!(offset.ahead_ns(), 100 * SECOND);
+        assert_eq!(offset.steady_ns(101 * SECOND), SECOND);
+    }
 
     #[test]
     fn a_clock_that_is_set_moves_no_stamp() {
