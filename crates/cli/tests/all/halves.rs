@@ -156,8 +156,7 @@ fn measured() -> Result<(), String> {
         median(times.map(|ns| ns as f64 / 1_000.0).collect())
     };
     let tap = ["client_rtt_min_ns", "server_rtt_min_ns"].map(half);
-    assert!((1_900.0..4_000.0).contains(&tap[0]), "{tap:?} us");
-    assert!((4_900.0..8_000.0).contains(&tap[1]), "{tap:?} us");
+    assert!(tap[0] > 1_900.0 && tap[1] > 4_900.0, "{tap:?} us");
     let differences = [
         tap[0] - ends.halves[0],
         tap[1] - ends.halves[1],
@@ -165,7 +164,8 @@ fn measured() -> Result<(), String> {
         tap[0] + tap[1] - ends.whole[1],
     ];
     println!("halves of the way: {tap:?} us, {differences:?} us from what the ends measure");
-    match differences.iter().all(|us| us.abs() <= DIFFERENCE_MAX_US) {
+    let is_near = differences.iter().all(|us| us.abs() <= DIFFERENCE_MAX_US);
+    match is_near && tap[0] < 4_000.0 && tap[1] < 8_000.0 {
         true => Ok(()),
         false => {
             let links = links.map(|link| manifest(&link.out).verdict.state);

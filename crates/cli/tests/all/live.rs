@@ -242,14 +242,17 @@ fn mirrored(lab: &Lab, options: &[&str], what: &str) -> Result<(), String> {
             let mut command = client.command(&drive);
             command
                 .args(words.split(' '))
-                .stdout(std::process::Stdio::piped());
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped());
             command.spawn().expect("nfs-drive runs")
         })
         .collect();
     let mut counts = Counts::new();
     for client in clients.drain(..) {
         let output = client.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{what}");
+        if !output.status.success() {
+            return Err(talk(&output));
+        }
         let counted = serde_json::from_slice(&output.stdout).expect("nfs-drive prints JSON");
         for (name, count) in expected(&counted) {
             *counts.entry(name).or_default() += count;
@@ -261,25 +264,18 @@ fn mirrored(lab: &Lab, options: &[&str], what: &str) -> Result<(), String> {
         String::from_utf8_lossy(last)
     );
     run(client.command("bash").args(["-c", &say]));
-    tcpdump.end(last);
+    tcpdump.end(last)?;
     let live = running.interrupt().trace(0);
     let verdict = &live.manifest.verdict;
-    if live
-        .manifest
-        .inputs
-        .iter()
-        .any(|input| input.live.as_ref().is_some_and(|live| dropped(live) > 0))
-    {
-        return Err(format!("{verdict:?}"));
-    }
     // XDP stamps a frame when the kernel gets to its queue: on a busy machine that of an
     // acknowledgement may be earlier, and the verdict has to say so.
     let late = counters(&live.manifest).value(Counter::SegmentsAfterAcknowledgement);
     if is_xdp && late > 0 {
         assert_eq!(verdict.reasons.len(), 1, "{what}: {verdict:?}");
         println!("{what}: {}", verdict.reasons[0]);
-    } else {
-        assert_eq!(verdict.state, State::Complete, "{what}: {verdict:?}");
+    } else if verdict.state != State::Complete {
+        // A busy machine drops frames at the tap, or before it.
+        return Err(format!("{verdict:?}"));
     }
     let file = Trace::of(&capture, &[]);
     let mut apart = assert_same_operations(&live, &file, what);
@@ -1011,7 +1007,7 @@ fn written(wire: &Wire, frames: &[Frame], name: &str, options: &[&str]) -> Resul
     let running = Running::start(&wire.tap, &arguments);
     wire.send(frames);
     let live = running.interrupt().trace(0);
-    tcpdump.end(last);
+    tcpdump.end(last)?;
     let mut files: Vec<_> = std::fs::read_dir(&written)
         .expect("there")
         .map(|file| file.expect("an entry").path())

@@ -417,8 +417,8 @@ impl Tcpdump {
         tcpdump
     }
 
-    /// Waits until these bytes were recorded, and ends; it may not have dropped a frame.
-    pub(crate) fn end(mut self, last: &[u8]) {
+    /// Waits until these bytes were recorded, and ends; an error if it dropped a frame.
+    pub(crate) fn end(mut self, last: &[u8]) -> Result<(), String> {
         wait_until("tcpdump has the last frame", || {
             assert!(
                 self.child.try_wait().expect("our child").is_none(),
@@ -427,7 +427,7 @@ impl Tcpdump {
             let bytes = std::fs::read(&self.path).unwrap_or_default();
             bytes.windows(last.len()).rev().any(|window| window == last)
         });
-        self.interrupt();
+        self.interrupt()
     }
 
     /// Ends when its file has not grown for a while.
@@ -440,17 +440,17 @@ impl Tcpdump {
             // A look each 50 ms.
             quiet > 5
         });
-        self.interrupt();
+        self.interrupt().expect("it keeps up");
     }
 
-    fn interrupt(&mut self) {
+    fn interrupt(&mut self) -> Result<(), String> {
         run(Command::new("kill").args(["-INT", &self.child.id().to_string()]));
         let _ = self.child.wait();
         let messages = std::fs::read_to_string(&self.messages).unwrap_or_default();
-        assert!(
-            messages.contains("\n0 packets dropped by kernel"),
-            "{messages}"
-        );
+        match messages.contains("\n0 packets dropped by kernel") {
+            true => Ok(()),
+            false => Err(format!("tcpdump: {messages}")),
+        }
     }
 }
 
