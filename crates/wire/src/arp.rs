@@ -24,6 +24,8 @@ const ETHERNET: u16 = 1;
 
 /// The operation of a packet that asks for an address.
 pub const REQUEST: u16 = 1;
+/// The operation of a packet that answers.
+pub const REPLY: u16 = 2;
 
 /// A packet in a buffer.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +40,16 @@ impl<T: AsRef<[u8]>> Packet<T> {
             && u16_at(bytes, field::PROTOCOL) == ether_type::IPV4
             && (bytes[field::HARDWARE_LEN], bytes[field::PROTOCOL_LEN]) == (6, 4);
         is_known.then_some(Self(buffer))
+    }
+
+    /// [`REQUEST`], [`REPLY`], or another that is not known.
+    pub fn operation(&self) -> u16 {
+        u16_at(self.0.as_ref(), field::OPERATION)
+    }
+
+    /// The sender's Ethernet address.
+    pub fn sender(&self) -> [u8; 6] {
+        array_at(self.0.as_ref(), field::SENDER)
     }
 
     /// The sender's IPv4 address.

@@ -2,7 +2,8 @@
 //!
 //! The length of a frame is known before it is written: [`FrameBuilder::tcp_len`] and
 //! [`FrameBuilder::udp_len`]. `emit_tcp` and `emit_udp` write it into a slice, without allocating;
-//! `tcp`, `udp`, `packet` and `fragments` give vectors, for tests.
+//! `tcp`, `udp`, `packet` and `fragments` give vectors, for tests. A builder owns what it was given;
+//! [`headers`](crate::headers) are values, for engines that send.
 
 use std::net::IpAddr;
 
@@ -78,13 +79,30 @@ impl Default for TcpFields<'_> {
 }
 
 impl TcpFields<'_> {
-    fn header_len(&self) -> usize {
+    /// Bytes of the header, options and their padding included.
+    pub fn header_len(&self) -> usize {
         let len = self.options.len();
         assert!(
             len <= tcp::OPTIONS_LEN_MAX,
             "a header has room for 40 bytes of options"
         );
         tcp::HEADER_LEN + len.next_multiple_of(4)
+    }
+
+    /// Writes the header to the beginning of `segment`, which ends with its payload, and the
+    /// checksum of both, between the two `ends`.
+    pub fn emit(&self, ends: [IpAddr; 2], segment: &mut [u8]) {
+        let mut segment = Segment::new_unchecked(segment);
+        segment.set_source_port(self.source_port);
+        segment.set_destination_port(self.destination_port);
+        segment.set_sequence(SeqNumber(self.sequence));
+        segment.set_acknowledgement(SeqNumber(self.acknowledgement));
+        segment.set_header_len(self.header_len());
+        segment.set_flags(self.flags);
+        segment.set_window(self.window);
+        segment.set_urgent(0);
+        fill_padded(segment.options_mut(), self.options);
+        segment.fill_checksum(ends[0], ends[1]);
     }
 }
 
@@ -256,19 +274,8 @@ impl FrameBuilder {
 
     /// Fills `segment`.
     fn emit_segment(&self, fields: &TcpFields<'_>, payload: &[u8], segment: &mut [u8]) {
-        let header_len = fields.header_len();
-        segment[header_len..].copy_from_slice(payload);
-        let mut segment = Segment::new_unchecked(segment);
-        segment.set_source_port(fields.source_port);
-        segment.set_destination_port(fields.destination_port);
-        segment.set_sequence(SeqNumber(fields.sequence));
-        segment.set_acknowledgement(SeqNumber(fields.acknowledgement));
-        segment.set_header_len(header_len);
-        segment.set_flags(fields.flags);
-        segment.set_window(fields.window);
-        segment.set_urgent(0);
-        fill_padded(segment.options_mut(), fields.options);
-        segment.fill_checksum(self.source, self.destination);
+        segment[fields.header_len()..].copy_from_slice(payload);
+        fields.emit([self.source, self.destination], segment);
     }
 
     /// Fills `datagram`.

@@ -38,6 +38,7 @@ pub const OPTIONS_LEN_MAX: usize = 40;
 /// The first byte of a header without options.
 pub const VERSION_LEN_PLAIN: u8 = 0x45;
 
+const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const FRAGMENT_OFFSET: u16 = 0x1fff;
 
@@ -117,6 +118,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
         u16_at(self.0.as_ref(), field::FRAGMENT) & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
     }
 
+    /// Whether no router may cut the packet into fragments.
+    pub fn dont_fragment(&self) -> bool {
+        u16_at(self.0.as_ref(), field::FRAGMENT) & DONT_FRAGMENT != 0
+    }
+
     /// Time to live.
     #[inline]
     pub fn ttl(&self) -> u8 {
@@ -191,6 +197,11 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     pub fn set_fragment(&mut self, offset: usize, more: bool) {
         let more = if more { MORE_FRAGMENTS } else { 0 };
         set_u16(self.0.as_mut(), field::FRAGMENT, (offset / 8) as u16 | more);
+    }
+
+    /// Sets that this is a whole packet, which no router may cut into fragments.
+    pub fn set_dont_fragment(&mut self) {
+        set_u16(self.0.as_mut(), field::FRAGMENT, DONT_FRAGMENT);
     }
 
     /// Sets the time to live.

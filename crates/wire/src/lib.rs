@@ -1,6 +1,7 @@
 //! Ethernet to TCP and UDP: reading a frame's headers, and writing them.
 //!
-//! A module per protocol ([`ethernet`], [`arp`], [`ipv4`], [`ipv6`], [`icmp`], [`tcp`], [`udp`])
+//! A module per protocol ([`ethernet`], [`arp`], [`ipv4`], [`ipv6`], [`icmp`], [`neighbour`],
+//! [`tcp`], [`udp`])
 //! has the offsets of its fields and a view of a buffer: getters over `&[u8]`, setters over
 //! `&mut [u8]`. `new_checked` compares the lengths that a header claims with the buffer once; after
 //! it no getter panics. `new_unchecked` is for headers that a snap length may have cut, and for new
@@ -30,7 +31,8 @@
 //! [`FourTuple`], [`SeqNumber`] and [`Direction`] are what tables of connections and code that
 //! follows TCP are made of.
 //!
-//! [`build`] writes frames, for tests and roles that send. [`checksum`] computes, verifies and
+//! [`headers`] writes the headers of a frame in place, for engines that send; [`build`] writes
+//! frames of all kinds, for tests and roles. [`checksum`] computes, verifies and
 //! updates checksums.
 #![forbid(unsafe_code)]
 
@@ -44,11 +46,13 @@ mod dissect;
 pub mod ethernet;
 mod evidence;
 mod four_tuple;
+pub mod headers;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 mod layers;
 mod link;
+pub mod neighbour;
 mod plain;
 mod seq_number;
 pub mod tcp;
@@ -72,5 +76,9 @@ pub use tunnel::may_be_tunnel;
 
 /// IP protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;
+/// IP protocol number of ICMP.
+pub const PROTOCOL_ICMP: u8 = 1;
+/// IP protocol number of ICMPv6.
+pub const PROTOCOL_ICMPV6: u8 = 58;
 /// IP protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;

@@ -9,6 +9,7 @@ pub(crate) mod filter;
 pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod link;
+pub(crate) mod message;
 pub(crate) mod nfs;
 pub(crate) mod part;
 pub(crate) mod path;
@@ -18,7 +19,7 @@ pub(crate) mod side;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 10] = [
+const TARGETS: [(&str, Target); 11] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -29,6 +30,7 @@ const TARGETS: [(&str, Target); 10] = [
     ("part", part::run),
     ("path", path::run),
     ("link", link::run),
+    ("message", message::run),
 ];
 
 /// The target of this name.
