@@ -10,6 +10,7 @@
 //!   read-only references. Frames of one block never overlap.
 //! * A port that shares memory with the kernel hands out frames of [`Slots`] in the same way.
 //! * [`Copies`] are frames in memory that is used again, for code that must keep them for long.
+//! * A [`Cutter`] gives frames of one's own making, to be written and sent.
 //! * A pool is for frames in flight. Code that must keep bytes holds a [`Range`], which pins its
 //!   block until it is [spilled](Range::spill) into memory of its own.
 //! * A stream or a datagram is a chain of pieces, some of them holes, under a [`Cursor`]; an XDR
@@ -24,7 +25,7 @@ pub mod xxh3;
 
 pub use cursor::{Cursor, Fault, Piece, View};
 pub use pool::{
-    BlockWriter, Burst, Copies, Descriptor, Frame, FrameRef, LinkType, Pool, SharedBurst, Slots,
-    give_back,
+    BlockWriter, Burst, Copies, Cutter, Descriptor, Frame, FrameRef, LinkType, Pool, SharedBurst,
+    Slots, give_back,
 };
 pub use range::{Cause, Chunk, Range};

@@ -4,6 +4,7 @@
 
 mod burst;
 mod copies;
+mod cutter;
 mod home;
 mod slots;
 
@@ -18,6 +19,7 @@ use lineside_account::{Budget, Lease};
 
 pub use burst::{Burst, SharedBurst};
 pub use copies::Copies;
+pub use cutter::Cutter;
 use home::Place;
 pub use slots::Slots;
 
