@@ -12,10 +12,10 @@ const TICK_BITS: u32 = 10;
 /// Levels until all 64 bits are told apart.
 const LEVELS: usize = 6;
 const NONE: u32 = u32::MAX;
-
-/// Where an entry is: in bucket `level * BUCKETS + slot`, or in one of these.
-const DUE: u16 = u16::MAX;
-const FREE: u16 = u16::MAX - 1;
+/// Items of a chunk: four cache lines with what stands before them.
+const CHUNK_ITEMS: usize = 15;
+/// Items of timers that were moved or cancelled, beyond those that hold: then all are swept.
+const STALE_MIN: usize = 4096;
 
 /// A timer of a [`Wheel`], from [`insert`](Wheel::insert) until it fires or is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,8 +32,11 @@ pub struct TimerId(pub u32);
 /// ```
 ///
 /// Inserting, moving and cancelling cost the same however many are pending. Moving the cursor into
-/// a bucket spreads its entries over the levels below: twice for an entry a second away. Memory is
-/// that of the most timers that were ever pending, 24 bytes each, and 100 KB.
+/// a bucket spreads its entries over the levels below: twice for an entry a second away. A bucket
+/// is a chain of chunks, so that its entries are read one after the other; what was moved or
+/// cancelled stays there as a stale item until its bucket is opened or has no other. Where an entry
+/// is follows from its instant and the cursor. Memory: 16 bytes for each of the most timers that
+/// were ever pending, as much again for up to twice as many items, and 150 KB.
 #[derive(Debug)]
 pub struct Wheel {
     entries: Vec<Entry>,
@@ -44,10 +47,14 @@ pub struct Wheel {
     /// A bit for each bucket that is not empty, and one for each word that is not 0.
     occupied: [[u64; BUCKETS / 64]; LEVELS],
     summary: [u16; LEVELS],
+    chunks: Vec<Chunk>,
+    free_chunk: u32,
+    /// Items in chunks, stale ones too.
+    items: usize,
     /// All entries of this tick and of earlier ones are in the heap, all others in buckets.
     cursor: u64,
-    /// Instants that are near, some of which may have been cancelled or moved since.
-    heap: BinaryHeap<Reverse<(Nanoseconds, u32)>>,
+    /// Items that are near; the first one is not stale.
+    heap: BinaryHeap<Reverse<Item>>,
     /// How many of them hold.
     due: usize,
 }
@@ -55,23 +62,48 @@ pub struct Wheel {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     at: Nanoseconds,
+    /// Of a free entry, the next free one.
     value: u32,
-    /// Neighbours in the bucket; of a free one, the next free one.
+    /// Odd while it is pending.
+    generation: u32,
+}
+
+/// A timer as it was when it was placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Item {
+    at: Nanoseconds,
+    id: u32,
+    generation: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Chunk {
     next: u32,
-    previous: u32,
-    place: u16,
+    len: u32,
+    items: [Item; CHUNK_ITEMS],
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
+    /// The latest chunk; only that has room.
     first: u32,
-    /// No entry is earlier. It is the earliest instant unless that was taken out.
+    /// Items that are not stale.
+    live: u32,
+    /// No entry is earlier. It is the earliest instant unless that was moved or cancelled.
     earliest: Nanoseconds,
 }
 
 const EMPTY: Bucket = Bucket {
     first: NONE,
+    live: 0,
     earliest: Nanoseconds::MAX,
+};
+
+const NO_ITEM: Item = Item {
+    at: 0,
+    id: NONE,
+    generation: 0,
 };
 
 impl Default for Wheel {
@@ -81,9 +113,6 @@ impl Default for Wheel {
 }
 
 impl Wheel {
-    /// Bytes of a pending timer.
-    pub const ENTRY_BYTES: usize = size_of::<Entry>();
-
     /// A wheel without timers.
     pub fn new() -> Self {
         Self {
@@ -93,6 +122,9 @@ impl Wheel {
             buckets: vec![EMPTY; LEVELS * BUCKETS].into(),
             occupied: [[0; BUCKETS / 64]; LEVELS],
             summary: [0; LEVELS],
+            chunks: Vec::new(),
+            free_chunk: NONE,
+            items: 0,
             cursor: 0,
             heap: BinaryHeap::new(),
             due: 0,
@@ -112,48 +144,48 @@ impl Wheel {
     /// Adds a timer, which may be due already.
     #[inline]
     pub fn insert(&mut self, at: Nanoseconds, value: u32) -> TimerId {
-        let entry = Entry {
-            at,
-            value,
-            next: NONE,
-            previous: NONE,
-            place: FREE,
-        };
-        let id = self.free;
-        if id == NONE {
+        let id = if self.free == NONE {
             assert!(self.entries.len() < NONE as usize, "fewer than 2^32 timers");
-            self.entries.push(entry);
-            self.free = NONE;
-        } else {
-            self.free = self.entries[id as usize].next;
-            self.entries[id as usize] = entry;
-        }
-        let id = if id == NONE {
+            self.entries.push(Entry {
+                at,
+                value,
+                generation: 1,
+            });
             self.entries.len() as u32 - 1
         } else {
+            let id = self.free;
+            let entry = &mut self.entries[id as usize];
+            self.free = entry.value;
+            (entry.at, entry.value) = (at, value);
+            entry.generation = entry.generation.wrapping_add(1);
             id
         };
         self.len += 1;
-        self.place(id);
+        self.place(self.item(id));
         TimerId(id)
     }
 
     /// Moves a pending timer to another instant.
     #[inline]
     pub fn set(&mut self, id: TimerId, at: Nanoseconds) {
-        self.take_out(id.0);
-        self.entries[id.0 as usize].at = at;
-        self.place(id.0);
+        let entry = &mut self.entries[id.0 as usize];
+        let before = entry.at;
+        entry.at = at;
+        entry.generation = entry.generation.wrapping_add(2);
+        self.take_out(before);
+        self.place(self.item(id.0));
     }
 
     /// Removes a pending timer.
     #[inline]
     pub fn cancel(&mut self, id: TimerId) {
-        self.take_out(id.0);
+        let before = self.entries[id.0 as usize].at;
         self.release(id.0);
+        self.take_out(before);
     }
 
     /// The instant of a pending timer.
+    #[inline]
     pub fn at(&self, id: TimerId) -> Nanoseconds {
         self.entries[id.0 as usize].at
     }
@@ -161,9 +193,10 @@ impl Wheel {
     /// No timer is due before this instant; `None` without timers. A timer is due exactly then,
     /// unless one that was earlier has been moved or cancelled: a call of [`pop`](Self::pop) at that
     /// instant finds out.
+    #[inline]
     pub fn next_deadline(&self) -> Option<Nanoseconds> {
-        if let Some(&Reverse((at, _))) = self.heap.peek() {
-            return Some(at);
+        if let Some(Reverse(item)) = self.heap.peek() {
+            return Some(item.at);
         }
         let bucket = self.first_bucket()?;
         Some(self.buckets[bucket].earliest)
@@ -175,99 +208,162 @@ impl Wheel {
     pub fn pop(&mut self, now: Nanoseconds) -> Option<(Nanoseconds, u32)> {
         let now_tick = tick(now);
         loop {
-            if let Some(&Reverse((at, id))) = self.heap.peek() {
-                if at > now {
+            if let Some(&Reverse(item)) = self.heap.peek() {
+                if item.at > now {
                     return None;
                 }
                 self.heap.pop();
                 self.due -= 1;
-                let value = self.entries[id as usize].value;
-                self.release(id);
+                let value = self.entries[item.id as usize].value;
+                self.release(item.id);
                 self.drop_stale();
-                return Some((at, value));
+                return Some((item.at, value));
             }
             let first = self.first_bucket();
-            let Some((bucket, start)) = first.map(|bucket| (bucket, self.start_of(bucket))) else {
-                self.cursor = self.cursor.max(now_tick);
-                return None;
-            };
-            if start > now_tick {
+            let first = first.map(|bucket| (bucket, self.start_of(bucket)));
+            let Some((bucket, start)) = first.filter(|&(_, start)| start <= now_tick) else {
                 // No entry lies between, so that all stay where they are.
                 self.cursor = self.cursor.max(now_tick);
                 return None;
-            }
+            };
             self.open(bucket, start);
         }
+    }
+
+    #[inline]
+    fn item(&self, id: u32) -> Item {
+        let Entry { at, generation, .. } = self.entries[id as usize];
+        Item { at, id, generation }
+    }
+
+    #[inline]
+    fn is_live(entries: &[Entry], item: Item) -> bool {
+        entries[item.id as usize].generation == item.generation
     }
 
     /// Spreads the entries of a bucket over the heap and the levels below it.
     fn open(&mut self, bucket: usize, start: u64) {
         self.cursor = start;
-        let mut id = self.buckets[bucket].first;
-        self.clear(bucket);
-        while id != NONE {
-            let next = self.entries[id as usize].next;
-            self.place(id);
-            id = next;
+        let mut place = self.buckets[bucket].first;
+        self.forget(bucket);
+        while place != NONE {
+            let Chunk { next, len, .. } = self.chunks[place as usize];
+            self.items -= len as usize;
+            for at in 0..len as usize {
+                let item = self.chunks[place as usize].items[at];
+                if Self::is_live(&self.entries, item) {
+                    self.place(item);
+                }
+            }
+            self.chunks[place as usize].next = self.free_chunk;
+            self.free_chunk = place;
+            place = next;
         }
     }
 
-    /// Puts an entry that is in no bucket where its instant says.
+    /// Puts an item where its instant says.
     #[inline]
-    fn place(&mut self, id: u32) {
-        let at = self.entries[id as usize].at;
+    fn place(&mut self, item: Item) {
+        let Some(place) = self.place_of(item.at) else {
+            self.due += 1;
+            self.heap.push(Reverse(item));
+            return;
+        };
+        let bucket = &mut self.buckets[place];
+        bucket.live += 1;
+        bucket.earliest = bucket.earliest.min(item.at);
+        let first = bucket.first;
+        self.items += 1;
+        if first != NONE {
+            let chunk = &mut self.chunks[first as usize];
+            if (chunk.len as usize) < CHUNK_ITEMS {
+                chunk.items[chunk.len as usize] = item;
+                chunk.len += 1;
+                return;
+            }
+        } else {
+            let (level, slot) = (place / BUCKETS, place % BUCKETS);
+            self.occupied[level][slot / 64] |= 1 << (slot % 64);
+            self.summary[level] |= 1 << (slot / 64);
+        }
+        self.buckets[place].first = self.new_chunk(item, first);
+    }
+
+    /// The bucket of an instant; `None`: the heap.
+    #[inline]
+    fn place_of(&self, at: Nanoseconds) -> Option<usize> {
         let tick = tick(at);
         if tick <= self.cursor {
-            self.entries[id as usize].place = DUE;
-            self.due += 1;
-            self.heap.push(Reverse((at, id)));
-            return;
+            return None;
         }
         let level = (63 - (tick ^ self.cursor).leading_zeros()) / LEVEL_BITS;
         let slot = (tick >> (level * LEVEL_BITS)) as usize & (BUCKETS - 1);
-        let level = level as usize;
-        let place = level * BUCKETS + slot;
-        let bucket = &mut self.buckets[place];
-        let next = bucket.first;
-        bucket.first = id;
-        bucket.earliest = bucket.earliest.min(at);
-        if next == NONE {
-            self.occupied[level][slot / 64] |= 1 << (slot % 64);
-            self.summary[level] |= 1 << (slot / 64);
-        } else {
-            self.entries[next as usize].previous = id;
-        }
-        let entry = &mut self.entries[id as usize];
-        (entry.next, entry.previous) = (next, NONE);
-        entry.place = place as u16;
+        Some(level as usize * BUCKETS + slot)
     }
 
-    /// Takes an entry out of its bucket, or makes what the heap has of it stale.
+    fn new_chunk(&mut self, item: Item, next: u32) -> u32 {
+        let place = self.free_chunk;
+        if place == NONE {
+            let mut items = [NO_ITEM; CHUNK_ITEMS];
+            items[0] = item;
+            let len = 1;
+            self.chunks.push(Chunk { next, len, items });
+            return self.chunks.len() as u32 - 1;
+        }
+        let chunk = &mut self.chunks[place as usize];
+        self.free_chunk = chunk.next;
+        (chunk.next, chunk.len) = (next, 1);
+        chunk.items[0] = item;
+        place
+    }
+
+    /// The item of a timer that was at this instant has become stale.
     #[inline]
-    fn take_out(&mut self, id: u32) {
-        let entry = self.entries[id as usize];
-        debug_assert_ne!(entry.place, FREE, "a timer that is pending");
-        if entry.place == DUE {
-            self.entries[id as usize].place = FREE;
+    fn take_out(&mut self, at: Nanoseconds) {
+        let Some(place) = self.place_of(at) else {
             self.due -= 1;
             self.drop_stale();
             return;
+        };
+        let bucket = &mut self.buckets[place];
+        bucket.live -= 1;
+        if bucket.live == 0 {
+            self.free_chunks(place);
+        } else if self.items > 2 * self.len + STALE_MIN {
+            self.sweep();
         }
-        if entry.next != NONE {
-            self.entries[entry.next as usize].previous = entry.previous;
+    }
+
+    /// Lets the chunks of a bucket go that has only stale items.
+    fn free_chunks(&mut self, bucket: usize) {
+        let mut place = self.buckets[bucket].first;
+        self.forget(bucket);
+        while place != NONE {
+            let chunk = &mut self.chunks[place as usize];
+            let next = chunk.next;
+            self.items -= chunk.len as usize;
+            chunk.next = self.free_chunk;
+            self.free_chunk = place;
+            place = next;
         }
-        if entry.previous != NONE {
-            self.entries[entry.previous as usize].next = entry.next;
-        } else {
-            let place = usize::from(entry.place);
-            self.buckets[place].first = entry.next;
-            if entry.next == NONE {
-                self.clear(place);
+    }
+
+    /// Drops all stale items: places each timer anew that is in a bucket.
+    #[cold]
+    fn sweep(&mut self) {
+        for bucket in 0..self.buckets.len() {
+            self.free_chunks(bucket);
+        }
+        for id in 0..self.entries.len() as u32 {
+            let item = self.item(id);
+            if item.generation & 1 != 0 && tick(item.at) > self.cursor {
+                self.place(item);
             }
         }
     }
 
-    fn clear(&mut self, place: usize) {
+    /// A bucket is empty; its chunks are the caller's.
+    fn forget(&mut self, place: usize) {
         let (level, slot) = (place / BUCKETS, place % BUCKETS);
         self.buckets[place] = EMPTY;
         self.occupied[level][slot / 64] &= !(1 << (slot % 64));
@@ -276,20 +372,14 @@ impl Wheel {
         }
     }
 
+    #[inline]
     fn release(&mut self, id: u32) {
         let entry = &mut self.entries[id as usize];
-        entry.place = FREE;
-        entry.next = self.free;
+        debug_assert_ne!(entry.generation & 1, 0, "a timer that is pending");
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.value = self.free;
         self.free = id;
         self.len -= 1;
-    }
-
-    /// Whether an entry of the heap still stands for its timer. If the timer came back to the same
-    /// instant there are two: both are right, and the one that is left over is not after the first
-    /// has fired.
-    fn is_live(entries: &[Entry], at: Nanoseconds, id: u32) -> bool {
-        let entry = &entries[id as usize];
-        entry.place == DUE && entry.at == at
     }
 
     /// The first of the heap is one that holds, and most of the others are.
@@ -298,23 +388,16 @@ impl Wheel {
         if self.heap.len() == self.due {
             return;
         }
-        while let Some(&Reverse((at, id))) = self.heap.peek()
-            && !Self::is_live(&self.entries, at, id)
+        while let Some(&Reverse(item)) = self.heap.peek()
+            && !Self::is_live(&self.entries, item)
         {
             self.heap.pop();
         }
         if self.heap.len() > 2 * self.due + 64 {
-            self.rebuild_heap();
+            let entries = &self.entries;
+            self.heap
+                .retain(|&Reverse(item)| Self::is_live(entries, item));
         }
-    }
-
-    #[cold]
-    fn rebuild_heap(&mut self) {
-        let mut items = std::mem::take(&mut self.heap).into_vec();
-        items.retain(|&Reverse((at, id))| Self::is_live(&self.entries, at, id));
-        items.sort_unstable();
-        items.dedup();
-        self.heap = items.into();
     }
 
     /// The bucket with the earliest entries: entries of a level share all higher bits with the
@@ -332,12 +415,9 @@ impl Wheel {
     fn start_of(&self, bucket: usize) -> u64 {
         let (level, slot) = ((bucket / BUCKETS) as u32, (bucket % BUCKETS) as u64);
         let shift = level * LEVEL_BITS;
-        let higher = self
-            .cursor
-            .checked_shr(shift + LEVEL_BITS)
-            .and_then(|bits| bits.checked_shl(shift + LEVEL_BITS))
-            .unwrap_or(0);
-        higher | slot << shift
+        let above = shift + LEVEL_BITS;
+        let higher = self.cursor.checked_shr(above).unwrap_or(0);
+        higher.checked_shl(above).unwrap_or(0) | slot << shift
     }
 }
 
@@ -467,5 +547,26 @@ mod tests {
         }
         assert!(wheel.is_empty() && wheel.entries.len() <= 2);
         assert!(wheel.heap.len() <= 64, "{}", wheel.heap.len());
+        assert_eq!(wheel.items, 0);
+    }
+
+    #[test]
+    fn timers_that_move_leave_a_bounded_number_of_items() {
+        let mut wheel = Wheel::new();
+        let ids: Vec<_> = (0..1000)
+            .map(|value| wheel.insert(1_000_000_000, value))
+            .collect();
+        for turn in 0..300 {
+            for &id in &ids {
+                wheel.set(id, wheel.at(id) + 7_000_003 + turn);
+            }
+            assert!(wheel.items <= 2 * ids.len() + STALE_MIN, "{}", wheel.items);
+            assert!(wheel.chunks.len() <= 4000, "{}", wheel.chunks.len());
+        }
+        let mut fired = 0;
+        while let Some(at) = wheel.next_deadline() {
+            fired += usize::from(wheel.pop(at).is_some());
+        }
+        assert_eq!((fired, wheel.items), (1000, 0));
     }
 }

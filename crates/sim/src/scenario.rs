@@ -1,0 +1,139 @@
+//! What a seed makes of a run.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use lineside_link::{Chance, Loss, Settings, words};
+use lineside_tcp::Config;
+use lineside_time::Random;
+
+/// What one of the ends says in a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Side {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// The most that it says at once.
+    pub step: u64,
+    /// The longest time between two steps.
+    pub pause_ns: i64,
+    /// After so many received bytes it takes no more for a while.
+    pub stops_at: Option<u64>,
+}
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Of every draw.
+    pub seed: u64,
+    /// Of the client's and the server's stack.
+    pub configs: [Config; 2],
+    /// Of the links from the client and to it.
+    pub links: [Settings; 2],
+    /// When each connection begins, and what its client and its server say.
+    pub talks: Vec<(i64, [Side; 2])>,
+    /// The server's address.
+    pub server: IpAddr,
+    /// The client's.
+    pub client: IpAddr,
+}
+
+impl Scenario {
+    /// The scenario of a seed: loss, reordering, duplication, rates, options, sizes.
+    pub fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let is_ipv4 = random.chance(0.7);
+        let [client, server]: [IpAddr; 2] = match is_ipv4 {
+            true => [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last).into()),
+            false => [1, 2].map(|last| Ipv6Addr::from_bits(0xfd << 120 | last).into()),
+        };
+        let mtu = [1500, 1500, 9000, 576, 1280][random.below(5) as usize];
+        let mtu = if is_ipv4 { mtu } else { mtu.max(1280) };
+        let configs = [client, server].map(|address| config(address, mtu, &mut random));
+        let links = [(); 2].map(|()| link(&mut random));
+        let count = 1 + random.below(4);
+        let talks = (0..count).map(|_| {
+            let at = random.below(500_000_000) as i64;
+            (at, [(); 2].map(|()| side(&mut random)))
+        });
+        let talks = talks.collect();
+        Self {
+            seed,
+            configs,
+            links,
+            talks,
+            server,
+            client,
+        }
+    }
+}
+
+fn config(address: IpAddr, mtu: usize, random: &mut Random) -> Config {
+    let last = match address {
+        IpAddr::V4(address) => address.octets()[3],
+        IpAddr::V6(address) => address.octets()[15],
+    };
+    let window = [1 << 20, 1 << 18, 65_535, 20_000, 3_000, 100_000][random.below(6) as usize];
+    Config {
+        mtu,
+        receive_window_bytes: window,
+        timestamps: random.chance(0.7),
+        sack: random.chance(0.7),
+        nagle: random.chance(0.5),
+        delayed_ack_ns: [40_000_000, 200_000_000, 1_000_000][random.below(3) as usize],
+        ..Config::new([2, 0, 0, 0, 0, last], &[address])
+    }
+}
+
+fn link(random: &mut Random) -> Settings {
+    let share = |random: &mut Random, most: f64| match random.chance(0.6) {
+        true => random.below(1000) as f64 / 1000.0 * most,
+        false => 0.0,
+    };
+    let chance = |share: f64| Chance {
+        share,
+        ..Chance::default()
+    };
+    let delay_us = [10, 200, 2_000, 20_000, 60_000][random.below(5) as usize];
+    let jitter_us = delay_us * random.below(50) / 100;
+    let order = if random.chance(0.5) {
+        "order reorder"
+    } else {
+        ""
+    };
+    let text = format!("{delay_us}us {jitter_us}us distribution normal {order}");
+    let text = if jitter_us == 0 {
+        format!("{delay_us}us")
+    } else {
+        text
+    };
+    let rate = match random.below(4) {
+        0 => Some("2mbit"),
+        1 => Some("20mbit"),
+        2 => Some("1gbit"),
+        _ => None,
+    };
+    Settings {
+        loss: Loss::Random(chance(share(random, 0.05))),
+        duplicate: chance(share(random, 0.03)),
+        reorder: chance(share(random, 0.03)),
+        delay: words::delay(&text, &mut words::no_files).expect("words of a delay"),
+        rate: rate.map(|rate| words::rate(rate).expect("words of a rate")),
+        ..Settings::default()
+    }
+}
+
+fn side(random: &mut Random) -> Side {
+    let bytes = match random.below(6) {
+        0 => 0,
+        1 => 1 + random.below(100),
+        2 | 3 => random.below(20_000),
+        4 => random.below(150_000),
+        _ => random.below(400_000),
+    };
+    let step = [bytes, 1 + bytes / 3, 1 + bytes / 20, 4096][random.below(4) as usize].max(1);
+    Side {
+        bytes,
+        step,
+        pause_ns: [0, 1_000_000, 50_000_000, 600_000_000][random.below(4) as usize],
+        stops_at: random.chance(0.2).then(|| random.below(100_000)),
+    }
+}

@@ -1,0 +1,125 @@
+//! What passive reassembly makes of the same run.
+
+use std::collections::BTreeMap;
+
+use lineside_account::{Budget, Counter, Counters};
+use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
+use lineside_frame::{Chunk, Descriptor, Frame};
+use lineside_wire::Direction;
+
+use crate::differs;
+use crate::host::PORT;
+
+/// The engine, and what it delivered.
+pub(crate) struct Tap {
+    engine: Engine,
+    counters: Counters,
+    seen: Seen,
+    frames: u64,
+}
+
+/// Streams by the client's port: bytes of the client and of the server.
+#[derive(Default)]
+struct Seen {
+    streams: BTreeMap<u16, [u64; 2]>,
+    /// By slot: the client's port, and the direction in which the client sends.
+    slots: BTreeMap<usize, (u16, Direction)>,
+    errors: Vec<String>,
+}
+
+impl Tap {
+    pub(crate) fn new() -> Self {
+        let config = Config {
+            // Packets without a number that differs look like copies of each other.
+            duplicate_window_ns: 0,
+            ..Config::default()
+        };
+        Self {
+            engine: Engine::new(config, &Budget::new(256 << 20)),
+            counters: Counters::new(),
+            seen: Seen::default(),
+            frames: 0,
+        }
+    }
+
+    /// A frame passes.
+    pub(crate) fn see(&mut self, now: i64, frame: &Frame) {
+        self.frames += 1;
+        let descriptor = Descriptor {
+            stamp_ns: Some(now),
+            number: self.frames,
+            ordinal: self.frames,
+            ..*frame.descriptor()
+        };
+        let copy = Frame::copied(frame.bytes(), descriptor).share();
+        self.counters.count(Counter::FramesReceived);
+        let taken = { &mut self.engine }.on_frame(now, &copy, &mut self.seen, &mut self.counters);
+        self.counters.count(taken.outcome);
+    }
+
+    /// The end: which bytes of which client's port it saw, or what it found wrong.
+    pub(crate) fn finish(mut self) -> Result<BTreeMap<u16, [u64; 2]>, String> {
+        self.engine.finish(&mut self.seen, &mut self.counters);
+        if let Some(broken) = self.counters.broken_identity() {
+            return Err(broken);
+        }
+        match self.seen.errors.first() {
+            Some(error) => Err(error.clone()),
+            None => Ok(self.seen.streams),
+        }
+    }
+}
+
+impl StreamSink for Seen {
+    fn on_open(&mut self, connection: usize, facts: &Connection) {
+        let [one, other] = facts.ends();
+        let (port, direction) = match one.port == PORT {
+            true => (other.port, Direction::Reverse),
+            false => (one.port, Direction::Forward),
+        };
+        self.slots.insert(connection, (port, direction));
+        self.streams.entry(port).or_default();
+    }
+
+    fn on_stream(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        _: bool,
+        chunk: Chunk<'_>,
+        _: &mut Counters,
+    ) {
+        let (port, of_client) = self.slots[&connection];
+        let from_client = direction == of_client;
+        let streams = self.streams.entry(port).or_default();
+        let offset = &mut streams[usize::from(!from_client)];
+        if let Some(at) = differs(port, from_client, *offset, chunk.bytes()) {
+            let text = format!("the tap has another byte at {at} of port {port}");
+            self.errors.push(text);
+        }
+        *offset += chunk.len() as u64;
+    }
+
+    fn on_datagram(&mut self, _: usize, _: Direction, _: &[Chunk<'_>], _: &mut Counters) {}
+
+    fn on_loss(
+        &mut self,
+        connection: usize,
+        _: &Connection,
+        _: Direction,
+        offset: i64,
+        hole: Chunk<'_>,
+    ) {
+        let (port, _) = self.slots[&connection];
+        let len = hole.len();
+        self.errors.push(format!(
+            "the tap lost {len} bytes at {offset} of port {port}"
+        ));
+    }
+
+    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}
+
+    fn on_close(&mut self, connection: usize, _: &Connection, _: &mut Counters) {
+        self.slots.remove(&connection);
+    }
+}

@@ -1,0 +1,51 @@
+//! Two stacks over links that lose, reorder and duplicate: every byte arrives once and in order, and
+//! passive reassembly of the same frames finds none lost.
+
+use lineside_sim::{Scenario, run};
+
+/// A thousand by default; `LINESIDE_SEEDS=FROM..TO` runs others.
+fn seeds() -> std::ops::Range<u64> {
+    let text = std::env::var("LINESIDE_SEEDS").unwrap_or_default();
+    let bounds = text.split_once("..");
+    let bounds = bounds.and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    bounds.map_or(0..1000, |(from, to)| from..to)
+}
+
+#[test]
+fn every_byte_arrives_whatever_the_links_do() {
+    let outcomes: Vec<_> = seeds().map(|seed| run(&Scenario::draw(seed))).collect();
+    let errors: Vec<_> = outcomes
+        .iter()
+        .filter_map(|each| each.as_ref().err())
+        .collect();
+    let shown = &errors[..errors.len().min(5)];
+    assert!(errors.is_empty(), "{} seeds fail: {shown:#?}", errors.len());
+    // The runs met what they are to meet.
+    let sum = |count: fn(&lineside_tcp::Counters) -> u64| -> u64 {
+        let runs = outcomes.iter().flatten();
+        runs.map(|run| run.counters.iter().map(count).sum::<u64>())
+            .sum()
+    };
+    for (name, count) in [
+        ("timeouts", sum(|counters| counters.timeouts)),
+        ("recoveries", sum(|counters| counters.recoveries)),
+        ("fast", sum(|counters| counters.retransmitted_fast)),
+        ("probes", sum(|counters| counters.probes)),
+        (
+            "handshakes",
+            sum(|counters| counters.retransmitted_handshake),
+        ),
+        ("duplicates", sum(|counters| counters.bytes_duplicate)),
+    ] {
+        assert!(count > 0, "no {name} in any run");
+        println!("{name}: {count}");
+    }
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    for seed in 0..20 {
+        let scenario = Scenario::draw(seed);
+        assert_eq!(run(&scenario), run(&scenario));
+    }
+}

@@ -1,0 +1,54 @@
+//! How the congestion window moves: one trait, a strategy a file. What is in flight, what is lost
+//! and when recovery begins and ends is not known here.
+
+mod fixed;
+mod new_reno;
+
+use std::fmt::Debug;
+
+pub use fixed::Fixed;
+pub use new_reno::NewReno;
+
+/// The standard: RFC 5681 and RFC 6582.
+pub static NEW_RENO: NewReno = NewReno;
+
+/// The congestion window of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Bytes that may be in flight.
+    pub cwnd: u32,
+    /// Below it the window grows by slow start.
+    pub ssthresh: u32,
+    /// Bytes acknowledged since it grew last, in congestion avoidance.
+    pub acked: u32,
+    /// The most payload of a segment.
+    pub mss: u32,
+}
+
+impl Window {
+    /// That of a new connection: RFC 6928, 2.
+    pub fn new(mss: u32) -> Self {
+        Self {
+            cwnd: Self::initial(mss),
+            ssthresh: u32::MAX,
+            acked: 0,
+            mss,
+        }
+    }
+
+    /// The initial window: RFC 6928, 2.
+    pub fn initial(mss: u32) -> u32 {
+        (10 * mss).min((2 * mss).max(14_600))
+    }
+}
+
+/// A strategy.
+pub trait Congestion: Debug + Sync {
+    /// `bytes` were acknowledged, outside fast recovery, while the window was in use.
+    fn on_acknowledged(&self, window: &mut Window, bytes: u32);
+    /// Segments are lost while `flight` bytes are in flight: fast recovery begins.
+    fn on_loss(&self, window: &mut Window, flight: u32);
+    /// The retransmission timer expired. `is_first`: for the first time since data were
+    /// acknowledged.
+    fn on_timeout(&self, window: &mut Window, flight: u32, is_first: bool);
+}

@@ -1,0 +1,93 @@
+//! What a stack counts: TCP-MIB (RFC 4022) and Linux's names where there are any.
+
+macro_rules! counters {
+    ($($name:ident: $meaning:literal,)*) => {
+        /// What a stack has counted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[non_exhaustive]
+        pub struct Counters { $(#[doc = $meaning] pub $name: u64,)* }
+    };
+}
+
+counters! {
+    frames: "Frames given to the stack; the sum of the outcomes below.",
+    segments: "Outcome: a segment of a connection, of a listener or of nobody.",
+    control: "Outcome: ARP, ICMP or neighbour discovery that was understood.",
+    not_ours: "Outcome: for another address, tag or host.",
+    not_read: "Outcome: a protocol that is not read, or a fragment.",
+    malformed: "Outcome: headers that contradict themselves or are cut.",
+    checksum_wrong: "Outcome: a checksum that does not match.",
+
+    taken: "Segments, of which: taken by a connection.",
+    unacceptable: "Outside the window, or old: answered and dropped. RFC 9293, 3.10.7.4.",
+    paws: "Older than the latest timestamp: RFC 7323, 5.3; Linux's PAWSEstab.",
+    without_timestamp: "Without the timestamp that was agreed: RFC 7323, 3.2.",
+    challenged: "SYN or RST that needs proof, ACK of what was never sent: RFC 5961.",
+    without_ack: "Without the ACK bit.",
+    resets: "RST that ended a connection: estabResets.",
+    resets_ignored: "RST that nobody is to hear.",
+    opened: "SYN that opened a connection: passiveOpens.",
+    without_connection: "For no connection and no listener, answered by RST.",
+    without_room: "SYN for which there was no room: Linux's ListenDrops.",
+    in_time_wait: "For a connection in TIME_WAIT.",
+
+    active_opens: "Connections that were asked for: activeOpens.",
+    malformed_options: "Segments with options that contradict themselves.",
+    offloaded: "Segments whose checksum was left to an adapter.",
+    sent: "Segments that left: outSegs.",
+    sent_resets: "RST among them: outRsts.",
+    challenges: "Challenge ACKs among them: Linux's TCPChallengeACK.",
+    challenges_held_back: "Challenge ACKs beyond the limit of a second: Linux's TCPACKSkippedChallenge.",
+    retransmitted_timeout: "Sent again after a timeout.",
+    retransmitted_fast: "Sent again in fast recovery: Linux's TCPFastRetrans.",
+    retransmitted_handshake: "SYN sent again.",
+    timeouts: "Retransmission timeouts: Linux's TCPTimeouts.",
+    recoveries: "Fast recoveries begun.",
+    probes: "Probes of a closed window: Linux's TCPWinProbe.",
+    given_up: "Connections without an answer: Linux's TCPAbortOnTimeout.",
+
+    bytes_received: "Payload of acceptable segments, and the sum of the four below.",
+    bytes_delivered: "Given to the owner, in order.",
+    bytes_held: "Waiting for bytes before them, now.",
+    bytes_duplicate: "Had come before.",
+    bytes_refused: "Beyond the window or a bound, or of a connection that ended before they came in order.",
+
+    frames_unsent: "Frames for which no block was free.",
+    frames_unresolved: "Frames for a neighbour that did not answer.",
+    time_wait_overflow: "Connections that left TIME_WAIT early for want of room: Linux's TCPTimeWaitOverflow.",
+    time_wait_recycled: "Connections in TIME_WAIT that a SYN replaced: RFC 6191.",
+}
+
+impl Counters {
+    /// The first sum that does not hold, in words.
+    pub fn broken_identity(&self) -> Option<String> {
+        let frames = self.segments
+            + self.control
+            + self.not_ours
+            + self.not_read
+            + self.malformed
+            + self.checksum_wrong;
+        let segments = self.taken
+            + self.unacceptable
+            + self.paws
+            + self.without_timestamp
+            + self.challenged
+            + self.without_ack
+            + self.resets
+            + self.resets_ignored
+            + self.opened
+            + self.without_connection
+            + self.without_room
+            + self.in_time_wait;
+        let bytes =
+            self.bytes_delivered + self.bytes_held + self.bytes_duplicate + self.bytes_refused;
+        let sums = [
+            ("frames", self.frames, frames),
+            ("segments", self.segments, segments),
+            ("bytes_received", self.bytes_received, bytes),
+        ];
+        let broken = sums.into_iter().find(|(_, whole, sum)| whole != sum)?;
+        let (name, whole, sum) = broken;
+        Some(format!("{name} is {whole}, but its parts sum to {sum}"))
+    }
+}

@@ -1,0 +1,93 @@
+//! What a stack does to the world: frames that leave, and what its owner hears.
+
+use std::net::IpAddr;
+
+use lineside_frame::{Chunk, Frame};
+use lineside_time::Nanoseconds;
+
+/// A connection, from [`connect`](crate::Stack::connect) or [`Event::Opened`] until
+/// [`Event::Closed`]: a small number, given again afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u32);
+
+/// Why a frame leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Bytes that were sent as soon as they were ready.
+    Data,
+    /// Bytes that a window had held back.
+    HeldBack,
+    /// Bytes or a FIN that were sent before.
+    Retransmission,
+    /// It asks for the peer's window.
+    Probe,
+    /// It acknowledges, and carries nothing.
+    Acknowledgement,
+    /// A SYN.
+    Handshake,
+    /// A FIN without data.
+    Fin,
+    /// A RST.
+    Reset,
+    /// ARP, ICMP or neighbour discovery.
+    Control,
+}
+
+/// What is known of a frame that leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// Whose it is.
+    pub connection: Option<ConnectionId>,
+    /// Why it leaves.
+    pub why: Why,
+    /// When [`send_at`](crate::Stack::send_at) wanted it to: of [`Why::Data`] alone.
+    pub due: Option<Nanoseconds>,
+}
+
+/// Why a connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// Both ends had said all, and it was acknowledged.
+    Finished,
+    /// The peer reset it.
+    Reset,
+    /// The peer refused it.
+    Refused,
+    /// The peer did not answer.
+    TimedOut,
+    /// The owner aborted it.
+    Aborted,
+}
+
+/// What the owner of a connection hears.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// The handshake is over. Of a listener's connection it is the first that the owner hears, with
+    /// the owner's word of the listener.
+    Opened {
+        /// Our address and port, and the peer's.
+        ends: [(IpAddr, u16); 2],
+    },
+    /// The next bytes.
+    Stream(Chunk<'a>),
+    /// So many more bytes are acknowledged: they are never asked for again.
+    Acknowledged(u64),
+    /// The peer has no more data.
+    Ended,
+    /// The connection is over; its number may be given again. One in TIME_WAIT is over.
+    Closed(Closed),
+}
+
+/// Takes what a stack does. No call comes back into the stack: what an owner wants to do about an
+/// event, it does afterwards.
+pub trait Effects {
+    /// A frame leaves now.
+    fn transmit(&mut self, frame: Frame, departure: Departure);
+    /// The bytes of a stream from `offset` on, which [`send`](crate::Stack::send) said were ready,
+    /// are to be written to `bytes`. They may be asked for again until they are acknowledged.
+    fn fill(&mut self, connection: ConnectionId, owner: u32, offset: u64, bytes: &mut [u8]);
+    /// Something happened to a connection; `owner` is the owner's word.
+    fn on_event(&mut self, connection: ConnectionId, owner: u32, event: Event<'_>);
+    /// A neighbour does not answer.
+    fn on_silent(&mut self, _neighbour: IpAddr) {}
+}

@@ -1,0 +1,141 @@
+//! What came out of order: RFC 9293, 3.10.7.4 ("MAY be held"), RFC 2018, 4 (how it is reported).
+//! Bound where it lies, within a quota.
+
+use lineside_frame::{FrameRef, Range};
+use lineside_wire::SeqNumber;
+
+use crate::record::{Active, Held};
+use crate::scoreboard::{earlier, later};
+use crate::stack::Stack;
+
+/// What a part counts as at least: it pins its frame.
+const PART_BYTES_MIN: usize = 1024;
+
+fn cost(len: usize) -> usize {
+    len.max(PART_BYTES_MIN)
+}
+
+impl Stack {
+    /// Holds `len` bytes of `frame` from `offset` on, which begin at `start`, but for those that
+    /// are held already. Returns how many are held now, and how many were before.
+    pub(crate) fn hold(
+        &mut self,
+        place: u32,
+        frame: &FrameRef,
+        offset: usize,
+        (start, len): (SeqNumber, u32),
+    ) -> (u32, u32) {
+        let end = start + len;
+        let quota = self.config.receive_window_bytes as usize * 2;
+        let active = &mut self.tables.actives[place];
+        let (mut at, mut held, mut duplicate) = (start, 0, 0);
+        let mut index = active
+            .held
+            .partition_point(|part| !part.end().is_after(start));
+        let mut costs: usize = active.held.iter().map(|part| cost(part.range.len())).sum();
+        while at.is_before(end) {
+            let next = active.held.get(index);
+            let stop = next.map_or(end, |part| earlier(part.start, end));
+            if stop.is_after(at) {
+                let part_len = stop.bytes_from(at);
+                let price = cost(part_len as usize);
+                let is_full =
+                    costs + price > quota || self.held_bytes + price > self.config.held_bytes_max;
+                if !is_full {
+                    let from = offset + at.bytes_from(start) as usize;
+                    let range = Range::bound(frame, from, part_len as usize);
+                    active.held.insert(index, Held { start: at, range });
+                    index += 1;
+                    costs += price;
+                    self.held_bytes += price;
+                    held += part_len;
+                }
+            }
+            let Some(part) = active.held.get(index) else {
+                break;
+            };
+            let covered = earlier(part.end(), end);
+            duplicate += covered.distance_from(later(part.start, start)).max(0) as u32;
+            at = later(covered, stop);
+            index += 1;
+        }
+        if held > 0 {
+            active.remember(start);
+        }
+        (held, duplicate)
+    }
+
+    /// Takes the first held part if it reaches beyond `next`, the next byte that is expected, and
+    /// begins no later.
+    pub(crate) fn take_held(&mut self, place: u32, next: SeqNumber) -> Option<Held> {
+        let active = &mut self.tables.actives[place];
+        let is_next = { active.held.first() }.is_some_and(|part| !part.start.is_after(next));
+        if !is_next {
+            return None;
+        }
+        let part = active.held.remove(0);
+        self.held_bytes -= cost(part.range.len());
+        Some(part)
+    }
+
+    /// Lets go of everything held; returns how many bytes.
+    pub(crate) fn drop_held(&mut self, place: u32) -> u64 {
+        let active = &mut self.tables.actives[place];
+        let mut bytes = 0;
+        for part in active.held.drain(..) {
+            self.held_bytes -= cost(part.range.len());
+            bytes += part.range.len() as u64;
+        }
+        self.counters.bytes_held -= bytes;
+        bytes
+    }
+}
+
+impl Active {
+    /// What came out of order last is reported first.
+    fn remember(&mut self, start: SeqNumber) {
+        if self.recent[0] != start {
+            self.recent = [start, self.recent[0], self.recent[1]];
+        }
+    }
+
+    /// The block of held bytes with this number.
+    fn block_of(&self, number: SeqNumber) -> Option<(SeqNumber, SeqNumber)> {
+        let index = self
+            .held
+            .partition_point(|part| !part.end().is_after(number));
+        let part = self.held.get(index)?;
+        if part.start.is_after(number) {
+            return None;
+        }
+        let (mut start, mut end) = (part.start, part.end());
+        for before in self.held[..index].iter().rev() {
+            if before.end() != start {
+                break;
+            }
+            start = before.start;
+        }
+        for after in &self.held[index + 1..] {
+            if after.start != end {
+                break;
+            }
+            end = after.end();
+        }
+        Some((start, end))
+    }
+
+    /// Blocks to be reported: those of late first, then the lowest (RFC 2018, 4).
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (SeqNumber, SeqNumber)> {
+        let lowest = self.held.first().map(|part| part.start);
+        let mut seen: [Option<SeqNumber>; 4] = [None; 4];
+        let numbers = self.recent.into_iter().chain(lowest).enumerate();
+        let blocks = numbers.filter_map(move |(at, number)| {
+            let block = self.block_of(number)?;
+            let is_new = !seen.contains(&Some(block.0));
+            seen[at] = Some(block.0);
+            is_new.then_some(block)
+        });
+        let is_empty = self.held.is_empty();
+        blocks.take(if is_empty { 0 } else { 4 })
+    }
+}

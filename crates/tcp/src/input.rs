@@ -1,0 +1,456 @@
+//! Segments of a connection: RFC 9293, 3.10.7.3 (SYN-SENT) and 3.10.7.4 (all others), with the
+//! checks of RFC 5961 (RST, SYN and ACK that were guessed) and RFC 7323, 5 (PAWS).
+
+use lineside_frame::Chunk;
+use lineside_wire::{SeqNumber, TcpFlags};
+
+use crate::effects::{Closed, ConnectionId, Effects, Event};
+use crate::listen::age;
+use crate::receive::Segment;
+use crate::record::{NONE, State, flag};
+use crate::stack::Stack;
+
+/// A timestamp that is older than 24 days says nothing: RFC 7323, 5.5; in units of 64 s.
+const TIMESTAMP_AGE_MAX: u16 = (24 * 86_400 / 64) as u16;
+/// Challenge ACKs of a second: Linux's tcp_challenge_ack_limit of old. RFC 5961, 7.
+const CHALLENGES_MAX: u32 = 1000;
+
+impl Stack {
+    pub(crate) fn on_connection_segment(
+        &mut self,
+        number: u32,
+        segment: &Segment<'_>,
+        effects: &mut impl Effects,
+    ) {
+        if self.tables.records[number].state == State::SynSent {
+            self.on_syn_sent(number, segment, effects);
+            return;
+        }
+        let mut trimmed = *segment;
+        if self.is_repeated_syn(number, segment) {
+            if !segment.has(TcpFlags::ACK) {
+                // Our answer was lost.
+                self.counters.unacceptable += 1;
+                self.counters.retransmitted_handshake += 1;
+                self.send_syn(number, effects);
+                return;
+            }
+            // A simultaneous open: the SYN had come, the acknowledgement is new.
+            trimmed.sequence += 1;
+            trimmed.flags = TcpFlags(segment.flags.0 & !TcpFlags::SYN.0);
+        }
+        if !self.passes_checks(number, &trimmed, effects) {
+            return;
+        }
+        let is_received = self.tables.records[number].state == State::SynReceived;
+        if is_received && !self.is_established_by(number, &trimmed, effects) {
+            return;
+        }
+        if !self.on_acknowledgement(number, &trimmed, effects) {
+            return;
+        }
+        self.counters.taken += 1;
+        // It may have ended the connection.
+        if self.tables.records[number].state != State::Closed {
+            self.on_text(number, &trimmed, effects);
+            self.settle_after(number, effects);
+        }
+    }
+
+    /// What is left to be done waits for the end of the burst, but for what must leave at once.
+    fn settle_after(&mut self, number: u32, effects: &mut impl Effects) {
+        let record = &self.tables.records[number];
+        if record.state == State::Closed {
+            return;
+        }
+        if self.is_finished(number) {
+            self.finish(number, effects);
+            return;
+        }
+        if record.has(flag::ACK_NOW) || record.active != NONE {
+            self.touch(number);
+        }
+    }
+
+    /// Whether it is the SYN that the connection began with, in SYN-RECEIVED.
+    fn is_repeated_syn(&self, number: u32, segment: &Segment<'_>) -> bool {
+        let record = &self.tables.records[number];
+        record.state == State::SynReceived
+            && segment.has(TcpFlags::SYN)
+            && !segment.has(TcpFlags::RST)
+            && segment.sequence + 1 == record.rcv_nxt
+    }
+
+    /// RFC 9293, 3.10.7.3.
+    fn on_syn_sent(&mut self, number: u32, segment: &Segment<'_>, effects: &mut impl Effects) {
+        let has_ack = segment.has(TcpFlags::ACK);
+        let record = &self.tables.records[number];
+        let is_ours = segment.acknowledgement == record.iss + 1;
+        if has_ack && !is_ours {
+            if segment.has(TcpFlags::RST) {
+                self.counters.resets_ignored += 1;
+            } else {
+                self.counters.challenged += 1;
+                self.refuse(segment, effects);
+            }
+            return;
+        }
+        if segment.has(TcpFlags::RST) {
+            if has_ack {
+                self.counters.resets += 1;
+                self.close(number, Closed::Refused, effects);
+            } else {
+                self.counters.resets_ignored += 1;
+            }
+            return;
+        }
+        if !segment.has(TcpFlags::SYN) {
+            self.counters.without_ack += 1;
+            return;
+        }
+        self.counters.taken += 1;
+        self.take_syn(number, segment);
+        if has_ack {
+            self.establish(number, segment, effects);
+            self.tables.records[number].set(flag::ACK_NOW);
+            self.touch(number);
+            return;
+        }
+        // Both opened at once: RFC 9293, 3.5, figure 7.
+        self.tables.records[number].state = State::SynReceived;
+        self.both(number).1.timeouts = 0;
+        self.send_syn(number, effects);
+    }
+
+    /// The peer acknowledged our SYN.
+    fn establish(&mut self, number: u32, segment: &Segment<'_>, effects: &mut impl Effects) {
+        let (record, active) = self.both(number);
+        if let Some((_, sent)) = active.timed.take() {
+            record.measure(segment.at.saturating_sub(sent));
+        }
+        record.snd_una = record.iss + 1;
+        record.state = State::Established;
+        active.retransmission = crate::record::Retransmission::Off;
+        if active.timeouts > 0 {
+            // RFC 6928, 2 and RFC 5681, 3.1: a SYN that was lost makes the first window small.
+            active.window.cwnd = active.window.mss;
+        }
+        active.timeouts = 0;
+        (active.recover, active.rxt_nxt) = (record.snd_una, record.snd_una);
+        let owner = record.owner;
+        let ends = segment.ends;
+        effects.on_event(ConnectionId(number), owner, Event::Opened { ends });
+    }
+
+    /// In SYN-RECEIVED: whether this segment's acknowledgement is that of our SYN.
+    fn is_established_by(
+        &mut self,
+        number: u32,
+        segment: &Segment<'_>,
+        effects: &mut impl Effects,
+    ) -> bool {
+        let record = &self.tables.records[number];
+        if segment.acknowledgement != record.iss + 1 {
+            self.counters.challenged += 1;
+            self.refuse(segment, effects);
+            return false;
+        }
+        self.establish(number, segment, effects);
+        let (record, active) = self.both(number);
+        record.snd_wnd = segment.window;
+        active.snd_wnd_max = active.snd_wnd_max.max(record.send_window());
+        (active.snd_wl1, active.snd_wl2) = (segment.sequence, segment.acknowledgement);
+        true
+    }
+
+    /// The checks before a segment is believed. What they drop is counted and answered.
+    fn passes_checks(
+        &mut self,
+        number: u32,
+        segment: &Segment<'_>,
+        effects: &mut impl Effects,
+    ) -> bool {
+        if !self.passes_timestamps(number, segment) {
+            return false;
+        }
+        let record = &self.tables.records[number];
+        let (nxt, end) = (record.rcv_nxt, record.rcv_adv);
+        let is_reset = segment.has(TcpFlags::RST);
+        if !is_acceptable(segment.sequence, segment.sequence_len(), nxt, end) {
+            self.counters.unacceptable += 1;
+            let bytes = u64::from(segment.len);
+            self.counters.bytes_received += bytes;
+            match segment.sequence.is_before(nxt) {
+                true => self.counters.bytes_duplicate += bytes,
+                false => self.counters.bytes_refused += bytes,
+            }
+            if !is_reset {
+                self.acknowledge_now(number);
+            }
+            return false;
+        }
+        if is_reset {
+            if segment.sequence != nxt {
+                // RFC 5961, 3.2.
+                self.counters.challenged += 1;
+                self.challenge(number);
+                return false;
+            }
+            self.counters.resets += 1;
+            let why = match record.state {
+                State::SynReceived => Closed::Refused,
+                _ => Closed::Reset,
+            };
+            self.close(number, why, effects);
+            return false;
+        }
+        if segment.has(TcpFlags::SYN) {
+            // RFC 5961, 4.2.
+            self.counters.challenged += 1;
+            self.challenge(number);
+            return false;
+        }
+        if !segment.has(TcpFlags::ACK) {
+            self.counters.without_ack += 1;
+            return false;
+        }
+        true
+    }
+
+    /// RFC 7323, 5.3, R1 to R3; 3.2 for a segment without a timestamp.
+    fn passes_timestamps(&mut self, number: u32, segment: &Segment<'_>) -> bool {
+        let record = &mut self.tables.records[number];
+        if !record.has(flag::TIMESTAMPS) || segment.has(TcpFlags::RST) {
+            return true;
+        }
+        let Some((value, _)) = segment.options.timestamps else {
+            self.counters.without_timestamp += 1;
+            return false;
+        };
+        let now = age(self.now);
+        let is_older = value.wrapping_sub(record.ts_recent).cast_signed() < 0;
+        let is_outdated = now.wrapping_sub(record.ts_recent_at) > TIMESTAMP_AGE_MAX;
+        if is_older && !is_outdated {
+            self.counters.paws += 1;
+            self.acknowledge_now(number);
+            return false;
+        }
+        // Of several that one acknowledgement answers, the first is echoed: RFC 7323, 4.3.
+        let is_next = !segment.sequence.is_after(record.rcv_nxt);
+        if is_next && !record.has(flag::ACK_DELAYED) {
+            (record.ts_recent, record.ts_recent_at) = (value, now);
+        }
+        true
+    }
+
+    /// An acknowledgement leaves when the burst is over.
+    pub(crate) fn acknowledge_now(&mut self, number: u32) {
+        self.tables.records[number].set(flag::ACK_NOW);
+        self.touch(number);
+    }
+
+    /// The peer is to show that it means what it sent; strangers are not to learn much from how
+    /// often that happens: RFC 5961, 7.
+    pub(crate) fn challenge(&mut self, number: u32) {
+        let second = self.now / 1_000_000_000;
+        if self.challenges.0 != second {
+            // A number that changes: CVE-2016-5696 counted those of a fixed one.
+            let some = crate::siphash::siphash(self.secret, &second.to_le_bytes()) as u32;
+            self.challenges = (second, CHALLENGES_MAX / 2 + some % CHALLENGES_MAX);
+        }
+        if self.challenges.1 == 0 {
+            self.counters.challenges_held_back += 1;
+            return;
+        }
+        self.challenges.1 -= 1;
+        self.counters.challenges += 1;
+        self.acknowledge_now(number);
+    }
+
+    /// Data and FIN: RFC 9293, 3.10.7.4, seventh and eighth.
+    fn on_text(&mut self, number: u32, segment: &Segment<'_>, effects: &mut impl Effects) {
+        let record = &self.tables.records[number];
+        let (nxt, limit) = (record.rcv_nxt, record.rcv_adv);
+        self.counters.bytes_received += u64::from(segment.len);
+        if !record.state.receives() {
+            // After its FIN a peer has nothing more: RFC 9293, 3.10.7.4.
+            self.counters.bytes_refused += u64::from(segment.len);
+            if segment.len > 0 || segment.has(TcpFlags::FIN) {
+                self.acknowledge_now(number);
+            }
+            return;
+        }
+        // What came before, and what lies beyond the window.
+        let front = nxt.distance_from(segment.sequence).max(0) as u32;
+        let front = front.min(segment.len);
+        let start = segment.sequence + front;
+        let room = limit.distance_from(start).max(0) as u32;
+        let len = (segment.len - front).min(room);
+        let beyond = segment.len - front - len;
+        self.counters.bytes_duplicate += u64::from(front);
+        self.counters.bytes_refused += u64::from(beyond);
+        let fin = segment.has(TcpFlags::FIN) && beyond == 0;
+        let end = segment.sequence + segment.len;
+        if front > 0 || beyond > 0 {
+            self.acknowledge_now(number);
+        }
+        if start.is_after(nxt) {
+            let text = (start, len, segment.payload + front as usize);
+            self.on_disordered(number, segment, text, fin.then_some(end), effects);
+            return;
+        }
+        if len > 0 {
+            let had_gap = self.has_gap(number);
+            let at = segment.payload + front as usize;
+            let chunk = Chunk::of_frame(segment.frame, at, len as usize);
+            self.deliver(number, chunk, effects);
+            self.deliver_held(number, effects);
+            self.acknowledge_text(number, had_gap);
+        }
+        let record = &self.tables.records[number];
+        let held_fin = match record.active {
+            NONE => None,
+            active => self.tables.actives[active].fin_at,
+        };
+        let fin_at = fin.then_some(end).or(held_fin);
+        if fin_at == Some(self.tables.records[number].rcv_nxt) {
+            self.on_fin(number, effects);
+        }
+    }
+
+    /// Data or a FIN after a gap: held, and the peer hears at once (RFC 5681, 4.2).
+    fn on_disordered(
+        &mut self,
+        number: u32,
+        segment: &Segment<'_>,
+        (start, len, offset): (SeqNumber, u32, usize),
+        fin_at: Option<SeqNumber>,
+        effects: &mut impl Effects,
+    ) {
+        if self.activate(number).is_none() {
+            self.counters.bytes_refused += u64::from(len);
+            self.acknowledge_now(number);
+            return;
+        }
+        let place = self.tables.records[number].active;
+        let (held, duplicate) = self.hold(place, segment.frame, offset, (start, len));
+        self.counters.bytes_held += u64::from(held);
+        self.counters.bytes_duplicate += u64::from(duplicate);
+        self.counters.bytes_refused += u64::from(len - held - duplicate);
+        if fin_at.is_some() {
+            self.tables.actives[place].fin_at = fin_at;
+        }
+        self.send_acknowledgement(number, effects);
+    }
+
+    fn has_gap(&self, number: u32) -> bool {
+        match self.tables.records[number].active {
+            NONE => false,
+            active => !self.tables.actives[active].held.is_empty(),
+        }
+    }
+
+    fn deliver(&mut self, number: u32, chunk: Chunk<'_>, effects: &mut impl Effects) {
+        let record = &mut self.tables.records[number];
+        record.rcv_nxt += chunk.len() as u32;
+        self.counters.bytes_delivered += chunk.len() as u64;
+        let owner = record.owner;
+        effects.on_event(ConnectionId(number), owner, Event::Stream(chunk));
+    }
+
+    /// What the gap had kept back.
+    fn deliver_held(&mut self, number: u32, effects: &mut impl Effects) {
+        let place = self.tables.records[number].active;
+        if place == NONE {
+            return;
+        }
+        loop {
+            let nxt = self.tables.records[number].rcv_nxt;
+            let Some(part) = self.take_held(place, nxt) else {
+                return;
+            };
+            let len = part.range.len() as u32;
+            let front = (nxt.bytes_from(part.start)).min(len);
+            self.counters.bytes_held -= u64::from(len);
+            self.counters.bytes_duplicate += u64::from(front);
+            if front < len {
+                let rest = part.range.part(front as usize, (len - front) as usize);
+                self.deliver(number, rest.chunk(), effects);
+            }
+        }
+    }
+
+    /// Every second segment is acknowledged at once, and each that fills a gap: RFC 9293, 3.8.6.3;
+    /// RFC 5681, 4.2.
+    fn acknowledge_text(&mut self, number: u32, had_gap: bool) {
+        let at = self.now.saturating_add(self.config.delayed_ack_ns);
+        let record = &mut self.tables.records[number];
+        if had_gap || record.has(flag::ACK_DELAYED) {
+            record.set(flag::ACK_NOW);
+            return;
+        }
+        record.set(flag::ACK_DELAYED);
+        match record.active {
+            NONE => self.set_timer(number, Some(at)),
+            active => {
+                self.tables.actives[active].ack_at = at;
+                self.settle(number);
+            }
+        }
+    }
+
+    fn on_fin(&mut self, number: u32, effects: &mut impl Effects) {
+        let record = &mut self.tables.records[number];
+        record.rcv_nxt += 1;
+        record.set(flag::FIN_RECEIVED);
+        record.state = match record.state {
+            State::Established => State::CloseWait,
+            State::FinWait1 => State::Closing,
+            state => state,
+        };
+        let owner = record.owner;
+        if record.active != NONE {
+            self.tables.actives[record.active].fin_at = None;
+        }
+        self.acknowledge_now(number);
+        effects.on_event(ConnectionId(number), owner, Event::Ended);
+    }
+}
+
+/// RFC 9293, 3.10.7.4, table 6: whether a segment has a part in the window `nxt..end`.
+fn is_acceptable(sequence: SeqNumber, len: u32, nxt: SeqNumber, end: SeqNumber) -> bool {
+    let is_within = |number: SeqNumber| !number.is_before(nxt) && number.is_before(end);
+    match (len, nxt == end) {
+        (0, true) => sequence == nxt,
+        (0, false) => is_within(sequence),
+        // The acknowledgement and a FIN or RST of a segment at the edge count all the same.
+        (_, true) => false,
+        (len, false) => is_within(sequence) || is_within(sequence + (len - 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acceptable_is_what_the_table_says() {
+        let n = SeqNumber;
+        for (sequence, len, window, expected) in [
+            (100, 0, 0, true),
+            (101, 0, 0, false),
+            (100, 1, 0, false),
+            (100, 0, 10, true),
+            (109, 0, 10, true),
+            (110, 0, 10, false),
+            (99, 0, 10, false),
+            (90, 10, 10, false),
+            (90, 11, 10, true),
+            (109, 500, 10, true),
+            (110, 1, 10, false),
+        ] {
+            let found = is_acceptable(n(sequence), len, n(100), n(100 + window));
+            assert_eq!(found, expected, "{sequence} {len} {window}");
+        }
+    }
+}

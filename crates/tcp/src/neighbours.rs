@@ -1,0 +1,205 @@
+//! Ethernet addresses of neighbours, asked for by ARP (RFC 826; RFC 1122, 2.3.2) or neighbour
+//! discovery (RFC 4861, 7.2), and aged. Addresses of one's own are answered for by `control`.
+
+use std::net::IpAddr;
+
+use hashbrown::HashTable;
+use lineside_account::{Budget, Lease};
+use lineside_frame::Frame;
+use lineside_time::Nanoseconds;
+
+use crate::effects::Departure;
+use crate::siphash::siphash;
+use crate::slab::Slab;
+
+/// Between two questions: RFC 4861, 10, RETRANS_TIMER; RFC 1122 allows one a second.
+const ASK_NS: i64 = 1_000_000_000;
+/// Questions without an answer: RFC 4861, 10, MAX_MULTICAST_SOLICIT.
+const ASKS_MAX: u8 = 3;
+/// An answer holds for so long, then it is asked for again while it is used: RFC 4861, 10,
+/// REACHABLE_TIME.
+const FRESH_NS: i64 = 30_000_000_000;
+/// Frames that wait for an answer: RFC 1122, 2.3.2.2 asks for one at least.
+const WAITING_MAX: usize = 4;
+
+/// An address on the link.
+#[derive(Debug)]
+struct Neighbour {
+    address: IpAddr,
+    link_address: Option<[u8; 6]>,
+    /// When it is asked for again, or the answer is to be asked for anew.
+    at: Nanoseconds,
+    asks: u8,
+    waiting: Vec<(Frame, Departure)>,
+}
+
+/// What is known of an address.
+pub(crate) enum Known {
+    /// Its Ethernet address; `asks`: it is to be asked for again.
+    Address { link_address: [u8; 6], asks: bool },
+    /// Nothing: the frame waits. `asks`: it is to be asked for.
+    Waits { asks: bool },
+    /// There is no room for another neighbour.
+    NoRoom,
+}
+
+/// What becomes of neighbours that are asked for.
+pub(crate) enum Turn {
+    /// It is to be asked for again.
+    Ask(IpAddr),
+    /// It does not answer: so many frames that waited are dropped.
+    Silent(IpAddr, u64),
+}
+
+/// All neighbours.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    neighbours: Slab<Neighbour>,
+    table: HashTable<u32>,
+    key: [u64; 2],
+    /// Those that are asked for.
+    asking: Vec<u32>,
+    _lease: Lease,
+}
+
+impl Neighbours {
+    /// Bytes of a neighbour beside its record.
+    const BYTES: usize = 32;
+
+    pub(crate) fn new(max: u32, key: [u64; 2], budget: &Budget) -> Option<Self> {
+        Some(Self {
+            neighbours: Slab::new(max, budget)?,
+            table: HashTable::with_capacity(max as usize),
+            key,
+            asking: Vec::new(),
+            _lease: budget.lease(max as usize * Self::BYTES)?,
+        })
+    }
+
+    fn hash(key: [u64; 2], address: IpAddr) -> u64 {
+        match address {
+            IpAddr::V4(address) => siphash(key, &address.octets()),
+            IpAddr::V6(address) => siphash(key, &address.octets()),
+        }
+    }
+
+    fn find(&self, address: IpAddr) -> Option<u32> {
+        let hash = Self::hash(self.key, address);
+        let is_it = |&number: &u32| self.neighbours[number].address == address;
+        self.table.find(hash, is_it).copied()
+    }
+
+    fn find_or_add(&mut self, address: IpAddr) -> Option<u32> {
+        if let Some(number) = self.find(address) {
+            return Some(number);
+        }
+        let make = || Neighbour {
+            address,
+            link_address: None,
+            at: 0,
+            asks: 0,
+            waiting: Vec::new(),
+        };
+        let number = self.neighbours.take(make)?;
+        let neighbour = &mut self.neighbours[number];
+        (neighbour.address, neighbour.link_address) = (address, None);
+        (neighbour.at, neighbour.asks) = (0, 0);
+        let (key, neighbours) = (self.key, &self.neighbours);
+        self.table
+            .insert_unique(Self::hash(key, address), number, |&number| {
+                Self::hash(key, neighbours[number].address)
+            });
+        Some(number)
+    }
+
+    /// The Ethernet address of a neighbour that a frame is for.
+    #[inline]
+    pub(crate) fn resolve(&mut self, now: Nanoseconds, address: IpAddr) -> Known {
+        let Some(number) = self.find_or_add(address) else {
+            return Known::NoRoom;
+        };
+        let neighbour = &mut self.neighbours[number];
+        let asks = neighbour.asks == 0 && (neighbour.link_address.is_none() || now >= neighbour.at);
+        if asks {
+            (neighbour.asks, neighbour.at) = (1, now.saturating_add(ASK_NS));
+            self.asking.push(number);
+        }
+        match neighbour.link_address {
+            Some(link_address) => Known::Address { link_address, asks },
+            None => Known::Waits { asks },
+        }
+    }
+
+    /// A frame waits for an answer; the one that waited longest makes room, and is returned.
+    pub(crate) fn wait(
+        &mut self,
+        address: IpAddr,
+        frame: Frame,
+        departure: Departure,
+    ) -> Option<Frame> {
+        let Some(number) = self.find(address) else {
+            return Some(frame);
+        };
+        let waiting = &mut self.neighbours[number].waiting;
+        waiting.push((frame, departure));
+        (waiting.len() > WAITING_MAX).then(|| waiting.remove(0).0)
+    }
+
+    /// Learns an address; `adds`: also one that nobody asked for. Hands over what waited.
+    pub(crate) fn learn(
+        &mut self,
+        now: Nanoseconds,
+        address: IpAddr,
+        link_address: [u8; 6],
+        adds: bool,
+        mut release: impl FnMut(Frame, Departure),
+    ) {
+        // A group is nobody's address.
+        if link_address[0] & 1 != 0 {
+            return;
+        }
+        let number = if adds {
+            self.find_or_add(address)
+        } else {
+            self.find(address)
+        };
+        let Some(number) = number else {
+            return;
+        };
+        let neighbour = &mut self.neighbours[number];
+        neighbour.link_address = Some(link_address);
+        (neighbour.asks, neighbour.at) = (0, now.saturating_add(FRESH_NS));
+        self.asking.retain(|&each| each != number);
+        for (frame, departure) in neighbour.waiting.drain(..) {
+            release(frame, departure);
+        }
+    }
+
+    /// When the next question is due.
+    pub(crate) fn next_deadline(&self) -> Option<Nanoseconds> {
+        let asking = self.asking.iter();
+        asking.map(|&number| self.neighbours[number].at).min()
+    }
+
+    /// The next that is to be asked for again or that is silent.
+    pub(crate) fn on_timer(&mut self, now: Nanoseconds) -> Option<Turn> {
+        let is_due = |&number: &u32| self.neighbours[number].at <= now;
+        let place = self.asking.iter().position(is_due)?;
+        let number = self.asking[place];
+        let neighbour = &mut self.neighbours[number];
+        let address = neighbour.address;
+        if neighbour.asks < ASKS_MAX {
+            neighbour.asks += 1;
+            neighbour.at = now.saturating_add(ASK_NS);
+            return Some(Turn::Ask(address));
+        }
+        self.asking.swap_remove(place);
+        let dropped = neighbour.waiting.drain(..).count();
+        let hash = Self::hash(self.key, address);
+        if let Ok(entry) = self.table.find_entry(hash, |&each| each == number) {
+            entry.remove();
+        }
+        self.neighbours.free(number);
+        Some(Turn::Silent(address, dropped as u64))
+    }
+}

@@ -1,0 +1,141 @@
+//! The options of segments: RFC 9293, 3.2; RFC 7323; RFC 2018.
+
+use lineside_wire::SeqNumber;
+use lineside_wire::tcp::{OPTIONS_LEN_MAX, SackBlocks, TcpOption, TcpOptions};
+
+/// RFC 9293, 3.7.1: of an IPv4 peer that gives none.
+const MSS_DEFAULT: u16 = 536;
+/// A shift that is larger counts as this: RFC 7323, 2.3.
+const SCALE_MAX: u8 = 14;
+
+/// What the options of a segment say; the last of a kind counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Options<'a> {
+    mss: Option<u16>,
+    pub(crate) scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
+    pub(crate) sack: Option<SackBlocks<'a>>,
+    /// Value and echo.
+    pub(crate) timestamps: Option<(u32, u32)>,
+    pub(crate) malformed: bool,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the options of a header.
+    #[inline]
+    pub(crate) fn read(bytes: &'a [u8]) -> Self {
+        let mut read = Self::default();
+        for option in TcpOptions::new(bytes) {
+            match option {
+                Ok(TcpOption::Mss(mss)) => read.mss = Some(mss),
+                Ok(TcpOption::WindowScale(scale)) => read.scale = Some(scale.min(SCALE_MAX)),
+                Ok(TcpOption::SackPermitted) => read.sack_permitted = true,
+                Ok(TcpOption::Sack(blocks)) => read.sack = Some(blocks),
+                Ok(TcpOption::Timestamps { value, echo }) => read.timestamps = Some((value, echo)),
+                Err(_) => read.malformed = true,
+            }
+        }
+        read
+    }
+
+    /// The most payload that the peer takes. What is too small to carry options counts as more:
+    /// RFC 791 promises packets of 68 bytes, Linux takes no less than 48 here.
+    pub(crate) fn mss(&self) -> u16 {
+        self.mss.unwrap_or(MSS_DEFAULT).max(48)
+    }
+}
+
+/// Options to be sent, padded to whole words.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Emitted {
+    bytes: [u8; OPTIONS_LEN_MAX],
+    len: usize,
+}
+
+impl Emitted {
+    /// None.
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: [0; OPTIONS_LEN_MAX],
+            len: 0,
+        }
+    }
+
+    /// The bytes of a header.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Adds an option behind no-operations, so that it ends on a whole word: RFC 7323, appendix A.
+    fn push(&mut self, option: TcpOption<'_>) {
+        const NO_OPERATION: u8 = 1;
+        let padding = option.len().next_multiple_of(4) - option.len();
+        self.bytes[self.len..][..padding].fill(NO_OPERATION);
+        option.emit(&mut self.bytes[self.len + padding..]);
+        self.len += padding + option.len();
+    }
+
+    pub(crate) fn mss(&mut self, mss: u16) {
+        self.push(TcpOption::Mss(mss));
+    }
+
+    pub(crate) fn scale(&mut self, shift: u8) {
+        self.push(TcpOption::WindowScale(shift));
+    }
+
+    pub(crate) fn sack_permitted(&mut self) {
+        self.push(TcpOption::SackPermitted);
+    }
+
+    pub(crate) fn timestamps(&mut self, value: u32, echo: u32) {
+        self.push(TcpOption::Timestamps { value, echo });
+    }
+
+    /// As many blocks as have room.
+    pub(crate) fn sack(&mut self, blocks: impl Iterator<Item = (SeqNumber, SeqNumber)>) {
+        let room = ((OPTIONS_LEN_MAX - self.len).saturating_sub(4) / 8).min(SackBlocks::MAX);
+        let mut written = [[0; 8]; SackBlocks::MAX];
+        let mut count = 0;
+        for (place, (start, end)) in written.iter_mut().take(room).zip(blocks) {
+            *place = SackBlocks::block(start, end);
+            count += 1;
+        }
+        if count > 0 {
+            self.push(TcpOption::Sack(SackBlocks::new(&written[..count])));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_are_written_fit_and_read_back() {
+        let mut emitted = Emitted::new();
+        emitted.timestamps(7, 9);
+        let blocks = (0..9).map(|at| (SeqNumber(at * 10), SeqNumber(at * 10 + 5)));
+        emitted.sack(blocks.clone());
+        assert_eq!(
+            emitted.bytes().len(),
+            12 + 4 + 3 * 8,
+            "three fit beside timestamps"
+        );
+        let read = Options::read(emitted.bytes());
+        assert_eq!(read.timestamps, Some((7, 9)));
+        assert!(read.sack.expect("written").iter().eq(blocks.take(3)));
+        let mut emitted = Emitted::new();
+        emitted.mss(1460);
+        emitted.sack_permitted();
+        emitted.timestamps(1, 0);
+        emitted.scale(15);
+        assert_eq!(emitted.bytes().len(), 24);
+        let read = Options::read(emitted.bytes());
+        assert_eq!(
+            (read.mss(), read.scale, read.sack_permitted),
+            (1460, Some(14), true)
+        );
+        assert!(!read.malformed && Options::read(&[3, 9]).malformed);
+        assert_eq!(Options::read(&[]).mss(), 536);
+    }
+}

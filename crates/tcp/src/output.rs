@@ -1,0 +1,565 @@
+//! What a connection sends: RFC 9293, 3.8.6.2.1 (silly windows) and 3.7.4 (Nagle); RFC 6675, 5
+//! (what is sent again, and when); RFC 7323, 2.3 (windows).
+
+use lineside_frame::{Descriptor, LinkType};
+use lineside_wire::build::TcpFields;
+use lineside_wire::headers::Headers;
+use lineside_wire::{PROTOCOL_TCP, SeqNumber, TcpFlags};
+use std::net::IpAddr;
+
+use crate::effects::{ConnectionId, Departure, Effects, Why};
+use crate::neighbours::Known;
+use crate::options::Emitted;
+use crate::record::{Active, NONE, Phase, Record, Retransmission, State, flag};
+use crate::scoreboard::{earlier, later};
+use crate::stack::Stack;
+use lineside_time::Nanoseconds;
+
+/// Payload and FIN of a segment.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    start: SeqNumber,
+    len: u32,
+    fin: bool,
+    push: bool,
+}
+
+impl Stack {
+    /// Sends what may be sent: what is lost, what is new, and an acknowledgement if neither carried
+    /// it. `why` and `due` are those of new data.
+    pub(crate) fn output(
+        &mut self,
+        number: u32,
+        why: Why,
+        due: Option<Nanoseconds>,
+        effects: &mut impl Effects,
+    ) {
+        let record = &self.tables.records[number];
+        if record.active != NONE && record.state.is_synchronized() {
+            self.send_lost(number, effects);
+            self.send_new(number, why, due, effects);
+            self.arm(number);
+        }
+        if self.tables.records[number].has(flag::ACK_NOW) {
+            self.send_acknowledgement(number, effects);
+        }
+        self.settle(number);
+    }
+
+    /// A connection's records, of one that has both.
+    pub(crate) fn both(&mut self, number: u32) -> (&mut Record, &mut Active) {
+        let record = &mut self.tables.records[number];
+        let active = &mut self.tables.actives[record.active];
+        (record, active)
+    }
+
+    /// Sends again what is lost, as far as the congestion window allows.
+    fn send_lost(&mut self, number: u32, effects: &mut impl Effects) {
+        loop {
+            let (record, active) = self.both(number);
+            let Some(edge) = active.lost_edge(record) else {
+                return;
+            };
+            let start = later(active.rxt_nxt, record.snd_una);
+            let Some((start, end)) = active.scoreboard.gap(start, edge) else {
+                return;
+            };
+            // The first one leaves in any case: RFC 6675, 5, 4.3.
+            let is_first = !active.rxt_nxt.is_after(record.snd_una);
+            if !is_first && active.pipe(record) + active.window.mss > active.window.cwnd {
+                return;
+            }
+            let cut = active.cut_again(record, start, end);
+            active.rxt_nxt = cut.start + cut.len + u32::from(cut.fin);
+            active.timed = None;
+            match active.phase {
+                Phase::Loss => self.counters.retransmitted_timeout += 1,
+                _ => self.counters.retransmitted_fast += 1,
+            }
+            self.send_cut(number, cut, Why::Retransmission, None, effects);
+        }
+    }
+
+    fn send_new(
+        &mut self,
+        number: u32,
+        why: Why,
+        due: Option<Nanoseconds>,
+        effects: &mut impl Effects,
+    ) {
+        let nagle = self.config.nagle;
+        let now = self.now;
+        loop {
+            let (record, active) = self.both(number);
+            let Some(cut) = active.cut_new(record, nagle) else {
+                return;
+            };
+            active.count_as_sent(record, cut, now);
+            let why = if cut.len == 0 { Why::Fin } else { why };
+            self.send_cut(number, cut, why, due, effects);
+        }
+    }
+
+    /// Sends bytes into a window that is too small to be used otherwise: RFC 9293, 3.8.6.2.1, (4).
+    pub(crate) fn send_small(&mut self, number: u32, effects: &mut impl Effects) {
+        let now = self.now;
+        let (record, active) = self.both(number);
+        let len = (active.usable(record).min(active.window.mss)).min(active.ready_len());
+        if len == 0 {
+            return;
+        }
+        let cut = Cut {
+            start: active.snd_nxt,
+            len,
+            fin: false,
+            push: true,
+        };
+        active.count_as_sent(record, cut, now);
+        self.send_cut(number, cut, Why::HeldBack, None, effects);
+    }
+
+    /// The retransmission timer runs while something is in flight, the other one while a window is
+    /// closed: RFC 6298, 5.1 and 5.2.
+    fn arm(&mut self, number: u32) {
+        let rto = self.rto(number);
+        let at = self.now.saturating_add(rto);
+        let (record, active) = self.both(number);
+        let in_flight = active.snd_nxt != record.snd_una;
+        let is_held_back = active.ready > 0;
+        active.retransmission = match active.retransmission {
+            Retransmission::Timeout(at) if in_flight => Retransmission::Timeout(at),
+            Retransmission::Probe(at) if !in_flight && is_held_back => Retransmission::Probe(at),
+            _ if in_flight => Retransmission::Timeout(at),
+            _ if is_held_back => Retransmission::Probe(at),
+            _ => Retransmission::Off,
+        };
+    }
+
+    /// The retransmission timeout of an active connection.
+    pub(crate) fn rto(&self, number: u32) -> Nanoseconds {
+        let record = &self.tables.records[number];
+        let timeouts = self.tables.actives[record.active].timeouts;
+        record.rto_ns(&self.config, timeouts)
+    }
+
+    /// The window that may be offered now, rounded as the shift demands; what was offered stays.
+    pub(crate) fn window_to_offer(&self, number: u32) -> u32 {
+        let record = &self.tables.records[number];
+        let wanted = match record.has(flag::WINDOW_SET) && record.active != NONE {
+            true => self.tables.actives[record.active].rcv_wnd,
+            false => self.config.receive_window_bytes,
+        };
+        let offered = record.rcv_adv.distance_from(record.rcv_nxt).max(0) as u32;
+        let scale = record.receive_scale();
+        // Not less than was offered: RFC 9293, 3.8.6.
+        let units = (wanted >> scale).max(offered.div_ceil(1 << scale));
+        units.min(65_535) << scale
+    }
+
+    /// The clock of timestamps, in milliseconds: RFC 7323, 5.4.
+    pub(crate) fn timestamp(&self) -> u32 {
+        let ms = self.now / 1_000_000;
+        (ms as u32).wrapping_add(self.secret[0] as u32)
+    }
+
+    /// Flags, numbers, window and options of a segment of a synchronized connection, which has
+    /// acknowledged everything by then.
+    fn acknowledging(&mut self, number: u32, options: &mut Emitted) -> u16 {
+        let window = self.window_to_offer(number);
+        let timestamp = self.timestamp();
+        let record = &mut self.tables.records[number];
+        record.clear(flag::ACK_NOW | flag::ACK_DELAYED);
+        record.rcv_adv = record.rcv_nxt + window;
+        if record.has(flag::TIMESTAMPS) {
+            options.timestamps(timestamp, record.ts_recent);
+        }
+        if record.has(flag::SACK) && record.active != NONE {
+            options.sack(self.tables.actives[record.active].blocks());
+        }
+        (window >> record.receive_scale()) as u16
+    }
+
+    fn send_cut(
+        &mut self,
+        number: u32,
+        cut: Cut,
+        why: Why,
+        due: Option<Nanoseconds>,
+        effects: &mut impl Effects,
+    ) {
+        let mut options = Emitted::new();
+        let window = self.acknowledging(number, &mut options);
+        let record = self.tables.records[number];
+        let flags = [
+            (cut.fin, TcpFlags::FIN),
+            (cut.push && cut.len > 0, TcpFlags::PSH),
+        ];
+        let flags = { flags.into_iter() }
+            .filter(|&(is_set, _)| is_set)
+            .fold(TcpFlags::ACK, |flags, (_, one)| flags | one);
+        let offset = record.offset(cut.start);
+        let fields = TcpFields {
+            source_port: record.local_port,
+            destination_port: record.remote_port,
+            sequence: cut.start.0,
+            acknowledgement: record.rcv_nxt.0,
+            flags,
+            window,
+            options: options.bytes(),
+        };
+        let departure = Departure {
+            connection: Some(ConnectionId(number)),
+            why,
+            due,
+        };
+        let ends = self.ends_of(record.path);
+        self.emit(
+            ends,
+            &fields,
+            (number, record.owner, offset, cut.len),
+            departure,
+            effects,
+        );
+    }
+
+    /// A segment without data. `sequence` is the next one, unless it is to be refused.
+    fn send_empty(
+        &mut self,
+        number: u32,
+        sequence: SeqNumber,
+        why: Why,
+        effects: &mut impl Effects,
+    ) {
+        let mut options = Emitted::new();
+        let window = self.acknowledging(number, &mut options);
+        let record = self.tables.records[number];
+        let fields = TcpFields {
+            source_port: record.local_port,
+            destination_port: record.remote_port,
+            sequence: sequence.0,
+            acknowledgement: record.rcv_nxt.0,
+            flags: TcpFlags::ACK,
+            window,
+            options: options.bytes(),
+        };
+        let departure = Departure {
+            connection: Some(ConnectionId(number)),
+            why,
+            due: None,
+        };
+        let ends = self.ends_of(record.path);
+        self.emit(
+            ends,
+            &fields,
+            (number, record.owner, 0, 0),
+            departure,
+            effects,
+        );
+    }
+
+    pub(crate) fn send_acknowledgement(&mut self, number: u32, effects: &mut impl Effects) {
+        let sequence = self.next_sequence(number);
+        self.send_empty(number, sequence, Why::Acknowledgement, effects);
+    }
+
+    /// A segment that the peer must refuse, so that it says what its window is: RFC 9293, 3.8.6.1;
+    /// as Linux's, without data, which would have to be sent again.
+    pub(crate) fn send_probe(&mut self, number: u32, effects: &mut impl Effects) {
+        self.counters.probes += 1;
+        let sequence = self.tables.records[number].snd_una - 1;
+        self.send_empty(number, sequence, Why::Probe, effects);
+    }
+
+    /// The sequence number after everything that was sent.
+    pub(crate) fn next_sequence(&self, number: u32) -> SeqNumber {
+        let record = &self.tables.records[number];
+        match record.active {
+            NONE => record.snd_una,
+            active => self.tables.actives[active].snd_nxt,
+        }
+    }
+
+    /// A SYN, with an ACK if the peer's has come; again if it was sent before.
+    pub(crate) fn send_syn(&mut self, number: u32, effects: &mut impl Effects) {
+        let record = self.tables.records[number];
+        let is_answer = record.state == State::SynReceived;
+        let ends = self.ends_of(record.path);
+        let mut options = Emitted::new();
+        options.mss(self.config.mss(ends[0].is_ipv4()));
+        if self.config.sack && (!is_answer || record.has(flag::SACK)) {
+            options.sack_permitted();
+        }
+        if self.config.timestamps && (!is_answer || record.has(flag::TIMESTAMPS)) {
+            options.timestamps(self.timestamp(), record.ts_recent);
+        }
+        if !is_answer || record.has(flag::SCALED) {
+            options.scale(self.config.window_scale());
+        }
+        // The window of a SYN is not shifted: RFC 7323, 2.2.
+        let window = self.config.receive_window_bytes.min(65_535);
+        let (now, rto) = (self.now, self.rto(number));
+        let (record, active) = self.both(number);
+        if active.timeouts == 0 && active.snd_nxt == record.iss {
+            active.timed = Some((record.iss + 1, now));
+        } else {
+            active.timed = None;
+        }
+        active.snd_nxt = record.iss + 1;
+        active.retransmission = Retransmission::Timeout(now.saturating_add(rto));
+        record.rcv_adv = record.rcv_nxt + window;
+        let record = *record;
+        let fields = TcpFields {
+            source_port: record.local_port,
+            destination_port: record.remote_port,
+            sequence: record.iss.0,
+            acknowledgement: if is_answer { record.rcv_nxt.0 } else { 0 },
+            flags: match is_answer {
+                true => TcpFlags::SYN | TcpFlags::ACK,
+                false => TcpFlags::SYN,
+            },
+            window: window as u16,
+            options: options.bytes(),
+        };
+        let departure = Departure {
+            connection: Some(ConnectionId(number)),
+            why: Why::Handshake,
+            due: None,
+        };
+        self.emit(
+            ends,
+            &fields,
+            (number, record.owner, 0, 0),
+            departure,
+            effects,
+        );
+        self.settle(number);
+    }
+
+    /// Ends the peer's connection: RFC 9293, 3.10.5.
+    pub(crate) fn send_reset_of(&mut self, number: u32, effects: &mut impl Effects) {
+        let record = self.tables.records[number];
+        if record.state == State::SynSent {
+            return;
+        }
+        let fields = TcpFields {
+            source_port: record.local_port,
+            destination_port: record.remote_port,
+            sequence: self.next_sequence(number).0,
+            acknowledgement: record.rcv_nxt.0,
+            flags: TcpFlags::RST | TcpFlags::ACK,
+            window: 0,
+            options: &[],
+        };
+        let ends = self.ends_of(record.path);
+        self.send_bare(ends, &fields, effects);
+    }
+
+    /// A segment that needs no connection: RST, or the acknowledgement of one in TIME_WAIT.
+    pub(crate) fn send_bare(
+        &mut self,
+        ends: [IpAddr; 2],
+        fields: &TcpFields<'_>,
+        effects: &mut impl Effects,
+    ) {
+        let is_reset = fields.flags.contains(TcpFlags::RST);
+        self.counters.sent_resets += u64::from(is_reset);
+        let departure = Departure {
+            connection: None,
+            why: match is_reset {
+                true => Why::Reset,
+                false => Why::Acknowledgement,
+            },
+            due: None,
+        };
+        self.emit(ends, fields, (0, 0, 0, 0), departure, effects);
+    }
+
+    /// Our address and the peer's.
+    pub(crate) fn ends_of(&self, path: u32) -> [IpAddr; 2] {
+        let path = &self.tables.paths[path];
+        [path.local, path.remote]
+    }
+
+    /// Writes a segment into a frame and lets it leave, or wait for its neighbour's address.
+    /// `payload`: whose bytes it carries, from where in the stream, and how many.
+    fn emit(
+        &mut self,
+        ends: [IpAddr; 2],
+        fields: &TcpFields<'_>,
+        (number, owner, offset, payload_len): (u32, u32, u64, u32),
+        departure: Departure,
+        effects: &mut impl Effects,
+    ) {
+        self.counters.sent += 1;
+        let mut headers = Headers {
+            tags: self.config.tags,
+            ..Headers::new(ends[0], ends[1])
+        };
+        let Some(next_hop) = self.config.next_hop(ends[1]) else {
+            self.counters.frames_unresolved += 1;
+            return;
+        };
+        let (link_address, asks, waits) = match self.neighbours.resolve(self.now, next_hop) {
+            Known::Address { link_address, asks } => (link_address, asks, false),
+            Known::Waits { asks } => ([0; 6], asks, true),
+            Known::NoRoom => {
+                self.counters.frames_unresolved += 1;
+                return;
+            }
+        };
+        if asks {
+            self.ask(next_hop, effects);
+        }
+        headers.link = [link_address, self.config.link_address];
+        let header_len = fields.header_len();
+        let segment_len = header_len + payload_len as usize;
+        let len = headers.len_bytes() + segment_len;
+        let Some(mut frame) = self.cutter.cut(len, descriptor(len)) else {
+            self.counters.frames_unsent += 1;
+            return;
+        };
+        let segment = headers.emit(PROTOCOL_TCP, segment_len, frame.bytes_mut());
+        if payload_len > 0 {
+            effects.fill(
+                ConnectionId(number),
+                owner,
+                offset,
+                &mut segment[header_len..],
+            );
+        }
+        fields.emit(ends, segment);
+        if waits {
+            let dropped = self.neighbours.wait(next_hop, frame, departure);
+            self.counters.frames_unresolved += u64::from(dropped.is_some());
+            return;
+        }
+        effects.transmit(frame, departure);
+    }
+}
+
+/// Of a frame of one's own.
+pub(crate) fn descriptor(len: usize) -> Descriptor {
+    Descriptor {
+        wire_len: len as u32,
+        link_type: LinkType::ETHERNET,
+        ..Descriptor::default()
+    }
+}
+
+impl Active {
+    /// Bytes that are ready, as far as a segment cares.
+    fn ready_len(&self) -> u32 {
+        u32::try_from(self.ready).unwrap_or(u32::MAX)
+    }
+
+    /// Bytes of the peer's window beyond what was sent.
+    pub(crate) fn usable(&self, record: &Record) -> u32 {
+        let end = record.snd_una + record.send_window();
+        end.distance_from(self.snd_nxt).max(0) as u32
+    }
+
+    /// Before this number, what the receiver lacks is lost; `None`: nothing is.
+    fn lost_edge(&self, record: &Record) -> Option<SeqNumber> {
+        match self.phase {
+            Phase::Open => None,
+            Phase::Loss => Some(self.recover),
+            Phase::Recovery => {
+                let head = record.snd_una + self.window.mss;
+                let by_sack = self.scoreboard.lost_before(self.window.mss);
+                Some(earlier(later(by_sack.unwrap_or(head), head), self.recover))
+            }
+        }
+    }
+
+    /// Bytes that are on their way: RFC 6675, 4, SetPipe. Without selective acknowledgements each
+    /// duplicate one stands for a segment that has arrived.
+    pub(crate) fn pipe(&self, record: &Record) -> u32 {
+        let (una, nxt) = (record.snd_una, self.snd_nxt);
+        let arrived = match record.has(flag::SACK) {
+            true => self.scoreboard.bytes_within(una, nxt),
+            false => self.dup_acks.saturating_mul(self.window.mss),
+        };
+        let lost = self.lost_edge(record).map_or(0, |edge| {
+            let start = later(self.rxt_nxt, una);
+            let all = edge.distance_from(start).max(0) as u32;
+            all - self.scoreboard.bytes_within(start, edge).min(all)
+        });
+        nxt.bytes_from(una).saturating_sub(arrived + lost)
+    }
+
+    /// The segment that begins at `start`, of bytes that were sent before, up to `end`.
+    fn cut_again(&self, record: &Record, start: SeqNumber, end: SeqNumber) -> Cut {
+        let has_fin = record.has(flag::FIN_SENT);
+        let data_end = self.snd_nxt - u32::from(has_fin);
+        let len = earlier(end, data_end).distance_from(start).max(0) as u32;
+        let len = len.min(self.payload_max(record));
+        Cut {
+            start,
+            len,
+            fin: has_fin && start + len == data_end && end.is_after(data_end),
+            push: start + len == data_end,
+        }
+    }
+
+    /// The most payload of a segment beside the options that it needs now.
+    fn payload_max(&self, record: &Record) -> u32 {
+        let sack_len = match record.has(flag::SACK) {
+            true => match self.blocks().take(4).count() as u32 {
+                0 => 0,
+                blocks => (4 + 8 * blocks).min(40 - record.options_len()),
+            },
+            false => 0,
+        };
+        self.window.mss.saturating_sub(sack_len).max(1)
+    }
+
+    /// The next segment of bytes that were never sent, if one may leave.
+    fn cut_new(&self, record: &Record, nagle: bool) -> Option<Cut> {
+        if record.has(flag::FIN_SENT) {
+            return None;
+        }
+        let full = self.payload_max(record);
+        let flight = self.snd_nxt.bytes_from(record.snd_una);
+        let usable = self.usable(record);
+        let room = self.window.cwnd.saturating_sub(self.pipe(record));
+        let wanted = self.ready_len().min(full);
+        let len = wanted.min(usable).min(room);
+        let is_last = u64::from(len) == self.ready;
+        let fin = is_last && record.has(flag::SHUT);
+        if len == 0 && !fin {
+            return None;
+        }
+        let is_silly = len < wanted
+            && match usable < wanted.min(room) {
+                // Half of the largest window is enough.
+                true => len < self.snd_wnd_max / 2,
+                // An acknowledgement makes room for a whole one.
+                false => flight > 0,
+            };
+        let is_nagled = nagle && is_last && !fin && len < full && flight > 0;
+        if is_silly || is_nagled {
+            return None;
+        }
+        Some(Cut {
+            start: self.snd_nxt,
+            len,
+            fin,
+            push: is_last,
+        })
+    }
+
+    fn count_as_sent(&mut self, record: &mut Record, cut: Cut, now: Nanoseconds) {
+        self.ready -= u64::from(cut.len);
+        self.snd_nxt += cut.len + u32::from(cut.fin);
+        if self.timed.is_none() && self.phase == Phase::Open {
+            self.timed = Some((self.snd_nxt, now));
+        }
+        if cut.fin {
+            record.set(flag::FIN_SENT);
+            record.state = match record.state {
+                State::CloseWait => State::LastAck,
+                _ => State::FinWait1,
+            };
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A frame that arrived: whose it is, and whether it can be believed. RFC 9293, 3.10.7 begins where
+//! this ends.
+
+use std::net::IpAddr;
+
+use lineside_frame::FrameRef;
+use lineside_time::Nanoseconds;
+use lineside_wire::ethernet::{self, Tag};
+use lineside_wire::headers::link_len;
+use lineside_wire::{
+    Dissected, HeaderChecksum, Ip, SeqNumber, TcpFlags, TcpHeader, checksum, dissect_outermost, tcp,
+};
+
+use crate::effects::Effects;
+use crate::options::Options;
+use crate::stack::Stack;
+use crate::tables::Found;
+
+/// A segment for one of our addresses, whose checksum is right.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment<'a> {
+    pub(crate) frame: &'a FrameRef,
+    /// Where in the frame its payload begins.
+    pub(crate) payload: usize,
+    pub(crate) len: u32,
+    pub(crate) sequence: SeqNumber,
+    pub(crate) acknowledgement: SeqNumber,
+    pub(crate) flags: TcpFlags,
+    /// As sent.
+    pub(crate) window: u16,
+    pub(crate) options: Options<'a>,
+    /// When it arrived.
+    pub(crate) at: Nanoseconds,
+    /// Our address and port, and the peer's.
+    pub(crate) ends: [(IpAddr, u16); 2],
+}
+
+impl Segment<'_> {
+    pub(crate) fn has(&self, flag: TcpFlags) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// Payload, SYN and FIN, as they count in sequence numbers.
+    pub(crate) fn sequence_len(&self) -> u32 {
+        self.len + u32::from(self.has(TcpFlags::SYN)) + u32::from(self.has(TcpFlags::FIN))
+    }
+}
+
+impl Stack {
+    pub(crate) fn on_frame(&mut self, frame: &FrameRef, effects: &mut impl Effects) {
+        self.counters.frames += 1;
+        let bytes = frame.bytes();
+        if !self.has_our_tags(bytes) {
+            self.counters.not_ours += 1;
+            return;
+        }
+        let descriptor = frame.descriptor();
+        let wire_len = descriptor.wire_len as usize;
+        match dissect_outermost(descriptor.link_type.0, bytes, wire_len) {
+            Dissected::Tcp(ip, tcp) => self.on_tcp(frame, &ip, &tcp, effects),
+            Dissected::NotIp | Dissected::OtherProtocol | Dissected::IpUnread => {
+                self.on_control(bytes, effects);
+            }
+            Dissected::Udp(..)
+            | Dissected::Fragment(..)
+            | Dissected::TooDeep
+            | Dissected::UnknownLink => self.counters.not_read += 1,
+            _ => self.counters.malformed += 1,
+        }
+    }
+
+    /// Whether a frame has exactly our tags, whatever their priority.
+    fn has_our_tags(&self, bytes: &[u8]) -> bool {
+        if bytes.len() < link_len(&self.config.tags) {
+            return false;
+        }
+        let mut kind = ethernet::Frame::new_unchecked(bytes).ether_type();
+        let mut rest = &bytes[ethernet::HEADER_LEN..];
+        for &(expected, control) in self.config.tags.iter().flatten() {
+            let tag = Tag::new_unchecked(rest);
+            if kind != expected || tag.id() != control & 0x0fff {
+                return false;
+            }
+            kind = tag.ether_type();
+            rest = &rest[ethernet::TAG_LEN..];
+        }
+        true
+    }
+
+    fn on_tcp(&mut self, frame: &FrameRef, ip: &Ip, tcp: &TcpHeader, effects: &mut impl Effects) {
+        let is_ours = self.config.is_ours(ip.destination)
+            && ip.header == link_len(&self.config.tags)
+            && is_unicast(ip.source);
+        if !is_ours {
+            self.counters.not_ours += 1;
+            return;
+        }
+        let bytes = frame.bytes();
+        if ip.captured_len < ip.payload_len {
+            self.counters.malformed += 1;
+            return;
+        }
+        let segment = &bytes[ip.payload..][..ip.payload_len];
+        let sum = checksum::add(checksum::sum(segment), ip.pseudo_header_sum(segment.len()));
+        let is_header_right = matches!(
+            ip.checksum,
+            HeaderChecksum::Right | HeaderChecksum::NoneInIpv6
+        );
+        let is_offloaded = tcp.checksum_offloaded && self.config.takes_offloaded;
+        if !is_header_right || sum != 0xffff && !is_offloaded {
+            self.counters.checksum_wrong += 1;
+            return;
+        }
+        self.counters.segments += 1;
+        self.counters.offloaded += u64::from(sum != 0xffff);
+        let options = Options::read(&segment[tcp::field::OPTIONS..tcp.header_len]);
+        self.counters.malformed_options += u64::from(options.malformed);
+        let stamp = frame.descriptor().stamp_ns.unwrap_or(self.now);
+        let segment = Segment {
+            frame,
+            payload: tcp.payload,
+            len: tcp.payload_len as u32,
+            sequence: tcp.sequence,
+            acknowledgement: tcp.acknowledgement,
+            flags: tcp.flags,
+            window: tcp.window,
+            options,
+            at: stamp.min(self.now),
+            ends: [
+                (ip.destination, tcp.destination_port),
+                (ip.source, tcp.source_port),
+            ],
+        };
+        self.on_segment(&segment, effects);
+    }
+
+    fn on_segment(&mut self, segment: &Segment<'_>, effects: &mut impl Effects) {
+        let [(local, local_port), (remote, remote_port)] = segment.ends;
+        let path = self.tables.path(local, remote);
+        match path.and_then(|path| self.tables.find(path, local_port, remote_port)) {
+            Some(Found::Connection(number)) => {
+                self.on_connection_segment(number, segment, effects);
+            }
+            Some(Found::TimeWait(number)) => self.on_wait_segment(number, segment, effects),
+            None => self.on_stray(segment, None, effects),
+        }
+    }
+}
+
+/// Whether a packet may come from this address.
+fn is_unicast(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(address.is_multicast() || address.is_unspecified() || is_broadcast)
+}

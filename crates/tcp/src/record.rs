@@ -1,0 +1,330 @@
+//! The three records of a connection: 64 bytes as long as it lives, a larger one while bytes are in
+//! flight or missing, 32 bytes in TIME_WAIT. See `docs/decisions/0024-tcp-endpoint.md`.
+
+use lineside_frame::Range;
+use lineside_time::Nanoseconds;
+use lineside_wire::SeqNumber;
+
+use crate::congestion::Window;
+use crate::scoreboard::Scoreboard;
+
+/// In place of a number: there is none.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// RFC 9293, 3.3.2. LISTEN is a listener's, TIME_WAIT a [`TimeWait`], CLOSED no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// A free record.
+    Closed,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+}
+
+impl State {
+    /// Whether data and a FIN of the peer may still come.
+    pub(crate) fn receives(self) -> bool {
+        matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
+    }
+
+    /// Whether the handshake is over.
+    pub(crate) fn is_synchronized(self) -> bool {
+        self >= Self::Established
+    }
+}
+
+/// Bits of [`Record::flags`].
+pub(crate) mod flag {
+    /// Both ends send timestamps: RFC 7323, 3.2.
+    pub(crate) const TIMESTAMPS: u16 = 1;
+    /// Both ends know selective acknowledgements: RFC 2018, 2.
+    pub(crate) const SACK: u16 = 1 << 1;
+    /// Windows are shifted: RFC 7323, 2.2.
+    pub(crate) const SCALED: u16 = 1 << 2;
+    /// An acknowledgement is due now.
+    pub(crate) const ACK_NOW: u16 = 1 << 3;
+    /// An acknowledgement is due, and waits for data to ride on.
+    pub(crate) const ACK_DELAYED: u16 = 1 << 4;
+    /// The owner has no more data.
+    pub(crate) const SHUT: u16 = 1 << 5;
+    /// A FIN was sent: the last sequence number before `snd_nxt`.
+    pub(crate) const FIN_SENT: u16 = 1 << 6;
+    /// A listener's.
+    pub(crate) const PASSIVE: u16 = 1 << 7;
+    /// In the list of connections that this burst touched.
+    pub(crate) const TOUCHED: u16 = 1 << 8;
+    /// The owner chose a receive window.
+    pub(crate) const WINDOW_SET: u16 = 1 << 9;
+    /// The peer said that it has no more data.
+    pub(crate) const FIN_RECEIVED: u16 = 1 << 10;
+}
+
+/// What lives as long as the connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record {
+    /// The pair of addresses.
+    pub(crate) path: u32,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    /// The oldest byte that is not acknowledged.
+    pub(crate) snd_una: SeqNumber,
+    /// The next byte that is expected.
+    pub(crate) rcv_nxt: SeqNumber,
+    /// The end of the window that was offered.
+    pub(crate) rcv_adv: SeqNumber,
+    /// The initial sequence number.
+    pub(crate) iss: SeqNumber,
+    /// Round trip and its variation: RFC 6298, 2; in eighths of a microsecond, 0 before the first
+    /// measurement.
+    pub(crate) srtt: u32,
+    pub(crate) rttvar: u32,
+    /// The timestamp to echo: RFC 7323, 4.3.
+    pub(crate) ts_recent: u32,
+    /// The pending timer, or [`NONE`].
+    pub(crate) timer: u32,
+    /// The [`Active`] record, or [`NONE`].
+    pub(crate) active: u32,
+    pub(crate) owner: u32,
+    /// How often the offset of `snd_una` in the stream passed 2^32.
+    pub(crate) high: u16,
+    /// The peer's window as sent.
+    pub(crate) snd_wnd: u16,
+    /// The congestion window, in segments.
+    pub(crate) cwnd: u16,
+    /// Slow start ends here, in segments.
+    pub(crate) ssthresh: u16,
+    /// The most payload and options of a segment that is sent.
+    pub(crate) mss: u16,
+    /// When `ts_recent` was taken, in units of 64 s.
+    pub(crate) ts_recent_at: u16,
+    pub(crate) flags: u16,
+    /// The shift of the peer's windows and of those that are offered, 4 bits each.
+    pub(crate) scales: u8,
+    pub(crate) state: State,
+}
+
+const _: () = assert!(size_of::<Record>() == 64, "a cache line");
+
+impl Record {
+    pub(crate) fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: u16) {
+        self.flags |= flag;
+    }
+
+    pub(crate) fn clear(&mut self, flag: u16) {
+        self.flags &= !flag;
+    }
+
+    /// The peer's window in bytes.
+    pub(crate) fn send_window(&self) -> u32 {
+        u32::from(self.snd_wnd) << (self.scales & 15)
+    }
+
+    /// By how much the windows that are offered are shifted.
+    pub(crate) fn receive_scale(&self) -> u8 {
+        self.scales >> 4
+    }
+
+    /// Where `sequence`, which is not before `snd_una`, lies in the stream that is sent.
+    pub(crate) fn offset(&self, sequence: SeqNumber) -> u64 {
+        let una = self.una_offset();
+        una + u64::from(sequence.bytes_from(self.snd_una))
+    }
+
+    /// The offset of `snd_una`, which is not the SYN.
+    fn una_offset(&self) -> u64 {
+        let low = self.snd_una.bytes_from(self.iss + 1);
+        u64::from(self.high) << 32 | u64::from(low)
+    }
+
+    /// Everything before `to` is acknowledged, the SYN long since.
+    pub(crate) fn advance_una(&mut self, to: SeqNumber) {
+        let [before, after] = [self.snd_una, to].map(|number| number.bytes_from(self.iss + 1));
+        if after < before {
+            self.high = self.high.wrapping_add(1);
+        }
+        self.snd_una = to;
+    }
+
+    /// The bytes of options that each segment has.
+    pub(crate) fn options_len(&self) -> u32 {
+        if self.has(flag::TIMESTAMPS) { 12 } else { 0 }
+    }
+}
+
+/// How far a connection is from a loss: RFC 5681, 3.2; RFC 6675, 5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing is known to be lost.
+    Open,
+    /// Fast recovery: ends when what was sent before it is acknowledged.
+    Recovery,
+    /// After a timeout: everything that was sent before it is taken for lost.
+    Loss,
+}
+
+/// What the retransmission timer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retransmission {
+    /// Nothing is in flight.
+    Off,
+    /// The oldest bytes in flight are sent again at this instant: RFC 6298, 5.
+    Timeout(Nanoseconds),
+    /// The peer's window is asked for at this instant: RFC 9293, 3.8.6.1.
+    Probe(Nanoseconds),
+}
+
+/// What is needed while bytes are in flight or missing.
+#[derive(Debug)]
+pub(crate) struct Active {
+    /// The next sequence number that was never sent.
+    pub(crate) snd_nxt: SeqNumber,
+    /// Bytes that the owner has ready after that.
+    pub(crate) ready: u64,
+    /// The segment that the peer's window is from: RFC 9293, 3.3.1.
+    pub(crate) snd_wl1: SeqNumber,
+    pub(crate) snd_wl2: SeqNumber,
+    /// The largest window that the peer offered.
+    pub(crate) snd_wnd_max: u32,
+    pub(crate) window: Window,
+    pub(crate) phase: Phase,
+    /// Where the phase ends; no new recovery begins before it is acknowledged.
+    pub(crate) recover: SeqNumber,
+    /// What is lost before this number was sent again: RFC 6675, 2, HighRxt.
+    pub(crate) rxt_nxt: SeqNumber,
+    pub(crate) dup_acks: u32,
+    pub(crate) scoreboard: Scoreboard,
+    /// A byte that was sent once, and when: acknowledged, it gives the round trip.
+    pub(crate) timed: Option<(SeqNumber, Nanoseconds)>,
+    pub(crate) retransmission: Retransmission,
+    /// Timeouts since data were acknowledged.
+    pub(crate) timeouts: u8,
+    /// When a delayed acknowledgement is due.
+    pub(crate) ack_at: Nanoseconds,
+    /// What came out of order: apart, in its order.
+    pub(crate) held: Vec<Held>,
+    /// Where the peer's FIN is that came out of order.
+    pub(crate) fin_at: Option<SeqNumber>,
+    /// Sequence numbers of what came out of order lately, the last one first.
+    pub(crate) recent: [SeqNumber; 3],
+    /// The window that the owner chose.
+    pub(crate) rcv_wnd: u32,
+}
+
+impl Default for Active {
+    fn default() -> Self {
+        let zero = SeqNumber(0);
+        Self {
+            snd_nxt: zero,
+            ready: 0,
+            snd_wl1: zero,
+            snd_wl2: zero,
+            snd_wnd_max: 0,
+            window: Window::new(1),
+            phase: Phase::Open,
+            recover: zero,
+            rxt_nxt: zero,
+            dup_acks: 0,
+            scoreboard: Scoreboard::default(),
+            timed: None,
+            retransmission: Retransmission::Off,
+            timeouts: 0,
+            ack_at: 0,
+            held: Vec::new(),
+            fin_at: None,
+            recent: [zero; 3],
+            rcv_wnd: 0,
+        }
+    }
+}
+
+/// Bytes that came out of order.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) start: SeqNumber,
+    pub(crate) range: Range,
+}
+
+impl Held {
+    pub(crate) fn end(&self) -> SeqNumber {
+        self.start + self.range.len() as u32
+    }
+}
+
+/// A connection in TIME_WAIT: RFC 9293, 3.3.2.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeWait {
+    pub(crate) path: u32,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    pub(crate) snd_nxt: SeqNumber,
+    pub(crate) rcv_nxt: SeqNumber,
+    pub(crate) ts_recent: u32,
+    /// In milliseconds since the stack began; the lowest bit says whether there are timestamps.
+    pub(crate) until: u32,
+    /// Neighbours in the order of their ends.
+    pub(crate) previous: u32,
+    pub(crate) next: u32,
+}
+
+const _: () = assert!(size_of::<TimeWait>() == 32, "half a cache line");
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(iss: u32) -> Record {
+        Record {
+            path: 0,
+            local_port: 0,
+            remote_port: 0,
+            snd_una: SeqNumber(iss),
+            rcv_nxt: SeqNumber(0),
+            rcv_adv: SeqNumber(0),
+            iss: SeqNumber(iss),
+            srtt: 0,
+            rttvar: 0,
+            ts_recent: 0,
+            timer: NONE,
+            active: NONE,
+            owner: 0,
+            high: 0,
+            snd_wnd: 0,
+            cwnd: 0,
+            ssthresh: 0,
+            mss: 0,
+            ts_recent_at: 0,
+            flags: 0,
+            scales: 0,
+            state: State::Established,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn offsets_go_on_beyond_four_gigabytes(
+            iss in any::<u32>(), steps in proptest::collection::vec(1_u32..1 << 31, 1..40),
+        ) {
+            let mut record = record(iss);
+            record.snd_una = SeqNumber(iss) + 1;
+            let mut offset = 0;
+            for step in steps {
+                prop_assert_eq!(record.offset(record.snd_una), offset);
+                prop_assert_eq!(record.offset(record.snd_una + step), offset + u64::from(step));
+                record.advance_una(record.snd_una + step);
+                offset += u64::from(step);
+            }
+        }
+    }
+}

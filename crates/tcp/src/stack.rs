@@ -1,0 +1,614 @@
+//! The stack: what it holds, and what its owner calls.
+
+use std::net::IpAddr;
+
+use lineside_account::Budget;
+use lineside_frame::{Burst, Cutter, SharedBurst};
+use lineside_time::{Nanoseconds, TimerId, Wheel};
+use lineside_wire::SeqNumber;
+
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::effects::{Closed, ConnectionId, Effects, Event, Why};
+use crate::neighbours::Neighbours;
+use crate::record::{Active, NONE, Record, Retransmission, State, flag};
+use crate::siphash::siphash;
+use crate::tables::{Found, Tables};
+
+/// Blocks from which frames are cut.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Frames under way at once: 16 MiB of them.
+const BLOCKS_MAX: usize = 64;
+/// Where ports are chosen from: RFC 6335, 6.
+const DYNAMIC_PORTS: std::ops::Range<u16> = 49_152..65_535;
+
+/// Why a call was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Not an address of the stack.
+    #[error("{0} is not an address of this stack")]
+    NotOurs(IpAddr),
+    /// Both addresses are to be of one family.
+    #[error("{0} and {1} are addresses of different families")]
+    Families(IpAddr, IpAddr),
+    /// Neither on the link nor behind a router.
+    #[error("no router leads to {0}: name one, or say that it is on the link")]
+    NoRoute(IpAddr),
+    /// Somebody listens there, or has a connection between the two ends.
+    #[error("port {0} is in use there: choose another one, or 0")]
+    InUse(u16),
+    /// All ports are in use.
+    #[error("all ports between the two addresses are in use: add an address")]
+    NoPort,
+    /// A bound or the budget is reached.
+    #[error("there is no room for another connection: raise its bounds or the memory")]
+    Full,
+    /// There is no such connection, or it sends no more.
+    #[error("the connection sends no more")]
+    Over,
+}
+
+/// Who takes connections at a port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listener {
+    /// At which address; at all if `None`.
+    address: Option<IpAddr>,
+    port: u16,
+    pub(crate) owner: u32,
+}
+
+/// A TCP endpoint: see the crate.
+#[derive(Debug)]
+pub struct Stack {
+    pub(crate) config: Config,
+    pub(crate) secret: [u64; 2],
+    pub(crate) tables: Tables,
+    pub(crate) wheel: Wheel,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) cutter: Cutter,
+    pub(crate) counters: Counters,
+    pub(crate) listeners: Vec<Listener>,
+    /// Connections that the burst touched and that may have something to send.
+    pub(crate) touched: Vec<u32>,
+    /// The latest time that was given; never goes back.
+    pub(crate) now: Nanoseconds,
+    /// The first one.
+    pub(crate) began: Option<Nanoseconds>,
+    /// Bytes held out of order count as these.
+    pub(crate) held_bytes: usize,
+    /// The second of the challenges that are counted, and how many more it may have.
+    pub(crate) challenges: (i64, u32),
+    /// Chosen for the next connection without a port.
+    next_port: u16,
+}
+
+impl Stack {
+    /// A stack without connections, whose tables are drawn on `budget`. `secret` is what strangers
+    /// must not know: it keeps them from guessing sequence numbers and ports. `None` if not even
+    /// the smallest tables fit.
+    pub fn new(config: Config, secret: [u64; 2], budget: &Budget) -> Option<Self> {
+        Some(Self {
+            tables: Tables::new(&config, secret, budget)?,
+            wheel: Wheel::new(),
+            neighbours: Neighbours::new(config.neighbours_max, secret, budget)?,
+            cutter: Cutter::new(BLOCK_BYTES, BLOCKS_MAX, budget)?,
+            counters: Counters::default(),
+            listeners: Vec::new(),
+            touched: Vec::new(),
+            now: Nanoseconds::MIN,
+            began: None,
+            held_bytes: 0,
+            challenges: (0, 0),
+            next_port: siphash(secret, b"port") as u16,
+            config,
+            secret,
+        })
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Connections, those in TIME_WAIT apart.
+    pub fn connections(&self) -> usize {
+        self.tables.records.len()
+    }
+
+    /// Connections of which bytes are in flight or missing.
+    pub fn active(&self) -> usize {
+        self.tables.actives.len()
+    }
+
+    /// Connections in TIME_WAIT.
+    pub fn time_waits(&self) -> usize {
+        self.tables.time_waits.len()
+    }
+
+    /// Time passes: it never goes back.
+    pub(crate) fn pass_time(&mut self, now: Nanoseconds) {
+        self.now = self.now.max(now);
+        self.began.get_or_insert(now);
+    }
+
+    /// Frames arrived, each when its stamp says, or now. Their memory is free again when the
+    /// reference to the last one that is held out of order is let go.
+    pub fn on_burst(&mut self, now: Nanoseconds, burst: &mut Burst, effects: &mut impl Effects) {
+        self.pass_time(now);
+        let frames = SharedBurst::new(burst);
+        for frame in frames.iter() {
+            self.on_frame(frame, effects);
+        }
+        drop(frames);
+        self.flush(effects);
+    }
+
+    /// What is due by `now` happens.
+    pub fn on_timer(&mut self, now: Nanoseconds, effects: &mut impl Effects) {
+        self.pass_time(now);
+        while let Some((_, number)) = self.wheel.pop(now) {
+            self.tables.records[number].timer = NONE;
+            self.on_connection_timer(number, effects);
+        }
+        self.end_waits();
+        self.ask_again(effects);
+        self.flush(effects);
+    }
+
+    /// When [`on_timer`](Self::on_timer) is to be called at the latest; `None`: nothing is pending.
+    pub fn next_deadline(&self) -> Option<Nanoseconds> {
+        let deadlines = [
+            self.wheel.next_deadline(),
+            self.next_wait_end(),
+            self.neighbours.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Takes connections at a port of one of the addresses, or of all. `owner` is the owner's word
+    /// of each.
+    pub fn listen(
+        &mut self,
+        address: Option<IpAddr>,
+        port: u16,
+        owner: u32,
+    ) -> Result<(), Refused> {
+        if let Some(address) = address.filter(|&address| !self.config.is_ours(address)) {
+            return Err(Refused::NotOurs(address));
+        }
+        let mut listeners = self.listeners.iter();
+        if listeners.any(|listener| (listener.address, listener.port) == (address, port)) {
+            return Err(Refused::InUse(port));
+        }
+        self.listeners.push(Listener {
+            address,
+            port,
+            owner,
+        });
+        Ok(())
+    }
+
+    /// Who takes connections there; a listener of that address before one of all.
+    pub(crate) fn listener(&self, address: IpAddr, port: u16) -> Option<Listener> {
+        let at = |wanted: Option<IpAddr>| {
+            let mut listeners = self.listeners.iter();
+            listeners.find(|listener| listener.port == port && listener.address == wanted)
+        };
+        at(Some(address)).or_else(|| at(None)).copied()
+    }
+
+    /// Opens a connection from an address and port of the stack, any port if that is 0, to another
+    /// end. `owner` is the owner's word.
+    pub fn connect(
+        &mut self,
+        now: Nanoseconds,
+        (local, local_port): (IpAddr, u16),
+        (remote, remote_port): (IpAddr, u16),
+        owner: u32,
+        effects: &mut impl Effects,
+    ) -> Result<ConnectionId, Refused> {
+        self.pass_time(now);
+        if !self.config.is_ours(local) {
+            return Err(Refused::NotOurs(local));
+        }
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(Refused::Families(local, remote));
+        }
+        if self.config.next_hop(remote).is_none() {
+            return Err(Refused::NoRoute(remote));
+        }
+        let path = self.tables.hold_path(local, remote).ok_or(Refused::Full)?;
+        let port = self.free_port(path, local_port, remote_port);
+        let number = port.and_then(|port| {
+            let number = self.open(path, [port, remote_port], owner, State::SynSent);
+            number.ok_or(Refused::Full)
+        });
+        let number = match number {
+            Ok(number) => number,
+            Err(refused) => {
+                self.tables.release_path(path);
+                return Err(refused);
+            }
+        };
+        self.counters.active_opens += 1;
+        self.send_syn(number, effects);
+        Ok(ConnectionId(number))
+    }
+
+    /// The port, if it is free, or any that is.
+    fn free_port(&mut self, path: u32, port: u16, remote_port: u16) -> Result<u16, Refused> {
+        if port != 0 {
+            let found = self.tables.find(path, port, remote_port);
+            return found.map_or(Ok(port), |_| Err(Refused::InUse(port)));
+        }
+        // RFC 6056, 3.3.1, with one counter for all.
+        let count = DYNAMIC_PORTS.end - DYNAMIC_PORTS.start;
+        for _ in 0..count {
+            self.next_port = self.next_port.wrapping_add(1);
+            let port = DYNAMIC_PORTS.start + self.next_port % count;
+            if self.tables.find(path, port, remote_port).is_none() {
+                return Ok(port);
+            }
+        }
+        Err(Refused::NoPort)
+    }
+
+    /// A record for a connection whose path is held, with its [`Active`] record.
+    pub(crate) fn open(
+        &mut self,
+        path: u32,
+        [local_port, remote_port]: [u16; 2],
+        owner: u32,
+        state: State,
+    ) -> Option<u32> {
+        self.tables.reserve()?;
+        let iss = self.initial_sequence(path, local_port, remote_port);
+        let is_ipv4 = self.tables.paths[path].local.is_ipv4();
+        let mss = self.config.mss(is_ipv4);
+        let record = Record {
+            path,
+            local_port,
+            remote_port,
+            snd_una: iss,
+            rcv_nxt: SeqNumber(0),
+            rcv_adv: SeqNumber(0),
+            iss,
+            srtt: 0,
+            rttvar: 0,
+            ts_recent: 0,
+            timer: NONE,
+            active: NONE,
+            owner,
+            high: 0,
+            snd_wnd: 0,
+            cwnd: 0,
+            ssthresh: u16::MAX,
+            mss,
+            ts_recent_at: 0,
+            flags: 0,
+            scales: 0,
+            state,
+        };
+        let number = self.tables.records.take(|| record)?;
+        self.tables.records[number] = record;
+        if self.activate(number).is_none() {
+            self.tables.records.free(number);
+            return None;
+        }
+        self.tables.enter(Found::Connection(number));
+        Some(number)
+    }
+
+    /// RFC 6528, 3: a clock of 4 microseconds and a keyed hash of the four-tuple.
+    fn initial_sequence(&self, path: u32, local_port: u16, remote_port: u16) -> SeqNumber {
+        let path = &self.tables.paths[path];
+        let mut bytes = [0; 36];
+        for (address, place) in [path.local, path.remote].iter().zip([0, 16]) {
+            match address {
+                IpAddr::V4(address) => {
+                    bytes[place..place + 4].copy_from_slice(&address.octets());
+                }
+                IpAddr::V6(address) => {
+                    bytes[place..place + 16].copy_from_slice(&address.octets());
+                }
+            }
+        }
+        bytes[32..34].copy_from_slice(&local_port.to_be_bytes());
+        bytes[34..].copy_from_slice(&remote_port.to_be_bytes());
+        let hash = siphash(self.secret, &bytes) as u32;
+        SeqNumber(hash) + (self.now / 4000) as u32
+    }
+
+    /// `len` more bytes of the stream are ready to be sent.
+    pub fn send(
+        &mut self,
+        now: Nanoseconds,
+        connection: ConnectionId,
+        len: u64,
+        effects: &mut impl Effects,
+    ) -> Result<(), Refused> {
+        self.send_due(now, connection, len, None, effects)
+    }
+
+    /// The same, with the instant at which they were to leave: [`Departure::due`] has it if they do
+    /// so at once.
+    ///
+    /// [`Departure::due`]: crate::Departure::due
+    pub fn send_at(
+        &mut self,
+        now: Nanoseconds,
+        connection: ConnectionId,
+        len: u64,
+        due: Nanoseconds,
+        effects: &mut impl Effects,
+    ) -> Result<(), Refused> {
+        self.send_due(now, connection, len, Some(due), effects)
+    }
+
+    fn send_due(
+        &mut self,
+        now: Nanoseconds,
+        connection: ConnectionId,
+        len: u64,
+        due: Option<Nanoseconds>,
+        effects: &mut impl Effects,
+    ) -> Result<(), Refused> {
+        self.pass_time(now);
+        let number = self.sending(connection)?;
+        let active = self.activate(number).ok_or(Refused::Full)?;
+        // What waits already was held back.
+        let waited = active.ready > 0;
+        active.ready += len;
+        let why = if waited { Why::HeldBack } else { Why::Data };
+        self.output(number, why, due.filter(|_| !waited), effects);
+        Ok(())
+    }
+
+    /// The owner has no more data: a FIN follows what is ready.
+    pub fn shutdown(
+        &mut self,
+        now: Nanoseconds,
+        connection: ConnectionId,
+        effects: &mut impl Effects,
+    ) -> Result<(), Refused> {
+        self.pass_time(now);
+        let number = self.sending(connection)?;
+        self.activate(number).ok_or(Refused::Full)?;
+        self.tables.records[number].set(flag::SHUT);
+        if self.tables.records[number].state == State::SynSent {
+            // RFC 9293, 3.10.4: nothing was sent that anybody waits for.
+            self.close(number, Closed::Finished, effects);
+            return Ok(());
+        }
+        self.output(number, Why::HeldBack, None, effects);
+        Ok(())
+    }
+
+    /// The number of a connection that may send.
+    fn sending(&self, connection: ConnectionId) -> Result<u32, Refused> {
+        let number = self.known(connection).ok_or(Refused::Over)?;
+        let is_over = self.tables.records[number].has(flag::SHUT);
+        if is_over {
+            Err(Refused::Over)
+        } else {
+            Ok(number)
+        }
+    }
+
+    fn known(&self, ConnectionId(number): ConnectionId) -> Option<u32> {
+        let record = self.tables.records.get(number)?;
+        (record.state != State::Closed).then_some(number)
+    }
+
+    /// The connection ends at once: the peer gets a RST, and nothing is left.
+    pub fn abort(
+        &mut self,
+        now: Nanoseconds,
+        connection: ConnectionId,
+        effects: &mut impl Effects,
+    ) -> Result<(), Refused> {
+        self.pass_time(now);
+        let number = self.known(connection).ok_or(Refused::Over)?;
+        self.send_reset_of(number, effects);
+        self.close(number, Closed::Aborted, effects);
+        Ok(())
+    }
+
+    /// The owner takes so many more bytes from here on, instead of
+    /// [`Config::receive_window_bytes`], which bounds it. What was offered stays offered (RFC 9293,
+    /// 3.8.6).
+    pub fn set_window(
+        &mut self,
+        now: Nanoseconds,
+        connection: ConnectionId,
+        bytes: u32,
+        effects: &mut impl Effects,
+    ) -> Result<(), Refused> {
+        self.pass_time(now);
+        let number = self.known(connection).ok_or(Refused::Over)?;
+        let whole = self.config.receive_window_bytes;
+        let active = self.activate(number).ok_or(Refused::Full)?;
+        active.rcv_wnd = bytes.min(whole);
+        let record = &mut self.tables.records[number];
+        match bytes >= whole {
+            true => record.clear(flag::WINDOW_SET),
+            false => record.set(flag::WINDOW_SET),
+        }
+        if record.state.is_synchronized() {
+            let offered = record.rcv_adv.distance_from(record.rcv_nxt).max(0) as u32;
+            let opens = self.window_to_offer(number).saturating_sub(offered);
+            // Silly windows are not offered: RFC 9293, 3.8.6.2.2.
+            let step = u32::from(self.tables.records[number].mss).min(whole / 2);
+            if opens >= step.max(1) {
+                self.tables.records[number].set(flag::ACK_NOW);
+            }
+            self.output(number, Why::HeldBack, None, effects);
+        }
+        Ok(())
+    }
+
+    /// Copies everything held out of order out of its blocks, so that a port can use them again.
+    pub fn spill(&mut self) {
+        for active in self.tables.actives.iter_mut() {
+            for held in &mut active.held {
+                held.range.spill();
+            }
+        }
+    }
+
+    /// The larger record of a connection, taken from the pool if it has none; `None` if there is no
+    /// room.
+    pub(crate) fn activate(&mut self, number: u32) -> Option<&mut Active> {
+        let record = self.tables.records[number];
+        if record.active != NONE {
+            return Some(&mut self.tables.actives[record.active]);
+        }
+        let place = self.tables.actives.take(Active::default)?;
+        self.tables.records[number].active = place;
+        let active = &mut self.tables.actives[place];
+        active.begin(&record, self.config.receive_window_bytes);
+        if record.has(flag::ACK_DELAYED) && record.timer != NONE {
+            active.ack_at = self.wheel.at(TimerId(record.timer));
+        }
+        Some(active)
+    }
+
+    /// Gives the larger record back if nothing needs it, and sets the timer.
+    pub(crate) fn settle(&mut self, number: u32) {
+        let record = &mut self.tables.records[number];
+        if record.active == NONE {
+            return;
+        }
+        let active = &mut self.tables.actives[record.active];
+        if active.is_needed(record) {
+            let delayed = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
+            let retransmission = match active.retransmission {
+                Retransmission::Off => None,
+                Retransmission::Timeout(at) | Retransmission::Probe(at) => Some(at),
+            };
+            let at = delayed.into_iter().chain(retransmission).min();
+            self.set_timer(number, at);
+            return;
+        }
+        let segments = |bytes: u32| u16::try_from(bytes / active.window.mss).unwrap_or(u16::MAX);
+        record.cwnd = segments(active.window.cwnd).max(1);
+        record.ssthresh = segments(active.window.ssthresh).max(2);
+        let at = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
+        self.tables.actives.free(record.active);
+        record.active = NONE;
+        self.set_timer(number, at);
+    }
+
+    pub(crate) fn set_timer(&mut self, number: u32, at: Option<Nanoseconds>) {
+        let record = &mut self.tables.records[number];
+        match (record.timer, at) {
+            (NONE, None) => {}
+            (NONE, Some(at)) => record.timer = self.wheel.insert(at, number).0,
+            (timer, None) => {
+                self.wheel.cancel(TimerId(timer));
+                record.timer = NONE;
+            }
+            (timer, Some(at)) => {
+                if self.wheel.at(TimerId(timer)) != at {
+                    self.wheel.set(TimerId(timer), at);
+                }
+            }
+        }
+    }
+
+    /// Lets everything of a connection go but its path, which is returned.
+    pub(crate) fn forget(&mut self, number: u32) -> u32 {
+        self.set_timer(number, None);
+        let record = self.tables.records[number];
+        if record.active != NONE {
+            let dropped = self.drop_held(record.active);
+            self.counters.bytes_refused += dropped;
+            self.tables.actives.free(record.active);
+        }
+        self.tables.remove_connection(number);
+        let record = &mut self.tables.records[number];
+        (record.state, record.active) = (State::Closed, NONE);
+        record.path
+    }
+
+    /// The connection is over.
+    pub(crate) fn close(&mut self, number: u32, why: Closed, effects: &mut impl Effects) {
+        let Record { state, owner, .. } = self.tables.records[number];
+        // The owner of a listener never heard of it.
+        let is_known =
+            state != State::SynReceived || !self.tables.records[number].has(flag::PASSIVE);
+        let path = self.forget(number);
+        self.tables.release_path(path);
+        if is_known {
+            effects.on_event(ConnectionId(number), owner, Event::Closed(why));
+        }
+    }
+
+    /// What the burst left to be sent.
+    fn flush(&mut self, effects: &mut impl Effects) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for number in touched.drain(..) {
+            // It may be over, and its number even another's by now.
+            if self.tables.records[number].state == State::Closed {
+                continue;
+            }
+            self.tables.records[number].clear(flag::TOUCHED);
+            self.output(number, Why::HeldBack, None, effects);
+        }
+        self.touched = touched;
+    }
+
+    /// Something is to be sent when the burst is over.
+    pub(crate) fn touch(&mut self, number: u32) {
+        let record = &mut self.tables.records[number];
+        if !record.has(flag::TOUCHED) {
+            record.set(flag::TOUCHED);
+            self.touched.push(number);
+        }
+    }
+}
+
+impl Active {
+    /// For a connection at rest, or a new one.
+    fn begin(&mut self, record: &Record, receive_window_bytes: u32) {
+        let mss = u32::from(record.mss) - record.options_len().min(u32::from(record.mss) - 1);
+        self.snd_nxt = record.snd_una;
+        self.ready = 0;
+        // At rest nothing acceptable is older than the next byte.
+        (self.snd_wl1, self.snd_wl2) = (record.rcv_nxt, record.snd_una);
+        self.snd_wnd_max = record.send_window();
+        self.window = crate::congestion::Window::new(mss);
+        if record.cwnd > 0 {
+            self.window.cwnd = u32::from(record.cwnd) * mss;
+            self.window.ssthresh = match record.ssthresh {
+                u16::MAX => u32::MAX,
+                segments => u32::from(segments) * mss,
+            };
+        }
+        self.phase = crate::record::Phase::Open;
+        (self.recover, self.rxt_nxt) = (record.snd_una, record.snd_una);
+        self.dup_acks = 0;
+        self.scoreboard.clear();
+        self.timed = None;
+        self.retransmission = Retransmission::Off;
+        self.timeouts = 0;
+        self.held.clear();
+        self.fin_at = None;
+        self.recent = [record.rcv_nxt; 3];
+        self.rcv_wnd = receive_window_bytes;
+    }
+
+    /// Whether bytes are in flight, ready or missing.
+    fn is_needed(&self, record: &Record) -> bool {
+        let fin_waits = record.has(flag::SHUT) && !record.has(flag::FIN_SENT);
+        !record.state.is_synchronized()
+            || self.snd_nxt != record.snd_una
+            || self.ready > 0
+            || fin_waits
+            || !self.held.is_empty()
+            || self.fin_at.is_some()
+            || record.has(flag::WINDOW_SET)
+            || self.retransmission != Retransmission::Off
+    }
+}

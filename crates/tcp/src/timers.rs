@@ -1,0 +1,167 @@
+//! What happens when nothing arrives: the retransmission timer of RFC 6298, 5.4 to 5.7, probes of a
+//! closed window (RFC 9293, 3.8.6.1), delayed acknowledgements (3.8.6.3), and TIME_WAIT.
+
+use lineside_time::Nanoseconds;
+use lineside_wire::TcpFlags;
+use lineside_wire::build::TcpFields;
+
+use crate::effects::{Closed, Effects, Why};
+use crate::receive::Segment;
+use crate::record::{NONE, Phase, Retransmission, State, flag};
+use crate::stack::Stack;
+use crate::tables::wait_until;
+
+impl Stack {
+    /// A connection's timer fired.
+    pub(crate) fn on_connection_timer(&mut self, number: u32, effects: &mut impl Effects) {
+        let now = self.now;
+        let record = &mut self.tables.records[number];
+        let (is_ack_due, retransmission) = match record.active {
+            NONE => (true, Retransmission::Off),
+            active => {
+                let active = &self.tables.actives[active];
+                (active.ack_at <= now, active.retransmission)
+            }
+        };
+        if record.has(flag::ACK_DELAYED) && is_ack_due {
+            record.set(flag::ACK_NOW);
+        }
+        match retransmission {
+            Retransmission::Timeout(at) if at <= now => self.on_timeout(number, effects),
+            Retransmission::Probe(at) if at <= now => self.on_probe(number, effects),
+            _ => {}
+        }
+        if self.tables.records[number].state != State::Closed {
+            self.output(number, Why::HeldBack, None, effects);
+        }
+    }
+
+    /// Nothing was acknowledged for so long: everything in flight is taken for lost.
+    fn on_timeout(&mut self, number: u32, effects: &mut impl Effects) {
+        self.counters.timeouts += 1;
+        let (retries_max, congestion) = (self.config.retries_max, self.config.congestion);
+        let syn_retries_max = self.config.syn_retries_max;
+        let (record, active) = self.both(number);
+        let is_syn = !record.state.is_synchronized();
+        let most = if is_syn { syn_retries_max } else { retries_max };
+        if active.timeouts >= most {
+            self.counters.given_up += 1;
+            if !is_syn {
+                self.send_reset_of(number, effects);
+            }
+            self.close(number, Closed::TimedOut, effects);
+            return;
+        }
+        let is_first = active.timeouts == 0;
+        active.timeouts += 1;
+        if is_syn {
+            self.counters.retransmitted_handshake += 1;
+            self.send_syn(number, effects);
+            return;
+        }
+        let flight = active.snd_nxt.bytes_from(record.snd_una);
+        congestion.on_timeout(&mut active.window, flight, is_first);
+        active.phase = Phase::Loss;
+        (active.recover, active.rxt_nxt) = (active.snd_nxt, record.snd_una);
+        active.dup_acks = 0;
+        active.scoreboard.clear();
+        active.timed = None;
+        let at = self.now.saturating_add(self.rto(number));
+        self.both(number).1.retransmission = Retransmission::Timeout(at);
+    }
+
+    /// The window is still closed, as far as is known.
+    fn on_probe(&mut self, number: u32, effects: &mut impl Effects) {
+        let (record, active) = self.both(number);
+        // As long as it answers, it may stay closed for ever; without an answer it is given up.
+        let is_open = active.usable(record) > 0;
+        if active.timeouts >= self.config.retries_max {
+            self.counters.given_up += 1;
+            self.send_reset_of(number, effects);
+            self.close(number, Closed::TimedOut, effects);
+            return;
+        }
+        let (_, active) = self.both(number);
+        active.timeouts += u8::from(!is_open);
+        active.retransmission = Retransmission::Off;
+        if is_open {
+            self.send_small(number, effects);
+        } else {
+            self.send_probe(number, effects);
+        }
+    }
+
+    /// When the next connection leaves TIME_WAIT.
+    pub(crate) fn next_wait_end(&self) -> Option<Nanoseconds> {
+        let first = self.tables.first_wait()?;
+        let until = self.tables.time_waits[first].until & !1;
+        let began = self.began?;
+        // What is stored has 32 bits; the end is less than 2^31 ms away.
+        let now_ms = (self.now.saturating_sub(began) / 1_000_000) as u32;
+        let ahead = until.wrapping_sub(now_ms).cast_signed();
+        let now_ms = self.now.saturating_sub(began) / 1_000_000;
+        Some(began + (now_ms + i64::from(ahead)) * 1_000_000)
+    }
+
+    pub(crate) fn end_waits(&mut self) {
+        while self.next_wait_end().is_some_and(|end| end <= self.now) {
+            if let Some(first) = self.tables.first_wait() {
+                self.tables.end_wait(first);
+            }
+        }
+    }
+
+    /// A segment for a connection in TIME_WAIT: RFC 9293, 3.10.7.4; a new connection by RFC 6191,
+    /// 2; no RST ends it (RFC 1337, 3).
+    pub(crate) fn on_wait_segment(
+        &mut self,
+        number: u32,
+        segment: &Segment<'_>,
+        effects: &mut impl Effects,
+    ) {
+        let wait = self.tables.time_waits[number];
+        if segment.has(TcpFlags::RST) {
+            self.counters.resets_ignored += 1;
+            return;
+        }
+        let has_timestamps = wait.until & 1 != 0;
+        let is_newer = match segment.options.timestamps.filter(|_| has_timestamps) {
+            Some((value, _)) => value.wrapping_sub(wait.ts_recent).cast_signed() > 0,
+            None => segment.sequence.is_after(wait.rcv_nxt),
+        };
+        let is_syn = segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK);
+        let (local, port) = segment.ends[0];
+        if is_syn && is_newer && self.listener(local, port).is_some() {
+            self.counters.time_wait_recycled += 1;
+            self.tables.end_wait(number);
+            self.on_stray(segment, Some(wait.snd_nxt), effects);
+            return;
+        }
+        self.counters.in_time_wait += 1;
+        if segment.has(TcpFlags::FIN) {
+            let began = self.began.unwrap_or(self.now);
+            let until = self.now.saturating_add(self.config.time_wait_ns);
+            let until = wait_until(began, until, has_timestamps);
+            self.tables.wait_again(number, until);
+        }
+        // What is new to nobody is not answered: two ends in TIME_WAIT would talk for ever.
+        if segment.sequence_len() == 0 && segment.sequence == wait.rcv_nxt {
+            return;
+        }
+        let mut options = crate::options::Emitted::new();
+        if has_timestamps {
+            options.timestamps(self.timestamp(), wait.ts_recent);
+        }
+        let fields = TcpFields {
+            source_port: wait.local_port,
+            destination_port: wait.remote_port,
+            sequence: wait.snd_nxt.0,
+            acknowledgement: wait.rcv_nxt.0,
+            flags: TcpFlags::ACK,
+            window: u16::MAX,
+            options: options.bytes(),
+        };
+        let ends = self.ends_of(wait.path);
+        self.send_bare(ends, &fields, effects);
+    }
+}
