@@ -11,8 +11,8 @@
 //!   find none lost.
 //! * In the end nothing is left: no connection, no record, no memory.
 //!
-//! [`Scenario::draw`] makes a scenario of a seed, [`run`] runs it; what is wrong comes back as a text
-//! that begins with the seed.
+//! [`Scenario::draw`] makes a scenario of a seed, [`run`] runs it; what is wrong comes back as a
+//! text that begins with the seed.
 #![forbid(unsafe_code)]
 
 mod host;

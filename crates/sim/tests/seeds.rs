@@ -1,5 +1,5 @@
-//! Two stacks over links that lose, reorder and duplicate: every byte arrives once and in order, and
-//! passive reassembly of the same frames finds none lost.
+//! Two stacks over links that lose, reorder and duplicate: every byte arrives once and in order,
+//! and passive reassembly of the same frames finds none lost.
 
 use lineside_sim::{Scenario, run};
 

@@ -1,3 +1,6 @@
+//! A timing wheel: pending instants in buckets by how far away they are. Who waits for them, and
+//! by which clock, is not known here.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -6,8 +9,8 @@ use crate::Nanoseconds;
 /// Bits of an instant that one level tells apart: 1,024 buckets a level.
 const LEVEL_BITS: u32 = 10;
 const BUCKETS: usize = 1 << LEVEL_BITS;
-/// Bits below the lowest level: a tick of 1,024 ns. Entries of one tick are ordered by a heap, which
-/// stays small at any load that a core bears.
+/// Bits below the lowest level: a tick of 1,024 ns. Entries of one tick are ordered by a heap,
+/// which stays small at any load that a core bears.
 const TICK_BITS: u32 = 10;
 /// Levels until all 64 bits are told apart.
 const LEVELS: usize = 6;
@@ -191,8 +194,8 @@ impl Wheel {
     }
 
     /// No timer is due before this instant; `None` without timers. A timer is due exactly then,
-    /// unless one that was earlier has been moved or cancelled: a call of [`pop`](Self::pop) at that
-    /// instant finds out.
+    /// unless one that was earlier has been moved or cancelled: a call of [`pop`](Self::pop) at
+    /// that instant finds out.
     #[inline]
     pub fn next_deadline(&self) -> Option<Nanoseconds> {
         if let Some(Reverse(item)) = self.heap.peek() {

@@ -2,8 +2,8 @@
 //!
 //! The length of a frame is known before it is written: [`FrameBuilder::tcp_len`] and
 //! [`FrameBuilder::udp_len`]. `emit_tcp` and `emit_udp` write it into a slice, without allocating;
-//! `tcp`, `udp`, `packet` and `fragments` give vectors, for tests. A builder owns what it was given;
-//! [`headers`](crate::headers) are values, for engines that send.
+//! `tcp`, `udp`, `packet` and `fragments` give vectors, for tests. A builder owns what it was
+//! given; [`headers`](crate::headers) are values, for engines that send.
 
 use std::net::IpAddr;
 

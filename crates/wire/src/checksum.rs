@@ -29,8 +29,8 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be(fold(sum + u64::from(carry)))
 }
 
-/// Copies `source` to `destination`, which is as long, and returns the [`sum`]: a walk over the bytes
-/// for both.
+/// Copies `source` to `destination`, which is as long, and returns the [`sum`]: a walk over the
+/// bytes for both.
 pub fn copy_and_sum(source: &[u8], destination: &mut [u8]) -> u16 {
     // Small enough to stay in the nearest cache between the copy and the sum, of an even length.
     const STEP: usize = 512;

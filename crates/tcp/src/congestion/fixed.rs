@@ -1,5 +1,5 @@
-//! A window that never moves: for a load whose departures no network may decide. RFC 5681 forbids it
-//! on networks that are shared.
+//! A window that never moves: for a load whose departures no network may decide. RFC 5681 forbids
+//! it on networks that are shared.
 
 use super::{Congestion, Window};
 
