@@ -6,6 +6,13 @@ macro_rules! counters {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         #[non_exhaustive]
         pub struct Counters { $(#[doc = $meaning] pub $name: u64,)* }
+
+        impl Counters {
+            /// Each counter's name and value.
+            pub fn named(self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
     };
 }
 

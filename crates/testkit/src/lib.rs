@@ -1,5 +1,6 @@
-//! What tests need: captures read the slow way, harm to them by seed, oracles, and an NFS client on
-//! kernel sockets. Only a dev-dependency of others, but for the program `nfs-drive`.
+//! What tests need: captures read the slow way, harm to them by seed, oracles, an NFS client on
+//! kernel sockets, and an end of TCP connections without any. Only a dev-dependency of others, but
+//! for the programs `nfs-drive` and `tcp-peer`.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -9,6 +10,7 @@ pub mod drive;
 pub mod layers;
 pub mod mangle;
 pub mod oracle;
+pub mod peer;
 pub mod simulator;
 pub mod tshark;
 pub mod wrap;

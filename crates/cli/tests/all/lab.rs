@@ -85,8 +85,14 @@ impl Drop for Lab {
     }
 }
 
-/// nfs-drive, built if it is not: Cargo promises a package's tests only the package's own programs.
+/// The NFS client of the testkit.
 pub(crate) fn nfs_drive() -> PathBuf {
+    testkit_program("nfs-drive")
+}
+
+/// A program of the testkit, built if it is not: Cargo promises a package's tests only the
+/// package's own programs.
+pub(crate) fn testkit_program(name: &str) -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_lineside"))
         .parent()
         .expect("target/debug")
@@ -99,7 +105,7 @@ pub(crate) fn nfs_drive() -> PathBuf {
             "-p",
             "lineside-testkit",
             "--bin",
-            "nfs-drive",
+            name,
             "--target-dir",
         ])
         .arg(target)
@@ -107,9 +113,9 @@ pub(crate) fn nfs_drive() -> PathBuf {
         .status();
     assert!(
         status.is_ok_and(|status| status.success()),
-        "nfs-drive does not build"
+        "{name} does not build"
     );
-    programs.join("nfs-drive")
+    programs.join(name)
 }
 
 #[test]

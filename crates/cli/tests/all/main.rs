@@ -28,6 +28,7 @@ mod live;
 mod manual;
 mod measured;
 mod packets;
+mod peer;
 mod python;
 mod report;
 mod rotate;

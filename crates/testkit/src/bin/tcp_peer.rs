@@ -1,0 +1,356 @@
+//! tcp-peer: an end of TCP connections by our own endpoint, at an address that the host does not
+//! have; compares every byte, and prints what it counted as a line of JSON.
+#![forbid(unsafe_code)]
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Parser, Subcommand, ValueEnum};
+use lineside_account::Budget;
+use lineside_host::{Capability, Netlink, Privileges, RunClock, Signals, wall_ns};
+use lineside_port::Method;
+use lineside_port::live::{Interface, LiveOptions, StampClock, open_each};
+use lineside_reactor::{Reactor, Wait};
+use lineside_tcp::{Config, Prefix, Stack};
+use lineside_testkit::peer::{Opening, Peer, Plan, Work};
+use lineside_time::{Clock, Nanoseconds, Random};
+use serde_json::{Map, Value, json};
+
+/// Of both the stack and the port.
+const MEMORY_BYTES: usize = 512 << 20;
+
+#[derive(Parser)]
+#[command(about)]
+struct Options {
+    /// The interface; nobody else may take its frames
+    #[arg(short, long)]
+    interface: String,
+    /// This end's address, which the host may not have, and its network: 192.0.2.2/24
+    #[arg(long, value_name = "ADDRESS/BITS")]
+    address: String,
+    /// Leads to other networks
+    #[arg(long)]
+    router: Option<IpAddr>,
+    /// The longest packet that is sent [default: the interface's]
+    #[arg(long)]
+    mtu: Option<usize>,
+    /// How frames are taken [default: AF_XDP, or AF_PACKET where that cannot be had]
+    #[arg(long, value_enum)]
+    method: Option<Words>,
+    /// What is done while nothing is due: spin, hybrid or sleep
+    #[arg(long, default_value = "sleep", value_parser = wait)]
+    wait: Wait,
+    /// The port at which it listens
+    #[arg(long, default_value_t = 7)]
+    port: u16,
+    /// Opens the connections, to this address and port
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    connect: Option<SocketAddr>,
+    /// Opens them from this port; any with 0
+    #[arg(long, default_value_t = 0, requires = "connect")]
+    local_port: u16,
+    /// Ends after so many connections; with 0 a listener ends by a signal
+    #[arg(long, default_value_t = 1)]
+    connections: u64,
+    /// Seeds what is sent; both ends need the same one
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The window that is offered
+    #[arg(long, default_value_t = 1 << 20)]
+    window: u32,
+    /// A short segment does not wait for others to be acknowledged
+    #[arg(long)]
+    no_nagle: bool,
+    /// It fails after so many seconds
+    #[arg(long, default_value_t = 60.0)]
+    timeout: f64,
+    /// After the last connection it answers until the other end was silent for so many seconds
+    #[arg(long, default_value_t = 1.0)]
+    linger: f64,
+    #[command(subcommand)]
+    work: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Return what comes
+    Echo,
+    /// Take what a source sends, and compare it
+    Sink {
+        /// So many bytes must come on each connection; any number if it is left out
+        #[arg(long)]
+        bytes: Option<u64>,
+        /// Send a request for PATH first, as HTTP/0.9 has it
+        #[arg(long, value_name = "PATH")]
+        get: Option<String>,
+    },
+    /// Send bytes
+    Source {
+        /// On each connection
+        #[arg(long)]
+        bytes: u64,
+    },
+    /// Send bytes to an echo, and compare what comes back
+    Ask {
+        /// On each connection
+        #[arg(long)]
+        bytes: u64,
+        /// So many at once, the next ones when they are back; all if it is left out
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+        step: Option<u64>,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Words {
+    #[value(name = "af_xdp")]
+    AfXdp,
+    #[value(name = "af_xdp_generic")]
+    AfXdpGeneric,
+    #[value(name = "af_packet")]
+    AfPacket,
+}
+
+impl Words {
+    fn method(self) -> Method {
+        match self {
+            Self::AfXdp => Method::AfXdpNative,
+            Self::AfXdpGeneric => Method::AfXdpGeneric,
+            Self::AfPacket => Method::AfPacket,
+        }
+    }
+}
+
+fn wait(text: &str) -> Result<Wait, String> {
+    let mut words = Wait::WORDS.into_iter();
+    let found = words.find(|(word, _)| *word == text);
+    { found }.map_or_else(
+        || Err("write spin, hybrid or sleep".to_owned()),
+        |(_, wait)| Ok(wait),
+    )
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let signals = Signals::register().context("cannot handle signals")?;
+    let needed: &[Capability] = match options.method {
+        Some(Words::AfXdp | Words::AfXdpGeneric) => {
+            &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf]
+        }
+        _ => &[Capability::NetRaw],
+    };
+    Privileges::read()?.require(needed)?;
+    let interface = Interface::named(&options.interface)?;
+    let own = network(&options.address)?;
+    must_not_be_the_hosts(own.address)?;
+    let config = config(&options, &interface, own)?;
+    let budget = Budget::new(MEMORY_BYTES);
+    let mut random = Random::new(wall_ns().cast_unsigned() ^ u64::from(std::process::id()) << 40);
+    let secret = [random.bits(), random.bits()];
+    let stack = Stack::new(config, secret, &budget).context("no memory for the stack")?;
+    let peer = Peer::new(stack, plan(&options, own.address)?)?;
+    let clock = RunClock::start();
+    let live = LiveOptions {
+        method: options.method.map(Words::method),
+        sockets: 1,
+        // Its Ethernet address is not the host's.
+        promiscuous: true,
+        filter: Vec::new(),
+        clock: StampClock::Steady {
+            ahead_ns: clock.ahead_ns(),
+        },
+        budget: budget.clone(),
+        bytes_max: MEMORY_BYTES / 4,
+    };
+    let ports = open_each(&interface, &live)?;
+    let mut reactor = Reactor::new(peer, vec![ports], options.wait, false);
+    let how = reactor
+        .method(0)
+        .map_or(String::new(), |method| method.to_string());
+    eprintln!("{} is at {} by {how}", own.address, interface.name);
+
+    let began_ns = clock.now();
+    let outcome = run(&options, &mut reactor, &clock, &signals);
+    // The time until the last connection was over.
+    let ended_ns = { reactor.engine().ended_ns() }.unwrap_or_else(|| clock.now());
+    let seconds = (ended_ns - began_ns) as f64 / 1e9;
+    println!("{}", account(&mut reactor, seconds, &how));
+    outcome?;
+    if let Some(broken) = reactor.engine().stack().counters().broken_identity() {
+        bail!("the stack's counters contradict themselves: {broken}");
+    }
+    let tally = reactor.engine().tally();
+    let Some(first) = tally.errors.first() else {
+        return Ok(());
+    };
+    for error in &tally.errors[1..] {
+        eprintln!("tcp-peer: {error}");
+    }
+    bail!("{} connections failed: {first}", tally.failed)
+}
+
+/// An address and its network.
+fn network(text: &str) -> Result<Prefix> {
+    let parts = text.split_once('/').and_then(|(address, bits)| {
+        let address: IpAddr = address.parse().ok()?;
+        let len = bits.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        (len <= most).then_some(Prefix { address, len })
+    });
+    parts.with_context(|| {
+        format!("--address {text}: write an address and its network's bits, such as 192.0.2.2/24")
+    })
+}
+
+/// The kernel would answer for an address of its own.
+fn must_not_be_the_hosts(address: IpAddr) -> Result<()> {
+    let addresses = Netlink::open().and_then(|netlink| netlink.addresses());
+    let addresses = addresses.context("cannot list the host's addresses")?;
+    let is_free = addresses.iter().all(|&(_, each)| each != address);
+    ensure!(
+        is_free,
+        "--address {address}: the host has this address, and its kernel would reset the \
+         connections: name another one of the network, or remove it ('ip addr del')"
+    );
+    Ok(())
+}
+
+fn config(options: &Options, interface: &Interface, own: Prefix) -> Result<Config> {
+    // Of its own: what comes for it does not concern the host's kernel.
+    let mut link_address = [2, b'L', 0, 0, 0, 0];
+    match own.address {
+        IpAddr::V4(address) => link_address[2..].copy_from_slice(&address.octets()),
+        IpAddr::V6(address) => link_address[2..].copy_from_slice(&address.octets()[12..]),
+    }
+    let (name, most) = (&interface.name, interface.mtu as usize);
+    let mtu = options.mtu.unwrap_or(most);
+    let least = if own.address.is_ipv4() { 576 } else { 1280 };
+    ensure!(
+        mtu <= most,
+        "--mtu {mtu}: {name} carries packets of at most {most} bytes: 'ip link set {name} mtu \
+         {mtu}', at the other end too"
+    );
+    ensure!(
+        mtu >= least,
+        "--mtu {mtu}: a packet may have {least} bytes at least"
+    );
+    Ok(Config {
+        on_link: vec![own],
+        routers: options.router.into_iter().collect(),
+        mtu,
+        receive_window_bytes: options.window,
+        nagle: !options.no_nagle,
+        // Their kernels leave checksums to an adapter that is not there.
+        takes_offloaded: matches!(interface.kind.as_deref(), Some("veth" | "tun")),
+        ..Config::new(link_address, &[own.address])
+    })
+}
+
+fn plan(options: &Options, own: IpAddr) -> Result<Plan> {
+    let opening = match options.connect {
+        Some(remote) => Opening::Connect {
+            local: (own, options.local_port),
+            remote: (remote.ip(), remote.port()),
+        },
+        None => Opening::Listen(options.port),
+    };
+    let (work, bytes, preface) = match &options.work {
+        Command::Echo => (Work::Echo, None, String::new()),
+        Command::Sink { bytes, get } => {
+            let request = get.as_ref().map(|path| format!("GET {path}\r\n"));
+            (Work::Sink, *bytes, request.unwrap_or_default())
+        }
+        Command::Source { bytes } => (Work::Source, Some(*bytes), String::new()),
+        Command::Ask { bytes, step } => {
+            let step = step.unwrap_or(*bytes).max(1);
+            (Work::Ask { step }, Some(*bytes), String::new())
+        }
+    };
+    ensure!(
+        options.connections > 0 || options.connect.is_none(),
+        "--connections 0: only a listener takes any number"
+    );
+    Ok(Plan {
+        work,
+        opening,
+        connections: options.connections,
+        bytes,
+        seed: options.seed,
+        preface: preface.into_bytes(),
+    })
+}
+
+/// Turns the loop until the connections are over, a signal comes, or something fails.
+fn run(
+    options: &Options,
+    reactor: &mut Reactor<Peer>,
+    clock: &RunClock,
+    signals: &Signals,
+) -> Result<()> {
+    let name = &options.interface;
+    let nanoseconds =
+        |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos() as i64;
+    let linger_ns = nanoseconds(options.linger);
+    let end: Nanoseconds = clock.now() + nanoseconds(options.timeout);
+    loop {
+        reactor.turn(&mut || clock.now())?;
+        let (peer, now) = (reactor.engine(), clock.now());
+        if let Some(refused) = peer.refused() {
+            bail!("cannot connect: {refused}");
+        }
+        if let Some(neighbour) = peer.silent() {
+            bail!(
+                "no neighbour at {name} answers for {neighbour}: is the other end up, with this \
+                 address? --address says which network is reached without --router"
+            );
+        }
+        if peer.is_over(now, linger_ns) || signals.stop().is_some() {
+            return Ok(());
+        }
+        if now > end {
+            let hint = match reactor.facts().too_long {
+                0 => String::new(),
+                frames => format!(
+                    "; {frames} frames were longer than {name} carries: switch off what joins them \
+                     ('ethtool -K {name} gro off', and 'tso off gso off' at the other end)"
+                ),
+            };
+            let tally = peer.tally();
+            bail!(
+                "not over after {} s: {} connections opened, {} finished, {} failed{hint}",
+                options.timeout,
+                tally.opened,
+                tally.finished,
+                tally.failed
+            );
+        }
+    }
+}
+
+/// What was counted, as JSON.
+fn account(reactor: &mut Reactor<Peer>, seconds: f64, method: &str) -> Value {
+    reactor.ports_mut().for_each(|port| port.account());
+    let live = reactor.ports().flat_map(|port| port.facts());
+    let dropped: u64 = { live.filter_map(|facts| facts.live.as_ref()) }
+        .map(|live| live.dropped_ring + live.dropped_pool)
+        .sum();
+    let (facts, peer) = (reactor.facts(), reactor.engine());
+    let tally = peer.tally();
+    let counters: Map<String, Value> = { peer.stack().counters().named() }
+        .map(|(name, count)| (name.to_owned(), count.into()))
+        .collect();
+    json!({
+        "method": method,
+        "seconds": seconds,
+        "opened": tally.opened,
+        "finished": tally.finished,
+        "failed": tally.failed,
+        "bytes_sent": tally.bytes_sent,
+        "bytes_received": tally.bytes_received,
+        "frames_too_long": facts.too_long,
+        "frames_dropped": dropped,
+        "frames_unsent": facts.dropped_down,
+        "stack": counters,
+    })
+}
