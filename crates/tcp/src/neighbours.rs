@@ -1,6 +1,7 @@
 //! Ethernet addresses of neighbours, asked for by ARP (RFC 826; RFC 1122, 2.3.2) or neighbour
 //! discovery (RFC 4861, 7.2), and aged. Addresses of one's own are answered for by `control`.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use hashbrown::HashTable;
@@ -19,8 +20,11 @@ const ASKS_MAX: u8 = 3;
 /// An answer holds for so long, then it is asked for again while it is used: RFC 4861, 10,
 /// REACHABLE_TIME.
 const FRESH_NS: i64 = 30_000_000_000;
-/// Frames that wait for an answer: RFC 1122, 2.3.2.2 asks for one at least.
-const WAITING_MAX: usize = 4;
+/// Frames that wait for an answer: RFC 1122, 2.3.2.2 asks for one at least. Each handshake of a
+/// host that is not known yet waits, and one that is dropped takes a second; Linux keeps 101.
+const WAITING_MAX: usize = 100;
+/// Frames that wait for all answers: no more blocks are held for hosts that may not be there.
+const WAITING_ALL_MAX: usize = 4096;
 
 /// An address on the link.
 #[derive(Debug)]
@@ -30,7 +34,7 @@ struct Neighbour {
     /// When it is asked for again, or the answer is to be asked for anew.
     at: Nanoseconds,
     asks: u8,
-    waiting: Vec<(Frame, Departure)>,
+    waiting: VecDeque<(Frame, Departure)>,
 }
 
 /// What is known of an address.
@@ -59,6 +63,8 @@ pub(crate) struct Neighbours {
     key: [u64; 2],
     /// Those that are asked for.
     asking: Vec<u32>,
+    /// Frames that wait for all of them.
+    waiting: usize,
     _lease: Lease,
 }
 
@@ -72,6 +78,7 @@ impl Neighbours {
             table: HashTable::with_capacity(max as usize),
             key,
             asking: Vec::new(),
+            waiting: 0,
             _lease: budget.lease(max as usize * Self::BYTES)?,
         })
     }
@@ -98,7 +105,7 @@ impl Neighbours {
             link_address: None,
             at: 0,
             asks: 0,
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
         };
         let number = self.neighbours.take(make)?;
         let neighbour = &mut self.neighbours[number];
@@ -130,7 +137,8 @@ impl Neighbours {
         }
     }
 
-    /// A frame waits for an answer; the one that waited longest makes room, and is returned.
+    /// A frame waits for an answer; the one that waited longest makes room, and is returned. So is
+    /// the frame itself if too many wait for others.
     pub(crate) fn wait(
         &mut self,
         address: IpAddr,
@@ -141,8 +149,17 @@ impl Neighbours {
             return Some(frame);
         };
         let waiting = &mut self.neighbours[number].waiting;
-        waiting.push((frame, departure));
-        (waiting.len() > WAITING_MAX).then(|| waiting.remove(0).0)
+        if waiting.len() < WAITING_MAX {
+            if self.waiting == WAITING_ALL_MAX {
+                return Some(frame);
+            }
+            self.waiting += 1;
+            waiting.push_back((frame, departure));
+            return None;
+        }
+        let oldest = waiting.pop_front();
+        waiting.push_back((frame, departure));
+        oldest.map(|(frame, _)| frame)
     }
 
     /// Learns an address; `adds`: also one that nobody asked for. Hands over what waited.
@@ -170,6 +187,7 @@ impl Neighbours {
         neighbour.link_address = Some(link_address);
         (neighbour.asks, neighbour.at) = (0, now.saturating_add(FRESH_NS));
         self.asking.retain(|&each| each != number);
+        self.waiting -= neighbour.waiting.len();
         for (frame, departure) in neighbour.waiting.drain(..) {
             release(frame, departure);
         }
@@ -195,11 +213,74 @@ impl Neighbours {
         }
         self.asking.swap_remove(place);
         let dropped = neighbour.waiting.drain(..).count();
+        self.waiting -= dropped;
         let hash = Self::hash(self.key, address);
         if let Ok(entry) = self.table.find_entry(hash, |&each| each == number) {
             entry.remove();
         }
         self.neighbours.free(number);
         Some(Turn::Silent(address, dropped as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::Descriptor;
+
+    use super::*;
+    use crate::effects::Why;
+
+    const CONTROL: Departure = Departure {
+        connection: None,
+        why: Why::Control,
+        due: None,
+    };
+
+    fn address(number: u8) -> IpAddr {
+        [192, 0, 2, number].into()
+    }
+
+    /// Lets so many frames wait, whose first bytes are their numbers; returns those of dropped
+    /// ones.
+    fn wait(neighbours: &mut Neighbours, address: IpAddr, count: usize) -> Vec<u8> {
+        neighbours.resolve(0, address);
+        let frame = |number| Frame::copied(&[number as u8; 60], Descriptor::default());
+        let dropped =
+            (0..count).filter_map(|number| neighbours.wait(address, frame(number), CONTROL));
+        dropped.map(|frame| frame.bytes()[0]).collect()
+    }
+
+    #[test]
+    fn a_hundred_frames_wait_for_a_neighbour() {
+        let budget = Budget::new(1 << 20);
+        let mut neighbours = Neighbours::new(100, [0; 2], &budget).expect("it fits");
+        assert_eq!(wait(&mut neighbours, address(1), 102), [0, 1], "the oldest");
+        let mut released = Vec::new();
+        neighbours.learn(0, address(1), [2; 6], false, |frame, _| {
+            released.push(frame.bytes()[0]);
+        });
+        assert_eq!(released, (2..102).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn silent_neighbours_do_not_hold_all_frames() {
+        let budget = Budget::new(1 << 20);
+        let mut neighbours = Neighbours::new(100, [0; 2], &budget).expect("it fits");
+        for number in 0..40 {
+            assert_eq!(wait(&mut neighbours, address(number), 100), []);
+        }
+        assert_eq!(wait(&mut neighbours, address(40), 99), [96, 97, 98]);
+        let (mut silent, mut dropped) = (0, 0);
+        for second in 1..4 {
+            while let Some(turn) = neighbours.on_timer(second * ASK_NS) {
+                if let Turn::Silent(_, frames) = turn {
+                    silent += 1;
+                    dropped += frames;
+                }
+            }
+        }
+        assert_eq!((silent, dropped), (41, 4096));
+        // And there is room again.
+        assert_eq!(wait(&mut neighbours, address(50), 100), []);
     }
 }

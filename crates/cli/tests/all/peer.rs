@@ -6,7 +6,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ struct Ends {
     kernel: Namespace,
     ours: Namespace,
     middle: Option<Namespace>,
+    program: PathBuf,
 }
 
 impl Ends {
@@ -46,6 +48,7 @@ impl Ends {
             kernel: namespace("pk"),
             ours: namespace("po"),
             middle: has_middle.then(|| namespace("pm")),
+            program: testkit_program("tcp-peer"),
         };
         match &ends.middle {
             None => join((&ends.kernel, "k0"), (&ends.ours, "p0"), mtu),
@@ -66,7 +69,7 @@ impl Ends {
 
     /// `tcp-peer` with these words at our end.
     fn peer(&self, family: usize, words: &str) -> Command {
-        let mut command = self.ours.command(testkit_program("tcp-peer"));
+        let mut command = self.ours.command(&self.program);
         let address = format!("{}/{}", OURS[family], BITS[family]);
         command.args([
             "-i",
@@ -184,13 +187,17 @@ impl Case {
             let running = Running::spawn(&mut command, out, folder);
             running.wait_until("it is there", || running.messages().contains(" is at "));
             for _ in 0..self.connections {
-                let stream = match &listener {
-                    Some(listener) => accept(listener, &running),
-                    None => ends
-                        .kernel
-                        .enter(|| TcpStream::connect(end).expect("it listens")),
-                };
-                scope.spawn(move || self.kernel(stream));
+                match &listener {
+                    Some(listener) => {
+                        let stream = accept(listener, &running);
+                        scope.spawn(move || self.kernel(stream));
+                    }
+                    // All at once: a lost SYN takes a second.
+                    None => drop(scope.spawn(move || {
+                        let connect = || TcpStream::connect(end).expect("it listens");
+                        self.kernel(ends.kernel.enter(connect));
+                    })),
+                }
             }
             peer = Some(running);
         });
@@ -210,7 +217,6 @@ impl Case {
             _ => connections * self.bytes,
         };
         assert_eq!(counted["bytes_received"], bytes, "{self:?}: {counted}");
-        assert_eq!(counted["stack"]["checksum_wrong"], 0, "{self:?}: {counted}");
         counted
     }
 }
@@ -306,11 +312,117 @@ fn a_kernels_tcp_and_ours_exchange_every_byte() {
                         bytes,
                         linger: 0.05,
                     };
-                    case.run(&ends);
+                    let counted = case.run(&ends);
+                    assert_eq!(counted["stack"]["checksum_wrong"], 0, "{case:?}: {counted}");
+                    assert_eq!(counted["frames_too_long"], 0, "{case:?}: {counted}");
                 }
             }
             // Another work for each size.
             sizes.next();
         }
+    }
+}
+
+#[test]
+fn long_frames_pass_between_a_kernels_tcp_and_ours() {
+    need_wire!();
+    let ends = Ends::new(9000, false);
+    for (method, work) in METHODS.into_iter().cycle().zip([WORKS, WORKS].concat()) {
+        for family in [0, 1] {
+            let case = Case {
+                family,
+                method,
+                connects: family == 0,
+                work,
+                connections: 3,
+                bytes: 1_000_000,
+                linger: 0.05,
+            };
+            let counted = case.run(&ends);
+            // Of 8,948 bytes, beside acknowledgements.
+            let sent = counted["stack"]["sent"].as_u64().expect("a number");
+            let most = if work == Work::Source {
+                3_000_000 / 8_000 * 2
+            } else {
+                u64::MAX
+            };
+            assert!(sent < most, "{case:?}: {counted}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_loses_and_reorders_loses_no_connection() {
+    need_wire!();
+    let ends = Ends::new(1500, true);
+    let middle = ends.middle.as_ref().expect("it was asked for");
+    let links: [(&str, &[&str]); 4] = [
+        ("af_xdp", &["--delay", "1ms", "--loss", "5%"]),
+        (
+            "af_packet",
+            &["--delay", "3ms 2ms order reorder", "--duplicate", "2%"],
+        ),
+        (
+            "af_xdp",
+            &[
+                "--delay",
+                "2ms 1ms order reorder",
+                "--loss",
+                "1%",
+                "--duplicate",
+                "1%",
+            ],
+        ),
+        (
+            "af_packet",
+            &[
+                "--rate",
+                "50mbit",
+                "--limit",
+                "60kB",
+                "--delay",
+                "5ms",
+                "--corrupt",
+                "1%",
+            ],
+        ),
+    ];
+    for (number, (method, link)) in links.into_iter().enumerate() {
+        let seed = number.to_string();
+        let words = ["--between", "m0,m1", "--wait", "sleep", "--seed", &seed];
+        let running = emulate(middle, &[&words[..], link].concat(), "m1");
+        for (turn, work) in WORKS.into_iter().enumerate() {
+            for (connections, bytes) in [(1, 400_000), (50, 4_000)] {
+                let case = Case {
+                    family: (number + turn) % 2,
+                    method,
+                    connects: connections == 1,
+                    work,
+                    connections,
+                    bytes,
+                    linger: 0.2,
+                };
+                let counted = case.run(&ends);
+                let stack = &counted["stack"];
+                println!(
+                    "{number} {work:?} {connections} {}: {} s, timeouts {} fast {} hs {} sent {} wrong {} dup {} unsent {}",
+                    case.connects,
+                    counted["seconds"],
+                    stack["timeouts"],
+                    stack["retransmitted_fast"],
+                    stack["retransmitted_handshake"],
+                    stack["sent"],
+                    stack["checksum_wrong"],
+                    stack["bytes_duplicate"],
+                    stack["frames_unsent"]
+                );
+            }
+        }
+        let ended = running.interrupt();
+        assert!(
+            matches!(ended.status.code(), Some(0 | 4)),
+            "{}",
+            ended.messages
+        );
     }
 }
