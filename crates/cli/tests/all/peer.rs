@@ -57,6 +57,8 @@ impl Ends {
                 join((&ends.ours, "p0"), (middle, "m1"), mtu);
             }
         }
+        // A web server there is looked for by its own host.
+        ends.kernel.ip("link set lo up");
         let v6 = "echo 0 >/proc/sys/net/ipv6/conf/k0/disable_ipv6";
         run(ends.kernel.command("sh").args(["-c", v6]));
         for (address, bits) in KERNEL.into_iter().zip(BITS) {
@@ -136,7 +138,7 @@ impl Case {
         let connect = match self.connects {
             true => format!(
                 "--connect {}",
-                SocketAddr::new(address(KERNEL[self.family]), 7)
+                SocketAddr::new(address_of(KERNEL[self.family]), 7)
             ),
             false => String::new(),
         };
@@ -177,11 +179,11 @@ impl Case {
         let folder = open_folder();
         let out = folder.path().join("none");
         let mut command = ends.peer(self.family, &self.words());
-        let end = SocketAddr::new(address(OURS[self.family]), 7);
+        let end = SocketAddr::new(address_of(OURS[self.family]), 7);
         let mut peer = None;
         std::thread::scope(|scope| {
             let listener = self.connects.then(|| {
-                let end = SocketAddr::new(address(KERNEL[self.family]), 7);
+                let end = SocketAddr::new(address_of(KERNEL[self.family]), 7);
                 ends.kernel.enter(|| TcpListener::bind(end).expect("free"))
             });
             let running = Running::spawn(&mut command, out, folder);
@@ -221,7 +223,7 @@ impl Case {
     }
 }
 
-fn address(text: &str) -> IpAddr {
+fn address_of(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
@@ -356,7 +358,7 @@ fn a_link_that_loses_and_reorders_loses_no_connection() {
     need_wire!();
     let ends = Ends::new(1500, true);
     let middle = ends.middle.as_ref().expect("it was asked for");
-    let links: [(&str, &[&str]); 4] = [
+    let links: [(&str, &[&str]); 5] = [
         ("af_xdp", &["--delay", "1ms", "--loss", "5%"]),
         (
             "af_packet",
@@ -386,37 +388,25 @@ fn a_link_that_loses_and_reorders_loses_no_connection() {
                 "1%",
             ],
         ),
+        ("af_xdp", &["--delay", "1ms", "--link", "flap 300ms 100ms"]),
     ];
     for (number, (method, link)) in links.into_iter().enumerate() {
         let seed = number.to_string();
         let words = ["--between", "m0,m1", "--wait", "sleep", "--seed", &seed];
         let running = emulate(middle, &[&words[..], link].concat(), "m1");
         for (turn, work) in WORKS.into_iter().enumerate() {
-            for (connections, bytes) in [(1, 400_000), (50, 4_000)] {
-                let case = Case {
-                    family: (number + turn) % 2,
-                    method,
-                    connects: connections == 1,
-                    work,
-                    connections,
-                    bytes,
-                    linger: 0.2,
-                };
-                let counted = case.run(&ends);
-                let stack = &counted["stack"];
-                println!(
-                    "{number} {work:?} {connections} {}: {} s, timeouts {} fast {} hs {} sent {} wrong {} dup {} unsent {}",
-                    case.connects,
-                    counted["seconds"],
-                    stack["timeouts"],
-                    stack["retransmitted_fast"],
-                    stack["retransmitted_handshake"],
-                    stack["sent"],
-                    stack["checksum_wrong"],
-                    stack["bytes_duplicate"],
-                    stack["frames_unsent"]
-                );
-            }
+            // Every work on one connection and on many, in turns.
+            let (connections, bytes) = [(1, 400_000), (50, 4_000)][(number + turn) % 2];
+            let case = Case {
+                family: turn / 2,
+                method,
+                connects: (turn + number / 2) % 2 == 0,
+                work,
+                connections,
+                bytes,
+                linger: 0.2,
+            };
+            case.run(&ends);
         }
         let ended = running.interrupt();
         assert!(
@@ -424,5 +414,227 @@ fn a_link_that_loses_and_reorders_loses_no_connection() {
             "{}",
             ended.messages
         );
+    }
+}
+
+/// Runs two programs at once, the first of which listens; both end well.
+fn both(server: &mut Command, client: &mut Command) {
+    let folder = open_folder();
+    let out = folder.path().join("none");
+    let running = Running::spawn(server, out, folder);
+    running.wait_until("it is there", || running.messages().contains(" is at "));
+    let output = client.output().expect("it runs");
+    let ended = running.end();
+    assert!(ended.status.success(), "{}", ended.messages);
+    assert!(output.status.success(), "{}", talk(&output));
+}
+
+#[test]
+fn two_of_our_ends_exchange_every_byte() {
+    need_wire!();
+    let ends = Ends::new(1500, false);
+    for method in METHODS {
+        for (number, [one, other]) in [
+            ["echo", "ask --bytes 300000"],
+            ["echo", "--no-nagle ask --bytes 20000 --step 64"],
+            ["source --bytes 300000", "sink --bytes 300000"],
+            ["sink --bytes 300000", "source --bytes 300000"],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let family = number % 2;
+            let connections = 1 + 19 * (number / 2);
+            let common = format!("--method {method} --connections {connections} --linger 0.3");
+            let mut server = ends.peer(family, &format!("{common} {one}"));
+            let mut client = ends.kernel.command(&ends.program);
+            // An address that the kernel there does not have either.
+            let address = ["192.0.2.3/24", "2001:db8::3/64"][family];
+            let to = SocketAddr::new(address_of(OURS[family]), 7);
+            client.args([
+                "-i",
+                "k0",
+                "--seed",
+                &SEED.to_string(),
+                "--address",
+                address,
+            ]);
+            client.args(format!("{common} --connect {to} {other}").split_whitespace());
+            both(&mut server, &mut client);
+        }
+    }
+}
+
+#[test]
+fn curl_and_a_web_server_talk_to_our_end() {
+    if let Some(why) = obstacle(&["curl", "python3"]) {
+        println!("SKIP: no wire: {why}");
+        return;
+    }
+    let ends = Ends::new(1500, false);
+    let bytes = 1_000_000;
+    let folder = open_folder();
+    // HTTP/0.9 is the bytes alone.
+    let page = folder.path().join("page");
+    let mut server = ends.peer(0, &format!("--linger 0.1 source --bytes {bytes}"));
+    let mut curl = ends.kernel.command("curl");
+    curl.args([
+        "--silent",
+        "--show-error",
+        "--http0.9",
+        "--local-port",
+        "40001",
+        "-o",
+    ]);
+    curl.arg(&page).arg(format!("http://{}:7/", OURS[0]));
+    both(&mut server, &mut curl);
+    let mut expected = vec![0; bytes];
+    fill(stream_seed(SEED, 40_001, false), 0, &mut expected);
+    assert!(std::fs::read(&page).expect("curl wrote it") == expected);
+
+    fill(stream_seed(SEED, 40_002, false), 0, &mut expected);
+    std::fs::write(&page, &expected).expect("a folder of ours");
+    for [program, words] in [
+        ["python3", "-m http.server 8000"],
+        ["nginx", "-c nginx.conf -p ."],
+    ] {
+        if let Some(why) = obstacle(&[program]) {
+            println!("SKIP: no page from {program}: {why}");
+            continue;
+        }
+        let config = "daemon off; pid nginx.pid; error_log stderr; events {}\n\
+            http { access_log off; server { listen 8000; root .; } }";
+        std::fs::write(folder.path().join("nginx.conf"), config).expect("a folder of ours");
+        let mut web = ends.kernel.command(program);
+        web.args(words.split(' ')).current_dir(folder.path());
+        web.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut web = web.spawn().expect("it runs");
+        let there = SocketAddr::new(address_of(KERNEL[0]), 8000);
+        wait_until("the web server listens", || {
+            ends.kernel.enter(|| TcpStream::connect(there).is_ok())
+        });
+        let words = format!("--connect {there} --local-port 40002 --linger 0.1 sink");
+        let mut sink = ends.peer(0, &words);
+        sink.args(["--get", "/page", "--bytes", &bytes.to_string()]);
+        let output = sink.output().expect("it runs");
+        let _ = web.kill();
+        let _ = web.wait();
+        assert!(output.status.success(), "{program}: {}", talk(&output));
+    }
+}
+
+#[test]
+fn what_an_end_cannot_be_or_reach_is_named() {
+    need_wire!();
+    let ends = Ends::new(1500, false);
+    for (words, expected) in [
+        ("-i p1 --address 192.0.2.2/24 echo", "did you mean 'p0'?"),
+        (
+            "-i p0 --address 192.0.2.2 echo",
+            "write an address and its network's bits",
+        ),
+        (
+            "-i p0 --address 192.0.2.2/33 echo",
+            "write an address and its network's bits",
+        ),
+        (
+            "-i p0 --address 192.0.2.2/24 --mtu 9000 echo",
+            "'ip link set p0 mtu 9000'",
+        ),
+        (
+            "-i p0 --address 192.0.2.2/24 --mtu 100 echo",
+            "576 bytes at least",
+        ),
+        (
+            "-i p0 --address 192.0.2.2/24 --connect 192.0.2.77:7 ask --bytes 1",
+            "no neighbour at p0 answers for 192.0.2.77",
+        ),
+        (
+            "-i p0 --address 192.0.2.2/24 --connect 198.51.100.1:7 ask --bytes 1",
+            "no router leads to 198.51.100.1",
+        ),
+        (
+            "-i p0 --address 192.0.2.2/24 --connect [2001:db8::1]:7 ask --bytes 1",
+            "addresses of different families",
+        ),
+        (
+            "-i p0 --address 192.0.2.2/24 --connect 192.0.2.1:9 ask --bytes 1",
+            "was refused: does a program listen there?",
+        ),
+        (
+            "-i p0 --address 192.0.2.2/24 --timeout 0.2 echo",
+            "not over after 0.2 s: 0 connections opened",
+        ),
+    ] {
+        let mut command = ends.ours.command(&ends.program);
+        let output = command.args(words.split(' ')).output().expect("it runs");
+        assert!(!output.status.success(), "{words}");
+        assert!(
+            talk(&output).contains(expected),
+            "{words}: {}",
+            talk(&output)
+        );
+    }
+    // The host's own address, and a port that is in use.
+    let mut command = ends.kernel.command(&ends.program);
+    command.args(["-i", "k0", "--address", "192.0.2.1/24", "echo"]);
+    let output = command.output().expect("it runs");
+    assert!(
+        talk(&output).contains("the host has this address"),
+        "{}",
+        talk(&output)
+    );
+    let listen = || TcpListener::bind(SocketAddr::new(address_of(KERNEL[0]), 7)).expect("free");
+    let _listener = ends.kernel.enter(listen);
+    let words = "--connect 192.0.2.1:7 --local-port 4000 --connections 2 ask --bytes 1";
+    let output = ends.peer(0, words).output().expect("it runs");
+    assert!(
+        talk(&output).contains("port 4000 is in use there"),
+        "{}",
+        talk(&output)
+    );
+    // And nobody may without privileges.
+    let mut command = ends.ours.command("setpriv");
+    command.args([
+        "--reuid",
+        "65534",
+        "--clear-groups",
+        "--bounding-set",
+        "-all",
+    ]);
+    command
+        .arg(&ends.program)
+        .args(["-i", "p0", "--address", "192.0.2.2/24", "echo"]);
+    let output = command.output().expect("setpriv runs");
+    assert!(talk(&output).contains("CAP_NET_RAW"), "{}", talk(&output));
+}
+
+#[test]
+fn as_many_bytes_as_are_asked_for_pass_each_way() {
+    let Some(bytes) = std::env::var("LINESIDE_PEER_BYTES").ok() else {
+        return;
+    };
+    need_wire!();
+    let bytes = bytes.parse().expect("LINESIDE_PEER_BYTES is a number");
+    for (method, mtu) in METHODS
+        .into_iter()
+        .flat_map(|method| [(method, 1500), (method, 9000)])
+    {
+        let ends = Ends::new(mtu, false);
+        for work in WORKS {
+            let case = Case {
+                family: 0,
+                method,
+                connects: true,
+                work,
+                connections: 1,
+                bytes,
+                linger: 0.1,
+            };
+            let counted = case.run(&ends);
+            let seconds = counted["seconds"].as_f64().expect("a number");
+            let rate = bytes as f64 * 8.0 / seconds / 1e9;
+            println!("{method} MTU {mtu} {work:?}: {bytes} bytes, {rate:.2} Gb/s, {counted}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -131,8 +132,17 @@ fn wait(text: &str) -> Result<Wait, String> {
     )
 }
 
-fn main() -> Result<()> {
-    let options = Options::parse();
+fn main() -> ExitCode {
+    match serve(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tcp-peer: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(options: &Options) -> Result<()> {
     let signals = Signals::register().context("cannot handle signals")?;
     let needed: &[Capability] = match options.method {
         Some(Words::AfXdp | Words::AfXdpGeneric) => {
@@ -144,12 +154,12 @@ fn main() -> Result<()> {
     let interface = Interface::named(&options.interface)?;
     let own = network(&options.address)?;
     must_not_be_the_hosts(own.address)?;
-    let config = config(&options, &interface, own)?;
+    let config = config(options, &interface, own)?;
     let budget = Budget::new(MEMORY_BYTES);
     let mut random = Random::new(wall_ns().cast_unsigned() ^ u64::from(std::process::id()) << 40);
     let secret = [random.bits(), random.bits()];
     let stack = Stack::new(config, secret, &budget).context("no memory for the stack")?;
-    let peer = Peer::new(stack, plan(&options, own.address)?)?;
+    let peer = Peer::new(stack, plan(options, own.address)?)?;
     let clock = RunClock::start();
     let live = LiveOptions {
         method: options.method.map(Words::method),
@@ -171,7 +181,7 @@ fn main() -> Result<()> {
     eprintln!("{} is at {} by {how}", own.address, interface.name);
 
     let began_ns = clock.now();
-    let outcome = run(&options, &mut reactor, &clock, &signals);
+    let outcome = run(options, &mut reactor, &clock, &signals);
     // The time until the last connection was over.
     let ended_ns = { reactor.engine().ended_ns() }.unwrap_or_else(|| clock.now());
     let seconds = (ended_ns - began_ns) as f64 / 1e9;
@@ -258,7 +268,7 @@ fn plan(options: &Options, own: IpAddr) -> Result<Plan> {
     let (work, bytes, preface) = match &options.work {
         Command::Echo => (Work::Echo, None, String::new()),
         Command::Sink { bytes, get } => {
-            let request = get.as_ref().map(|path| format!("GET {path}\r\n"));
+            let request = get.as_ref().map(|path| format!("GET {path}\r\n\r\n"));
             (Work::Sink, *bytes, request.unwrap_or_default())
         }
         Command::Source { bytes } => (Work::Source, Some(*bytes), String::new()),
