@@ -38,7 +38,7 @@ struct Options {
     mtu: Option<usize>,
     /// How frames are taken [default: AF_XDP, or AF_PACKET where that cannot be had]
     #[arg(long, value_enum)]
-    method: Option<Words>,
+    method: Option<How>,
     /// What is done while nothing is due: spin, hybrid or sleep
     #[arg(long, default_value = "sleep", value_parser = wait)]
     wait: Wait,
@@ -104,21 +104,21 @@ enum Command {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Words {
+enum How {
     #[value(name = "af_xdp")]
-    AfXdp,
+    Native,
     #[value(name = "af_xdp_generic")]
-    AfXdpGeneric,
+    Generic,
     #[value(name = "af_packet")]
-    AfPacket,
+    Packet,
 }
 
-impl Words {
+impl How {
     fn method(self) -> Method {
         match self {
-            Self::AfXdp => Method::AfXdpNative,
-            Self::AfXdpGeneric => Method::AfXdpGeneric,
-            Self::AfPacket => Method::AfPacket,
+            Self::Native => Method::AfXdpNative,
+            Self::Generic => Method::AfXdpGeneric,
+            Self::Packet => Method::AfPacket,
         }
     }
 }
@@ -145,7 +145,7 @@ fn main() -> ExitCode {
 fn serve(options: &Options) -> Result<()> {
     let signals = Signals::register().context("cannot handle signals")?;
     let needed: &[Capability] = match options.method {
-        Some(Words::AfXdp | Words::AfXdpGeneric) => {
+        Some(How::Native | How::Generic) => {
             &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf]
         }
         _ => &[Capability::NetRaw],
@@ -162,7 +162,7 @@ fn serve(options: &Options) -> Result<()> {
     let peer = Peer::new(stack, plan(options, own.address)?)?;
     let clock = RunClock::start();
     let live = LiveOptions {
-        method: options.method.map(Words::method),
+        method: options.method.map(How::method),
         sockets: 1,
         // Its Ethernet address is not the host's.
         promiscuous: true,
