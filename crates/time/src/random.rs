@@ -7,6 +7,9 @@ pub struct Random {
     state: u64,
 }
 
+/// From one state to the next: the golden ratio, odd.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 impl Random {
     /// A stream that is a function of `seed` alone.
     pub fn new(seed: u64) -> Self {
@@ -15,11 +18,16 @@ impl Random {
 
     /// The next 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.state = self.state.wrapping_add(STEP);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+
+    /// Leaves out the next `count` times 64 bits.
+    pub fn skip(&mut self, count: u64) {
+        self.state = self.state.wrapping_add(count.wrapping_mul(STEP));
     }
 
     /// A number below `bound`; 0 if `bound` is 0. The bias is below `bound` / 2^64.
@@ -51,6 +59,16 @@ mod tests {
         let mut random = Random::new(1_234_567);
         assert_eq!(random.bits(), 6_457_827_717_110_365_317);
         assert_eq!(random.bits(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn what_is_skipped_is_left_out() {
+        let (mut one, mut other) = (Random::new(9), Random::new(9));
+        for _ in 0..5 {
+            one.bits();
+        }
+        other.skip(5);
+        assert_eq!(one.bits(), other.bits());
     }
 
     #[test]

@@ -636,21 +636,30 @@ impl Transfer {
 /// the blocks are zeros and a quarter come from a set of 16, so that checksums repeat as they do in
 /// life.
 pub fn fill(seed: u64, offset: u64, bytes: &mut [u8]) {
-    let mut block = [0; BLOCK_LEN as usize];
     let mut at = 0;
     while at < bytes.len() {
         let place = offset + at as u64;
-        let number = place / BLOCK_LEN;
+        let (number, within) = (place / BLOCK_LEN, place % BLOCK_LEN);
+        let len = ((BLOCK_LEN - within) as usize).min(bytes.len() - at);
+        let part = &mut bytes[at..at + len];
         match Random::new(seed ^ (number / 8)).below(4) {
-            0 => block.fill(0),
-            1 => Random::new(number % 16).fill(&mut block),
-            _ => Random::new(seed.wrapping_mul(31) ^ number).fill(&mut block),
+            0 => part.fill(0),
+            1 => fill_part(Random::new(number % 16), within, part),
+            _ => fill_part(Random::new(seed.wrapping_mul(31) ^ number), within, part),
         }
-        let within = (place % BLOCK_LEN) as usize;
-        let len = (block.len() - within).min(bytes.len() - at);
-        bytes[at..at + len].copy_from_slice(&block[within..within + len]);
         at += len;
     }
+}
+
+/// The bytes of a stream of words from an offset on.
+fn fill_part(mut random: Random, offset: u64, bytes: &mut [u8]) {
+    let front = (offset % 8) as usize;
+    random.skip(offset / 8);
+    let (head, rest) = bytes.split_at_mut(((8 - front) % 8).min(bytes.len()));
+    if !head.is_empty() {
+        head.copy_from_slice(&random.bits().to_le_bytes()[front..][..head.len()]);
+    }
+    random.fill(rest);
 }
 
 #[cfg(test)]
