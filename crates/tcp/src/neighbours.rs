@@ -24,7 +24,7 @@ const FRESH_NS: i64 = 30_000_000_000;
 /// host that is not known yet waits, and one that is dropped takes a second; Linux keeps 101.
 const WAITING_MAX: usize = 100;
 /// Frames that wait for all answers: no more blocks are held for hosts that may not be there.
-const WAITING_ALL_MAX: usize = 4096;
+const WAITING_ALL_MAX: usize = 1024;
 
 /// An address on the link.
 #[derive(Debug)]
@@ -34,7 +34,16 @@ struct Neighbour {
     /// When it is asked for again, or the answer is to be asked for anew.
     at: Nanoseconds,
     asks: u8,
-    waiting: VecDeque<(Frame, Departure)>,
+    /// Frames that wait for it.
+    waiting: usize,
+}
+
+/// A frame that waits for the Ethernet address of a neighbour.
+#[derive(Debug)]
+struct Waiting {
+    number: u32,
+    frame: Frame,
+    departure: Departure,
 }
 
 /// What is known of an address.
@@ -63,23 +72,24 @@ pub(crate) struct Neighbours {
     key: [u64; 2],
     /// Those that are asked for.
     asking: Vec<u32>,
-    /// Frames that wait for all of them.
-    waiting: usize,
+    /// Those that wait longest first.
+    waiting: VecDeque<Waiting>,
     _lease: Lease,
 }
 
 impl Neighbours {
     /// Bytes of a neighbour beside its record.
-    const BYTES: usize = 32;
+    const BYTES: usize = 32 + size_of::<u32>();
 
     pub(crate) fn new(max: u32, key: [u64; 2], budget: &Budget) -> Option<Self> {
+        let bytes = max as usize * Self::BYTES + WAITING_ALL_MAX * size_of::<Waiting>();
         Some(Self {
             neighbours: Slab::new(max, budget)?,
             table: HashTable::with_capacity(max as usize),
             key,
-            asking: Vec::new(),
-            waiting: 0,
-            _lease: budget.lease(max as usize * Self::BYTES)?,
+            asking: Vec::with_capacity(max as usize),
+            waiting: VecDeque::with_capacity(WAITING_ALL_MAX),
+            _lease: budget.lease(bytes)?,
         })
     }
 
@@ -105,7 +115,7 @@ impl Neighbours {
             link_address: None,
             at: 0,
             asks: 0,
-            waiting: VecDeque::new(),
+            waiting: 0,
         };
         let number = self.neighbours.take(make)?;
         let neighbour = &mut self.neighbours[number];
@@ -137,8 +147,8 @@ impl Neighbours {
         }
     }
 
-    /// A frame waits for an answer; the one that waited longest makes room, and is returned. So is
-    /// the frame itself if too many wait for others.
+    /// A frame waits for an answer. The one that waited longest for it makes room, or if too many
+    /// wait for others, the one that waited longest of all; it is returned.
     pub(crate) fn wait(
         &mut self,
         address: IpAddr,
@@ -148,18 +158,41 @@ impl Neighbours {
         let Some(number) = self.find(address) else {
             return Some(frame);
         };
-        let waiting = &mut self.neighbours[number].waiting;
-        if waiting.len() < WAITING_MAX {
-            if self.waiting == WAITING_ALL_MAX {
-                return Some(frame);
-            }
-            self.waiting += 1;
-            waiting.push_back((frame, departure));
-            return None;
+        let dropped = if self.neighbours[number].waiting == WAITING_MAX {
+            let place = self.waiting.iter().position(|each| each.number == number);
+            place.and_then(|place| self.waiting.remove(place))
+        } else if self.waiting.len() == WAITING_ALL_MAX {
+            self.waiting.pop_front()
+        } else {
+            None
+        };
+        if let Some(dropped) = &dropped {
+            self.neighbours[dropped.number].waiting -= 1;
         }
-        let oldest = waiting.pop_front();
-        waiting.push_back((frame, departure));
-        oldest.map(|(frame, _)| frame)
+        self.neighbours[number].waiting += 1;
+        self.waiting.push_back(Waiting {
+            number,
+            frame,
+            departure,
+        });
+        dropped.map(|waiting| waiting.frame)
+    }
+
+    /// Takes out what waits for a neighbour; returns how many frames.
+    fn release(&mut self, number: u32, mut each: impl FnMut(Frame, Departure)) -> usize {
+        let count = std::mem::take(&mut self.neighbours[number].waiting);
+        let (mut left, mut place) = (count, 0);
+        while left > 0 {
+            if self.waiting[place].number != number {
+                place += 1;
+                continue;
+            }
+            left -= 1;
+            if let Some(waiting) = self.waiting.remove(place) {
+                each(waiting.frame, waiting.departure);
+            }
+        }
+        count
     }
 
     /// Learns an address; `adds`: also one that nobody asked for. Hands over what waited.
@@ -169,7 +202,7 @@ impl Neighbours {
         address: IpAddr,
         link_address: [u8; 6],
         adds: bool,
-        mut release: impl FnMut(Frame, Departure),
+        release: impl FnMut(Frame, Departure),
     ) {
         // A group is nobody's address.
         if link_address[0] & 1 != 0 {
@@ -187,10 +220,7 @@ impl Neighbours {
         neighbour.link_address = Some(link_address);
         (neighbour.asks, neighbour.at) = (0, now.saturating_add(FRESH_NS));
         self.asking.retain(|&each| each != number);
-        self.waiting -= neighbour.waiting.len();
-        for (frame, departure) in neighbour.waiting.drain(..) {
-            release(frame, departure);
-        }
+        self.release(number, release);
     }
 
     /// When the next question is due.
@@ -212,8 +242,7 @@ impl Neighbours {
             return Some(Turn::Ask(address));
         }
         self.asking.swap_remove(place);
-        let dropped = neighbour.waiting.drain(..).count();
-        self.waiting -= dropped;
+        let dropped = self.release(number, |_, _| {});
         let hash = Self::hash(self.key, address);
         if let Ok(entry) = self.table.find_entry(hash, |&each| each == number) {
             entry.remove();
@@ -266,10 +295,11 @@ mod tests {
     fn silent_neighbours_do_not_hold_all_frames() {
         let budget = Budget::new(1 << 20);
         let mut neighbours = Neighbours::new(100, [0; 2], &budget).expect("it fits");
-        for number in 0..40 {
+        for number in 0..10 {
             assert_eq!(wait(&mut neighbours, address(number), 100), []);
         }
-        assert_eq!(wait(&mut neighbours, address(40), 99), [96, 97, 98]);
+        // Beyond 1,024 those that waited longest go.
+        assert_eq!(wait(&mut neighbours, address(10), 27), [0, 1, 2]);
         let (mut silent, mut dropped) = (0, 0);
         for second in 1..4 {
             while let Some(turn) = neighbours.on_timer(second * ASK_NS) {
@@ -279,7 +309,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!((silent, dropped), (41, 4096));
+        assert_eq!((silent, dropped), (11, 1024));
         // And there is room again.
         assert_eq!(wait(&mut neighbours, address(50), 100), []);
     }

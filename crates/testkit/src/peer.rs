@@ -249,7 +249,7 @@ impl Owner {
             Closed::Reset => "was reset by the other end",
             Closed::Refused => "was refused: does a program listen there?",
             Closed::TimedOut => "got no answer for too long",
-            Closed::Aborted => "was aborted",
+            _ => "broke off",
         };
         let expected = { self.plan.bytes }.map_or(String::new(), |bytes| format!(" of {bytes}"));
         self.fail(format!(
