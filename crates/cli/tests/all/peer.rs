@@ -574,7 +574,7 @@ fn curl_and_a_web_server_talk_to_our_end() {
             println!("SKIP: no page from {program}: {why}");
             continue;
         }
-        let config = "daemon off; pid nginx.pid; error_log stderr; events {}\n\
+        let config = "daemon off; master_process off; pid nginx.pid; error_log stderr; events {}\n\
             http { access_log off; server { listen 8000; root .; } }";
         std::fs::write(folder.path().join("nginx.conf"), config).expect("a folder of ours");
         let mut web = ends.kernel.command(program);
