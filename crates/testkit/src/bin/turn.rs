@@ -39,7 +39,7 @@ impl Engine for Turn {
     fn on_burst(&mut self, _: Nanoseconds, _: usize, burst: &mut Burst) {
         burst.retain(|frame| frame.bytes()[12..14] == ETHER_TYPE);
         self.came += burst.len() as u64;
-        self.frames.extend(burst.drain(..));
+        self.frames.append(burst);
     }
 
     fn on_timer(&mut self, now: Nanoseconds, _: Nanoseconds, out: &mut Sides<At>) {
