@@ -5,7 +5,7 @@ use lineside_wire::TcpFlags;
 
 use crate::effects::{Closed, ConnectionId, Effects, Event};
 use crate::receive::Segment;
-use crate::record::{NONE, Phase, Retransmission, State, TimeWait, flag};
+use crate::record::{Active, NONE, Phase, Record, Retransmission, State, TimeWait, flag};
 use crate::stack::Stack;
 use crate::tables::wait_until;
 
@@ -25,9 +25,9 @@ impl Stack {
         let nxt = self.next_sequence(number);
         let record = &self.tables.records[number];
         let una = record.snd_una;
-        let largest = match record.active {
-            NONE => record.send_window(),
-            active => self.tables.actives[active].snd_wnd_max,
+        let largest = match record.active() {
+            None => record.send_window(),
+            Some(active) => self.tables.actives[active].snd_wnd_max,
         };
         // RFC 5961, 5.2.
         if ack.is_after(nxt) || una.distance_from(ack) > largest.cast_signed().max(0) {
@@ -35,7 +35,7 @@ impl Stack {
             self.challenge(number);
             return false;
         }
-        if record.active == NONE {
+        if record.active().is_none() {
             // Nothing is in flight: the window is all it can say.
             if ack == una {
                 self.tables.records[number].snd_wnd = segment.window;
@@ -45,11 +45,18 @@ impl Stack {
         if ack.is_before(una) {
             return true;
         }
-        let is_window_new = self.take_window(number, segment);
+        // It is there: RFC 9293, 3.8.6.1 and 3.8.4.
+        let active = self.both(number).1;
+        active.unanswered = 0;
+        if matches!(active.retransmission, Retransmission::KeepAlive(_)) {
+            active.retransmission = Retransmission::Off;
+        }
         let has_news = self.take_blocks(number, segment);
         if ack.is_after(una) {
             self.advance(number, segment, effects);
+            self.take_window(number, segment);
         } else {
+            let is_window_new = self.take_window(number, segment);
             self.on_same(number, segment, is_window_new, has_news);
         }
         self.touch(number);
@@ -69,9 +76,8 @@ impl Stack {
         record.snd_wnd = segment.window;
         (active.snd_wl1, active.snd_wl2) = (sequence, ack);
         active.snd_wnd_max = active.snd_wnd_max.max(record.send_window());
-        if record.snd_wnd == 0 {
-            // It is there, only full: RFC 9293, 3.8.6.1.
-            active.timeouts = active.timeouts.min(10);
+        if before == 0 && record.snd_wnd > 0 {
+            active.reopen(record);
         }
         before != record.snd_wnd
     }
@@ -150,6 +156,7 @@ impl Stack {
                 state => state,
             };
         }
+        self.limit_fin_wait(number);
         if in_flight {
             // RFC 6298, 5.3.
             let at = now.saturating_add(self.rto(number));
@@ -201,7 +208,7 @@ impl Stack {
     pub(crate) fn finish(&mut self, number: u32, effects: &mut impl Effects) {
         let record = self.tables.records[number];
         if record.state == State::LastAck {
-            self.close(number, Closed::Finished, effects);
+            self.end(number, Closed::Finished, effects);
             return;
         }
         // It acknowledges the FIN that is answered last.
@@ -225,5 +232,34 @@ impl Stack {
         self.counters.time_wait_overflow += u64::from(self.tables.wait(wait));
         let event = Event::Closed(Closed::Finished);
         effects.on_event(ConnectionId(number), record.owner, event);
+    }
+}
+
+impl Active {
+    /// The peer's window was closed: what is in flight, a probe or what was sent before it closed,
+    /// was refused, and leaves again.
+    fn reopen(&mut self, record: &Record) {
+        self.timeouts = 0;
+        match self.snd_nxt.bytes_from(record.snd_una) {
+            0 => {}
+            // The byte of a probe leaves with those after it.
+            1 if !record.has(flag::FIN_SENT) => {
+                self.phase = Phase::Open;
+                self.snd_nxt = record.snd_una;
+                (self.recover, self.rxt_nxt) = (record.snd_una, record.snd_una);
+                self.ready += 1;
+            }
+            _ => self.resend_all(record),
+        }
+    }
+
+    /// What is in flight is lost, but not for want of room on the path: the congestion window
+    /// stays.
+    pub(crate) fn resend_all(&mut self, record: &Record) {
+        self.phase = Phase::Loss;
+        (self.recover, self.rxt_nxt) = (self.snd_nxt, record.snd_una);
+        self.dup_acks = 0;
+        self.scoreboard.clear();
+        self.timed = None;
     }
 }

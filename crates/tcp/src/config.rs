@@ -85,6 +85,15 @@ pub struct Config {
     pub syn_retries_max: u8,
     /// Twice the maximum segment lifetime.
     pub time_wait_ns: i64,
+    /// A connection that its owner closed waits so long for the peer's FIN.
+    pub fin_wait_2_ns: i64,
+    /// A connection at rest for so long asks whether its peer is there: RFC 9293, 3.8.4, no less
+    /// than two hours unless the owner knows better. `None`: never.
+    pub keep_alive_ns: Option<i64>,
+    /// Between two such questions.
+    pub keep_alive_interval_ns: i64,
+    /// Questions without an answer after which the connection is given up.
+    pub keep_alive_probes_max: u8,
 }
 
 impl Config {
@@ -121,6 +130,11 @@ impl Config {
             syn_retries_max: 6,
             // The issue of both: RFC 9293, 3.4.2 has 4 minutes, Linux 60 s; 2 MSL of 30 s here.
             time_wait_ns: 60_000_000_000,
+            // Linux's tcp_fin_timeout, tcp_keepalive_intvl and tcp_keepalive_probes.
+            fin_wait_2_ns: 60_000_000_000,
+            keep_alive_ns: None,
+            keep_alive_interval_ns: 75_000_000_000,
+            keep_alive_probes_max: 9,
         }
     }
 

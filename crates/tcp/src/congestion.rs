@@ -51,4 +51,8 @@ pub trait Congestion: Debug + Sync {
     /// The retransmission timer expired. `is_first`: for the first time since data were
     /// acknowledged.
     fn on_timeout(&self, window: &mut Window, flight: u32, is_first: bool);
+    /// Data are to be sent after idle time, longer than a timeout: RFC 5681, 4.1.
+    fn on_restart(&self, window: &mut Window) {
+        window.cwnd = window.cwnd.min(Window::initial(window.mss));
+    }
 }

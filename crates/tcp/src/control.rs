@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lineside_wire::ethernet::{self, ether_type};
 use lineside_wire::headers::{Headers, emit_link, link_len};
+use lineside_wire::icmp::PacketError;
 use lineside_wire::neighbour::{self, Neighbour, What};
 use lineside_wire::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, arp, icmp, ipv4, ipv6};
 
@@ -102,6 +103,10 @@ impl Stack {
         if !is_ours || icmp::checksum_of(message, ends) != 0 {
             return None;
         }
+        if let Some(error) = PacketError::read(message) {
+            self.on_packet_error(&error, effects);
+            return Some(());
+        }
         self.answer_echo(bytes, ends, message, effects)
     }
 
@@ -123,6 +128,10 @@ impl Stack {
         }
         if !self.config.is_ours(ends[0]) {
             return None;
+        }
+        if let Some(error) = PacketError::read_v6(message) {
+            self.on_packet_error(&error, effects);
+            return Some(());
         }
         self.answer_echo(bytes, ends, message, effects)
     }

@@ -51,6 +51,10 @@ counters! {
     timeouts: "Retransmission timeouts: Linux's TCPTimeouts.",
     recoveries: "Fast recoveries begun.",
     probes: "Probes of a closed window: Linux's TCPWinProbe.",
+    keep_alives: "Questions whether a peer is there: Linux's TCPKeepAlive.",
+    errors_taken: "ICMP errors about a segment in flight.",
+    errors_ignored: "ICMP errors about none: RFC 5927, 4.1.",
+    path_mtu_reduced: "Of those taken: the packet was too big, smaller ones follow.",
     given_up: "Connections without an answer: Linux's TCPAbortOnTimeout.",
 
     bytes_received: "Payload of acceptable segments, and the sum of the four below.",

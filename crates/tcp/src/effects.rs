@@ -21,6 +21,8 @@ pub enum Why {
     Retransmission,
     /// It asks for the peer's window.
     Probe,
+    /// It asks whether the peer is there.
+    KeepAlive,
     /// It acknowledges, and carries nothing.
     Acknowledgement,
     /// A SYN.
@@ -55,8 +57,10 @@ pub enum Closed {
     Refused,
     /// The peer did not answer.
     TimedOut,
-    /// The owner aborted it.
+    /// The owner aborted it, or had closed it when more data came.
     Aborted,
+    /// The peer's host, or a router, says that nobody takes its segments.
+    Unreachable,
 }
 
 /// What the owner of a connection hears.

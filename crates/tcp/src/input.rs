@@ -5,13 +5,13 @@ use lineside_frame::Chunk;
 use lineside_wire::{SeqNumber, TcpFlags};
 
 use crate::effects::{Closed, ConnectionId, Effects, Event};
-use crate::listen::age;
+use crate::listen::{AGE_UNIT_S, age};
 use crate::receive::Segment;
-use crate::record::{NONE, State, flag};
+use crate::record::{State, flag};
 use crate::stack::Stack;
 
-/// A timestamp that is older than 24 days says nothing: RFC 7323, 5.5; in units of 64 s.
-const TIMESTAMP_AGE_MAX: u16 = (24 * 86_400 / 64) as u16;
+/// A timestamp that is older than 24 days says nothing: RFC 7323, 5.5.
+const TIMESTAMP_AGE_MAX: u16 = (24 * 86_400 / AGE_UNIT_S) as u16;
 /// Challenge ACKs of a second: Linux's tcp_challenge_ack_limit of old. RFC 5961, 7.
 const CHALLENGES_MAX: u32 = 1000;
 
@@ -67,7 +67,7 @@ impl Stack {
             self.finish(number, effects);
             return;
         }
-        if record.has(flag::ACK_NOW) || record.active != NONE {
+        if record.has(flag::ACK_NOW) || record.active().is_some() {
             self.touch(number);
         }
     }
@@ -98,7 +98,7 @@ impl Stack {
         if segment.has(TcpFlags::RST) {
             if has_ack {
                 self.counters.resets += 1;
-                self.close(number, Closed::Refused, effects);
+                self.end(number, Closed::Refused, effects);
             } else {
                 self.counters.resets_ignored += 1;
             }
@@ -112,8 +112,15 @@ impl Stack {
         self.take_syn(number, segment);
         if has_ack {
             self.establish(number, segment, effects);
-            self.tables.records[number].set(flag::ACK_NOW);
-            self.touch(number);
+            self.acknowledge_now(number);
+            // What the answer carries is taken: RFC 9293, 3.10.7.3, fourth.
+            let window = self.syn_window();
+            let record = &mut self.tables.records[number];
+            record.rcv_adv = record.rcv_nxt + window;
+            let mut text = *segment;
+            text.sequence += 1;
+            self.on_text(number, &text, effects);
+            self.settle_after(number, effects);
             return;
         }
         // Both opened at once: RFC 9293, 3.5, figure 7.
@@ -201,7 +208,7 @@ impl Stack {
                 State::SynReceived => Closed::Refused,
                 _ => Closed::Reset,
             };
-            self.close(number, why, effects);
+            self.end(number, why, effects);
             return false;
         }
         if segment.has(TcpFlags::SYN) {
@@ -272,6 +279,14 @@ impl Stack {
         let record = &self.tables.records[number];
         let (nxt, limit) = (record.rcv_nxt, record.rcv_adv);
         self.counters.bytes_received += u64::from(segment.len);
+        let is_more = segment.len > 0 && (segment.sequence + segment.len).is_after(nxt);
+        if is_more && record.has(flag::CLOSED) {
+            // Nobody takes it, and the peer is to know: RFC 9293, 3.6.1.
+            self.counters.bytes_refused += u64::from(segment.len);
+            self.send_reset_of(number, effects);
+            self.end(number, Closed::Aborted, effects);
+            return;
+        }
         if !record.state.receives() {
             // After its FIN a peer has nothing more: RFC 9293, 3.10.7.4.
             self.counters.bytes_refused += u64::from(segment.len);
@@ -308,10 +323,7 @@ impl Stack {
             self.acknowledge_text(number, had_gap);
         }
         let record = &self.tables.records[number];
-        let held_fin = match record.active {
-            NONE => None,
-            active => self.tables.actives[active].fin_at,
-        };
+        let held_fin = { record.active() }.and_then(|active| self.tables.actives[active].fin_at);
         let fin_at = fin.then_some(end).or(held_fin);
         if fin_at == Some(self.tables.records[number].rcv_nxt) {
             self.on_fin(number, effects);
@@ -327,12 +339,12 @@ impl Stack {
         fin_at: Option<SeqNumber>,
         effects: &mut impl Effects,
     ) {
-        if self.activate(number).is_none() {
+        self.activate(number);
+        let Some(place) = self.tables.records[number].active() else {
             self.counters.bytes_refused += u64::from(len);
             self.acknowledge_now(number);
             return;
-        }
-        let place = self.tables.records[number].active;
+        };
         let (held, duplicate) = self.hold(place, segment.frame, offset, (start, len));
         self.counters.bytes_held += u64::from(held);
         self.counters.bytes_duplicate += u64::from(duplicate);
@@ -344,10 +356,8 @@ impl Stack {
     }
 
     fn has_gap(&self, number: u32) -> bool {
-        match self.tables.records[number].active {
-            NONE => false,
-            active => !self.tables.actives[active].held.is_empty(),
-        }
+        let active = self.tables.records[number].active();
+        active.is_some_and(|active| !self.tables.actives[active].held.is_empty())
     }
 
     fn deliver(&mut self, number: u32, chunk: Chunk<'_>, effects: &mut impl Effects) {
@@ -360,10 +370,9 @@ impl Stack {
 
     /// What the gap had kept back.
     fn deliver_held(&mut self, number: u32, effects: &mut impl Effects) {
-        let place = self.tables.records[number].active;
-        if place == NONE {
+        let Some(place) = self.tables.records[number].active() else {
             return;
-        }
+        };
         loop {
             let nxt = self.tables.records[number].rcv_nxt;
             let Some(part) = self.take_held(place, nxt) else {
@@ -390,9 +399,9 @@ impl Stack {
             return;
         }
         record.set(flag::ACK_DELAYED);
-        match record.active {
-            NONE => self.set_timer(number, Some(at)),
-            active => {
+        match record.active() {
+            None => self.set_timer(number, Some(at)),
+            Some(active) => {
                 self.tables.actives[active].ack_at = at;
                 self.settle(number);
             }
@@ -409,23 +418,24 @@ impl Stack {
             state => state,
         };
         let owner = record.owner;
-        if record.active != NONE {
-            self.tables.actives[record.active].fin_at = None;
+        if let Some(active) = record.active() {
+            self.tables.actives[active].fin_at = None;
         }
         self.acknowledge_now(number);
         effects.on_event(ConnectionId(number), owner, Event::Ended);
     }
 }
 
-/// RFC 9293, 3.10.7.4, table 6: whether a segment has a part in the window `nxt..end`.
+/// RFC 9293, 3.10.7.4, table 6: whether a segment has a part in the window `nxt..end`. By the table
+/// one that begins before the window and ends after it has none, which nobody can have meant.
 fn is_acceptable(sequence: SeqNumber, len: u32, nxt: SeqNumber, end: SeqNumber) -> bool {
     let is_within = |number: SeqNumber| !number.is_before(nxt) && number.is_before(end);
     match (len, nxt == end) {
         (0, true) => sequence == nxt,
         (0, false) => is_within(sequence),
-        // The acknowledgement and a FIN or RST of a segment at the edge count all the same.
-        (_, true) => false,
-        (len, false) => is_within(sequence) || is_within(sequence + (len - 1)),
+        // Its acknowledgement counts all the same, and its text is refused: RFC 9293, 3.10.7.4.
+        (_, true) => sequence == nxt,
+        (len, false) => sequence.is_before(end) && (sequence + len).is_after(nxt),
     }
 }
 
@@ -439,13 +449,15 @@ mod tests {
         for (sequence, len, window, expected) in [
             (100, 0, 0, true),
             (101, 0, 0, false),
-            (100, 1, 0, false),
+            (100, 1, 0, true),
+            (101, 1, 0, false),
             (100, 0, 10, true),
             (109, 0, 10, true),
             (110, 0, 10, false),
             (99, 0, 10, false),
             (90, 10, 10, false),
             (90, 11, 10, true),
+            (90, 50, 10, true),
             (109, 500, 10, true),
             (110, 1, 10, false),
         ] {

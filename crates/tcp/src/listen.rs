@@ -74,7 +74,7 @@ impl Stack {
         let config = &self.config;
         let (options, scale) = (&segment.options, config.window_scale());
         let record = &mut self.tables.records[number];
-        let active = &mut self.tables.actives[record.active];
+        let active = &mut self.tables.actives[record.place];
         record.rcv_nxt = segment.sequence + 1;
         record.rcv_adv = record.rcv_nxt;
         record.mss = record.mss.min(options.mss());
@@ -128,7 +128,10 @@ impl Stack {
     }
 }
 
-/// A time in units of 64 s, as records have it: it counts 48 days.
+/// The unit of a record's time: 16 bits count two years.
+pub(crate) const AGE_UNIT_S: i64 = 1024;
+
+/// A time as records have it.
 pub(crate) fn age(now: lineside_time::Nanoseconds) -> u16 {
-    (now / 64_000_000_000) as u16
+    (now / (AGE_UNIT_S * 1_000_000_000)) as u16
 }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use crate::effects::{ConnectionId, Departure, Effects, Why};
 use crate::neighbours::Known;
 use crate::options::Emitted;
-use crate::record::{Active, NONE, Phase, Record, Retransmission, State, flag};
+use crate::record::{Active, Phase, Record, Retransmission, State, flag};
 use crate::scoreboard::{earlier, later};
 use crate::stack::Stack;
 use lineside_time::Nanoseconds;
@@ -35,7 +35,7 @@ impl Stack {
         effects: &mut impl Effects,
     ) {
         let record = &self.tables.records[number];
-        if record.active != NONE && record.state.is_synchronized() {
+        if record.active().is_some() && record.state.is_synchronized() {
             self.send_lost(number, effects);
             self.send_new(number, why, due, effects);
             self.arm(number);
@@ -49,7 +49,7 @@ impl Stack {
     /// A connection's records, of one that has both.
     pub(crate) fn both(&mut self, number: u32) -> (&mut Record, &mut Active) {
         let record = &mut self.tables.records[number];
-        let active = &mut self.tables.actives[record.active];
+        let active = &mut self.tables.actives[record.place];
         (record, active)
     }
 
@@ -126,11 +126,15 @@ impl Stack {
         let (record, active) = self.both(number);
         let in_flight = active.snd_nxt != record.snd_una;
         let is_held_back = active.ready > 0;
+        let is_closed = record.send_window() == 0;
+        let retransmits = in_flight && !is_closed;
+        let probes = !retransmits && (in_flight || is_held_back);
         active.retransmission = match active.retransmission {
-            Retransmission::Timeout(at) if in_flight => Retransmission::Timeout(at),
-            Retransmission::Probe(at) if !in_flight && is_held_back => Retransmission::Probe(at),
-            _ if in_flight => Retransmission::Timeout(at),
-            _ if is_held_back => Retransmission::Probe(at),
+            Retransmission::Timeout(at) if retransmits => Retransmission::Timeout(at),
+            Retransmission::Probe(at) if probes => Retransmission::Probe(at),
+            _ if retransmits => Retransmission::Timeout(at),
+            _ if probes => Retransmission::Probe(at),
+            waits @ (Retransmission::KeepAlive(_) | Retransmission::Over(_)) => waits,
             _ => Retransmission::Off,
         };
     }
@@ -138,22 +142,27 @@ impl Stack {
     /// The retransmission timeout of an active connection.
     pub(crate) fn rto(&self, number: u32) -> Nanoseconds {
         let record = &self.tables.records[number];
-        let timeouts = self.tables.actives[record.active].timeouts;
+        let timeouts = self.tables.actives[record.place].timeouts;
         record.rto_ns(&self.config, timeouts)
     }
 
     /// The window that may be offered now, rounded as the shift demands; what was offered stays.
     pub(crate) fn window_to_offer(&self, number: u32) -> u32 {
         let record = &self.tables.records[number];
-        let wanted = match record.has(flag::WINDOW_SET) && record.active != NONE {
-            true => self.tables.actives[record.active].rcv_wnd,
-            false => self.config.receive_window_bytes,
+        let wanted = match record.active().filter(|_| record.has(flag::WINDOW_SET)) {
+            Some(active) => self.tables.actives[active].rcv_wnd,
+            None => self.config.receive_window_bytes,
         };
         let offered = record.rcv_adv.distance_from(record.rcv_nxt).max(0) as u32;
         let scale = record.receive_scale();
         // Not less than was offered: RFC 9293, 3.8.6.
         let units = (wanted >> scale).max(offered.div_ceil(1 << scale));
         units.min(65_535) << scale
+    }
+
+    /// The window that a SYN offers.
+    pub(crate) fn syn_window(&self) -> u32 {
+        self.config.receive_window_bytes.min(65_535)
     }
 
     /// The clock of timestamps, in milliseconds: RFC 7323, 5.4.
@@ -173,8 +182,8 @@ impl Stack {
         if record.has(flag::TIMESTAMPS) {
             options.timestamps(timestamp, record.ts_recent);
         }
-        if record.has(flag::SACK) && record.active != NONE {
-            options.sack(self.tables.actives[record.active].blocks());
+        if let Some(active) = record.active().filter(|_| record.has(flag::SACK)) {
+            options.sack(self.tables.actives[active].blocks());
         }
         (window >> record.receive_scale()) as u16
     }
@@ -262,20 +271,43 @@ impl Stack {
         self.send_empty(number, sequence, Why::Acknowledgement, effects);
     }
 
-    /// A segment that the peer must refuse, so that it says what its window is: RFC 9293, 3.8.6.1;
-    /// as Linux's, without data, which would have to be sent again.
+    /// The first byte that the peer lacks, which it takes or refuses, so that it says what its
+    /// window is: RFC 9293, 3.8.6.1.
     pub(crate) fn send_probe(&mut self, number: u32, effects: &mut impl Effects) {
         self.counters.probes += 1;
+        let now = self.now;
+        let (record, active) = self.both(number);
+        let una = record.snd_una;
+        let cut = match active.snd_nxt == una {
+            true => {
+                let cut = Cut {
+                    start: una,
+                    len: 1,
+                    fin: false,
+                    push: true,
+                };
+                active.count_as_sent(record, cut, now);
+                cut
+            }
+            false => active.cut_again(record, una, una + 1),
+        };
+        active.timed = None;
+        self.send_cut(number, cut, Why::Probe, None, effects);
+    }
+
+    /// A number before the window: whoever is there answers. RFC 9293, 3.8.4.
+    pub(crate) fn send_keep_alive(&mut self, number: u32, effects: &mut impl Effects) {
+        self.counters.keep_alives += 1;
         let sequence = self.tables.records[number].snd_una - 1;
-        self.send_empty(number, sequence, Why::Probe, effects);
+        self.send_empty(number, sequence, Why::KeepAlive, effects);
     }
 
     /// The sequence number after everything that was sent.
     pub(crate) fn next_sequence(&self, number: u32) -> SeqNumber {
         let record = &self.tables.records[number];
-        match record.active {
-            NONE => record.snd_una,
-            active => self.tables.actives[active].snd_nxt,
+        match record.active() {
+            None => record.snd_una,
+            Some(active) => self.tables.actives[active].snd_nxt,
         }
     }
 
@@ -296,7 +328,7 @@ impl Stack {
             options.scale(self.config.window_scale());
         }
         // The window of a SYN is not shifted: RFC 7323, 2.2.
-        let window = self.config.receive_window_bytes.min(65_535);
+        let window = self.syn_window();
         let (now, rto) = (self.now, self.rto(number));
         let (record, active) = self.both(number);
         if active.timeouts == 0 && active.snd_nxt == record.iss {
@@ -551,6 +583,7 @@ impl Active {
     fn count_as_sent(&mut self, record: &mut Record, cut: Cut, now: Nanoseconds) {
         self.ready -= u64::from(cut.len);
         self.snd_nxt += cut.len + u32::from(cut.fin);
+        self.sent_at = now;
         if self.timed.is_none() && self.phase == Phase::Open {
             self.timed = Some((self.snd_nxt, now));
         }

@@ -11,6 +11,9 @@ use crate::scoreboard::Scoreboard;
 /// In place of a number: there is none.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// In place of the number of an [`Active`] record, with a time: the connection is at rest.
+pub(crate) const RESTS: u32 = 1 << 31;
+
 /// RFC 9293, 3.3.2. LISTEN is a listener's, TIME_WAIT a [`TimeWait`], CLOSED no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -63,6 +66,8 @@ pub(crate) mod flag {
     pub(crate) const WINDOW_SET: u16 = 1 << 9;
     /// The peer said that it has no more data.
     pub(crate) const FIN_RECEIVED: u16 = 1 << 10;
+    /// The owner takes nothing more.
+    pub(crate) const CLOSED: u16 = 1 << 11;
 }
 
 /// What lives as long as the connection.
@@ -88,8 +93,9 @@ pub(crate) struct Record {
     pub(crate) ts_recent: u32,
     /// The pending timer, or [`NONE`].
     pub(crate) timer: u32,
-    /// The [`Active`] record, or [`NONE`].
-    pub(crate) active: u32,
+    /// The [`Active`] record; from [`RESTS`] on there is none, and the rest is when data were sent
+    /// last, in milliseconds since the stack began.
+    pub(crate) place: u32,
     pub(crate) owner: u32,
     /// How often the offset of `snd_una` in the stream passed 2^32.
     pub(crate) high: u16,
@@ -101,7 +107,7 @@ pub(crate) struct Record {
     pub(crate) ssthresh: u16,
     /// The most payload and options of a segment that is sent.
     pub(crate) mss: u16,
-    /// When `ts_recent` was taken, in units of 64 s.
+    /// When `ts_recent` was taken, in units of 1,024 s.
     pub(crate) ts_recent_at: u16,
     pub(crate) flags: u16,
     /// The shift of the peer's windows and of those that are offered, 4 bits each.
@@ -122,6 +128,12 @@ impl Record {
 
     pub(crate) fn clear(&mut self, flag: u16) {
         self.flags &= !flag;
+    }
+
+    /// Its larger record.
+    #[inline]
+    pub(crate) fn active(&self) -> Option<u32> {
+        (self.place < RESTS).then_some(self.place)
     }
 
     /// The peer's window in bytes.
@@ -172,7 +184,7 @@ pub(crate) enum Phase {
     Loss,
 }
 
-/// What the retransmission timer is for.
+/// What a connection's timer is for, beside delayed acknowledgements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retransmission {
     /// Nothing is in flight.
@@ -181,6 +193,20 @@ pub(crate) enum Retransmission {
     Timeout(Nanoseconds),
     /// The peer's window is asked for at this instant: RFC 9293, 3.8.6.1.
     Probe(Nanoseconds),
+    /// Nothing is in flight, and the peer is asked whether it is there: RFC 9293, 3.8.4.
+    KeepAlive(Nanoseconds),
+    /// The peer's FIN is not waited for beyond this instant.
+    Over(Nanoseconds),
+}
+
+impl Retransmission {
+    /// When the timer fires.
+    pub(crate) fn at(self) -> Option<Nanoseconds> {
+        match self {
+            Self::Off => None,
+            Self::Timeout(at) | Self::Probe(at) | Self::KeepAlive(at) | Self::Over(at) => Some(at),
+        }
+    }
 }
 
 /// What is needed while bytes are in flight or missing.
@@ -206,8 +232,12 @@ pub(crate) struct Active {
     /// A byte that was sent once, and when: acknowledged, it gives the round trip.
     pub(crate) timed: Option<(SeqNumber, Nanoseconds)>,
     pub(crate) retransmission: Retransmission,
-    /// Timeouts since data were acknowledged.
+    /// Timeouts and probes since data were acknowledged: each doubles the time to the next.
     pub(crate) timeouts: u8,
+    /// Probes since the peer was heard.
+    pub(crate) unanswered: u8,
+    /// When data were sent last.
+    pub(crate) sent_at: Nanoseconds,
     /// When a delayed acknowledgement is due.
     pub(crate) ack_at: Nanoseconds,
     /// What came out of order: apart, in its order.
@@ -238,6 +268,8 @@ impl Default for Active {
             timed: None,
             retransmission: Retransmission::Off,
             timeouts: 0,
+            unanswered: 0,
+            sent_at: 0,
             ack_at: 0,
             held: Vec::new(),
             fin_at: None,
@@ -297,7 +329,7 @@ mod tests {
             rttvar: 0,
             ts_recent: 0,
             timer: NONE,
-            active: NONE,
+            place: RESTS,
             owner: 0,
             high: 0,
             snd_wnd: 0,

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Cutter, SharedBurst};
-use lineside_time::{Nanoseconds, TimerId, Wheel};
+use lineside_time::{Nanoseconds, Wheel};
 use lineside_wire::SeqNumber;
 
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::effects::{Closed, ConnectionId, Effects, Event, Why};
+use crate::effects::{Closed, ConnectionId, Effects, Why};
 use crate::neighbours::Neighbours;
-use crate::record::{Active, NONE, Record, Retransmission, State, flag};
+use crate::record::{NONE, RESTS, Record, State, flag};
 use crate::siphash::siphash;
 use crate::tables::{Found, Tables};
 
@@ -20,7 +20,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// Frames under way at once: 16 MiB of them.
 const BLOCKS_MAX: usize = 64;
 /// Where ports are chosen from: RFC 6335, 6.
-const DYNAMIC_PORTS: std::ops::Range<u16> = 49_152..65_535;
+const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
 /// Why a call was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -130,6 +130,11 @@ impl Stack {
     pub(crate) fn pass_time(&mut self, now: Nanoseconds) {
         self.now = self.now.max(now);
         self.began.get_or_insert(now);
+    }
+
+    /// Milliseconds since the stack began.
+    pub(crate) fn age_ms(&self) -> i64 {
+        self.now.saturating_sub(self.began.unwrap_or(self.now)) / 1_000_000
     }
 
     /// Frames arrived, each when its stamp says, or now. Their memory is free again when the
@@ -243,10 +248,11 @@ impl Stack {
             return found.map_or(Ok(port), |_| Err(Refused::InUse(port)));
         }
         // RFC 6056, 3.3.1, with one counter for all.
-        let count = DYNAMIC_PORTS.end - DYNAMIC_PORTS.start;
+        let (first, last) = (*DYNAMIC_PORTS.start(), *DYNAMIC_PORTS.end());
+        let count = last - first + 1;
         for _ in 0..count {
             self.next_port = self.next_port.wrapping_add(1);
-            let port = DYNAMIC_PORTS.start + self.next_port % count;
+            let port = first + self.next_port % count;
             if self.tables.find(path, port, remote_port).is_none() {
                 return Ok(port);
             }
@@ -278,7 +284,7 @@ impl Stack {
             rttvar: 0,
             ts_recent: 0,
             timer: NONE,
-            active: NONE,
+            place: RESTS,
             owner,
             high: 0,
             snd_wnd: 0,
@@ -356,7 +362,9 @@ impl Stack {
     ) -> Result<(), Refused> {
         self.pass_time(now);
         let number = self.sending(connection)?;
-        let active = self.activate(number).ok_or(Refused::Full)?;
+        self.activate(number).ok_or(Refused::Full)?;
+        self.restart(number);
+        let active = self.both(number).1;
         // What waits already was held back.
         let waited = active.ready > 0;
         active.ready += len;
@@ -378,7 +386,7 @@ impl Stack {
         self.tables.records[number].set(flag::SHUT);
         if self.tables.records[number].state == State::SynSent {
             // RFC 9293, 3.10.4: nothing was sent that anybody waits for.
-            self.close(number, Closed::Finished, effects);
+            self.end(number, Closed::Finished, effects);
             return Ok(());
         }
         self.output(number, Why::HeldBack, None, effects);
@@ -401,6 +409,26 @@ impl Stack {
         (record.state != State::Closed).then_some(number)
     }
 
+    /// The owner wants nothing more: a FIN follows what is ready, and data that come from now on
+    /// end the connection by a RST, since nobody takes them (RFC 9293, 3.6.1).
+    pub fn close(
+        &mut self,
+        now: Nanoseconds,
+        connection: ConnectionId,
+        effects: &mut impl Effects,
+    ) -> Result<(), Refused> {
+        self.pass_time(now);
+        let number = self.known(connection).ok_or(Refused::Over)?;
+        self.activate(number).ok_or(Refused::Full)?;
+        self.tables.records[number].set(flag::CLOSED);
+        if !self.tables.records[number].has(flag::SHUT) {
+            return self.shutdown(now, connection, effects);
+        }
+        self.limit_fin_wait(number);
+        self.settle(number);
+        Ok(())
+    }
+
     /// The connection ends at once: the peer gets a RST, and nothing is left.
     pub fn abort(
         &mut self,
@@ -411,7 +439,7 @@ impl Stack {
         self.pass_time(now);
         let number = self.known(connection).ok_or(Refused::Over)?;
         self.send_reset_of(number, effects);
-        self.close(number, Closed::Aborted, effects);
+        self.end(number, Closed::Aborted, effects);
         Ok(())
     }
 
@@ -457,94 +485,6 @@ impl Stack {
         }
     }
 
-    /// The larger record of a connection, taken from the pool if it has none; `None` if there is no
-    /// room.
-    pub(crate) fn activate(&mut self, number: u32) -> Option<&mut Active> {
-        let record = self.tables.records[number];
-        if record.active != NONE {
-            return Some(&mut self.tables.actives[record.active]);
-        }
-        let place = self.tables.actives.take(Active::default)?;
-        self.tables.records[number].active = place;
-        let active = &mut self.tables.actives[place];
-        active.begin(&record, self.config.receive_window_bytes);
-        if record.has(flag::ACK_DELAYED) && record.timer != NONE {
-            active.ack_at = self.wheel.at(TimerId(record.timer));
-        }
-        Some(active)
-    }
-
-    /// Gives the larger record back if nothing needs it, and sets the timer.
-    pub(crate) fn settle(&mut self, number: u32) {
-        let record = &mut self.tables.records[number];
-        if record.active == NONE {
-            return;
-        }
-        let active = &mut self.tables.actives[record.active];
-        if active.is_needed(record) {
-            let delayed = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
-            let retransmission = match active.retransmission {
-                Retransmission::Off => None,
-                Retransmission::Timeout(at) | Retransmission::Probe(at) => Some(at),
-            };
-            let at = delayed.into_iter().chain(retransmission).min();
-            self.set_timer(number, at);
-            return;
-        }
-        let segments = |bytes: u32| u16::try_from(bytes / active.window.mss).unwrap_or(u16::MAX);
-        record.cwnd = segments(active.window.cwnd).max(1);
-        record.ssthresh = segments(active.window.ssthresh).max(2);
-        let at = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
-        self.tables.actives.free(record.active);
-        record.active = NONE;
-        self.set_timer(number, at);
-    }
-
-    pub(crate) fn set_timer(&mut self, number: u32, at: Option<Nanoseconds>) {
-        let record = &mut self.tables.records[number];
-        match (record.timer, at) {
-            (NONE, None) => {}
-            (NONE, Some(at)) => record.timer = self.wheel.insert(at, number).0,
-            (timer, None) => {
-                self.wheel.cancel(TimerId(timer));
-                record.timer = NONE;
-            }
-            (timer, Some(at)) => {
-                if self.wheel.at(TimerId(timer)) != at {
-                    self.wheel.set(TimerId(timer), at);
-                }
-            }
-        }
-    }
-
-    /// Lets everything of a connection go but its path, which is returned.
-    pub(crate) fn forget(&mut self, number: u32) -> u32 {
-        self.set_timer(number, None);
-        let record = self.tables.records[number];
-        if record.active != NONE {
-            let dropped = self.drop_held(record.active);
-            self.counters.bytes_refused += dropped;
-            self.tables.actives.free(record.active);
-        }
-        self.tables.remove_connection(number);
-        let record = &mut self.tables.records[number];
-        (record.state, record.active) = (State::Closed, NONE);
-        record.path
-    }
-
-    /// The connection is over.
-    pub(crate) fn close(&mut self, number: u32, why: Closed, effects: &mut impl Effects) {
-        let Record { state, owner, .. } = self.tables.records[number];
-        // The owner of a listener never heard of it.
-        let is_known =
-            state != State::SynReceived || !self.tables.records[number].has(flag::PASSIVE);
-        let path = self.forget(number);
-        self.tables.release_path(path);
-        if is_known {
-            effects.on_event(ConnectionId(number), owner, Event::Closed(why));
-        }
-    }
-
     /// What the burst left to be sent.
     fn flush(&mut self, effects: &mut impl Effects) {
         let mut touched = std::mem::take(&mut self.touched);
@@ -566,49 +506,5 @@ impl Stack {
             record.set(flag::TOUCHED);
             self.touched.push(number);
         }
-    }
-}
-
-impl Active {
-    /// For a connection at rest, or a new one.
-    fn begin(&mut self, record: &Record, receive_window_bytes: u32) {
-        let mss = u32::from(record.mss) - record.options_len().min(u32::from(record.mss) - 1);
-        self.snd_nxt = record.snd_una;
-        self.ready = 0;
-        // At rest nothing acceptable is older than the next byte.
-        (self.snd_wl1, self.snd_wl2) = (record.rcv_nxt, record.snd_una);
-        self.snd_wnd_max = record.send_window();
-        self.window = crate::congestion::Window::new(mss);
-        if record.cwnd > 0 {
-            self.window.cwnd = u32::from(record.cwnd) * mss;
-            self.window.ssthresh = match record.ssthresh {
-                u16::MAX => u32::MAX,
-                segments => u32::from(segments) * mss,
-            };
-        }
-        self.phase = crate::record::Phase::Open;
-        (self.recover, self.rxt_nxt) = (record.snd_una, record.snd_una);
-        self.dup_acks = 0;
-        self.scoreboard.clear();
-        self.timed = None;
-        self.retransmission = Retransmission::Off;
-        self.timeouts = 0;
-        self.held.clear();
-        self.fin_at = None;
-        self.recent = [record.rcv_nxt; 3];
-        self.rcv_wnd = receive_window_bytes;
-    }
-
-    /// Whether bytes are in flight, ready or missing.
-    fn is_needed(&self, record: &Record) -> bool {
-        let fin_waits = record.has(flag::SHUT) && !record.has(flag::FIN_SENT);
-        !record.state.is_synchronized()
-            || self.snd_nxt != record.snd_una
-            || self.ready > 0
-            || fin_waits
-            || !self.held.is_empty()
-            || self.fin_at.is_some()
-            || record.has(flag::WINDOW_SET)
-            || self.retransmission != Retransmission::Off
     }
 }

@@ -8,7 +8,7 @@ use lineside_account::{Budget, Lease};
 use lineside_time::Nanoseconds;
 
 use crate::config::Config;
-use crate::record::{Active, NONE, Record, TimeWait};
+use crate::record::{Active, NONE, RESTS, Record, TimeWait};
 use crate::siphash::siphash;
 use crate::slab::Slab;
 
@@ -124,7 +124,7 @@ impl Tables {
         let time_waits = config.time_wait_max.clamp(1, WAITS - 1);
         Some(Self {
             records: Slab::new(connections, budget)?,
-            actives: Slab::new(config.active_max, budget)?,
+            actives: Slab::new(config.active_max.min(RESTS - 1), budget)?,
             time_waits: Slab::new(time_waits, budget)?,
             paths: Slab::new(connections.saturating_add(time_waits), budget)?,
             pairs: Numbers::new(budget)?,

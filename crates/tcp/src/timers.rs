@@ -7,7 +7,7 @@ use lineside_wire::build::TcpFields;
 
 use crate::effects::{Closed, Effects, Why};
 use crate::receive::Segment;
-use crate::record::{NONE, Phase, Retransmission, State, flag};
+use crate::record::{Retransmission, State, flag};
 use crate::stack::Stack;
 use crate::tables::wait_until;
 
@@ -16,12 +16,16 @@ impl Stack {
     pub(crate) fn on_connection_timer(&mut self, number: u32, effects: &mut impl Effects) {
         let now = self.now;
         let record = &mut self.tables.records[number];
-        let (is_ack_due, retransmission) = match record.active {
-            NONE => (true, Retransmission::Off),
-            active => {
-                let active = &self.tables.actives[active];
-                (active.ack_at <= now, active.retransmission)
-            }
+        let active = record.active().map(|active| &self.tables.actives[active]);
+        let is_ack_due = active.is_none_or(|active| active.ack_at <= now);
+        let retransmission = match active {
+            Some(active) => active.retransmission,
+            // A connection at rest has a timer for nothing else.
+            None if record.has(flag::ACK_DELAYED) => Retransmission::Off,
+            None => match self.config.keep_alive_ns {
+                Some(_) => Retransmission::KeepAlive(now),
+                None => Retransmission::Off,
+            },
         };
         if record.has(flag::ACK_DELAYED) && is_ack_due {
             record.set(flag::ACK_NOW);
@@ -29,6 +33,8 @@ impl Stack {
         match retransmission {
             Retransmission::Timeout(at) if at <= now => self.on_timeout(number, effects),
             Retransmission::Probe(at) if at <= now => self.on_probe(number, effects),
+            Retransmission::KeepAlive(at) if at <= now => self.on_keep_alive(number, effects),
+            Retransmission::Over(at) if at <= now => self.end(number, Closed::TimedOut, effects),
             _ => {}
         }
         if self.tables.records[number].state != State::Closed {
@@ -45,11 +51,7 @@ impl Stack {
         let is_syn = !record.state.is_synchronized();
         let most = if is_syn { syn_retries_max } else { retries_max };
         if active.timeouts >= most {
-            self.counters.given_up += 1;
-            if !is_syn {
-                self.send_reset_of(number, effects);
-            }
-            self.close(number, Closed::TimedOut, effects);
+            self.give_up(number, effects);
             return;
         }
         let is_first = active.timeouts == 0;
@@ -61,34 +63,55 @@ impl Stack {
         }
         let flight = active.snd_nxt.bytes_from(record.snd_una);
         congestion.on_timeout(&mut active.window, flight, is_first);
-        active.phase = Phase::Loss;
-        (active.recover, active.rxt_nxt) = (active.snd_nxt, record.snd_una);
-        active.dup_acks = 0;
-        active.scoreboard.clear();
-        active.timed = None;
+        active.resend_all(record);
         let at = self.now.saturating_add(self.rto(number));
         self.both(number).1.retransmission = Retransmission::Timeout(at);
     }
 
     /// The window is still closed, as far as is known.
     fn on_probe(&mut self, number: u32, effects: &mut impl Effects) {
+        let retries_max = self.config.retries_max;
         let (record, active) = self.both(number);
-        // As long as it answers, it may stay closed for ever; without an answer it is given up.
-        let is_open = active.usable(record) > 0;
-        if active.timeouts >= self.config.retries_max {
-            self.counters.given_up += 1;
-            self.send_reset_of(number, effects);
-            self.close(number, Closed::TimedOut, effects);
+        active.retransmission = Retransmission::Off;
+        // It is open, only small: RFC 9293, 3.8.6.2.1.
+        if active.snd_nxt == record.snd_una && active.usable(record) > 0 {
+            self.send_small(number, effects);
             return;
         }
-        let (_, active) = self.both(number);
-        active.timeouts += u8::from(!is_open);
-        active.retransmission = Retransmission::Off;
-        if is_open {
-            self.send_small(number, effects);
-        } else {
-            self.send_probe(number, effects);
+        // As long as it answers, it may stay closed for ever; without an answer it is given up.
+        if active.unanswered >= retries_max {
+            self.give_up(number, effects);
+            return;
         }
+        active.timeouts = active.timeouts.saturating_add(1);
+        active.unanswered += 1;
+        self.send_probe(number, effects);
+    }
+
+    /// Nothing was heard of the peer for long.
+    fn on_keep_alive(&mut self, number: u32, effects: &mut impl Effects) {
+        let at = self.now.saturating_add(self.config.keep_alive_interval_ns);
+        let probes_max = self.config.keep_alive_probes_max;
+        let Some(active) = self.activate(number) else {
+            self.set_timer(number, Some(at));
+            return;
+        };
+        if active.unanswered >= probes_max {
+            self.give_up(number, effects);
+            return;
+        }
+        active.unanswered += 1;
+        active.retransmission = Retransmission::KeepAlive(at);
+        self.send_keep_alive(number, effects);
+    }
+
+    /// The peer is gone.
+    fn give_up(&mut self, number: u32, effects: &mut impl Effects) {
+        self.counters.given_up += 1;
+        if self.tables.records[number].state.is_synchronized() {
+            self.send_reset_of(number, effects);
+        }
+        self.end(number, Closed::TimedOut, effects);
     }
 
     /// When the next connection leaves TIME_WAIT.
@@ -97,9 +120,9 @@ impl Stack {
         let until = self.tables.time_waits[first].until & !1;
         let began = self.began?;
         // What is stored has 32 bits; the end is less than 2^31 ms away.
-        let now_ms = (self.now.saturating_sub(began) / 1_000_000) as u32;
+        let now_ms = self.age_ms() as u32;
         let ahead = until.wrapping_sub(now_ms).cast_signed();
-        let now_ms = self.now.saturating_sub(began) / 1_000_000;
+        let now_ms = self.age_ms();
         Some(began + (now_ms + i64::from(ahead)) * 1_000_000)
     }
 

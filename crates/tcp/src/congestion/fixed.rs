@@ -19,6 +19,10 @@ impl Congestion for Fixed {
     fn on_timeout(&self, window: &mut Window, _: u32, _: bool) {
         window.cwnd = self.0.max(window.mss);
     }
+
+    fn on_restart(&self, window: &mut Window) {
+        window.cwnd = self.0.max(window.mss);
+    }
 }
 
 #[cfg(test)]

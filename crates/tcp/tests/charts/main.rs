@@ -1,0 +1,13 @@
+//! What a stack answers to a peer that is written down: each test reads as a sequence chart.
+
+mod chart;
+mod closing;
+mod guesses;
+mod handshake;
+mod hosts;
+mod refusals;
+mod segment;
+mod text;
+mod timers;
+mod waits;
+mod windows;
