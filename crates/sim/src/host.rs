@@ -8,7 +8,7 @@ use lineside_frame::Frame;
 use lineside_tcp::{Closed, Config, ConnectionId, Departure, Effects, Event, Stack};
 use lineside_time::Random;
 
-use crate::scenario::Side;
+use crate::scenario::{Side, may_break};
 use crate::{content, differs};
 
 /// Where the server listens.
@@ -24,6 +24,8 @@ pub(crate) struct Talk {
     client_port: u16,
     /// Bytes that the other end will have said.
     expected: u64,
+    /// One of the ends aborts.
+    may_break: bool,
     pub(crate) received: u64,
     acknowledged: u64,
     announced: u64,
@@ -63,6 +65,7 @@ impl Owner {
             is_client,
             client_port,
             expected: sides[other].bytes,
+            may_break: may_break(sides),
             received: 0,
             acknowledged: 0,
             announced: 0,
@@ -85,7 +88,9 @@ impl Owner {
             && talk.acknowledged == talk.side.bytes
             && talk.has_ended
             && why == Closed::Finished;
-        if !is_whole {
+        // What was aborted breaks off, but nobody is left to wait.
+        let is_broken = talk.may_break && why != Closed::TimedOut;
+        if !is_whole && !is_broken {
             self.error(format!("{why:?} of {talk:?}"));
         }
     }
@@ -214,9 +219,23 @@ impl Host {
     pub(crate) fn act(&mut self, now: i64) {
         let ids: Vec<_> = self.owner.talks.keys().copied().collect();
         for id in ids {
-            self.listen(now, id);
-            self.speak(now, id);
+            if !self.aborts(now, id) {
+                self.listen(now, id);
+                self.speak(now, id);
+            }
         }
+    }
+
+    fn aborts(&mut self, now: i64, id: ConnectionId) -> bool {
+        let talks = self.owner.talks.get(&id);
+        let is_due = talks.is_some_and(|talk| {
+            let done = talk.announced + talk.received;
+            talk.side.aborts_at.is_some_and(|at| done >= at)
+        });
+        if is_due && let Err(refused) = self.stack.abort(now, id, &mut self.owner) {
+            self.owner.error(format!("aborting: {refused}"));
+        }
+        is_due
     }
 
     fn listen(&mut self, now: i64, id: ConnectionId) {

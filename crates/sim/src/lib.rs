@@ -9,12 +9,14 @@
 //!   for must have been ready and not acknowledged.
 //! * The tap at host 1 gives all it sees to `lineside-flow`, which must deliver the same bytes and
 //!   find none lost.
+//! * No window that a host offers ends before one that it offered earlier.
 //! * In the end nothing is left: no connection, no record, no memory.
 //!
 //! [`Scenario::draw`] makes a scenario of a seed, [`run`] runs it; what is wrong comes back as a
 //! text that begins with the seed.
 #![forbid(unsafe_code)]
 
+mod edges;
 mod host;
 mod scenario;
 mod tap;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use lineside_link::{Chance, Loss, Settings, words};
+use lineside_link::{Chance, Loss, Settings, State, words};
 use lineside_tcp::Config;
 use lineside_time::Random;
 
@@ -17,6 +17,8 @@ pub struct Side {
     pub pause_ns: i64,
     /// After so many received bytes it takes no more for a while.
     pub stops_at: Option<u64>,
+    /// It aborts the connection once it has said and heard so many.
+    pub aborts_at: Option<u64>,
 }
 
 /// A run.
@@ -37,7 +39,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario of a seed: loss, reordering, duplication, rates, options, sizes.
+    /// The scenario of a seed: loss, reordering, duplication, damage, outages, rates, options, sizes,
+    /// connections that are aborted.
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let is_ipv4 = random.chance(0.7);
@@ -47,14 +50,21 @@ impl Scenario {
         };
         let mtu = [1500, 1500, 9000, 576, 1280][random.below(5) as usize];
         let mtu = if is_ipv4 { mtu } else { mtu.max(1280) };
-        let configs = [client, server].map(|address| config(address, mtu, &mut random));
+        let mut configs = [client, server].map(|address| config(address, mtu, &mut random));
         let links = [(); 2].map(|()| link(&mut random));
         let count = 1 + random.below(4);
         let talks = (0..count).map(|_| {
             let at = random.below(500_000_000) as i64;
             (at, [(); 2].map(|()| side(&mut random)))
         });
-        let talks = talks.collect();
+        let talks: Vec<_> = talks.collect();
+        if talks.iter().any(|(_, sides)| may_break(sides)) {
+            // The RST may be lost: an end that has nothing to send learns it by asking.
+            for config in &mut configs {
+                config.keep_alive_ns = Some(30_000_000_000);
+                config.keep_alive_interval_ns = 10_000_000_000;
+            }
+        }
         Self {
             seed,
             configs,
@@ -64,6 +74,11 @@ impl Scenario {
             client,
         }
     }
+}
+
+/// Whether one of the ends aborts the connection.
+pub(crate) fn may_break(sides: &[Side; 2]) -> bool {
+    sides.iter().any(|side| side.aborts_at.is_some())
 }
 
 fn config(address: IpAddr, mtu: usize, random: &mut Random) -> Config {
@@ -115,6 +130,17 @@ fn link(random: &mut Random) -> Settings {
         loss: Loss::Random(chance(share(random, 0.05))),
         duplicate: chance(share(random, 0.03)),
         reorder: chance(share(random, 0.03)),
+        corrupt: chance(share(random, 0.02)),
+        state: match random.chance(0.1) {
+            // Mostly up: at worse odds a dozen retransmissions in a row are lost, and a connection
+            // ends as it should.
+            true => {
+                let up_ns = 500_000_000 + random.below(5_000_000_000);
+                let down_ns = 1 + random.below(up_ns / 4);
+                State::Flapping { up_ns, down_ns }
+            }
+            false => State::Up,
+        },
         delay: words::delay(&text, &mut words::no_files).expect("words of a delay"),
         rate: rate.map(|rate| words::rate(rate).expect("words of a rate")),
         ..Settings::default()
@@ -135,5 +161,6 @@ fn side(random: &mut Random) -> Side {
         step,
         pause_ns: [0, 1_000_000, 50_000_000, 600_000_000][random.below(4) as usize],
         stops_at: random.chance(0.2).then(|| random.below(100_000)),
+        aborts_at: random.chance(0.06).then(|| random.below(2 * bytes + 1)),
     }
 }

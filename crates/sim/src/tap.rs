@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Chunk, Descriptor, Frame};
-use lineside_wire::Direction;
+use lineside_wire::{Direction, Dissected, HeaderChecksum, dissect_outermost, tcp};
 
 use crate::differs;
 use crate::host::PORT;
@@ -25,6 +25,8 @@ struct Seen {
     /// By slot: the client's port, and the direction in which the client sends.
     slots: BTreeMap<usize, (u16, Direction)>,
     errors: Vec<String>,
+    /// Losses by the client's port.
+    lost: Vec<(u16, String)>,
 }
 
 impl Tap {
@@ -42,8 +44,12 @@ impl Tap {
         }
     }
 
-    /// A frame passes.
+    /// A frame passes. Who listens to many takes no damage for data: a damaged frame is the host's to
+    /// drop, and is not shown.
     pub(crate) fn see(&mut self, now: i64, frame: &Frame) {
+        if is_damaged(frame) {
+            return;
+        }
         self.frames += 1;
         let descriptor = Descriptor {
             stamp_ns: Some(now),
@@ -57,17 +63,33 @@ impl Tap {
         self.counters.count(taken.outcome);
     }
 
-    /// The end: which bytes of which client's port it saw, or what it found wrong.
-    pub(crate) fn finish(mut self) -> Result<BTreeMap<u16, [u64; 2]>, String> {
+    /// The end: which bytes of which client's port it saw, or what it found wrong; connections of
+    /// the `broken` ports may end with a loss.
+    pub(crate) fn finish(mut self, broken: &[u16]) -> Result<BTreeMap<u16, [u64; 2]>, String> {
         self.engine.finish(&mut self.seen, &mut self.counters);
         if let Some(broken) = self.counters.broken_identity() {
             return Err(broken);
         }
-        match self.seen.errors.first() {
+        let mut errors = self.seen.errors.iter().chain(
+            { self.seen.lost.iter() }
+                .filter(|(port, _)| !broken.contains(port))
+                .map(|(_, error)| error),
+        );
+        match errors.next() {
             Some(error) => Err(error.clone()),
             None => Ok(self.seen.streams),
         }
     }
+}
+
+fn is_damaged(frame: &Frame) -> bool {
+    let bytes = frame.bytes();
+    let Dissected::Tcp(ip, _) = dissect_outermost(1, bytes, bytes.len()) else {
+        return true;
+    };
+    let segment = tcp::Segment::new_checked(&bytes[ip.payload..][..ip.payload_len]);
+    let is_right = segment.is_some_and(|tcp| tcp.verify_checksum(ip.source, ip.destination));
+    ip.checksum == HeaderChecksum::Wrong || !is_right
 }
 
 impl StreamSink for Seen {
@@ -112,9 +134,8 @@ impl StreamSink for Seen {
     ) {
         let (port, _) = self.slots[&connection];
         let len = hole.len();
-        self.errors.push(format!(
-            "the tap lost {len} bytes at {offset} of port {port}"
-        ));
+        let text = format!("the tap lost {len} bytes at {offset} of port {port}");
+        self.lost.push((port, text));
     }
 
     fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}

@@ -36,6 +36,8 @@ fn every_byte_arrives_whatever_the_links_do() {
             sum(|counters| counters.retransmitted_handshake),
         ),
         ("duplicates", sum(|counters| counters.bytes_duplicate)),
+        ("damage", sum(|counters| counters.checksum_wrong)),
+        ("resets", sum(|counters| counters.resets)),
     ] {
         assert!(count > 0, "no {name} in any run");
         println!("{name}: {count}");

@@ -196,6 +196,12 @@ impl Stack {
         self.counters.recoveries += 1;
     }
 
+    /// Whether all but our FIN is acknowledged.
+    pub(crate) fn has_sent_all(&self, number: u32) -> bool {
+        let record = &self.tables.records[number];
+        record.has(flag::FIN_SENT) && self.next_sequence(number) == record.snd_una + 1
+    }
+
     /// Whether both ends have said all, and it is acknowledged.
     pub(crate) fn is_finished(&self, number: u32) -> bool {
         let record = &self.tables.records[number];

@@ -206,6 +206,8 @@ impl Stack {
             self.counters.resets += 1;
             let why = match record.state {
                 State::SynReceived => Closed::Refused,
+                // The peer had said all and has forgotten us: RFC 9293, 3.10.7.4, second.
+                State::Closing | State::LastAck if self.has_sent_all(number) => Closed::Finished,
                 _ => Closed::Reset,
             };
             self.end(number, why, effects);

@@ -234,12 +234,23 @@ fn a_rst_ends_a_connection_in_every_state() {
         );
         chart.expect_empty();
     }
+    // After the peer's FIN, when all but ours is acknowledged, nothing is lost.
     let after_fin = [
-        "",
-        "* shutdown
-         > FA 1:2 ack 2",
+        ("", "reset"),
+        (
+            "* shutdown
+             > FA 1:2 ack 2",
+            "finished",
+        ),
+        (
+            "* send 10
+             > PA 1:11 ack 2
+             * shutdown
+             > FA 11:12 ack 2",
+            "reset",
+        ),
     ];
-    for lines in after_fin {
+    for (lines, why) in after_fin {
         let mut chart = established();
         chart.run(
             "< FA 1:2 ack 1
@@ -247,10 +258,10 @@ fn a_rst_ends_a_connection_in_every_state() {
              > A 1:1 ack 2",
         );
         chart.run(lines);
-        chart.run(
+        chart.run(&format!(
             "< R 2:2
-             = closed reset",
-        );
+             = closed {why}"
+        ));
         chart.expect_empty();
     }
     // CLOSING.
@@ -262,7 +273,7 @@ fn a_rst_ends_a_connection_in_every_state() {
          = ended
          > A 2:2 ack 2
          < R 2:2
-         = closed reset",
+         = closed finished",
     );
     chart.expect_empty();
 }
