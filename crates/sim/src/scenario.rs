@@ -39,8 +39,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario of a seed: loss, reordering, duplication, damage, outages, rates, options, sizes,
-    /// connections that are aborted.
+    /// The scenario of a seed: loss, reordering, duplication, damage, outages, rates, options,
+    /// sizes, connections that are aborted.
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let is_ipv4 = random.chance(0.7);

@@ -44,8 +44,8 @@ impl Tap {
         }
     }
 
-    /// A frame passes. Who listens to many takes no damage for data: a damaged frame is the host's to
-    /// drop, and is not shown.
+    /// A frame passes. A damaged one is the host's to drop: passive reassembly, which sees frames
+    /// whose checksums were never filled in, does not look at them.
     pub(crate) fn see(&mut self, now: i64, frame: &Frame) {
         if is_damaged(frame) {
             return;

@@ -85,10 +85,12 @@ impl Stack {
     /// What the peer has out of order; returns whether that is news. Blocks outside what is in
     /// flight are ignored: RFC 2883 reports duplicates so.
     fn take_blocks(&mut self, number: u32, segment: &Segment<'_>) -> bool {
-        let (record, active) = self.both(number);
+        let record = &self.tables.records[number];
         let Some(blocks) = segment.options.sack.filter(|_| record.has(flag::SACK)) else {
             return false;
         };
+        let active = &mut self.tables.actives[record.place];
+        let ranges = &mut self.tables.ranges;
         let una = crate::scoreboard::later(record.snd_una, segment.acknowledgement);
         let mut has_news = false;
         for (start, end) in blocks.iter() {
@@ -96,7 +98,9 @@ impl Stack {
                 && !start.is_before(una)
                 && !end.is_after(active.snd_nxt)
                 && end.bytes_from(start) <= active.snd_nxt.bytes_from(una);
-            has_news |= is_within && active.scoreboard.add(start, end);
+            has_news |= is_within
+                && ranges.has_room(active.scoreboard.list())
+                && active.scoreboard.add(start, end);
         }
         has_news
     }

@@ -57,6 +57,9 @@ pub struct Config {
     pub connections_max: u32,
     /// Connections of which bytes are in flight or missing.
     pub active_max: u32,
+    /// Connections that a peer has begun and not completed: beyond them a SYN is answered by a
+    /// cookie and takes no memory.
+    pub half_open_max: u32,
     /// Connections in TIME_WAIT; the oldest goes when there is no room.
     pub time_wait_max: u32,
     /// Neighbours whose Ethernet addresses are known or asked for.
@@ -113,6 +116,8 @@ impl Config {
             held_bytes_max: 16 << 20,
             connections_max: 1 << 20,
             active_max: 1 << 16,
+            // A sixteenth of those that can be active.
+            half_open_max: 1 << 12,
             time_wait_max: 1 << 18,
             neighbours_max: 1 << 12,
             congestion: &NEW_RENO,

@@ -37,7 +37,10 @@ counters! {
     without_connection: "For no connection and no listener, answered by RST.",
     without_room: "SYN for which there was no room: Linux's ListenDrops.",
     in_time_wait: "For a connection in TIME_WAIT.",
+    cookies_sent: "SYN that a cookie answers: Linux's SyncookiesSent.",
+    cookies_failed: "ACK with a wrong or old cookie: Linux's SyncookiesFailed.",
 
+    cookies_taken: "ACK with a right cookie, which opens a connection: Linux's SyncookiesRecv.",
     active_opens: "Connections that were asked for: activeOpens.",
     malformed_options: "Segments with options that contradict themselves.",
     offloaded: "Segments whose checksum was left to an adapter.",
@@ -89,7 +92,9 @@ impl Counters {
             + self.opened
             + self.without_connection
             + self.without_room
-            + self.in_time_wait;
+            + self.in_time_wait
+            + self.cookies_sent
+            + self.cookies_failed;
         let bytes =
             self.bytes_delivered + self.bytes_held + self.bytes_duplicate + self.bytes_refused;
         let sums = [

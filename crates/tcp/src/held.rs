@@ -32,21 +32,20 @@ impl Stack {
         let mut index = active
             .held
             .partition_point(|part| !part.end().is_after(start));
-        let mut costs: usize = active.held.iter().map(|part| cost(part.range.len())).sum();
         while at.is_before(end) {
             let next = active.held.get(index);
             let stop = next.map_or(end, |part| earlier(part.start, end));
             if stop.is_after(at) {
                 let part_len = stop.bytes_from(at);
                 let price = cost(part_len as usize);
-                let is_full =
-                    costs + price > quota || self.held_bytes + price > self.config.held_bytes_max;
-                if !is_full {
+                let is_full = active.held_cost + price > quota
+                    || self.held_bytes + price > self.config.held_bytes_max;
+                if !is_full && self.tables.parts.has_room(&mut active.held) {
                     let from = offset + at.bytes_from(start) as usize;
                     let range = Range::bound(frame, from, part_len as usize);
                     active.held.insert(index, Held { start: at, range });
                     index += 1;
-                    costs += price;
+                    active.held_cost += price;
                     self.held_bytes += price;
                     held += part_len;
                 }
@@ -74,7 +73,9 @@ impl Stack {
             return None;
         }
         let part = active.held.remove(0);
-        self.held_bytes -= cost(part.range.len());
+        let price = cost(part.range.len());
+        active.held_cost -= price;
+        self.held_bytes -= price;
         Some(part)
     }
 
@@ -86,6 +87,7 @@ impl Stack {
             self.held_bytes -= cost(part.range.len());
             bytes += part.range.len() as u64;
         }
+        active.held_cost = 0;
         self.counters.bytes_held -= bytes;
         bytes
     }

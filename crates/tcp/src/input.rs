@@ -136,6 +136,7 @@ impl Stack {
             record.measure(segment.at.saturating_sub(sent));
         }
         record.snd_una = record.iss + 1;
+        let is_half_open = record.state == State::SynReceived && record.has(flag::PASSIVE);
         record.state = State::Established;
         active.retransmission = crate::record::Retransmission::Off;
         if active.timeouts > 0 {
@@ -145,6 +146,7 @@ impl Stack {
         active.timeouts = 0;
         (active.recover, active.rxt_nxt) = (record.snd_una, record.snd_una);
         let owner = record.owner;
+        self.half_open -= u32::from(is_half_open);
         let ends = segment.ends;
         effects.on_event(ConnectionId(number), owner, Event::Opened { ends });
     }

@@ -25,11 +25,23 @@ impl Stack {
         }
         let listener = self.listener(local, port);
         let is_syn = segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK);
+        if let Some(listener) = listener
+            && segment.has(TcpFlags::ACK)
+            && !segment.has(TcpFlags::SYN)
+            && self.awaits_cookies()
+        {
+            self.on_cookie(segment, listener.owner, effects);
+            return;
+        }
         let Some(listener) = listener.filter(|_| is_syn && !segment.has(TcpFlags::FIN)) else {
             self.counters.without_connection += 1;
             self.refuse(segment, effects);
             return;
         };
+        if self.half_open >= self.config.half_open_max {
+            self.send_cookie(segment, effects);
+            return;
+        }
         match self.accept(segment, listener.owner, after) {
             Some(number) => {
                 self.counters.opened += 1;
@@ -46,17 +58,8 @@ impl Stack {
         owner: u32,
         after: Option<SeqNumber>,
     ) -> Option<u32> {
-        let [(local, local_port), (remote, remote_port)] = segment.ends;
-        // Who cannot be answered is not taken.
-        self.config.next_hop(remote)?;
-        let path = self.tables.hold_path(local, remote)?;
-        let number = self.open(path, [local_port, remote_port], owner, State::SynReceived);
-        let Some(number) = number else {
-            self.tables.release_path(path);
-            return None;
-        };
+        let number = self.take_half_open(segment, owner)?;
         let record = &mut self.tables.records[number];
-        record.set(flag::PASSIVE);
         if let Some(after) = after
             && !record.iss.is_after(after)
         {
@@ -66,6 +69,37 @@ impl Stack {
         }
         self.take_syn(number, segment);
         Some(number)
+    }
+
+    /// The records of a listener's connection.
+    pub(crate) fn take_half_open(&mut self, segment: &Segment<'_>, owner: u32) -> Option<u32> {
+        let [(local, local_port), (remote, remote_port)] = segment.ends;
+        // Who cannot be answered is not taken.
+        self.config.next_hop(remote)?;
+        let path = self.tables.hold_path(local, remote)?;
+        let number = self.open(path, [local_port, remote_port], owner, State::SynReceived);
+        let Some(number) = number else {
+            self.tables.release_path(path);
+            return None;
+        };
+        self.tables.records[number].set(flag::PASSIVE);
+        self.half_open += 1;
+        Some(number)
+    }
+
+    /// An acknowledgement that may be that of a cookie.
+    fn on_cookie(&mut self, segment: &Segment<'_>, owner: u32, effects: &mut impl Effects) {
+        match self.accept_cookie(segment, owner) {
+            None => {
+                self.counters.cookies_failed += 1;
+                self.refuse(segment, effects);
+            }
+            Some(None) => self.counters.without_room += 1,
+            Some(Some(number)) => {
+                self.counters.cookies_taken += 1;
+                self.on_connection_segment(number, segment, effects);
+            }
+        }
     }
 
     /// What a SYN says: sequence number, window and options. Whoever answers offers what the SYN

@@ -242,6 +242,8 @@ pub(crate) struct Active {
     pub(crate) ack_at: Nanoseconds,
     /// What came out of order: apart, in its order.
     pub(crate) held: Vec<Held>,
+    /// What they count as, against the quota.
+    pub(crate) held_cost: usize,
     /// Where the peer's FIN is that came out of order.
     pub(crate) fin_at: Option<SeqNumber>,
     /// Sequence numbers of what came out of order lately, the last one first.
@@ -272,6 +274,7 @@ impl Default for Active {
             sent_at: 0,
             ack_at: 0,
             held: Vec::new(),
+            held_cost: 0,
             fin_at: None,
             recent: [zero; 3],
             rcv_wnd: 0,

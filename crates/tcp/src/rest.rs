@@ -61,7 +61,7 @@ impl Stack {
         record.ssthresh = segments(active.window.ssthresh).max(2);
         let sent_ms = active.sent_at.saturating_sub(began) / 1_000_000;
         record.place = RESTS | sent_ms as u32;
-        self.tables.actives.free(place);
+        self.tables.free_active(place);
         self.set_timer(number, delayed.or_else(|| self.keep_alive_at()));
     }
 
@@ -101,10 +101,13 @@ impl Stack {
     pub(crate) fn forget(&mut self, number: u32) -> u32 {
         self.set_timer(number, None);
         let record = self.tables.records[number];
+        if record.state == State::SynReceived && record.has(flag::PASSIVE) {
+            self.half_open -= 1;
+        }
         if let Some(active) = record.active() {
             let dropped = self.drop_held(active);
             self.counters.bytes_refused += dropped;
-            self.tables.actives.free(active);
+            self.tables.free_active(active);
         }
         self.tables.remove_connection(number);
         let record = &mut self.tables.records[number];

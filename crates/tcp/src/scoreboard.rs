@@ -36,6 +36,11 @@ impl Scoreboard {
         }
     }
 
+    /// Where the ranges are: whoever adds one makes room for it.
+    pub(crate) fn list(&mut self) -> &mut Vec<(SeqNumber, SeqNumber)> {
+        &mut self.ranges
+    }
+
     /// The receiver has `start..end`, which lies between `una` and `nxt`; returns whether that is
     /// news.
     pub(crate) fn add(&mut self, start: SeqNumber, end: SeqNumber) -> bool {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use lineside_account::Budget;
+use lineside_account::{Budget, Lease};
 use lineside_frame::{Burst, Cutter, SharedBurst};
 use lineside_time::{Nanoseconds, Wheel};
 use lineside_wire::SeqNumber;
@@ -79,8 +79,14 @@ pub struct Stack {
     pub(crate) held_bytes: usize,
     /// The second of the challenges that are counted, and how many more it may have.
     pub(crate) challenges: (i64, u32),
+    /// Connections of listeners in SYN-RECEIVED.
+    pub(crate) half_open: u32,
+    /// When a cookie was sent last: without one, no acknowledgement can carry any.
+    pub(crate) cookie_at: Option<Nanoseconds>,
     /// Chosen for the next connection without a port.
     next_port: u16,
+    /// What grows with the connections and belongs to no table.
+    lease: Lease,
 }
 
 impl Stack {
@@ -100,9 +106,12 @@ impl Stack {
             began: None,
             held_bytes: 0,
             challenges: (0, 0),
+            half_open: 0,
+            cookie_at: None,
             next_port: siphash(secret, b"port") as u16,
             config,
             secret,
+            lease: budget.lease(0)?,
         })
     }
 
@@ -269,8 +278,9 @@ impl Stack {
         state: State,
     ) -> Option<u32> {
         self.tables.reserve()?;
-        let iss = self.initial_sequence(path, local_port, remote_port);
-        let is_ipv4 = self.tables.paths[path].local.is_ipv4();
+        let [local, remote] = self.ends_of(path);
+        let iss = self.initial_sequence([(local, local_port), (remote, remote_port)]);
+        let is_ipv4 = local.is_ipv4();
         let mss = self.config.mss(is_ipv4);
         let record = Record {
             path,
@@ -304,26 +314,6 @@ impl Stack {
         }
         self.tables.enter(Found::Connection(number));
         Some(number)
-    }
-
-    /// RFC 6528, 3: a clock of 4 microseconds and a keyed hash of the four-tuple.
-    fn initial_sequence(&self, path: u32, local_port: u16, remote_port: u16) -> SeqNumber {
-        let path = &self.tables.paths[path];
-        let mut bytes = [0; 36];
-        for (address, place) in [path.local, path.remote].iter().zip([0, 16]) {
-            match address {
-                IpAddr::V4(address) => {
-                    bytes[place..place + 4].copy_from_slice(&address.octets());
-                }
-                IpAddr::V6(address) => {
-                    bytes[place..place + 16].copy_from_slice(&address.octets());
-                }
-            }
-        }
-        bytes[32..34].copy_from_slice(&local_port.to_be_bytes());
-        bytes[34..].copy_from_slice(&remote_port.to_be_bytes());
-        let hash = siphash(self.secret, &bytes) as u32;
-        SeqNumber(hash) + (self.now / 4000) as u32
     }
 
     /// `len` more bytes of the stream are ready to be sent.
@@ -497,6 +487,18 @@ impl Stack {
             self.output(number, Why::HeldBack, None, effects);
         }
         self.touched = touched;
+        self.draw();
+    }
+
+    /// Draws on the budget what grew in this call. What lies outside the tables grows with them: if
+    /// there is no room, neither will they grow.
+    fn draw(&mut self) {
+        let bytes = self.wheel.allocated_bytes()
+            + self.touched.capacity() * size_of::<u32>()
+            + self.listeners.capacity() * size_of::<Listener>();
+        if bytes > self.lease.bytes() {
+            self.lease.resize(bytes);
+        }
     }
 
     /// Something is to be sent when the burst is over.

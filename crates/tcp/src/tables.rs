@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use hashbrown::HashTable;
 use lineside_account::{Budget, Lease};
 use lineside_time::Nanoseconds;
+use lineside_wire::SeqNumber;
 
 use crate::config::Config;
-use crate::record::{Active, NONE, RESTS, Record, TimeWait};
+use crate::lists::Lists;
+use crate::record::{Active, Held, NONE, RESTS, Record, TimeWait};
 use crate::siphash::siphash;
 use crate::slab::Slab;
 
@@ -54,6 +56,9 @@ pub(crate) struct Tables {
     pub(crate) actives: Slab<Active>,
     pub(crate) time_waits: Slab<TimeWait>,
     pub(crate) paths: Slab<Path>,
+    /// What larger records hold out of order, and what their peers do.
+    pub(crate) parts: Lists<Held>,
+    pub(crate) ranges: Lists<(SeqNumber, SeqNumber)>,
     pairs: Numbers,
     tuples: Numbers,
     /// The first and the last one in TIME_WAIT.
@@ -127,6 +132,8 @@ impl Tables {
             actives: Slab::new(config.active_max.min(RESTS - 1), budget)?,
             time_waits: Slab::new(time_waits, budget)?,
             paths: Slab::new(connections.saturating_add(time_waits), budget)?,
+            parts: Lists::new(budget)?,
+            ranges: Lists::new(budget)?,
             pairs: Numbers::new(budget)?,
             tuples: Numbers::new(budget)?,
             first: NONE,
@@ -244,6 +251,15 @@ impl Tables {
         }
     }
 
+    /// Gives a larger record back, of which nothing is held.
+    pub(crate) fn free_active(&mut self, place: u32) {
+        let active = &mut self.actives[place];
+        self.parts.take_back(&mut active.held);
+        active.scoreboard.clear();
+        self.ranges.take_back(active.scoreboard.list());
+        self.actives.free(place);
+    }
+
     /// Lets a connection's record go; the path stays held.
     pub(crate) fn remove_connection(&mut self, number: u32) {
         self.remove(Found::Connection(number));
@@ -348,8 +364,8 @@ mod tests {
                 path,
                 local_port: number,
                 remote_port: 7,
-                snd_nxt: lineside_wire::SeqNumber(0),
-                rcv_nxt: lineside_wire::SeqNumber(0),
+                snd_nxt: SeqNumber(0),
+                rcv_nxt: SeqNumber(0),
                 ts_recent: 0,
                 until: 0,
                 previous: NONE,

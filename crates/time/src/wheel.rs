@@ -144,6 +144,14 @@ impl Wheel {
         self.len == 0
     }
 
+    /// Memory that it takes.
+    pub fn allocated_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+            + self.buckets.len() * size_of::<Bucket>()
+            + self.chunks.capacity() * size_of::<Chunk>()
+            + self.heap.capacity() * size_of::<Reverse<Item>>()
+    }
+
     /// Adds a timer, which may be due already.
     #[inline]
     pub fn insert(&mut self, at: Nanoseconds, value: u32) -> TimerId {

@@ -2,6 +2,7 @@
 
 mod chart;
 mod closing;
+mod cookies;
 mod guesses;
 mod handshake;
 mod hosts;
