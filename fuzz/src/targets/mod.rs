@@ -14,12 +14,13 @@ pub(crate) mod nfs;
 pub(crate) mod part;
 pub(crate) mod path;
 pub(crate) mod rpc;
+pub(crate) mod segment;
 pub(crate) mod side;
 
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 11] = [
+const TARGETS: [(&str, Target); 12] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -31,6 +32,7 @@ const TARGETS: [(&str, Target); 11] = [
     ("path", path::run),
     ("link", link::run),
     ("message", message::run),
+    ("segment", segment::run),
 ];
 
 /// The target of this name.
