@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lineside_link::{Chance, Loss, Settings, State, words};
 use lineside_tcp::Config;
+use lineside_tcp::congestion::{CUBIC, NEW_RENO};
 use lineside_time::Random;
 
 /// What one of the ends says in a connection.
@@ -93,6 +94,10 @@ fn config(address: IpAddr, mtu: usize, random: &mut Random) -> Config {
         timestamps: random.chance(0.7),
         sack: random.chance(0.7),
         nagle: random.chance(0.5),
+        congestion: match random.chance(0.5) {
+            true => &NEW_RENO,
+            false => &CUBIC,
+        },
         delayed_ack_ns: [40_000_000, 200_000_000, 1_000_000][random.below(3) as usize],
         ..Config::new([2, 0, 0, 0, 0, last], &[address])
     }

@@ -3,6 +3,7 @@
 
 use lineside_wire::TcpFlags;
 
+use crate::congestion::Acknowledged;
 use crate::effects::{Closed, ConnectionId, Effects, Event};
 use crate::receive::Segment;
 use crate::record::{Active, NONE, Phase, Record, Retransmission, State, TimeWait, flag};
@@ -142,7 +143,16 @@ impl Stack {
             _ => 0,
         };
         if active.phase != Phase::Recovery && flight >= active.window.cwnd / 2 {
-            congestion.on_acknowledged(&mut active.window, data);
+            let by = Acknowledged {
+                // After a timeout much may be acknowledged that had arrived before: RFC 3465, 2.3.
+                bytes: match active.phase {
+                    Phase::Loss => data.min(active.window.mss),
+                    _ => data,
+                },
+                now_ns: now,
+                round_trip_ns: record.round_trip_ns(),
+            };
+            congestion.on_acknowledged(&mut active.window, by);
         }
         if active.phase != Phase::Open && !ack.is_before(active.recover) {
             active.phase = Phase::Open;
@@ -196,6 +206,7 @@ impl Stack {
         }
         active.phase = Phase::Recovery;
         (active.recover, active.rxt_nxt) = (active.snd_nxt, record.snd_una);
+        let flight = flight.max(active.flight_then.min(active.window.cwnd));
         congestion.on_loss(&mut active.window, flight);
         self.counters.recoveries += 1;
     }

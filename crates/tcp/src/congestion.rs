@@ -1,19 +1,23 @@
 //! How the congestion window moves: one trait, a strategy a file. What is in flight, what is lost
 //! and when recovery begins and ends is not known here.
 
+mod cubic;
 mod fixed;
 mod new_reno;
 
 use std::fmt::Debug;
 
+pub use cubic::{Cubic, Epoch};
 pub use fixed::Fixed;
 pub use new_reno::NewReno;
 
 /// The standard: RFC 5681 and RFC 6582.
 pub static NEW_RENO: NewReno = NewReno;
+/// RFC 9438.
+pub static CUBIC: Cubic = Cubic;
 
 /// The congestion window of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     /// Bytes that may be in flight.
     pub cwnd: u32,
@@ -23,6 +27,19 @@ pub struct Window {
     pub acked: u32,
     /// The most payload of a segment.
     pub mss: u32,
+    /// What [`Cubic`] remembers.
+    pub epoch: Epoch,
+}
+
+/// Bytes that were acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// How many.
+    pub bytes: u32,
+    /// When.
+    pub now_ns: i64,
+    /// The smoothed round trip.
+    pub round_trip_ns: i64,
 }
 
 impl Window {
@@ -33,6 +50,7 @@ impl Window {
             ssthresh: u32::MAX,
             acked: 0,
             mss,
+            epoch: Epoch::default(),
         }
     }
 
@@ -40,12 +58,23 @@ impl Window {
     pub fn initial(mss: u32) -> u32 {
         (10 * mss).min((2 * mss).max(14_600))
     }
+
+    /// All that is acknowledged counts, not RFC 3465's two segments for an acknowledgement: a
+    /// receiver that takes bursts acknowledges bursts, and the window is to double all the same.
+    fn slow_start(&mut self, bytes: u32) {
+        self.cwnd = self.cwnd.saturating_add(bytes);
+    }
+
+    /// RFC 5681, 4.1.
+    fn restart(&mut self) {
+        self.cwnd = self.cwnd.min(Self::initial(self.mss));
+    }
 }
 
 /// A strategy.
 pub trait Congestion: Debug + Sync {
-    /// `bytes` were acknowledged, outside fast recovery, while the window was in use.
-    fn on_acknowledged(&self, window: &mut Window, bytes: u32);
+    /// Bytes were acknowledged, outside fast recovery, while the window was in use.
+    fn on_acknowledged(&self, window: &mut Window, by: Acknowledged);
     /// Segments are lost while `flight` bytes are in flight: fast recovery begins.
     fn on_loss(&self, window: &mut Window, flight: u32);
     /// The retransmission timer expired. `is_first`: for the first time since data were
@@ -53,6 +82,6 @@ pub trait Congestion: Debug + Sync {
     fn on_timeout(&self, window: &mut Window, flight: u32, is_first: bool);
     /// Data are to be sent after idle time, longer than a timeout: RFC 5681, 4.1.
     fn on_restart(&self, window: &mut Window) {
-        window.cwnd = window.cwnd.min(Window::initial(window.mss));
+        window.restart();
     }
 }

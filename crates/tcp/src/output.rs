@@ -584,6 +584,7 @@ impl Active {
         self.ready -= u64::from(cut.len);
         self.snd_nxt += cut.len + u32::from(cut.fin);
         self.sent_at = now;
+        self.flight_then = self.snd_nxt.bytes_from(record.snd_una);
         if self.timed.is_none() && self.phase == Phase::Open {
             self.timed = Some((self.snd_nxt, now));
         }

@@ -238,6 +238,8 @@ pub(crate) struct Active {
     pub(crate) unanswered: u8,
     /// When data were sent last.
     pub(crate) sent_at: Nanoseconds,
+    /// What was in flight then: acknowledgements of a burst count before they let anything leave.
+    pub(crate) flight_then: u32,
     /// When a delayed acknowledgement is due.
     pub(crate) ack_at: Nanoseconds,
     /// What came out of order: apart, in its order.
@@ -272,6 +274,7 @@ impl Default for Active {
             timeouts: 0,
             unanswered: 0,
             sent_at: 0,
+            flight_then: 0,
             ack_at: 0,
             held: Vec::new(),
             held_cost: 0,

@@ -147,6 +147,7 @@ impl Active {
             };
         }
         self.phase = Phase::Open;
+        self.flight_then = 0;
         (self.recover, self.rxt_nxt) = (record.snd_una, record.snd_una);
         self.dup_acks = 0;
         self.scoreboard.clear();

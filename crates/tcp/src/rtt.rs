@@ -24,6 +24,11 @@ impl Record {
         self.srtt = (self.srtt - self.srtt / 8 + rtt / 8).max(1);
     }
 
+    /// The smoothed round trip; 0 before the first measurement.
+    pub(crate) fn round_trip_ns(&self) -> Nanoseconds {
+        i64::from(self.srtt) * UNIT_NS
+    }
+
     /// The timeout after so many in a row: RFC 6298, 2.3 to 2.5 and 5.5.
     pub(crate) fn rto_ns(&self, config: &Config, timeouts: u8) -> Nanoseconds {
         let measured = match self.srtt {

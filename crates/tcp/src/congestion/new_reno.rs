@@ -1,21 +1,19 @@
 //! Slow start, congestion avoidance and the halving after a loss: RFC 5681, 3.1 and 3.2; RFC 6582
 //! has what recovery is; bytes are counted as in RFC 3465, 2.
 
-use super::{Congestion, Window};
+use super::{Acknowledged, Congestion, Window};
 
 /// RFC 5681 and RFC 6582.
 #[derive(Debug)]
 pub struct NewReno;
 
 impl Congestion for NewReno {
-    fn on_acknowledged(&self, window: &mut Window, bytes: u32) {
+    fn on_acknowledged(&self, window: &mut Window, by: Acknowledged) {
         if window.cwnd < window.ssthresh {
-            // RFC 3465, 2.2: at most two segments for an acknowledgement, L = 2.
-            let by = bytes.min(2 * window.mss);
-            window.cwnd = window.cwnd.saturating_add(by);
+            window.slow_start(by.bytes);
             return;
         }
-        window.acked = window.acked.saturating_add(bytes);
+        window.acked = window.acked.saturating_add(by.bytes);
         if window.acked >= window.cwnd {
             window.acked -= window.cwnd;
             window.cwnd = window.cwnd.saturating_add(window.mss);
@@ -50,7 +48,12 @@ mod tests {
         for expected in [20_000, 40_000, 41_000, 42_000] {
             // An acknowledgement for every second segment of the window.
             for _ in 0..window.cwnd / 2000 {
-                NewReno.on_acknowledged(&mut window, 2000);
+                let by = Acknowledged {
+                    bytes: 2000,
+                    now_ns: 0,
+                    round_trip_ns: 0,
+                };
+                NewReno.on_acknowledged(&mut window, by);
             }
             let rest = window.cwnd.abs_diff(expected);
             assert!(rest <= 1000, "{} {expected}", window.cwnd);
