@@ -60,7 +60,8 @@ fn expect_near(found: f64, expected: f64, what: &str) {
 
 #[test]
 fn reno_is_as_fast_as_the_formula_says() {
-    for every in [100, 400, 1600] {
+    // At a loss in 100 the round trip of each recovery, which the formula leaves out, counts.
+    for every in [400, 1600] {
         let expected = 1.22 * f64::from(every as u32).sqrt();
         expect_near(window(&NEW_RENO, every), expected, &format!("1/{every}"));
     }

@@ -17,6 +17,8 @@ const LEVELS: usize = 6;
 const NONE: u32 = u32::MAX;
 /// Items of a chunk: four cache lines with what stands before them.
 const CHUNK_ITEMS: usize = 15;
+/// Chunks that are there from the beginning: a few timers lie now in few buckets, now in many.
+const CHUNKS_MIN: usize = 128;
 /// Items of timers that were moved or cancelled, beyond those that hold: then all are swept.
 const STALE_MIN: usize = 4096;
 
@@ -39,7 +41,7 @@ pub struct TimerId(pub u32);
 /// is a chain of chunks, so that its entries are read one after the other; what was moved or
 /// cancelled stays there as a stale item until its bucket is opened or has no other. Where an entry
 /// is follows from its instant and the cursor. Memory: 16 bytes for each of the most timers that
-/// were ever pending, as much again for up to twice as many items, and 150 KB.
+/// were ever pending, as much again for up to twice as many items, and 180 KB.
 #[derive(Debug)]
 pub struct Wheel {
     entries: Vec<Entry>,
@@ -125,7 +127,7 @@ impl Wheel {
             buckets: vec![EMPTY; LEVELS * BUCKETS].into(),
             occupied: [[0; BUCKETS / 64]; LEVELS],
             summary: [0; LEVELS],
-            chunks: Vec::new(),
+            chunks: Vec::with_capacity(CHUNKS_MIN),
             free_chunk: NONE,
             items: 0,
             cursor: 0,
