@@ -256,7 +256,7 @@ impl World {
                     }
                 }
             }
-            2 | 3 | 4 => {
+            2..=4 => {
                 if let Some(id) = id {
                     // A call that comes too late is refused.
                     let _ = match choice & 15 {
