@@ -49,6 +49,7 @@ impl Stack {
         if !self.on_acknowledgement(number, &trimmed, effects) {
             return;
         }
+        self.take_timestamp(number, &trimmed);
         self.counters.taken += 1;
         // It may have ended the connection.
         if self.tables.records[number].state != State::Closed {
@@ -228,9 +229,9 @@ impl Stack {
         true
     }
 
-    /// RFC 7323, 5.3, R1 to R3; 3.2 for a segment without a timestamp.
+    /// RFC 7323, 5.3, R1; 3.2 for a segment without a timestamp.
     fn passes_timestamps(&mut self, number: u32, segment: &Segment<'_>) -> bool {
-        let record = &mut self.tables.records[number];
+        let record = &self.tables.records[number];
         if !record.has(flag::TIMESTAMPS) || segment.has(TcpFlags::RST) {
             return true;
         }
@@ -246,12 +247,21 @@ impl Stack {
             self.acknowledge_now(number);
             return false;
         }
+        true
+    }
+
+    /// The timestamp that is echoed from now on, of a segment that passed all checks: who guesses
+    /// only ports would else have the peer's own segments taken for old ones.
+    fn take_timestamp(&mut self, number: u32, segment: &Segment<'_>) {
+        let record = &mut self.tables.records[number];
+        let Some((value, _)) = segment.options.timestamps else {
+            return;
+        };
         // Of several that one acknowledgement answers, the first is echoed: RFC 7323, 4.3.
         let is_next = !segment.sequence.is_after(record.rcv_nxt);
-        if is_next && !record.has(flag::ACK_DELAYED) {
-            (record.ts_recent, record.ts_recent_at) = (value, now);
+        if record.has(flag::TIMESTAMPS) && is_next && !record.has(flag::ACK_DELAYED) {
+            (record.ts_recent, record.ts_recent_at) = (value, age(self.now));
         }
-        true
     }
 
     /// An acknowledgement leaves when the burst is over.

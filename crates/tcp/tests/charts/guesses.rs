@@ -1,6 +1,7 @@
 //! Segments that a stranger might have guessed: RFC 5961.
 
 use crate::chart::Chart;
+use crate::text::{options, with_options};
 
 fn established() -> Chart {
     Chart::established(|_| {})
@@ -74,4 +75,24 @@ fn challenges_of_a_second_are_limited() {
     let counters = chart.stack.counters();
     assert_eq!(counters.challenges, (first + second) as u64);
     assert_eq!(counters.challenges + counters.challenges_held_back, 4000);
+}
+
+#[test]
+fn a_strangers_timestamp_is_not_echoed() {
+    // RFC 7323, 5.3, R2 and R3: the peer's own segments would be taken for old ones.
+    let mut chart = Chart::with(options);
+    with_options(&mut chart);
+    chart.run(
+        "< A 900000:900001 ack 1 ts 9000:0
+         > A 1:1 ack 1
+         < A -10:-5 ack 1 ts 9000:0
+         > A 1:1 ack 1
+         < S 1:2 ts 9000:0
+         > A 1:1 ack 1
+         < A 1:11 ack 12 ts 9000:0
+         > A 1:1 ack 1
+         < A 1:11 ack 1 ts 200:0
+         = data 10
+         count paws 0",
+    );
 }

@@ -4,7 +4,7 @@ use lineside_tcp::Config;
 
 use crate::chart::Chart;
 
-fn with_options(chart: &mut Chart) {
+pub(crate) fn with_options(chart: &mut Chart) {
     chart.run(
         "* listen
          < S 0:1 mss 1000 sackok ts 100:0
@@ -14,7 +14,7 @@ fn with_options(chart: &mut Chart) {
     );
 }
 
-fn options(config: &mut Config) {
+pub(crate) fn options(config: &mut Config) {
     (config.timestamps, config.sack) = (true, true);
 }
 
