@@ -11,7 +11,7 @@ use lineside_port::{CaptureReader, Merge, PoolConfig, Receive, Received};
 use lineside_testkit::tshark;
 use lineside_wire::build::FrameBuilder;
 
-use crate::support::{example, lineside, manifest, talk, wait_until};
+use crate::support::{example, lineside, manifest, repository, talk, wait_until};
 
 /// All frames of a capture file: stamp, source, bytes.
 fn frames(path: &Path) -> Vec<(i64, Option<IpAddr>, Vec<u8>)> {
@@ -592,4 +592,56 @@ fn a_failure_before_the_first_frame_leaves_no_folder() {
     std::fs::create_dir(&run).expect("new");
     fail("emulate", &example, &["--force", "--write-pcap", nowhere]);
     assert!(run.exists());
+}
+
+/// The words of a failure in the guide.
+fn recipe(failure: &str) -> Vec<String> {
+    let guide = std::fs::read_to_string(repository().join("docs/guide/failures.md"));
+    let guide = guide.expect("the guide");
+    let row = { guide.lines() }
+        .find_map(|line| line.strip_prefix(&format!("| {failure} | `")))
+        .unwrap_or_else(|| panic!("{failure} is in the guide"));
+    let words = row.split('`').next().expect("its words");
+    let (flag, rest) = words.split_once(' ').expect("a flag and its words");
+    vec![flag.to_owned(), rest.trim_matches('\'').to_owned()]
+}
+
+#[test]
+fn recipes_of_failures_lose_what_they_name_and_no_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out.pcapng");
+    let input = example();
+    let all = frames(&input);
+    let clients: [IpAddr; 2] =
+        ["192.0.2.2", "2001:db8::2"].map(|ip| ip.parse().expect("an address"));
+    let is_grey = |bytes: &[u8]| {
+        bytes[12..14] == [8, 0]
+            && bytes[23] == 6
+            && [bytes[35], bytes[37]].iter().any(|low| low & 15 == 9)
+    };
+    type Loses<'a> = Box<dyn Fn(&(i64, Option<IpAddr>, Vec<u8>)) -> bool + 'a>;
+    let cases: [(&str, Loses<'_>); 4] = [
+        ("down", Box::new(|_| true)),
+        (
+            "one direction only",
+            Box::new(|frame| frame.1.is_some_and(|source| !clients.contains(&source))),
+        ),
+        ("MTU hole", Box::new(|frame| frame.2.len() >= 1400)),
+        ("grey", Box::new(|frame| is_grey(&frame.2))),
+    ];
+    for (failure, loses) in cases {
+        let words = recipe(failure);
+        let words: Vec<&str> = words
+            .iter()
+            .map(String::as_str)
+            .chain(["--force"])
+            .collect();
+        let output = emulate(&input, &out, &words);
+        assert!(output.status.success(), "{failure}: {}", messages(&output));
+        let left: Vec<_> = frames(&out).into_iter().map(|frame| frame.2).collect();
+        let expected = all.iter().filter(|frame| !loses(frame));
+        let expected: Vec<_> = expected.map(|frame| frame.2.clone()).collect();
+        assert!(expected.len() < all.len(), "{failure} loses something");
+        assert!(left == expected, "{failure}: {} left", left.len());
+    }
 }
