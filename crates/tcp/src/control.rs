@@ -10,12 +10,12 @@ use lineside_wire::neighbour::{self, Neighbour, What};
 use lineside_wire::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, arp, icmp, ipv4, ipv6};
 
 use crate::effects::{Departure, Effects, Why};
+use crate::leave::descriptor;
 use crate::neighbours::Turn;
-use crate::output::descriptor;
 use crate::stack::Stack;
 
 const BROADCAST: [u8; 6] = [0xff; 6];
-const CONTROL: Departure = Departure {
+pub(crate) const CONTROL: Departure = Departure {
     connection: None,
     why: Why::Control,
     due: None,
@@ -148,7 +148,9 @@ impl Stack {
             false => icmp::kind::ECHO_REQUEST_V6,
         };
         let echo = icmp::Echo::new_checked(message)?;
-        if echo.kind() != request {
+        // An answer would be as long; a longer one than a packet would have to be cut.
+        let most = self.config.mtu - if ends[0].is_ipv4() { 20 } else { 40 };
+        if echo.kind() != request || message.len() > most {
             return None;
         }
         let protocol = if ends[0].is_ipv4() {

@@ -17,11 +17,14 @@ macro_rules! counters {
 }
 
 counters! {
-    frames: "Frames given to the stack; the sum of the outcomes below.",
+    frames: "Frames given to the stack, and packets put together from fragments; the sum of the outcomes below.",
     segments: "Outcome: a segment of a connection, of a listener or of nobody.",
+    datagrams: "Outcome: a datagram for an owner: udpInDatagrams.",
+    datagrams_without_port: "Outcome: a datagram for a port that nobody has: udpNoPorts.",
+    fragments: "Outcome: a part of a packet: ipReasmReqds.",
     control: "Outcome: ARP, ICMP or neighbour discovery that was understood.",
     not_ours: "Outcome: for another address, tag or host.",
-    not_read: "Outcome: a protocol that is not read, or a fragment.",
+    not_read: "Outcome: a protocol that is not read.",
     malformed: "Outcome: headers that contradict themselves or are cut.",
     checksum_wrong: "Outcome: a checksum that does not match.",
 
@@ -41,6 +44,9 @@ counters! {
     cookies_failed: "ACK with a wrong or old cookie: Linux's SyncookiesFailed.",
 
     cookies_taken: "ACK with a right cookie, which opens a connection: Linux's SyncookiesRecv.",
+    reassembled: "Packets that all fragments of came: ipReasmOKs.",
+    reassembly_failed: "Packets of which fragments were missing or overlapped: ipReasmFails.",
+    datagrams_sent: "Datagrams that left: udpOutDatagrams.",
     active_opens: "Connections that were asked for: activeOpens.",
     malformed_options: "Segments with options that contradict themselves.",
     offloaded: "Segments whose checksum was left to an adapter.",
@@ -76,6 +82,9 @@ impl Counters {
     /// The first sum that does not hold, in words.
     pub fn broken_identity(&self) -> Option<String> {
         let frames = self.segments
+            + self.datagrams
+            + self.datagrams_without_port
+            + self.fragments
             + self.control
             + self.not_ours
             + self.not_read

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use lineside_frame::{Chunk, Frame};
 use lineside_time::Nanoseconds;
+use lineside_wire::icmp::Failure;
 
 /// A connection, from [`connect`](crate::Stack::connect) or [`Event::Opened`] until
 /// [`Event::Closed`]: a small number, given again afterwards.
@@ -31,6 +32,8 @@ pub enum Why {
     Fin,
     /// A RST.
     Reset,
+    /// A datagram of UDP.
+    Datagram,
     /// ARP, ICMP or neighbour discovery.
     Control,
 }
@@ -42,7 +45,8 @@ pub struct Departure {
     pub connection: Option<ConnectionId>,
     /// Why it leaves.
     pub why: Why,
-    /// When [`send_at`](crate::Stack::send_at) wanted it to: of [`Why::Data`] alone.
+    /// When [`send_at`](crate::Stack::send_at) or [`datagram`](crate::Stack::datagram) wanted it
+    /// to: of [`Why::Data`] and [`Why::Datagram`] alone.
     pub due: Option<Nanoseconds>,
 }
 
@@ -82,6 +86,17 @@ pub enum Event<'a> {
     Closed(Closed),
 }
 
+/// A datagram that came for an owner.
+#[derive(Debug, Clone, Copy)]
+pub struct Datagram<'a> {
+    /// Our address and port, and the sender's.
+    pub ends: [(IpAddr, u16); 2],
+    /// When it arrived; of fragments, when the last one did.
+    pub at: Nanoseconds,
+    /// What it carries.
+    pub payload: Chunk<'a>,
+}
+
 /// Takes what a stack does. No call comes back into the stack: what an owner wants to do about an
 /// event, it does afterwards.
 pub trait Effects {
@@ -92,6 +107,10 @@ pub trait Effects {
     fn fill(&mut self, connection: ConnectionId, owner: u32, offset: u64, bytes: &mut [u8]);
     /// Something happened to a connection; `owner` is the owner's word.
     fn on_event(&mut self, connection: ConnectionId, owner: u32, event: Event<'_>);
+    /// A datagram came to a port that is [bound](crate::Stack::bind); `owner` is the owner's word.
+    fn on_datagram(&mut self, _owner: u32, _datagram: &Datagram<'_>) {}
+    /// An ICMP error says what became of a datagram that was sent from a bound port to another end.
+    fn on_datagram_error(&mut self, _owner: u32, _ends: [(IpAddr, u16); 2], _failure: Failure) {}
     /// A neighbour does not answer.
     fn on_silent(&mut self, _neighbour: IpAddr) {}
 }

@@ -1,8 +1,8 @@
 //! ICMP errors that a segment met: RFC 5461 (which end a connection), RFC 5927 (which are
 //! believed), RFC 1191 and RFC 8201 (packets that are too big).
 
-use lineside_wire::icmp::{Failure, PacketError};
-use lineside_wire::{PROTOCOL_TCP, SeqNumber};
+use lineside_wire::icmp::{Failure, PORT_UNREACHABLE, PORT_UNREACHABLE_V6, PacketError};
+use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, SeqNumber};
 
 use crate::effects::{Closed, Effects};
 use crate::record::State;
@@ -14,10 +14,14 @@ const MTU_MIN: [u32; 2] = [552, 1280];
 /// What routers before RFC 1191, which do not say how much they bear, may bear: its section 7.1.
 const PLATEAUS: [u32; 6] = [8166, 4352, 2002, 1492, 1006, 552];
 /// ICMP's codes of a protocol or port that nobody has; ICMPv6's of a port.
-const NOBODY: [&[u8]; 2] = [&[2, 3], &[4]];
+const NOBODY: [&[u8]; 2] = [&[2, PORT_UNREACHABLE], &[PORT_UNREACHABLE_V6]];
 
 impl Stack {
     pub(crate) fn on_packet_error(&mut self, error: &PacketError<'_>, effects: &mut impl Effects) {
+        if error.protocol == PROTOCOL_UDP {
+            self.on_datagram_met(error, effects);
+            return;
+        }
         let Some(number) = self.met(error) else {
             self.counters.errors_ignored += 1;
             return;
@@ -39,6 +43,22 @@ impl Stack {
             }
             Failure::TimeExceeded(_) => {}
         }
+    }
+
+    /// The owner of the datagram's port hears of the error.
+    fn on_datagram_met(&mut self, error: &PacketError<'_>, effects: &mut impl Effects) {
+        let ports = error.transport.first_chunk::<4>();
+        let ends = ports.map(|&[a, b, c, d]| {
+            let [local, remote] = [[a, b], [c, d]].map(u16::from_be_bytes);
+            [(error.source, local), (error.destination, remote)]
+        });
+        let owner = ends.and_then(|[(address, port), _]| self.sockets.owner(address, port));
+        let (Some(ends), Some(owner)) = (ends, owner) else {
+            self.counters.errors_ignored += 1;
+            return;
+        };
+        self.counters.errors_taken += 1;
+        effects.on_datagram_error(owner, ends, error.failure);
     }
 
     /// The connection whose segment met the error, if that may be in flight.

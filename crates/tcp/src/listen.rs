@@ -23,17 +23,17 @@ impl Stack {
             self.counters.resets_ignored += 1;
             return;
         }
-        let listener = self.listener(local, port);
+        let listener = self.listeners.owner(local, port);
         let is_syn = segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK);
-        if let Some(listener) = listener
+        if let Some(owner) = listener
             && segment.has(TcpFlags::ACK)
             && !segment.has(TcpFlags::SYN)
             && self.awaits_cookies()
         {
-            self.on_cookie(segment, listener.owner, effects);
+            self.on_cookie(segment, owner, effects);
             return;
         }
-        let Some(listener) = listener.filter(|_| is_syn && !segment.has(TcpFlags::FIN)) else {
+        let Some(owner) = listener.filter(|_| is_syn && !segment.has(TcpFlags::FIN)) else {
             self.counters.without_connection += 1;
             self.refuse(segment, effects);
             return;
@@ -42,7 +42,7 @@ impl Stack {
             self.send_cookie(segment, effects);
             return;
         }
-        match self.accept(segment, listener.owner, after) {
+        match self.accept(segment, owner, after) {
             Some(number) => {
                 self.counters.opened += 1;
                 self.send_syn(number, effects);

@@ -1,14 +1,12 @@
 //! What a connection sends: RFC 9293, 3.8.6.2.1 (silly windows) and 3.7.4 (Nagle); RFC 6675, 5
 //! (what is sent again, and when); RFC 7323, 2.3 (windows).
 
-use lineside_frame::{Descriptor, LinkType};
 use lineside_wire::build::TcpFields;
-use lineside_wire::headers::Headers;
 use lineside_wire::{PROTOCOL_TCP, SeqNumber, TcpFlags};
 use std::net::IpAddr;
 
 use crate::effects::{ConnectionId, Departure, Effects, Why};
-use crate::neighbours::Known;
+use crate::leave::Packet;
 use crate::options::Emitted;
 use crate::record::{Active, Phase, Record, Retransmission, State, flag};
 use crate::scoreboard::{earlier, later};
@@ -423,58 +421,20 @@ impl Stack {
         effects: &mut impl Effects,
     ) {
         self.counters.sent += 1;
-        let mut headers = Headers {
-            tags: self.config.tags,
-            ..Headers::new(ends[0], ends[1])
-        };
-        let Some(next_hop) = self.config.next_hop(ends[1]) else {
-            self.counters.frames_unresolved += 1;
-            return;
-        };
-        let (link_address, asks, waits) = match self.neighbours.resolve(self.now, next_hop) {
-            Known::Address { link_address, asks } => (link_address, asks, false),
-            Known::Waits { asks } => ([0; 6], asks, true),
-            Known::NoRoom => {
-                self.counters.frames_unresolved += 1;
-                return;
-            }
-        };
-        if asks {
-            self.ask(next_hop, effects);
-        }
-        headers.link = [link_address, self.config.link_address];
         let header_len = fields.header_len();
-        let segment_len = header_len + payload_len as usize;
-        let len = headers.len_bytes() + segment_len;
-        let Some(mut frame) = self.cutter.cut(len, descriptor(len)) else {
-            self.counters.frames_unsent += 1;
-            return;
+        let packet = Packet {
+            ends,
+            protocol: PROTOCOL_TCP,
+            ecn: 0,
+            payload_len: header_len + payload_len as usize,
         };
-        let segment = headers.emit(PROTOCOL_TCP, segment_len, frame.bytes_mut());
-        if payload_len > 0 {
-            effects.fill(
-                ConnectionId(number),
-                owner,
-                offset,
-                &mut segment[header_len..],
-            );
-        }
-        fields.emit(ends, segment);
-        if waits {
-            let dropped = self.neighbours.wait(next_hop, frame, departure);
-            self.counters.frames_unresolved += u64::from(dropped.is_some());
-            return;
-        }
-        effects.transmit(frame, departure);
-    }
-}
-
-/// Of a frame of one's own.
-pub(crate) fn descriptor(len: usize) -> Descriptor {
-    Descriptor {
-        wire_len: len as u32,
-        link_type: LinkType::ETHERNET,
-        ..Descriptor::default()
+        self.leave(packet, departure, effects, |effects, segment| {
+            if payload_len > 0 {
+                let bytes = &mut segment[header_len..];
+                effects.fill(ConnectionId(number), owner, offset, bytes);
+            }
+            fields.emit(ends, segment);
+        });
     }
 }
 

@@ -6,12 +6,14 @@ use std::net::IpAddr;
 use lineside_frame::FrameRef;
 use lineside_time::Nanoseconds;
 use lineside_wire::ethernet::{self, Tag};
-use lineside_wire::headers::link_len;
+use lineside_wire::headers::{Headers, link_len};
 use lineside_wire::{
-    Dissected, HeaderChecksum, Ip, SeqNumber, TcpFlags, TcpHeader, checksum, dissect_outermost, tcp,
+    Dissected, Fragment, HeaderChecksum, Ip, SeqNumber, TcpFlags, TcpHeader, checksum,
+    dissect_outermost, tcp,
 };
 
 use crate::effects::Effects;
+use crate::fragments::Taken;
 use crate::options::Options;
 use crate::stack::Stack;
 use crate::tables::Found;
@@ -61,10 +63,9 @@ impl Stack {
             Dissected::NotIp | Dissected::OtherProtocol | Dissected::IpUnread => {
                 self.on_control(bytes, effects);
             }
-            Dissected::Udp(..)
-            | Dissected::Fragment(..)
-            | Dissected::TooDeep
-            | Dissected::UnknownLink => self.counters.not_read += 1,
+            Dissected::Udp(ip, udp) => self.on_udp(frame, &ip, &udp, effects),
+            Dissected::Fragment(ip, fragment) => self.on_fragment(frame, &ip, &fragment, effects),
+            Dissected::TooDeep | Dissected::UnknownLink => self.counters.not_read += 1,
             _ => self.counters.malformed += 1,
         }
     }
@@ -87,11 +88,58 @@ impl Stack {
         true
     }
 
-    fn on_tcp(&mut self, frame: &FrameRef, ip: &Ip, tcp: &TcpHeader, effects: &mut impl Effects) {
-        let is_ours = self.config.is_ours(ip.destination)
+    /// Whether a packet is for one of our addresses, from somebody who can be answered.
+    pub(crate) fn is_for_us(&self, ip: &Ip) -> bool {
+        self.config.is_ours(ip.destination)
             && ip.header == link_len(&self.config.tags)
-            && is_unicast(ip.source);
-        if !is_ours {
+            && is_unicast(ip.source)
+    }
+
+    /// A packet that the fragment completes is as if it had come whole.
+    fn on_fragment(
+        &mut self,
+        frame: &FrameRef,
+        ip: &Ip,
+        fragment: &Fragment,
+        effects: &mut impl Effects,
+    ) {
+        if !self.is_for_us(ip) {
+            self.counters.not_ours += 1;
+            return;
+        }
+        if ip.captured_len < ip.payload_len {
+            self.counters.malformed += 1;
+            return;
+        }
+        if !has_right_header(ip) {
+            self.counters.checksum_wrong += 1;
+            return;
+        }
+        self.counters.fragments += 1;
+        let bytes = frame.bytes();
+        let link = ethernet::Frame::new_unchecked(bytes);
+        let headers = Headers {
+            link: [link.destination(), link.source()],
+            tags: self.config.tags,
+            ..Headers::new(ip.source, ip.destination)
+        };
+        let part = &bytes[ip.payload..][..ip.payload_len];
+        let stamp = frame.descriptor().stamp_ns.unwrap_or(self.now);
+        let cutter = &mut self.cutter;
+        let now = stamp.min(self.now);
+        let taken = self.fragments.take(now, fragment, part, &headers, cutter);
+        match taken {
+            Taken::Waits => {}
+            Taken::Dropped => self.counters.reassembly_failed += 1,
+            Taken::Whole(whole) => {
+                self.counters.reassembled += 1;
+                self.on_frame(&whole.share(), effects);
+            }
+        }
+    }
+
+    fn on_tcp(&mut self, frame: &FrameRef, ip: &Ip, tcp: &TcpHeader, effects: &mut impl Effects) {
+        if !self.is_for_us(ip) {
             self.counters.not_ours += 1;
             return;
         }
@@ -102,12 +150,8 @@ impl Stack {
         }
         let segment = &bytes[ip.payload..][..ip.payload_len];
         let sum = checksum::add(checksum::sum(segment), ip.pseudo_header_sum(segment.len()));
-        let is_header_right = matches!(
-            ip.checksum,
-            HeaderChecksum::Right | HeaderChecksum::NoneInIpv6
-        );
         let is_offloaded = tcp.checksum_offloaded && self.config.takes_offloaded;
-        if !is_header_right || sum != 0xffff && !is_offloaded {
+        if !has_right_header(ip) || sum != 0xffff && !is_offloaded {
             self.counters.checksum_wrong += 1;
             return;
         }
@@ -145,6 +189,14 @@ impl Stack {
             None => self.on_stray(segment, None, effects),
         }
     }
+}
+
+/// Whether the IP header's checksum is right, if there is one.
+pub(crate) fn has_right_header(ip: &Ip) -> bool {
+    matches!(
+        ip.checksum,
+        HeaderChecksum::Right | HeaderChecksum::NoneInIpv6
+    )
 }
 
 /// Whether a packet may come from this address.

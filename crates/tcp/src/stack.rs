@@ -10,7 +10,9 @@ use lineside_wire::SeqNumber;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::effects::{Closed, ConnectionId, Effects, Why};
+use crate::fragments::Fragments;
 use crate::neighbours::Neighbours;
+use crate::ports::Ports;
 use crate::record::{NONE, RESTS, Record, State, flag};
 use crate::siphash::siphash;
 use crate::tables::{Found, Tables};
@@ -38,6 +40,9 @@ pub enum Refused {
     /// Somebody listens there, or has a connection between the two ends.
     #[error("port {0} is in use there: choose another one, or 0")]
     InUse(u16),
+    /// A datagram longer than a packet.
+    #[error("{0} bytes do not fit into a packet, which carries at most {1}: send fewer")]
+    TooLong(usize, usize),
     /// All ports are in use.
     #[error("all ports between the two addresses are in use: add an address")]
     NoPort,
@@ -47,15 +52,6 @@ pub enum Refused {
     /// There is no such connection, or it sends no more.
     #[error("the connection sends no more")]
     Over,
-}
-
-/// Who takes connections at a port.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Listener {
-    /// At which address; at all if `None`.
-    address: Option<IpAddr>,
-    port: u16,
-    pub(crate) owner: u32,
 }
 
 /// A TCP endpoint: see the crate.
@@ -68,7 +64,10 @@ pub struct Stack {
     pub(crate) neighbours: Neighbours,
     pub(crate) cutter: Cutter,
     pub(crate) counters: Counters,
-    pub(crate) listeners: Vec<Listener>,
+    /// Who takes connections, and who takes datagrams.
+    pub(crate) listeners: Ports,
+    pub(crate) sockets: Ports,
+    pub(crate) fragments: Fragments,
     /// Connections that the burst touched and that may have something to send.
     pub(crate) touched: Vec<u32>,
     /// The latest time that was given; never goes back.
@@ -81,6 +80,8 @@ pub struct Stack {
     pub(crate) challenges: (i64, u32),
     /// Connections of listeners in SYN-RECEIVED.
     pub(crate) half_open: u32,
+    /// The second of the ICMP errors that are counted, and how many it had.
+    pub(crate) errors_sent: (i64, u32),
     /// When a cookie was sent last: without one, no acknowledgement can carry any.
     pub(crate) cookie_at: Option<Nanoseconds>,
     /// Chosen for the next connection without a port.
@@ -100,13 +101,16 @@ impl Stack {
             neighbours: Neighbours::new(config.neighbours_max, secret, budget)?,
             cutter: Cutter::new(BLOCK_BYTES, BLOCKS_MAX, budget)?,
             counters: Counters::default(),
-            listeners: Vec::new(),
+            listeners: Ports::default(),
+            sockets: Ports::default(),
+            fragments: Fragments::default(),
             touched: Vec::new(),
             now: Nanoseconds::MIN,
             began: None,
             held_bytes: 0,
             challenges: (0, 0),
             half_open: 0,
+            errors_sent: (0, 0),
             cookie_at: None,
             next_port: siphash(secret, b"port") as u16,
             config,
@@ -167,6 +171,7 @@ impl Stack {
         }
         self.end_waits();
         self.ask_again(effects);
+        self.counters.reassembly_failed += self.fragments.expire(self.now);
         self.flush(effects);
     }
 
@@ -176,6 +181,7 @@ impl Stack {
             self.wheel.next_deadline(),
             self.next_wait_end(),
             self.neighbours.next_deadline(),
+            self.fragments.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -188,28 +194,33 @@ impl Stack {
         port: u16,
         owner: u32,
     ) -> Result<(), Refused> {
-        if let Some(address) = address.filter(|&address| !self.config.is_ours(address)) {
-            return Err(Refused::NotOurs(address));
-        }
-        let mut listeners = self.listeners.iter();
-        if listeners.any(|listener| (listener.address, listener.port) == (address, port)) {
-            return Err(Refused::InUse(port));
-        }
-        self.listeners.push(Listener {
-            address,
-            port,
-            owner,
-        });
-        Ok(())
+        self.check_address(address)?;
+        self.listeners.add(address, port, owner)
     }
 
-    /// Who takes connections there; a listener of that address before one of all.
-    pub(crate) fn listener(&self, address: IpAddr, port: u16) -> Option<Listener> {
-        let at = |wanted: Option<IpAddr>| {
-            let mut listeners = self.listeners.iter();
-            listeners.find(|listener| listener.port == port && listener.address == wanted)
-        };
-        at(Some(address)).or_else(|| at(None)).copied()
+    /// Takes no further connections there; whether it took any. Those that are open stay.
+    pub fn unlisten(&mut self, address: Option<IpAddr>, port: u16) -> bool {
+        self.listeners.remove(address, port)
+    }
+
+    /// An address of the stack, or all of them.
+    pub(crate) fn check_address(&self, address: Option<IpAddr>) -> Result<(), Refused> {
+        match address.filter(|&address| !self.config.is_ours(address)) {
+            Some(address) => Err(Refused::NotOurs(address)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether packets may go from one address to the other.
+    pub(crate) fn check_ends(&self, local: IpAddr, remote: IpAddr) -> Result<(), Refused> {
+        self.check_address(Some(local))?;
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(Refused::Families(local, remote));
+        }
+        match self.config.next_hop(remote) {
+            Some(_) => Ok(()),
+            None => Err(Refused::NoRoute(remote)),
+        }
     }
 
     /// Opens a connection from an address and port of the stack, any port if that is 0, to another
@@ -223,15 +234,7 @@ impl Stack {
         effects: &mut impl Effects,
     ) -> Result<ConnectionId, Refused> {
         self.pass_time(now);
-        if !self.config.is_ours(local) {
-            return Err(Refused::NotOurs(local));
-        }
-        if local.is_ipv4() != remote.is_ipv4() {
-            return Err(Refused::Families(local, remote));
-        }
-        if self.config.next_hop(remote).is_none() {
-            return Err(Refused::NoRoute(remote));
-        }
+        self.check_ends(local, remote)?;
         let path = self.tables.hold_path(local, remote).ok_or(Refused::Full)?;
         let port = self.free_port(path, local_port, remote_port);
         let number = port.and_then(|port| {
@@ -495,7 +498,9 @@ impl Stack {
     fn draw(&mut self) {
         let bytes = self.wheel.allocated_bytes()
             + self.touched.capacity() * size_of::<u32>()
-            + self.listeners.capacity() * size_of::<Listener>();
+            + self.listeners.allocated_bytes()
+            + self.sockets.allocated_bytes()
+            + self.fragments.allocated_bytes();
         if bytes > self.lease.bytes() {
             self.lease.resize(bytes);
         }

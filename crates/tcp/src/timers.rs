@@ -154,7 +154,7 @@ impl Stack {
         };
         let is_syn = segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK);
         let (local, port) = segment.ends[0];
-        if is_syn && is_newer && self.listener(local, port).is_some() {
+        if is_syn && is_newer && self.listeners.owner(local, port).is_some() {
             self.counters.time_wait_recycled += 1;
             self.tables.end_wait(number);
             self.on_stray(segment, Some(wait.snd_nxt), effects);

@@ -88,6 +88,11 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Echo<T> {
 /// ICMP's code of an unreachable destination for which the packet was too long.
 const FRAGMENTATION_NEEDED: u8 = 4;
 
+/// ICMP's code of a port that nobody has: RFC 792.
+pub const PORT_UNREACHABLE: u8 = 3;
+/// ICMPv6's: RFC 4443, 3.1.
+pub const PORT_UNREACHABLE_V6: u8 = 4;
+
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {

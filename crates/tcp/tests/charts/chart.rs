@@ -16,8 +16,11 @@ use std::net::IpAddr;
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_tcp::{Closed, Config, ConnectionId, Departure, Effects, Event, Refused, Stack};
-use lineside_wire::build::FrameBuilder;
+use lineside_tcp::{
+    Closed, Config, ConnectionId, Datagram, Departure, Effects, Event, Refused, Stack,
+};
+use lineside_wire::build::{FrameBuilder, TcpFields};
+use lineside_wire::icmp::Failure;
 use lineside_wire::{SeqNumber, TcpFlags, arp};
 
 use crate::segment::{Bases, Segment};
@@ -38,6 +41,9 @@ pub(crate) fn content(at: i64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9) >> 11) as u8
 }
 
+/// Our address and port, and the peer's.
+type Ends = [(IpAddr, u16); 2];
+
 /// What left, and what the owner heard.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
@@ -46,6 +52,9 @@ pub(crate) struct Heard {
     opened: Vec<(ConnectionId, u16)>,
     received: BTreeMap<ConnectionId, u64>,
     pub(crate) silent: Vec<IpAddr>,
+    /// Datagrams: owner, ends, payload; and errors about those that were sent.
+    pub(crate) datagrams: VecDeque<(u32, Ends, Vec<u8>)>,
+    pub(crate) failed: VecDeque<(u32, Ends, Failure)>,
 }
 
 impl Effects for Heard {
@@ -79,6 +88,15 @@ impl Effects for Heard {
             Event::Closed(why) => format!("closed {}", name(why)),
         };
         self.events.push_back((id, text));
+    }
+
+    fn on_datagram(&mut self, owner: u32, datagram: &Datagram<'_>) {
+        let payload = datagram.payload.bytes().to_vec();
+        self.datagrams.push_back((owner, datagram.ends, payload));
+    }
+
+    fn on_datagram_error(&mut self, owner: u32, ends: Ends, failure: Failure) {
+        self.failed.push_back((owner, ends, failure));
     }
 
     fn on_silent(&mut self, neighbour: IpAddr) {
@@ -243,6 +261,16 @@ impl Chart {
         let peers = self.peers.values_mut();
         let left = peers.flat_map(|peer| peer.left.drain(..));
         left.map(|segment| format!("{segment:?}")).collect()
+    }
+
+    /// The numbers of the peer's first segment after the handshake.
+    pub(crate) fn next_fields(&self) -> TcpFields<'static> {
+        let [theirs, ours] = self.bases(false).sequence;
+        TcpFields {
+            sequence: (theirs + 1).0,
+            acknowledgement: (ours + 1).0,
+            ..TcpFields::default()
+        }
     }
 
     fn give(&mut self, segment: &Segment) {

@@ -3,6 +3,7 @@
 mod chart;
 mod closing;
 mod cookies;
+mod datagrams;
 mod guesses;
 mod handshake;
 mod hosts;
