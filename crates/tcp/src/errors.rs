@@ -13,6 +13,8 @@ use crate::tables::Found;
 const MTU_MIN: [u32; 2] = [552, 1280];
 /// What routers before RFC 1191, which do not say how much they bear, may bear: its section 7.1.
 const PLATEAUS: [u32; 6] = [8166, 4352, 2002, 1492, 1006, 552];
+/// A larger packet is tried again after so long: RFC 1191, 6.3; RFC 8201, 4.
+const MTU_AGES_MS: u32 = 600_000;
 /// ICMP's codes of a protocol or port that nobody has; ICMPv6's of a port.
 const NOBODY: [&[u8]; 2] = [&[2, PORT_UNREACHABLE], &[PORT_UNREACHABLE_V6]];
 
@@ -79,11 +81,35 @@ impl Stack {
         (ahead < self.next_sequence(number).bytes_from(una)).then_some(number)
     }
 
+    /// The most payload and options of a segment on a connection's path now.
+    pub(crate) fn mss_now(&mut self, number: u32) -> u16 {
+        let now_ms = self.age_ms() as u32;
+        let record = &self.tables.records[number];
+        let path = &mut self.tables.paths[record.path];
+        if path.mtu == 0 {
+            return record.mss;
+        }
+        if now_ms.wrapping_sub(path.mtu_at) >= MTU_AGES_MS {
+            path.mtu = 0;
+            return record.mss;
+        }
+        let headers = if path.local.is_ipv4() { 40 } else { 60 };
+        record.mss.min(path.mtu - headers)
+    }
+
+    /// An active connection's segments become as long as its path bears.
+    pub(crate) fn fit_path(&mut self, number: u32) {
+        let mss = self.mss_now(number);
+        let (record, active) = self.both(number);
+        active.window.mss = record.payload_of(mss);
+    }
+
     /// Smaller segments from now on. What is in flight was dropped for its size, not for want of
     /// room: it is sent again, and the congestion window stays.
     fn reduce(&mut self, number: u32, mtu: u32, is_ipv4: bool) {
         let headers = if is_ipv4 { 40 } else { 60 };
-        let before = u32::from(self.tables.records[number].mss) + headers;
+        let (record, active) = self.both(number);
+        let before = active.window.mss + record.options_len() + headers;
         let mtu = match mtu {
             0 => { PLATEAUS.into_iter() }
                 .find(|&plateau| plateau < before)
@@ -95,9 +121,11 @@ impl Stack {
             return;
         }
         self.counters.path_mtu_reduced += 1;
+        let at = self.age_ms() as u32;
+        let path = &mut self.tables.paths[self.tables.records[number].path];
+        (path.mtu, path.mtu_at) = (mtu as u16, at);
+        self.fit_path(number);
         let (record, active) = self.both(number);
-        record.mss = (mtu - headers) as u16;
-        active.window.mss = u32::from(record.mss) - record.options_len();
         if record.state.is_synchronized() {
             active.resend_all(record);
         }

@@ -166,11 +166,10 @@ impl Stack {
                 record.scales = scale << 4 | peers as u8;
             }
         }
-        let mss = u32::from(record.mss) - record.options_len();
-        active.window = crate::congestion::Window::new(mss);
         active.recent = [record.rcv_nxt; 3];
         (active.recover, active.rxt_nxt) = (record.iss, record.iss);
         debug_assert_eq!(record.state, State::SynReceived);
+        self.begin_window(number);
         Some(Some(number))
     }
 }

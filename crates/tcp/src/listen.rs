@@ -3,6 +3,7 @@
 use lineside_wire::build::TcpFields;
 use lineside_wire::{SeqNumber, TcpFlags};
 
+use crate::congestion::Window;
 use crate::effects::Effects;
 use crate::receive::Segment;
 use crate::record::{State, flag};
@@ -129,13 +130,19 @@ impl Stack {
         }
         let shift = record.scales & 15;
         record.snd_wnd = (u32::from(segment.window) >> shift) as u16;
-        let mss = u32::from(record.mss) - record.options_len();
-        active.window = crate::congestion::Window::new(mss);
         active.snd_nxt = later(active.snd_nxt, record.snd_una);
         active.snd_wnd_max = record.send_window();
         (active.snd_wl1, active.snd_wl2) = (segment.sequence, segment.acknowledgement);
         active.recent = [record.rcv_nxt; 3];
         (active.recover, active.rxt_nxt) = (record.iss, record.iss);
+        self.begin_window(number);
+    }
+
+    /// The congestion window of a connection whose segments' size is known by now.
+    pub(crate) fn begin_window(&mut self, number: u32) {
+        let mss = self.mss_now(number);
+        let (record, active) = self.both(number);
+        active.window = Window::new(record.payload_of(mss));
     }
 
     /// RFC 9293, 3.10.7.1: a RST that the peer believes.

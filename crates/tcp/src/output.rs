@@ -87,6 +87,10 @@ impl Stack {
     ) {
         let nagle = self.config.nagle;
         let now = self.now;
+        let (record, active) = self.both(number);
+        if active.window.mss < record.payload_of(record.mss) {
+            self.fit_path(number);
+        }
         loop {
             let (record, active) = self.both(number);
             let Some(cut) = active.cut_new(record, nagle) else {

@@ -167,6 +167,11 @@ impl Record {
         self.snd_una = to;
     }
 
+    /// What is left of `mss` beside the options that each segment has.
+    pub(crate) fn payload_of(&self, mss: u16) -> u32 {
+        u32::from(mss).saturating_sub(self.options_len()).max(1)
+    }
+
     /// The bytes of options that each segment has.
     pub(crate) fn options_len(&self) -> u32 {
         if self.has(flag::TIMESTAMPS) { 12 } else { 0 }

@@ -19,8 +19,9 @@ impl Stack {
         let sent_at = self.now.saturating_sub(i64::from(idle_ms) * 1_000_000);
         let place = self.tables.actives.take(Active::default)?;
         self.tables.records[number].place = place;
+        let mss = self.mss_now(number);
         let active = &mut self.tables.actives[place];
-        active.begin(&record, self.config.receive_window_bytes);
+        active.begin(&record, mss, self.config.receive_window_bytes);
         active.sent_at = sent_at;
         if record.has(flag::ACK_DELAYED) && record.timer != NONE {
             active.ack_at = self.wheel.at(TimerId(record.timer));
@@ -131,8 +132,8 @@ impl Stack {
 
 impl Active {
     /// For a connection at rest, or a new one.
-    fn begin(&mut self, record: &Record, receive_window_bytes: u32) {
-        let mss = u32::from(record.mss) - record.options_len().min(u32::from(record.mss) - 1);
+    fn begin(&mut self, record: &Record, mss: u16, receive_window_bytes: u32) {
+        let mss = record.payload_of(mss);
         self.snd_nxt = record.snd_una;
         self.ready = 0;
         // At rest nothing acceptable is older than the next byte.

@@ -24,6 +24,10 @@ pub(crate) struct Path {
     pub(crate) remote: IpAddr,
     /// Connections of either kind.
     references: u32,
+    /// The longest packet that it bears by an ICMP error, and when that came, in milliseconds since
+    /// the stack began; 0: none came.
+    pub(crate) mtu: u16,
+    pub(crate) mtu_at: u32,
 }
 
 /// Whose four-tuple it is.
@@ -168,6 +172,8 @@ impl Tables {
             local,
             remote,
             references: 1,
+            mtu: 0,
+            mtu_at: 0,
         };
         let number = self.paths.take(|| path)?;
         self.paths[number] = path;

@@ -64,6 +64,8 @@ impl Stack {
         let flight = active.snd_nxt.bytes_from(record.snd_una);
         congestion.on_timeout(&mut active.window, flight, is_first);
         active.resend_all(record);
+        // Another connection may have met what the path bears.
+        self.fit_path(number);
         let at = self.now.saturating_add(self.rto(number));
         self.both(number).1.retransmission = Retransmission::Timeout(at);
     }

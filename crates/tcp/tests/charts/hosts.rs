@@ -300,6 +300,39 @@ fn a_packet_that_is_too_big_is_sent_again_in_parts() {
 }
 
 #[test]
+fn connections_of_a_path_share_what_it_bears_for_ten_minutes() {
+    let mut chart = Chart::established(|_| {});
+    let segment = first_frame(&mut chart, "send 1000");
+    chart.answers = true;
+    chart.give_frame(&error(&segment, Failure::TooBig(600)));
+    chart.run(
+        "> A 1:561 ack 1
+         > A 561:1001 ack 1
+         < A 1:1 ack 1001
+         = acked 1000
+         peer 2001
+         < S 0:1 mss 1000
+         > SA 0:1 ack 1
+         < A 1:1 ack 1
+         = opened
+         * send 1000
+         > A 1:561 ack 1
+         < A 1:1 ack 561
+         = acked 560
+         > A 561:1001 ack 1
+         < A 1:1 ack 1001
+         = acked 440
+         +601
+         peer 2000
+         * send 1000
+         > A 1001:2001 ack 1
+         < A 1:1 ack 2001
+         = acked 1000
+         count path_mtu_reduced 1",
+    );
+}
+
+#[test]
 fn a_frame_for_another_host_is_not_ours() {
     let mut chart = silent();
     chart.call("listen").expect("it is free");
