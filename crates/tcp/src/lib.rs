@@ -33,6 +33,7 @@ mod fragments;
 mod held;
 mod input;
 mod isn;
+mod keyed;
 mod leave;
 mod listen;
 mod lists;

@@ -10,7 +10,7 @@ use lineside_frame::Frame;
 use lineside_time::Nanoseconds;
 
 use crate::effects::Departure;
-use crate::siphash::siphash;
+use crate::keyed::hash_of_address;
 use crate::slab::Slab;
 
 /// Between two questions: RFC 4861, 10, RETRANS_TIMER; RFC 1122 allows one a second.
@@ -93,15 +93,8 @@ impl Neighbours {
         })
     }
 
-    fn hash(key: [u64; 2], address: IpAddr) -> u64 {
-        match address {
-            IpAddr::V4(address) => siphash(key, &address.octets()),
-            IpAddr::V6(address) => siphash(key, &address.octets()),
-        }
-    }
-
     fn find(&self, address: IpAddr) -> Option<u32> {
-        let hash = Self::hash(self.key, address);
+        let hash = hash_of_address(self.key, address);
         let is_it = |&number: &u32| self.neighbours[number].address == address;
         self.table.find(hash, is_it).copied()
     }
@@ -123,8 +116,8 @@ impl Neighbours {
         (neighbour.at, neighbour.asks) = (0, 0);
         let (key, neighbours) = (self.key, &self.neighbours);
         self.table
-            .insert_unique(Self::hash(key, address), number, |&number| {
-                Self::hash(key, neighbours[number].address)
+            .insert_unique(hash_of_address(key, address), number, |&number| {
+                hash_of_address(key, neighbours[number].address)
             });
         Some(number)
     }
@@ -243,7 +236,7 @@ impl Neighbours {
         }
         self.asking.swap_remove(place);
         let dropped = self.release(number, |_, _| {});
-        let hash = Self::hash(self.key, address);
+        let hash = hash_of_address(self.key, address);
         if let Ok(entry) = self.table.find_entry(hash, |&each| each == number) {
             entry.remove();
         }

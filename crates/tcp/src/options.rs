@@ -24,6 +24,14 @@ impl<'a> Options<'a> {
     /// Reads the options of a header.
     #[inline]
     pub(crate) fn read(bytes: &'a [u8]) -> Self {
+        if let Ok(bytes) = <&[u8; 12]>::try_from(bytes)
+            && let Some(timestamps) = timestamps_alone(bytes)
+        {
+            return Self {
+                timestamps: Some(timestamps),
+                ..Self::default()
+            };
+        }
         let mut read = Self::default();
         for option in TcpOptions::new(bytes) {
             match option {
@@ -43,6 +51,18 @@ impl<'a> Options<'a> {
     pub(crate) fn mss(&self) -> u16 {
         self.mss.unwrap_or(MSS_DEFAULT).max(48)
     }
+}
+
+/// Timestamps and nothing else, as RFC 7323, appendix A lays them out: what nearly every segment has.
+const TIMESTAMPS_ALONE: [u8; 4] = [1, 1, 8, 10];
+
+#[inline]
+fn timestamps_alone(bytes: &[u8; 12]) -> Option<(u32, u32)> {
+    let ([kind, value, echo], []) = bytes.as_chunks::<4>() else {
+        return None;
+    };
+    let both = [*value, *echo].map(u32::from_be_bytes);
+    (*kind == TIMESTAMPS_ALONE).then_some((both[0], both[1]))
 }
 
 /// Options to be sent, padded to whole words.
@@ -87,7 +107,14 @@ impl Emitted {
         self.push(TcpOption::SackPermitted);
     }
 
+    #[inline]
     pub(crate) fn timestamps(&mut self, value: u32, echo: u32) {
+        if self.len == 0 {
+            let words = [TIMESTAMPS_ALONE, value.to_be_bytes(), echo.to_be_bytes()];
+            self.bytes[..12].copy_from_slice(words.as_flattened());
+            self.len = 12;
+            return;
+        }
         self.push(TcpOption::Timestamps { value, echo });
     }
 

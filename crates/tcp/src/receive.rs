@@ -8,8 +8,8 @@ use lineside_time::Nanoseconds;
 use lineside_wire::ethernet::{self, Tag};
 use lineside_wire::headers::{Headers, link_len};
 use lineside_wire::{
-    Dissected, Fragment, HeaderChecksum, Ip, SeqNumber, TcpFlags, TcpHeader, checksum,
-    dissect_outermost, tcp,
+    Dissected, Fragment, HeaderChecksum, Ip, PlainSegment, SeqNumber, TcpFlags, TcpHeader,
+    checksum, dissect_outermost, tcp,
 };
 
 use crate::effects::Effects;
@@ -58,6 +58,11 @@ impl Stack {
         }
         let descriptor = frame.descriptor();
         let wire_len = descriptor.wire_len as usize;
+        if let Some(plain) = PlainSegment::new(descriptor.link_type.0, bytes, wire_len) {
+            let (ip, tcp) = plain.headers();
+            self.on_tcp(frame, &ip, &tcp, effects);
+            return;
+        }
         match dissect_outermost(descriptor.link_type.0, bytes, wire_len) {
             Dissected::Tcp(ip, tcp) => self.on_tcp(frame, &ip, &tcp, effects),
             Dissected::NotIp | Dissected::OtherProtocol | Dissected::IpUnread => {

@@ -9,9 +9,9 @@ use lineside_time::Nanoseconds;
 use lineside_wire::SeqNumber;
 
 use crate::config::Config;
+use crate::keyed::{hash_of_pair, hash_of_words};
 use crate::lists::Lists;
 use crate::record::{Active, Held, NONE, RESTS, Record, TimeWait};
-use crate::siphash::siphash;
 use crate::slab::Slab;
 
 /// Of a number in the table of four-tuples: it is that of a [`TimeWait`].
@@ -102,29 +102,9 @@ impl Numbers {
     }
 }
 
-fn pair_hash(key: [u64; 2], local: IpAddr, remote: IpAddr) -> u64 {
-    let mut bytes = [0; 32];
-    for (address, bytes) in [local, remote].iter().zip(bytes.as_chunks_mut::<16>().0) {
-        match address {
-            IpAddr::V4(address) => bytes[..4].copy_from_slice(&address.octets()),
-            IpAddr::V6(address) => *bytes = address.octets(),
-        }
-    }
-    siphash(key, &bytes)
-}
-
-/// Strangers choose ports and, by whom they connect to, paths: the key keeps them from choosing
-/// what collides. Two rounds of a multiplication by a secret odd number and a fold.
 fn tuple_hash(key: [u64; 2], path: u32, local_port: u16, remote_port: u16) -> u64 {
     let ports = u32::from(local_port) << 16 | u32::from(remote_port);
-    let fold = |value: u64, by: u64| {
-        let wide = u128::from(value) * u128::from(by | 1);
-        (wide >> 64) as u64 ^ wide as u64
-    };
-    fold(
-        fold(u64::from(path) << 32 | u64::from(ports), key[0]) ^ key[1],
-        key[1].rotate_left(32),
-    )
+    hash_of_words(key, [u64::from(path) << 32 | u64::from(ports)])
 }
 
 impl Tables {
@@ -152,7 +132,7 @@ impl Tables {
             let path = &self.paths[number];
             (path.local, path.remote) == (local, remote)
         };
-        let hash = pair_hash(self.key, local, remote);
+        let hash = hash_of_pair(self.key, local, remote);
         self.pairs.table.find(hash, is_it).copied()
     }
 
@@ -165,7 +145,7 @@ impl Tables {
         let (key, paths) = (self.key, &self.paths);
         let hash_of = |number: &u32| {
             let path = &paths[*number];
-            pair_hash(key, path.local, path.remote)
+            hash_of_pair(key, path.local, path.remote)
         };
         self.pairs.reserve(hash_of)?;
         let path = Path {
@@ -180,9 +160,9 @@ impl Tables {
         let paths = &self.paths;
         let hash_of = |number: &u32| {
             let path = &paths[*number];
-            pair_hash(key, path.local, path.remote)
+            hash_of_pair(key, path.local, path.remote)
         };
-        let hash = pair_hash(key, local, remote);
+        let hash = hash_of_pair(key, local, remote);
         self.pairs.table.insert_unique(hash, number, hash_of);
         Some(number)
     }
@@ -193,7 +173,7 @@ impl Tables {
         if path.references > 0 {
             return;
         }
-        let hash = pair_hash(self.key, path.local, path.remote);
+        let hash = hash_of_pair(self.key, path.local, path.remote);
         if let Ok(entry) = self.pairs.table.find_entry(hash, |&each| each == number) {
             entry.remove();
         }

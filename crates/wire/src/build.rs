@@ -91,16 +91,21 @@ impl TcpFields<'_> {
 
     /// Writes the header to the beginning of `segment`, which ends with its payload, and the
     /// checksum of both, between the two `ends`.
+    #[inline]
     pub fn emit(&self, ends: [IpAddr; 2], segment: &mut [u8]) {
+        let header = segment
+            .first_chunk_mut::<{ tcp::HEADER_LEN }>()
+            .expect("the segment has room for the header");
+        let mut header = Segment::new_unchecked(header);
+        header.set_source_port(self.source_port);
+        header.set_destination_port(self.destination_port);
+        header.set_sequence(SeqNumber(self.sequence));
+        header.set_acknowledgement(SeqNumber(self.acknowledgement));
+        header.set_header_len(self.header_len());
+        header.set_flags(self.flags);
+        header.set_window(self.window);
+        header.set_urgent(0);
         let mut segment = Segment::new_unchecked(segment);
-        segment.set_source_port(self.source_port);
-        segment.set_destination_port(self.destination_port);
-        segment.set_sequence(SeqNumber(self.sequence));
-        segment.set_acknowledgement(SeqNumber(self.acknowledgement));
-        segment.set_header_len(self.header_len());
-        segment.set_flags(self.flags);
-        segment.set_window(self.window);
-        segment.set_urgent(0);
         fill_padded(segment.options_mut(), self.options);
         segment.fill_checksum(ends[0], ends[1]);
     }

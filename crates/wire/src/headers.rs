@@ -65,6 +65,7 @@ impl Headers {
     /// Writes the headers of a payload of `payload_len` bytes of `protocol` to the beginning of
     /// `frame`, and returns where the payload is to be written. Panics if `frame` is shorter than
     /// both.
+    #[inline]
     pub fn emit<'b>(&self, protocol: u8, payload_len: usize, frame: &'b mut [u8]) -> &'b mut [u8] {
         let ip_type = match self.ends[0] {
             IpAddr::V4(_) => ether_type::IPV4,
@@ -74,7 +75,9 @@ impl Headers {
         let packet = emit_link(self.link, &self.tags, ip_type, frame);
         match self.ends {
             [IpAddr::V4(source), IpAddr::V4(destination)] => {
-                let (header, payload) = packet.split_at_mut(ipv4::HEADER_LEN);
+                let (header, payload) = packet
+                    .split_first_chunk_mut::<{ ipv4::HEADER_LEN }>()
+                    .expect("the frame has room for the header");
                 let mut header = ipv4::Packet::new_unchecked(header);
                 header.set_header_len(ipv4::HEADER_LEN);
                 header.set_traffic_class(self.ecn & 3);
@@ -92,7 +95,9 @@ impl Headers {
                 payload
             }
             [IpAddr::V6(source), IpAddr::V6(destination)] => {
-                let (header, payload) = packet.split_at_mut(ipv6::HEADER_LEN);
+                let (header, payload) = packet
+                    .split_first_chunk_mut::<{ ipv6::HEADER_LEN }>()
+                    .expect("the frame has room for the header");
                 let mut header = ipv6::Packet::new_unchecked(header);
                 header.set_traffic_class(self.ecn & 3);
                 header.set_payload_len(payload_len as u16);
@@ -114,13 +119,16 @@ pub fn link_len(tags: &[Option<(u16, u16)>]) -> usize {
 
 /// Writes an Ethernet header with tags to the beginning of `frame`, and returns what follows.
 /// `link` has the receiver first.
+#[inline]
 pub fn emit_link<'b>(
     link: [[u8; 6]; 2],
     tags: &[Option<(u16, u16)>],
     payload_type: u16,
     frame: &'b mut [u8],
 ) -> &'b mut [u8] {
-    let (header, mut rest) = frame.split_at_mut(ethernet::HEADER_LEN);
+    let (header, mut rest) = frame
+        .split_first_chunk_mut::<{ ethernet::HEADER_LEN }>()
+        .expect("the frame has room for the header");
     let mut types = { tags.iter().flatten() }
         .map(|&(kind, _)| kind)
         .chain([payload_type]);
