@@ -43,6 +43,8 @@ impl Stack {
     /// Gives the larger record back if nothing needs it, and sets the timer.
     pub(crate) fn settle(&mut self, number: u32) {
         let began = self.began.unwrap_or(self.now);
+        // An answer is likely while an acknowledgement waits for one to ride on.
+        let is_spare = self.tables.actives.has_spare();
         let record = &mut self.tables.records[number];
         let Some(place) = record.active() else {
             if self.config.keep_alive_ns.is_some() && !record.has(flag::ACK_DELAYED) {
@@ -52,9 +54,9 @@ impl Stack {
         };
         let active = &mut self.tables.actives[place];
         let delayed = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
-        if active.is_needed(record) {
+        if active.is_needed(record) || delayed.is_some() && is_spare {
             let at = delayed.into_iter().chain(active.retransmission.at()).min();
-            self.set_timer(number, at);
+            self.set_timer_of_active(number, at);
             return;
         }
         let segments = |bytes: u32| u16::try_from(bytes / active.window.mss).unwrap_or(u16::MAX);
@@ -70,6 +72,17 @@ impl Stack {
     fn keep_alive_at(&self) -> Option<Nanoseconds> {
         let after = self.config.keep_alive_ns?;
         Some(self.now.saturating_add(after))
+    }
+
+    /// The larger record has the deadlines: a timer that fires too early finds nothing due, and is
+    /// set anew. So most acknowledgements move none.
+    fn set_timer_of_active(&mut self, number: u32, at: Option<Nanoseconds>) {
+        let timer = self.tables.records[number].timer;
+        let is_early =
+            timer != NONE && { at }.is_some_and(|at| self.wheel.at(TimerId(timer)) <= at);
+        if !is_early {
+            self.set_timer(number, at);
+        }
     }
 
     pub(crate) fn set_timer(&mut self, number: u32, at: Option<Nanoseconds>) {

@@ -75,6 +75,11 @@ impl<T> Slab<T> {
         self.records.len() - self.free.len()
     }
 
+    /// Whether less than half of what may be is in use.
+    pub(crate) fn has_spare(&self) -> bool {
+        2 * self.len() < self.max as usize
+    }
+
     /// All records, those that were freed too.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.records.iter_mut()
