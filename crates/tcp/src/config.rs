@@ -49,6 +49,10 @@ pub struct Config {
     pub routers: Vec<IpAddr>,
     /// The longest packet that it sends.
     pub mtu: usize,
+    /// Time to live, or hop limit, of its packets: RFC 9293, 3.9.2.
+    pub hop_limit: u8,
+    /// Differentiated services codepoint of its segments and datagrams, 6 bits: RFC 9293, 3.9.2.
+    pub dscp: u8,
     /// The window that it offers; bytes that it is ready to hold out of order.
     pub receive_window_bytes: u32,
     /// Bytes held out of order by all connections. A part counts as 1 KiB at least.
@@ -111,6 +115,9 @@ impl Config {
                 .collect(),
             routers: Vec::new(),
             mtu: 1500,
+            // RFC 1700, page 64.
+            hop_limit: 64,
+            dscp: 0,
             // 10 Gb/s over 1 ms, or 100 Mb/s over 80 ms.
             receive_window_bytes: 1 << 20,
             held_bytes_max: 16 << 20,
@@ -130,9 +137,10 @@ impl Config {
             // RFC 6298 says 1 s "currently"; Linux has had 0.2 s for twenty years.
             rto_min_ns: 200_000_000,
             rto_max_ns: 60_000_000_000,
-            // Linux's tcp_retries2 and tcp_syn_retries.
+            // Linux's tcp_retries2.
             retries_max: 15,
-            syn_retries_max: 6,
+            // At least three minutes, by RFC 9293, 3.8.3: one more than Linux.
+            syn_retries_max: 7,
             // The issue of both: RFC 9293, 3.4.2 has 4 minutes, Linux 60 s; 2 MSL of 30 s here.
             time_wait_ns: 60_000_000_000,
             // Linux's tcp_fin_timeout, tcp_keepalive_intvl and tcp_keepalive_probes.
@@ -146,6 +154,12 @@ impl Config {
     /// Whether it is one of the stack's addresses.
     pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|prefix| prefix.contains(address))
+    }
+
+    /// The first address of a family.
+    pub(crate) fn address_of_family(&self, is_ipv4: bool) -> Option<IpAddr> {
+        let mut addresses = self.addresses.iter().map(|prefix| prefix.address);
+        addresses.find(|address| address.is_ipv4() == is_ipv4)
     }
 
     /// Who is to be given packets for this address.

@@ -260,10 +260,7 @@ impl Stack {
 
     /// Asks for a neighbour's Ethernet address.
     pub(crate) fn ask(&mut self, address: IpAddr, effects: &mut impl Effects) {
-        let of_family =
-            |prefix: &&crate::config::Prefix| prefix.address.is_ipv4() == address.is_ipv4();
-        let ours = self.config.addresses.iter().find(of_family);
-        let Some(ours) = ours.map(|prefix| prefix.address) else {
+        let Some(ours) = self.config.address_of_family(address.is_ipv4()) else {
             return;
         };
         match (ours, address) {

@@ -4,7 +4,7 @@
 use lineside_wire::icmp::{Failure, PORT_UNREACHABLE, PORT_UNREACHABLE_V6, PacketError};
 use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, SeqNumber};
 
-use crate::effects::{Closed, Effects};
+use crate::effects::{Closed, ConnectionId, Effects};
 use crate::record::State;
 use crate::stack::Stack;
 use crate::tables::Found;
@@ -30,6 +30,8 @@ impl Stack {
         };
         self.counters.errors_taken += 1;
         let is_ipv4 = error.source.is_ipv4();
+        let owner = self.tables.records[number].owner;
+        effects.on_error(ConnectionId(number), owner, error.failure);
         match error.failure {
             Failure::TooBig(mtu) => {
                 self.reduce(number, mtu, is_ipv4);

@@ -71,7 +71,7 @@ impl Stack {
         self.cookie_at = Some(self.now);
         let [(local, local_port), (remote, remote_port)] = segment.ends;
         let mss = self.config.mss(local.is_ipv4());
-        let offered = segment.options.mss().min(mss);
+        let offered = segment.options.mss(local.is_ipv4()).min(mss);
         let size = SIZES.partition_point(|&size| size <= offered).max(1) as u32 - 1;
         let iss = self.cookie(segment, segment.sequence, self.now / PERIOD_NS, size);
         let mut options = Emitted::new();

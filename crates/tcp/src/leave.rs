@@ -48,6 +48,8 @@ impl Stack {
         let headers = Headers {
             link: [link_address, self.config.link_address],
             tags: self.config.tags,
+            hop_count: self.config.hop_limit,
+            dscp: self.config.dscp,
             ecn: packet.ecn,
             ..Headers::new(packet.ends[0], packet.ends[1])
         };

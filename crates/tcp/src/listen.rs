@@ -112,7 +112,7 @@ impl Stack {
         let active = &mut self.tables.actives[record.place];
         record.rcv_nxt = segment.sequence + 1;
         record.rcv_adv = record.rcv_nxt;
-        record.mss = record.mss.min(options.mss());
+        record.mss = record.mss.min(options.mss(segment.ends[0].0.is_ipv4()));
         if config.sack && options.sack_permitted {
             record.set(flag::SACK);
         }

@@ -140,6 +140,17 @@ impl Neighbours {
         }
     }
 
+    /// What is sent to a neighbour seems not to arrive: its address is asked for again when the next
+    /// frame is for it.
+    pub(crate) fn doubt(&mut self, now: Nanoseconds, address: IpAddr) {
+        if let Some(number) = self.find(address) {
+            let neighbour = &mut self.neighbours[number];
+            if neighbour.asks == 0 {
+                neighbour.at = now;
+            }
+        }
+    }
+
     /// A frame waits for an answer. The one that waited longest for it makes room, or if too many
     /// wait for others, the one that waited longest of all; it is returned.
     pub(crate) fn wait(

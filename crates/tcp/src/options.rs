@@ -3,8 +3,8 @@
 use lineside_wire::SeqNumber;
 use lineside_wire::tcp::{OPTIONS_LEN_MAX, SackBlocks, TcpOption, TcpOptions};
 
-/// RFC 9293, 3.7.1: of an IPv4 peer that gives none.
-const MSS_DEFAULT: u16 = 536;
+/// RFC 9293, 3.7.1: of peers that give none, over IPv6 and IPv4.
+const MSS_DEFAULT: [u16; 2] = [1220, 536];
 /// A shift that is larger counts as this: RFC 7323, 2.3.
 const SCALE_MAX: u8 = 14;
 
@@ -48,8 +48,9 @@ impl<'a> Options<'a> {
 
     /// The most payload that the peer takes. What is too small to carry options counts as more:
     /// RFC 791 promises packets of 68 bytes, Linux takes no less than 48 here.
-    pub(crate) fn mss(&self) -> u16 {
-        self.mss.unwrap_or(MSS_DEFAULT).max(48)
+    pub(crate) fn mss(&self, is_ipv4: bool) -> u16 {
+        let default = MSS_DEFAULT[usize::from(is_ipv4)];
+        self.mss.unwrap_or(default).max(48)
     }
 }
 
@@ -159,10 +160,11 @@ mod tests {
         assert_eq!(emitted.bytes().len(), 24);
         let read = Options::read(emitted.bytes());
         assert_eq!(
-            (read.mss(), read.scale, read.sack_permitted),
+            (read.mss(true), read.scale, read.sack_permitted),
             (1460, Some(14), true)
         );
         assert!(!read.malformed && Options::read(&[3, 9]).malformed);
-        assert_eq!(Options::read(&[]).mss(), 536);
+        assert_eq!(Options::read(&[]).mss(true), 536);
+        assert_eq!(Options::read(&[]).mss(false), 1220);
     }
 }

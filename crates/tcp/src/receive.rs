@@ -204,8 +204,8 @@ pub(crate) fn has_right_header(ip: &Ip) -> bool {
     )
 }
 
-/// Whether a packet may come from this address.
-fn is_unicast(address: IpAddr) -> bool {
+/// Whether it is the address of one host: packets may come from it and go to it.
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !(address.is_multicast() || address.is_unspecified() || is_broadcast)
 }

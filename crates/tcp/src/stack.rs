@@ -13,6 +13,7 @@ use crate::effects::{Closed, ConnectionId, Effects, Why};
 use crate::fragments::Fragments;
 use crate::neighbours::Neighbours;
 use crate::ports::Ports;
+use crate::receive::is_unicast;
 use crate::record::{NONE, RESTS, Record, State, flag};
 use crate::siphash::siphash;
 use crate::tables::{Found, Tables};
@@ -34,6 +35,9 @@ pub enum Refused {
     /// Both addresses are to be of one family.
     #[error("{0} and {1} are addresses of different families")]
     Families(IpAddr, IpAddr),
+    /// A group's address, or nobody's.
+    #[error("{0} is not the address of one host")]
+    NotUnicast(IpAddr),
     /// Neither on the link nor behind a router.
     #[error("no router leads to {0}: name one, or say that it is on the link")]
     NoRoute(IpAddr),
@@ -217,14 +221,17 @@ impl Stack {
         if local.is_ipv4() != remote.is_ipv4() {
             return Err(Refused::Families(local, remote));
         }
+        if !is_unicast(remote) {
+            return Err(Refused::NotUnicast(remote));
+        }
         match self.config.next_hop(remote) {
             Some(_) => Ok(()),
             None => Err(Refused::NoRoute(remote)),
         }
     }
 
-    /// Opens a connection from an address and port of the stack, any port if that is 0, to another
-    /// end. `owner` is the owner's word.
+    /// Opens a connection from an address and port of the stack to another end: its first address if
+    /// that is unspecified, any port if that is 0. `owner` is the owner's word.
     pub fn connect(
         &mut self,
         now: Nanoseconds,
@@ -234,6 +241,13 @@ impl Stack {
         effects: &mut impl Effects,
     ) -> Result<ConnectionId, Refused> {
         self.pass_time(now);
+        let local = match local.is_unspecified() {
+            true => self
+                .config
+                .address_of_family(local.is_ipv4())
+                .unwrap_or(local),
+            false => local,
+        };
         self.check_ends(local, remote)?;
         let path = self.tables.hold_path(local, remote).ok_or(Refused::Full)?;
         let port = self.free_port(path, local_port, remote_port);

@@ -11,6 +11,9 @@ use crate::record::{Retransmission, State, flag};
 use crate::stack::Stack;
 use crate::tables::wait_until;
 
+/// After so many timeouts the way to the peer is doubted: RFC 9293, 3.8.3, R1.
+const TIMEOUTS_DOUBTED: u8 = 3;
+
 impl Stack {
     /// A connection's timer fired.
     pub(crate) fn on_connection_timer(&mut self, number: u32, effects: &mut impl Effects) {
@@ -64,10 +67,21 @@ impl Stack {
         let flight = active.snd_nxt.bytes_from(record.snd_una);
         congestion.on_timeout(&mut active.window, flight, is_first);
         active.resend_all(record);
+        if self.both(number).1.timeouts == TIMEOUTS_DOUBTED {
+            self.doubt_next_hop(number);
+        }
         // Another connection may have met what the path bears.
         self.fit_path(number);
         let at = self.now.saturating_add(self.rto(number));
         self.both(number).1.retransmission = Retransmission::Timeout(at);
+    }
+
+    /// The neighbour on the way to the peer may have another Ethernet address by now.
+    fn doubt_next_hop(&mut self, number: u32) {
+        let path = &self.tables.paths[self.tables.records[number].path];
+        if let Some(next_hop) = self.config.next_hop(path.remote) {
+            self.neighbours.doubt(self.now, next_hop);
+        }
     }
 
     /// The window is still closed, as far as is known.

@@ -31,6 +31,8 @@ pub struct Headers {
     pub ends: [IpAddr; 2],
     /// Time to live, or hop limit.
     pub hop_count: u8,
+    /// Differentiated services codepoint, 6 bits: RFC 2474, 3.
+    pub dscp: u8,
     /// Congestion notification, 2 bits: RFC 3168, 5.
     pub ecn: u8,
     /// IPv4's identification; `None`: no router may cut the packet, which then needs none (RFC
@@ -48,6 +50,7 @@ impl Headers {
             ends: [source, destination],
             // RFC 1700, page 64.
             hop_count: 64,
+            dscp: 0,
             ecn: 0,
             identification: None,
         }
@@ -80,7 +83,7 @@ impl Headers {
                     .expect("the frame has room for the header");
                 let mut header = ipv4::Packet::new_unchecked(header);
                 header.set_header_len(ipv4::HEADER_LEN);
-                header.set_traffic_class(self.ecn & 3);
+                header.set_traffic_class(self.dscp << 2 | self.ecn & 3);
                 header.set_total_len((ipv4::HEADER_LEN + payload_len) as u16);
                 header.set_identification(self.identification.unwrap_or(0));
                 match self.identification {
@@ -99,7 +102,7 @@ impl Headers {
                     .split_first_chunk_mut::<{ ipv6::HEADER_LEN }>()
                     .expect("the frame has room for the header");
                 let mut header = ipv6::Packet::new_unchecked(header);
-                header.set_traffic_class(self.ecn & 3);
+                header.set_traffic_class(self.dscp << 2 | self.ecn & 3);
                 header.set_payload_len(payload_len as u16);
                 header.set_next_header(protocol);
                 header.set_hop_limit(self.hop_count);

@@ -208,6 +208,7 @@ fn segments() -> Vec<Vec<u8>> {
     let headers = Headers {
         link: [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]],
         tags: [Some((ether_type::VLAN, 42)), None],
+        dscp: 46,
         ecn: 2,
         hop_count: 9,
         ..Headers::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
@@ -254,6 +255,7 @@ fn tshark_reads_segments_written_in_place() {
         "vlan.id",
         "ip.flags.df",
         "ip.ttl",
+        "ip.dsfield.dscp",
         "ip.dsfield.ecn",
         "ip.checksum.status",
         "tcp.checksum.status",
@@ -267,7 +269,8 @@ fn tshark_reads_segments_written_in_place() {
         "tcp.len",
     ];
     let lines = read_by_tshark(&segments(), &fields);
-    let flags = ["1", "True"].map(|set| format!("42,{set},9,2,1,1,4321,1460,7,77,99,5000,6000,0"));
+    let flags =
+        ["1", "True"].map(|set| format!("42,{set},9,46,2,1,1,4321,1460,7,77,99,5000,6000,0"));
     assert!(flags.contains(&lines[0]), "{lines:?}");
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Heard {
     opened: Vec<(ConnectionId, u16)>,
     received: BTreeMap<ConnectionId, u64>,
     pub(crate) silent: Vec<IpAddr>,
+    /// What became of segments.
+    pub(crate) errors: Vec<Failure>,
     /// Datagrams: owner, ends, payload; and errors about those that were sent.
     pub(crate) datagrams: VecDeque<(u32, Ends, Vec<u8>)>,
     pub(crate) failed: VecDeque<(u32, Ends, Failure)>,
@@ -88,6 +90,10 @@ impl Effects for Heard {
             Event::Closed(why) => format!("closed {}", name(why)),
         };
         self.events.push_back((id, text));
+    }
+
+    fn on_error(&mut self, _: ConnectionId, _: u32, failure: Failure) {
+        self.errors.push(failure);
     }
 
     fn on_datagram(&mut self, owner: u32, datagram: &Datagram<'_>) {

@@ -135,6 +135,28 @@ fn solicitation(what: What, target: IpAddr, destination: IpAddr) -> Vec<u8> {
 }
 
 #[test]
+fn a_neighbour_is_asked_for_again_when_nothing_arrives() {
+    // RFC 9293, 3.8.3: after three timeouts the way is doubted.
+    let mut chart = Chart::established(|_| {});
+    chart.answers = false;
+    chart.call("send 10").expect("it is open");
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        let at = chart.stack.next_deadline().expect("a timer is pending");
+        chart.pass(at - chart.now);
+        asked.push(questions(&mut chart).len());
+    }
+    assert_eq!(asked, [0, 0, 1, 1], "and a second later once more");
+}
+
+#[test]
+fn packets_live_as_long_and_are_marked_as_configured() {
+    let mut chart = Chart::established(|config| (config.hop_limit, config.dscp) = (9, 46));
+    let segment = first_frame(&mut chart, "send 10");
+    assert_eq!((segment[15], segment[22]), (46 << 2, 9));
+}
+
+#[test]
 fn neighbour_discovery_asks_and_answers() {
     let [ours, theirs] = ends_v6();
     let mut chart = Chart::between(ends_v6(), |_| {});
@@ -254,6 +276,7 @@ fn an_error_does_not_end_what_is_open() {
         chart.give_frame(&error(&segment, failure));
     }
     chart.run("count errors_taken 3");
+    assert_eq!(chart.heard.errors.len(), 3, "the owner hears of each");
     assert_eq!(chart.stack.connections(), 1);
     // What is not in flight met nothing.
     chart.give_line("A 1:1 ack 11");

@@ -66,6 +66,18 @@ fn a_connection_needs_two_ends_that_can_meet() {
             [ours, far],
             "no router leads to 192.0.2.1: name one, or say that it is on the link",
         ),
+        (
+            [ours, [224, 0, 0, 1].into()],
+            "224.0.0.1 is not the address of one host",
+        ),
+        (
+            [ours, [255; 4].into()],
+            "255.255.255.255 is not the address of one host",
+        ),
+        (
+            ["::".parse().expect("an address"), six],
+            ":: is not an address of this stack",
+        ),
     ] {
         assert_eq!(connect(&mut chart, ends, [PORT, 80]), Err(error.to_owned()));
     }
@@ -74,6 +86,9 @@ fn a_connection_needs_two_ends_that_can_meet() {
     let error = connect(&mut chart, [ours, theirs], [PORT, 80]).expect_err("it is not");
     assert_eq!(error, "port 7 is in use there: choose another one, or 0");
     connect(&mut chart, [ours, theirs], [0, 80]).expect("another port");
+    let any = [0; 4].into();
+    let error = connect(&mut chart, [any, theirs], [PORT, 80]).expect_err("it is the same");
+    assert_eq!(error, "port 7 is in use there: choose another one, or 0");
 }
 
 #[test]
