@@ -1,17 +1,17 @@
-//! Acknowledgements: RFC 9293, 3.10.7.4, fifth; RFC 5961, 5; fast retransmit and fast recovery by
-//! RFC 5681, 3.2, RFC 6582 and RFC 6675; the timer by RFC 6298, 5.
+//! Acknowledgements: RFC 9293, 3.10.7.4, fifth; RFC 5961, 5; the timer by RFC 6298, 5. What they
+//! say of losses: [`recovery`](crate::recovery).
 
-use lineside_wire::TcpFlags;
+use lineside_wire::SeqNumber;
 
 use crate::congestion::Acknowledged;
 use crate::effects::{Closed, ConnectionId, Effects, Event};
+use crate::lists::Lists;
 use crate::receive::Segment;
 use crate::record::{Active, NONE, Phase, Record, Retransmission, State, TimeWait, flag};
+use crate::recovery::News;
+use crate::scoreboard::{Run, later};
 use crate::stack::Stack;
 use crate::tables::wait_until;
-
-/// Duplicate acknowledgements that show a loss: RFC 5681, 3.2.
-const DUP_ACKS: u32 = 3;
 
 impl Stack {
     /// Takes the acknowledgement and the window of a segment; false if it acknowledges what was
@@ -52,14 +52,17 @@ impl Stack {
         if matches!(active.retransmission, Retransmission::KeepAlive(_)) {
             active.retransmission = Retransmission::Off;
         }
-        let has_news = self.take_blocks(number, segment);
+        let clock_base = self.secret[0] as u32;
+        let (record, active) = self.both(number);
+        let mut news = News::new(record, active, segment, clock_base);
+        self.take_blocks(number, segment, &mut news);
         if ack.is_after(una) {
-            self.advance(number, segment, effects);
+            self.advance(number, segment, &mut news, effects);
             self.take_window(number, segment);
         } else {
-            let is_window_new = self.take_window(number, segment);
-            self.on_same(number, segment, is_window_new, has_news);
+            news.is_same = !self.take_window(number, segment);
         }
+        self.recover(number, news, segment);
         self.touch(number);
         true
     }
@@ -83,31 +86,42 @@ impl Stack {
         before != record.snd_wnd
     }
 
-    /// What the peer has out of order; returns whether that is news. Blocks outside what is in
-    /// flight are ignored: RFC 2883 reports duplicates so.
-    fn take_blocks(&mut self, number: u32, segment: &Segment<'_>) -> bool {
-        let record = &self.tables.records[number];
+    /// What the peer has out of order, and what it received twice: RFC 2883, 4. Other blocks
+    /// outside what is in flight are ignored.
+    fn take_blocks(&mut self, number: u32, segment: &Segment<'_>, news: &mut News) {
+        let (record, active, lists) = self.parts(number);
         let Some(blocks) = segment.options.sack.filter(|_| record.has(flag::SACK)) else {
-            return false;
+            return;
         };
-        let active = &mut self.tables.actives[record.place];
-        let ranges = &mut self.tables.ranges;
-        let una = crate::scoreboard::later(record.snd_una, segment.acknowledgement);
-        let mut has_news = false;
-        for (start, end) in blocks.iter() {
-            let is_within = start.is_before(end)
-                && !start.is_before(una)
+        let una = later(record.snd_una, segment.acknowledgement);
+        let mut blocks = blocks.iter().peekable();
+        if let Some((start, end)) = blocks.next() {
+            let is_within =
+                |&(from, to): &(SeqNumber, SeqNumber)| !start.is_before(from) && !end.is_after(to);
+            let is_duplicate = !end.is_after(una) || blocks.peek().is_some_and(is_within);
+            // No further back than a window: RFC 2883, 5.
+            let is_ours = start.is_before(end)
                 && !end.is_after(active.snd_nxt)
-                && end.bytes_from(start) <= active.snd_nxt.bytes_from(una);
-            has_news |= is_within
-                && ranges.has_room(active.scoreboard.list())
-                && active.scoreboard.add(start, end);
+                && una.bytes_from(start).cast_signed() <= active.snd_wnd_max.cast_signed();
+            match is_duplicate {
+                true if is_ours => news.duplicate = Some((start, end)),
+                true => {}
+                false => active.take_block(una, (start, end), lists, news),
+            }
         }
-        has_news
+        for block in blocks {
+            active.take_block(una, block, lists, news);
+        }
     }
 
     /// Bytes are acknowledged.
-    fn advance(&mut self, number: u32, segment: &Segment<'_>, effects: &mut impl Effects) {
+    fn advance(
+        &mut self,
+        number: u32,
+        segment: &Segment<'_>,
+        news: &mut News,
+        effects: &mut impl Effects,
+    ) {
         let ack = segment.acknowledgement;
         let (now, now_ms) = (self.now, self.timestamp());
         let congestion = self.config.congestion;
@@ -117,7 +131,10 @@ impl Stack {
         let is_fin_acked = record.has(flag::FIN_SENT) && ack == active.snd_nxt;
         let data = acked - u32::from(is_fin_acked);
         record.advance_una(ack);
-        active.scoreboard.acknowledge(ack);
+        active
+            .scoreboard
+            .acknowledge(ack, |arrived| news.see(arrived));
+        active.put_off_probe();
         match active.timed {
             Some((end, sent)) if !ack.is_before(end) => {
                 record.measure(segment.at.saturating_sub(sent));
@@ -136,12 +153,6 @@ impl Stack {
             _ => {}
         }
         active.timeouts = 0;
-        let segments = (acked / active.window.mss).max(1);
-        active.dup_acks = match active.phase {
-            // One was the gap, the others had arrived: RFC 6582, 3.2, partial acknowledgements.
-            Phase::Recovery => active.dup_acks.saturating_sub(segments - 1),
-            _ => 0,
-        };
         if active.phase != Phase::Recovery && flight >= active.window.cwnd / 2 {
             let by = Acknowledged {
                 // After a timeout much may be acknowledged that had arrived before: RFC 3465, 2.3.
@@ -153,13 +164,6 @@ impl Stack {
                 round_trip_ns: record.round_trip_ns(),
             };
             congestion.on_acknowledged(&mut active.window, by);
-        }
-        if active.phase != Phase::Open && !ack.is_before(active.recover) {
-            active.phase = Phase::Open;
-            active.dup_acks = 0;
-        }
-        if !record.has(flag::SACK) && active.phase == Phase::Recovery {
-            active.rxt_nxt = crate::scoreboard::later(active.rxt_nxt, ack);
         }
         active.retransmission = Retransmission::Off;
         let in_flight = active.snd_nxt != ack;
@@ -180,35 +184,6 @@ impl Stack {
             let event = Event::Acknowledged(data.into());
             effects.on_event(ConnectionId(number), owner, event);
         }
-    }
-
-    /// Nothing new is acknowledged: perhaps something is lost.
-    fn on_same(&mut self, number: u32, segment: &Segment<'_>, is_window_new: bool, has_news: bool) {
-        let congestion = self.config.congestion;
-        let (record, active) = self.both(number);
-        let flight = active.snd_nxt.bytes_from(record.snd_una);
-        let is_duplicate = match record.has(flag::SACK) {
-            true => has_news,
-            // RFC 5681, 2.
-            false => segment.len == 0 && !segment.has(TcpFlags::FIN) && !is_window_new,
-        };
-        if !is_duplicate || flight == 0 || active.phase == Phase::Loss {
-            return;
-        }
-        // No more arrived than were sent.
-        let most = flight.div_ceil(active.window.mss);
-        active.dup_acks = (active.dup_acks + 1).min(most);
-        let is_lost =
-            active.dup_acks >= DUP_ACKS || { active.scoreboard.lost_before(active.window.mss) }
-                .is_some_and(|edge| edge.is_after(record.snd_una));
-        if active.phase != Phase::Open || !is_lost {
-            return;
-        }
-        active.phase = Phase::Recovery;
-        (active.recover, active.rxt_nxt) = (active.snd_nxt, record.snd_una);
-        let flight = flight.max(active.flight_then.min(active.window.cwnd));
-        congestion.on_loss(&mut active.window, flight);
-        self.counters.recoveries += 1;
     }
 
     /// Whether all but our FIN is acknowledged.
@@ -267,20 +242,31 @@ impl Active {
             1 if !record.has(flag::FIN_SENT) => {
                 self.phase = Phase::Open;
                 self.snd_nxt = record.snd_una;
-                (self.recover, self.rxt_nxt) = (record.snd_una, record.snd_una);
+                self.recover = record.snd_una;
+                self.scoreboard.begin(record.snd_una);
                 self.ready += 1;
             }
-            _ => self.resend_all(record),
+            _ => self.resend_all(),
         }
     }
 
-    /// What is in flight is lost, but not for want of room on the path: the congestion window
-    /// stays.
-    pub(crate) fn resend_all(&mut self, record: &Record) {
-        self.phase = Phase::Loss;
-        (self.recover, self.rxt_nxt) = (self.snd_nxt, record.snd_una);
-        self.dup_acks = 0;
-        self.scoreboard.clear();
-        self.timed = None;
+    /// The peer has a block: RFC 2018, 4.
+    fn take_block(
+        &mut self,
+        una: SeqNumber,
+        (start, end): (SeqNumber, SeqNumber),
+        lists: &mut Lists<Run>,
+        news: &mut News,
+    ) {
+        let is_within = start.is_before(end)
+            && !start.is_before(una)
+            && !end.is_after(self.snd_nxt)
+            && end.bytes_from(start) <= self.snd_nxt.bytes_from(una);
+        if is_within {
+            let has_news = self
+                .scoreboard
+                .arrive((start, end), lists, |it| news.see(it));
+            news.has_blocks |= has_news;
+        }
     }
 }

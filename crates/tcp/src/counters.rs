@@ -54,11 +54,22 @@ counters! {
     sent_resets: "RST among them: outRsts.",
     challenges: "Challenge ACKs among them: Linux's TCPChallengeACK.",
     challenges_held_back: "Challenge ACKs beyond the limit of a second: Linux's TCPACKSkippedChallenge.",
-    retransmitted_timeout: "Sent again after a timeout.",
+    retransmitted: "Sent again: retransSegs, and the sum of the four below.",
+    retransmitted_timeout: "Sent again after a timeout: Linux's TCPSlowStartRetrans.",
     retransmitted_fast: "Sent again in fast recovery: Linux's TCPFastRetrans.",
+    retransmitted_tlp: "Sent again as a probe of the tail.",
     retransmitted_handshake: "SYN sent again.",
+    spurious: "Of those, as the peer says, for nothing: RFC 3708.",
     timeouts: "Retransmission timeouts: Linux's TCPTimeouts.",
-    recoveries: "Fast recoveries begun.",
+    spurious_timeouts: "Those after which what was in flight arrived: Linux's TCPSpuriousRTOs.",
+    recoveries: "Fast recoveries begun: Linux's TCPSackRecovery and TCPRenoRecovery.",
+    lost: "Segments that RACK found lost: RFC 8985.",
+    reordering_timeouts: "Times that RACK waited in vain for what may have been overtaken.",
+    tlp_probes: "Probes of the tail, new data or old: Linux's TCPLossProbes.",
+    tlp_recoveries: "Losses that one of them mended: Linux's TCPLossProbeRecovery.",
+    undone_dsack: "Windows that became what they were, as all was sent again for nothing: Linux's TCPDSACKUndo.",
+    dsack_received: "Reports of what the peer received twice: Linux's TCPDSACKRecv.",
+    dsack_sent: "The same of ours: Linux's TCPDSACKOldSent and TCPDSACKOfoSent.",
     probes: "Probes of a closed window: Linux's TCPWinProbe.",
     keep_alives: "Questions whether a peer is there: Linux's TCPKeepAlive.",
     errors_taken: "ICMP errors about a segment in flight.",
@@ -106,7 +117,12 @@ impl Counters {
             + self.cookies_failed;
         let bytes =
             self.bytes_delivered + self.bytes_held + self.bytes_duplicate + self.bytes_refused;
+        let retransmitted = self.retransmitted_timeout
+            + self.retransmitted_fast
+            + self.retransmitted_tlp
+            + self.retransmitted_handshake;
         let sums = [
+            ("retransmitted", self.retransmitted, retransmitted),
             ("frames", self.frames, frames),
             ("segments", self.segments, segments),
             ("bytes_received", self.bytes_received, bytes),

@@ -129,7 +129,7 @@ impl Stack {
         self.fit_path(number);
         let (record, active) = self.both(number);
         if record.state.is_synchronized() {
-            active.resend_all(record);
+            active.resend_all();
         }
     }
 }

@@ -17,7 +17,8 @@ fn cost(len: usize) -> usize {
 
 impl Stack {
     /// Holds `len` bytes of `frame` from `offset` on, which begin at `start`, but for those that
-    /// are held already. Returns how many are held now, and how many were before.
+    /// are held already, the first of which are noted. Returns how many are held now, and how many
+    /// were before.
     pub(crate) fn hold(
         &mut self,
         place: u32,
@@ -54,11 +55,18 @@ impl Stack {
                 break;
             };
             let covered = earlier(part.end(), end);
-            duplicate += covered.distance_from(later(part.start, start)).max(0) as u32;
+            let from = later(part.start, start);
+            if covered.is_after(from) {
+                duplicate += covered.bytes_from(from);
+                match &mut self.duplicate {
+                    Some((_, end)) if *end == from => *end = covered,
+                    known => _ = known.get_or_insert((from, covered)),
+                }
+            }
             at = later(covered, stop);
             index += 1;
         }
-        if held > 0 {
+        if held + duplicate > 0 {
             active.remember(start);
         }
         (held, duplicate)

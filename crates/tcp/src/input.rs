@@ -8,6 +8,7 @@ use crate::effects::{Closed, ConnectionId, Effects, Event};
 use crate::listen::{AGE_UNIT_S, age};
 use crate::receive::Segment;
 use crate::record::{State, flag};
+use crate::scoreboard::earlier;
 use crate::stack::Stack;
 
 /// A timestamp that is older than 24 days says nothing: RFC 7323, 5.5.
@@ -31,8 +32,7 @@ impl Stack {
             if !segment.has(TcpFlags::ACK) {
                 // Our answer was lost.
                 self.counters.unacceptable += 1;
-                self.counters.retransmitted_handshake += 1;
-                self.send_syn(number, effects);
+                self.send_syn_again(number, effects);
                 return;
             }
             // A simultaneous open: the SYN had come, the acknowledgement is new.
@@ -40,6 +40,7 @@ impl Stack {
             trimmed.flags = TcpFlags(segment.flags.0 & !TcpFlags::SYN.0);
         }
         if !self.passes_checks(number, &trimmed, effects) {
+            self.report_duplicate(number, effects);
             return;
         }
         let is_received = self.tables.records[number].state == State::SynReceived;
@@ -60,6 +61,7 @@ impl Stack {
 
     /// What is left to be done waits for the end of the burst, but for what must leave at once.
     fn settle_after(&mut self, number: u32, effects: &mut impl Effects) {
+        self.report_duplicate(number, effects);
         let record = &self.tables.records[number];
         if record.state == State::Closed {
             return;
@@ -143,9 +145,10 @@ impl Stack {
         if active.timeouts > 0 {
             // RFC 6928, 2 and RFC 5681, 3.1: a SYN that was lost makes the first window small.
             active.window.cwnd = active.window.mss;
+            record.be_patient();
         }
         active.timeouts = 0;
-        (active.recover, active.rxt_nxt) = (record.snd_una, record.snd_una);
+        active.recover = record.snd_una;
         let owner = record.owner;
         self.half_open -= u32::from(is_half_open);
         let ends = segment.ends;
@@ -191,7 +194,10 @@ impl Stack {
             let bytes = u64::from(segment.len);
             self.counters.bytes_received += bytes;
             match segment.sequence.is_before(nxt) {
-                true => self.counters.bytes_duplicate += bytes,
+                true => {
+                    self.counters.bytes_duplicate += bytes;
+                    self.note_duplicate(segment, nxt);
+                }
                 false => self.counters.bytes_refused += bytes,
             }
             if !is_reset {
@@ -322,6 +328,7 @@ impl Stack {
         let end = segment.sequence + segment.len;
         if front > 0 || beyond > 0 {
             self.acknowledge_now(number);
+            self.note_duplicate(segment, nxt);
         }
         if start.is_after(nxt) {
             let text = (start, len, segment.payload + front as usize);
@@ -342,6 +349,23 @@ impl Stack {
         if fin_at == Some(self.tables.records[number].rcv_nxt) {
             self.on_fin(number, effects);
         }
+    }
+
+    /// What of a segment's data lies before the next byte was received before.
+    fn note_duplicate(&mut self, segment: &Segment<'_>, nxt: SeqNumber) {
+        let end = earlier(segment.sequence + segment.len, nxt);
+        if end.is_after(segment.sequence) {
+            self.duplicate = Some((segment.sequence, end));
+        }
+    }
+
+    /// What came twice is reported at once, each time: RFC 2883, 4.
+    fn report_duplicate(&mut self, number: u32, effects: &mut impl Effects) {
+        let record = &self.tables.records[number];
+        if self.duplicate.is_some() && record.state.is_synchronized() && record.has(flag::SACK) {
+            self.send_acknowledgement(number, effects);
+        }
+        self.duplicate = None;
     }
 
     /// Data or a FIN after a gap: held, and the peer hears at once (RFC 5681, 4.2).

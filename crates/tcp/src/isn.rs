@@ -167,7 +167,7 @@ impl Stack {
             }
         }
         active.recent = [record.rcv_nxt; 3];
-        (active.recover, active.rxt_nxt) = (record.iss, record.iss);
+        active.recover = record.iss;
         debug_assert_eq!(record.state, State::SynReceived);
         self.begin_window(number);
         Some(Some(number))

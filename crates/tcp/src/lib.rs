@@ -43,6 +43,7 @@ mod output;
 mod ports;
 mod receive;
 mod record;
+mod recovery;
 mod rest;
 mod rtt;
 mod scoreboard;

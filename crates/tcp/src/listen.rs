@@ -134,7 +134,7 @@ impl Stack {
         active.snd_wnd_max = record.send_window();
         (active.snd_wl1, active.snd_wl2) = (segment.sequence, segment.acknowledgement);
         active.recent = [record.rcv_nxt; 3];
-        (active.recover, active.rxt_nxt) = (record.iss, record.iss);
+        active.recover = record.iss;
         self.begin_window(number);
     }
 

@@ -1,5 +1,5 @@
-//! What a connection sends: RFC 9293, 3.8.6.2.1 (silly windows) and 3.7.4 (Nagle); RFC 6675, 5
-//! (what is sent again, and when); RFC 7323, 2.3 (windows).
+//! What a connection sends: RFC 9293, 3.8.6.2.1 (silly windows) and 3.7.4 (Nagle); RFC 7323, 2.3
+//! (windows). What is lost leaves before what is new: RFC 6675, 5.
 
 use lineside_wire::build::TcpFields;
 use lineside_wire::{PROTOCOL_TCP, SeqNumber, TcpFlags};
@@ -7,9 +7,11 @@ use std::net::IpAddr;
 
 use crate::effects::{ConnectionId, Departure, Effects, Why};
 use crate::leave::Packet;
+use crate::lists::Lists;
 use crate::options::Emitted;
 use crate::record::{Active, Phase, Record, Retransmission, State, flag};
-use crate::scoreboard::{earlier, later};
+use crate::recovery::Frto;
+use crate::scoreboard::{Run, earlier};
 use crate::stack::Stack;
 use lineside_time::Nanoseconds;
 
@@ -34,6 +36,9 @@ impl Stack {
     ) {
         let record = &self.tables.records[number];
         if record.active().is_some() && record.state.is_synchronized() {
+            if self.both(number).1.frto == Frto::SendsNew {
+                self.send_new_after_timeout(number, effects);
+            }
             self.send_lost(number, effects);
             self.send_new(number, why, due, effects);
             self.arm(number);
@@ -55,27 +60,72 @@ impl Stack {
     fn send_lost(&mut self, number: u32, effects: &mut impl Effects) {
         loop {
             let (record, active) = self.both(number);
-            let Some(edge) = active.lost_edge(record) else {
+            let Some((start, end)) = active.scoreboard.first_lost() else {
                 return;
             };
-            let start = later(active.rxt_nxt, record.snd_una);
-            let Some((start, end)) = active.scoreboard.gap(start, edge) else {
-                return;
-            };
-            // The first one leaves in any case: RFC 6675, 5, 4.3.
-            let is_first = !active.rxt_nxt.is_after(record.snd_una);
-            if !is_first && active.pipe(record) + active.window.mss > active.window.cwnd {
+            let has_room = active.pipe(record) + active.window.mss <= active.window.cwnd;
+            if active.frto == Frto::Waits || !has_room && !active.must_send {
                 return;
             }
+            active.must_send = false;
             let cut = active.cut_again(record, start, end);
-            active.rxt_nxt = cut.start + cut.len + u32::from(cut.fin);
-            active.timed = None;
-            match active.phase {
+            let phase = active.phase;
+            active.count_again(cut.len + u32::from(cut.fin));
+            match phase {
                 Phase::Loss => self.counters.retransmitted_timeout += 1,
                 _ => self.counters.retransmitted_fast += 1,
             }
-            self.send_cut(number, cut, Why::Retransmission, None, effects);
+            self.send_again(number, cut, effects);
         }
+    }
+
+    /// Sends what was sent before.
+    fn send_again(&mut self, number: u32, cut: Cut, effects: &mut impl Effects) {
+        let now = self.now;
+        let (_, active, lists) = self.parts(number);
+        let len = cut.len + u32::from(cut.fin);
+        let range = (cut.start, cut.start + len);
+        active.scoreboard.resend(range, now, lists);
+        active.count_in_recovery(len);
+        active.timed = None;
+        self.counters.retransmitted += 1;
+        self.send_cut(number, cut, Why::Retransmission, None, effects);
+    }
+
+    /// The first segment after a timeout was acknowledged: new data show whether the others are
+    /// lost. Without any they are taken for it. RFC 5682, 2.1, step 2.
+    fn send_new_after_timeout(&mut self, number: u32, effects: &mut impl Effects) {
+        let before = self.both(number).1.snd_nxt;
+        self.send_new(number, Why::HeldBack, None, effects);
+        let active = self.both(number).1;
+        active.frto = match active.snd_nxt == before {
+            true => Frto::Off,
+            false => Frto::Waits,
+        };
+    }
+
+    /// Sends a segment of new data as a probe of the tail, if there are any: RFC 8985, 7.3.
+    pub(crate) fn send_new_probe(&mut self, number: u32, effects: &mut impl Effects) -> bool {
+        let now = self.now;
+        let (record, active, lists) = self.parts(number);
+        let wanted = active.ready_len().min(active.payload_max(record));
+        if wanted == 0 || wanted > active.usable(record) {
+            return false;
+        }
+        let cut = active.new_data(wanted);
+        active.count_as_sent(record, cut, now, lists);
+        self.send_cut(number, cut, Why::HeldBack, None, effects);
+        true
+    }
+
+    /// Sends the end of what is in flight again, as a probe of the tail.
+    pub(crate) fn send_last_again(&mut self, number: u32, effects: &mut impl Effects) {
+        let (record, active) = self.both(number);
+        let len = active.snd_nxt.bytes_from(record.snd_una);
+        let start = active.snd_nxt - len.min(active.payload_max(record));
+        let cut = active.cut_again(record, start, active.snd_nxt);
+        self.counters.retransmitted_tlp += 1;
+        self.send_again(number, cut, effects);
     }
 
     fn send_new(
@@ -92,11 +142,11 @@ impl Stack {
             self.fit_path(number);
         }
         loop {
-            let (record, active) = self.both(number);
+            let (record, active, lists) = self.parts(number);
             let Some(cut) = active.cut_new(record, nagle) else {
                 return;
             };
-            active.count_as_sent(record, cut, now);
+            active.count_as_sent(record, cut, now, lists);
             let why = if cut.len == 0 { Why::Fin } else { why };
             self.send_cut(number, cut, why, due, effects);
         }
@@ -105,26 +155,21 @@ impl Stack {
     /// Sends bytes into a window that is too small to be used otherwise: RFC 9293, 3.8.6.2.1, (4).
     pub(crate) fn send_small(&mut self, number: u32, effects: &mut impl Effects) {
         let now = self.now;
-        let (record, active) = self.both(number);
+        let (record, active, lists) = self.parts(number);
         let len = (active.usable(record).min(active.window.mss)).min(active.ready_len());
         if len == 0 {
             return;
         }
-        let cut = Cut {
-            start: active.snd_nxt,
-            len,
-            fin: false,
-            push: true,
-        };
-        active.count_as_sent(record, cut, now);
+        let cut = active.new_data(len);
+        active.count_as_sent(record, cut, now, lists);
         self.send_cut(number, cut, Why::HeldBack, None, effects);
     }
 
     /// The retransmission timer runs while something is in flight, the other one while a window is
     /// closed: RFC 6298, 5.1 and 5.2.
     fn arm(&mut self, number: u32) {
-        let rto = self.rto(number);
-        let at = self.now.saturating_add(rto);
+        let now = self.now;
+        let at = now.saturating_add(self.rto(number));
         let (record, active) = self.both(number);
         let in_flight = active.snd_nxt != record.snd_una;
         let is_held_back = active.ready > 0;
@@ -139,6 +184,7 @@ impl Stack {
             waits @ (Retransmission::KeepAlive(_) | Retransmission::Over(_)) => waits,
             _ => Retransmission::Off,
         };
+        active.arm_probe(record, now);
     }
 
     /// The retransmission timeout of an active connection.
@@ -184,8 +230,12 @@ impl Stack {
         if record.has(flag::TIMESTAMPS) {
             options.timestamps(timestamp, record.ts_recent);
         }
-        if let Some(active) = record.active().filter(|_| record.has(flag::SACK)) {
-            options.sack(self.tables.actives[active].blocks());
+        if record.has(flag::SACK) {
+            let duplicate = self.duplicate.take();
+            self.counters.dsack_sent += u64::from(duplicate.is_some());
+            let active = record.active().map(|active| &self.tables.actives[active]);
+            let blocks = active.into_iter().flat_map(Active::blocks);
+            options.sack(duplicate.into_iter().chain(blocks));
         }
         (window >> record.receive_scale()) as u16
     }
@@ -278,17 +328,12 @@ impl Stack {
     pub(crate) fn send_probe(&mut self, number: u32, effects: &mut impl Effects) {
         self.counters.probes += 1;
         let now = self.now;
-        let (record, active) = self.both(number);
+        let (record, active, lists) = self.parts(number);
         let una = record.snd_una;
         let cut = match active.snd_nxt == una {
             true => {
-                let cut = Cut {
-                    start: una,
-                    len: 1,
-                    fin: false,
-                    push: true,
-                };
-                active.count_as_sent(record, cut, now);
+                let cut = active.new_data(1);
+                active.count_as_sent(record, cut, now, lists);
                 cut
             }
             false => active.cut_again(record, una, una + 1),
@@ -313,7 +358,14 @@ impl Stack {
         }
     }
 
-    /// A SYN, with an ACK if the peer's has come; again if it was sent before.
+    /// A SYN that was sent before.
+    pub(crate) fn send_syn_again(&mut self, number: u32, effects: &mut impl Effects) {
+        self.counters.retransmitted_handshake += 1;
+        self.counters.retransmitted += 1;
+        self.send_syn(number, effects);
+    }
+
+    /// A SYN, with an ACK if the peer's has come.
     pub(crate) fn send_syn(&mut self, number: u32, effects: &mut impl Effects) {
         let record = self.tables.records[number];
         let is_answer = record.state == State::SynReceived;
@@ -454,33 +506,14 @@ impl Active {
         end.distance_from(self.snd_nxt).max(0) as u32
     }
 
-    /// Before this number, what the receiver lacks is lost; `None`: nothing is.
-    fn lost_edge(&self, record: &Record) -> Option<SeqNumber> {
-        match self.phase {
-            Phase::Open => None,
-            Phase::Loss => Some(self.recover),
-            Phase::Recovery => {
-                let head = record.snd_una + self.window.mss;
-                let by_sack = self.scoreboard.lost_before(self.window.mss);
-                Some(earlier(later(by_sack.unwrap_or(head), head), self.recover))
-            }
+    /// The next bytes, which are to be read at once.
+    fn new_data(&self, len: u32) -> Cut {
+        Cut {
+            start: self.snd_nxt,
+            len,
+            fin: false,
+            push: true,
         }
-    }
-
-    /// Bytes that are on their way: RFC 6675, 4, SetPipe. Without selective acknowledgements each
-    /// duplicate one stands for a segment that has arrived.
-    pub(crate) fn pipe(&self, record: &Record) -> u32 {
-        let (una, nxt) = (record.snd_una, self.snd_nxt);
-        let arrived = match record.has(flag::SACK) {
-            true => self.scoreboard.bytes_within(una, nxt),
-            false => self.dup_acks.saturating_mul(self.window.mss),
-        };
-        let lost = self.lost_edge(record).map_or(0, |edge| {
-            let start = later(self.rxt_nxt, una);
-            let all = edge.distance_from(start).max(0) as u32;
-            all - self.scoreboard.bytes_within(start, edge).min(all)
-        });
-        nxt.bytes_from(una).saturating_sub(arrived + lost)
     }
 
     /// The segment that begins at `start`, of bytes that were sent before, up to `end`.
@@ -544,9 +577,24 @@ impl Active {
         })
     }
 
-    fn count_as_sent(&mut self, record: &mut Record, cut: Cut, now: Nanoseconds) {
+    fn count_as_sent(
+        &mut self,
+        record: &mut Record,
+        cut: Cut,
+        now: Nanoseconds,
+        lists: &mut Lists<Run>,
+    ) {
         self.ready -= u64::from(cut.len);
         self.snd_nxt += cut.len + u32::from(cut.fin);
+        let unit = match self.phase {
+            Phase::Open => self.rack.unit(),
+            // Between what was sent again order counts.
+            _ => 0,
+        };
+        let range = (cut.start, self.snd_nxt);
+        self.scoreboard.send(range, now, unit, lists);
+        self.count_in_recovery(cut.len);
+        self.put_off_probe();
         self.sent_at = now;
         self.flight_then = self.snd_nxt.bytes_from(record.snd_una);
         if self.timed.is_none() && self.phase == Phase::Open {

@@ -6,6 +6,7 @@ use lineside_time::Nanoseconds;
 use lineside_wire::SeqNumber;
 
 use crate::congestion::Window;
+use crate::recovery::{Frto, Probe, Rack, Reduction, Sooner, Undo};
 use crate::scoreboard::Scoreboard;
 
 /// In place of a number: there is none.
@@ -68,6 +69,8 @@ pub(crate) mod flag {
     pub(crate) const FIN_RECEIVED: u16 = 1 << 10;
     /// The owner takes nothing more.
     pub(crate) const CLOSED: u16 = 1 << 11;
+    /// The path brings segments out of order: RFC 8985, 6.2, step 3.
+    pub(crate) const REORDERS: u16 = 1 << 15;
 }
 
 /// What lives as long as the connection.
@@ -178,14 +181,14 @@ impl Record {
     }
 }
 
-/// How far a connection is from a loss: RFC 5681, 3.2; RFC 6675, 5.
+/// How far a connection is from a loss: RFC 5681, 3.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Nothing is known to be lost.
     Open,
     /// Fast recovery: ends when what was sent before it is acknowledged.
     Recovery,
-    /// After a timeout: everything that was sent before it is taken for lost.
+    /// After a timeout: ends likewise.
     Loss,
 }
 
@@ -230,13 +233,21 @@ pub(crate) struct Active {
     pub(crate) phase: Phase,
     /// Where the phase ends; no new recovery begins before it is acknowledged.
     pub(crate) recover: SeqNumber,
-    /// What is lost before this number was sent again: RFC 6675, 2, HighRxt.
-    pub(crate) rxt_nxt: SeqNumber,
     pub(crate) dup_acks: u32,
     pub(crate) scoreboard: Scoreboard,
+    pub(crate) rack: Rack,
+    pub(crate) reduction: Reduction,
+    /// A probe of the tail that has left.
+    pub(crate) probe: Option<Probe>,
+    /// What the last recovery or timeout changed.
+    pub(crate) undo: Option<Undo>,
+    pub(crate) frto: Frto,
+    /// What is lost first leaves whatever the window: RFC 6675, 5, 4.3; RFC 6298, 5.4.
+    pub(crate) must_send: bool,
     /// A byte that was sent once, and when: acknowledged, it gives the round trip.
     pub(crate) timed: Option<(SeqNumber, Nanoseconds)>,
     pub(crate) retransmission: Retransmission,
+    pub(crate) sooner: Sooner,
     /// Timeouts and probes since data were acknowledged: each doubles the time to the next.
     pub(crate) timeouts: u8,
     /// Probes since the peer was heard.
@@ -271,11 +282,17 @@ impl Default for Active {
             window: Window::new(1),
             phase: Phase::Open,
             recover: zero,
-            rxt_nxt: zero,
             dup_acks: 0,
             scoreboard: Scoreboard::default(),
+            rack: Rack::default(),
+            reduction: Reduction::default(),
+            probe: None,
+            undo: None,
+            frto: Frto::Off,
+            must_send: false,
             timed: None,
             retransmission: Retransmission::Off,
+            sooner: Sooner::Off,
             timeouts: 0,
             unanswered: 0,
             sent_at: 0,

@@ -5,6 +5,7 @@ use lineside_time::{Nanoseconds, TimerId};
 
 use crate::effects::{Closed, ConnectionId, Effects, Event};
 use crate::record::{Active, NONE, Phase, RESTS, Record, Retransmission, State, flag};
+use crate::recovery::{Frto, Rack, Sooner};
 use crate::stack::Stack;
 
 impl Stack {
@@ -55,7 +56,8 @@ impl Stack {
         let active = &mut self.tables.actives[place];
         let delayed = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
         if active.is_needed(record) || delayed.is_some() && is_spare {
-            let at = delayed.into_iter().chain(active.retransmission.at()).min();
+            let at = [delayed, active.retransmission.at(), active.sooner.at()];
+            let at = at.into_iter().flatten().min();
             self.set_timer_of_active(number, at);
             return;
         }
@@ -162,11 +164,14 @@ impl Active {
         }
         self.phase = Phase::Open;
         self.flight_then = 0;
-        (self.recover, self.rxt_nxt) = (record.snd_una, record.snd_una);
+        self.recover = record.snd_una;
         self.dup_acks = 0;
-        self.scoreboard.clear();
+        self.scoreboard.begin(record.snd_una);
+        self.rack = Rack::default();
+        (self.probe, self.undo) = (None, None);
+        (self.frto, self.must_send) = (Frto::Off, false);
         self.timed = None;
-        self.retransmission = Retransmission::Off;
+        (self.retransmission, self.sooner) = (Retransmission::Off, Sooner::Off);
         (self.timeouts, self.unanswered) = (0, 0);
         self.held.clear();
         self.fin_at = None;

@@ -9,6 +9,8 @@ use crate::record::Record;
 const UNIT_NS: i64 = 125;
 /// Before the first measurement: RFC 6298, 2.1.
 const INITIAL_NS: i64 = 1_000_000_000;
+/// The same after a SYN was lost: RFC 6298, 5.7.
+const PATIENT_NS: i64 = 3_000_000_000;
 
 impl Record {
     /// A round trip was measured: RFC 6298, 2.2 and 2.3.
@@ -24,6 +26,14 @@ impl Record {
         self.srtt = (self.srtt - self.srtt / 8 + rtt / 8).max(1);
     }
 
+    /// The SYN, or the answer to one, was sent again: until a round trip is measured the timeout is
+    /// longer than that was. RFC 6298, 5.7.
+    pub(crate) fn be_patient(&mut self) {
+        if self.srtt == 0 {
+            self.rttvar = (PATIENT_NS / UNIT_NS) as u32;
+        }
+    }
+
     /// The smoothed round trip; 0 before the first measurement.
     pub(crate) fn round_trip_ns(&self) -> Nanoseconds {
         i64::from(self.srtt) * UNIT_NS
@@ -32,7 +42,7 @@ impl Record {
     /// The timeout after so many in a row: RFC 6298, 2.3 to 2.5 and 5.5.
     pub(crate) fn rto_ns(&self, config: &Config, timeouts: u8) -> Nanoseconds {
         let measured = match self.srtt {
-            0 => INITIAL_NS,
+            0 => INITIAL_NS.max(i64::from(self.rttvar) * UNIT_NS),
             srtt => (i64::from(srtt) + 4 * i64::from(self.rttvar)) * UNIT_NS,
         };
         let bounded = measured.clamp(config.rto_min_ns, config.rto_max_ns);

@@ -80,6 +80,8 @@ pub struct Stack {
     pub(crate) began: Option<Nanoseconds>,
     /// Bytes held out of order count as these.
     pub(crate) held_bytes: usize,
+    /// What the segment that is being read brought twice: RFC 2883.
+    pub(crate) duplicate: Option<(SeqNumber, SeqNumber)>,
     /// The second of the challenges that are counted, and how many more it may have.
     pub(crate) challenges: (i64, u32),
     /// Connections of listeners in SYN-RECEIVED.
@@ -112,6 +114,7 @@ impl Stack {
             now: Nanoseconds::MIN,
             began: None,
             held_bytes: 0,
+            duplicate: None,
             challenges: (0, 0),
             half_open: 0,
             errors_sent: (0, 0),

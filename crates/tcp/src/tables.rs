@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::keyed::{hash_of_pair, hash_of_words};
 use crate::lists::Lists;
 use crate::record::{Active, Held, NONE, RESTS, Record, TimeWait};
+use crate::scoreboard::Run;
 use crate::slab::Slab;
 
 /// Of a number in the table of four-tuples: it is that of a [`TimeWait`].
@@ -60,9 +61,9 @@ pub(crate) struct Tables {
     pub(crate) actives: Slab<Active>,
     pub(crate) time_waits: Slab<TimeWait>,
     pub(crate) paths: Slab<Path>,
-    /// What larger records hold out of order, and what their peers do.
+    /// What larger records hold out of order, and what they have in flight.
     pub(crate) parts: Lists<Held>,
-    pub(crate) ranges: Lists<(SeqNumber, SeqNumber)>,
+    pub(crate) ranges: Lists<Run>,
     pairs: Numbers,
     tuples: Numbers,
     /// The first and the last one in TIME_WAIT.
@@ -241,7 +242,7 @@ impl Tables {
     pub(crate) fn free_active(&mut self, place: u32) {
         let active = &mut self.actives[place];
         self.parts.take_back(&mut active.held);
-        active.scoreboard.clear();
+        active.scoreboard.begin(SeqNumber(0));
         self.ranges.take_back(active.scoreboard.list());
         self.actives.free(place);
     }

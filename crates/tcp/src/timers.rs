@@ -1,5 +1,6 @@
-//! What happens when nothing arrives: the retransmission timer of RFC 6298, 5.4 to 5.7, probes of a
-//! closed window (RFC 9293, 3.8.6.1), delayed acknowledgements (3.8.6.3), and TIME_WAIT.
+//! What happens when nothing arrives: the retransmission timer of RFC 6298, 5.4 to 5.7, those of
+//! RFC 8985 before it, probes of a closed window (RFC 9293, 3.8.6.1), delayed acknowledgements
+//! (3.8.6.3), and TIME_WAIT.
 
 use lineside_time::Nanoseconds;
 use lineside_wire::TcpFlags;
@@ -7,7 +8,8 @@ use lineside_wire::build::TcpFields;
 
 use crate::effects::{Closed, Effects, Why};
 use crate::receive::Segment;
-use crate::record::{Retransmission, State, flag};
+use crate::record::{Phase, Retransmission, State, flag};
+use crate::recovery::{Frto, Sooner, Undo};
 use crate::stack::Stack;
 use crate::tables::wait_until;
 
@@ -33,7 +35,16 @@ impl Stack {
         if record.has(flag::ACK_DELAYED) && is_ack_due {
             record.set(flag::ACK_NOW);
         }
+        let sooner = active.map_or(Sooner::Off, |active| active.sooner);
+        let is_over = matches!(sooner.at(), Some(at) if at <= now);
+        match sooner {
+            Sooner::LossProbe(_) if is_over => self.on_loss_probe(number, effects),
+            Sooner::Reordering(_) if is_over => self.on_reordering_timer(number),
+            _ => {}
+        }
         match retransmission {
+            // A probe of the tail takes its place.
+            Retransmission::Timeout(_) if is_over => {}
             Retransmission::Timeout(at) if at <= now => self.on_timeout(number, effects),
             Retransmission::Probe(at) if at <= now => self.on_probe(number, effects),
             Retransmission::KeepAlive(at) if at <= now => self.on_keep_alive(number, effects),
@@ -45,9 +56,10 @@ impl Stack {
         }
     }
 
-    /// Nothing was acknowledged for so long: everything in flight is taken for lost.
+    /// Nothing was acknowledged for so long: what is in flight is taken for lost.
     fn on_timeout(&mut self, number: u32, effects: &mut impl Effects) {
         self.counters.timeouts += 1;
+        let now = self.now;
         let (retries_max, congestion) = (self.config.retries_max, self.config.congestion);
         let syn_retries_max = self.config.syn_retries_max;
         let (record, active) = self.both(number);
@@ -60,19 +72,27 @@ impl Stack {
         let is_first = active.timeouts == 0;
         active.timeouts += 1;
         if is_syn {
-            self.counters.retransmitted_handshake += 1;
-            self.send_syn(number, effects);
+            self.send_syn_again(number, effects);
             return;
         }
         let flight = active.snd_nxt.bytes_from(record.snd_una);
+        let is_open = active.phase == Phase::Open;
+        if is_open || active.undo.is_none() {
+            active.undo = Some(Undo::new(record.snd_una, active.window));
+        }
         congestion.on_timeout(&mut active.window, flight, is_first);
-        active.resend_all(record);
-        if self.both(number).1.timeouts == TIMEOUTS_DOUBTED {
+        if active.timeouts == TIMEOUTS_DOUBTED {
             self.doubt_next_hop(number);
         }
         // Another connection may have met what the path bears.
         self.fit_path(number);
-        let at = self.now.saturating_add(self.rto(number));
+        let (record, active, lists) = self.parts(number);
+        active.lose_by_timeout(record, now, lists);
+        active.lose();
+        if is_first && is_open {
+            active.frto = Frto::First;
+        }
+        let at = now.saturating_add(self.rto(number));
         self.both(number).1.retransmission = Retransmission::Timeout(at);
     }
 

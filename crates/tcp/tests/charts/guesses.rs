@@ -86,7 +86,7 @@ fn a_strangers_timestamp_is_not_echoed() {
         "< A 900000:900001 ack 1 ts 9000:0
          > A 1:1 ack 1
          < A -10:-5 ack 1 ts 9000:0
-         > A 1:1 ack 1
+         > A 1:1 ack 1 sack -10:-5
          < S 1:2 ts 9000:0
          > A 1:1 ack 1
          < A 1:11 ack 12 ts 9000:0

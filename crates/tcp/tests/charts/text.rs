@@ -52,7 +52,7 @@ fn what_comes_out_of_order_is_held() {
          < A 201:251 ack 1 ts 102:0
          > A 1:1 ack 1 sack 101:251 sack 301:401
          < A 51:301 ack 1 ts 102:0
-         > A 1:1 ack 1 sack 51:401
+         > A 1:1 ack 1 sack 101:251 sack 51:401
          < FA 401:402 ack 1 ts 102:0
          > A 1:1 ack 1 sack 51:401
          < A 1:61 ack 1 ts 103:0

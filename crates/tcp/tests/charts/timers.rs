@@ -93,6 +93,7 @@ fn selective_acknowledgements_say_what_is_lost() {
         "* listen
          < S 0:1 mss 1000 sackok
          > SA 0:1 ack 1 sackok
+         +0.1
          < A 1:1 ack 1
          = opened
          * send 8000
@@ -104,6 +105,7 @@ fn selective_acknowledgements_say_what_is_lost() {
          > A 5001:6001 ack 1
          > A 6001:7001 ack 1
          > A 7001:8001 ack 1
+         +0.1
          < A 1:1 ack 1 sack 1001:2001
          < A 1:1 ack 1 sack 3001:5001 sack 1001:2001
          > A 1:1001 ack 1

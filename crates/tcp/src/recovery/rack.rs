@@ -1,0 +1,178 @@
+//! RACK: what was sent before something that has arrived, and has not arrived itself for a while,
+//! is lost. RFC 8985, 6.
+
+use lineside_time::Nanoseconds;
+use lineside_wire::SeqNumber;
+
+use super::{DUP_THRESH, News, Sooner};
+use crate::record::{Active, Phase, Record, flag};
+use crate::stack::Stack;
+
+/// Recoveries without a duplicate after which the reordering window is small again: RFC 8985, 6.2,
+/// step 4.
+const PERSIST: u8 = 16;
+/// Data that are sent within this share of the round trip, a power of two below, count as sent at
+/// once. The reordering window is eight times as much.
+const UNIT_BITS: u32 = 5;
+
+/// What is remembered of what arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rack {
+    /// When what was sent last, of all that has arrived, was sent, and where it ends.
+    sent_at: Nanoseconds,
+    end: SeqNumber,
+    /// How long it took.
+    rtt: Option<Nanoseconds>,
+    /// The shortest time that any took; `MAX` before there is one.
+    min_rtt: Nanoseconds,
+    /// The highest number that has arrived.
+    fack: SeqNumber,
+    /// The reordering window, in quarters of `min_rtt`.
+    quarters: u8,
+    /// Recoveries until it is one quarter again.
+    persist: u8,
+    /// It does not grow again before this is acknowledged.
+    round: Option<SeqNumber>,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            sent_at: Nanoseconds::MIN,
+            end: SeqNumber(0),
+            rtt: None,
+            min_rtt: Nanoseconds::MAX,
+            fack: SeqNumber(0),
+            quarters: 1,
+            persist: 0,
+            round: None,
+        }
+    }
+}
+
+impl Rack {
+    /// 0 before there is one.
+    pub(crate) fn min_rtt(&self) -> Nanoseconds {
+        match self.min_rtt {
+            Nanoseconds::MAX => 0,
+            min_rtt => min_rtt,
+        }
+    }
+
+    /// The highest number that has arrived, at least `una`.
+    pub(crate) fn fack(&self, una: SeqNumber) -> SeqNumber {
+        match self.rtt {
+            Some(_) => crate::scoreboard::later(self.fack, una),
+            None => una,
+        }
+    }
+
+    /// The binary logarithm of the time within which data count as sent at once.
+    pub(crate) fn unit(&self) -> u32 {
+        let bits = 63 - self.min_rtt().max(1).leading_zeros();
+        bits.saturating_sub(UNIT_BITS)
+    }
+
+    /// RFC 8985, 6.2, steps 1 and 2.
+    pub(crate) fn update(&mut self, news: &News) {
+        let Some(latest) = news.latest else {
+            return;
+        };
+        self.fack = crate::scoreboard::later(self.fack(news.una), news.highest);
+        let rtt = news.at.saturating_sub(latest.sent_at).max(0);
+        if !latest.is_again {
+            self.min_rtt = self.min_rtt.min(rtt);
+        }
+        self.rtt = Some(rtt);
+        let is_same = latest.sent_at == self.sent_at;
+        if latest.sent_at > self.sent_at || is_same && latest.end.is_after(self.end) {
+            (self.sent_at, self.end) = (latest.sent_at, latest.end);
+        }
+    }
+
+    /// Something arrived twice: perhaps the window was too small. RFC 8985, 6.2, step 4.
+    pub(crate) fn widen(&mut self, una: SeqNumber, nxt: SeqNumber) {
+        if self.round.is_some_and(|round| una.is_before(round)) {
+            return;
+        }
+        self.round = Some(nxt);
+        self.quarters = self.quarters.saturating_add(1);
+        self.persist = PERSIST;
+    }
+
+    /// A recovery is over.
+    pub(crate) fn end_recovery(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.quarters = 1;
+        }
+    }
+}
+
+impl Active {
+    /// The reordering window: RFC 8985, 6.2, step 4.
+    fn reordering_window(&self, record: &Record) -> Nanoseconds {
+        if !record.has(flag::REORDERS) {
+            let has_many = self.dup_acks >= DUP_THRESH
+                || self.scoreboard.arrived() > (DUP_THRESH - 1) * self.window.mss;
+            if self.phase != Phase::Open || has_many {
+                return 0;
+            }
+        }
+        let quarter = self.rack.min_rtt() / 4;
+        let window = quarter.saturating_mul(self.rack.quarters.into());
+        window.min(record.round_trip_ns())
+    }
+
+    /// When the timer fired: what was sent so long ago that it should have been answered, and the
+    /// first segment: RFC 8985, 6.3. Without times, or if the receiver dropped what it reported, it
+    /// is all of it.
+    pub(crate) fn lose_by_timeout(
+        &mut self,
+        record: &Record,
+        now: Nanoseconds,
+        lists: &mut crate::lists::Lists<crate::scoreboard::Run>,
+    ) {
+        let has_sack = record.has(flag::SACK) && !self.scoreboard.is_head_reported();
+        let Some(rtt) = self.rack.rtt.filter(|_| has_sack) else {
+            self.scoreboard.lose_all();
+            return;
+        };
+        let until = now - rtt - self.reordering_window(record);
+        let all = (Nanoseconds::MAX, self.snd_nxt);
+        self.scoreboard.lose_before(all, until, lists);
+        self.scoreboard.lose_first(self.window.mss, lists);
+    }
+}
+
+impl Stack {
+    /// Finds what is lost, and begins recovery if something is: RFC 8985, 6.2, step 5.
+    pub(crate) fn detect_losses(&mut self, number: u32) {
+        let now = self.now;
+        let (record, active, lists) = self.parts(number);
+        if matches!(active.sooner, Sooner::Reordering(_)) {
+            active.sooner = Sooner::Off;
+        }
+        let Some(rtt) = active.rack.rtt.filter(|_| !active.scoreboard.is_plain()) else {
+            return;
+        };
+        let wait = rtt + active.reordering_window(record);
+        let newest = (active.rack.sent_at, active.rack.end);
+        let (bytes, latest) = active.scoreboard.lose_before(newest, now - wait, lists);
+        if let Some(latest) = latest {
+            active.sooner = Sooner::Reordering(latest + wait);
+        }
+        let is_open = active.phase == Phase::Open;
+        let segments = bytes.div_ceil(active.window.mss);
+        self.counters.lost += u64::from(segments);
+        if segments > 0 && is_open {
+            self.enter_recovery(number);
+        }
+    }
+
+    /// What may have been overtaken did not come: RFC 8985, 6.2, step 5.
+    pub(crate) fn on_reordering_timer(&mut self, number: u32) {
+        self.counters.reordering_timeouts += 1;
+        self.detect_losses(number);
+    }
+}
