@@ -27,7 +27,8 @@ impl Stack {
             self.on_syn_sent(number, segment, effects);
             return;
         }
-        let mut trimmed = *segment;
+        let mut trimmed;
+        let mut segment = segment;
         if self.is_repeated_syn(number, segment) {
             if !segment.has(TcpFlags::ACK) {
                 // Our answer was lost.
@@ -36,25 +37,27 @@ impl Stack {
                 return;
             }
             // A simultaneous open: the SYN had come, the acknowledgement is new.
+            trimmed = *segment;
             trimmed.sequence += 1;
             trimmed.flags = TcpFlags(segment.flags.0 & !TcpFlags::SYN.0);
+            segment = &trimmed;
         }
-        if !self.passes_checks(number, &trimmed, effects) {
+        if !self.passes_checks(number, segment, effects) {
             self.report_duplicate(number, effects);
             return;
         }
         let is_received = self.tables.records[number].state == State::SynReceived;
-        if is_received && !self.is_established_by(number, &trimmed, effects) {
+        if is_received && !self.is_established_by(number, segment, effects) {
             return;
         }
-        if !self.on_acknowledgement(number, &trimmed, effects) {
+        if !self.on_acknowledgement(number, segment, effects) {
             return;
         }
-        self.take_timestamp(number, &trimmed);
+        self.take_timestamp(number, segment);
         self.counters.taken += 1;
         // It may have ended the connection.
         if self.tables.records[number].state != State::Closed {
-            self.on_text(number, &trimmed, effects);
+            self.on_text(number, segment, effects);
             self.settle_after(number, effects);
         }
     }
@@ -439,10 +442,8 @@ impl Stack {
         record.set(flag::ACK_DELAYED);
         match record.active() {
             None => self.set_timer(number, Some(at)),
-            Some(active) => {
-                self.tables.actives[active].ack_at = at;
-                self.settle(number);
-            }
+            // The end of the burst sets its timer.
+            Some(active) => self.tables.actives[active].ack_at = at,
         }
     }
 

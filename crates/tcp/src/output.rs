@@ -168,9 +168,10 @@ impl Stack {
     /// The retransmission timer runs while something is in flight, the other one while a window is
     /// closed: RFC 6298, 5.1 and 5.2.
     fn arm(&mut self, number: u32) {
-        let now = self.now;
-        let at = now.saturating_add(self.rto(number));
-        let (record, active) = self.both(number);
+        let (now, config) = (self.now, &self.config);
+        let record = &self.tables.records[number];
+        let active = &mut self.tables.actives[record.place];
+        let at = |active: &Active| now.saturating_add(record.rto_ns(config, active.timeouts));
         let in_flight = active.snd_nxt != record.snd_una;
         let is_held_back = active.ready > 0;
         let is_closed = record.send_window() == 0;
@@ -179,8 +180,8 @@ impl Stack {
         active.retransmission = match active.retransmission {
             Retransmission::Timeout(at) if retransmits => Retransmission::Timeout(at),
             Retransmission::Probe(at) if probes => Retransmission::Probe(at),
-            _ if retransmits => Retransmission::Timeout(at),
-            _ if probes => Retransmission::Probe(at),
+            _ if retransmits => Retransmission::Timeout(at(active)),
+            _ if probes => Retransmission::Probe(at(active)),
             waits @ (Retransmission::KeepAlive(_) | Retransmission::Over(_)) => waits,
             _ => Retransmission::Off,
         };
@@ -544,7 +545,7 @@ impl Active {
 
     /// The next segment of bytes that were never sent, if one may leave.
     fn cut_new(&self, record: &Record, nagle: bool) -> Option<Cut> {
-        if record.has(flag::FIN_SENT) {
+        if record.has(flag::FIN_SENT) || self.ready == 0 && !record.has(flag::SHUT) {
             return None;
         }
         let full = self.payload_max(record);

@@ -143,6 +143,7 @@ impl Stack {
         }
     }
 
+    #[inline(always)]
     fn on_tcp(&mut self, frame: &FrameRef, ip: &Ip, tcp: &TcpHeader, effects: &mut impl Effects) {
         if !self.is_for_us(ip) {
             self.counters.not_ours += 1;
@@ -183,6 +184,7 @@ impl Stack {
         self.on_segment(&segment, effects);
     }
 
+    #[inline]
     fn on_segment(&mut self, segment: &Segment<'_>, effects: &mut impl Effects) {
         let [(local, local_port), (remote, remote_port)] = segment.ends;
         let path = self.tables.path(local, remote);

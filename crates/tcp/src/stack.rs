@@ -184,13 +184,15 @@ impl Stack {
 
     /// When [`on_timer`](Self::on_timer) is to be called at the latest; `None`: nothing is pending.
     pub fn next_deadline(&self) -> Option<Nanoseconds> {
-        let deadlines = [
+        let [one, two, three, four] = [
             self.wheel.next_deadline(),
             self.next_wait_end(),
             self.neighbours.next_deadline(),
             self.fragments.next_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+        ]
+        .map(|deadline| deadline.unwrap_or(Nanoseconds::MAX));
+        let first = one.min(two).min(three).min(four);
+        (first < Nanoseconds::MAX).then_some(first)
     }
 
     /// Takes connections at a port of one of the addresses, or of all. `owner` is the owner's word
