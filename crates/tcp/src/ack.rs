@@ -153,6 +153,7 @@ impl Stack {
             _ => {}
         }
         active.timeouts = 0;
+        active.waits_since = now;
         if active.phase != Phase::Recovery && flight >= active.window.cwnd / 2 {
             let by = Acknowledged {
                 // After a timeout much may be acknowledged that had arrived before: RFC 3465, 2.3.

@@ -90,6 +90,9 @@ pub struct Config {
     pub retries_max: u8,
     /// The same of a SYN.
     pub syn_retries_max: u8,
+    /// A connection whose data, or whose SYN, waited so long to be acknowledged is given up, however
+    /// many timeouts that are: RFC 9293, 3.9.1.1. `None`: timeouts alone decide.
+    pub user_timeout_ns: Option<i64>,
     /// Twice the maximum segment lifetime.
     pub time_wait_ns: i64,
     /// A connection that its owner closed waits so long for the peer's FIN.
@@ -141,6 +144,7 @@ impl Config {
             retries_max: 15,
             // At least three minutes, by RFC 9293, 3.8.3: one more than Linux.
             syn_retries_max: 7,
+            user_timeout_ns: None,
             // The issue of both: RFC 9293, 3.4.2 has 4 minutes, Linux 60 s; 2 MSL of 30 s here.
             time_wait_ns: 60_000_000_000,
             // Linux's tcp_fin_timeout, tcp_keepalive_intvl and tcp_keepalive_probes.

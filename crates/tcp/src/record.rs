@@ -254,6 +254,8 @@ pub(crate) struct Active {
     pub(crate) unanswered: u8,
     /// When data were sent last.
     pub(crate) sent_at: Nanoseconds,
+    /// Since when the oldest bytes that are not acknowledged wait for that.
+    pub(crate) waits_since: Nanoseconds,
     /// What was in flight then: acknowledgements of a burst count before they let anything leave.
     pub(crate) flight_then: u32,
     /// When a delayed acknowledgement is due.
@@ -296,6 +298,7 @@ impl Default for Active {
             timeouts: 0,
             unanswered: 0,
             sent_at: 0,
+            waits_since: 0,
             flight_then: 0,
             ack_at: 0,
             held: Vec::new(),

@@ -23,7 +23,7 @@ impl Stack {
         let mss = self.mss_now(number);
         let active = &mut self.tables.actives[place];
         active.begin(&record, mss, self.config.receive_window_bytes);
-        active.sent_at = sent_at;
+        (active.sent_at, active.waits_since) = (sent_at, self.now);
         if record.has(flag::ACK_DELAYED) && record.timer != NONE {
             active.ack_at = self.wheel.at(TimerId(record.timer));
         }
@@ -56,7 +56,13 @@ impl Stack {
         let active = &mut self.tables.actives[place];
         let delayed = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
         if active.is_needed(record) || delayed.is_some() && is_spare {
-            let at = [delayed, active.retransmission.at(), active.sooner.at()];
+            let limit = active.limit(record, self.config.user_timeout_ns);
+            let at = [
+                delayed,
+                active.retransmission.at(),
+                active.sooner.at(),
+                limit,
+            ];
             let at = at.into_iter().flatten().min();
             self.set_timer_of_active(number, at);
             return;
@@ -146,6 +152,17 @@ impl Stack {
 }
 
 impl Active {
+    /// Whether bytes wait to be acknowledged, a SYN or FIN among them.
+    pub(crate) fn waits(&self, record: &Record) -> bool {
+        self.snd_nxt != record.snd_una || self.ready > 0
+    }
+
+    /// When what waits has waited for too long.
+    pub(crate) fn limit(&self, record: &Record, most_ns: Option<i64>) -> Option<Nanoseconds> {
+        let most_ns = most_ns.filter(|_| self.waits(record))?;
+        Some(self.waits_since.saturating_add(most_ns))
+    }
+
     /// For a connection at rest, or a new one.
     fn begin(&mut self, record: &Record, mss: u16, receive_window_bytes: u32) {
         let mss = record.payload_of(mss);

@@ -376,6 +376,7 @@ impl Stack {
         let number = self.sending(connection)?;
         self.activate(number).ok_or(Refused::Full)?;
         self.restart(number);
+        self.begin_waiting(number);
         let active = self.both(number).1;
         // What waits already was held back.
         let waited = active.ready > 0;
@@ -395,6 +396,7 @@ impl Stack {
         self.pass_time(now);
         let number = self.sending(connection)?;
         self.activate(number).ok_or(Refused::Full)?;
+        self.begin_waiting(number);
         self.tables.records[number].set(flag::SHUT);
         if self.tables.records[number].state == State::SynSent {
             // RFC 9293, 3.10.4: nothing was sent that anybody waits for.
@@ -403,6 +405,15 @@ impl Stack {
         }
         self.output(number, Why::HeldBack, None, effects);
         Ok(())
+    }
+
+    /// What is to be sent waits from now on, unless something waits already.
+    fn begin_waiting(&mut self, number: u32) {
+        let now = self.now;
+        let (record, active) = self.both(number);
+        if !active.waits(record) {
+            active.waits_since = now;
+        }
     }
 
     /// The number of a connection that may send.

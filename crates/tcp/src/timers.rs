@@ -22,6 +22,11 @@ impl Stack {
         let now = self.now;
         let record = &mut self.tables.records[number];
         let active = record.active().map(|active| &self.tables.actives[active]);
+        let limit = active.and_then(|active| active.limit(record, self.config.user_timeout_ns));
+        if limit.is_some_and(|limit| limit <= now) {
+            self.give_up(number, effects);
+            return;
+        }
         let is_ack_due = active.is_none_or(|active| active.ack_at <= now);
         let retransmission = match active {
             Some(active) => active.retransmission,

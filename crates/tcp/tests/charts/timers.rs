@@ -1,6 +1,8 @@
 //! What happens when nothing comes: RFC 6298; RFC 5681, 3.1, 3.2 and 4.1; RFC 6675; RFC 9293,
 //! 3.8.3.
 
+use lineside_tcp::Config;
+
 use crate::chart::Chart;
 
 fn established() -> Chart {
@@ -177,4 +179,46 @@ fn a_connection_at_rest_has_no_timer() {
     let chart = established();
     assert_eq!(chart.stack.next_deadline(), None);
     assert_eq!((chart.stack.connections(), chart.stack.active()), (1, 0));
+}
+
+#[test]
+fn what_waits_longer_than_the_owner_does_ends_its_connection() {
+    let limited = |config: &mut Config| config.user_timeout_ns = Some(5_000_000_000);
+    // Data: not before 5 s, whatever the timeouts; acknowledgements begin the time anew.
+    let mut chart = Chart::established(limited);
+    chart.run(
+        "* send 10
+         > A 1:11 ack 1
+         +0.1
+         < A 1:1 ack 11
+         = acked 10
+         +100
+         * send 10
+         > A 11:21 ack 1",
+    );
+    chart.pass(4_999_000_000);
+    let again = chart.sent();
+    assert!(again.len() > 2, "{again:?}");
+    assert_eq!(chart.stack.connections(), 1);
+    chart.pass(1_000_000);
+    chart.run("> RA 21:21 ack 1\n= closed timedout");
+    chart.expect_empty();
+    // A window that stays closed, though the peer answers.
+    let mut chart = Chart::established(limited);
+    chart.run("< A 1:1 ack 1 win 0\n* send 10");
+    for _ in 0..3 {
+        chart.run_until_sent();
+        chart.sent();
+        chart.give_line("A 1:1 ack 1 win 0");
+    }
+    chart.pass(5_000_000_000);
+    assert_eq!(chart.stack.connections(), 0);
+    // A SYN.
+    let mut chart = Chart::with(limited);
+    chart.run("* connect\n> S 0:1");
+    chart.pass(4_999_000_000);
+    chart.sent();
+    assert_eq!(chart.stack.connections(), 1);
+    chart.pass(1_000_000);
+    chart.run("= closed timedout");
 }
