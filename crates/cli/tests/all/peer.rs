@@ -70,18 +70,36 @@ impl Ends {
         ends
     }
 
+    /// Without a link between them: our end makes a TAP device where the kernel is.
+    fn at_a_tap_device() -> Self {
+        let ends = Self::new(1500, false);
+        ends.kernel.ip("link del k0");
+        let v6 = "echo 0 >/proc/sys/net/ipv6/conf/default/disable_ipv6";
+        run(ends.kernel.command("sh").args(["-c", v6]));
+        ends
+    }
+
     /// `tcp-peer` with these words at our end.
     fn peer(&self, family: usize, words: &str) -> Command {
-        let mut command = self.ours.command(&self.program);
+        let is_tap = words.contains("--method tap");
+        let (namespace, name) = match is_tap {
+            // The kernel is the other end of the device itself.
+            true => (&self.kernel, "t0"),
+            false => (&self.ours, "p0"),
+        };
+        let mut command = namespace.command(&self.program);
         let address = format!("{}/{}", OURS[family], BITS[family]);
         command.args([
             "-i",
-            "p0",
+            name,
             "--seed",
             &SEED.to_string(),
             "--address",
             &address,
         ]);
+        if is_tap {
+            command.args(["--host", KERNEL[family]]);
+        }
         command.args(words.split_whitespace());
         command
     }
@@ -184,7 +202,8 @@ impl Case {
         let mut peer = None;
         std::thread::scope(|scope| {
             let listener = self.connects.then(|| {
-                let end = SocketAddr::new(address_of(KERNEL[self.family]), 7);
+                // A TAP device, and its address, come later.
+                let end = SocketAddr::new(address_of(["0.0.0.0", "::"][self.family]), 7);
                 let listener = ends.kernel.enter(|| TcpListener::bind(end).expect("free"));
                 // Beyond this the kernel forgets handshakes, whose last segment may be lost.
                 rustix::net::listen(&listener, 1024).expect("it listens");
@@ -325,6 +344,36 @@ fn a_kernels_tcp_and_ours_exchange_every_byte() {
             }
             // Another work for each size.
             sizes.next();
+        }
+    }
+}
+
+#[test]
+fn a_tap_device_joins_a_kernels_tcp_and_ours() {
+    need_wire!();
+    let ends = Ends::at_a_tap_device();
+    for family in [0, 1] {
+        for connects in [true, false] {
+            for (work, connections, bytes) in [
+                (Work::Echo, 5, 300_000),
+                (Work::Sink, 100, 1_449),
+                (Work::Source, 1, 3_000_000),
+                (Work::Ask, 20, 1),
+            ] {
+                let case = Case {
+                    family,
+                    method: "tap",
+                    connects,
+                    work,
+                    connections,
+                    bytes,
+                    linger: 0.05,
+                };
+                let counted = case.run(&ends);
+                assert_eq!(counted["method"], "TAP", "{case:?}: {counted}");
+                // Its checksums are whole.
+                assert_eq!(counted["stack"]["offloaded"], 0, "{case:?}: {counted}");
+            }
         }
     }
 }

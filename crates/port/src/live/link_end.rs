@@ -69,6 +69,16 @@ pub fn open_end(
     Ok(port)
 }
 
+/// Makes a TAP device in this network namespace, switched off and without an address.
+pub fn open_tap(name: &str, options: &EndOptions<'_>) -> Result<Box<dyn LivePort>, PortError> {
+    let file = open_tun().map_err(|cause| PortError::Interface {
+        name: name.to_owned(),
+        action: "make the TAP device",
+        cause: io::Error::other(cause),
+    })?;
+    tap::open(name, options, file)
+}
+
 /// Makes a device that is switched off and has no address.
 pub(super) fn open_device(
     name: &str,

@@ -23,7 +23,7 @@ use lineside_frame::LinkType;
 
 pub use generator::{Departures, Generator, GeneratorError, pass_all};
 pub use interface::Interface;
-pub use link_end::{EndOptions, LinkEnd, open_end};
+pub use link_end::{EndOptions, LinkEnd, open_end, open_tap};
 pub use loopback::open_loopback;
 
 use crate::{LivePort, Method, PortError, Transmit};

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 use lineside_account::Budget;
 use lineside_host::{Capability, Netlink, Privileges, RunClock, Signals, wall_ns};
-use lineside_port::Method;
-use lineside_port::live::{Interface, LiveOptions, StampClock, open_each};
+use lineside_port::live::{self, EndOptions, Interface, LiveOptions, StampClock, open_each};
+use lineside_port::{LivePort, Method};
 use lineside_reactor::{Reactor, Wait};
 use lineside_tcp::{Config, Prefix, Stack};
 use lineside_testkit::peer::{Opening, Peer, Plan, Work};
@@ -20,16 +20,21 @@ use serde_json::{Map, Value, json};
 
 /// Of both the stack and the port.
 const MEMORY_BYTES: usize = 512 << 20;
+/// The longest packet of a TAP device that is made.
+const MTU_MAX: usize = 65_521;
 
 #[derive(Parser)]
 #[command(about)]
 struct Options {
-    /// The interface; nobody else may take its frames
+    /// The interface; nobody else may take its frames. With TAP it is made
     #[arg(short, long)]
     interface: String,
     /// This end's address, which the host may not have, and its network: 192.0.2.2/24
     #[arg(long, value_name = "ADDRESS/BITS")]
     address: String,
+    /// The host's own address at the TAP device that is made, of the same network
+    #[arg(long, value_name = "ADDRESS", required_if_eq("method", "tap"))]
+    host: Option<IpAddr>,
     /// Leads to other networks
     #[arg(long)]
     router: Option<IpAddr>,
@@ -111,6 +116,8 @@ enum How {
     Generic,
     #[value(name = "af_packet")]
     Packet,
+    #[value(name = "tap")]
+    Tap,
 }
 
 impl How {
@@ -119,6 +126,7 @@ impl How {
             Self::Native => Method::AfXdpNative,
             Self::Generic => Method::AfXdpGeneric,
             Self::Packet => Method::AfPacket,
+            Self::Tap => Method::Tap,
         }
     }
 }
@@ -148,37 +156,47 @@ fn serve(options: &Options) -> Result<()> {
         Some(How::Native | How::Generic) => {
             &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf]
         }
+        Some(How::Tap) => &[Capability::NetAdmin],
         _ => &[Capability::NetRaw],
     };
     Privileges::read()?.require(needed)?;
-    let interface = Interface::named(&options.interface)?;
+    let interface = match options.method {
+        Some(How::Tap) => None,
+        _ => Some(Interface::named(&options.interface)?),
+    };
     let own = network(&options.address)?;
     must_not_be_the_hosts(own.address)?;
-    let config = config(options, &interface, own)?;
+    let config = config(options, interface.as_ref(), own)?;
     let budget = Budget::new(MEMORY_BYTES);
     let mut random = Random::new(wall_ns().cast_unsigned() ^ u64::from(std::process::id()) << 40);
     let secret = [random.bits(), random.bits()];
+    let clock = RunClock::start();
+    let stamps = StampClock::Steady {
+        ahead_ns: clock.ahead_ns(),
+    };
+    let ports = match &interface {
+        Some(interface) => {
+            let live = LiveOptions {
+                method: options.method.map(How::method),
+                sockets: 1,
+                // Its Ethernet address is not the host's.
+                promiscuous: true,
+                filter: Vec::new(),
+                clock: stamps,
+                budget: budget.clone(),
+                bytes_max: MEMORY_BYTES / 4,
+            };
+            open_each(interface, &live)?
+        }
+        None => vec![open_tap(options, &config, stamps, &budget)?],
+    };
     let stack = Stack::new(config, secret, &budget).context("no memory for the stack")?;
     let peer = Peer::new(stack, plan(options, own.address)?)?;
-    let clock = RunClock::start();
-    let live = LiveOptions {
-        method: options.method.map(How::method),
-        sockets: 1,
-        // Its Ethernet address is not the host's.
-        promiscuous: true,
-        filter: Vec::new(),
-        clock: StampClock::Steady {
-            ahead_ns: clock.ahead_ns(),
-        },
-        budget: budget.clone(),
-        bytes_max: MEMORY_BYTES / 4,
-    };
-    let ports = open_each(&interface, &live)?;
     let mut reactor = Reactor::new(peer, vec![ports], options.wait, false);
     let how = reactor
         .method(0)
         .map_or(String::new(), |method| method.to_string());
-    eprintln!("{} is at {} by {how}", own.address, interface.name);
+    eprintln!("{} is at {} by {how}", own.address, options.interface);
 
     let began_ns = clock.now();
     let outcome = run(options, &mut reactor, &clock, &signals);
@@ -226,15 +244,51 @@ fn must_not_be_the_hosts(address: IpAddr) -> Result<()> {
     Ok(())
 }
 
-fn config(options: &Options, interface: &Interface, own: Prefix) -> Result<Config> {
+/// Makes a TAP device, where the host's kernel is the other end.
+fn open_tap(
+    options: &Options,
+    config: &Config,
+    clock: StampClock,
+    budget: &Budget,
+) -> Result<Box<dyn LivePort>> {
+    let own = config.addresses[0].address;
+    let host = options.host.context("--method tap needs --host")?;
+    ensure!(
+        host != own && host.is_ipv4() == own.is_ipv4() && config.on_link[0].contains(host),
+        "--host {host}: name another address of the network of --address {own}"
+    );
+    let ends = EndOptions {
+        mtu: config.mtu as u32,
+        clock,
+        budget,
+        bytes_max: MEMORY_BYTES / 4,
+    };
+    let name = &options.interface;
+    let port = live::open_tap(name, &ends)?;
+    let set_up = || {
+        let netlink = Netlink::open()?;
+        let index = netlink.link_named(name)?.index;
+        netlink.set_ethernet(index, [2, b'K', 0, 0, 0, 1], ends.mtu)?;
+        netlink.add_address(index, host, config.on_link[0].len)?;
+        netlink.switch_on(index)
+    };
+    set_up().with_context(|| format!("cannot set up {name} with {host}"))?;
+    Ok(port)
+}
+
+fn config(options: &Options, interface: Option<&Interface>, own: Prefix) -> Result<Config> {
     // Of its own: what comes for it does not concern the host's kernel.
     let mut link_address = [2, b'L', 0, 0, 0, 0];
     match own.address {
         IpAddr::V4(address) => link_address[2..].copy_from_slice(&address.octets()),
         IpAddr::V6(address) => link_address[2..].copy_from_slice(&address.octets()[12..]),
     }
-    let (name, most) = (&interface.name, interface.mtu as usize);
-    let mtu = options.mtu.unwrap_or(most);
+    let name = &options.interface;
+    let most = interface.map_or(MTU_MAX, |interface| interface.mtu as usize);
+    let mtu = options.mtu.unwrap_or(match interface {
+        Some(_) => most,
+        None => 1500,
+    });
     let least = if own.address.is_ipv4() { 576 } else { 1280 };
     ensure!(
         mtu <= most,
@@ -252,7 +306,8 @@ fn config(options: &Options, interface: &Interface, own: Prefix) -> Result<Confi
         receive_window_bytes: options.window,
         nagle: !options.no_nagle,
         // Their kernels leave checksums to an adapter that is not there.
-        takes_offloaded: matches!(interface.kind.as_deref(), Some("veth" | "tun")),
+        takes_offloaded: { interface.and_then(|interface| interface.kind.as_deref()) }
+            .is_some_and(|kind| matches!(kind, "veth" | "tun")),
         ..Config::new(link_address, &[own.address])
     })
 }
