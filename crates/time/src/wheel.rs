@@ -6,21 +6,70 @@ use std::collections::BinaryHeap;
 
 use crate::Nanoseconds;
 
-/// Bits of an instant that one level tells apart: 1,024 buckets a level.
-const LEVEL_BITS: u32 = 10;
-const BUCKETS: usize = 1 << LEVEL_BITS;
-/// Bits below the lowest level: a tick of 1,024 ns. Entries of one tick are ordered by a heap,
-/// which stays small at any load that a core bears.
+/// Bits of a tick that each level tells apart, the lowest first, until all 54 are. The second one
+/// reaches 4.3 s ahead in steps of a millisecond: a connection's timers are placed there at once.
+const LEVEL_BITS: [u32; 6] = [10, 12, 8, 8, 8, 8];
+const LEVELS: usize = LEVEL_BITS.len();
+/// Bits below the lowest level: a tick of 1,024 ns.
 const TICK_BITS: u32 = 10;
-/// Levels until all 64 bits are told apart.
-const LEVELS: usize = 6;
 const NONE: u32 = u32::MAX;
-/// Items of a chunk: four cache lines with what stands before them.
-const CHUNK_ITEMS: usize = 15;
+/// Items of a chunk: four cache lines.
+const CHUNK_ITEMS: usize = 16;
+/// A bucket with no more items is sorted as it is, others are spread over the levels below.
+const SORTED_MAX: u32 = 1024;
 /// Chunks that are there from the beginning: a few timers lie now in few buckets, now in many.
 const CHUNKS_MIN: usize = 128;
 /// Items of timers that were moved or cancelled, beyond those that hold: then all are swept.
 const STALE_MIN: usize = 4096;
+
+/// A level: where its bits are, and its buckets.
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    shift: u32,
+    mask: u32,
+    /// Its first bucket.
+    base: u32,
+}
+
+const LEVEL_TABLE: [Level; LEVELS] = {
+    let (mut table, mut level, mut shift, mut base) = ([NO_LEVEL; LEVELS], 0, 0, 0);
+    while level < LEVELS {
+        let count = 1 << LEVEL_BITS[level];
+        table[level] = Level {
+            shift,
+            mask: count - 1,
+            base,
+        };
+        shift += LEVEL_BITS[level];
+        base += count;
+        level += 1;
+    }
+    table
+};
+
+const NO_LEVEL: Level = Level {
+    shift: 0,
+    mask: 0,
+    base: 0,
+};
+
+/// By the highest bit in which two ticks differ.
+const LEVEL_OF_BIT: [Level; 64] = {
+    let (mut table, mut level, mut bit) = ([NO_LEVEL; 64], 0, 0);
+    while bit < 64 {
+        if level + 1 < LEVELS && bit == LEVEL_TABLE[level + 1].shift {
+            level += 1;
+        }
+        table[bit as usize] = LEVEL_TABLE[level];
+        bit += 1;
+    }
+    table
+};
+
+const BUCKETS: usize = {
+    let last = LEVEL_TABLE[LEVELS - 1];
+    (last.base + last.mask + 1) as usize
+};
 
 /// A timer of a [`Wheel`], from [`insert`](Wheel::insert) until it fires or is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,17 +80,19 @@ pub struct TimerId(pub u32);
 /// them in their order.
 ///
 /// ```text
-///  tick of an entry, against that of the cursor        cursor's tick and earlier ─► heap ─► pop
-///  | level 5 | ... | level 1 | level 0 | 10 bits |
-///      10 bits each: the highest that differs is the level, its value is the bucket
+///  tick of an entry, against that of the cursor
+///  | level 5 | ... | level 1 | level 0 | 10 bits |      a bucket that is opened ─► sorted ─┐
+///      the highest bit that differs says the           inserted before the cursor ─► heap ─┴► pop
+///      level, whose bits are the bucket
 /// ```
 ///
-/// Inserting, moving and cancelling cost the same however many are pending. Moving the cursor into
-/// a bucket spreads its entries over the levels below: twice for an entry a second away. A bucket
-/// is a chain of chunks, so that its entries are read one after the other; what was moved or
-/// cancelled stays there as a stale item until its bucket is opened or has no other. Where an entry
-/// is follows from its instant and the cursor. Memory: 16 bytes for each of the most timers that
-/// were ever pending, as much again for up to twice as many items, and 180 KB.
+/// Inserting, moving and cancelling cost the same however many are pending. The earliest bucket is
+/// opened when all before it are gone: its entries are sorted, and the cursor stands at its end, or
+/// they are spread over the levels below if there are many. An entry a second away is placed once,
+/// seldom twice. A bucket is a chain of chunks, so that its entries are read one after the other; what
+/// was moved or cancelled stays there as a stale item until its bucket is opened or has no other.
+/// Where an entry is follows from its instant and the cursor. Memory: 16 bytes for each of the most
+/// timers that were ever pending, as much again for up to twice as many items, and 180 KB.
 #[derive(Debug)]
 pub struct Wheel {
     entries: Vec<Entry>,
@@ -50,18 +101,23 @@ pub struct Wheel {
     len: usize,
     buckets: Box<[Bucket]>,
     /// A bit for each bucket that is not empty, and one for each word that is not 0.
-    occupied: [[u64; BUCKETS / 64]; LEVELS],
-    summary: [u16; LEVELS],
+    occupied: [u64; BUCKETS / 64],
+    /// Of each level.
+    summary: [u64; LEVELS],
     chunks: Vec<Chunk>,
+    /// Of each chunk the one that was filled before it, or the next free one.
+    nexts: Vec<u32>,
     free_chunk: u32,
     /// Items in chunks, stale ones too.
     items: usize,
-    /// All entries of this tick and of earlier ones are in the heap, all others in buckets.
+    /// All entries of this tick and of earlier ones are near, all others in buckets.
     cursor: u64,
-    /// Items that are near; the first one is not stale.
+    /// Items that are near: those of the bucket that was opened last, the latest first, and those
+    /// that were inserted since. The earliest of either is not stale.
+    sorted: Vec<Item>,
     heap: BinaryHeap<Reverse<Item>>,
     /// How many of them hold.
-    due: usize,
+    near: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -83,17 +139,14 @@ struct Item {
 
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Chunk {
-    next: u32,
-    len: u32,
-    items: [Item; CHUNK_ITEMS],
-}
+struct Chunk([Item; CHUNK_ITEMS]);
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     /// The latest chunk; only that has room.
     first: u32,
-    /// Items that are not stale.
+    /// Items, and those of them that are not stale.
+    items: u32,
     live: u32,
     /// No entry is earlier. It is the earliest instant unless that was moved or cancelled.
     earliest: Nanoseconds,
@@ -101,6 +154,7 @@ struct Bucket {
 
 const EMPTY: Bucket = Bucket {
     first: NONE,
+    items: 0,
     live: 0,
     earliest: Nanoseconds::MAX,
 };
@@ -124,15 +178,17 @@ impl Wheel {
             entries: Vec::new(),
             free: NONE,
             len: 0,
-            buckets: vec![EMPTY; LEVELS * BUCKETS].into(),
-            occupied: [[0; BUCKETS / 64]; LEVELS],
+            buckets: vec![EMPTY; BUCKETS].into(),
+            occupied: [0; BUCKETS / 64],
             summary: [0; LEVELS],
             chunks: Vec::with_capacity(CHUNKS_MIN),
+            nexts: Vec::with_capacity(CHUNKS_MIN),
             free_chunk: NONE,
             items: 0,
             cursor: 0,
+            sorted: Vec::new(),
             heap: BinaryHeap::new(),
-            due: 0,
+            near: 0,
         }
     }
 
@@ -151,6 +207,8 @@ impl Wheel {
         self.entries.capacity() * size_of::<Entry>()
             + self.buckets.len() * size_of::<Bucket>()
             + self.chunks.capacity() * size_of::<Chunk>()
+            + self.nexts.capacity() * size_of::<u32>()
+            + self.sorted.capacity() * size_of::<Item>()
             + self.heap.capacity() * size_of::<Reverse<Item>>()
     }
 
@@ -208,7 +266,7 @@ impl Wheel {
     /// that instant finds out.
     #[inline]
     pub fn next_deadline(&self) -> Option<Nanoseconds> {
-        if let Some(Reverse(item)) = self.heap.peek() {
+        if let Some((item, _)) = self.nearest() {
             return Some(item.at);
         }
         let bucket = self.first_bucket()?;
@@ -221,12 +279,15 @@ impl Wheel {
     pub fn pop(&mut self, now: Nanoseconds) -> Option<(Nanoseconds, u32)> {
         let now_tick = tick(now);
         loop {
-            if let Some(&Reverse(item)) = self.heap.peek() {
+            if let Some((item, is_sorted)) = self.nearest() {
                 if item.at > now {
                     return None;
                 }
-                self.heap.pop();
-                self.due -= 1;
+                match is_sorted {
+                    true => drop(self.sorted.pop()),
+                    false => drop(self.heap.pop()),
+                }
+                self.near -= 1;
                 let value = self.entries[item.id as usize].value;
                 self.release(item.id);
                 self.drop_stale();
@@ -243,6 +304,17 @@ impl Wheel {
         }
     }
 
+    /// The earliest item that is near, and whether it is the last sorted one.
+    #[inline]
+    fn nearest(&self) -> Option<(Item, bool)> {
+        match (self.sorted.last(), self.heap.peek()) {
+            (Some(&one), Some(&Reverse(other))) if other.at < one.at => Some((other, false)),
+            (Some(&one), _) => Some((one, true)),
+            (None, Some(&Reverse(other))) => Some((other, false)),
+            (None, None) => None,
+        }
+    }
+
     #[inline]
     fn item(&self, id: u32) -> Item {
         let Entry { at, generation, .. } = self.entries[id as usize];
@@ -254,87 +326,108 @@ impl Wheel {
         entries[item.id as usize].generation == item.generation
     }
 
-    /// Spreads the entries of a bucket over the heap and the levels below it.
+    /// Sorts the entries of the earliest bucket, while none is near; or spreads them over the levels
+    /// below if there are many.
+    #[inline(never)]
     fn open(&mut self, bucket: usize, start: u64) {
-        self.cursor = start;
-        let mut place = self.buckets[bucket].first;
+        let Bucket { first, items, .. } = self.buckets[bucket];
+        let Level { shift, .. } = level_of(bucket).1;
+        let is_sorted = shift == 0 || items <= SORTED_MAX;
         self.forget(bucket);
+        self.cursor = if is_sorted {
+            start | ((1 << shift) - 1)
+        } else {
+            start
+        };
+        self.items -= items as usize;
+        let (mut place, mut len) = (first, (items as usize - 1) % CHUNK_ITEMS + 1);
         while place != NONE {
-            let Chunk { next, len, .. } = self.chunks[place as usize];
-            self.items -= len as usize;
-            for at in 0..len as usize {
-                let item = self.chunks[place as usize].items[at];
-                if Self::is_live(&self.entries, item) {
-                    self.place(item);
+            for at in 0..len {
+                let item = self.chunks[place as usize].0[at];
+                // Looked at also where none is stale: entries are far apart, and all of these will
+                // be needed soon, one waiting for the other.
+                if !Self::is_live(&self.entries, item) {
+                    continue;
+                }
+                match is_sorted {
+                    true => self.sorted.push(item),
+                    false => self.place(item),
                 }
             }
-            self.chunks[place as usize].next = self.free_chunk;
-            self.free_chunk = place;
-            place = next;
+            len = CHUNK_ITEMS;
+            place = self.free(place);
         }
+        self.near += self.sorted.len();
+        self.sorted.sort_unstable_by_key(|item| Reverse(item.at));
     }
 
     /// Puts an item where its instant says.
     #[inline]
     fn place(&mut self, item: Item) {
         let Some(place) = self.place_of(item.at) else {
-            self.due += 1;
+            self.near += 1;
             self.heap.push(Reverse(item));
             return;
         };
         let bucket = &mut self.buckets[place];
+        let at = bucket.items as usize % CHUNK_ITEMS;
+        bucket.items += 1;
         bucket.live += 1;
         bucket.earliest = bucket.earliest.min(item.at);
-        let first = bucket.first;
         self.items += 1;
-        if first != NONE {
-            let chunk = &mut self.chunks[first as usize];
-            if (chunk.len as usize) < CHUNK_ITEMS {
-                chunk.items[chunk.len as usize] = item;
-                chunk.len += 1;
-                return;
-            }
-        } else {
-            let (level, slot) = (place / BUCKETS, place % BUCKETS);
-            self.occupied[level][slot / 64] |= 1 << (slot % 64);
-            self.summary[level] |= 1 << (slot / 64);
+        if at > 0 {
+            self.chunks[bucket.first as usize].0[at] = item;
+            return;
         }
-        self.buckets[place].first = self.new_chunk(item, first);
+        let before = bucket.first;
+        if before == NONE {
+            let (level, Level { base, .. }) = level_of(place);
+            self.occupied[place / 64] |= 1 << (place % 64);
+            self.summary[level] |= 1 << ((place - base as usize) / 64);
+        }
+        self.buckets[place].first = self.new_chunk(item, before);
     }
 
-    /// The bucket of an instant; `None`: the heap.
+    /// The bucket of an instant; `None`: it is near.
     #[inline]
     fn place_of(&self, at: Nanoseconds) -> Option<usize> {
         let tick = tick(at);
         if tick <= self.cursor {
             return None;
         }
-        let level = (63 - (tick ^ self.cursor).leading_zeros()) / LEVEL_BITS;
-        let slot = (tick >> (level * LEVEL_BITS)) as usize & (BUCKETS - 1);
-        Some(level as usize * BUCKETS + slot)
+        let bit = 63 - (tick ^ self.cursor).leading_zeros();
+        let Level { shift, mask, base } = LEVEL_OF_BIT[bit as usize];
+        Some((base + ((tick >> shift) as u32 & mask)) as usize)
     }
 
+    /// A chunk with one item, in front of another one.
     fn new_chunk(&mut self, item: Item, next: u32) -> u32 {
         let place = self.free_chunk;
         if place == NONE {
             let mut items = [NO_ITEM; CHUNK_ITEMS];
             items[0] = item;
-            let len = 1;
-            self.chunks.push(Chunk { next, len, items });
+            self.chunks.push(Chunk(items));
+            self.nexts.push(next);
             return self.chunks.len() as u32 - 1;
         }
-        let chunk = &mut self.chunks[place as usize];
-        self.free_chunk = chunk.next;
-        (chunk.next, chunk.len) = (next, 1);
-        chunk.items[0] = item;
+        self.free_chunk = std::mem::replace(&mut self.nexts[place as usize], next);
+        self.chunks[place as usize].0[0] = item;
         place
+    }
+
+    /// Lets a chunk go; returns the one behind it.
+    #[inline]
+    fn free(&mut self, chunk: u32) -> u32 {
+        let next = std::mem::replace(&mut self.nexts[chunk as usize], self.free_chunk);
+        self.free_chunk = chunk;
+        next
     }
 
     /// The item of a timer that was at this instant has become stale.
     #[inline]
     fn take_out(&mut self, at: Nanoseconds) {
         let Some(place) = self.place_of(at) else {
-            self.due -= 1;
+            self.near -= 1;
             self.drop_stale();
             return;
         };
@@ -349,15 +442,12 @@ impl Wheel {
 
     /// Lets the chunks of a bucket go that has only stale items.
     fn free_chunks(&mut self, bucket: usize) {
-        let mut place = self.buckets[bucket].first;
+        let Bucket { first, items, .. } = self.buckets[bucket];
         self.forget(bucket);
+        self.items -= items as usize;
+        let mut place = first;
         while place != NONE {
-            let chunk = &mut self.chunks[place as usize];
-            let next = chunk.next;
-            self.items -= chunk.len as usize;
-            chunk.next = self.free_chunk;
-            self.free_chunk = place;
-            place = next;
+            place = self.free(place);
         }
     }
 
@@ -377,11 +467,11 @@ impl Wheel {
 
     /// A bucket is empty; its chunks are the caller's.
     fn forget(&mut self, place: usize) {
-        let (level, slot) = (place / BUCKETS, place % BUCKETS);
+        let (level, Level { base, .. }) = level_of(place);
         self.buckets[place] = EMPTY;
-        self.occupied[level][slot / 64] &= !(1 << (slot % 64));
-        if self.occupied[level][slot / 64] == 0 {
-            self.summary[level] &= !(1 << (slot / 64));
+        self.occupied[place / 64] &= !(1 << (place % 64));
+        if self.occupied[place / 64] == 0 {
+            self.summary[level] &= !(1 << ((place - base as usize) / 64));
         }
     }
 
@@ -395,19 +485,25 @@ impl Wheel {
         self.len -= 1;
     }
 
-    /// The first of the heap is one that holds, and most of the others are.
+    /// The earliest item that is near is one that holds, and most of the others are.
     #[inline]
     fn drop_stale(&mut self) {
-        if self.heap.len() == self.due {
-            return;
+        if self.sorted.len() + self.heap.len() > self.near {
+            self.drop_those_stale();
         }
-        while let Some(&Reverse(item)) = self.heap.peek()
-            && !Self::is_live(&self.entries, item)
-        {
+    }
+
+    #[cold]
+    fn drop_those_stale(&mut self) {
+        let entries = &self.entries;
+        while { self.sorted.last() }.is_some_and(|&item| !Self::is_live(entries, item)) {
+            self.sorted.pop();
+        }
+        while { self.heap.peek() }.is_some_and(|&Reverse(item)| !Self::is_live(entries, item)) {
             self.heap.pop();
         }
-        if self.heap.len() > 2 * self.due + 64 {
-            let entries = &self.entries;
+        if self.sorted.len() + self.heap.len() > 2 * self.near + 64 {
+            self.sorted.retain(|&item| Self::is_live(entries, item));
             self.heap
                 .retain(|&Reverse(item)| Self::is_live(entries, item));
         }
@@ -418,20 +514,26 @@ impl Wheel {
     #[inline]
     fn first_bucket(&self) -> Option<usize> {
         let level = self.summary.iter().position(|&summary| summary != 0)?;
-        let word = self.summary[level].trailing_zeros() as usize;
-        let bit = self.occupied[level][word].trailing_zeros() as usize;
-        Some(level * BUCKETS + word * 64 + bit)
+        let word = LEVEL_TABLE[level].base / 64 + self.summary[level].trailing_zeros();
+        let bit = self.occupied[word as usize].trailing_zeros();
+        Some((word * 64 + bit) as usize)
     }
 
     /// The first tick of a bucket.
     #[inline]
     fn start_of(&self, bucket: usize) -> u64 {
-        let (level, slot) = ((bucket / BUCKETS) as u32, (bucket % BUCKETS) as u64);
-        let shift = level * LEVEL_BITS;
-        let above = shift + LEVEL_BITS;
-        let higher = self.cursor.checked_shr(above).unwrap_or(0);
-        higher.checked_shl(above).unwrap_or(0) | slot << shift
+        let (_, Level { shift, mask, base }) = level_of(bucket);
+        let slot = (bucket - base as usize) as u64;
+        self.cursor & !(u64::from(mask) << shift | ((1 << shift) - 1)) | slot << shift
     }
+}
+
+/// The level of a bucket.
+#[inline]
+fn level_of(bucket: usize) -> (usize, Level) {
+    let above = LEVEL_TABLE[1..].iter();
+    let level = above.filter(|level| bucket >= level.base as usize).count();
+    (level, LEVEL_TABLE[level])
 }
 
 /// Ticks in the order of instants, also of negative ones.
