@@ -10,6 +10,7 @@
 //! | `open` | `ours`, `smoltcp` | | ns of a connection: 64 bytes each way, closed by both |
 //! | `rest` | `ours` | connections | bytes a connection by the budget, and resident |
 //! | `timers` | `ours`, `btree` | pending | ns to take the first timer and insert another one |
+//! | `draws` | `both` | | what drawing an instant takes of that |
 //! | `count` | `ours` | connections | nothing: round trips for callgrind to count |
 //!
 //! Both ends are in this thread, and the wire is a list of frames. Time is virtual: a microsecond
@@ -80,6 +81,7 @@ fn main() {
         ["bulk", "smoltcp"] => println!("{:.2}", rival::bulk()),
         ["open", "smoltcp"] => println!("{:.1}", rival::opens()),
         ["timers", "ours"] => println!("{:.1}", timers::wheel(count)),
+        ["draws", "both"] => println!("{:.1}", timers::draws()),
         ["timers", "btree"] => println!("{:.1}", timers::btree(count)),
         _ => {
             eprintln!("lineside-bench-tcp WHAT WHO [COUNT]: see its source");
