@@ -90,8 +90,8 @@ pub struct Config {
     pub retries_max: u8,
     /// The same of a SYN.
     pub syn_retries_max: u8,
-    /// A connection whose data, or whose SYN, waited so long to be acknowledged is given up, however
-    /// many timeouts that are: RFC 9293, 3.9.1.1. `None`: timeouts alone decide.
+    /// A connection whose data, or whose SYN, waited so long to be acknowledged is given up,
+    /// however many timeouts that are: RFC 9293, 3.9.1.1. `None`: timeouts alone decide.
     pub user_timeout_ns: Option<i64>,
     /// Twice the maximum segment lifetime.
     pub time_wait_ns: i64,

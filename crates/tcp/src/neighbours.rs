@@ -140,8 +140,8 @@ impl Neighbours {
         }
     }
 
-    /// What is sent to a neighbour seems not to arrive: its address is asked for again when the next
-    /// frame is for it.
+    /// What is sent to a neighbour seems not to arrive: its address is asked for again when the
+    /// next frame is for it.
     pub(crate) fn doubt(&mut self, now: Nanoseconds, address: IpAddr) {
         if let Some(number) = self.find(address) {
             let neighbour = &mut self.neighbours[number];

@@ -54,7 +54,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Timestamps and nothing else, as RFC 7323, appendix A lays them out: what nearly every segment has.
+/// Timestamps and nothing else, as RFC 7323, appendix A lays them out: what nearly every segment
+/// has.
 const TIMESTAMPS_ALONE: [u8; 4] = [1, 1, 8, 10];
 
 #[inline]

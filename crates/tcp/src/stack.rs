@@ -235,8 +235,8 @@ impl Stack {
         }
     }
 
-    /// Opens a connection from an address and port of the stack to another end: its first address if
-    /// that is unspecified, any port if that is 0. `owner` is the owner's word.
+    /// Opens a connection from an address and port of the stack to another end: its first address
+    /// if that is unspecified, any port if that is 0. `owner` is the owner's word.
     pub fn connect(
         &mut self,
         now: Nanoseconds,

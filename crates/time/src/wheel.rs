@@ -89,8 +89,9 @@ pub struct TimerId(pub u32);
 /// Inserting, moving and cancelling cost the same however many are pending. The earliest bucket is
 /// opened when all before it are gone: its entries are sorted, and the cursor stands at its end, or
 /// they are spread over the levels below if there are many. An entry a second away is placed once,
-/// seldom twice. A bucket is a chain of chunks, so that its entries are read one after the other; what
-/// was moved or cancelled stays there as a stale item until its bucket is opened or has no other.
+/// seldom twice. A bucket is a chain of chunks, so that its entries are read one after the other;
+/// what was moved or cancelled stays there as a stale item until its bucket is opened or has no
+/// other.
 /// Where an entry is follows from its instant and the cursor. Memory: 16 bytes for each of the most
 /// timers that were ever pending, as much again for up to twice as many items, and 180 KB.
 #[derive(Debug)]

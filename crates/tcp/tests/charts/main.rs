@@ -8,6 +8,7 @@ mod guesses;
 mod handshake;
 mod hosts;
 mod refusals;
+mod requirements;
 mod segment;
 mod text;
 mod timers;

@@ -151,8 +151,9 @@ fn every_test_that_the_specification_names_exists() {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         known.insert(stem.into_owned());
     }
-    let specification = repository().join("SPECIFICATION.md");
-    let text = fs::read_to_string(specification).expect("UTF-8");
+    let documents = ["SPECIFICATION.md", "docs/tcp.md"].map(|name| repository().join(name));
+    let text = documents.map(|path| fs::read_to_string(path).expect("UTF-8"));
+    let text = text.join("\n");
     let mut checked = 0;
     for line in text.lines().filter(|line| line.starts_with("| ")) {
         let shown_by = line.rsplit('|').nth(1).unwrap_or_default();
