@@ -37,7 +37,11 @@ impl Stack {
             return false;
         }
         if record.active().is_none() {
-            // Nothing is in flight: the window is all it can say.
+            // Nothing is in flight: the window is all it can say, and what came twice.
+            let blocks = segment.options.sack.filter(|_| record.has(flag::SACK));
+            let first = blocks.and_then(|blocks| blocks.iter().next());
+            self.counters.dsack_received +=
+                u64::from(first.is_some_and(|(_, end)| !end.is_after(una)));
             if ack == una {
                 self.tables.records[number].snd_wnd = segment.window;
             }

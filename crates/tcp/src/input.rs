@@ -253,6 +253,8 @@ impl Stack {
         let is_outdated = now.wrapping_sub(record.ts_recent_at) > TIMESTAMP_AGE_MAX;
         if is_older && !is_outdated {
             self.counters.paws += 1;
+            let nxt = record.rcv_nxt;
+            self.note_duplicate(segment, nxt);
             self.acknowledge_now(number);
             return false;
         }

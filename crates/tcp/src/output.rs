@@ -69,13 +69,18 @@ impl Stack {
             }
             active.must_send = false;
             let cut = active.cut_again(record, start, end);
-            let phase = active.phase;
+            let (phase, is_head) = (active.phase, start == record.snd_una);
             active.count_again(cut.len + u32::from(cut.fin));
             match phase {
                 Phase::Loss => self.counters.retransmitted_timeout += 1,
                 _ => self.counters.retransmitted_fast += 1,
             }
             self.send_again(number, cut, effects);
+            if is_head {
+                // It has as long as any other segment, as Linux gives it.
+                let at = self.now.saturating_add(self.rto(number));
+                self.both(number).1.retransmission = Retransmission::Timeout(at);
+            }
         }
     }
 

@@ -112,6 +112,11 @@ impl Stack {
                 self.counters.spurious_timeouts += 1;
                 return;
             }
+            Frto::Waits => {
+                // The new data are still in flight: RFC 5682, 2.1, step 3a.
+                active.window.cwnd = active.window.cwnd.max(3 * active.window.mss);
+                Frto::Off
+            }
             _ => Frto::Off,
         };
     }

@@ -222,3 +222,23 @@ fn what_waits_longer_than_the_owner_does_ends_its_connection() {
     chart.pass(1_000_000);
     chart.run("= closed timedout");
 }
+
+#[test]
+fn after_a_lost_syn_the_first_timeout_is_longer() {
+    // RFC 6298, 5.7: 3 s, until a round trip is measured.
+    let mut chart = Chart::with(|_| {});
+    chart.run(
+        "* connect
+         > S 0:1
+         +1
+         > S 0:1
+         < SA 0:1 ack 1 mss 1000
+         = opened
+         > A 1:1 ack 1
+         * send 10
+         > A 1:11 ack 1
+         +2.999
+         +0.001
+         > A 1:11 ack 1",
+    );
+}
