@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use lineside_link::{Chance, Loss, Settings, State, words};
+use lineside_link::{Chance, Loss, PathFile, Schedule, Settings, State, words};
 use lineside_tcp::Config;
 use lineside_tcp::congestion::{CUBIC, NEW_RENO};
 use lineside_time::Random;
@@ -40,8 +40,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario of a seed: loss, reordering, duplication, damage, outages, rates, options,
-    /// sizes, connections that are aborted.
+    /// The scenario of a seed: loss, reordering, duplication, damage, outages, stalls, rates,
+    /// options, sizes, connections that are aborted.
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let is_ipv4 = random.chance(0.7);
@@ -52,7 +52,13 @@ impl Scenario {
         let mtu = [1500, 1500, 9000, 576, 1280][random.below(5) as usize];
         let mtu = if is_ipv4 { mtu } else { mtu.max(1280) };
         let mut configs = [client, server].map(|address| config(address, mtu, &mut random));
-        let links = [(); 2].map(|()| link(&mut random));
+        let mut links = [(); 2].map(|()| link(&mut random));
+        let mut of_stalls = Random::new(!seed);
+        for link in &mut links {
+            if of_stalls.chance(0.15) {
+                link.schedule = Some(Schedule::Path(stalls(link, &mut of_stalls)));
+            }
+        }
         let count = 1 + random.below(4);
         let talks = (0..count).map(|_| {
             let at = random.below(500_000_000) as i64;
@@ -150,6 +156,18 @@ fn link(random: &mut Random) -> Settings {
         rate: rate.map(|rate| words::rate(rate).expect("words of a rate")),
         ..Settings::default()
     }
+}
+
+/// Now and then a path holds what it has for longer than a timeout, as one over a radio does: the
+/// data are late, and none are lost.
+fn stalls(link: &Settings, random: &mut Random) -> PathFile {
+    let delay_us = link.delay.base_ns / 1000;
+    let up_ms = 200 + random.below(3_000);
+    let stalled_us = delay_us + 300_000 + random.below(500_000);
+    let end_ms = up_ms + 1 + random.below(300);
+    let text =
+        format!("time delay\n0s {delay_us}us\n{up_ms}ms {stalled_us}us\n{end_ms}ms repeat\n");
+    PathFile::read("stalls", &text).expect("its form is that of a path file")
 }
 
 fn side(random: &mut Random) -> Side {

@@ -30,6 +30,25 @@ fn every_byte_arrives_whatever_the_links_do() {
         ("timeouts", sum(|counters| counters.timeouts)),
         ("recoveries", sum(|counters| counters.recoveries)),
         ("fast", sum(|counters| counters.retransmitted_fast)),
+        ("found lost", sum(|counters| counters.lost)),
+        (
+            "waits for what is late",
+            sum(|counters| counters.reordering_timeouts),
+        ),
+        ("probes of the tail", sum(|counters| counters.tlp_probes)),
+        ("mended by one", sum(|counters| counters.tlp_recoveries)),
+        (
+            "sent again by one",
+            sum(|counters| counters.retransmitted_tlp),
+        ),
+        ("reports sent", sum(|counters| counters.dsack_sent)),
+        ("reports received", sum(|counters| counters.dsack_received)),
+        ("spurious", sum(|counters| counters.spurious)),
+        ("undone", sum(|counters| counters.undone_dsack)),
+        (
+            "spurious timeouts",
+            sum(|counters| counters.spurious_timeouts),
+        ),
         ("probes", sum(|counters| counters.probes)),
         (
             "handshakes",
