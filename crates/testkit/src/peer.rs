@@ -64,6 +64,8 @@ pub struct Plan {
     pub seed: u64,
     /// What is said before anything else.
     pub preface: Vec<u8>,
+    /// All bytes are zeros, and none is compared: to measure what the rest costs.
+    pub is_plain: bool,
 }
 
 /// The seed of what one end of a connection says, for [`fill`].
@@ -188,7 +190,7 @@ impl Owner {
     }
 
     fn on_bytes(&mut self, connection: ConnectionId, bytes: &[u8]) {
-        let (work, seed) = (self.plan.work, self.plan.seed);
+        let (work, seed, is_plain) = (self.plan.work, self.plan.seed, self.plan.is_plain);
         let mut expected = std::mem::take(&mut self.expected);
         self.tally.bytes_received += bytes.len() as u64;
         let mut wrong = None;
@@ -199,7 +201,7 @@ impl Owner {
                 Work::Ask { .. } => Some(talk.is_client),
                 Work::Echo | Work::Source => None,
             };
-            if let Some(from_client) = from_client {
+            if let Some(from_client) = from_client.filter(|_| !is_plain) {
                 let stream = stream_seed(seed, talk.client_port, from_client);
                 expected.resize(bytes.len().max(expected.len()), 0);
                 fill(stream, talk.received, &mut expected[..bytes.len()]);
@@ -266,7 +268,7 @@ impl Effects for Owner {
     }
 
     fn fill(&mut self, connection: ConnectionId, _: u32, offset: u64, bytes: &mut [u8]) {
-        let (work, seed) = (self.plan.work, self.plan.seed);
+        let (work, seed, is_plain) = (self.plan.work, self.plan.seed, self.plan.is_plain);
         let preface = std::mem::take(&mut self.plan.preface);
         if let Some(talk) = self.talk(connection) {
             if work == Work::Echo {
@@ -284,7 +286,10 @@ impl Effects for Owner {
                     front.copy_from_slice(&preface[offset as usize..][..first]);
                 }
                 let stream = stream_seed(seed, talk.client_port, talk.is_client);
-                fill(stream, (offset + first as u64).saturating_sub(said), rest);
+                match is_plain {
+                    true => rest.fill(0),
+                    false => fill(stream, (offset + first as u64).saturating_sub(said), rest),
+                }
             }
         }
         self.plan.preface = preface;

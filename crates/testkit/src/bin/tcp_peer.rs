@@ -13,6 +13,7 @@ use lineside_host::{Capability, Netlink, Privileges, RunClock, Signals, wall_ns}
 use lineside_port::live::{self, EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method};
 use lineside_reactor::{Reactor, Wait};
+use lineside_tcp::congestion::{CUBIC, Congestion, NEW_RENO};
 use lineside_tcp::{Config, Prefix, Stack};
 use lineside_testkit::peer::{Opening, Peer, Plan, Work};
 use lineside_time::{Clock, Nanoseconds, Random};
@@ -62,6 +63,12 @@ struct Options {
     /// Seeds what is sent; both ends need the same one
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// All bytes are zeros, and none is compared; for measurements
+    #[arg(long)]
+    plain: bool,
+    /// How the congestion window moves
+    #[arg(long, value_enum, default_value = "reno")]
+    congestion: Strategy,
     /// The window that is offered
     #[arg(long, default_value_t = 1 << 20)]
     window: u32,
@@ -106,6 +113,21 @@ enum Command {
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
         step: Option<u64>,
     },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Strategy {
+    Reno,
+    Cubic,
+}
+
+impl Strategy {
+    fn of_stack(self) -> &'static dyn Congestion {
+        match self {
+            Self::Reno => &NEW_RENO,
+            Self::Cubic => &CUBIC,
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -305,6 +327,7 @@ fn config(options: &Options, interface: Option<&Interface>, own: Prefix) -> Resu
         mtu,
         receive_window_bytes: options.window,
         nagle: !options.no_nagle,
+        congestion: options.congestion.of_stack(),
         // Their kernels leave checksums to an adapter that is not there.
         takes_offloaded: { interface.and_then(|interface| interface.kind.as_deref()) }
             .is_some_and(|kind| matches!(kind, "veth" | "tun")),
@@ -343,6 +366,7 @@ fn plan(options: &Options, own: IpAddr) -> Result<Plan> {
         bytes,
         seed: options.seed,
         preface: preface.into_bytes(),
+        is_plain: options.plain,
     })
 }
 
