@@ -327,8 +327,8 @@ impl Wheel {
         entries[item.id as usize].generation == item.generation
     }
 
-    /// Sorts the entries of the earliest bucket, while none is near; or spreads them over the levels
-    /// below if there are many.
+    /// Sorts the entries of the earliest bucket, while none is near; or spreads them over the
+    /// levels below if there are many.
     #[inline(never)]
     fn open(&mut self, bucket: usize, start: u64) {
         let Bucket { first, items, .. } = self.buckets[bucket];
