@@ -1,4 +1,4 @@
-//! A TCP endpoint: any segments, calls and times in any order. Every frame has one outcome, every
+//! A TCP endpoint: any segments, datagrams, fragments, ICMP errors, calls and times in any order. Every frame has one outcome, every
 //! byte is delivered once and in order, asked for only when it is ready, and in the end nothing is
 //! left.
 
@@ -7,10 +7,11 @@ use std::net::IpAddr;
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType, give_back};
-use lineside_tcp::{Config, ConnectionId, Departure, Effects, Event, Stack};
+use lineside_tcp::{Config, ConnectionId, Datagram, Departure, Effects, Event, Stack};
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::ethernet::ether_type;
 use lineside_wire::headers::emit_link;
+use lineside_wire::icmp::{self, Failure};
 use lineside_wire::tcp::{SackBlocks, TcpOption};
 use lineside_wire::{Dissected, SeqNumber, TcpFlags, arp, dissect_outermost};
 
@@ -124,6 +125,12 @@ impl Effects for Owner {
         bytes.fill(offset as u8);
     }
 
+    fn on_datagram(&mut self, _: u32, datagram: &Datagram<'_>) {
+        let payload = datagram.payload.bytes();
+        let is_whole = { payload.iter().enumerate() }.all(|(at, &byte)| byte == at as u8);
+        assert!(is_whole, "another datagram than was sent");
+    }
+
     fn on_event(&mut self, id: ConnectionId, _: u32, event: Event<'_>) {
         if let Event::Opened { ends } = event {
             let port = ends[1].1;
@@ -196,6 +203,7 @@ impl World {
         };
         let mut stack = Stack::new(config, [3, 5], budget).expect("there is room");
         stack.listen(None, PORT, 0).expect("it is free");
+        stack.bind(None, PORT, 0).expect("it is free");
         let mut world = Self {
             stack,
             owner: Owner {
@@ -279,10 +287,12 @@ impl World {
                 self.push(&frame);
                 self.deliver();
             }
+            12 => self.error(port, bytes),
+            13 => self.datagram(port, bytes),
             // Several segments may come at once.
             kind => {
                 self.segment(port, bytes);
-                if kind < 14 {
+                if kind < 12 {
                     self.deliver();
                 }
             }
@@ -329,6 +339,52 @@ impl World {
         }
         known.stamp = known.stamp.wrapping_add(1);
         self.push(&frame);
+    }
+
+    /// An ICMP error about a segment that may be in flight.
+    fn error(&mut self, port: u16, bytes: &mut Bytes<'_>) {
+        let known = self.owner.ports[usize::from(port)];
+        let (kind, value) = (bytes.u8(), bytes.u16());
+        let failure = match kind & 3 {
+            0 => Failure::TooBig(value.into()),
+            1 => Failure::TimeExceeded(value as u8),
+            _ => Failure::Unreachable(value as u8),
+        };
+        let fields = TcpFields {
+            source_port: PORT,
+            destination_port: port,
+            sequence: (known.nxt - u32::from(bytes.u16())).0,
+            ..TcpFields::default()
+        };
+        let met = FrameBuilder::new(OURS.into(), THEIRS.into()).tcp(&fields, &[]);
+        let quoted = &met[14..][..20 + usize::from(bytes.u8() % 21)];
+        let mut message = vec![0; icmp::HEADER_LEN + quoted.len()];
+        icmp::emit_error(failure, quoted, [THEIRS.into(), OURS.into()], &mut message);
+        let frame = FrameBuilder::new(THEIRS.into(), OURS.into())
+            .with_link_addresses(LINKS[1], LINKS[0])
+            .packet(1, &message);
+        self.push(&frame);
+        self.deliver();
+    }
+
+    /// A datagram, whole or in fragments of which some may be missing.
+    fn datagram(&mut self, port: u16, bytes: &mut Bytes<'_>) {
+        let (len, part, lost) = (bytes.u16() & 0x1fff, bytes.u8(), bytes.u8());
+        let builder = FrameBuilder::new(THEIRS.into(), OURS.into())
+            .with_link_addresses(LINKS[1], LINKS[0])
+            .with_identification((lost >> 6).into());
+        let payload: Vec<_> = (0..len).map(|at| at as u8).collect();
+        let datagram = builder.udp_datagram(port, PORT + u16::from(part & 1), &payload);
+        let frames = match part >> 1 {
+            0 => vec![builder.packet(17, &datagram)],
+            step => builder.fragments(17, &datagram, 64 * usize::from(step)),
+        };
+        for (number, frame) in frames.iter().enumerate() {
+            if number >= 8 || lost >> (number % 6) & 1 == 0 {
+                self.push(frame);
+            }
+        }
+        self.deliver();
     }
 
     fn options(bytes: &mut Bytes<'_>, known: Port, options: &mut [u8; 40]) -> usize {
