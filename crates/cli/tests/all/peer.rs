@@ -349,6 +349,24 @@ fn a_kernels_tcp_and_ours_exchange_every_byte() {
 }
 
 #[test]
+fn five_hundred_connections_at_once_lose_no_byte() {
+    need_wire!();
+    let ends = Ends::new(1500, false);
+    for (method, connects) in [("af_packet", true), ("af_xdp", false)] {
+        let case = Case {
+            family: 0,
+            method,
+            connects,
+            work: Work::Ask,
+            connections: 500,
+            bytes: 20_000,
+            linger: 0.05,
+        };
+        case.run(&ends);
+    }
+}
+
+#[test]
 fn a_tap_device_joins_a_kernels_tcp_and_ours() {
     need_wire!();
     let ends = Ends::at_a_tap_device();
