@@ -11,7 +11,7 @@ use lineside_time::Nanoseconds;
 
 use crate::effects::Departure;
 use crate::keyed::hash_of_address;
-use crate::slab::Slab;
+use crate::slab::{Numbered, Slab};
 
 /// Between two questions: RFC 4861, 10, RETRANS_TIMER; RFC 1122 allows one a second.
 const ASK_NS: i64 = 1_000_000_000;
@@ -36,6 +36,14 @@ struct Neighbour {
     asks: u8,
     /// Frames that wait for it.
     waiting: usize,
+    /// While it is nobody's.
+    next_free: u32,
+}
+
+impl Numbered for Neighbour {
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.next_free
+    }
 }
 
 /// A frame that waits for the Ethernet address of a neighbour.
@@ -109,6 +117,7 @@ impl Neighbours {
             at: 0,
             asks: 0,
             waiting: 0,
+            next_free: 0,
         };
         let number = self.neighbours.take(make)?;
         let neighbour = &mut self.neighbours[number];

@@ -8,6 +8,7 @@ use lineside_wire::SeqNumber;
 use crate::congestion::Window;
 use crate::recovery::{Frto, Probe, Rack, Reduction, Sooner, Undo};
 use crate::scoreboard::Scoreboard;
+use crate::slab::Numbered;
 
 /// In place of a number: there is none.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -340,6 +341,24 @@ pub(crate) struct TimeWait {
 }
 
 const _: () = assert!(size_of::<TimeWait>() == 32, "half a cache line");
+
+impl Numbered for Record {
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.ts_recent
+    }
+}
+
+impl Numbered for Active {
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.snd_wnd_max
+    }
+}
+
+impl Numbered for TimeWait {
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}
 
 #[cfg(test)]
 mod tests {

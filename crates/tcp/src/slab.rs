@@ -6,24 +6,30 @@ use lineside_account::{Budget, Lease};
 
 use crate::record::NONE;
 
-/// Records by number. A number that was freed is given again; the record stays as it was left, so
-/// that what it allocated is used again.
+/// What a [`Slab`] holds.
+pub(crate) trait Numbered {
+    /// A place that means nothing while the record is free: it has the next free number then.
+    fn next_free(&mut self) -> &mut u32;
+}
+
+/// Records by number. A number that was freed is given again; the record stays as it was left but
+/// for one place, so that what it allocated is used again.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     records: Vec<T>,
-    free: Vec<u32>,
+    /// The number that was freed last, and how many are free.
+    free: u32,
+    free_len: u32,
     max: u32,
     lease: Lease,
 }
 
-impl<T> Slab<T> {
-    /// A number and its place among the free ones.
-    const BYTES: usize = size_of::<T>() + size_of::<u32>();
-
+impl<T: Numbered> Slab<T> {
     pub(crate) fn new(max: u32, budget: &Budget) -> Option<Self> {
         Some(Self {
             records: Vec::new(),
-            free: Vec::new(),
+            free: NONE,
+            free_len: 0,
             max: max.min(NONE - 1),
             lease: budget.lease(0)?,
         })
@@ -32,7 +38,10 @@ impl<T> Slab<T> {
     /// A number, that of a new record from `make` or of one that was freed. `None` if there are as
     /// many as may be, or the budget is used up.
     pub(crate) fn take(&mut self, make: impl FnOnce() -> T) -> Option<u32> {
-        if let Some(number) = self.free.pop() {
+        if self.free != NONE {
+            let number = self.free;
+            self.free = *self.records[number as usize].next_free();
+            self.free_len -= 1;
             return Some(number);
         }
         if self.records.len() == self.max as usize {
@@ -50,19 +59,19 @@ impl<T> Slab<T> {
         let len = self.records.len();
         let capacity = (2 * len).max(64).min(self.max as usize);
         // While it is copied both are there.
-        let bytes = capacity * Self::BYTES;
+        let bytes = capacity * size_of::<T>();
         if !self.lease.resize(bytes + len * size_of::<T>()) {
             return None;
         }
         self.records.reserve_exact(capacity - len);
-        let free = capacity - self.free.len();
-        self.free.reserve_exact(free);
         self.lease.resize(bytes);
         Some(())
     }
 
     pub(crate) fn free(&mut self, number: u32) {
-        self.free.push(number);
+        *self.records[number as usize].next_free() = self.free;
+        self.free = number;
+        self.free_len += 1;
     }
 
     /// A record, also one that was freed.
@@ -72,7 +81,7 @@ impl<T> Slab<T> {
 
     /// How many are in use.
     pub(crate) fn len(&self) -> usize {
-        self.records.len() - self.free.len()
+        self.records.len() - self.free_len as usize
     }
 
     /// Whether less than half of what may be is in use.
@@ -106,16 +115,30 @@ impl<T> IndexMut<u32> for Slab<T> {
 mod tests {
     use super::*;
 
+    impl Numbered for [u32; 2] {
+        fn next_free(&mut self) -> &mut u32 {
+            &mut self[0]
+        }
+    }
+
     #[test]
     fn numbers_are_given_again_and_bounded() {
         let budget = Budget::new(10_000);
         let mut slab = Slab::new(100, &budget).expect("nothing is drawn yet");
-        let numbers: Vec<_> = std::iter::from_fn(|| slab.take(|| 0_u64)).collect();
+        let numbers: Vec<_> = std::iter::from_fn(|| slab.take(|| [0_u32; 2])).collect();
         assert_eq!((numbers.len(), slab.len()), (100, 100));
+        slab[7] = [70; 2];
+        slab[9] = [90; 2];
         slab.free(7);
-        assert_eq!((slab.take(|| 0), slab.take(|| 0)), (Some(7), None));
-        assert_eq!(budget.used_bytes(), 1200);
+        slab.free(9);
+        assert_eq!(slab.len(), 98);
+        assert_eq!(
+            [(); 3].map(|()| slab.take(|| [0; 2])),
+            [Some(9), Some(7), None]
+        );
+        assert_eq!((slab[7][1], slab[9][1], slab.len()), (70, 90, 100));
+        assert_eq!(budget.used_bytes(), 800);
         let mut none = Slab::new(100, &Budget::new(100)).expect("nothing is drawn yet");
-        assert_eq!(none.take(|| 0_u64), None, "64 do not fit");
+        assert_eq!(none.take(|| [0_u32; 2]), None, "64 do not fit");
     }
 }

@@ -13,7 +13,7 @@ use crate::keyed::{hash_of_pair, hash_of_words};
 use crate::lists::Lists;
 use crate::record::{Active, Held, NONE, RESTS, Record, TimeWait};
 use crate::scoreboard::Run;
-use crate::slab::Slab;
+use crate::slab::{Numbered, Slab};
 
 /// Of a number in the table of four-tuples: it is that of a [`TimeWait`].
 const WAITS: u32 = 1 << 31;
@@ -29,6 +29,12 @@ pub(crate) struct Path {
     /// the stack began; 0: none came.
     pub(crate) mtu: u16,
     pub(crate) mtu_at: u32,
+}
+
+impl Numbered for Path {
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.references
+    }
 }
 
 /// Whose four-tuple it is.

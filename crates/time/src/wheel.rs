@@ -93,7 +93,7 @@ pub struct TimerId(pub u32);
 /// what was moved or cancelled stays there as a stale item until its bucket is opened or has no
 /// other.
 /// Where an entry is follows from its instant and the cursor. Memory: 16 bytes for each of the most
-/// timers that were ever pending, as much again for up to twice as many items, and 180 KB.
+/// timers that were ever pending, as much again for up to twice as many items, and 200 KB.
 #[derive(Debug)]
 pub struct Wheel {
     entries: Vec<Entry>,
@@ -187,7 +187,7 @@ impl Wheel {
             free_chunk: NONE,
             items: 0,
             cursor: 0,
-            sorted: Vec::new(),
+            sorted: Vec::with_capacity(SORTED_MAX as usize),
             heap: BinaryHeap::new(),
             near: 0,
         }
