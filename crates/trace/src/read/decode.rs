@@ -5,6 +5,7 @@
 //! as asked, and reserves memory for those alone, whatever a damaged page claims to hold.
 
 use super::compact::{from_zigzag, varint};
+use super::unpack::unpack;
 
 /// What is damaged. Unlike `ReadError` it is copied, so that no value has one to drop.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +14,9 @@ pub(super) struct Damage(pub(super) &'static str);
 type Result<T> = std::result::Result<T, Damage>;
 
 const ENDS: Damage = Damage("a page ends early");
+const VALUE: Damage = Damage("a value out of range");
+/// Packed numbers that are unpacked at once.
+const UNPACKED: usize = 64;
 
 /// Numbers of some bits in a row: repeated ones (RLE) and packed ones, in turn.
 #[derive(Default)]
@@ -59,7 +63,6 @@ impl Hybrid {
         out: &mut Vec<T>,
         of: impl Fn(u32) -> Option<T>,
     ) -> Result<()> {
-        const VALUE: Damage = Damage("a value out of range");
         out.reserve(count);
         while count > 0 {
             if self.repeated > 0 {
@@ -68,21 +71,7 @@ impl Hybrid {
                 (self.repeated, count) = (self.repeated - taken, count - taken);
             } else if self.packed > 0 {
                 let taken = count.min(self.packed);
-                let run = &bytes[self.at..self.end];
-                let mut is_whole = true;
-                let grouped = self.read_groups(run, taken, out, &of, &mut is_whole);
-                let (first, width) = (self.bit, self.width);
-                out.extend((grouped..taken).map(|place| {
-                    let place = place - grouped;
-                    let bits = bits_at(run, first + place * width as usize, width);
-                    let value = of(bits as u32);
-                    is_whole &= value.is_some();
-                    value.unwrap_or_default()
-                }));
-                if !is_whole {
-                    return Err(VALUE);
-                }
-                self.bit += (taken - grouped) * width as usize;
+                self.read_packed(&bytes[self.at..self.end], taken, out, &of)?;
                 (self.packed, count) = (self.packed - taken, count - taken);
                 if self.packed == 0 {
                     self.at += self.bit.div_ceil(8);
@@ -94,36 +83,29 @@ impl Hybrid {
         Ok(())
     }
 
-    /// Appends whole groups of eight values, each from one load, as long as eight bytes can be
-    /// loaded; returns how many values these are.
-    fn read_groups<T: Copy + Default>(
+    /// Appends packed values of the present run.
+    fn read_packed<T: Copy + Default>(
         &mut self,
         run: &[u8],
         count: usize,
         out: &mut Vec<T>,
         of: &impl Fn(u32) -> Option<T>,
-        is_whole: &mut bool,
-    ) -> usize {
-        let width = self.width as usize;
-        if width > 8 || !self.bit.is_multiple_of(8) {
-            return 0;
-        }
-        let mask = (1 << width) - 1;
-        let mut done = 0;
-        while done + 8 <= count
-            && let Some(word) = run.get(self.bit / 8..).and_then(<[u8]>::first_chunk)
-        {
-            let word = u64::from_le_bytes(*word);
-            let group: [T; 8] = std::array::from_fn(|place| {
-                let value = of((word >> (place * width) & mask) as u32);
-                *is_whole &= value.is_some();
+    ) -> Result<()> {
+        let mut codes = [0; UNPACKED];
+        let mut is_whole = true;
+        let mut left = count;
+        while left > 0 {
+            let codes = &mut codes[..left.min(UNPACKED)];
+            unpack(run, self.bit, self.width, codes, |bits| bits as u32);
+            out.extend(codes.iter().map(|&code| {
+                let value = of(code);
+                is_whole &= value.is_some();
                 value.unwrap_or_default()
-            });
-            out.extend_from_slice(&group);
-            self.bit += 8 * width;
-            done += 8;
+            }));
+            self.bit += codes.len() * self.width as usize;
+            left -= codes.len();
         }
-        done
+        is_whole.then_some(()).ok_or(VALUE)
     }
 
     /// Passes `count` values if the present run goes on with so many of `value`.
@@ -223,6 +205,7 @@ impl Delta {
             out.push(of(self.value));
             count -= 1;
         }
+        let mut differences = [0; UNPACKED];
         while count > 0 {
             if self.miniblock_left == 0 {
                 self.next_miniblock(bytes)?;
@@ -232,14 +215,15 @@ impl Delta {
             if (self.bit + taken * self.width as usize).div_ceil(8) > packed.len() {
                 return Err(ENDS);
             }
-            let (first, width, least) = (self.bit, self.width, self.least);
-            let value = &mut self.value;
-            out.extend((0..taken).map(|place| {
-                let bits = bits_at(packed, first + place * width as usize, width);
+            let taken = taken.min(UNPACKED);
+            let (least, value) = (self.least, &mut self.value);
+            let differences = &mut differences[..taken];
+            unpack(packed, self.bit, self.width, differences, |bits| bits);
+            out.extend(differences.iter().map(|bits| {
                 *value = value.wrapping_add(least).wrapping_add(bits.cast_signed());
                 of(*value)
             }));
-            self.bit += taken * width as usize;
+            self.bit += taken * self.width as usize;
             (self.miniblock_left, count) = (self.miniblock_left - taken, count - taken);
         }
         Ok(())
@@ -295,23 +279,6 @@ impl Delta {
     }
 }
 
-/// A number of `width` bits that begins at a bit; bits behind the end are zero.
-#[inline]
-fn bits_at(bytes: &[u8], bit: usize, width: u32) -> u64 {
-    let (at, shift) = (bit / 8, bit % 8);
-    let mask = u64::MAX.checked_shr(u64::BITS - width).unwrap_or(0);
-    if width <= 57
-        && let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk)
-    {
-        return u64::from_le_bytes(*word) >> shift & mask;
-    }
-    let mut word = [0; 16];
-    let rest = bytes.get(at..).unwrap_or_default();
-    let len = rest.len().min(word.len());
-    word[..len].copy_from_slice(&rest[..len]);
-    (u128::from_le_bytes(word) >> shift) as u64 & mask
-}
-
 /// Appends `count` numbers that lie plain from `at` on.
 pub(super) fn read_plain<T, const LEN: usize>(
     bytes: &[u8],
@@ -356,8 +323,15 @@ pub(super) fn read_bits(
     if *bit + count > bytes.len() * 8 {
         return Err(ENDS);
     }
-    out.extend((*bit..*bit + count).map(|bit| bytes[bit / 8] >> (bit % 8) & 1 == 1));
-    *bit += count;
+    let mut flags = [false; UNPACKED];
+    let mut left = count;
+    while left > 0 {
+        let flags = &mut flags[..left.min(UNPACKED)];
+        unpack(bytes, *bit, 1, flags, |bits| bits == 1);
+        out.extend_from_slice(flags);
+        *bit += flags.len();
+        left -= flags.len();
+    }
     Ok(())
 }
 

@@ -18,6 +18,7 @@ mod column;
 pub(crate) mod compact;
 mod decode;
 mod footer;
+mod unpack;
 
 use std::fs::File;
 use std::io;
