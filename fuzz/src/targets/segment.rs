@@ -396,12 +396,20 @@ impl World {
         }
         let block = |bytes: &mut Bytes<'_>| {
             let start = known.nxt - u32::from(bytes.u16());
-            SackBlocks::block(start, start + u32::from(bytes.u16()))
+            (start, u32::from(bytes.u16()))
         };
-        let blocks = match kinds & 16 != 0 {
-            true => vec![block(bytes), block(bytes)],
-            false => Vec::new(),
+        let blocks = match kinds >> 4 & 3 {
+            0 => Vec::new(),
+            1 => vec![block(bytes), block(bytes)],
+            // A part of what has come, and that it came twice: RFC 2883, 4.
+            _ => {
+                let (start, len) = block(bytes);
+                vec![(start, len / 2), (start, len)]
+            }
         };
+        let blocks: Vec<_> = { blocks.into_iter() }
+            .map(|(start, len)| SackBlocks::block(start, start + len))
+            .collect();
         let echo = match kinds & 8 != 0 {
             true => u32::from(bytes.u8()),
             false => 0,
