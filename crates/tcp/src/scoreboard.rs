@@ -121,10 +121,11 @@ impl Scoreboard {
         self.last.end.bytes_from(self.una) - self.has - self.lost
     }
 
-    /// Whether what is in flight was sent once, in its order, and nothing of it has arrived: then
-    /// none of it can be older than what has.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.has == 0 && self.lost == 0 && !self.again.is_after(self.una)
+    /// Whether what is in flight was sent once, in its order, no earlier than at `sent_at`, and
+    /// nothing of it has arrived.
+    pub(crate) fn is_plain(&self, sent_at: Nanoseconds) -> bool {
+        let is_once = !self.again.is_after(self.una);
+        self.has == 0 && self.lost == 0 && is_once && self.run(0).sent_at >= sent_at
     }
 
     fn run(&self, at: usize) -> &Run {
@@ -569,8 +570,11 @@ mod tests {
                 board.pipe() as usize,
                 count(|byte| !byte.has && !byte.is_lost)
             );
-            if board.is_plain() {
-                assert_eq!(count(|byte| byte.has || byte.is_lost || byte.is_again), 0);
+            let first = self.bytes.first().map_or(0, |byte| byte.sent_at);
+            if board.is_plain(first) {
+                let is_older = self.bytes.iter().any(|byte| byte.sent_at < first);
+                let others = count(|byte| byte.has || byte.is_lost || byte.is_again);
+                assert!(!is_older && others == 0);
             }
         }
     }

@@ -153,7 +153,8 @@ impl Stack {
         if matches!(active.sooner, Sooner::Reordering(_)) {
             active.sooner = Sooner::Off;
         }
-        let Some(rtt) = active.rack.rtt.filter(|_| !active.scoreboard.is_plain()) else {
+        let is_plain = active.scoreboard.is_plain(active.rack.sent_at);
+        let Some(rtt) = active.rack.rtt.filter(|_| !is_plain) else {
             return;
         };
         let wait = rtt + active.reordering_window(record);

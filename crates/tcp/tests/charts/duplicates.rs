@@ -124,7 +124,24 @@ fn reports_of_what_was_not_sent_again_change_nothing() {
          < A 1:1 ack 4001 sack 1:501
          < A 1:1 ack 4001 sack 20001:20002
          < A 1:1 ack 4001 sack -70000:-69000
-         count dsack_received 1
+         < A 1:1 ack 4001 sack -999:1
+         count dsack_received 2
          count undone_dsack 0",
+    );
+}
+
+#[test]
+fn a_report_of_what_is_out_of_order_is_understood() {
+    // RFC 2883, 4.1: the second block encloses the first.
+    let mut chart = opened();
+    fill_window(&mut chart, 10_000);
+    chart.run(
+        "+0.1
+         < A 1:1 ack 1 sack 1001:2001
+         < A 1:1 ack 1 sack 1001:2001 sack 1001:3001
+         count dsack_received 1
+         < A 1:1 ack 1 sack 4001:5001 sack 1001:3001
+         > A 1:1001 ack 1
+         count dsack_received 1",
     );
 }

@@ -59,6 +59,24 @@ fn a_duplicate_after_a_timeout_shows_that_it_was_not() {
 }
 
 #[test]
+fn what_may_be_lost_waits_for_the_verdict() {
+    // RFC 5682, 2.1, step 2b: the window has room for it.
+    let mut chart = Chart::established(|_| {});
+    send(&mut chart, 1, 4);
+    chart.run(
+        "+0.2
+         > A 1:1001 ack 1
+         * send 1000
+         < A 1:1 ack 1001
+         = acked 1000
+         > A 4001:5001 ack 1
+         < A 1:1 ack 2001
+         = acked 1000
+         count spurious_timeouts 1",
+    );
+}
+
+#[test]
 fn without_new_data_what_was_in_flight_leaves_again() {
     // RFC 5682, 2.1, step 2b.
     let mut chart = Chart::established(|_| {});

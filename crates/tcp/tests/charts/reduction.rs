@@ -1,5 +1,6 @@
 //! How the window becomes smaller during recovery: RFC 6937.
 
+use crate::chart::Chart;
 use crate::rack::{fill_window, opened};
 
 #[test]
@@ -49,6 +50,35 @@ fn after_many_losses_two_leave_for_one_that_arrives() {
          < A 1:1 ack 1001 sack 7001:10001
          = acked 1000
          > A 2001:3001 ack 1
-         > A 3001:4001 ack 1",
+         > A 3001:4001 ack 1
+         +0.1
+         < A 1:1 ack 10001
+         = acked 9000",
+    );
+    // Then the window is half of what was in flight.
+    chart.call("send 20000").expect("it lives");
+    assert_eq!(chart.sent().len(), 5);
+}
+
+#[test]
+fn duplicates_count_as_delivered_without_reports() {
+    let mut chart = Chart::established(|_| {});
+    fill_window(&mut chart, 20_000);
+    chart.run(
+        "< A 1:1 ack 1
+         > A 10001:11001 ack 1
+         < A 1:1 ack 1
+         > A 11001:12001 ack 1
+         < A 1:1 ack 1
+         > A 1:1001 ack 1
+         < A 1:1 ack 1
+         < A 1:1 ack 1
+         < A 1:1 ack 1
+         burst
+         < A 1:1 ack 1
+         < A 1:1 ack 1
+         end
+         > A 12001:13001 ack 1
+         > A 13001:14001 ack 1",
     );
 }
