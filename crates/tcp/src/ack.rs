@@ -212,8 +212,10 @@ impl Stack {
             self.end(number, Closed::Finished, effects);
             return;
         }
-        // It acknowledges the FIN that is answered last.
-        self.send_acknowledgement(number, effects);
+        if record.has(flag::ACK_NOW) {
+            // It acknowledges the FIN that is answered last.
+            self.send_acknowledgement(number, effects);
+        }
         let record = self.tables.records[number];
         let has_timestamps = record.has(flag::TIMESTAMPS);
         let began = self.began.unwrap_or(self.now);

@@ -37,7 +37,7 @@ counters! {
     resets: "RST that ended a connection: estabResets.",
     resets_ignored: "RST that nobody is to hear.",
     opened: "SYN that opened a connection: passiveOpens.",
-    without_connection: "For no connection and no listener, answered by RST.",
+    without_connection: "For no connection and no listener, or for a listener but no SYN: answered by RST.",
     without_room: "SYN for which there was no room: Linux's ListenDrops.",
     in_time_wait: "For a connection in TIME_WAIT.",
     cookies_sent: "SYN that a cookie answers: Linux's SyncookiesSent.",

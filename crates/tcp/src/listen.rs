@@ -34,9 +34,12 @@ impl Stack {
             self.on_cookie(segment, owner, effects);
             return;
         }
-        let Some(owner) = listener.filter(|_| is_syn && !segment.has(TcpFlags::FIN)) else {
+        let Some(owner) = listener.filter(|_| is_syn) else {
             self.counters.without_connection += 1;
-            self.refuse(segment, effects);
+            // RFC 9293, 3.10.7.2, fourth: what neither opens nor acknowledges is dropped.
+            if listener.is_none() || segment.has(TcpFlags::ACK) {
+                self.refuse(segment, effects);
+            }
             return;
         };
         if self.half_open >= self.config.half_open_max {

@@ -433,6 +433,11 @@ impl Stack {
         if record.state == State::SynSent {
             return;
         }
+        let mut options = Emitted::new();
+        if record.has(flag::TIMESTAMPS) {
+            // RFC 7323, 3.2.
+            options.timestamps(self.timestamp(), record.ts_recent);
+        }
         let fields = TcpFields {
             source_port: record.local_port,
             destination_port: record.remote_port,
@@ -440,7 +445,7 @@ impl Stack {
             acknowledgement: record.rcv_nxt.0,
             flags: TcpFlags::RST | TcpFlags::ACK,
             window: 0,
-            options: &[],
+            options: options.bytes(),
         };
         let ends = self.ends_of(record.path);
         self.send_bare(ends, &fields, effects);

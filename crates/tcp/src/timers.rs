@@ -202,6 +202,11 @@ impl Stack {
             return;
         }
         self.counters.in_time_wait += 1;
+        let ahead = segment.sequence.bytes_from(wait.rcv_nxt);
+        if !segment.has(TcpFlags::ACK) && !segment.has(TcpFlags::SYN) && ahead < u16::MAX.into() {
+            // RFC 9293, 3.10.7.4, fifth.
+            return;
+        }
         if segment.has(TcpFlags::FIN) {
             let began = self.began.unwrap_or(self.now);
             let until = self.now.saturating_add(self.config.time_wait_ns);

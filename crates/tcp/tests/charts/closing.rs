@@ -54,7 +54,6 @@ fn both_ends_may_close_at_once() {
          = ended
          > A 2:2 ack 2
          < A 2:2 ack 2
-         > A 2:2 ack 2
          = closed finished",
     );
     assert_eq!(chart.stack.time_waits(), 1);
