@@ -207,9 +207,24 @@ impl Stack {
         self.listeners.add(address, port, owner)
     }
 
-    /// Takes no further connections there; whether it took any. Those that are open stay.
-    pub fn unlisten(&mut self, address: Option<IpAddr>, port: u16) -> bool {
-        self.listeners.remove(address, port)
+    /// Takes no more connections there: RFC 9293, 3.10.4. Those whose handshake is not over are
+    /// forgotten, and their peers hear so when they go on; those that are open stay.
+    pub fn unlisten(&mut self, address: Option<IpAddr>, port: u16, effects: &mut impl Effects) {
+        if !self.listeners.remove(address, port) {
+            return;
+        }
+        // All records are looked at: a listener is closed once.
+        let mut number = 0;
+        while let Some(&record) = self.tables.records.get(number) {
+            let is_half_open = record.state == State::SynReceived && record.has(flag::PASSIVE);
+            if is_half_open && record.local_port == port {
+                let [local, _] = self.ends_of(record.path);
+                if self.listeners.owner(local, port).is_none() {
+                    self.end(number, Closed::Aborted, effects);
+                }
+            }
+            number += 1;
+        }
     }
 
     /// An address of the stack, or all of them.
