@@ -76,6 +76,15 @@ pub struct Config {
     pub sack: bool,
     /// A short segment waits while others are in flight: RFC 9293, 3.7.4.
     pub nagle: bool,
+    /// A RST ends a connection only if its number is the next one: RFC 5961, 3.2. Off, any within
+    /// the window does, as stacks of RFC 793 have it.
+    pub resets_exact: bool,
+    /// A SYN within the window is answered by a challenge: RFC 5961, 4.2. Off, it ends the
+    /// connection, as RFC 793 has it.
+    pub syn_challenged: bool,
+    /// A segment with both SYN and FIN is dropped unread: since RFC 6247 made transactions historic
+    /// no peer sends one, but for scanners.
+    pub syn_fin_dropped: bool,
     /// Takes segments whose checksum covers the pseudo-header only: those of a kernel at the other
     /// end of a veth pair or TAP device.
     pub takes_offloaded: bool,
@@ -134,6 +143,9 @@ impl Config {
             timestamps: true,
             sack: true,
             nagle: true,
+            resets_exact: true,
+            syn_challenged: true,
+            syn_fin_dropped: false,
             takes_offloaded: false,
             // Linux's least.
             delayed_ack_ns: 40_000_000,

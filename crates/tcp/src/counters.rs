@@ -34,6 +34,7 @@ counters! {
     without_timestamp: "Without the timestamp that was agreed: RFC 7323, 3.2.",
     challenged: "SYN or RST that needs proof, ACK of what was never sent: RFC 5961.",
     without_ack: "Without the ACK bit.",
+    syn_fins: "Both SYN and FIN, if those are dropped.",
     resets: "RST that ended a connection: estabResets.",
     resets_ignored: "RST that nobody is to hear.",
     opened: "SYN that opened a connection: passiveOpens.",
@@ -107,6 +108,7 @@ impl Counters {
             + self.without_timestamp
             + self.challenged
             + self.without_ack
+            + self.syn_fins
             + self.resets
             + self.resets_ignored
             + self.opened

@@ -209,7 +209,7 @@ impl Stack {
             return false;
         }
         if is_reset {
-            if segment.sequence != nxt {
+            if segment.sequence != nxt && self.config.resets_exact {
                 // RFC 5961, 3.2.
                 self.counters.challenged += 1;
                 self.challenge(number);
@@ -226,9 +226,15 @@ impl Stack {
             return false;
         }
         if segment.has(TcpFlags::SYN) {
-            // RFC 5961, 4.2.
             self.counters.challenged += 1;
-            self.challenge(number);
+            if self.config.syn_challenged {
+                // RFC 5961, 4.2.
+                self.challenge(number);
+            } else {
+                // RFC 793, 3.9.
+                self.send_reset_of(number, effects);
+                self.end(number, Closed::Reset, effects);
+            }
             return false;
         }
         if !segment.has(TcpFlags::ACK) {

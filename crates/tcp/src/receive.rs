@@ -186,6 +186,10 @@ impl Stack {
 
     #[inline]
     fn on_segment(&mut self, segment: &Segment<'_>, effects: &mut impl Effects) {
+        if self.config.syn_fin_dropped && segment.has(TcpFlags::SYN) && segment.has(TcpFlags::FIN) {
+            self.counters.syn_fins += 1;
+            return;
+        }
         let [(local, local_port), (remote, remote_port)] = segment.ends;
         let path = self.tables.path(local, remote);
         match path.and_then(|path| self.tables.find(path, local_port, remote_port)) {
