@@ -414,6 +414,10 @@ impl Stack {
         record.rcv_nxt += chunk.len() as u32;
         self.counters.bytes_delivered += chunk.len() as u64;
         let owner = record.owner;
+        if let Some(active) = record.active().filter(|_| record.has(flag::WINDOW_SET)) {
+            let active = &mut self.tables.actives[active];
+            active.rcv_wnd = active.rcv_wnd.saturating_sub(chunk.len() as u32);
+        }
         effects.on_event(ConnectionId(number), owner, Event::Stream(chunk));
     }
 

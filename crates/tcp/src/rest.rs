@@ -55,6 +55,13 @@ impl Stack {
         };
         let active = &mut self.tables.actives[place];
         let delayed = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
+        if active.retransmission == Retransmission::Off
+            && active.has_only_a_window(record)
+            && let Some(after) = self.config.keep_alive_ns
+        {
+            let at = self.now.saturating_add(after);
+            active.retransmission = Retransmission::KeepAlive(at);
+        }
         if active.is_needed(record) || delayed.is_some() && is_spare {
             let limit = active.limit(record, self.config.user_timeout_ns);
             let at = [
@@ -194,6 +201,13 @@ impl Active {
         self.fin_at = None;
         self.recent = [record.rcv_nxt; 3];
         self.rcv_wnd = receive_window_bytes;
+    }
+
+    /// Whether it would rest, had its owner not chosen a window.
+    fn has_only_a_window(&self, record: &Record) -> bool {
+        let mut without = *record;
+        without.clear(flag::WINDOW_SET);
+        record.has(flag::WINDOW_SET) && !self.is_needed(&without)
     }
 
     /// Whether bytes are in flight, ready or missing.

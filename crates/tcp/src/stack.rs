@@ -481,9 +481,9 @@ impl Stack {
         Ok(())
     }
 
-    /// The owner takes so many more bytes from here on, instead of
-    /// [`Config::receive_window_bytes`], which bounds it. What was offered stays offered (RFC 9293,
-    /// 3.8.6).
+    /// The owner takes so many more bytes from here on, and no others until the next call, instead
+    /// of [`Config::receive_window_bytes`], which bounds it; with more than that it takes whatever
+    /// comes again. What was offered stays offered (RFC 9293, 3.8.6).
     pub fn set_window(
         &mut self,
         now: Nanoseconds,
@@ -497,15 +497,20 @@ impl Stack {
         let active = self.activate(number).ok_or(Refused::Full)?;
         active.rcv_wnd = bytes.min(whole);
         let record = &mut self.tables.records[number];
-        match bytes >= whole {
+        match bytes > whole {
             true => record.clear(flag::WINDOW_SET),
             false => record.set(flag::WINDOW_SET),
         }
         if record.state.is_synchronized() {
             let offered = record.rcv_adv.distance_from(record.rcv_nxt).max(0) as u32;
             let opens = self.window_to_offer(number).saturating_sub(offered);
-            // Silly windows are not offered: RFC 9293, 3.8.6.2.2.
-            let step = u32::from(self.tables.records[number].mss).min(whole / 2);
+            // Silly windows are not offered: RFC 9293, 3.8.6.2.2. Other news than that of a window
+            // that was nearly closed can wait for the next acknowledgement.
+            let mss = u32::from(self.tables.records[number].mss);
+            let step = match offered < 2 * mss {
+                true => mss.min(whole / 2),
+                false => bytes.min(whole) / 4,
+            };
             if opens >= step.max(1) {
                 self.tables.records[number].set(flag::ACK_NOW);
             }

@@ -440,7 +440,10 @@ impl Peer {
             talk.announced += len;
             let shuts = is_all && !talk.is_shut;
             talk.is_shut |= shuts;
-            let room = ECHO_BYTES.saturating_sub(talk.kept.len()) as u32;
+            let room = match talk.kept.len() {
+                0 => u32::MAX,
+                kept => ECHO_BYTES.saturating_sub(kept) as u32,
+            };
             let (stack, owner) = (&mut self.stack, &mut self.owner);
             let done = (|| {
                 if len > 0 {
