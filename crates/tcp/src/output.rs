@@ -148,6 +148,7 @@ impl Stack {
         }
         loop {
             let (record, active, lists) = self.parts(number);
+            let nagle = nagle && !record.has(flag::NO_DELAY);
             let Some(cut) = active.cut_new(record, nagle) else {
                 return;
             };

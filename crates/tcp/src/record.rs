@@ -70,6 +70,8 @@ pub(crate) mod flag {
     pub(crate) const FIN_RECEIVED: u16 = 1 << 10;
     /// The owner takes nothing more.
     pub(crate) const CLOSED: u16 = 1 << 11;
+    /// Short segments do not wait: RFC 9293, 3.7.4 (MUST-17).
+    pub(crate) const NO_DELAY: u16 = 1 << 12;
     /// The path brings segments out of order: RFC 8985, 6.2, step 3.
     pub(crate) const REORDERS: u16 = 1 << 15;
 }

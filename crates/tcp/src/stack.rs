@@ -519,6 +519,28 @@ impl Stack {
         Ok(())
     }
 
+    /// Whether short segments of a connection wait while others are in flight, as
+    /// [`Config::nagle`] says unless this does: RFC 9293, 3.7.4 (MUST-17).
+    pub fn set_delay(
+        &mut self,
+        now: Nanoseconds,
+        connection: ConnectionId,
+        waits: bool,
+        effects: &mut impl Effects,
+    ) -> Result<(), Refused> {
+        self.pass_time(now);
+        let number = self.known(connection).ok_or(Refused::Over)?;
+        let record = &mut self.tables.records[number];
+        match waits {
+            true => record.clear(flag::NO_DELAY),
+            false => record.set(flag::NO_DELAY),
+        }
+        if record.state.is_synchronized() {
+            self.output(number, Why::HeldBack, None, effects);
+        }
+        Ok(())
+    }
+
     /// Copies everything held out of order out of its blocks, so that a port can use them again.
     pub fn spill(&mut self) {
         for active in self.tables.actives.iter_mut() {
