@@ -6,6 +6,7 @@
 pub mod capture;
 pub mod captures;
 pub mod disk;
+pub mod drill;
 pub mod drive;
 pub mod layers;
 pub mod mangle;
