@@ -1,5 +1,6 @@
 //! The testkit's own tests that need other programs or the whole workspace. One binary.
 
+mod drill;
 mod nfs;
 mod oracle;
 mod privileges;
