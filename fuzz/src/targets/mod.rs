@@ -14,13 +14,14 @@ pub(crate) mod nfs;
 pub(crate) mod part;
 pub(crate) mod path;
 pub(crate) mod rpc;
+pub(crate) mod script;
 pub(crate) mod segment;
 pub(crate) mod side;
 
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 12] = [
+const TARGETS: [(&str, Target); 13] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -33,6 +34,7 @@ const TARGETS: [(&str, Target); 12] = [
     ("link", link::run),
     ("message", message::run),
     ("segment", segment::run),
+    ("script", script::run),
 ];
 
 /// The target of this name.
