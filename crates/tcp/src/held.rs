@@ -58,10 +58,7 @@ impl Stack {
             let from = later(part.start, start);
             if covered.is_after(from) {
                 duplicate += covered.bytes_from(from);
-                match &mut self.duplicate {
-                    Some((_, end)) if *end == from => *end = covered,
-                    known => _ = known.get_or_insert((from, covered)),
-                }
+                add_duplicate(&mut self.duplicate, (from, covered));
             }
             at = later(covered, stop);
             index += 1;
@@ -98,6 +95,17 @@ impl Stack {
         active.held_cost = 0;
         self.counters.bytes_held -= bytes;
         bytes
+    }
+}
+
+/// Notes what came twice: of a segment the first run of such bytes is reported (RFC 2883, 4).
+pub(crate) fn add_duplicate(
+    duplicate: &mut Option<(SeqNumber, SeqNumber)>,
+    (from, to): (SeqNumber, SeqNumber),
+) {
+    match duplicate {
+        Some((_, end)) if *end == from => *end = to,
+        known => _ = known.get_or_insert((from, to)),
     }
 }
 

@@ -5,6 +5,7 @@ use lineside_frame::Chunk;
 use lineside_wire::{SeqNumber, TcpFlags};
 
 use crate::effects::{Closed, ConnectionId, Effects, Event};
+use crate::held::add_duplicate;
 use crate::listen::{AGE_UNIT_S, age};
 use crate::receive::Segment;
 use crate::record::{State, flag};
@@ -435,6 +436,10 @@ impl Stack {
             let front = (nxt.bytes_from(part.start)).min(len);
             self.counters.bytes_held -= u64::from(len);
             self.counters.bytes_duplicate += u64::from(front);
+            if front > 0 {
+                // What filled the gap reached into it.
+                add_duplicate(&mut self.duplicate, (part.start, part.start + front));
+            }
             if front < len {
                 let rest = part.range.part(front as usize, (len - front) as usize);
                 self.deliver(number, rest.chunk(), effects);

@@ -63,7 +63,7 @@ fn what_comes_out_of_order_is_held() {
          = data 50
          = data 100
          = ended
-         > A 1:1 ack 402 ts 0:103
+         > A 1:1 ack 402 ts 0:103 sack 51:61
          count bytes_held 0
          count bytes_duplicate 160",
     );
