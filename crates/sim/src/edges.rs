@@ -35,7 +35,10 @@ impl Edges {
         let port = if ports[0] == PORT { ports[1] } else { ports[0] };
         let offers = self.offers.entry(port).or_default();
         if header.flags.contains(TcpFlags::RST) || !header.flags.contains(TcpFlags::ACK) {
-            if header.flags.contains(TcpFlags::SYN) {
+            if header.flags.contains(TcpFlags::RST) {
+                // What it offered is over with the connection; a late SYN may begin another one.
+                offers[host].edge = None;
+            } else if header.flags.contains(TcpFlags::SYN) {
                 offers[host] = Offer::of(&bytes[ip.payload..]);
             }
             return;

@@ -188,7 +188,7 @@ impl Wheel {
             items: 0,
             cursor: 0,
             sorted: Vec::with_capacity(SORTED_MAX as usize),
-            heap: BinaryHeap::new(),
+            heap: BinaryHeap::with_capacity(SORTED_MAX as usize),
             near: 0,
         }
     }

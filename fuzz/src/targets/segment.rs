@@ -1,6 +1,6 @@
-//! A TCP endpoint: any segments, datagrams, fragments, ICMP errors, calls and times in any order. Every frame has one outcome, every
-//! byte is delivered once and in order, asked for only when it is ready, and in the end nothing is
-//! left.
+//! A TCP endpoint: any segments, datagrams, fragments, ICMP errors, calls and times in any order.
+//! Every frame has one outcome, every byte is delivered once and in order, asked for only when it
+//! is ready, and in the end nothing is left.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
