@@ -67,6 +67,7 @@ impl Stack {
             news.is_same = !self.take_window(number, segment);
         }
         self.recover(number, news, segment);
+        self.on_echo(number, segment);
         self.touch(number);
         true
     }

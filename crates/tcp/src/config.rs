@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crate::congestion::{Congestion, NEW_RENO};
+use crate::ecn::Ecn;
 
 /// A block of addresses: all that share the first `len` bits with `address`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct Config {
     pub time_wait_max: u32,
     /// Neighbours whose Ethernet addresses are known or asked for.
     pub neighbours_max: u32,
+    /// Whether routers may mark packets instead of dropping them: RFC 3168.
+    pub ecn: Ecn,
     /// How the congestion window moves.
     pub congestion: &'static dyn Congestion,
     /// Offers timestamps: RFC 7323, 3.
@@ -139,6 +142,7 @@ impl Config {
             half_open_max: 1 << 12,
             time_wait_max: 1 << 18,
             neighbours_max: 1 << 12,
+            ecn: Ecn::default(),
             congestion: &NEW_RENO,
             timestamps: true,
             sack: true,

@@ -63,6 +63,8 @@ counters! {
     spurious: "Of those, as the peer says, for nothing: RFC 3708.",
     timeouts: "Retransmission timeouts: Linux's TCPTimeouts.",
     spurious_timeouts: "Those after which what was in flight arrived: Linux's TCPSpuriousRTOs.",
+    ce_received: "Segments with data that a router marked: Linux's InCEPkts.",
+    ecn_reductions: "Windows that an echo of a mark made smaller.",
     recoveries: "Fast recoveries begun: Linux's TCPSackRecovery and TCPRenoRecovery.",
     lost: "Segments that RACK found lost: RFC 8985.",
     reordering_timeouts: "Times that RACK waited in vain for what may have been overtaken.",

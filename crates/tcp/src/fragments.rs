@@ -10,6 +10,7 @@ use lineside_time::Nanoseconds;
 use lineside_wire::Fragment;
 use lineside_wire::headers::Headers;
 
+use crate::ecn::CE;
 use crate::leave::descriptor;
 
 /// The longest payload: RFC 791, 3.1.
@@ -41,6 +42,7 @@ struct Packet {
     come: usize,
     /// The length of the payload, once the last fragment has come.
     total: Option<usize>,
+    ecn: u8,
     until: Nanoseconds,
 }
 
@@ -74,6 +76,7 @@ impl Packet {
             has: Box::new([0; _]),
             come: 0,
             total: None,
+            ecn: headers.ecn,
             until: now.saturating_add(TIMEOUT_NS),
         })
     }
@@ -142,11 +145,19 @@ impl Fragments {
             self.packets.remove(place);
             return Taken::Dropped;
         }
+        if headers.ecn == CE {
+            packet.ecn = CE;
+        }
         if packet.total != Some(packet.come) {
             return Taken::Waits;
         }
         let mut packet = self.packets.remove(place);
         let len = packet.headers_len + packet.come;
+        // RFC 3168, 5.3: a mark of any fragment is one of the packet.
+        let headers = Headers {
+            ecn: packet.ecn,
+            ..*headers
+        };
         packet.frame.truncate(len);
         headers.emit(fragment.protocol, packet.come, packet.frame.bytes_mut());
         packet.frame.descriptor_mut().wire_len = len as u32;

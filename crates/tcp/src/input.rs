@@ -327,6 +327,7 @@ impl Stack {
             }
             return;
         }
+        self.take_mark(number, segment);
         // What came before, and what lies beyond the window.
         let front = nxt.distance_from(segment.sequence).max(0) as u32;
         let front = front.min(segment.len);

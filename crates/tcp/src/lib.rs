@@ -27,6 +27,7 @@ pub mod congestion;
 mod control;
 mod counters;
 mod datagrams;
+mod ecn;
 mod effects;
 mod errors;
 mod fragments;
@@ -55,5 +56,6 @@ mod timers;
 
 pub use config::{Config, Prefix};
 pub use counters::Counters;
+pub use ecn::Ecn;
 pub use effects::{Closed, ConnectionId, Datagram, Departure, Effects, Event, Why};
 pub use stack::{Refused, Stack};

@@ -138,6 +138,7 @@ impl Stack {
         (active.snd_wl1, active.snd_wl2) = (segment.sequence, segment.acknowledgement);
         active.recent = [record.rcv_nxt; 3];
         active.recover = record.iss;
+        self.take_ecn(number, segment);
         self.begin_window(number);
     }
 

@@ -257,6 +257,7 @@ impl Stack {
     ) {
         let mut options = Emitted::new();
         let window = self.acknowledging(number, &mut options);
+        let (notice, ecn) = self.ecn_of(number, why, cut.len);
         let record = self.tables.records[number];
         let flags = [
             (cut.fin, TcpFlags::FIN),
@@ -264,7 +265,7 @@ impl Stack {
         ];
         let flags = { flags.into_iter() }
             .filter(|&(is_set, _)| is_set)
-            .fold(TcpFlags::ACK, |flags, (_, one)| flags | one);
+            .fold(TcpFlags::ACK | notice, |flags, (_, one)| flags | one);
         let offset = record.offset(cut.start);
         let fields = TcpFields {
             source_port: record.local_port,
@@ -285,7 +286,7 @@ impl Stack {
             ends,
             &fields,
             (number, record.owner, offset, cut.len),
-            departure,
+            (departure, ecn),
             effects,
         );
     }
@@ -300,13 +301,14 @@ impl Stack {
     ) {
         let mut options = Emitted::new();
         let window = self.acknowledging(number, &mut options);
+        let (notice, _) = self.ecn_of(number, why, 0);
         let record = self.tables.records[number];
         let fields = TcpFields {
             source_port: record.local_port,
             destination_port: record.remote_port,
             sequence: sequence.0,
             acknowledgement: record.rcv_nxt.0,
-            flags: TcpFlags::ACK,
+            flags: TcpFlags::ACK | notice,
             window,
             options: options.bytes(),
         };
@@ -320,7 +322,7 @@ impl Stack {
             ends,
             &fields,
             (number, record.owner, 0, 0),
-            departure,
+            (departure, 0),
             effects,
         );
     }
@@ -401,14 +403,15 @@ impl Stack {
         active.retransmission = Retransmission::Timeout(now.saturating_add(rto));
         record.rcv_adv = record.rcv_nxt + window;
         let record = *record;
+        let notice = self.ecn_of_syn(number);
         let fields = TcpFields {
             source_port: record.local_port,
             destination_port: record.remote_port,
             sequence: record.iss.0,
             acknowledgement: if is_answer { record.rcv_nxt.0 } else { 0 },
             flags: match is_answer {
-                true => TcpFlags::SYN | TcpFlags::ACK,
-                false => TcpFlags::SYN,
+                true => TcpFlags::SYN | TcpFlags::ACK | notice,
+                false => TcpFlags::SYN | notice,
             },
             window: window as u16,
             options: options.bytes(),
@@ -422,7 +425,7 @@ impl Stack {
             ends,
             &fields,
             (number, record.owner, 0, 0),
-            departure,
+            (departure, 0),
             effects,
         );
         self.settle(number);
@@ -469,7 +472,7 @@ impl Stack {
             },
             due: None,
         };
-        self.emit(ends, fields, (0, 0, 0, 0), departure, effects);
+        self.emit(ends, fields, (0, 0, 0, 0), (departure, 0), effects);
     }
 
     /// Our address and the peer's.
@@ -485,7 +488,7 @@ impl Stack {
         ends: [IpAddr; 2],
         fields: &TcpFields<'_>,
         (number, owner, offset, payload_len): (u32, u32, u64, u32),
-        departure: Departure,
+        (departure, ecn): (Departure, u8),
         effects: &mut impl Effects,
     ) {
         self.counters.sent += 1;
@@ -493,7 +496,7 @@ impl Stack {
         let packet = Packet {
             ends,
             protocol: PROTOCOL_TCP,
-            ecn: 0,
+            ecn,
             payload_len: header_len + payload_len as usize,
         };
         self.leave(packet, departure, effects, |effects, segment| {

@@ -12,6 +12,7 @@ use lineside_wire::{
     checksum, dissect_outermost, tcp,
 };
 
+use crate::ecn::codepoint;
 use crate::effects::Effects;
 use crate::fragments::Taken;
 use crate::options::Options;
@@ -126,6 +127,7 @@ impl Stack {
         let headers = Headers {
             link: [link.destination(), link.source()],
             tags: self.config.tags,
+            ecn: codepoint(&bytes[ip.header..]),
             ..Headers::new(ip.source, ip.destination)
         };
         let part = &bytes[ip.payload..][..ip.payload_len];

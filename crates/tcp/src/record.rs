@@ -70,6 +70,10 @@ pub(crate) mod flag {
     pub(crate) const FIN_RECEIVED: u16 = 1 << 10;
     /// The owner takes nothing more.
     pub(crate) const CLOSED: u16 = 1 << 11;
+    /// Routers may mark packets: RFC 3168, 6.1.1.
+    pub(crate) const ECN: u16 = 1 << 13;
+    /// A mark came, and acknowledgements echo it: RFC 3168, 6.1.3.
+    pub(crate) const ECHOES: u16 = 1 << 14;
     /// Short segments do not wait: RFC 9293, 3.7.4 (MUST-17).
     pub(crate) const NO_DELAY: u16 = 1 << 12;
     /// The path brings segments out of order: RFC 8985, 6.2, step 3.
@@ -261,6 +265,10 @@ pub(crate) struct Active {
     pub(crate) waits_since: Nanoseconds,
     /// What was in flight then: acknowledgements of a burst count before they let anything leave.
     pub(crate) flight_then: u32,
+    /// Echoes of marks count again from here on, and the next new data says that the window is
+    /// smaller: RFC 3168, 6.1.2.
+    pub(crate) marked_until: SeqNumber,
+    pub(crate) owes_cwr: bool,
     /// When a delayed acknowledgement is due.
     pub(crate) ack_at: Nanoseconds,
     /// What came out of order: apart, in its order.
@@ -303,6 +311,8 @@ impl Default for Active {
             sent_at: 0,
             waits_since: 0,
             flight_then: 0,
+            marked_until: zero,
+            owes_cwr: false,
             ack_at: 0,
             held: Vec::new(),
             held_cost: 0,

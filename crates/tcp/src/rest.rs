@@ -187,6 +187,7 @@ impl Active {
             };
         }
         self.phase = Phase::Open;
+        (self.marked_until, self.owes_cwr) = (record.snd_una, false);
         self.flight_then = 0;
         self.recover = record.snd_una;
         self.dup_acks = 0;
@@ -220,6 +221,7 @@ impl Active {
             || !self.held.is_empty()
             || self.fin_at.is_some()
             || record.has(flag::WINDOW_SET)
+            || self.owes_cwr
             || self.retransmission != Retransmission::Off
     }
 }

@@ -5,6 +5,7 @@ mod closing;
 mod cookies;
 mod datagrams;
 mod duplicates;
+mod ecn;
 mod frto;
 mod guesses;
 mod handshake;

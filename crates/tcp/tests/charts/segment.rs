@@ -8,8 +8,8 @@ use lineside_wire::{Dissected, SeqNumber, TcpFlags, dissect_outermost};
 
 use crate::chart::content;
 
-/// `FLAGS START:END [ack N] [win N] [mss N] [scale N] [sackok] [ts VALUE:ECHO] [sack A:B]...`; what
-/// is not written is not compared.
+/// `FLAGS START:END [ack N] [win N] [mss N] [scale N] [sackok] [ts VALUE:ECHO] [sack A:B]...
+/// [ecn N]`; what is not written is not compared.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) flags: TcpFlags,
@@ -22,6 +22,8 @@ pub(crate) struct Segment {
     pub(crate) sackok: bool,
     pub(crate) ts: Option<(i64, i64)>,
     pub(crate) sack: Vec<(i64, i64)>,
+    /// The codepoint of its IP header: RFC 3168, 5.
+    pub(crate) ecn: Option<u8>,
 }
 
 /// Where the numbers of a chart begin: the initial sequence numbers of the sender and of the
@@ -32,13 +34,15 @@ pub(crate) struct Bases {
     pub(crate) timestamp: [u32; 2],
 }
 
-const FLAGS: [(char, TcpFlags); 6] = [
+const FLAGS: [(char, TcpFlags); 8] = [
     ('F', TcpFlags::FIN),
     ('S', TcpFlags::SYN),
     ('R', TcpFlags::RST),
     ('P', TcpFlags::PSH),
     ('A', TcpFlags::ACK),
     ('U', TcpFlags::URG),
+    ('E', TcpFlags::ECE),
+    ('W', TcpFlags::CWR),
 ];
 
 fn pair(text: &str) -> (i64, i64) {
@@ -76,6 +80,7 @@ impl Segment {
                 "mss" => read.mss = Some(number() as u16),
                 "scale" => read.scale = Some(number() as u8),
                 "ts" => read.ts = Some(pair(value)),
+                "ecn" => read.ecn = Some(number() as u8),
                 "sack" => read.sack.push(pair(value)),
                 _ => panic!("no word {word}"),
             }
@@ -97,6 +102,7 @@ impl Segment {
             && (!self.sackok || left.sackok)
             && (self.ts.is_none() || self.ts == left.ts)
             && self.sack == left.sack
+            && (self.ecn.is_none() || self.ecn == left.ecn)
     }
 
     fn payload_len(&self) -> i64 {
@@ -141,6 +147,7 @@ impl Segment {
         let payload: Vec<_> = { first..first + self.payload_len().max(0) }
             .map(content)
             .collect();
+        let builder = builder.clone().with_ecn(self.ecn.unwrap_or(0));
         builder.tcp(&fields, &payload)
     }
 
@@ -173,6 +180,7 @@ impl Segment {
             ack: { flags.contains(TcpFlags::ACK) }
                 .then(|| wire.acknowledgement().distance_from(theirs).into()),
             win: Some(wire.window()),
+            ecn: Some(frame[ip.header + 1] & 3),
             ..Self::default()
         };
         for (byte, at) in payload.iter().zip(start + has(TcpFlags::SYN)..) {
@@ -214,6 +222,7 @@ impl fmt::Debug for Segment {
             ("win", self.win.map(i64::from)),
             ("mss", self.mss.map(i64::from)),
             ("scale", self.scale.map(i64::from)),
+            ("ecn", self.ecn.filter(|&ecn| ecn > 0).map(i64::from)),
         ] {
             if let Some(value) = value {
                 write!(f, " {name} {value}")?;
