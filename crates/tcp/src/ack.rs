@@ -160,11 +160,16 @@ impl Stack {
         active.timeouts = 0;
         active.waits_since = now;
         if active.phase != Phase::Recovery && flight >= active.window.cwnd / 2 {
+            // What was reported before it was acknowledged let segments leave then: RFC 3042.
+            let new = match record.has(flag::SACK) {
+                true => data.min(news.bytes),
+                false => data.saturating_sub(active.dup_acks.saturating_mul(active.window.mss)),
+            };
             let by = Acknowledged {
                 // After a timeout much may be acknowledged that had arrived before: RFC 3465, 2.3.
                 bytes: match active.phase {
                     Phase::Loss => data.min(active.window.mss),
-                    _ => data,
+                    _ => new,
                 },
                 now_ns: now,
                 round_trip_ns: record.round_trip_ns(),

@@ -67,7 +67,7 @@ pub(crate) struct News {
     fack: SeqNumber,
     recover: SeqNumber,
     /// Bytes that are known to have arrived by it.
-    bytes: u32,
+    pub(crate) bytes: u32,
     /// What was sent last of them, of that which is believed.
     latest: Option<Arrived>,
     /// The highest number among them.
