@@ -44,7 +44,8 @@ fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_ne_bytes(*word));
     let whole = words.fold(0, u64::wrapping_add);
-    rest.iter().fold(whole, |sum, &byte| sum.wrapping_add(byte.into()))
+    rest.iter()
+        .fold(whole, |sum, &byte| sum.wrapping_add(byte.into()))
 }
 
 /// CPU time of this thread.
@@ -65,7 +66,9 @@ fn each(count: u64, mut turn: impl FnMut()) -> f64 {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let count = words.get(2).map_or(1, |word| word.parse().expect("COUNT is a number"));
+    let count = words
+        .get(2)
+        .map_or(1, |word| word.parse().expect("COUNT is a number"));
     match words[..2.min(words.len())] {
         ["trip", "ours"] => println!("{:.1}", ours::trips(count, 1, 1_000)),
         ["trips", "ours"] => println!("{:.1}", ours::trips(count, 64, 64_000)),

@@ -97,7 +97,8 @@ impl End {
     /// Takes what the other end sent, and does what is due.
     fn turn(&mut self, now: i64, other: &mut Self) {
         if !other.owner.frames.is_empty() {
-            self.stack.on_burst(now, &mut other.owner.frames, &mut self.owner);
+            self.stack
+                .on_burst(now, &mut other.owner.frames, &mut self.owner);
         }
         if self.stack.next_deadline().is_some_and(|at| at <= now) {
             self.stack.on_timer(now, &mut self.owner);
@@ -182,7 +183,9 @@ impl Pair {
             now,
         } = self;
         for &connection in connections {
-            let sent = client.stack.send(*now, connection, MESSAGE as u64, &mut client.owner);
+            let sent = client
+                .stack
+                .send(*now, connection, MESSAGE as u64, &mut client.owner);
             sent.expect("it is open");
         }
         server.turn(*now, client);
@@ -252,7 +255,10 @@ pub(crate) fn bulk() -> f64 {
     let mut wire = std::collections::VecDeque::new();
     let mut burst = Vec::new();
     let began = cpu();
-    client.stack.send(*now, id, BYTES, &mut client.owner).expect("it is open");
+    client
+        .stack
+        .send(*now, id, BYTES, &mut client.owner)
+        .expect("it is open");
     while server.owner.received < BYTES {
         wire.extend(client.owner.frames.drain(..));
         let count = wire.len().min(BURST);
@@ -290,18 +296,30 @@ pub(crate) fn opens() -> f64 {
             server,
             now,
         } = pair;
-        client.stack.send(*now, id, MESSAGE as u64, &mut client.owner).expect("it is open");
+        client
+            .stack
+            .send(*now, id, MESSAGE as u64, &mut client.owner)
+            .expect("it is open");
         server.turn(*now, client);
         server.echo(*now);
         client.turn(*now, server);
-        client.stack.shutdown(*now, id, &mut client.owner).expect("it is open");
+        client
+            .stack
+            .shutdown(*now, id, &mut client.owner)
+            .expect("it is open");
         server.turn(*now, client);
         while let Some(ended) = server.owner.ended.pop() {
-            server.stack.shutdown(*now, ended, &mut server.owner).expect("it is open");
+            server
+                .stack
+                .shutdown(*now, ended, &mut server.owner)
+                .expect("it is open");
         }
         client.turn(*now, server);
         server.turn(*now, client);
-        assert_eq!([client.owner.closed, server.owner.closed], [number as u64; 2]);
+        assert_eq!(
+            [client.owner.closed, server.owner.closed],
+            [number as u64; 2]
+        );
         client.owner.came.clear();
         for end in [client, server] {
             end.owner.opened.clear();

@@ -136,7 +136,9 @@ impl End {
     fn take(&mut self, total: &mut u64) -> usize {
         let mut came = 0;
         while self.socket().can_recv() {
-            let taken = self.socket().recv(|bytes| (bytes.len(), (bytes.len(), sum(bytes))));
+            let taken = self
+                .socket()
+                .recv(|bytes| (bytes.len(), (bytes.len(), sum(bytes))));
             let (len, sum) = taken.expect("it is open");
             *total = total.wrapping_add(sum);
             came += len;
@@ -173,7 +175,11 @@ impl Pair {
 
     fn connect(&mut self) {
         self.server.socket().listen(PORT).expect("it is closed");
-        self.port = if self.port == u16::MAX { 1024 } else { self.port + 1 };
+        self.port = if self.port == u16::MAX {
+            1024
+        } else {
+            self.port + 1
+        };
         let End {
             interface,
             sockets,

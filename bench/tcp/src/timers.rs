@@ -38,7 +38,9 @@ impl Distances {
 /// What drawing the distances takes of either.
 pub(crate) fn draws() -> f64 {
     let (mut distances, mut sum) = (Distances::new(), 0_i64);
-    each(TURNS, || sum = std::hint::black_box(sum.wrapping_add(distances.next())))
+    each(TURNS, || {
+        sum = std::hint::black_box(sum.wrapping_add(distances.next()))
+    })
 }
 
 const TURNS: u64 = 4_000_000;

@@ -211,7 +211,8 @@ impl Stack {
         let offered = record.rcv_adv.distance_from(record.rcv_nxt).max(0) as u32;
         let scale = record.receive_scale();
         // Not less than was offered: RFC 9293, 3.8.6.
-        let units = (wanted >> scale).max(offered.div_ceil(1 << scale));
+        let rounded_up = (offered + (1 << scale) - 1) >> scale;
+        let units = (wanted >> scale).max(rounded_up);
         units.min(65_535) << scale
     }
 

@@ -480,6 +480,7 @@ fn fragment_of(
 impl Ip {
     /// The sum of the pseudo-header of `len` bytes of payload, which TCP's and UDP's checksums
     /// cover beside them.
+    #[inline]
     pub fn pseudo_header_sum(&self, len: usize) -> u16 {
         checksum::pseudo_header_sum(self.source, self.destination, self.protocol, len)
     }
