@@ -6,6 +6,7 @@ use lineside_measure::Times;
 pub(crate) use crate::batch::{Batch, CLIENTS_MAX, Lexica};
 use crate::columns::{Lexicon, Word};
 use crate::model::{Quantiles, SizeClass, THRESHOLDS, Totals};
+use crate::places::Steps;
 use crate::usage::{
     Class, Client, FILES_MAX, FileUse, Files, PAIRS_MAX, Share, Storms, Users, Way,
 };
@@ -15,6 +16,8 @@ use crate::usage::{
 pub(crate) const KINDS_MAX: usize = 256;
 /// Kinds of failures (operation, status), each with a count for each step.
 pub(crate) const ERRORS_MAX: usize = 1_024;
+/// Rows that are added before what they do with files is: so many uses fit into a cache.
+const CHUNK_ROWS: usize = 1_024;
 /// Steps over time: as many as a page is wide enough to show.
 pub(crate) const STEPS_MAX: u64 = 240;
 
@@ -79,8 +82,9 @@ pub(crate) struct Step {
 /// A READ or WRITE with a place.
 struct Access {
     operation_id: i64,
-    /// Its place among the batch's uses of files.
-    used: usize,
+    /// Its place among the uses of files that are not added yet, then the file's; `None` where
+    /// there was no room for that.
+    file: Option<u32>,
     way: Way,
     offset: u64,
     end: u64,
@@ -150,6 +154,7 @@ pub(crate) struct Aggregate {
     pub(crate) totals: Totals,
     pub(crate) start_ns: i64,
     pub(crate) step_ns: u64,
+    step_of: Steps,
     pub(crate) steps: Vec<Step>,
     pub(crate) kinds: Vec<Kind>,
     kind_places: HashMap<KindKey, usize>,
@@ -163,8 +168,10 @@ pub(crate) struct Aggregate {
     pub(crate) users: Users,
     pub(crate) storms: Storms,
     pub(crate) flows: [Flow; 2],
-    /// Of the batch.
+    /// Of some rows.
     uses: Vec<FileUse>,
+    places: Vec<Option<u32>>,
+    /// Of the batch.
     accesses: Vec<Access>,
 }
 
@@ -183,6 +190,7 @@ impl Aggregate {
             totals: Totals::default(),
             start_ns,
             step_ns,
+            step_of: Steps::new(start_ns, step_ns),
             steps: (0..steps).map(|_| step()).collect(),
             kinds: Vec::new(),
             kind_places: HashMap::new(),
@@ -192,10 +200,11 @@ impl Aggregate {
             failures_not_listed: 0,
             files: Files::new(FILES_MAX, PAIRS_MAX),
             clients: Vec::new(),
-            users: Users::default(),
+            users: Users::new(),
             storms: Storms::default(),
             flows: Default::default(),
             uses: Vec::new(),
+            places: Vec::new(),
             accesses: Vec::new(),
         }
     }
@@ -211,8 +220,12 @@ impl Aggregate {
     /// Adds the chosen rows of a batch.
     pub(crate) fn add(&mut self, batch: &Batch<'_>, rows: &[usize], lexica: &mut Lexica) {
         self.clients.resize(lexica.clients.len(), Client::default());
-        for &row in rows {
-            self.add_row(batch, row, lexica);
+        for rows in rows.chunks(CHUNK_ROWS) {
+            let followed = self.accesses.len();
+            for &row in rows {
+                self.add_row(batch, row, lexica);
+            }
+            self.add_uses(followed);
         }
         self.follow();
         for kind in &mut self.kinds {
@@ -222,19 +235,19 @@ impl Aggregate {
         }
     }
 
+    #[inline]
     fn add_row(&mut self, batch: &Batch<'_>, row: usize, lexica: &mut Lexica) {
         let at = self.kind(batch, row, lexica);
         let status = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
         let failed = status.is_some();
         let reply_missing = batch.reply_missing.get(row);
         let time = batch.time(row);
-        let step = time.and_then(|time| self.step(time));
+        let step = time.and_then(|time| self.step_of.at(time));
         let moved = batch
             .transferred
             .get(row)
             .map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0));
-        let count = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
-        let retransmissions = count(batch.retransmissions.get(row));
+        let retransmissions = batch.retransmissions.get(row);
         let repeat = u64::from(batch.repeat.get(row));
 
         let totals = &mut self.totals;
@@ -245,7 +258,7 @@ impl Aggregate {
         totals.incomplete += u64::from(batch.incomplete.iter().any(|flag| flag.get(row)));
         totals.repeated += repeat;
         totals.retransmissions += retransmissions;
-        totals.duplicate_replies += count(batch.duplicate_replies.get(row));
+        totals.duplicate_replies += batch.duplicate_replies.get(row);
         match time {
             Some(time) => {
                 totals.first_ns = Some(totals.first_ns.map_or(time, |first| first.min(time)));
@@ -319,7 +332,7 @@ impl Aggregate {
         let share = Share {
             failed,
             way,
-            bytes: moved,
+            bytes: way.map_or(0, |_| moved),
             getattr_second: time
                 .filter(|_| asks_only)
                 .and_then(|time| u32::try_from(time.div_euclid(1_000_000_000)).ok()),
@@ -343,7 +356,7 @@ impl Aggregate {
                 },
                 share,
             });
-            self.uses.len() - 1
+            self.uses.len() as u32 - 1
         });
         if let Some(way) = way {
             let size = batch.count.get(row).map(|bits| bits as u64);
@@ -358,7 +371,7 @@ impl Aggregate {
         batch: &Batch<'_>,
         row: usize,
         way: Way,
-        file: Option<usize>,
+        file: Option<u32>,
         size: Option<u64>,
         transferred: Option<u64>,
     ) {
@@ -388,14 +401,14 @@ impl Aggregate {
                 client.aligned[1] += aligned[1];
             }
         }
-        if let (Some(used), Some(operation_id), Some(moved)) =
+        if let (Some(_), Some(operation_id), Some(moved)) =
             (file, batch.operation_id.get(row), transferred.or(size))
         {
             let end = offset.wrapping_add(moved);
             let asked = size.or(transferred);
             self.accesses.push(Access {
                 operation_id,
-                used,
+                file,
                 way,
                 offset,
                 end,
@@ -404,15 +417,29 @@ impl Aggregate {
         }
     }
 
-    /// Adds the batch's uses of files, and follows its accesses in the order of their calls: rows
-    /// come in the order of replies, which a server may give in any.
+    /// Adds uses of files, of which the accesses from a place on are.
+    fn add_uses(&mut self, followed: usize) {
+        let Self {
+            files,
+            uses,
+            storms,
+            places,
+            ..
+        } = self;
+        files.add(uses, storms, places);
+        uses.clear();
+        for access in &mut self.accesses[followed..] {
+            access.file = access.file.and_then(|used| places[used as usize]);
+        }
+    }
+
+    /// Follows the batch's accesses in the order of their calls: rows come in the order of replies,
+    /// which a server may give in any.
     fn follow(&mut self) {
-        let places = self.files.add(&self.uses, &mut self.storms);
-        self.uses.clear();
         let mut accesses = std::mem::take(&mut self.accesses);
         accesses.sort_unstable_by_key(|access| access.operation_id);
         for access in accesses.drain(..) {
-            let Some(file) = places[access.used] else {
+            let Some(file) = access.file else {
                 continue;
             };
             let flow = &mut self.flows[access.way as usize];
@@ -527,11 +554,6 @@ impl Aggregate {
         if let Some(count) = step.and_then(|step| failures.steps.get_mut(step)) {
             *count += 1;
         }
-    }
-
-    fn step(&self, time: i64) -> Option<usize> {
-        let since = u64::try_from(time.checked_sub(self.start_ns)?).ok()?;
-        usize::try_from(since / self.step_ns).ok()
     }
 }
 

@@ -4,7 +4,7 @@ use hashbrown::HashSet;
 use lineside_trace::is_success;
 use lineside_trace::read::{Column, ReadError};
 
-use crate::columns::{Flags, Integers, Lexicon, Shorts, Texts, Word, Words};
+use crate::columns::{Counts, Flags, Integers, Lexicon, Shorts, Texts, Word, Words};
 use crate::filter::Chosen;
 use crate::usage::USERS_MAX;
 
@@ -14,7 +14,7 @@ pub(crate) const CLIENTS_MAX: usize = 65_536;
 const WORDS_MAX: usize = 4_096;
 
 /// The columns that are read, in this order.
-pub(crate) const COLUMNS: [&str; 28] = [
+pub(crate) const COLUMNS: [&str; 26] = [
     "operation_id",
     "rpc_id",
     "call_time_ns",
@@ -31,8 +31,6 @@ pub(crate) const COLUMNS: [&str; 28] = [
     "offset",
     "count",
     "transferred",
-    "call_bytes",
-    "reply_bytes",
     "call_missing",
     "reply_missing",
     "call_incomplete",
@@ -64,15 +62,13 @@ pub(crate) struct Batch<'a> {
     pub(crate) offset: Integers<'a>,
     pub(crate) count: Integers<'a>,
     pub(crate) transferred: Integers<'a>,
-    pub(crate) call_bytes: Integers<'a>,
-    pub(crate) reply_bytes: Integers<'a>,
     pub(crate) call_missing: Flags<'a>,
     pub(crate) reply_missing: Flags<'a>,
     pub(crate) incomplete: [Flags<'a>; 3],
     pub(crate) not_executed: Flags<'a>,
     pub(crate) repeat: Flags<'a>,
-    pub(crate) retransmissions: Shorts<'a>,
-    pub(crate) duplicate_replies: Shorts<'a>,
+    pub(crate) retransmissions: Counts<'a>,
+    pub(crate) duplicate_replies: Counts<'a>,
     pub(crate) user_id: Integers<'a>,
     /// Where a filter asks for them.
     connection_id: Option<Integers<'a>>,
@@ -124,15 +120,13 @@ impl<'a> Batch<'a> {
             offset: column!(Integers),
             count: column!(Integers),
             transferred: column!(Integers),
-            call_bytes: column!(Integers),
-            reply_bytes: column!(Integers),
             call_missing: column!(Flags),
             reply_missing: column!(Flags),
             incomplete: [column!(Flags), column!(Flags), column!(Flags)],
             not_executed: column!(Flags),
             repeat: column!(Flags),
-            retransmissions: column!(Shorts),
-            duplicate_replies: column!(Shorts),
+            retransmissions: column!(Counts),
+            duplicate_replies: column!(Counts),
             user_id: column!(Integers),
             connection_id: match chosen.connections {
                 Some(_) => Some(column!(Integers)),
@@ -175,19 +169,19 @@ impl<'a> Batch<'a> {
     }
 
     /// The rows that a filter chooses.
-    pub(crate) fn chosen<'b>(
-        &'b self,
-        chosen: &'b Chosen,
-        lexica: &Lexica,
-    ) -> impl Iterator<Item = usize> + 'b {
+    pub(crate) fn chosen(&self, chosen: &Chosen, lexica: &Lexica) -> Vec<usize> {
+        if chosen.are_all() {
+            return (0..self.rows).collect();
+        }
         let [client, operation] = chosen.words(&lexica.clients, &lexica.words);
-        (0..self.rows).filter(move |&row| {
+        let is_chosen = |&row: &usize| {
             chosen.has_time(self.time(row))
                 && client.is_none_or(|client| client == Some(self.client.get(row)))
                 && operation.is_none_or(|operation| operation == Some(self.operation.get(row)))
                 && { chosen.user_id }.is_none_or(|user| self.user_id.get(row) == Some(user))
                 && self.is_of_chosen_file(chosen, row)
-        })
+        };
+        (0..self.rows).filter(is_chosen).collect()
     }
 
     fn is_of_chosen_file(&self, chosen: &Chosen, row: usize) -> bool {

@@ -46,8 +46,37 @@ impl<'a> Shorts<'a> {
     }
 }
 
+/// A column of counts; null and what is negative is 0.
+pub(crate) struct Counts<'a> {
+    /// Some are not zero: most batches have no retransmissions.
+    are_any: bool,
+    counts: Shorts<'a>,
+}
+
+impl<'a> Counts<'a> {
+    pub(crate) fn of(name: &str, column: &'a Column) -> Result<Self, ReadError> {
+        let counts = Shorts::of(name, column)?;
+        let any = counts.values.iter().fold(0, |any, count| any | count);
+        Ok(Self {
+            are_any: any != 0,
+            counts,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> u64 {
+        if !self.are_any {
+            return 0;
+        }
+        let count = self.counts.get(row).unwrap_or(0);
+        u64::try_from(count).unwrap_or(0)
+    }
+}
+
 /// A column of flags; null is false.
 pub(crate) struct Flags<'a> {
+    /// Some are set: most are seldom.
+    are_any: bool,
     present: &'a [bool],
     values: &'a [bool],
 }
@@ -56,6 +85,7 @@ impl<'a> Flags<'a> {
     pub(crate) fn of(name: &str, column: &'a Column) -> Result<Self, ReadError> {
         match column.values() {
             Values::Boolean(values) => Ok(Self {
+                are_any: values.iter().fold(false, |any, flag| any | flag),
                 present: column.present(),
                 values,
             }),
@@ -65,7 +95,7 @@ impl<'a> Flags<'a> {
 
     #[inline]
     pub(crate) fn get(&self, row: usize) -> bool {
-        is_present(self.present, row) && self.values[row]
+        self.are_any && is_present(self.present, row) && self.values[row]
     }
 }
 

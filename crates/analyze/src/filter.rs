@@ -154,6 +154,17 @@ impl Chosen {
         connection.into_iter().chain(name)
     }
 
+    /// Whether every operation is chosen.
+    pub(crate) fn are_all(&self) -> bool {
+        self.since_ns.is_none()
+            && self.until_ns.is_none()
+            && self.client.is_none()
+            && self.user_id.is_none()
+            && self.files.is_none()
+            && self.connections.is_none()
+            && self.operation.is_none()
+    }
+
     /// Whether an operation of that time is chosen. One without a time is, unless times were asked
     /// for.
     pub(crate) fn has_time(&self, time_ns: Option<i64>) -> bool {

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use lineside_trace::Table;
+use lineside_trace::read::{Column, ReadError};
 use serde::Serialize;
 
 use crate::aggregate::{Batch, Lexica};
+use crate::columns::Integers;
 use crate::filter::{Filter, span};
 use crate::model::{Asked, REPORT_VERSION};
 use crate::trace::{Trace, TraceError};
@@ -85,13 +87,16 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         .collect();
     let mut lexica = Lexica::new();
     let mut compound = Compound::default();
-    trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
+    let shared = Batch::columns(&chosen);
+    let columns = [shared.as_slice(), &RPC_BYTES].concat();
+    trace.batches(Table::Operations, &columns, |columns| {
         let batch = Batch::of(columns, &chosen, &mut lexica)?;
+        let bytes = RpcBytes::of(&columns[shared.len()..])?;
         let [nfs, read, write] = ["nfs", "READ", "WRITE"].map(|text| lexica.words.find(text));
-        let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
+        let rows = batch.chosen(&chosen, &lexica);
         let mut next = 0;
         for row in rows {
-            (next..=row).for_each(|row| compound.pass(&batch, row));
+            (next..=row).for_each(|row| compound.pass(&batch, &bytes, row));
             next = row + 1;
             let Some(time) = batch.time(row) else {
                 continue;
@@ -106,7 +111,7 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
             let failed = lexica
                 .failure(batch.status.get(row), batch.rpc_status.get(row))
                 .is_some();
-            let own = rpc_bytes(&batch, row);
+            let own = bytes.get(row);
             interval.all.add(&batch, row, own, failed);
             if nfs == Some(batch.program.get(row)) {
                 let operation = Some(batch.operation.get(row));
@@ -117,7 +122,7 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
                 }
             }
         }
-        (next..batch.rows).for_each(|row| compound.pass(&batch, row));
+        (next..batch.rows).for_each(|row| compound.pass(&batch, &bytes, row));
         Ok(())
     });
     chosen.check(&lexica, &trace.warnings)?;
@@ -139,16 +144,28 @@ struct Compound {
 }
 
 impl Compound {
-    fn pass(&mut self, batch: &Batch<'_>, row: usize) {
+    fn pass(&mut self, batch: &Batch<'_>, bytes: &RpcBytes<'_>, row: usize) {
         let rpc_id = batch.rpc_id.get(row);
         if batch.operation_id.get(row) == rpc_id || self.rpc_id != rpc_id {
-            (self.rpc_id, self.bytes) = (rpc_id, rpc_bytes(batch, row));
+            (self.rpc_id, self.bytes) = (rpc_id, bytes.get(row));
         }
     }
 }
 
-fn rpc_bytes(batch: &Batch<'_>, row: usize) -> u64 {
-    count(batch.call_bytes.get(row)) + count(batch.reply_bytes.get(row))
+const RPC_BYTES: [&str; 2] = ["call_bytes", "reply_bytes"];
+
+/// The bytes of calls and replies.
+struct RpcBytes<'a>([Integers<'a>; 2]);
+
+impl<'a> RpcBytes<'a> {
+    fn of(columns: &'a [Column]) -> Result<Self, ReadError> {
+        let integers = |at: usize| Integers::of(RPC_BYTES[at], &columns[at]);
+        Ok(Self([integers(0)?, integers(1)?]))
+    }
+
+    fn get(&self, row: usize) -> u64 {
+        self.0.iter().map(|column| count(column.get(row))).sum()
+    }
 }
 
 fn count(number: Option<i64>) -> u64 {
@@ -159,7 +176,7 @@ impl Iostat {
     fn add(&mut self, batch: &Batch<'_>, row: usize, rpc_bytes: u64, failed: bool) {
         self.operations += 1;
         self.rpc_bytes += rpc_bytes;
-        self.retransmissions += count(batch.retransmissions.get(row).map(i64::from));
+        self.retransmissions += batch.retransmissions.get(row);
         self.failed += u64::from(failed);
         if let (Some(call), Some(reply)) =
             (batch.call_time_ns.get(row), batch.reply_end_ns.get(row))

@@ -31,6 +31,7 @@ mod model;
 mod names;
 mod numbers;
 mod page;
+mod places;
 mod report;
 mod slow;
 mod spans;

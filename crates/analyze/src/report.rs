@@ -38,7 +38,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let columns = [shared.as_slice(), findings.columns()].concat();
     trace.batches(Table::Operations, &columns, |columns| {
         let batch = Batch::of(columns, &chosen, &mut lexica)?;
-        let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
+        let rows = batch.chosen(&chosen, &lexica);
         aggregate.add(&batch, &rows, &mut lexica);
         findings.add(&batch, &columns[shared.len()..], &rows, &mut lexica)?;
         Ok(())

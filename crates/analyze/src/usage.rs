@@ -1,11 +1,14 @@
 //! Usage: files, pairs of client and file, clients and users, each in a map of bounded size, and
 //! the seconds in which attributes were asked for in a storm.
 
+use std::hint::black_box;
+
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use crate::columns::Word;
 use crate::model::THRESHOLDS;
+use crate::places::Places;
 
 /// Files that are distinguished: about 105 bytes each.
 pub(crate) const FILES_MAX: usize = 4 << 20;
@@ -63,28 +66,36 @@ impl Class {
 pub(crate) struct Share {
     pub(crate) failed: bool,
     pub(crate) way: Option<Way>,
-    /// That READ and WRITE moved.
+    /// That READ and WRITE moved; 0 of others.
     pub(crate) bytes: u64,
     /// Of a GETATTR: the second of its time, since the Unix epoch.
     pub(crate) getattr_second: Option<u32>,
+}
+
+impl Share {
+    /// Where its bytes count: a place in any case, so that nothing has to be decided.
+    #[inline]
+    fn place(&self) -> usize {
+        usize::from(self.way == Some(Way::Write))
+    }
 }
 
 /// What was done with a file, by a client or for a user.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Use {
     pub(crate) operations: u64,
-    pub(crate) failed: u64,
-    /// That READ and WRITE moved.
+    /// That READ and WRITE moved. Between the two counts: side by side they would be added as one
+    /// vector, which waits until both numbers have been stored.
     pub(crate) bytes: [u64; 2],
+    pub(crate) failed: u64,
 }
 
 impl Use {
+    #[inline]
     pub(crate) fn add(&mut self, share: Share) {
         self.operations += 1;
         self.failed += u64::from(share.failed);
-        if let Some(way) = share.way {
-            self.bytes[way as usize] += share.bytes;
-        }
+        self.bytes[share.place()] += share.bytes;
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
@@ -150,9 +161,7 @@ impl File {
     fn add(&mut self, share: Share) {
         self.operations += 1;
         self.failed = self.failed.saturating_add(share.failed.into());
-        if let Some(way) = share.way {
-            self.bytes[way as usize] += share.bytes;
-        }
+        self.bytes[share.place()] += share.bytes;
     }
 
     fn used(&self) -> Use {
@@ -170,16 +179,44 @@ struct Pair {
     getattrs: Seconds,
 }
 
+/// Pairs by the number of their client and the place of their file.
+struct Pairs {
+    places: Places,
+    pairs: Vec<(u64, Pair)>,
+    pairs_max: usize,
+}
+
+impl Pairs {
+    /// The place of a pair, if there is room for it.
+    #[inline]
+    fn place(&mut self, key: u64) -> Option<u32> {
+        self.places.get(key).or_else(|| self.add(key))
+    }
+
+    /// Likewise of one that is new.
+    #[inline(never)]
+    fn add(&mut self, key: u64) -> Option<u32> {
+        if self.pairs.len() >= self.pairs_max {
+            return None;
+        }
+        self.pairs.push((key, Pair::default()));
+        Some(self.places.add(key))
+    }
+}
+
 /// Files, and pairs of client and file.
 pub(crate) struct Files {
     files: Vec<File>,
     /// Of each file.
     ids: Vec<i64>,
     classes: Vec<Class>,
-    places: HashMap<i64, u32>,
+    places: Places,
     files_max: usize,
-    pairs: HashMap<u64, Pair>,
-    pairs_max: usize,
+    pairs: Pairs,
+    /// Of the operations that are being added, those of pairs: their place among them, the pair's
+    /// key.
+    paired: Vec<(u32, u64)>,
+    pair_places: Vec<Option<u32>>,
     /// What belongs to files for which there was no room.
     pub(crate) files_not_tracked: Use,
     /// What belongs to pairs for which there was no room.
@@ -192,24 +229,40 @@ impl Files {
             files: Vec::new(),
             ids: Vec::new(),
             classes: Vec::new(),
-            places: HashMap::new(),
+            places: Places::new(),
             files_max,
-            pairs: HashMap::new(),
-            pairs_max,
+            pairs: Pairs {
+                places: Places::new(),
+                pairs: Vec::new(),
+                pairs_max,
+            },
+            paired: Vec::new(),
+            pair_places: Vec::new(),
             files_not_tracked: Use::default(),
             pairs_not_tracked: Use::default(),
         }
     }
 
-    /// Adds operations of clients with files; the places of the files, where there is room for
-    /// them.
+    /// Adds operations of clients with files; `places` gets the places of the files, where there is
+    /// room for them.
     ///
-    /// Each step is a loop of its own: what it looks up lies all over the memory, and a processor
-    /// waits for several such places at once only if they are close together in the code.
-    pub(crate) fn add(&mut self, uses: &[FileUse], storms: &mut Storms) -> Vec<Option<u32>> {
-        let places: Vec<_> = uses.iter().map(|each| self.place(each.file_id)).collect();
-        let mut paired = Vec::new();
-        for (each, &place) in uses.iter().zip(&places) {
+    /// What is looked up lies all over the memory. Each step is a loop of its own, after one that
+    /// only loads what it needs: a processor waits for many such places at once as long as nothing
+    /// depends on what is there.
+    pub(crate) fn add(
+        &mut self,
+        uses: &[FileUse],
+        storms: &mut Storms,
+        places: &mut Vec<Option<u32>>,
+    ) {
+        let ids = uses.iter().map(|each| each.file_id.cast_unsigned());
+        black_box(ids.fold(0, |sum, id| sum ^ self.places.touch(id)));
+        places.clear();
+        places.extend(uses.iter().map(|each| self.place(each.file_id)));
+        let known = places.iter().flatten();
+        black_box(known.fold(0, |sum, &place| sum ^ self.files[place as usize].operations));
+        let mut paired = std::mem::take(&mut self.paired);
+        for (used, (each, &place)) in (0u32..).zip(uses.iter().zip(&*places)) {
             let Some(place) = place else {
                 self.files_not_tracked.add(each.share);
                 self.pairs_not_tracked.add(each.share);
@@ -230,34 +283,48 @@ impl Files {
                             used: file.used(),
                             getattrs: file.getattrs,
                         };
-                        if self.pairs.len() < self.pairs_max {
-                            self.pairs.insert(pair_key(first, place), pair);
-                        } else {
-                            self.pairs_not_tracked.merge(pair.used);
+                        let key = pair_key(first, place);
+                        match self.pairs.add(key) {
+                            Some(at) => self.pairs.pairs[at as usize].1 = pair,
+                            None => self.pairs_not_tracked.merge(pair.used),
                         }
                     }
                 }
             }
             file.add(each.share);
             match file.sole {
-                File::SHARED => paired.push((each, place)),
+                File::SHARED => paired.push((used, pair_key(each.client, place))),
                 _ => each.storm(&mut file.getattrs, storms),
             }
         }
-        for (each, place) in paired {
-            let full = self.pairs.len() >= self.pairs_max;
-            let pair = match self.pairs.entry(pair_key(each.client, place)) {
-                Entry::Occupied(pair) => pair.into_mut(),
-                Entry::Vacant(_) if full => {
-                    self.pairs_not_tracked.add(each.share);
-                    continue;
-                }
-                Entry::Vacant(room) => room.insert(Pair::default()),
+        self.add_paired(uses, &paired, storms);
+        paired.clear();
+        self.paired = paired;
+    }
+
+    /// Adds operations of clients with files that several clients use, each with its pair.
+    fn add_paired(&mut self, uses: &[FileUse], paired: &[(u32, u64)], storms: &mut Storms) {
+        let keys = paired.iter().map(|(_, key)| *key);
+        black_box(
+            keys.clone()
+                .fold(0, |sum, key| sum ^ self.pairs.places.touch(key)),
+        );
+        let mut places = std::mem::take(&mut self.pair_places);
+        places.clear();
+        places.extend(keys.map(|key| self.pairs.place(key)));
+        let known = places.iter().flatten();
+        black_box(known.fold(0, |sum, &at| sum ^ self.pairs.pairs[at as usize].0));
+        for (&(used, _), &place) in paired.iter().zip(&places) {
+            let each = &uses[used as usize];
+            let Some(place) = place else {
+                self.pairs_not_tracked.add(each.share);
+                continue;
             };
+            let pair = &mut self.pairs.pairs[place as usize].1;
             pair.used.add(each.share);
             each.storm(&mut pair.getattrs, storms);
         }
-        places
+        self.pair_places = places;
     }
 
     /// Takes note of where a READ or WRITE ended; where the one before of that file did.
@@ -268,7 +335,7 @@ impl Files {
 
     /// Takes note of what a file is by its attributes, which show more than its operations.
     pub(crate) fn classify(&mut self, id: i64, class: Class) {
-        if let Some(&place) = self.places.get(&id) {
+        if let Some(place) = self.places.get(id.cast_unsigned()) {
             self.classes[place as usize] = class;
         }
     }
@@ -288,26 +355,29 @@ impl Files {
         let sole = all.filter(move |(place, _)| is_file(*place));
         let sole = sole.filter(|(_, file)| !matches!(file.sole, File::UNUSED | File::SHARED));
         let sole = sole.map(move |(place, file)| ((file.sole, id(place)), file.used()));
-        let shared = { self.pairs.iter() }
+        let shared = { self.pairs.pairs.iter() }
             .map(|(key, pair)| ((key >> 32) as Word, *key as u32, pair.used))
             .filter(move |(_, place, _)| is_file(*place))
             .map(move |(client, place, used)| ((client, id(place)), used));
         sole.chain(shared)
     }
 
+    #[inline]
     fn place(&mut self, id: i64) -> Option<u32> {
-        if let Some(&place) = self.places.get(&id) {
-            return Some(place);
-        }
+        self.places
+            .get(id.cast_unsigned())
+            .or_else(|| self.new_place(id))
+    }
+
+    #[inline(never)]
+    fn new_place(&mut self, id: i64) -> Option<u32> {
         if self.files.len() >= self.files_max {
             return None;
         }
-        let place = u32::try_from(self.files.len()).ok()?;
         self.files.push(File::new());
         self.ids.push(id);
         self.classes.push(Class::Unknown);
-        self.places.insert(id, place);
-        Some(place)
+        Some(self.places.add(id.cast_unsigned()))
     }
 }
 
@@ -337,26 +407,39 @@ impl Client {
 }
 
 /// Users by uid.
-#[derive(Default)]
 pub(crate) struct Users {
-    users: HashMap<i64, Use>,
+    places: Places,
+    users: Vec<(i64, Use)>,
     /// What belongs to users for which there was no room.
     pub(crate) not_tracked: Use,
 }
 
 impl Users {
-    pub(crate) fn add(&mut self, user_id: i64, share: Share) {
-        let full = self.users.len() >= USERS_MAX;
-        match self.users.entry(user_id) {
-            Entry::Occupied(mut used) => used.get_mut().add(share),
-            Entry::Vacant(_) if full => self.not_tracked.add(share),
-            Entry::Vacant(room) => room.insert(Use::default()).add(share),
+    pub(crate) fn new() -> Self {
+        Self {
+            places: Places::new(),
+            users: Vec::new(),
+            not_tracked: Use::default(),
         }
     }
 
-    /// Users with their use, in no order.
+    #[inline]
+    pub(crate) fn add(&mut self, user_id: i64, share: Share) {
+        let used = match self.places.get(user_id.cast_unsigned()) {
+            Some(place) => &mut self.users[place as usize].1,
+            None if self.users.len() >= USERS_MAX => &mut self.not_tracked,
+            None => {
+                self.places.add(user_id.cast_unsigned());
+                self.users.push((user_id, Use::default()));
+                &mut self.users.last_mut().expect("it was pushed").1
+            }
+        };
+        used.add(share);
+    }
+
+    /// Users with their use, in the order of their first operation.
     pub(crate) fn users(&self) -> impl Iterator<Item = (i64, Use)> {
-        self.users.iter().map(|(&user_id, &used)| (user_id, used))
+        self.users.iter().copied()
     }
 }
 
@@ -499,8 +582,9 @@ mod tests {
     fn a_file_that_a_second_client_uses_becomes_two_pairs() {
         let mut files = Files::new(10, 10);
         let mut storms = Storms::default();
-        files.add(&uses(&[(1, 5), (1, 5), (2, 5)]), &mut storms);
-        files.add(&uses(&[(1, 6), (1, 5), (1, 6)]), &mut storms);
+        for of in [[(1, 5), (1, 5), (2, 5)], [(1, 6), (1, 5), (1, 6)]] {
+            files.add(&uses(&of), &mut storms, &mut Vec::new());
+        }
         assert_eq!(pairs(&files), [(5, 1, 3), (5, 2, 1), (6, 1, 2)]);
         let operations: Vec<_> = files
             .files(&[Class::File])
@@ -515,7 +599,7 @@ mod tests {
         let mut all = uses(&[(1, 5), (1, 6), (2, 5), (3, 5)]);
         all[2].class = Class::Directory;
         all[3].class = Class::Unknown;
-        files.add(&all, &mut Storms::default());
+        files.add(&all, &mut Storms::default(), &mut Vec::new());
         let ids = |files: &Files, class| {
             let ids: Vec<_> = files.files(&[class]).map(|(id, _)| id).collect();
             ids
@@ -534,7 +618,8 @@ mod tests {
     fn entries_beyond_a_bound_are_counted_together() {
         let mut files = Files::new(2, 1);
         let all = uses(&[(1, 5), (2, 5), (3, 5), (1, 6), (1, 6), (2, 7), (1, 5)]);
-        let places = files.add(&all, &mut Storms::default());
+        let mut places = Vec::new();
+        files.add(&all, &mut Storms::default(), &mut places);
         let (one, two) = (Some(0), Some(1));
         assert_eq!(places, [one, two, None, one, one, two, one]);
         assert_eq!(files.files_not_tracked.operations, 1);

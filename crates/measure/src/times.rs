@@ -69,7 +69,9 @@ impl Times {
     pub fn add(&mut self, time_ns: u64) {
         self.steps.count(time_ns);
         self.sum_ns += u128::from(time_ns);
-        self.squares += (time_ns as f64).powi(2);
+        // A signed number becomes a float in one step, an unsigned one in ten.
+        let time = i64::try_from(time_ns).map_or(time_ns as f64, |time| time as f64);
+        self.squares += time * time;
         self.min_ns = self.min_ns.min(time_ns);
         self.max_ns = self.max_ns.max(time_ns);
     }

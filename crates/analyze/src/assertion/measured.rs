@@ -46,7 +46,7 @@ impl Measured {
         let mut range: Option<(i64, i64)> = None;
         trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
             let batch = Batch::of(columns, &chosen, &mut lexica)?;
-            let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
+            let rows = batch.chosen(&chosen, &lexica);
             for time in rows.iter().filter_map(|&row| batch.time(row)) {
                 range = Some(range.map_or((time, time), |(first, last)| {
                     (first.min(time), last.max(time))
@@ -191,8 +191,7 @@ impl Gathered {
             let failure = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
             self.failed += u64::from(failure.is_some());
             self.unanswered += u64::from(batch.reply_missing.get(row));
-            let again = batch.retransmissions.get(row).unwrap_or(0);
-            self.retransmissions += u64::try_from(again).unwrap_or(0);
+            self.retransmissions += batch.retransmissions.get(row);
             let moved = batch.transferred.get(row).unwrap_or(0);
             self.moved_bytes += u64::try_from(moved).unwrap_or(0);
             if let Some(ns) = batch.latency_ns(row) {

@@ -124,7 +124,7 @@ impl Sample {
         let mut pass = Pass::new(span);
         trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
             let batch = Batch::of(columns, &chosen, &mut lexica)?;
-            let rows: Vec<usize> = batch.chosen(&chosen, &lexica).collect();
+            let rows = batch.chosen(&chosen, &lexica);
             pass.clients
                 .resize(lexica.clients.len(), [0; SLICES as usize]);
             for row in rows {
@@ -197,9 +197,7 @@ impl Pass {
         let outcomes = [
             status.map(OutcomeWord::Status),
             batch.reply_missing.get(row).then_some(OutcomeWord::NoReply),
-            { batch.retransmissions.get(row) }
-                .filter(|&again| again > 0)
-                .map(|_| OutcomeWord::SentAgain),
+            (batch.retransmissions.get(row) > 0).then_some(OutcomeWord::SentAgain),
         ];
         for outcome in outcomes.into_iter().flatten() {
             if self.outcomes.len() < OUTCOMES_MAX || self.outcomes.contains_key(&(kind, outcome)) {

@@ -12,7 +12,7 @@ use lineside_trace::Table;
 use lineside_trace::read::{Column, ReadError};
 use serde_json::json;
 
-use super::watch::{ConnectionTimes, Watch};
+use super::watch::{ConnectionTimes, Connections, Watch};
 use super::{Finding, Place, Scene};
 use crate::choice::end_name;
 use crate::columns::{Integers, Shorts, Texts};
@@ -225,7 +225,9 @@ impl Network {
         found.sort_unstable_by_key(|(id, _)| *id);
         for (id, connection) in &mut found {
             connection.id = *id;
-            connection.times = watch.connections.remove(id).unwrap_or_default();
+            connection.times = { watch.connections.times(*id) }
+                .cloned()
+                .unwrap_or_default();
         }
         Self {
             connections: { found.into_iter() }
@@ -647,7 +649,7 @@ fn full_times(trace: &mut Trace, full: &[&Connection], end: usize) -> [Option<i6
 fn read(
     batch: &[Column],
     names: &[&str],
-    wanted: &HashMap<i64, ConnectionTimes>,
+    wanted: &Connections,
     found: &mut HashMap<i64, Connection>,
 ) -> Result<(), ReadError> {
     let integers = |at: usize| Integers::of(names[at], &batch[at]);
@@ -662,7 +664,7 @@ fn read(
         .map(integers)
         .collect::<Result<_, _>>()?;
     for row in 0..rows {
-        let Some(id) = id.get(row).filter(|id| wanted.contains_key(id)) else {
+        let Some(id) = id.get(row).filter(|&id| wanted.times(id).is_some()) else {
             continue;
         };
         if transport.get(row) != Some("tcp") {

@@ -403,7 +403,7 @@ impl Suspects {
         let (chosen, lexica) = (scene.chosen, &mut *scene.lexica);
         scene.trace.batches(Table::Operations, &columns, |columns| {
             let batch = Batch::of(columns, chosen, lexica)?;
-            let rows: Vec<usize> = batch.chosen(chosen, lexica).collect();
+            let rows = batch.chosen(chosen, lexica);
             watch.calls(&batch, &rows, lexica, |_, _, call| self.add(call));
             Ok(())
         });

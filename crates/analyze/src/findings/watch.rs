@@ -2,7 +2,6 @@
 //! time, by connection and by server, and which clients and files took much of it. All of bounded
 //! size, in few instructions a row.
 
-use hashbrown::HashMap;
 use lineside_trace::Table;
 use lineside_trace::read::{Column, ReadError};
 
@@ -10,6 +9,7 @@ use super::stalls::Stalls;
 use super::suspects::Waits;
 use crate::aggregate::{Batch, Lexica};
 use crate::columns::{Integers, Lexicon, Word, Words};
+use crate::places::{Places, Steps};
 use crate::trace::Trace;
 
 /// Steps of time, and kinds of operations that are told apart.
@@ -129,6 +129,42 @@ impl ConnectionTimes {
     }
 }
 
+/// Connections with operations, as many as there is room for.
+pub(super) struct Connections {
+    places: Places,
+    times: Vec<ConnectionTimes>,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            places: Places::new(),
+            times: Vec::new(),
+        }
+    }
+}
+
+impl Connections {
+    #[inline]
+    fn times_mut(&mut self, id: i64) -> Option<&mut ConnectionTimes> {
+        let place = match self.places.get(id.cast_unsigned()) {
+            Some(place) => place,
+            None if self.times.len() >= CONNECTIONS_MAX => return None,
+            None => {
+                self.times.push(ConnectionTimes::default());
+                self.places.add(id.cast_unsigned())
+            }
+        };
+        Some(&mut self.times[place as usize])
+    }
+
+    /// The operations of a connection, if it has any.
+    pub(super) fn times(&self, id: i64) -> Option<&ConnectionTimes> {
+        let place = self.places.get(id.cast_unsigned())?;
+        self.times.get(place as usize)
+    }
+}
+
 /// A call and its reply.
 pub(super) struct Call {
     pub(super) kind: u8,
@@ -167,7 +203,8 @@ pub(super) struct Watch {
     /// Of each kind all steps.
     pub(super) cells: Vec<Vec<Cell>>,
     pub(super) waits: Waits,
-    pub(super) connections: HashMap<i64, ConnectionTimes>,
+    pub(super) connections: Connections,
+    step_of: Steps,
     pub(super) servers: Vec<(Word, Stalls)>,
     pub(super) has_recovery: bool,
     words: [Option<Word>; 2],
@@ -203,7 +240,8 @@ impl Watch {
             kinds: Vec::new(),
             cells: Vec::new(),
             waits: Waits::default(),
-            connections: HashMap::new(),
+            connections: Connections::default(),
+            step_of: Steps::new(start_ns, step_ns),
             servers: Vec::new(),
             has_recovery,
             words: [None; 2],
@@ -295,9 +333,10 @@ impl Watch {
             if !(call <= call_end && call_end <= reply && reply <= reply_end) {
                 continue;
             }
+            let since_start = || (call.abs_diff(self.start_ns) / self.step_ns) as usize;
             let call = Call {
                 kind,
-                step: (call.abs_diff(self.start_ns) / self.step_ns) as usize,
+                step: self.step_of.at(call).unwrap_or_else(since_start),
                 large_bytes,
                 client: batch.client.get(row),
                 file_id: batch.file_id.get(row),
@@ -318,12 +357,10 @@ impl Watch {
         self.waits
             .add(call.client, call.file_id, latency_ns, server_ns);
         let Some(id) = connection_id else { return };
-        let is_full = self.connections.len() >= CONNECTIONS_MAX;
-        if is_full && !self.connections.contains_key(&id) {
+        let Some(times) = self.connections.times_mut(id) else {
             return;
-        }
+        };
         let [call, call_end, reply, reply_end] = call.times;
-        let times = self.connections.entry(id).or_default();
         times.operations += 1;
         times.latency_ns += latency_ns;
         times.server_ns += server_ns;
