@@ -10,13 +10,17 @@
 //! too old to matter: in the second only where the first is full. If there is none, one of the
 //! sixteen moves to its other bucket (Pagh and Rodler, Cuckoo hashing, 2004); if none can, the
 //! table grows, as far as its memory allows; then the oldest of the sixteen goes, which its user
-//! counts. Nothing but hashes is kept: a wrong match needs 62 equal bits.
+//! counts. It grows by half and where it is, in pieces of memory that stay: a table that moved to
+//! another place would leave as much behind again. Nothing but hashes is kept: a wrong match needs
+//! 62 equal bits.
 
 use lineside_account::{Budget, Lease};
 
 const WAYS: usize = 8;
-/// Buckets of a table that grows: 256 KiB, some 10,000 calls.
-const FIRST_BUCKETS: usize = 2048;
+/// Buckets of a piece of the table: 12 KiB.
+const PIECE: usize = 64;
+/// Pieces of a table that grows: 384 KiB, some 13,000 calls.
+const FIRST_PIECES: usize = 32;
 /// Time is counted in so many bits' worth of nanoseconds, which is 67 ms: 32 bits of that last for
 /// nine years.
 const TICK_BITS: u32 = 26;
@@ -65,12 +69,14 @@ impl Entry {
     }
 }
 
+type Bucket = [Entry; WAYS];
+type Piece = [Bucket; PIECE];
+
 /// The calls of the last while.
 #[derive(Debug)]
 pub struct PastCalls {
-    /// A power of two of them, or none.
-    buckets: Vec<[Entry; WAYS]>,
-    buckets_max: usize,
+    pieces: Vec<Box<Piece>>,
+    pieces_max: usize,
     /// So many ticks is a call remembered.
     window: u32,
     lease: Lease,
@@ -79,10 +85,9 @@ pub struct PastCalls {
 impl PastCalls {
     /// Remembers calls for `window_ns`, in at most `bytes_max` of the budget.
     pub fn new(window_ns: i64, bytes_max: usize, budget: &Budget) -> Self {
-        let buckets_max = bytes_max / size_of::<[Entry; WAYS]>();
         Self {
-            buckets: Vec::new(),
-            buckets_max,
+            pieces: Vec::new(),
+            pieces_max: bytes_max / size_of::<Piece>(),
             window: ticks(window_ns),
             lease: budget.lease(0).expect("nothing fits into any budget"),
         }
@@ -108,7 +113,8 @@ impl PastCalls {
         };
         // Nearly always its bucket has an empty place, and all before that are of others.
         let home = self.home(entry.tag);
-        if let Some(bucket) = self.buckets.get_mut(home) {
+        if let Some(piece) = self.pieces.get_mut(home / PIECE) {
+            let bucket = &mut piece[home % PIECE];
             let mut way = 0;
             while way < WAYS {
                 let other = &mut bucket[way];
@@ -127,7 +133,7 @@ impl PastCalls {
 
     #[cold]
     fn on_call_slow(&mut self, mut entry: Entry, repeats: impl FnOnce(&PastCall) -> bool) -> Known {
-        if self.buckets.is_empty() && !self.grow(entry.time) {
+        if self.pieces.is_empty() && !self.grow(entry.time) {
             return Known {
                 same: None,
                 has_forgotten: true,
@@ -142,7 +148,7 @@ impl PastCalls {
             }
             match place {
                 Place::Free(bucket, way) => {
-                    self.buckets[bucket][way] = entry;
+                    self.bucket_mut(bucket)[way] = entry;
                     return Known {
                         same,
                         has_forgotten: false,
@@ -151,7 +157,7 @@ impl PastCalls {
                 Place::Oldest(..)
                     if self.make_room(entry.tag, entry.time) || self.grow(entry.time) => {}
                 Place::Oldest(bucket, way) => {
-                    self.buckets[bucket][way] = entry;
+                    self.bucket_mut(bucket)[way] = entry;
                     return Known {
                         same,
                         has_forgotten: true,
@@ -175,21 +181,32 @@ impl PastCalls {
     }
 
     fn find(&mut self, key: u64, connection: u32, now: u32) -> Option<&mut Entry> {
-        if self.buckets.is_empty() {
+        if self.pieces.is_empty() {
             return None;
         }
         let (tag, window) = (tag(key), self.window);
-        let homes = self.homes(tag);
-        let [one, other] = self.buckets.get_disjoint_mut(homes).ok()?;
-        let entries = one.iter_mut().chain(other);
-        let is_it = |entry: &&mut Entry| {
+        let is_it = |entry: &Entry| {
             entry.tag == tag
                 && entry.connection == connection
                 && entry.what & USED != 0
                 && now.wrapping_sub(entry.time) <= window
         };
-        let age = |entry: &&mut Entry| now.wrapping_sub(entry.time);
-        entries.filter(is_it).min_by_key(age)
+        let places = self.homes(tag).into_iter();
+        let places = places.flat_map(|bucket| (0..WAYS).map(move |way| (bucket, way)));
+        let age = |&(bucket, way): &(usize, usize)| now.wrapping_sub(self.bucket(bucket)[way].time);
+        let found = { places.filter(|&(bucket, way)| is_it(&self.bucket(bucket)[way])) };
+        let (bucket, way) = found.min_by_key(age)?;
+        Some(&mut self.bucket_mut(bucket)[way])
+    }
+
+    #[inline]
+    fn bucket(&self, at: usize) -> &Bucket {
+        &self.pieces[at / PIECE][at % PIECE]
+    }
+
+    #[inline]
+    fn bucket_mut(&mut self, at: usize) -> &mut Bucket {
+        &mut self.pieces[at / PIECE][at % PIECE]
     }
 
     /// Where an entry goes, and the same call that came before it, whose place that is then.
@@ -198,7 +215,7 @@ impl PastCalls {
         let age = |other: &Entry| now.wrapping_sub(other.time);
         let (mut free, mut oldest) = (None, (homes[0], 0));
         for bucket in homes {
-            for (way, other) in self.buckets[bucket].iter().enumerate() {
+            for (way, other) in self.bucket(bucket).iter().enumerate() {
                 if other.what == 0 {
                     // Places are never emptied: nothing comes behind this one.
                     let (bucket, way) = free.unwrap_or((bucket, way));
@@ -208,7 +225,7 @@ impl PastCalls {
                     free = free.or(Some((bucket, way)));
                 } else if other.tag == entry.tag && (other.what ^ entry.what) & !GIVEN_UP == 0 {
                     return (Some(other.call()), Place::Free(bucket, way));
-                } else if age(other) > age(&self.buckets[oldest.0][oldest.1]) {
+                } else if age(other) > age(&self.bucket(oldest.0)[oldest.1]) {
                     oldest = (bucket, way);
                 }
             }
@@ -223,7 +240,7 @@ impl PastCalls {
     /// spread evenly (Knuth, The Art of Computer Programming, section 6.4), the lower bits are not.
     #[inline]
     fn home(&self, tag: u32) -> usize {
-        ((u64::from(tag) * self.buckets.len() as u64) >> 32) as usize
+        ((u64::from(tag) * (self.pieces.len() * PIECE) as u64) >> 32) as usize
     }
 
     /// The two buckets of a tag, the first one first.
@@ -239,13 +256,13 @@ impl PastCalls {
         let is_free = |other: &Entry| other.what == 0 || now.wrapping_sub(other.time) > window;
         for bucket in self.homes(tag) {
             for way in 0..WAYS {
-                let moved = self.buckets[bucket][way];
+                let moved = self.bucket(bucket)[way];
                 let [one, other] = self.homes(moved.tag);
                 let to = one ^ other ^ bucket;
-                if let Some(free) = self.buckets[to].iter().position(is_free) {
-                    self.buckets[to][free] = moved;
+                if let Some(free) = self.bucket(to).iter().position(is_free) {
+                    self.bucket_mut(to)[free] = moved;
                     // What is left behind is too old to matter.
-                    self.buckets[bucket][way].time = now.wrapping_sub(window).wrapping_sub(1);
+                    self.bucket_mut(bucket)[way].time = now.wrapping_sub(window).wrapping_sub(1);
                     return true;
                 }
             }
@@ -253,38 +270,64 @@ impl PastCalls {
         false
     }
 
-    /// Twice as many buckets; false if memory does not allow it.
+    /// Half as many pieces more; false if memory does not allow one.
     #[cold]
     fn grow(&mut self, now: u32) -> bool {
-        let bytes = |count| count * size_of::<[Entry; WAYS]>();
-        let mut count = (2 * self.buckets.len()).max(FIRST_BUCKETS);
-        while count > self.buckets_max || !self.lease.resize(bytes(count)) {
-            count /= 2;
-            if count <= self.buckets.len().max(1) {
-                return false;
+        let before = self.pieces.len();
+        let bytes = |count| count * size_of::<Piece>();
+        let half_more = (before + before / 2).max(FIRST_PIECES).max(before + 1);
+        let mut count = half_more.min(self.pieces_max);
+        while count > before && !self.lease.resize(bytes(count)) {
+            count = before + (count - before) / 2;
+        }
+        if count <= before {
+            return false;
+        }
+        self.pieces.resize_with(count, new_piece);
+        self.spread(before * PIECE, now);
+        true
+    }
+
+    /// Moves entries to where they belong since the table has grown. A home is the same share of
+    /// the table as before, so none comes before where it was: from the last bucket on, entries
+    /// move to where others have left.
+    fn spread(&mut self, buckets_before: usize, now: u32) {
+        let mut others = Vec::new();
+        for at in (0..buckets_before).rev() {
+            let bucket = std::mem::take(self.bucket_mut(at));
+            for entry in bucket {
+                if entry.what == 0 || now.wrapping_sub(entry.time) > self.window {
+                    continue;
+                }
+                // Its second bucket is for when the first one is full at last.
+                let home = self.home(entry.tag);
+                if home < at || !put(self.bucket_mut(home), &entry) {
+                    others.push(entry);
+                }
             }
         }
-        let before = std::mem::replace(&mut self.buckets, vec![Default::default(); count]);
-        for entry in before.into_iter().flatten() {
-            if entry.what == 0 || now.wrapping_sub(entry.time) > self.window {
-                continue;
-            }
-            let home = self.home(entry.tag);
-            if let Some(empty) = self.buckets[home].iter_mut().find(|other| other.what == 0) {
-                *empty = entry;
-                continue;
-            }
+        for entry in others {
             let mut place = self.place(&entry, now).1;
             if matches!(place, Place::Oldest(..)) && self.make_room(entry.tag, now) {
                 place = self.place(&entry, now).1;
             }
-            // Half of the places are empty: it is one.
+            // A third of the places are empty: it is one.
             if let Place::Free(bucket, way) = place {
-                self.buckets[bucket][way] = entry;
+                self.bucket_mut(bucket)[way] = entry;
             }
         }
-        true
     }
+}
+
+fn new_piece() -> Box<Piece> {
+    let buckets = vec![Bucket::default(); PIECE].into_boxed_slice();
+    buckets.try_into().expect("it has so many")
+}
+
+/// Puts an entry into a bucket, if there is an empty place.
+fn put(bucket: &mut Bucket, entry: &Entry) -> bool {
+    let empty = bucket.iter_mut().find(|other| other.what == 0);
+    empty.map(|empty| *empty = *entry).is_some()
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -359,8 +402,8 @@ mod tests {
         };
         let held = (0..).find(|&number| new(&mut past, number).has_forgotten);
         let held = held.expect("it is full at last");
-        // 4,096 buckets fit into a mebibyte.
-        assert!(held as usize > 4 * 4096 * WAYS / 5, "{held}");
+        // 85 pieces fit into a mebibyte.
+        assert!(held as usize > 4 * 85 * PIECE * WAYS / 5, "{held}");
         let mut forgotten = 0;
         for number in 0..held {
             let found = past.of_reply(key(number), 1, SECOND_NS);
