@@ -185,7 +185,7 @@ impl RunFolder {
     /// Writes a file of the folder as a whole, in place of an older one: whatever happens, one of
     /// them is there.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
-        self.write(&[(name.into(), bytes)])
+        self.write(&[(name.into(), &[bytes])])
     }
 
     /// Once this returns, files that were [replaced](Self::replace) outlive a loss of power.
@@ -212,18 +212,21 @@ impl RunFolder {
         }
     }
 
-    /// Writes files, named from the folder on, under temporary names, and renames each when its
+    /// Writes files, named from the folder on, each in pieces, under temporary names, and renames each when its
     /// bytes are on the disk. What several files change in common, such as blocks of inodes, is
     /// written once if they are all there before the first one has to be on the disk.
     ///
     /// After an error the files before the one that it names are complete, and the others are not
     /// there.
-    pub(crate) fn write(&self, files: &[(PathBuf, &[u8])]) -> Result<(), FolderError> {
+    pub(crate) fn write<P: AsRef<[u8]>>(
+        &self,
+        files: &[(PathBuf, &[P])],
+    ) -> Result<(), FolderError> {
         self.clear()?;
         let mut open = Vec::with_capacity(files.len());
         let mut written = Ok(());
-        for (file, bytes) in files {
-            match Unnamed::write(self, file, bytes) {
+        for (file, pieces) in files {
+            match Unnamed::write(self, file, pieces) {
                 Ok(begun) => open.push(begun),
                 Err(error) => {
                     written = Err(error);
@@ -289,7 +292,11 @@ struct Unnamed<'a> {
 }
 
 impl<'a> Unnamed<'a> {
-    fn write(folder: &'a RunFolder, path: &'a Path, bytes: &[u8]) -> Result<Self, FolderError> {
+    fn write<P: AsRef<[u8]>>(
+        folder: &'a RunFolder,
+        path: &'a Path,
+        pieces: &[P],
+    ) -> Result<Self, FolderError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut unnamed = Self {
             folder,
@@ -302,7 +309,12 @@ impl<'a> Unnamed<'a> {
         let mut write = || {
             let opened = rustix::fs::openat(folder.file(), &unnamed.temporary, flags, mode)?;
             let file = unnamed.file.insert(File::from(opened));
-            { bytes.chunks(WRITE_LEN) }.try_for_each(|piece| file.write_all(piece))
+            let pieces = pieces
+                .iter()
+                .flat_map(|piece| piece.as_ref().chunks(WRITE_LEN));
+            pieces
+                .into_iter()
+                .try_for_each(|piece| file.write_all(piece))
         };
         match write() {
             Ok(()) => Ok(unnamed),

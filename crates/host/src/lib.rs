@@ -33,7 +33,7 @@ pub use namespaces::{
     may_make_network_namespaces, something_listens,
 };
 pub use netlink::{Link, LinkStats, Netlink, Rule};
-pub use output::{PartQueue, PartWriter};
+pub use output::{PartQueue, PartWriter, Pieces};
 pub use outside::{Outside, OutsideError, OutsidePlan};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
 pub use probe::{Ping, ProbeError, connect_round_trip};

@@ -50,7 +50,23 @@ pub struct PartQueue {
 struct QueuedPart {
     table: String,
     file: String,
-    bytes: Vec<u8>,
+    bytes: Pieces,
+}
+
+/// The bytes of a file, in pieces that follow one another.
+#[derive(Debug)]
+pub struct Pieces(Vec<Vec<u8>>);
+
+impl From<Vec<u8>> for Pieces {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(vec![bytes])
+    }
+}
+
+impl From<Vec<Vec<u8>>> for Pieces {
+    fn from(pieces: Vec<Vec<u8>>) -> Self {
+        Self(pieces)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -125,10 +141,16 @@ impl PartWriter {
     }
 
     /// Queues a part, `TABLE/FILE`; waits while the queue is full.
-    pub fn submit(&mut self, table: &str, file: &str, bytes: Vec<u8>) -> Result<(), FolderError> {
+    pub fn submit(
+        &mut self,
+        table: &str,
+        file: &str,
+        bytes: impl Into<Pieces>,
+    ) -> Result<(), FolderError> {
+        let bytes = bytes.into();
         let waiting = self.unstarted.as_mut().and_then(|unstarted| {
             let waiting = unstarted.last_bytes.as_mut()?;
-            *waiting += bytes.len();
+            *waiting += bytes.0.iter().map(Vec::len).sum::<usize>();
             Some(*waiting)
         });
         if waiting.is_none_or(|waiting| waiting > LAST_BYTES_MAX) {
@@ -176,7 +198,12 @@ impl PartWriter {
 
 impl PartQueue {
     /// Queues a part, `TABLE/FILE`, without waiting.
-    pub fn submit(&self, table: &str, file: &str, bytes: Vec<u8>) -> Result<(), FolderError> {
+    pub fn submit(
+        &self,
+        table: &str,
+        file: &str,
+        bytes: impl Into<Pieces>,
+    ) -> Result<(), FolderError> {
         let mut state = self.shared.state();
         if let Some(error) = &state.error {
             return Err(error.clone());
@@ -186,7 +213,7 @@ impl PartQueue {
         let part = QueuedPart {
             table: table.to_owned(),
             file: file.to_owned(),
-            bytes,
+            bytes: bytes.into(),
         };
         self.parts
             .send(Some(part))
@@ -238,7 +265,7 @@ fn write_together(folder: &RunFolder, parts: &[QueuedPart]) -> Result<(), Folder
     let file = |part: &'_ QueuedPart| Path::new(&part.table).join(&part.file);
     let files: Vec<_> = parts
         .iter()
-        .map(|part| (file(part), part.bytes.as_slice()))
+        .map(|part| (file(part), part.bytes.0.as_slice()))
         .collect();
     folder.write(&files)
 }

@@ -10,7 +10,7 @@ impl PartSink for Parts {
 
     fn part(&mut self, part: Part) -> Result<(), FolderError> {
         let file = part.file_name();
-        self.0.submit(part.table.name(), &file, part.bytes)
+        self.0.submit(part.table.name(), &file, part.pieces)
     }
 }
 

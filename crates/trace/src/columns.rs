@@ -320,7 +320,7 @@ impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
             pages: std::mem::take(&mut self.pages),
             statistics: self.values.statistics(self.nulls as u64),
         };
-        file.push(column, &chunk);
+        file.push(column, chunk);
         self.values.clear();
         (self.page_start, self.nulls) = (0, 0);
         Ok(())

@@ -52,14 +52,24 @@ pub struct Part {
     pub index: u64,
     /// Rows in it.
     pub rows: u64,
-    /// The file.
-    pub bytes: Vec<u8>,
+    /// The file, in pieces that follow one another: columns as they were encoded.
+    pub pieces: Vec<Vec<u8>>,
 }
 
 impl Part {
     /// Its file name.
     pub fn file_name(&self) -> String {
         format!("part-{:06}.parquet", self.index)
+    }
+
+    /// The file as a whole.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.pieces.concat()
+    }
+
+    /// How long it is.
+    pub fn bytes_len(&self) -> usize {
+        self.pieces.iter().map(Vec::len).sum()
     }
 }
 

@@ -106,8 +106,15 @@ pub(crate) struct Chunk<'a> {
     pub(crate) statistics: Option<Statistics<'a>>,
 }
 
+/// Bytes of a column that become a piece of the file as they are: to copy them would take as much
+/// memory again.
+const PIECE_BYTES: usize = 32 << 10;
+
 /// A part of which not all columns are there.
 pub(crate) struct PartFile {
+    /// What comes before `bytes`, and its length.
+    pieces: Vec<Vec<u8>>,
+    pieces_len: usize,
     bytes: Vec<u8>,
     /// The chunks' structures of the footer.
     chunks: Vec<u8>,
@@ -115,24 +122,23 @@ pub(crate) struct PartFile {
 }
 
 impl PartFile {
-    /// A part of about so many bytes.
-    pub(crate) fn new(bytes: usize) -> Self {
-        // What a column of a wide table takes in the footer, in the schema too.
-        let mut file = Vec::with_capacity(bytes + (16 << 10));
-        file.extend_from_slice(MAGIC);
+    pub(crate) fn new() -> Self {
         Self {
-            bytes: file,
+            pieces: Vec::new(),
+            pieces_len: 0,
+            bytes: MAGIC.to_vec(),
             chunks: Vec::new(),
             plain_bytes: 0,
         }
     }
 
     /// Appends the chunk of the next column.
-    pub(crate) fn push(&mut self, column: &ColumnSpec, chunk: &Chunk<'_>) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(&chunk.dictionary.bytes);
-        let data = self.bytes.len();
-        self.bytes.extend_from_slice(&chunk.pages.bytes);
+    pub(crate) fn push(&mut self, column: &ColumnSpec, chunk: Chunk<'_>) {
+        let start = self.len();
+        self.append(chunk.dictionary.bytes);
+        let data = self.len();
+        self.append(chunk.pages.bytes);
+        let end = self.len();
         let plain = chunk.dictionary.plain_bytes + chunk.pages.plain_bytes;
         self.plain_bytes += plain;
         let mut encodings = chunk.pages.encodings;
@@ -162,7 +168,7 @@ impl PartFile {
             );
             fields.i64(5, chunk.rows);
             fields.i64(6, plain);
-            fields.i64(7, self.bytes.len() - start);
+            fields.i64(7, end - start);
             fields.i64(9, data);
             if data > start {
                 fields.i64(11, start);
@@ -174,10 +180,33 @@ impl PartFile {
         fields.end();
     }
 
-    /// The file: of one row group, or of none if the part has no rows. `metadata` are names and
-    /// values.
-    pub(crate) fn end(mut self, table: Table, rows: usize, metadata: &[(&str, &str)]) -> Vec<u8> {
-        let start = self.bytes.len();
+    fn len(&self) -> usize {
+        self.pieces_len + self.bytes.len()
+    }
+
+    fn append(&mut self, bytes: Vec<u8>) {
+        if bytes.len() < PIECE_BYTES {
+            self.bytes.extend_from_slice(&bytes);
+            return;
+        }
+        self.pieces_len += self.bytes.len() + bytes.len();
+        let before = std::mem::take(&mut self.bytes);
+        self.pieces.extend(
+            [before, bytes]
+                .into_iter()
+                .filter(|piece| !piece.is_empty()),
+        );
+    }
+
+    /// The pieces of the file: of one row group, or of none if the part has no rows. `metadata` are
+    /// names and values.
+    pub(crate) fn end(
+        mut self,
+        table: Table,
+        rows: usize,
+        metadata: &[(&str, &str)],
+    ) -> Vec<Vec<u8>> {
+        let (start, footer) = (self.len(), self.bytes.len());
         let columns = table.columns();
         let mut fields = Fields::new(&mut self.bytes);
         fields.i32(1, 1);
@@ -214,10 +243,11 @@ impl PartFile {
             order.end();
         }
         fields.end();
-        let len = (self.bytes.len() - start) as u32;
+        let len = (self.bytes.len() - footer) as u32;
         self.bytes.extend_from_slice(&len.to_le_bytes());
         self.bytes.extend_from_slice(MAGIC);
-        self.bytes
+        self.pieces.push(self.bytes);
+        self.pieces
     }
 }
 

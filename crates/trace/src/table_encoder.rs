@@ -94,7 +94,7 @@ impl<C: Columns> TableEncoder<C> {
     /// Hands over an empty part if there is none yet: engines fail on a folder without any.
     pub(crate) fn begin<P: PartSink>(&mut self, output: &mut Output<P>) {
         if self.summary.parts == 0 {
-            let file = self.end_file(PartFile::new(0), 0);
+            let file = self.end_file(PartFile::new(), 0);
             self.hand_over(0, file, output);
         }
     }
@@ -111,22 +111,22 @@ impl<C: Columns> TableEncoder<C> {
     fn end_part<P: PartSink>(&mut self, output: &mut Output<P>) {
         let rows = self.columns.rows();
         match self.file(&mut output.zstd) {
-            Ok(bytes) => self.hand_over(rows as u64, bytes, output),
+            Ok(pieces) => self.hand_over(rows as u64, pieces, output),
             Err(error) => self.fail(error, output),
         }
     }
 
-    fn hand_over<P: PartSink>(&mut self, rows: u64, bytes: Vec<u8>, output: &mut Output<P>) {
+    fn hand_over<P: PartSink>(&mut self, rows: u64, pieces: Vec<Vec<u8>>, output: &mut Output<P>) {
         if output.error.is_some() {
             return;
         }
-        let part_bytes = bytes.len() as u64;
         let part = Part {
             table: C::Row::TABLE,
             index: self.summary.parts,
             rows,
-            bytes,
+            pieces,
         };
+        let part_bytes = part.bytes_len() as u64;
         match output.parts.part(part) {
             Ok(()) => {
                 self.summary.rows += rows;
@@ -138,15 +138,15 @@ impl<C: Columns> TableEncoder<C> {
     }
 
     /// The part as a file.
-    fn file(&mut self, zstd: &mut Zstd) -> io::Result<Vec<u8>> {
+    fn file(&mut self, zstd: &mut Zstd) -> io::Result<Vec<Vec<u8>>> {
         let rows = self.columns.rows();
-        let mut file = PartFile::new(self.columns.bytes());
+        let mut file = PartFile::new();
         self.columns.end(zstd, &mut file)?;
         Ok(self.end_file(file, rows))
     }
 
     /// The metadata of each part says which trace it belongs to.
-    fn end_file(&self, file: PartFile, rows: usize) -> Vec<u8> {
+    fn end_file(&self, file: PartFile, rows: usize) -> Vec<Vec<u8>> {
         let metadata = [
             ("lineside.schema_version", crate::SCHEMA_VERSION),
             ("lineside.trace_id", &self.trace_id),

@@ -49,8 +49,8 @@ impl PartSink for Output {
     type Error = FolderError;
 
     fn part(&mut self, part: Part) -> Result<(), FolderError> {
-        let (table, file, bytes) = (part.table, part.file_name(), part.bytes.len() as u64);
-        self.queue.submit(table.name(), &file, part.bytes)?;
+        let (table, file, bytes) = (part.table, part.file_name(), part.bytes_len() as u64);
+        self.queue.submit(table.name(), &file, part.pieces)?;
         let mut summaries = self.shared.summaries();
         let at = summaries.iter().position(|(known, _)| *known == table);
         let at = at.unwrap_or_else(|| {

@@ -106,7 +106,7 @@ impl Traffic {
         let sink = |part: Part| -> Result<(), Infallible> {
             let folder = root.join(part.table.name());
             fs::create_dir_all(&folder).expect("a folder");
-            fs::write(folder.join(part.file_name()), &part.bytes).expect("written");
+            fs::write(folder.join(part.file_name()), part.bytes()).expect("written");
             Ok(())
         };
         let mut encoder = TraceEncoder::new(&EncoderConfig::new(Table::ALL, &id), sink);

@@ -54,7 +54,7 @@ fn parts(encoder: TraceEncoder<Collector>) -> Parts {
 }
 
 fn open_part(part: &Part) -> PartReader<Vec<u8>> {
-    PartReader::open(part.bytes.clone()).expect("a part")
+    PartReader::open(part.bytes()).expect("a part")
 }
 
 /// All rows of a table, in the order of its parts.
@@ -92,7 +92,7 @@ fn no_byte_of_a_damaged_part_is_a_panic() {
     let whole = parts
         .iter()
         .find(|part| part.table == Table::Losses && part.rows > 0);
-    let whole = &whole.expect("a part with rows").bytes;
+    let whole = &whole.expect("a part with rows").bytes();
     let read = |bytes: Vec<u8>| -> Result<usize, ReadError> {
         let part = PartReader::open(bytes)?;
         let names: Vec<_> = part.column_names().map(str::to_owned).collect();
@@ -311,7 +311,7 @@ fn only_portable_types_and_one_row_group_a_part() {
         FileRow::sample(&mut random).write_to(&mut encoder);
     }
     for part in parts(encoder) {
-        let reader = SerializedFileReader::new(Bytes::from(part.bytes)).expect("a part");
+        let reader = SerializedFileReader::new(Bytes::from(part.bytes())).expect("a part");
         assert_eq!(reader.num_row_groups(), usize::from(part.rows > 0));
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         for (column, spec) in schema.columns().iter().zip(part.table.columns()) {
@@ -348,8 +348,8 @@ fn footers_are_those_of_the_parquet_crate() {
         FileRow::sample(&mut random).write_to(&mut encoder);
     }
     for part in parts(encoder) {
-        let len = part.bytes.len() as i64;
-        let reader = SerializedFileReader::new(Bytes::from(part.bytes)).expect("a part");
+        let len = part.bytes_len() as i64;
+        let reader = SerializedFileReader::new(Bytes::from(part.bytes())).expect("a part");
         let file = reader.metadata().file_metadata();
         assert_eq!((file.version(), file.num_rows()), (1, part.rows as i64));
         let version = concat!("lineside ", env!("CARGO_PKG_VERSION"));
@@ -407,7 +407,7 @@ fn columns_are_encoded_as_described() {
     push_run(&mut encoder, 1, 2, &[3, 3, 3]);
     let parts = parts(encoder);
     let part = parts.iter().find(|part| part.rows == 3).expect("the sums");
-    let reader = SerializedFileReader::new(Bytes::from(part.bytes.clone())).expect("a part");
+    let reader = SerializedFileReader::new(Bytes::from(part.bytes())).expect("a part");
     let group = reader.metadata().row_group(0);
     for (column, encoding, has_range) in [
         (0, ParquetEncoding::RLE_DICTIONARY, true),
@@ -465,7 +465,7 @@ fn long_columns_come_back() {
     assert_eq!(parts.len(), 1);
     assert!(values(&parts, Table::Operations) == expected);
 
-    let reader = SerializedFileReader::new(Bytes::from(parts[0].bytes.clone()));
+    let reader = SerializedFileReader::new(Bytes::from(parts[0].bytes()));
     let reader = reader.expect("a part");
     let group = reader.metadata().row_group(0);
     for (place, column) in Table::Operations.columns().iter().enumerate() {
@@ -540,7 +540,7 @@ fn checksums_of_many_operations_come_back() {
     let parts = parts(encoder);
     assert!(values(&parts, Table::Checksums) == expected);
     for part in parts {
-        let reader = SerializedFileReader::new(Bytes::from(part.bytes)).expect("a part");
+        let reader = SerializedFileReader::new(Bytes::from(part.bytes())).expect("a part");
         let rows = expected.drain(..part.rows as usize).collect::<Vec<_>>();
         for place in [0, 1] {
             let numbers = || rows.iter().filter_map(|row| row[place].integer());
@@ -631,7 +631,7 @@ fn a_part_ends_at_its_size_but_for_its_open_pages() {
     for part in full {
         let open_pages = Table::Checksums.columns().len() * PAGE_BYTES;
         let allowed = config.part_bytes_max..config.part_bytes_max + open_pages;
-        assert!(allowed.contains(&part.bytes.len()), "{}", part.bytes.len());
+        assert!(allowed.contains(&part.bytes_len()), "{}", part.bytes_len());
     }
 }
 
@@ -733,7 +733,7 @@ fn write_trace(folder: &Path, rows: usize) {
     let mut encoder = TraceEncoder::new(&small(300), |part: Part| {
         let table = folder.join(part.table.name());
         std::fs::create_dir_all(&table)?;
-        std::fs::write(table.join(part.file_name()), &part.bytes)
+        std::fs::write(table.join(part.file_name()), part.bytes())
     });
     let mut random = Random::new(9);
     for index in 0..rows as i64 {
