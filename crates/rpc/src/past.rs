@@ -10,7 +10,7 @@
 //! too old to matter: in the second only where the first is full. If there is none, one of the
 //! sixteen moves to its other bucket (Pagh and Rodler, Cuckoo hashing, 2004); if none can, the
 //! table grows, as far as its memory allows; then the oldest of the sixteen goes, which its user
-//! counts. It grows by half and where it is, in pieces of memory that stay: a table that moved to
+//! counts. It grows where it is, in pieces of memory that stay: a table that moved to
 //! another place would leave as much behind again. Nothing but hashes is kept: a wrong match needs
 //! 62 equal bits.
 
@@ -21,6 +21,9 @@ const WAYS: usize = 8;
 const PIECE: usize = 64;
 /// Pieces of a table that grows: 384 KiB, some 13,000 calls.
 const FIRST_PIECES: usize = 32;
+/// Pieces up to which it doubles, since entries are moved half as often then: 3 MiB. Beyond it
+/// grows by half.
+const DOUBLED_PIECES: usize = 256;
 /// Time is counted in so many bits' worth of nanoseconds, which is 67 ms: 32 bits of that last for
 /// nine years.
 const TICK_BITS: u32 = 26;
@@ -270,13 +273,16 @@ impl PastCalls {
         false
     }
 
-    /// Half as many pieces more; false if memory does not allow one.
+    /// As many pieces more, or half as many; false if memory does not allow one.
     #[cold]
     fn grow(&mut self, now: u32) -> bool {
         let before = self.pieces.len();
         let bytes = |count| count * size_of::<Piece>();
-        let half_more = (before + before / 2).max(FIRST_PIECES).max(before + 1);
-        let mut count = half_more.min(self.pieces_max);
+        let more = match before {
+            0..DOUBLED_PIECES => before.max(1),
+            _ => before / 2,
+        };
+        let mut count = (before + more).max(FIRST_PIECES).min(self.pieces_max);
         while count > before && !self.lease.resize(bytes(count)) {
             count = before + (count - before) / 2;
         }
