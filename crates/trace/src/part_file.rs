@@ -76,6 +76,10 @@ pub(crate) struct Statistics<'a> {
 /// The pages of a chunk, without its dictionary.
 #[derive(Default)]
 pub(crate) struct Pages {
+    /// What comes before `bytes`, and its length: one buffer that grows would hold up to twice as
+    /// much, and move each time.
+    pieces: Vec<Vec<u8>>,
+    pieces_len: usize,
     bytes: Vec<u8>,
     encodings: PageEncodings,
     /// Bytes of all pages before they were compressed, with their headers.
@@ -85,6 +89,10 @@ pub(crate) struct Pages {
 impl Pages {
     /// Appends a page of `plain` bytes that are `bytes` in the file.
     pub(crate) fn push(&mut self, kind: &PageKind, plain: usize, bytes: &[u8]) {
+        if self.bytes.len() >= PIECE_BYTES {
+            self.pieces_len += self.bytes.len();
+            self.pieces.push(std::mem::take(&mut self.bytes));
+        }
         let start = self.bytes.len();
         put_page_head(kind, plain, bytes.len(), &mut self.bytes);
         self.plain_bytes += self.bytes.len() - start + plain;
@@ -93,7 +101,7 @@ impl Pages {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.pieces_len + self.bytes.len()
     }
 }
 
@@ -134,15 +142,15 @@ impl PartFile {
 
     /// Appends the chunk of the next column.
     pub(crate) fn push(&mut self, column: &ColumnSpec, chunk: Chunk<'_>) {
-        let start = self.len();
-        self.append(chunk.dictionary.bytes);
-        let data = self.len();
-        self.append(chunk.pages.bytes);
-        let end = self.len();
         let plain = chunk.dictionary.plain_bytes + chunk.pages.plain_bytes;
         self.plain_bytes += plain;
         let mut encodings = chunk.pages.encodings;
         encodings.0 |= chunk.dictionary.encodings.0;
+        let start = self.len();
+        self.append(chunk.dictionary);
+        let data = self.len();
+        self.append(chunk.pages);
+        let end = self.len();
         if column.null.is_some() {
             encodings.insert(PageEncoding::RLE);
         }
@@ -184,18 +192,20 @@ impl PartFile {
         self.pieces_len + self.bytes.len()
     }
 
-    fn append(&mut self, bytes: Vec<u8>) {
-        if bytes.len() < PIECE_BYTES {
-            self.bytes.extend_from_slice(&bytes);
-            return;
+    fn append(&mut self, pages: Pages) {
+        for bytes in pages.pieces.into_iter().chain([pages.bytes]) {
+            if bytes.len() < PIECE_BYTES {
+                self.bytes.extend_from_slice(&bytes);
+                continue;
+            }
+            self.pieces_len += self.bytes.len() + bytes.len();
+            let before = std::mem::take(&mut self.bytes);
+            self.pieces.extend(
+                [before, bytes]
+                    .into_iter()
+                    .filter(|piece| !piece.is_empty()),
+            );
         }
-        self.pieces_len += self.bytes.len() + bytes.len();
-        let before = std::mem::take(&mut self.bytes);
-        self.pieces.extend(
-            [before, bytes]
-                .into_iter()
-                .filter(|piece| !piece.is_empty()),
-        );
     }
 
     /// The pieces of the file: of one row group, or of none if the part has no rows. `metadata` are
