@@ -50,8 +50,9 @@ pub(crate) struct Kind {
     /// Server time, transfer of the call, transfer of the reply.
     pub(crate) times: [Times; 3],
     /// Times of the batch that are in no histogram yet. All histograms together are larger than a
-    /// cache, and each alone is not: it takes its times at once.
-    waiting: [Vec<u64>; 3],
+    /// cache, and each alone is not: it takes its times at once. Those of more than 4 s, of which
+    /// there are few, do not wait.
+    waiting: [Vec<u32>; 3],
 }
 
 /// The figures of a report from recorded times.
@@ -230,7 +231,7 @@ impl Aggregate {
         self.follow();
         for kind in &mut self.kinds {
             for (times, waiting) in kind.times.iter_mut().zip(&mut kind.waiting) {
-                waiting.drain(..).for_each(|ns| times.add(ns));
+                waiting.drain(..).for_each(|ns| times.add(ns.into()));
             }
         }
     }
@@ -298,7 +299,10 @@ impl Aggregate {
             }
             match to.checked_sub(from).and_then(|ns| u64::try_from(ns).ok()) {
                 Some(ns) => {
-                    kind.waiting[place].push(ns);
+                    match u32::try_from(ns) {
+                        Ok(short) => kind.waiting[place].push(short),
+                        Err(_) => kind.times[place].add(ns),
+                    }
                     if place == 0 {
                         server_time = Some(ns);
                     }

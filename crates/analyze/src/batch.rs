@@ -14,9 +14,8 @@ pub(crate) const CLIENTS_MAX: usize = 65_536;
 const WORDS_MAX: usize = 4_096;
 
 /// The columns that are read, in this order.
-pub(crate) const COLUMNS: [&str; 26] = [
+pub(crate) const COLUMNS: [&str; 25] = [
     "operation_id",
-    "rpc_id",
     "call_time_ns",
     "call_end_ns",
     "reply_time_ns",
@@ -47,6 +46,7 @@ pub(crate) const COLUMNS: [&str; 26] = [
 pub(crate) struct Batch<'a> {
     pub(crate) rows: usize,
     pub(crate) operation_id: Integers<'a>,
+    /// Null where [`Chosen::reads_rpc_id`] is false.
     pub(crate) rpc_id: Integers<'a>,
     pub(crate) call_time_ns: Integers<'a>,
     pub(crate) call_end_ns: Integers<'a>,
@@ -105,7 +105,6 @@ impl<'a> Batch<'a> {
         let batch = Self {
             rows: columns.first().map_or(0, Column::len),
             operation_id: column!(Integers),
-            rpc_id: column!(Integers),
             call_time_ns: column!(Integers),
             call_end_ns: column!(Integers),
             reply_time_ns: column!(Integers),
@@ -128,6 +127,10 @@ impl<'a> Batch<'a> {
             retransmissions: column!(Counts),
             duplicate_replies: column!(Counts),
             user_id: column!(Integers),
+            rpc_id: match chosen.reads_rpc_id {
+                true => column!(Integers),
+                false => Integers::none(),
+            },
             connection_id: match chosen.connections {
                 Some(_) => Some(column!(Integers)),
                 None => None,
@@ -152,6 +155,9 @@ impl<'a> Batch<'a> {
     /// file: then it is what the client wanted. Rows of a compound follow one another.
     pub(crate) fn is_alone(&self, row: usize, lexica: &Lexica) -> bool {
         let id = self.rpc_id.get(row);
+        if id.is_none() {
+            return true;
+        }
         let is_last = row + 1 >= self.rows || self.rpc_id.get(row + 1) != id;
         let before = (0..row).rev().take_while(|&row| self.rpc_id.get(row) == id);
         let mut names = before.map(|row| lexica.words.text(self.operation.get(row)));

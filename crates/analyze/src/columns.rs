@@ -16,9 +16,20 @@ pub(crate) type Integers<'a> = Numbers<'a, i64>;
 pub(crate) type Shorts<'a> = Numbers<'a, i32>;
 
 impl<T: Copy> Numbers<'_, T> {
+    /// A column that was not read: null in every row.
+    pub(crate) fn none() -> Self {
+        Self {
+            present: &[],
+            values: &[],
+        }
+    }
+
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<T> {
-        is_present(self.present, row).then(|| self.values[row])
+        match is_present(self.present, row) {
+            true => self.values.get(row).copied(),
+            false => None,
+        }
     }
 }
 

@@ -89,6 +89,8 @@ pub(crate) struct Chosen {
     pub(crate) files: Option<ChosenFiles>,
     pub(crate) connections: Option<ChosenConnections>,
     operation: Option<String>,
+    /// Which operations are of one call matters, as it does for compounds alone.
+    pub(crate) reads_rpc_id: bool,
 }
 
 impl Filter {
@@ -128,6 +130,7 @@ impl Filter {
                 .operation
                 .as_ref()
                 .map(|name| name.to_ascii_uppercase()),
+            reads_rpc_id: true,
         }
     }
 }
@@ -149,9 +152,10 @@ impl Chosen {
 
     /// The columns that it looks at besides those of every pass, in this order.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let rpc_id = self.reads_rpc_id.then_some("rpc_id");
         let connection = self.connections.is_some().then_some("connection_id");
         let name = self.files.is_some().then_some("name");
-        connection.into_iter().chain(name)
+        rpc_id.into_iter().chain(connection).chain(name)
     }
 
     /// Whether every operation is chosen.

@@ -30,7 +30,8 @@ const TOP_MAX: usize = 25;
 /// it.
 pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut trace = Trace::open(path)?;
-    let (chosen, span) = span(&mut trace, filter)?;
+    let (mut chosen, span) = span(&mut trace, filter)?;
+    chosen.reads_rpc_id = trace.has_compounds();
     let mut lexica = Lexica::new();
     let mut aggregate = Aggregate::new(span);
     let mut findings = Findings::new(&mut trace, span);

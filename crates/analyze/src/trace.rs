@@ -189,6 +189,25 @@ impl Trace {
         parts
     }
 
+    /// Whether it may have compounds of NFSv4: rows in their table, or no such table. In a run that
+    /// goes on some may be in memory.
+    pub(crate) fn has_compounds(&self) -> bool {
+        let Ok(entries) = fs::read_dir(self.path.join(Table::Nfs4.name())) else {
+            return true;
+        };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let parts = paths.filter(|path| path.extension().is_some_and(|end| end == "parquet"));
+        let rows = |path: PathBuf| {
+            let part = PartReader::open(open_file(&path).ok()?).ok()?;
+            Some(part.row_count())
+        };
+        let rows: Vec<Option<u64>> = parts.map(rows).collect();
+        self.manifest.is_none()
+            || self.is_unfinished()
+            || rows.is_empty()
+            || rows.iter().any(|&rows| rows != Some(0))
+    }
+
     /// Whether every part of a table has these columns: a trace of an older version lacks those
     /// that came since.
     pub(crate) fn has_columns(&mut self, table: Table, columns: &[&str]) -> bool {
