@@ -365,7 +365,7 @@ mod tests {
             let part = QueuedPart {
                 table: table.to_owned(),
                 file: "part-000000.parquet".to_owned(),
-                bytes: Vec::new(),
+                bytes: Vec::<u8>::new().into(),
             };
             sender.send(Some(part)).expect("it is received");
         }

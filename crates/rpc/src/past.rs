@@ -17,13 +17,11 @@
 use lineside_account::{Budget, Lease};
 
 const WAYS: usize = 8;
-/// Buckets of a piece of the table: 12 KiB.
-const PIECE: usize = 64;
-/// Pieces of a table that grows: 384 KiB, some 13,000 calls.
-const FIRST_PIECES: usize = 32;
+/// Buckets of a piece of the table: 96 KiB, some 3,000 calls.
+const PIECE: usize = 512;
 /// Pieces up to which it doubles, since entries are moved half as often then: 3 MiB. Beyond it
 /// grows by half.
-const DOUBLED_PIECES: usize = 256;
+const DOUBLED_PIECES: usize = 32;
 /// Time is counted in so many bits' worth of nanoseconds, which is 67 ms: 32 bits of that last for
 /// nine years.
 const TICK_BITS: u32 = 26;
@@ -282,7 +280,7 @@ impl PastCalls {
             0..DOUBLED_PIECES => before.max(1),
             _ => before / 2,
         };
-        let mut count = (before + more).max(FIRST_PIECES).min(self.pieces_max);
+        let mut count = (before + more).min(self.pieces_max);
         while count > before && !self.lease.resize(bytes(count)) {
             count = before + (count - before) / 2;
         }
@@ -298,7 +296,8 @@ impl PastCalls {
     /// the table as before, so none comes before where it was: from the last bucket on, entries
     /// move to where others have left.
     fn spread(&mut self, buckets_before: usize, now: u32) {
-        let mut others = Vec::new();
+        // One in eight at most, as a rule.
+        let mut others = Vec::with_capacity(buckets_before);
         for at in (0..buckets_before).rev() {
             let bucket = std::mem::take(self.bucket_mut(at));
             for entry in bucket {
@@ -408,8 +407,8 @@ mod tests {
         };
         let held = (0..).find(|&number| new(&mut past, number).has_forgotten);
         let held = held.expect("it is full at last");
-        // 85 pieces fit into a mebibyte.
-        assert!(held as usize > 4 * 85 * PIECE * WAYS / 5, "{held}");
+        // Ten pieces fit into a mebibyte.
+        assert!(held as usize > 4 * 10 * PIECE * WAYS / 5, "{held}");
         let mut forgotten = 0;
         for number in 0..held {
             let found = past.of_reply(key(number), 1, SECOND_NS);
@@ -421,20 +420,20 @@ mod tests {
 
     #[test]
     fn without_memory_the_oldest_is_forgotten_and_counted() {
-        let budget = Budget::new(24 << 10);
+        let budget = Budget::new(100 << 10);
         let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
         let mut forgotten = 0;
-        for number in 0..3000 {
-            let at_ns = number as i64 * 10_000_000;
+        for number in 0..12_000 {
+            let at_ns = number as i64 * 2_500_000;
             let known = past.on_call(key(number), 4, (1, 0), at_ns, |_| true);
             forgotten += u64::from(known.has_forgotten);
         }
         let now_ns = 30 * SECOND_NS;
         let mut is_known = |number: &u64| past.of_reply(key(*number), 1, now_ns).is_some();
-        let known: Vec<u64> = (0..3000).filter(|number| is_known(number)).collect();
-        assert_eq!(known.len() as u64 + forgotten, 3000);
-        assert!(known.len() > 700, "of 1,024 places: {}", known.len());
-        assert!(known.contains(&2999));
+        let known: Vec<u64> = (0..12_000).filter(|number| is_known(number)).collect();
+        assert_eq!(known.len() as u64 + forgotten, 12_000);
+        assert!(known.len() > 2_800, "of 4,096 places: {}", known.len());
+        assert!(known.contains(&11_999));
         drop(past);
         assert_eq!(budget.used_bytes(), 0);
     }
