@@ -29,6 +29,9 @@ pub(super) fn text(left: &Left, bases: &Bases) -> String {
         text += &format!(" ack {}", left.ack.wrapping_sub(bases.remote));
     }
     text += &format!(" win {}", left.window);
+    if left.ecn != 0 {
+        text = format!("[codepoint {}] {text}", left.ecn);
+    }
     let options = options(left, bases);
     let options: Vec<_> = options.iter().map(option_text).collect();
     if !options.is_empty() {
@@ -98,6 +101,11 @@ pub(super) fn difference(
             "the urgent pointer",
             expected.urgent.map(u32::from),
             Some(left.urgent.into()),
+        ),
+        (
+            "the codepoint",
+            expected.ecn.map(u32::from),
+            Some(left.ecn.into()),
         ),
     ];
     let ignored = if is_foreign { TcpFlags::PSH.0 } else { 0 };

@@ -35,6 +35,7 @@ pub(super) struct Left {
     pub(super) ack: u32,
     pub(super) window: u16,
     pub(super) urgent: u16,
+    pub(super) ecn: u8,
     /// Without padding.
     pub(super) options: Vec<TcpOption>,
     pub(super) payload: Vec<u8>,
@@ -95,7 +96,8 @@ impl Ends {
         wire.set_urgent(segment.urgent.unwrap_or_default());
         wire.options_mut()[..options.len()].copy_from_slice(options);
         wire.fill_checksum(self.theirs, self.ours);
-        self.builder().packet(PROTOCOL_TCP, &bytes)
+        let builder = self.builder().with_ecn(segment.ecn.unwrap_or_default());
+        builder.packet(PROTOCOL_TCP, &bytes)
     }
 
     /// An ICMP error about a segment of the stack that begins with `sequence`.
@@ -180,6 +182,10 @@ impl Ends {
             ack: wire.acknowledgement().0,
             window: wire.window(),
             urgent: u16::from_be_bytes([bytes[tcp::field::URGENT], bytes[tcp::field::URGENT + 1]]),
+            ecn: match ip.source.is_ipv4() {
+                true => frame[ip.header + 1] & 3,
+                false => frame[ip.header + 1] >> 4 & 3,
+            },
             options,
             payload: wire.payload().to_vec(),
         }))

@@ -157,8 +157,10 @@ fn time(scanner: &mut Scanner<'_>) -> Result<(Time, Option<i64>), Fault> {
 
 fn packet(scanner: &mut Scanner<'_>) -> Result<Packet, Fault> {
     scanner.skip_space()?;
-    if scanner.rest().starts_with('[') || scanner.rest().starts_with('(') {
-        return Err(scanner.fault("fields of the IP header are not compared: leave them out"));
+    let ecn = codepoint(scanner)?;
+    scanner.skip_space()?;
+    if scanner.rest().starts_with('(') {
+        return Err(scanner.fault("of the IP header only `[ect0]` and the like are compared"));
     }
     let before = scanner.clone();
     if scanner.word()? == "icmp" {
@@ -172,7 +174,7 @@ fn packet(scanner: &mut Scanner<'_>) -> Result<Packet, Fault> {
         scanner.expect(">")?;
         ports = Some([source, scanner.number()?]);
     }
-    let body = Body::Segment(segment(scanner)?);
+    let body = Body::Segment(segment(scanner, ecn)?);
     Ok(Packet { ports, body })
 }
 
@@ -194,7 +196,22 @@ pub(super) fn flags_text(flags: TcpFlags) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-fn segment(scanner: &mut Scanner<'_>) -> Result<Segment, Fault> {
+/// `[ect0]` before a segment: the codepoint of its IP header, RFC 3168, 5.
+const CODEPOINTS: [(&str, u8); 4] = [("noecn", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
+
+fn codepoint(scanner: &mut Scanner<'_>) -> Result<Option<u8>, Fault> {
+    if !scanner.takes("[")? {
+        return Ok(None);
+    }
+    let word = scanner.word()?;
+    let known = CODEPOINTS.iter().find(|(name, _)| *name == word);
+    let what = || format!("no codepoint {word}: noecn, ect0, ect1 and ce are");
+    let code = known.ok_or_else(|| scanner.fault(what()))?.1;
+    scanner.expect("]")?;
+    Ok(Some(code))
+}
+
+fn segment(scanner: &mut Scanner<'_>, ecn: Option<u8>) -> Result<Segment, Fault> {
     scanner.skip_space()?;
     let mut flags = TcpFlags::default();
     let letters = scanner.take_while(|letter| !letter.is_whitespace());
@@ -222,6 +239,7 @@ fn segment(scanner: &mut Scanner<'_>) -> Result<Segment, Fault> {
         ack: None,
         window: None,
         urgent: None,
+        ecn,
         options: Some(Vec::new()),
     };
     loop {

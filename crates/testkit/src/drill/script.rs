@@ -66,6 +66,8 @@ pub(super) struct Segment {
     /// `None`: any.
     pub(super) window: Option<u16>,
     pub(super) urgent: Option<u16>,
+    /// The codepoint of the IP header (RFC 3168, 5). `None`: any, and that of nobody's marks.
+    pub(super) ecn: Option<u8>,
     /// `None`: any.
     pub(super) options: Option<Vec<TcpOption>>,
 }

@@ -1,8 +1,8 @@
 //! What a script configures: its `--name=value` lines, and the `sysctl` lines of Linux and FreeBSD
 //! as far as they have a meaning for the stack.
 
-use lineside_tcp::Config;
 use lineside_tcp::congestion::{CUBIC, NEW_RENO};
+use lineside_tcp::{Config, Ecn};
 
 use super::Fault;
 use super::packet::{Ends, OUR_LINK};
@@ -40,11 +40,9 @@ const IGNORED: [&str; 22] = [
     "net.ipv4.tcp_syncookies",
 ];
 /// Settings that have one value here.
-const FIXED: [(&str, &str); 6] = [
+const FIXED: [(&str, &str); 4] = [
     ("net.inet.tcp.blackhole", "0"),
-    ("net.inet.tcp.ecn.enable", "0 2"),
     ("net.inet.tcp.rexmit_initial", "1000"),
-    ("net.ipv4.tcp_ecn", "0 2"),
     ("net.ipv4.tcp_window_scaling", "1"),
     ("net.inet.tcp.functions_default", "freebsd"),
 ];
@@ -157,6 +155,8 @@ impl Settings {
     /// `[-w] NAME=VALUE...`, where a value may have several words.
     fn sysctls(&mut self, line: u32, text: &str) -> Result<bool, Fault> {
         let mut pairs: Vec<(String, String)> = Vec::new();
+        // A shell's comment.
+        let text = text.split_once(" #").map_or(text, |(text, _)| text);
         for word in text
             .split_whitespace()
             .filter(|word| !word.starts_with('-'))
@@ -226,6 +226,13 @@ impl Settings {
         let few = number.min(255) as u8;
         match name {
             "net.ipv4.tcp_timestamps" | "net.inet.tcp.rfc1323" => config.timestamps = number != 0,
+            "net.ipv4.tcp_ecn" | "net.inet.tcp.ecn.enable" => {
+                config.ecn = match number {
+                    0 => Ecn::Off,
+                    1 => Ecn::Ask,
+                    _ => Ecn::Accept,
+                }
+            }
             "net.ipv4.tcp_sack" | "net.inet.tcp.sack.enable" => config.sack = number != 0,
             "net.inet.tcp.recvspace" => {
                 (self.receive_bytes, self.rounds_buffers) = (number, true);
