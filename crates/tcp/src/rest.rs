@@ -55,9 +55,9 @@ impl Stack {
         };
         let active = &mut self.tables.actives[place];
         let delayed = record.has(flag::ACK_DELAYED).then_some(active.ack_at);
-        if active.retransmission == Retransmission::Off
+        if let Some(after) = self.config.keep_alive_ns
+            && active.retransmission == Retransmission::Off
             && active.has_only_a_window(record)
-            && let Some(after) = self.config.keep_alive_ns
         {
             let at = self.now.saturating_add(after);
             active.retransmission = Retransmission::KeepAlive(at);
@@ -70,7 +70,9 @@ impl Stack {
                 active.sooner.at(),
                 limit,
             ];
-            let at = at.into_iter().flatten().min();
+            let at = at.map(|at| at.unwrap_or(Nanoseconds::MAX));
+            let first = at.into_iter().fold(Nanoseconds::MAX, Nanoseconds::min);
+            let at = (first < Nanoseconds::MAX).then_some(first);
             self.set_timer_of_active(number, at);
             return;
         }

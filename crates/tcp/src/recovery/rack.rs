@@ -153,6 +153,9 @@ impl Stack {
         if matches!(active.sooner, Sooner::Reordering(_)) {
             active.sooner = Sooner::Off;
         }
+        if active.snd_nxt == record.snd_una {
+            return;
+        }
         let is_plain = active.scoreboard.is_plain(active.rack.sent_at);
         let Some(rtt) = active.rack.rtt.filter(|_| !is_plain) else {
             return;
