@@ -7,13 +7,13 @@ use lineside_frame::Frame;
 use lineside_wire::tcp::TcpOption;
 use lineside_wire::{Dissected, SeqNumber, TcpFlags, dissect_outermost, tcp};
 
-use crate::host::PORT;
+use crate::ClientEnd;
 
 /// What each host has offered.
 #[derive(Debug, Default)]
 pub(crate) struct Edges {
-    /// By the client's port: both hosts.
-    offers: BTreeMap<u16, [Offer; 2]>,
+    /// The client's and the server's of each connection.
+    offers: BTreeMap<ClientEnd, [Offer; 2]>,
     error: Option<String>,
 }
 
@@ -25,15 +25,18 @@ struct Offer {
 }
 
 impl Edges {
-    /// A frame leaves a host.
-    pub(crate) fn see(&mut self, host: usize, frame: &Frame) {
+    /// A frame leaves a client or the server.
+    pub(crate) fn see(&mut self, is_server: bool, frame: &Frame) {
         let bytes = frame.bytes();
         let Dissected::Tcp(ip, header) = dissect_outermost(1, bytes, bytes.len()) else {
             return;
         };
-        let ports = [header.source_port, header.destination_port];
-        let port = if ports[0] == PORT { ports[1] } else { ports[0] };
-        let offers = self.offers.entry(port).or_default();
+        let client = match is_server {
+            true => (ip.destination, header.destination_port),
+            false => (ip.source, header.source_port),
+        };
+        let host = usize::from(is_server);
+        let offers = self.offers.entry(client).or_default();
         if header.flags.contains(TcpFlags::RST) || !header.flags.contains(TcpFlags::ACK) {
             if header.flags.contains(TcpFlags::RST) {
                 // What it offered is over with the connection; a late SYN may begin another one.
@@ -58,7 +61,8 @@ impl Edges {
         let offer = &mut offers[host];
         if let Some(before) = offer.edge.filter(|before| edge.is_before(*before)) {
             let back = before.bytes_from(edge);
-            let text = format!("host {host} shrank its window at port {port} by {back} bytes");
+            let who = ["client", "server"][host];
+            let text = format!("the {who} of {client:?} shrank its window by {back} bytes");
             self.error.get_or_insert(text);
         }
         offer.edge = Some(edge);

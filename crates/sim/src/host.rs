@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use lineside_account::Budget;
-use lineside_frame::Frame;
+use lineside_frame::{Burst, Frame};
 use lineside_tcp::{Closed, Config, ConnectionId, Departure, Effects, Event, Stack};
 use lineside_time::Random;
 
 use crate::scenario::{Side, may_break};
-use crate::{content, differs};
+use crate::{ClientEnd, Content};
 
 /// Where the server listens.
 pub(crate) const PORT: u16 = 7;
@@ -17,11 +17,10 @@ const MEMORY_BYTES: usize = 64 << 20;
 
 /// One end of a connection as its owner sees it.
 #[derive(Debug)]
-pub(crate) struct Talk {
-    /// Its place in the scenario, once it is known.
+pub(crate) struct Half {
     side: Side,
     is_client: bool,
-    client_port: u16,
+    client: ClientEnd,
     /// Bytes that the other end will have said.
     expected: u64,
     /// One of the ends aborts.
@@ -38,13 +37,15 @@ pub(crate) struct Talk {
     has_stopped: bool,
 }
 
-/// Frames that leave, and talks.
+/// Frames that leave, and the host's halves of its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Owner {
     pub(crate) frames: Vec<Frame>,
-    pub(crate) talks: BTreeMap<ConnectionId, Talk>,
-    /// What both sides of each client's port say.
-    pub(crate) plan: BTreeMap<u16, [Side; 2]>,
+    pub(crate) halves: BTreeMap<ConnectionId, Half>,
+    /// What both sides of each connection say.
+    pub(crate) plan: BTreeMap<ClientEnd, [Side; 2]>,
+    /// Bytes that arrived of each connection.
+    pub(crate) received: BTreeMap<ClientEnd, u64>,
     pub(crate) closed: usize,
     pub(crate) errors: Vec<String>,
     is_server: bool,
@@ -57,13 +58,13 @@ impl Owner {
         }
     }
 
-    fn talk(&mut self, client_port: u16, is_client: bool) -> Option<Talk> {
-        let sides = self.plan.get(&client_port)?;
+    fn half(&mut self, client: ClientEnd, is_client: bool) -> Option<Half> {
+        let sides = self.plan.get(&client)?;
         let (own, other) = if is_client { (0, 1) } else { (1, 0) };
-        Some(Talk {
+        Some(Half {
             side: sides[own],
             is_client,
-            client_port,
+            client,
             expected: sides[other].bytes,
             may_break: may_break(sides),
             received: 0,
@@ -80,18 +81,18 @@ impl Owner {
 
     fn on_closed(&mut self, connection: ConnectionId, why: Closed) {
         self.closed += 1;
-        let Some(talk) = self.talks.remove(&connection) else {
+        let Some(half) = self.halves.remove(&connection) else {
             self.error(format!("{connection:?} is over twice"));
             return;
         };
-        let is_whole = talk.received == talk.expected
-            && talk.acknowledged == talk.side.bytes
-            && talk.has_ended
+        let is_whole = half.received == half.expected
+            && half.acknowledged == half.side.bytes
+            && half.has_ended
             && why == Closed::Finished;
         // What was aborted breaks off, but nobody is left to wait.
-        let is_broken = talk.may_break && why != Closed::TimedOut;
+        let is_broken = half.may_break && why != Closed::TimedOut;
         if !is_whole && !is_broken {
-            self.error(format!("{why:?} of {talk:?}"));
+            self.error(format!("{why:?} of {half:?}"));
         }
     }
 }
@@ -102,32 +103,32 @@ impl Effects for Owner {
     }
 
     fn fill(&mut self, connection: ConnectionId, _: u32, offset: u64, bytes: &mut [u8]) {
-        let Some(talk) = self.talks.get(&connection) else {
+        let Some(half) = self.halves.get(&connection) else {
             self.error(format!("bytes of {connection:?}, which is over"));
             return;
         };
         let end = offset + bytes.len() as u64;
-        let is_ready = offset >= talk.acknowledged && end <= talk.announced;
-        let (port, is_client) = (talk.client_port, talk.is_client);
+        let is_ready = offset >= half.acknowledged && end <= half.announced;
+        let content = Content::new(half.client, half.is_client);
         if !is_ready {
-            let text = format!("asked for {offset}..{end} of {talk:?}");
+            let text = format!("asked for {offset}..{end} of {half:?}");
             self.error(text);
         }
         for (byte, at) in bytes.iter_mut().zip(offset..) {
-            *byte = content(port, is_client, at);
+            *byte = content.byte(at);
         }
     }
 
     fn on_event(&mut self, connection: ConnectionId, _: u32, event: Event<'_>) {
         if let Event::Opened { ends } = event {
             if self.is_server {
-                match self.talk(ends[1].1, false) {
-                    Some(talk) => drop(self.talks.insert(connection, talk)),
+                match self.half(ends[1], false) {
+                    Some(half) => drop(self.halves.insert(connection, half)),
                     None => self.error(format!("nobody opened {ends:?}")),
                 }
             }
-            if let Some(talk) = self.talks.get_mut(&connection) {
-                talk.is_open = true;
+            if let Some(half) = self.halves.get_mut(&connection) {
+                half.is_open = true;
             }
             return;
         }
@@ -135,28 +136,29 @@ impl Effects for Owner {
             self.on_closed(connection, why);
             return;
         }
-        let Some(talk) = self.talks.get_mut(&connection) else {
+        let Some(half) = self.halves.get_mut(&connection) else {
             self.error(format!("{event:?} of {connection:?}, which is over"));
             return;
         };
         let mut wrong = None;
         match event {
             Event::Stream(chunk) => {
-                let (port, from_client) = (talk.client_port, !talk.is_client);
-                wrong = differs(port, from_client, talk.received, chunk.bytes())
+                let content = Content::new(half.client, !half.is_client);
+                wrong = { content.differs(half.received, chunk.bytes()) }
                     .map(|at| format!("byte {at} differs"));
-                talk.received += chunk.len() as u64;
-                if talk.has_ended {
+                half.received += chunk.len() as u64;
+                self.received.insert(half.client, half.received);
+                if half.has_ended {
                     wrong = Some("bytes after the end".to_owned());
                 }
             }
-            Event::Acknowledged(bytes) => talk.acknowledged += bytes,
-            Event::Ended if talk.has_ended => wrong = Some("a second end".to_owned()),
-            Event::Ended => talk.has_ended = true,
+            Event::Acknowledged(bytes) => half.acknowledged += bytes,
+            Event::Ended if half.has_ended => wrong = Some("a second end".to_owned()),
+            Event::Ended => half.has_ended = true,
             Event::Opened { .. } | Event::Closed(_) => {}
         }
         if let Some(wrong) = wrong {
-            let text = format!("{wrong}: {:?}", self.talks.get(&connection));
+            let text = format!("{wrong}: {:?}", self.halves.get(&connection));
             self.error(text);
         }
     }
@@ -173,6 +175,9 @@ pub(crate) struct Host {
     pub(crate) stack: Stack,
     pub(crate) owner: Owner,
     pub(crate) budget: Budget,
+    /// Frames that it has not looked at.
+    pub(crate) inbox: Burst,
+    link_address: [u8; 6],
     random: Random,
 }
 
@@ -181,6 +186,7 @@ impl Host {
         let budget = Budget::new(MEMORY_BYTES);
         let mut random = Random::new(seed);
         let secret = [random.bits(), random.bits()];
+        let link_address = config.link_address;
         let mut stack = Stack::new(config, secret, &budget).expect("64 MiB are enough");
         if is_server {
             stack.listen(None, PORT, 0).expect("nobody listens there");
@@ -192,32 +198,50 @@ impl Host {
                 ..Owner::default()
             },
             budget,
+            inbox: Burst::new(),
+            link_address,
             random,
         }
+    }
+
+    /// Whether a frame is for its Ethernet address.
+    pub(crate) fn is_for(&self, frame: &Frame) -> bool {
+        frame.bytes()[..6] == self.link_address
+    }
+
+    /// What is due now happens.
+    pub(crate) fn step(&mut self, now: i64) {
+        if !self.inbox.is_empty() {
+            { &mut self.stack }.on_burst(now, &mut self.inbox, &mut self.owner);
+        }
+        if self.stack.next_deadline().is_some_and(|at| at <= now) {
+            self.stack.on_timer(now, &mut self.owner);
+        }
+        self.act(now);
     }
 
     pub(crate) fn connect(&mut self, now: i64, ends: [(IpAddr, u16); 2], sides: [Side; 2]) {
         let [local, remote] = ends;
         let id = self.stack.connect(now, local, remote, 0, &mut self.owner);
         let id = id.expect("there is room");
-        self.owner.plan.insert(local.1, sides);
-        let talk = self.owner.talk(local.1, true).expect("it was entered");
-        self.owner.talks.insert(id, talk);
+        self.owner.plan.insert(local, sides);
+        let half = self.owner.half(local, true).expect("it was entered");
+        self.owner.halves.insert(id, half);
     }
 
     /// When its owner does something next.
     pub(crate) fn next_deadline(&self) -> Option<i64> {
-        let talks = self.owner.talks.values();
-        let own = talks.filter_map(|talk| {
-            let speaks = (talk.is_open && !talk.is_shut).then_some(talk.next_at);
-            [speaks, talk.stopped_until].into_iter().flatten().min()
+        let halves = self.owner.halves.values();
+        let own = halves.filter_map(|half| {
+            let speaks = (half.is_open && !half.is_shut).then_some(half.next_at);
+            [speaks, half.stopped_until].into_iter().flatten().min()
         });
         own.chain(self.stack.next_deadline()).min()
     }
 
     /// The owner speaks, and stops to listen or begins again.
-    pub(crate) fn act(&mut self, now: i64) {
-        let ids: Vec<_> = self.owner.talks.keys().copied().collect();
+    fn act(&mut self, now: i64) {
+        let ids: Vec<_> = self.owner.halves.keys().copied().collect();
         for id in ids {
             if !self.aborts(now, id) {
                 self.listen(now, id);
@@ -227,10 +251,10 @@ impl Host {
     }
 
     fn aborts(&mut self, now: i64, id: ConnectionId) -> bool {
-        let talks = self.owner.talks.get(&id);
-        let is_due = talks.is_some_and(|talk| {
-            let done = talk.announced + talk.received;
-            talk.side.aborts_at.is_some_and(|at| done >= at)
+        let halves = self.owner.halves.get(&id);
+        let is_due = halves.is_some_and(|half| {
+            let done = half.announced + half.received;
+            half.side.aborts_at.is_some_and(|at| done >= at)
         });
         if is_due && let Err(refused) = self.stack.abort(now, id, &mut self.owner) {
             self.owner.error(format!("aborting: {refused}"));
@@ -239,17 +263,17 @@ impl Host {
     }
 
     fn listen(&mut self, now: i64, id: ConnectionId) {
-        let Some(talk) = self.owner.talks.get_mut(&id) else {
+        let Some(half) = self.owner.halves.get_mut(&id) else {
             return;
         };
-        let stops = talk.side.stops_at.is_some_and(|at| talk.received >= at);
-        let window = if stops && !talk.has_stopped && talk.is_open {
-            talk.has_stopped = true;
+        let stops = half.side.stops_at.is_some_and(|at| half.received >= at);
+        let window = if stops && !half.has_stopped && half.is_open {
+            half.has_stopped = true;
             let pause = self.random.below(4_000_000_000) as i64;
-            talk.stopped_until = Some(now + pause);
+            half.stopped_until = Some(now + pause);
             0
-        } else if talk.stopped_until.is_some_and(|until| until <= now) {
-            talk.stopped_until = None;
+        } else if half.stopped_until.is_some_and(|until| until <= now) {
+            half.stopped_until = None;
             u32::MAX
         } else {
             return;
@@ -261,23 +285,23 @@ impl Host {
     }
 
     fn speak(&mut self, now: i64, id: ConnectionId) {
-        let Some(talk) = self.owner.talks.get_mut(&id) else {
+        let Some(half) = self.owner.halves.get_mut(&id) else {
             return;
         };
-        if !talk.is_open || talk.is_shut || talk.next_at > now {
+        if !half.is_open || half.is_shut || half.next_at > now {
             return;
         }
-        let rest = talk.side.bytes - talk.announced;
-        let pause = 1 + self.random.below(talk.side.pause_ns as u64 + 1) as i64;
-        talk.next_at = now + pause;
+        let rest = half.side.bytes - half.announced;
+        let pause = 1 + self.random.below(half.side.pause_ns as u64 + 1) as i64;
+        half.next_at = now + pause;
         let said = match rest {
             0 => {
-                talk.is_shut = true;
+                half.is_shut = true;
                 self.stack.shutdown(now, id, &mut self.owner)
             }
             rest => {
-                let len = rest.min(1 + self.random.below(talk.side.step));
-                talk.announced += len;
+                let len = rest.min(1 + self.random.below(half.side.step));
+                half.announced += len;
                 self.stack.send(now, id, len, &mut self.owner)
             }
         };

@@ -22,36 +22,46 @@ pub struct Side {
     pub aborts_at: Option<u64>,
 }
 
+/// A connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Talk {
+    /// When it begins, from the run's beginning.
+    pub begins_ns: i64,
+    /// The place of its client among the clients.
+    pub client: usize,
+    /// What the client and the server say.
+    pub sides: [Side; 2],
+}
+
 /// A run.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// Of every draw.
     pub seed: u64,
-    /// Of the client's and the server's stack.
-    pub configs: [Config; 2],
-    /// Of the links from the client and to it.
+    /// The server's address and stack.
+    pub server: (IpAddr, Config),
+    /// The clients'; each has its own Ethernet address.
+    pub clients: Vec<(IpAddr, Config)>,
+    /// Of the links from the clients and to them.
     pub links: [Settings; 2],
-    /// When each connection begins, and what its client and its server say.
-    pub talks: Vec<(i64, [Side; 2])>,
-    /// The server's address.
-    pub server: IpAddr,
-    /// The client's.
-    pub client: IpAddr,
+    /// The connections, each client's from its first port on.
+    pub talks: Vec<Talk>,
+    /// After each such time the run reads how much of each talk the server has received.
+    pub sample_ns: Option<i64>,
 }
 
 impl Scenario {
     /// The scenario of a seed: loss, reordering, duplication, damage, outages, stalls, rates,
-    /// options, sizes, connections that are aborted.
+    /// options, sizes, connections that are aborted; in a fifth of all, two to four clients.
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let is_ipv4 = random.chance(0.7);
-        let [client, server]: [IpAddr; 2] = match is_ipv4 {
-            true => [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last).into()),
-            false => [1, 2].map(|last| Ipv6Addr::from_bits(0xfd << 120 | last).into()),
-        };
+        let [client, server] = [1, 2].map(|last| address(is_ipv4, last));
         let mtu = [1500, 1500, 9000, 576, 1280][random.below(5) as usize];
         let mtu = if is_ipv4 { mtu } else { mtu.max(1280) };
-        let mut configs = [client, server].map(|address| config(address, mtu, &mut random));
+        let host = |address, random: &mut Random| (address, config(address, mtu, random));
+        let client = host(client, &mut random);
+        let mut server = host(server, &mut random);
         let mut links = [(); 2].map(|()| link(&mut random));
         let mut of_stalls = Random::new(!seed);
         for link in &mut links {
@@ -59,27 +69,42 @@ impl Scenario {
                 link.schedule = Some(Schedule::Path(stalls(link, &mut of_stalls)));
             }
         }
-        let count = 1 + random.below(4);
-        let talks = (0..count).map(|_| {
-            let at = random.below(500_000_000) as i64;
-            (at, [(); 2].map(|()| side(&mut random)))
+        let mut clients = vec![client];
+        let mut of_others = Random::new(seed.rotate_left(32) ^ 0x07e5);
+        if of_others.chance(0.2) {
+            let last = 3 + of_others.below(3) as u8;
+            clients.extend((3..=last).map(|last| host(address(is_ipv4, last), &mut of_others)));
+        }
+        let count = (1 + random.below(4) as usize).max(clients.len());
+        let talks = (0..count).map(|number| Talk {
+            begins_ns: random.below(500_000_000) as i64,
+            client: number % clients.len(),
+            sides: [(); 2].map(|()| side(&mut random)),
         });
         let talks: Vec<_> = talks.collect();
-        if talks.iter().any(|(_, sides)| may_break(sides)) {
+        if talks.iter().any(|talk| may_break(&talk.sides)) {
             // The RST may be lost: an end that has nothing to send learns it by asking.
-            for config in &mut configs {
+            for (_, config) in clients.iter_mut().chain([&mut server]) {
                 config.keep_alive_ns = Some(30_000_000_000);
                 config.keep_alive_interval_ns = 10_000_000_000;
             }
         }
         Self {
             seed,
-            configs,
+            server,
+            clients,
             links,
             talks,
-            server,
-            client,
+            sample_ns: None,
         }
+    }
+}
+
+/// An address of the network between the hosts.
+fn address(is_ipv4: bool, last: u8) -> IpAddr {
+    match is_ipv4 {
+        true => Ipv4Addr::new(10, 0, 0, last).into(),
+        false => Ipv6Addr::from_bits(0xfd << 120 | u128::from(last)).into(),
     }
 }
 

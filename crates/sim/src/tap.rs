@@ -7,8 +7,8 @@ use lineside_flow::{Config, Connection, Engine, FlowCounts, StreamSink};
 use lineside_frame::{Chunk, Descriptor, Frame};
 use lineside_wire::{Direction, Dissected, HeaderChecksum, dissect_outermost, tcp};
 
-use crate::differs;
 use crate::host::PORT;
+use crate::{ClientEnd, Content};
 
 /// The engine, and what it delivered.
 pub(crate) struct Tap {
@@ -18,15 +18,14 @@ pub(crate) struct Tap {
     frames: u64,
 }
 
-/// Streams by the client's port: bytes of the client and of the server.
 #[derive(Default)]
 struct Seen {
-    streams: BTreeMap<u16, [u64; 2]>,
-    /// By slot: the client's port, and the direction in which the client sends.
-    slots: BTreeMap<usize, (u16, Direction)>,
+    /// Bytes of the client and of the server.
+    streams: BTreeMap<ClientEnd, [u64; 2]>,
+    /// By slot: the connection, and the direction in which its client sends.
+    slots: BTreeMap<usize, (ClientEnd, Direction)>,
     errors: Vec<String>,
-    /// Losses by the client's port.
-    lost: Vec<(u16, String)>,
+    lost: Vec<(ClientEnd, String)>,
 }
 
 impl Tap {
@@ -63,16 +62,19 @@ impl Tap {
         self.counters.count(taken.outcome);
     }
 
-    /// The end: which bytes of which client's port it saw, or what it found wrong; connections of
-    /// the `broken` ports may end with a loss.
-    pub(crate) fn finish(mut self, broken: &[u16]) -> Result<BTreeMap<u16, [u64; 2]>, String> {
+    /// The end: how many bytes of each connection it saw, or what it found wrong; `broken`
+    /// connections may end with a loss.
+    pub(crate) fn finish(
+        mut self,
+        broken: &[ClientEnd],
+    ) -> Result<BTreeMap<ClientEnd, [u64; 2]>, String> {
         self.engine.finish(&mut self.seen, &mut self.counters);
         if let Some(broken) = self.counters.broken_identity() {
             return Err(broken);
         }
         let mut errors = self.seen.errors.iter().chain(
             { self.seen.lost.iter() }
-                .filter(|(port, _)| !broken.contains(port))
+                .filter(|(client, _)| !broken.contains(client))
                 .map(|(_, error)| error),
         );
         match errors.next() {
@@ -95,12 +97,13 @@ fn is_damaged(frame: &Frame) -> bool {
 impl StreamSink for Seen {
     fn on_open(&mut self, connection: usize, facts: &Connection) {
         let [one, other] = facts.ends();
-        let (port, direction) = match one.port == PORT {
-            true => (other.port, Direction::Reverse),
-            false => (one.port, Direction::Forward),
+        let (client, direction) = match one.port == PORT {
+            true => (other, Direction::Reverse),
+            false => (one, Direction::Forward),
         };
-        self.slots.insert(connection, (port, direction));
-        self.streams.entry(port).or_default();
+        let client = (client.address, client.port);
+        self.slots.insert(connection, (client, direction));
+        self.streams.entry(client).or_default();
     }
 
     fn on_stream(
@@ -111,12 +114,12 @@ impl StreamSink for Seen {
         chunk: Chunk<'_>,
         _: &mut Counters,
     ) {
-        let (port, of_client) = self.slots[&connection];
+        let (client, of_client) = self.slots[&connection];
         let from_client = direction == of_client;
-        let streams = self.streams.entry(port).or_default();
+        let streams = self.streams.entry(client).or_default();
         let offset = &mut streams[usize::from(!from_client)];
-        if let Some(at) = differs(port, from_client, *offset, chunk.bytes()) {
-            let text = format!("the tap has another byte at {at} of port {port}");
+        if let Some(at) = Content::new(client, from_client).differs(*offset, chunk.bytes()) {
+            let text = format!("the tap has another byte at {at} of {client:?}");
             self.errors.push(text);
         }
         *offset += chunk.len() as u64;
@@ -132,10 +135,10 @@ impl StreamSink for Seen {
         offset: i64,
         hole: Chunk<'_>,
     ) {
-        let (port, _) = self.slots[&connection];
+        let (client, _) = self.slots[&connection];
         let len = hole.len();
-        let text = format!("the tap lost {len} bytes at {offset} of port {port}");
-        self.lost.push((port, text));
+        let text = format!("the tap lost {len} bytes at {offset} of {client:?}");
+        self.lost.push((client, text));
     }
 
     fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}

@@ -1,12 +1,16 @@
-//! Two hosts, a link each way, and the time.
+//! The clients, the server, a link each way, and the time.
 
-use lineside_frame::{Burst, Frame, give_back};
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
+use lineside_frame::{Frame, give_back};
 use lineside_link::{Departure, Link};
 use lineside_tcp::Counters;
 
+use crate::ClientEnd;
 use crate::edges::Edges;
 use crate::host::{Host, PORT};
-use crate::scenario::{Scenario, may_break};
+use crate::scenario::{Scenario, Talk, may_break};
 use crate::tap::Tap;
 
 /// When runs begin: some time after the epoch, so that no clock is 0.
@@ -17,29 +21,40 @@ const END_NS: i64 = BEGIN_NS + 3_600_000_000_000;
 const STEPS_MAX: u64 = 4_000_000;
 /// Memory of a link: more than any queue here needs.
 const LINK_BYTES: usize = 64 << 20;
-/// The client's first port.
+/// Each client's first port.
 const CLIENT_PORT: u16 = 1000;
 
 /// What came of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of the client's and the server's stack.
-    pub counters: [Counters; 2],
+    /// Of each client's stack, and of the server's last.
+    pub counters: Vec<Counters>,
     /// How long it took, TIME_WAIT included.
     pub took_ns: i64,
     /// Frames that the links lost.
     pub lost: u64,
+    /// At each time of `sample_ns`: how much of each talk the server had received.
+    pub samples: Vec<Vec<u64>>,
 }
 
 struct World {
-    hosts: [Host; 2],
-    links: [Link<Frame>; 2],
-    /// Frames that left each link.
-    out: [Vec<Departure<Frame>>; 2],
-    burst: Burst,
+    clients: Vec<Host>,
+    server: Host,
+    to_server: Way,
+    to_clients: Way,
+    /// What names each talk's connection.
+    ends: Vec<ClientEnd>,
     tap: Tap,
     edges: Edges,
+    samples: Vec<Vec<u64>>,
     now: i64,
+}
+
+/// A link.
+struct Way {
+    link: Link<Frame>,
+    /// Frames that left it.
+    out: Vec<Departure<Frame>>,
 }
 
 /// Runs a scenario; an error says what is wrong, and with which seed.
@@ -54,154 +69,213 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
 
 impl World {
     fn new(scenario: &Scenario) -> Self {
-        let [client, server] = scenario.configs.clone();
         let seed = scenario.seed;
-        let link = |at: usize| {
-            let settings = scenario.links[at].clone();
-            Link::new(settings, seed, at as u16, LINK_BYTES)
+        let way = |at: usize| Way {
+            link: Link::new(scenario.links[at].clone(), seed, at as u16, LINK_BYTES),
+            out: Vec::new(),
         };
+        let seeds = (seed ^ 0xc11e..).step_by(1 << 16);
+        let clients = scenario.clients.iter().zip(seeds);
         Self {
-            hosts: [
-                Host::new(client, seed ^ 0xc11e, false),
-                Host::new(server, seed ^ 0x5e17, true),
-            ],
-            links: [link(0), link(1)],
-            out: [Vec::new(), Vec::new()],
-            burst: Burst::new(),
+            clients: clients
+                .map(|((_, config), seed)| Host::new(config.clone(), seed, false))
+                .collect(),
+            server: Host::new(scenario.server.1.clone(), seed ^ 0x5e17, true),
+            to_server: way(0),
+            to_clients: way(1),
+            ends: ends(scenario),
             tap: Tap::new(),
             edges: Edges::default(),
+            samples: Vec::new(),
             now: BEGIN_NS,
         }
     }
 
     fn run(&mut self, scenario: &Scenario) -> Result<(), String> {
-        let mut talks: Vec<_> = scenario.talks.iter().enumerate().collect();
-        talks.sort_by_key(|(_, talk)| std::cmp::Reverse(talk.0));
+        let mut talks: Vec<_> = (0..).zip(&scenario.talks).collect();
+        talks.sort_by_key(|(_, talk)| Reverse(talk.begins_ns));
         for _ in 0..STEPS_MAX {
-            let next_talk = talks.last().map(|(_, talk)| BEGIN_NS + talk.0);
-            let deadlines = [
-                next_talk,
-                self.links[0].next_deadline(),
-                self.links[1].next_deadline(),
-                self.hosts[0].next_deadline(),
-                self.hosts[1].next_deadline(),
-            ];
-            let has_out = self.out.iter().any(|out| !out.is_empty());
-            let next = deadlines.into_iter().flatten().min();
-            let next = if has_out { Some(self.now) } else { next };
-            let Some(next) = next else {
+            let next_talk = talks.last().map(|(_, talk)| BEGIN_NS + talk.begins_ns);
+            let Some(next) = self.next_deadline().into_iter().chain(next_talk).min() else {
                 return Ok(());
             };
+            self.sample(scenario.sample_ns, next);
             self.now = self.now.max(next);
             if self.now > END_NS {
-                return Err(format!("it does not end: {:?}", self.talks()));
+                return Err(format!("it does not end: {:?}", self.halves()));
             }
             if next_talk.is_some_and(|at| at <= self.now)
-                && let Some((number, (_, sides))) = talks.pop()
+                && let Some((number, talk)) = talks.pop()
             {
-                let port = CLIENT_PORT + number as u16;
-                let ends = [(scenario.client, port), (scenario.server, PORT)];
-                self.hosts[1].owner.plan.insert(port, *sides);
-                self.hosts[0].connect(self.now, ends, *sides);
+                self.begin(self.ends[number], scenario.server.0, talk);
             }
             self.step();
-            let errors = self.hosts.iter().flat_map(|host| &host.owner.errors);
-            if let Some(error) = errors.into_iter().next() {
+            if let Some(error) = self.hosts().flat_map(|host| &host.owner.errors).next() {
                 return Err(error.clone());
             }
         }
-        Err(format!("it takes too many steps: {:?}", self.talks()))
+        Err(format!("it takes too many steps: {:?}", self.halves()))
     }
 
-    fn talks(&self) -> Vec<String> {
-        let hosts = self.hosts.iter();
-        hosts
-            .map(|host| format!("{:?}", host.owner.talks))
+    /// The clients, and the server.
+    fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.clients.iter().chain([&self.server])
+    }
+
+    fn halves(&self) -> Vec<String> {
+        self.hosts()
+            .map(|host| format!("{:?}", host.owner.halves))
             .collect()
+    }
+
+    fn next_deadline(&self) -> Option<i64> {
+        let ways = [&self.to_server, &self.to_clients];
+        if ways.iter().any(|way| !way.out.is_empty()) {
+            return Some(self.now);
+        }
+        let ways = ways.into_iter().filter_map(|way| way.link.next_deadline());
+        ways.chain(self.hosts().filter_map(Host::next_deadline))
+            .min()
+    }
+
+    /// Nothing happens before `next`: what was received at the times of samples up to it.
+    fn sample(&mut self, sample_ns: Option<i64>, next: i64) {
+        let Some(sample_ns) = sample_ns else {
+            return;
+        };
+        while BEGIN_NS + (self.samples.len() as i64 + 1) * sample_ns <= next {
+            let received = &self.server.owner.received;
+            let of_talks = { self.ends.iter() }.map(|end| received.get(end).copied().unwrap_or(0));
+            self.samples.push(of_talks.collect());
+        }
+    }
+
+    fn begin(&mut self, end: ClientEnd, server: IpAddr, talk: &Talk) {
+        self.server.owner.plan.insert(end, talk.sides);
+        self.clients[talk.client].connect(self.now, [end, (server, PORT)], talk.sides);
     }
 
     /// What is due now happens.
     fn step(&mut self) {
         let now = self.now;
-        for (at, host) in self.hosts.iter_mut().enumerate() {
-            // The link to the client is the second.
-            let link = 1 - at;
-            self.links[link].on_timer(now, &mut self.out[link]);
-            for departure in self.out[link].drain(..) {
-                let mut frame = departure.item;
-                frame.descriptor_mut().stamp_ns = Some(departure.at_ns);
-                if at == 1 {
-                    self.tap.see(now, &frame);
+        for frame in self.to_clients.departed(now) {
+            // The lowest bit of the first byte is that of groups, the broadcast address among them.
+            if frame.bytes()[0] & 1 == 1 {
+                for client in &mut self.clients {
+                    let copy = Frame::copied(frame.bytes(), *frame.descriptor());
+                    client.inbox.push(copy);
                 }
-                self.burst.push(frame);
+                continue;
             }
-            if !self.burst.is_empty() {
-                host.stack.on_burst(now, &mut self.burst, &mut host.owner);
+            // A damaged address may be nobody's.
+            let mut clients = self.clients.iter_mut();
+            if let Some(client) = clients.find(|client| client.is_for(&frame)) {
+                client.inbox.push(frame);
             }
-            if host.stack.next_deadline().is_some_and(|at| at <= now) {
-                host.stack.on_timer(now, &mut host.owner);
+        }
+        for client in &mut self.clients {
+            client.step(now);
+            for frame in client.owner.frames.drain(..) {
+                self.edges.see(false, &frame);
+                self.to_server.push(now, frame);
             }
-            host.act(now);
-            for frame in host.owner.frames.drain(..) {
-                self.edges.see(at, &frame);
-                if at == 1 {
-                    self.tap.see(now, &frame);
-                }
-                self.links[at].push(now, frame, &mut self.out[at]);
-            }
+        }
+        for frame in self.to_server.departed(now) {
+            self.tap.see(now, &frame);
+            self.server.inbox.push(frame);
+        }
+        self.server.step(now);
+        for frame in self.server.owner.frames.drain(..) {
+            self.edges.see(true, &frame);
+            self.tap.see(now, &frame);
+            self.to_clients.push(now, frame);
         }
     }
 
     fn finish(self, scenario: &Scenario) -> Result<Outcome, String> {
-        let counters = [&self.hosts[0], &self.hosts[1]].map(|host| host.stack.counters());
-        for (host, counters) in self.hosts.iter().zip(counters) {
-            if let Some(broken) = counters.broken_identity() {
-                return Err(broken);
-            }
-            let stack = &host.stack;
-            let left = [stack.connections(), stack.active(), stack.time_waits()];
-            if left != [0; 3] || !host.owner.talks.is_empty() {
-                return Err(format!("left over: {left:?}, {:?}", host.owner.talks));
-            }
-            let breaks = { scenario.talks.iter() }
-                .filter(|(_, sides)| may_break(sides))
-                .count();
-            let fewest = scenario.talks.len() - breaks;
-            if !(fewest..=scenario.talks.len()).contains(&host.owner.closed) {
-                let closed = host.owner.closed;
-                return Err(format!("{closed} of {} are over", scenario.talks.len()));
-            }
+        for (at, client) in self.clients.iter().enumerate() {
+            let talks = scenario.talks.iter().filter(|talk| talk.client == at);
+            check_rest(client, talks).map_err(|error| format!("client {at}: {error}"))?;
         }
+        check_rest(&self.server, scenario.talks.iter())
+            .map_err(|error| format!("server: {error}"))?;
+        let counters = self.hosts().map(|host| host.stack.counters()).collect();
         self.edges.finish()?;
-        let breaks = { scenario.talks.iter() }.map(|(_, sides)| may_break(sides));
-        let ports = (CLIENT_PORT..).zip(breaks);
-        let broken = ports.filter_map(|(port, breaks)| breaks.then_some(port));
+        let talks = || self.ends.iter().copied().zip(&scenario.talks);
+        let broken = talks().filter_map(|(end, talk)| may_break(&talk.sides).then_some(end));
         let seen = self.tap.finish(&broken.collect::<Vec<_>>())?;
-        for (number, (_, sides)) in scenario.talks.iter().enumerate() {
-            let port = CLIENT_PORT + number as u16;
-            if may_break(sides) {
-                continue;
-            }
-            let bytes = [sides[0].bytes, sides[1].bytes];
-            if seen.get(&port) != Some(&bytes) {
-                let seen = seen.get(&port);
-                return Err(format!("the tap saw {seen:?} of {bytes:?} at port {port}"));
+        for (end, talk) in talks().filter(|(_, talk)| !may_break(&talk.sides)) {
+            let bytes = talk.sides.map(|side| side.bytes);
+            let seen = seen.get(&end);
+            if seen != Some(&bytes) {
+                return Err(format!("the tap saw {seen:?} of {bytes:?} of {end:?}"));
             }
         }
-        let lost = { self.links.iter() }
-            .map(|link| link.counters().dropped.loss)
+        let ways = [self.to_server, self.to_clients];
+        let lost = { ways.iter() }
+            .map(|way| way.link.counters().dropped.loss)
             .sum();
-        let budgets = [0, 1].map(|at| self.hosts[at].budget.clone());
-        let took_ns = self.now - BEGIN_NS;
-        drop((self.hosts, self.links));
+        let hosts = self.clients.into_iter().chain([self.server]);
+        let budgets: Vec<_> = hosts.map(|host| host.budget).collect();
+        drop(ways);
         give_back();
-        match budgets.map(|budget| budget.used_bytes()) {
-            [0, 0] => Ok(Outcome {
-                counters,
-                took_ns,
-                lost,
-            }),
-            used => Err(format!("{used:?} bytes are still drawn")),
+        let used: Vec<_> = budgets.iter().map(|budget| budget.used_bytes()).collect();
+        if used.iter().any(|&used| used > 0) {
+            return Err(format!("{used:?} bytes are still drawn"));
         }
+        Ok(Outcome {
+            counters,
+            took_ns: self.now - BEGIN_NS,
+            lost,
+            samples: self.samples,
+        })
     }
+}
+
+impl Way {
+    fn push(&mut self, now: i64, frame: Frame) {
+        self.link.push(now, frame, &mut self.out);
+    }
+
+    /// Frames that leave by now, each with the time at which it did.
+    fn departed(&mut self, now: i64) -> impl Iterator<Item = Frame> {
+        self.link.on_timer(now, &mut self.out);
+        self.out.drain(..).map(|departure| {
+            let mut frame = departure.item;
+            frame.descriptor_mut().stamp_ns = Some(departure.at_ns);
+            frame
+        })
+    }
+}
+
+/// The client's end of each talk.
+fn ends(scenario: &Scenario) -> Vec<ClientEnd> {
+    let mut ports = vec![CLIENT_PORT..; scenario.clients.len()];
+    let ends = scenario.talks.iter().map(|talk| {
+        let port = ports[talk.client].next().expect("ports are many");
+        (scenario.clients[talk.client].0, port)
+    });
+    ends.collect()
+}
+
+/// Whether a host's counters add up and it has nothing left of its talks.
+fn check_rest<'a>(host: &Host, talks: impl Iterator<Item = &'a Talk>) -> Result<(), String> {
+    let stack = &host.stack;
+    if let Some(broken) = stack.counters().broken_identity() {
+        return Err(broken);
+    }
+    let left = [stack.connections(), stack.active(), stack.time_waits()];
+    if left != [0; 3] || !host.owner.halves.is_empty() {
+        return Err(format!("left over: {left:?}, {:?}", host.owner.halves));
+    }
+    let (mut whole, mut all) = (0, 0);
+    for talk in talks {
+        whole += usize::from(!may_break(&talk.sides));
+        all += 1;
+    }
+    let closed = host.owner.closed;
+    if !(whole..=all).contains(&closed) {
+        return Err(format!("{closed} of {all} are over"));
+    }
+    Ok(())
 }

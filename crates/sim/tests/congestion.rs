@@ -2,7 +2,7 @@
 //! formulas of RFC 3819, 4 (Reno: Mathis and others, CCR 1997) and RFC 9438, 5.1 (CUBIC).
 
 use lineside_link::{Loss, Settings, words};
-use lineside_sim::{Scenario, Side, run};
+use lineside_sim::{Scenario, Side, Talk, run};
 use lineside_tcp::Config;
 use lineside_tcp::congestion::{CUBIC, Congestion, NEW_RENO};
 
@@ -33,11 +33,15 @@ fn trips(congestion: &'static dyn Congestion, segments: u64, every: u64) -> f64 
     };
     let scenario = Scenario {
         seed: 1,
-        configs: [config(1), config(2)],
+        server: (ends[1], config(2)),
+        clients: vec![(ends[0], config(1))],
         links: [link(Loss::Every(every)), link(Loss::None)],
-        talks: vec![(0, [side(segments * SEGMENT_BYTES as u64), side(0)])],
-        server: ends[1],
-        client: ends[0],
+        talks: vec![Talk {
+            begins_ns: 0,
+            client: 0,
+            sides: [side(segments * SEGMENT_BYTES as u64), side(0)],
+        }],
+        sample_ns: None,
     };
     let outcome = run(&scenario).expect("every byte arrives");
     assert_eq!(outcome.counters[0].timeouts, 0);

@@ -1,7 +1,7 @@
 //! What loss and reordering cost a stream: its time, and what leaves again for nothing.
 
 use lineside_link::{Chance, Delay, Limit, Loss, Order, Settings, words};
-use lineside_sim::{Scenario, Side, run};
+use lineside_sim::{Scenario, Side, Talk, run};
 use lineside_tcp::congestion::{CUBIC, Congestion, NEW_RENO};
 use lineside_tcp::{Config, Counters};
 
@@ -64,11 +64,15 @@ fn stream(congestion: &'static dyn Congestion, path: Path, seed: u64) -> (i64, C
     };
     let scenario = Scenario {
         seed,
-        configs: [config(1), config(2)],
+        server: (ends[1], config(2)),
+        clients: vec![(ends[0], config(1))],
         links: [link(path), link(back)],
-        talks: vec![(0, [side(BYTES), side(0)])],
-        server: ends[1],
-        client: ends[0],
+        talks: vec![Talk {
+            begins_ns: 0,
+            client: 0,
+            sides: [side(BYTES), side(0)],
+        }],
+        sample_ns: None,
     };
     let outcome = run(&scenario).expect("every byte arrives");
     (outcome.took_ns - TIME_WAIT_NS, outcome.counters[0])
