@@ -63,6 +63,7 @@ counters! {
     spurious: "Of those, as the peer says, for nothing: RFC 3708.",
     timeouts: "Retransmission timeouts: Linux's TCPTimeouts.",
     spurious_timeouts: "Those after which what was in flight arrived: Linux's TCPSpuriousRTOs.",
+    reduced_again: "Windows made smaller once more, as what was sent again was lost: RFC 5681, 4.3.",
     ce_received: "Segments with data that a router marked: Linux's InCEPkts.",
     ecn_reductions: "Windows that an echo of a mark made smaller.",
     recoveries: "Fast recoveries begun: Linux's TCPSackRecovery and TCPRenoRecovery.",

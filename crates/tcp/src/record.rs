@@ -269,6 +269,8 @@ pub(crate) struct Active {
     /// smaller: RFC 3168, 6.1.2.
     pub(crate) marked_until: SeqNumber,
     pub(crate) owes_cwr: bool,
+    /// When the window became smaller in this recovery.
+    pub(crate) reduced_at: Nanoseconds,
     /// When a delayed acknowledgement is due.
     pub(crate) ack_at: Nanoseconds,
     /// What came out of order: apart, in its order.
@@ -313,6 +315,7 @@ impl Default for Active {
             flight_then: 0,
             marked_until: zero,
             owes_cwr: false,
+            reduced_at: 0,
             ack_at: 0,
             held: Vec::new(),
             held_cost: 0,

@@ -172,8 +172,10 @@ impl Stack {
         self.end_phase(number);
         self.judge_timeout(number, &news, is_duplicate);
         let (record, active) = self.both(number);
+        let mut is_safe = true;
         if record.has(flag::SACK) {
-            self.detect_losses(number);
+            is_safe = news.is_advance(record);
+            is_safe &= self.detect_losses(number) == 0;
         } else if active.phase == Phase::Recovery && news.is_advance(record) {
             // The rest of what was in flight had arrived, but for what follows the gap: RFC 6582,
             // 3.2, partial acknowledgements.
@@ -184,7 +186,7 @@ impl Stack {
         }
         let (record, active) = self.both(number);
         if active.phase == Phase::Recovery {
-            active.follow(record, news.bytes);
+            active.follow(record, news.bytes, is_safe);
         }
     }
 
@@ -262,6 +264,21 @@ impl Stack {
         congestion.on_loss(&mut active.window, flight);
         active.reduction = Reduction::new(flight, active.window.cwnd, before);
         self.counters.recoveries += 1;
+        self.both(number).1.reduced_at = self.now;
+    }
+
+    /// What was sent again since the window became smaller is lost: it is still too large. RFC 5681,
+    /// 4.3.
+    fn reduce_again(&mut self, number: u32) {
+        let (congestion, now) = (self.config.congestion, self.now);
+        let (record, active) = self.both(number);
+        active.reduction.end(&mut active.window);
+        let before = active.window.cwnd;
+        congestion.on_loss(&mut active.window, before);
+        let flight = active.pipe(record);
+        active.reduction = Reduction::new(flight, active.window.cwnd, before);
+        active.reduced_at = now;
+        self.counters.reduced_again += 1;
     }
 }
 

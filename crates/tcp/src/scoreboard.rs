@@ -353,15 +353,15 @@ impl Scoreboard {
         self.lost = 0;
     }
 
-    /// What was sent before `sent_at`, or then and before `end`, is lost if it was sent by `until`.
-    /// Returns the bytes, and when the latest of the others was sent: RFC 8985, 6.2, step 5.
+    /// What was sent before `sent_at`, or then and before `end`, is lost if it was sent by `until`:
+    /// RFC 8985, 6.2, step 5.
     pub(crate) fn lose_before(
         &mut self,
         (sent_at, end): (Nanoseconds, SeqNumber),
         until: Nanoseconds,
         lists: &mut Lists<Run>,
-    ) -> (u32, Option<Nanoseconds>) {
-        let (mut bytes, mut latest) = (0, None);
+    ) -> Lost {
+        let mut lost = Lost::default();
         let mut at = 0;
         while at <= self.runs.len() {
             let run = *self.run(at);
@@ -372,20 +372,32 @@ impl Scoreboard {
                 continue;
             }
             if run.sent_at > until {
-                latest = latest.max(Some(run.sent_at));
+                lost.waits = lost.waits.max(Some(run.sent_at));
                 at += 1;
                 continue;
             }
             let is_whole = run.sent_at < sent_at || !run.end.is_after(end);
             if is_whole || self.split(end, lists).is_some() {
-                bytes += self.len(at);
+                lost.bytes += self.len(at);
+                let again = run.is_again.then_some(run.sent_at);
+                lost.again = lost.again.max(again);
                 self.run_mut(at).is_lost = true;
             }
             at += 1;
         }
-        self.lost += bytes;
-        (bytes, latest)
+        self.lost += lost.bytes;
+        lost
     }
+}
+
+/// What was found to be lost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lost {
+    pub(crate) bytes: u32,
+    /// When the latest of what was sent again, and is lost again, was.
+    pub(crate) again: Option<Nanoseconds>,
+    /// When the latest of what may still come was sent.
+    pub(crate) waits: Option<Nanoseconds>,
 }
 
 impl Run {
@@ -542,7 +554,8 @@ mod tests {
 
         fn lose_before(&mut self, (at, end): (i64, u32), until: i64) {
             let limit = (at, self.una + end);
-            let (lost, latest) = self.board.lose_before(limit, until, &mut self.lists);
+            let found = self.board.lose_before(limit, until, &mut self.lists);
+            let (lost, latest) = (found.bytes, found.waits);
             let is_older = |offset: usize, byte: &Byte| {
                 let is_before = byte.sent_at == at && (offset as u32) < end;
                 !byte.has && !byte.is_lost && (byte.sent_at < at || is_before)

@@ -146,32 +146,37 @@ impl Active {
 }
 
 impl Stack {
-    /// Finds what is lost, and begins recovery if something is: RFC 8985, 6.2, step 5.
-    pub(crate) fn detect_losses(&mut self, number: u32) {
+    /// Finds what is lost, and begins recovery if something is: RFC 8985, 6.2, step 5. Returns how
+    /// many segments that are.
+    pub(crate) fn detect_losses(&mut self, number: u32) -> u32 {
         let now = self.now;
         let (record, active, lists) = self.parts(number);
         if matches!(active.sooner, Sooner::Reordering(_)) {
             active.sooner = Sooner::Off;
         }
         if active.snd_nxt == record.snd_una {
-            return;
+            return 0;
         }
         let is_plain = active.scoreboard.is_plain(active.rack.sent_at);
         let Some(rtt) = active.rack.rtt.filter(|_| !is_plain) else {
-            return;
+            return 0;
         };
         let wait = rtt + active.reordering_window(record);
         let newest = (active.rack.sent_at, active.rack.end);
-        let (bytes, latest) = active.scoreboard.lose_before(newest, now - wait, lists);
-        if let Some(latest) = latest {
+        let lost = active.scoreboard.lose_before(newest, now - wait, lists);
+        if let Some(latest) = lost.waits {
             active.sooner = Sooner::Reordering(latest + wait);
         }
-        let is_open = active.phase == Phase::Open;
-        let segments = bytes.div_ceil(active.window.mss);
+        let segments = lost.bytes.div_ceil(active.window.mss);
+        let is_again = lost.again >= Some(active.reduced_at);
+        let phase = active.phase;
         self.counters.lost += u64::from(segments);
-        if segments > 0 && is_open {
-            self.enter_recovery(number);
+        match phase {
+            Phase::Open if segments > 0 => self.enter_recovery(number),
+            Phase::Recovery if is_again => self.reduce_again(number),
+            _ => {}
         }
+        segments
     }
 
     /// What may have been overtaken did not come: RFC 8985, 6.2, step 5.

@@ -28,8 +28,9 @@ impl Reduction {
         }
     }
 
-    /// The window, once these are delivered and `pipe` are in flight: RFC 6937, 3.
-    fn window(&mut self, delivered: u32, pipe: u32, mss: u32) -> u32 {
+    /// The window, once these are delivered and `pipe` are in flight: RFC 6937, 3. Only what is safe,
+    /// as it advances and finds no further loss, lets it grow: RFC 9937, 6.2.
+    fn window(&mut self, delivered: u32, pipe: u32, mss: u32, is_safe: bool) -> u32 {
         self.delivered += delivered;
         let more = if pipe > self.target {
             let share = u64::from(self.delivered) * u64::from(self.target);
@@ -37,7 +38,11 @@ impl Reduction {
             share.saturating_sub(self.sent)
         } else {
             let behind = self.delivered.saturating_sub(self.sent);
-            (self.target - pipe).min(behind.max(delivered) + mss)
+            let most = match is_safe {
+                true => behind.max(delivered) + mss,
+                false => behind,
+            };
+            (self.target - pipe).min(most)
         };
         pipe + more
     }
@@ -52,10 +57,10 @@ impl Reduction {
 
 impl Active {
     /// The window follows what is delivered.
-    pub(crate) fn follow(&mut self, record: &Record, delivered: u32) {
+    pub(crate) fn follow(&mut self, record: &Record, delivered: u32, is_safe: bool) {
         if self.reduction.flight > 0 {
             let (pipe, mss) = (self.pipe(record), self.window.mss);
-            self.window.cwnd = self.reduction.window(delivered, pipe, mss);
+            self.window.cwnd = self.reduction.window(delivered, pipe, mss, is_safe);
         }
     }
 
@@ -77,7 +82,7 @@ mod tests {
         let acknowledgements = flight - lost;
         let each = (0..acknowledgements).map(|_| {
             pipe -= 1;
-            let sent = reduction.window(1, pipe, 1) - pipe;
+            let sent = reduction.window(1, pipe, 1, true) - pipe;
             reduction.sent += sent;
             pipe += sent;
             pipe

@@ -36,7 +36,8 @@ fn the_window_is_halved_over_a_round_trip() {
 
 #[test]
 fn after_many_losses_two_leave_for_one_that_arrives() {
-    // RFC 6937, 3: the slow start reduction bound.
+    // RFC 6937, 3: the slow start reduction bound, of an acknowledgement that advances and finds
+    // nothing else lost (RFC 9937, 6.2).
     let mut chart = opened();
     fill_window(&mut chart, 10000);
     chart.run(
@@ -45,12 +46,11 @@ fn after_many_losses_two_leave_for_one_that_arrives() {
          < A 1:1 ack 1 sack 7001:9001
          < A 1:1 ack 1 sack 7001:10001
          > A 1:1001 ack 1
-         > A 1001:2001 ack 1
          +0.1
          < A 1:1 ack 1001 sack 7001:10001
          = acked 1000
+         > A 1001:2001 ack 1
          > A 2001:3001 ack 1
-         > A 3001:4001 ack 1
          +0.1
          < A 1:1 ack 10001
          = acked 9000",
@@ -81,4 +81,37 @@ fn duplicates_count_as_delivered_without_reports() {
          > A 12001:13001 ack 1
          > A 13001:14001 ack 1",
     );
+}
+
+#[test]
+fn a_retransmission_that_is_lost_makes_the_window_smaller_again() {
+    // RFC 5681, 4.3: the loss of a retransmission is another indication of congestion.
+    let mut chart = opened();
+    fill_window(&mut chart, 40_000);
+    chart.pass(100_000_000);
+    for end in 2..=10 {
+        chart.give_line(&format!("A 1:1 ack 1 sack 1001:{end}001"));
+    }
+    let sent = chart.sent();
+    assert!(
+        sent.iter().any(|segment| segment.contains(" 1:1001 ")),
+        "{sent:?}"
+    );
+    // What left behind it arrives: it was lost again, and leaves a third time.
+    chart.pass(100_000_000);
+    for end in 11..=14 {
+        chart.give_line(&format!("A 1:1 ack 1 sack 1001:{end}001"));
+    }
+    let sent = chart.sent();
+    assert!(
+        sent.iter().any(|segment| segment.contains(" 1:1001 ")),
+        "{sent:?}"
+    );
+    assert_eq!(chart.stack.counters().recoveries, 1);
+    assert_eq!(chart.stack.counters().reduced_again, 1);
+    // Ten segments, five, two.
+    chart.pass(100_000_000);
+    chart.give_line("A 1:1 ack 20001");
+    chart.heard.events.clear();
+    assert!(chart.sent().len() <= 3);
 }
