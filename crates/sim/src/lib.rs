@@ -11,8 +11,8 @@
 //!
 //! * Every byte that arrives is compared with what was to be sent there; every byte that is asked
 //!   for must have been ready and not acknowledged.
-//! * The tap at the server gives all it sees to `lineside-flow`, which must deliver the same bytes and
-//!   find none lost.
+//! * The tap at the server gives all it sees to `lineside-flow`, which must deliver the same bytes
+//!   and find none lost.
 //! * No window that a host offers ends before one that it offered earlier.
 //! * In the end nothing is left: no connection, no record, no memory.
 //!
