@@ -212,9 +212,9 @@ impl RunFolder {
         }
     }
 
-    /// Writes files, named from the folder on, each in pieces, under temporary names, and renames each when its
-    /// bytes are on the disk. What several files change in common, such as blocks of inodes, is
-    /// written once if they are all there before the first one has to be on the disk.
+    /// Writes files, named from the folder on, each in pieces, under temporary names, and renames
+    /// each when its bytes are on the disk. What several files change in common, such as blocks of
+    /// inodes, is written once if they are all there before the first one has to be on the disk.
     ///
     /// After an error the files before the one that it names are complete, and the others are not
     /// there.

@@ -267,8 +267,8 @@ impl Stack {
         self.both(number).1.reduced_at = self.now;
     }
 
-    /// What was sent again since the window became smaller is lost: it is still too large. RFC 5681,
-    /// 4.3.
+    /// What was sent again since the window became smaller is lost: it is still too large. RFC
+    /// 5681, 4.3.
     fn reduce_again(&mut self, number: u32) {
         let (congestion, now) = (self.config.congestion, self.now);
         let (record, active) = self.both(number);

@@ -28,8 +28,8 @@ impl Reduction {
         }
     }
 
-    /// The window, once these are delivered and `pipe` are in flight: RFC 6937, 3. Only what is safe,
-    /// as it advances and finds no further loss, lets it grow: RFC 9937, 6.2.
+    /// The window, once these are delivered and `pipe` are in flight: RFC 6937, 3. Only what is
+    /// safe, as it advances and finds no further loss, lets it grow: RFC 9937, 6.2.
     fn window(&mut self, delivered: u32, pipe: u32, mss: u32, is_safe: bool) -> u32 {
         self.delivered += delivered;
         let more = if pipe > self.target {
