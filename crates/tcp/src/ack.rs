@@ -140,23 +140,7 @@ impl Stack {
             .scoreboard
             .acknowledge(ack, |arrived| news.see(arrived));
         active.put_off_probe();
-        match active.timed {
-            Some((end, sent)) if !ack.is_before(end) => {
-                record.measure(segment.at.saturating_sub(sent));
-                active.timed = None;
-            }
-            // What was sent again has a round trip by its timestamp: RFC 7323, 4.1.
-            None if active.phase != Phase::Open => {
-                if let Some((_, echo)) = segment.options.timestamps
-                    && record.has(flag::TIMESTAMPS)
-                    && echo != 0
-                {
-                    let ms = now_ms.wrapping_sub(echo).cast_signed().max(0);
-                    record.measure(i64::from(ms) * 1_000_000);
-                }
-            }
-            _ => {}
-        }
+        active.measure_round_trip(record, segment, now_ms);
         active.timeouts = 0;
         active.waits_since = now;
         if active.phase != Phase::Recovery && flight >= active.window.cwnd / 2 {
@@ -245,6 +229,27 @@ impl Stack {
 }
 
 impl Active {
+    /// The round trip that an acknowledgement shows: RFC 6298, 3.
+    fn measure_round_trip(&mut self, record: &mut Record, segment: &Segment<'_>, now_ms: u32) {
+        match self.timed {
+            Some((end, sent)) if !segment.acknowledgement.is_before(end) => {
+                record.measure(segment.at.saturating_sub(sent));
+                self.timed = None;
+            }
+            // What was sent again has a round trip by its timestamp: RFC 7323, 4.1.
+            None if self.phase != Phase::Open => {
+                if let Some((_, echo)) = segment.options.timestamps
+                    && record.has(flag::TIMESTAMPS)
+                    && echo != 0
+                {
+                    let ms = now_ms.wrapping_sub(echo).cast_signed().max(0);
+                    record.measure(i64::from(ms) * 1_000_000);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The peer's window was closed: what is in flight, a probe or what was sent before it closed,
     /// was refused, and leaves again.
     fn reopen(&mut self, record: &Record) {
