@@ -26,8 +26,14 @@ struct Options {
     table: Option<PathBuf>,
 }
 
-fn main() -> Result<ExitCode> {
-    let options = Options::parse();
+fn main() -> ExitCode {
+    run(&Options::parse()).unwrap_or_else(|error| {
+        eprintln!("tcp-drill: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(options: &Options) -> Result<ExitCode> {
     let defined: Vec<&str> = options.define.iter().map(String::as_str).collect();
     let manner = Manner {
         defined: &defined,
@@ -63,8 +69,8 @@ fn main() -> Result<ExitCode> {
         }
     }
     println!("{passed} passed, {failed} failed");
-    if let Some(path) = options.table {
-        std::fs::write(&path, table).with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(path) = &options.table {
+        std::fs::write(path, table).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
