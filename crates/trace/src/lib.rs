@@ -49,13 +49,13 @@ pub use manifest::{
 };
 pub use sink::{ChecksumRun, OperationRows, RecordSink};
 pub use tables::{
-    ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow, Nfs4Row,
-    NfsCells, NfsRow, OperationCells, OperationRow, PacketRow, Row, RowBuffer, RowRef, ServiceRow,
-    Table,
+    ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow,
+    MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, Nfs4Row, NfsCells, NfsRow,
+    OperationCells, OperationRow, PacketRow, Row, RowBuffer, RowRef, ServiceRow, Table,
 };
 
 /// The version of the tables: a new column raises the second number, a changed one the first.
-pub const SCHEMA_VERSION: &str = "2.2";
+pub const SCHEMA_VERSION: &str = "2.3";
 
 /// Whether a word of the columns `status` or `rpc_status` means success. Most protocols' ends in
 /// `_OK`; NLM and KLM grant, NSM has a name of its own, and so has RPC.

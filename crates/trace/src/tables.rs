@@ -184,6 +184,14 @@ macro_rules! tables {
             /// Every table.
             pub const ALL: &[Self] = &[$(Self::$table,)*];
 
+            /// Those of monitors, which a run has if it has monitors.
+            pub const MONITORS: &[Self] = &[
+                Self::MonitorBins,
+                Self::MonitorWindows,
+                Self::MonitorFlows,
+                Self::MonitorEvents,
+            ];
+
             /// Its name: that of its folder.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$table => stringify!($name),)* }
@@ -1023,6 +1031,89 @@ tables! {
             null "not part of a connection, or a duplicate";
         duplicate: bool, Dictionary, "another frame had just brought the same packet: it was \
         mirrored twice";
+    }
+    /// What monitors counted, as distributions: a row for each bin that is not empty. A monitor
+    /// has a row for a value range of a metric, a point and, if it measures by flow, a flow.
+    MonitorBins monitor_bins MonitorBinRow MonitorBinColumns null "all flows together" {
+        monitor: Text, Dictionary, "the monitor, in the words that asked for it" null "never";
+        port: Text, Dictionary, "where it measures: the interface, the side or the input"
+            null "never";
+        point: Label, Dictionary, "`came`: frames as they arrived there; `left`: as they left \
+        there; `dropped_loss`, `dropped_down`, `dropped_limit`, `dropped_rate`, `dropped_memory`, \
+        `dropped_interface`: frames that came there and were dropped, by reason" null "never";
+        metric: Label, Dictionary, "what is distributed, with its unit: `packet_bytes`, \
+        `gap_ns`, `gap_decades_ns`, `burst_packets`, `burst_bytes`, `window_packets`, \
+        `window_bytes`, `tcp_window_bytes`, `tcp_window_unscaled_bytes`, `flow_packets`, \
+        `flow_bytes`, `flow_completion_ns`, `reordering_extent_packets`, `n_reordering_packets`, \
+        or that of a monitor of your own" null "never";
+        flow_id: Option<i64>, Dictionary, "the flow, as in `monitor_flows`, of a monitor by flow; \
+        0: all flows that found no place in its table";
+        bin_from: i64, Dictionary, "the lowest value that counts here";
+        bin_to: i64, Dictionary, "the highest value that counts here";
+        count: i64, Dictionary, "how many there were";
+    }
+    /// What passed in each window of time in which anything did. A window that is not there had
+    /// nothing; two rows of one window are to be added, where stamps went back.
+    MonitorWindows monitor_windows MonitorWindowRow MonitorWindowColumns null "all flows together" {
+        monitor: Text, Dictionary, "the monitor, in the words that asked for it" null "never";
+        port: Text, Dictionary, "where it measures: the interface, the side or the input"
+            null "never";
+        point: Label, Dictionary, "as in `monitor_bins`" null "never";
+        flow_id: Option<i64>, Dictionary, "the flow, as in `monitor_bins`";
+        time_ns: Option<i64>, Delta, "where the window begins: a multiple of its length since the \
+        epoch" null "never";
+        window_ns: i64, Dictionary, "its length";
+        packets: i64, Dictionary, "frames in it";
+        bytes: i64, Dictionary, "their bytes on the wire, from the Ethernet header on, without \
+        preamble, check sequence and gap";
+    }
+    /// One direction of a connection, or of an exchange of datagrams, at one point.
+    MonitorFlows monitor_flows MonitorFlowRow MonitorFlowColumns null "not such a flow" {
+        monitor: Text, Dictionary, "the monitor, in the words that asked for it" null "never";
+        port: Text, Dictionary, "where it measures: the interface, the side or the input"
+            null "never";
+        point: Label, Dictionary, "as in `monitor_bins`" null "never";
+        flow_id: Option<i64>, Dictionary, "its number among the flows of this monitor at this \
+        point, from 1 in the order of their first frames; 0: frames that are of no flow, and \
+        those of flows that found no place in the table" null "never";
+        source_address: Address, Dictionary, "who sends";
+        destination_address: Address, Dictionary, "who receives";
+        source_port: Option<i32>, Dictionary, "source port";
+        destination_port: Option<i32>, Dictionary, "destination port";
+        transport: Word, Dictionary, "`tcp`, `udp`; another protocol: its number";
+        first_ns: Option<i64>, Delta, "when its first frame passed" null "no frame has a time";
+        last_ns: Option<i64>, Delta, "when its last frame passed" null "no frame has a time";
+        packets: i64, Dictionary, "its frames";
+        bytes: i64, Dictionary, "their bytes on the wire, as in `monitor_windows`";
+        payload_bytes: Option<i64>, Dictionary, "bytes of TCP or UDP payload on the wire";
+        retransmitted_bytes: Option<i64>, Dictionary, "TCP: payload bytes that had passed here \
+        before";
+        reordered_packets: Option<i64>, Dictionary, "TCP: segments that begin before the next \
+        expected byte and bring bytes that had not passed here (RFC 4737, 3); overtaken on the \
+        way, or sent again for what was lost before this point: here these two look alike";
+        reordering_extent_max: Option<i64>, Dictionary, "TCP: the largest reordering extent, in \
+        segments with payload (RFC 4737, 4.2)" null "none was reordered";
+        n_reordering_max: Option<i64>, Dictionary, "TCP: the largest n for which a segment was \
+        n-reordered (RFC 4737, 5.4), 8 if more" null "none was reordered";
+        tcp_window_scale: Option<i32>, Dictionary, "TCP: bits by which its windows are shifted \
+        left (RFC 7323, 2)" null "its SYN was not seen: windows are those on the wire";
+        tcp_window_min_bytes: Option<i64>, Dictionary, "TCP: the smallest receive window that it \
+        announced";
+        tcp_window_max_bytes: Option<i64>, Dictionary, "TCP: the largest receive window that it \
+        announced";
+        completion_ns: Option<i64>, Dictionary, "TCP: from its SYN to its FIN"
+            null "one of them was not seen";
+        flow_end: Label, Dictionary, "`fin` or `rst`" null "its end was not seen";
+    }
+    /// What happened to a run while monitors measured.
+    MonitorEvents monitor_events MonitorEventRow MonitorEventColumns null "not of one port" {
+        time_ns: Option<i64>, Delta, "when" null "no frame has a time";
+        event: Label, Dictionary, "`begin`: the first frame; `end`: the last one; `change`: \
+        settings of the link were changed; `unmeasured`: heads found no room, and no monitor \
+        counts them; `others`: a table of flows was full from here on" null "never";
+        port: Text, Dictionary, "where";
+        frames: Option<i64>, Dictionary, "how many frames it is about" null "of no frames";
+        text: Text, Dictionary, "in words" null "nothing to add";
     }
 }
 

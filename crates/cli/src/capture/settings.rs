@@ -224,7 +224,8 @@ impl Section {
             Table::Checksums => on(self.checksums),
             Table::Nfs | Table::Nfs4 | Table::Services => on(self.details),
             Table::Packets => on(self.packets),
-            _ => true,
+            // They are the monitors' own.
+            table => !Table::MONITORS.contains(table),
         };
         Table::ALL.iter().copied().filter(wanted).collect()
     }

@@ -120,7 +120,7 @@ fn capture_tap(
     budget: &Budget,
 ) -> anyhow::Result<Seen> {
     // As `capture` has it by default.
-    let wanted = |table: &Table| *table != Table::Packets;
+    let wanted = |table: &Table| *table != Table::Packets && !Table::MONITORS.contains(table);
     let tables: Vec<_> = Table::ALL.iter().copied().filter(wanted).collect();
     let captured = capture_into(folder, &tables, trace_id, &mut port, budget);
     captured.context("the tap's trace cannot be written")

@@ -1,0 +1,351 @@
+//! The monitors of a run: which of them see a head, and where what they found goes.
+
+use lineside_account::{Budget, Lease};
+use lineside_filter::{Filter, FilterError, Program};
+use lineside_time::Nanoseconds;
+use lineside_wire::dissect;
+
+use super::flows::FlowFacts;
+use super::{Bin, Head, Monitor, Packet, Point, Rows, Window, Words};
+
+/// Where a frame of an input is seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The port: an interface, a side, an input.
+    pub port: String,
+    /// The point.
+    pub point: Point,
+}
+
+impl Place {
+    /// The place that an input's name stands for: `eth1.left` is the point `left` of `eth1`, and
+    /// all other names are ports at which frames came.
+    pub fn named(name: &str) -> Self {
+        let split = name.rsplit_once('.');
+        match split.and_then(|(port, point)| Some((port, Point::named(point)?))) {
+            Some((port, point)) if !port.is_empty() => Self {
+                port: port.to_owned(),
+                point,
+            },
+            _ => Self {
+                port: name.to_owned(),
+                point: Point::Came,
+            },
+        }
+    }
+
+    /// The name that stands for it, also in capture files.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.port, self.point.name())
+    }
+}
+
+/// What rows are about.
+#[derive(Debug, Clone, Copy)]
+pub struct Label<'a> {
+    /// The words that asked for the monitor, or the name of one that was added.
+    pub monitor: &'a str,
+    /// Where it measures.
+    pub place: &'a Place,
+}
+
+/// Takes what monitors found, with its labels.
+pub trait Report {
+    /// A bin of a distribution.
+    fn bin(&mut self, label: Label<'_>, bin: Bin);
+
+    /// A window of time in which something passed.
+    fn window(&mut self, label: Label<'_>, window: Window);
+
+    /// A flow.
+    fn flow(&mut self, label: Label<'_>, flow: &FlowFacts);
+}
+
+/// Why monitors cannot measure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MonitorError {
+    /// An expression asks for what frames there do not have.
+    #[error("monitor '{monitor}': its expression cannot match at {port}: {error}")]
+    Filter {
+        /// The monitor.
+        monitor: String,
+        /// The port.
+        port: String,
+        /// Why.
+        error: FilterError,
+    },
+    /// The memory for bins is not there.
+    #[error(
+        "monitor '{monitor}': its bins do not fit into the memory budget: raise --memory, or \
+        measure at fewer points"
+    )]
+    Memory {
+        /// The monitor.
+        monitor: String,
+    },
+}
+
+/// Makes a monitor for a point.
+type Make = Box<dyn Fn() -> Box<dyn Monitor> + Send>;
+
+/// What is to be measured where.
+struct Asked {
+    name: String,
+    /// `None` of one that was added, which measures at every point.
+    words: Option<Words>,
+    make: Make,
+}
+
+/// Monitors at one place.
+struct Seat {
+    /// Which of those that were asked for.
+    asked: usize,
+    /// The expression for each link type that was met.
+    programs: Vec<(u16, Option<Program>)>,
+    monitor: Box<dyn Monitor>,
+    _memory: Lease,
+}
+
+/// All monitors of a run.
+pub struct Monitors {
+    asked: Vec<Asked>,
+    /// By the number of the input.
+    places: Vec<Option<(Place, Vec<Seat>)>>,
+    budget: Budget,
+    /// The earliest and the latest stamp.
+    span: Option<(Nanoseconds, Nanoseconds)>,
+    heads: u64,
+}
+
+impl Monitors {
+    /// Monitors that draw on `budget`; none yet.
+    pub fn new(budget: &Budget) -> Self {
+        Self {
+            asked: Vec::new(),
+            places: Vec::new(),
+            budget: budget.clone(),
+            span: None,
+            heads: 0,
+        }
+    }
+
+    /// Measures what these words ask for, at all places that are named from now on.
+    pub fn ask(&mut self, words: &Words) {
+        let (own, budget) = (words.clone(), self.budget.clone());
+        self.asked.push(Asked {
+            name: words.to_string(),
+            words: Some(words.clone()),
+            make: Box::new(move || Box::new(Several(own.monitors(&budget)))),
+        });
+    }
+
+    /// Adds monitors of your own: `make` makes one for each place that is named from now on.
+    pub fn add(&mut self, name: &str, make: impl Fn() -> Box<dyn Monitor> + Send + 'static) {
+        self.asked.push(Asked {
+            name: name.to_owned(),
+            words: None,
+            make: Box::new(make),
+        });
+    }
+
+    /// Heads of `input` are seen at `place`. Naming it again changes nothing.
+    pub fn set_place(&mut self, input: u16, place: Place) -> Result<(), MonitorError> {
+        let input = usize::from(input);
+        if self.places.len() <= input {
+            self.places.resize_with(input + 1, || None);
+        }
+        if self.places[input].is_some() {
+            return Ok(());
+        }
+        let mut seats = Vec::new();
+        for (number, asked) in self.asked.iter().enumerate() {
+            let words = asked.words.as_ref();
+            if words.is_none_or(|words| words.is_at(&place.port, place.point)) {
+                let memory = self.budget.lease(SEAT_BYTES);
+                seats.push(Seat {
+                    asked: number,
+                    programs: Vec::new(),
+                    monitor: (asked.make)(),
+                    _memory: memory.ok_or_else(|| MonitorError::Memory {
+                        monitor: asked.name.clone(),
+                    })?,
+                });
+            }
+        }
+        self.places[input] = Some((place, seats));
+        Ok(())
+    }
+
+    /// How many inputs have places, from 0 on.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Those that measure nowhere, since no place that they name was there.
+    pub fn without_place(&self) -> Vec<&str> {
+        let seats = { self.places.iter().flatten() }.flat_map(|(_, seats)| seats);
+        let seated: Vec<_> = seats.map(|seat| seat.asked).collect();
+        let asked = self.asked.iter().enumerate();
+        let without = asked.filter(|(number, _)| !seated.contains(number));
+        without.map(|(_, asked)| asked.name.as_str()).collect()
+    }
+
+    /// A frame was seen. What is over by now goes to `report`.
+    #[inline]
+    pub fn on_head(
+        &mut self,
+        head: &Head<'_>,
+        report: &mut dyn Report,
+    ) -> Result<(), MonitorError> {
+        self.heads += 1;
+        if let Some(time_ns) = head.time_ns {
+            let (first, last) = self.span.unwrap_or((time_ns, time_ns));
+            self.span = Some((first.min(time_ns), last.max(time_ns)));
+        }
+        let Some(Some((place, seats))) = self.places.get_mut(usize::from(head.input)) else {
+            return Ok(());
+        };
+        if seats.is_empty() {
+            return Ok(());
+        }
+        let headers = dissect(head.link_type, head.bytes, head.wire_len as usize);
+        let packet = Packet {
+            head: *head,
+            headers: &headers,
+        };
+        for seat in seats {
+            let asked = &self.asked[seat.asked];
+            if seat.matches(head, asked, place)? {
+                let label = Label {
+                    monitor: &asked.name,
+                    place,
+                };
+                let mut out = Labelled { label, report };
+                seat.monitor.on_packet(&packet, &mut out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all that has not been given yet, as it stands.
+    pub fn report(&self, report: &mut dyn Report) {
+        for (place, seats) in self.places.iter().flatten() {
+            for seat in seats {
+                let label = Label {
+                    monitor: &self.asked[seat.asked].name,
+                    place,
+                };
+                let mut out = Labelled { label, report };
+                seat.monitor.report(&mut out);
+            }
+        }
+    }
+
+    /// The earliest and the latest stamp of all heads.
+    pub fn span(&self) -> Option<(Nanoseconds, Nanoseconds)> {
+        self.span
+    }
+
+    /// Heads that were taken.
+    pub fn heads(&self) -> u64 {
+        self.heads
+    }
+
+    /// Bytes of memory that monitors take.
+    pub fn memory_bytes(&self) -> usize {
+        let seats = { self.places.iter().flatten() }.flat_map(|(_, seats)| seats);
+        seats.map(|seat| seat.monitor.memory_bytes()).sum()
+    }
+}
+
+/// Bins of one place, beside the flows, which draw their own: lengths, and some that are
+/// log-linear.
+const SEAT_BYTES: usize = 512 << 10;
+
+impl Seat {
+    /// Whether its expression matches.
+    #[inline]
+    fn matches(
+        &mut self,
+        head: &Head<'_>,
+        asked: &Asked,
+        place: &Place,
+    ) -> Result<bool, MonitorError> {
+        let Some(filter) = asked.words.as_ref().and_then(Words::expression) else {
+            return Ok(true);
+        };
+        let known = { self.programs.iter() }.position(|(each, _)| *each == head.link_type);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let program = program(filter, head.link_type);
+                let program = program.map_err(|error| MonitorError::Filter {
+                    monitor: asked.name.clone(),
+                    port: place.port.clone(),
+                    error,
+                })?;
+                self.programs.push((head.link_type, program));
+                self.programs.len() - 1
+            }
+        };
+        let program = self.programs[at].1.as_ref();
+        Ok(program.is_some_and(|program| program.matches(head.bytes, head.wire_len)))
+    }
+}
+
+/// The program for a link type; `None` of one that no filter knows, of which no frame matches.
+fn program(filter: &Filter, link_type: u16) -> Result<Option<Program>, FilterError> {
+    let is_known = Filter::knows(link_type);
+    is_known.then(|| filter.compile(link_type)).transpose()
+}
+
+/// Several monitors as one.
+#[derive(Debug)]
+struct Several(Vec<Box<dyn Monitor>>);
+
+impl Monitor for Several {
+    #[inline]
+    fn on_packet(&mut self, packet: &Packet<'_>, out: &mut dyn Rows) {
+        for monitor in &mut self.0 {
+            monitor.on_packet(packet, out);
+        }
+    }
+
+    fn report(&self, out: &mut dyn Rows) {
+        self.0.iter().for_each(|monitor| monitor.report(out));
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.iter().map(|monitor| monitor.memory_bytes()).sum()
+    }
+}
+
+/// Rows of one label.
+struct Labelled<'a> {
+    label: Label<'a>,
+    report: &'a mut dyn Report,
+}
+
+impl Rows for Labelled<'_> {
+    fn bin(&mut self, bin: Bin) {
+        self.report.bin(self.label, bin);
+    }
+
+    fn window(&mut self, window: Window) {
+        self.report.window(self.label, window);
+    }
+
+    fn flow(&mut self, flow: &FlowFacts) {
+        self.report.flow(self.label, flow);
+    }
+}
+
+impl std::fmt::Debug for Monitors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.asked.iter().map(|asked| &asked.name).collect();
+        f.debug_struct("Monitors")
+            .field("asked", &names)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,28 @@
+//! How long frames are.
+
+use super::{Bins, Monitor, Packet, Rows, Scale};
+
+/// The distribution of lengths on the wire.
+#[derive(Debug)]
+pub(super) struct Sizes(Bins);
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self(Bins::new("packet_bytes", Scale::Lengths))
+    }
+}
+
+impl Monitor for Sizes {
+    #[inline]
+    fn on_packet(&mut self, packet: &Packet<'_>, _: &mut dyn Rows) {
+        self.0.add(packet.head.wire_len.into());
+    }
+
+    fn report(&self, out: &mut dyn Rows) {
+        self.0.report(out);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+}
