@@ -20,6 +20,7 @@ mod cores;
 mod decode_as;
 mod filtered;
 mod layers;
+mod measured;
 mod pipeline;
 mod protocol;
 mod recorded;
@@ -39,6 +40,7 @@ pub use config::Config;
 pub use cores::{Cores, Done, Failed, Progress, Settle};
 pub use decode_as::{DecodeAs, PortRule};
 pub use filtered::Filtered;
+pub use measured::Measured;
 pub use pipeline::{Pipeline, run};
 pub use recorded::{Recorded, interface};
 pub use role::{

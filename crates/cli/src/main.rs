@@ -18,6 +18,7 @@ mod info;
 mod inputs;
 mod link;
 mod manual;
+mod monitors;
 mod packets;
 mod print;
 mod replay_pcap;

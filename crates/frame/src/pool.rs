@@ -35,6 +35,9 @@ pub struct Descriptor {
     pub link_type: LinkType,
     /// Which input (its place on the command line).
     pub input: u16,
+    /// Which interface of the input, if that is a file that describes several: its place among
+    /// them, [`NO_INTERFACE`](Self::NO_INTERFACE) beyond those that are known.
+    pub interface: u16,
     /// The frame's number within its input, from 1, as tshark counts.
     pub number: u64,
     /// The frame's number in the merged sequence of all inputs, from 1: the base of ids.
@@ -43,6 +46,11 @@ pub struct Descriptor {
     pub damaged: bool,
     /// It passed the filter of its port, which the kernel ran: nobody has to run it again.
     pub has_passed: bool,
+}
+
+impl Descriptor {
+    /// An interface of which nothing is known.
+    pub const NO_INTERFACE: u16 = u16::MAX;
 }
 
 /// How a frame begins: the LINKTYPE_ value of a capture file

@@ -64,11 +64,11 @@ fn main() -> Result<(), MonitorError> {
     let budget = Budget::new(16 << 20);
     let mut monitors = Monitors::new(&budget);
     monitors.add("hops", || Box::new(HopCounts([0; 256])));
-    monitors.set_place(0, Place::named("eth1.came"))?;
+    let place = monitors.place(&Place::named("eth1.came"))?;
     let frame = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into()).udp(7, 9, b"data");
     let head = Head {
         time_ns: Some(1_000),
-        input: 0,
+        place,
         link_type: 1,
         wire_len: frame.len() as u32,
         bytes: &frame,

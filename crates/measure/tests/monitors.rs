@@ -89,16 +89,14 @@ fn measured(words: &[&str], frames: &[Given]) -> Found {
     for words in words {
         monitors.ask(&words.parse::<Words>().expect("words"));
     }
-    monitors
-        .set_place(3, Place::named("eth1.left"))
-        .expect("memory");
+    let place = monitors.place(&Place::named("eth1.left")).expect("memory");
     let (mut found, mut now) = (Found::default(), 1_000_000_007);
     for given in frames {
         now += given.after_ns;
         let bytes = frame(given);
         let head = Head {
             time_ns: Some(now),
-            input: 3,
+            place,
             link_type: 1,
             wire_len: bytes.len() as u32,
             bytes: &bytes[..bytes.len().min(128)],
@@ -277,7 +275,7 @@ fn windows_are_scaled_as_the_syn_says_unless_the_peer_refuses() {
     ] {
         let mut monitors = Monitors::new(&budget);
         monitors.ask(&"tcp_window".parse().expect("words"));
-        monitors.set_place(0, Place::named("tap")).expect("memory");
+        let place = monitors.place(&Place::named("tap")).expect("memory");
         let mut found = Found::default();
         let syn = TcpFlags(0x02);
         for (is_client, flags, shift) in [
@@ -303,7 +301,7 @@ fn windows_are_scaled_as_the_syn_says_unless_the_peer_refuses() {
             let bytes = FrameBuilder::new(from.into(), to.into()).tcp(&fields, b"");
             let head = Head {
                 time_ns: None,
-                input: 0,
+                place,
                 link_type: 1,
                 wire_len: bytes.len() as u32,
                 bytes: &bytes,

@@ -72,6 +72,7 @@ impl Pcap {
             wire_len,
             stamp_ns: Some(stamp_ns),
             link_type: self.link_type,
+            interface: 0,
             damaged: false,
         }))
     }

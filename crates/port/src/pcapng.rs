@@ -1,6 +1,6 @@
 //! The pcapng format: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>.
 
-use lineside_frame::LinkType;
+use lineside_frame::{Descriptor, LinkType};
 
 use crate::reader::{Order, Record, Step, array};
 use crate::{BLOCK_LEN, FRAME_LEN_MAX, Facts, Interface};
@@ -302,6 +302,7 @@ impl Pcapng {
             wire_len,
             stamp_ns: ticks.and_then(|ticks| clocked.stamp_ns(ticks)),
             link_type: clocked.link_type,
+            interface: clocked.fact.unwrap_or(Descriptor::NO_INTERFACE),
             damaged: false,
         })
     }

@@ -67,6 +67,7 @@ pub(crate) struct Record {
     pub(crate) wire_len: u32,
     pub(crate) stamp_ns: Option<i64>,
     pub(crate) link_type: LinkType,
+    pub(crate) interface: u16,
     pub(crate) damaged: bool,
 }
 
@@ -310,6 +311,7 @@ impl CaptureReader {
             // Some writers leave the length on the wire smaller than what they kept.
             wire_len: record.wire_len.max(record.len as u32),
             link_type: record.link_type,
+            interface: record.interface,
             number: self.facts.frames,
             damaged: record.damaged,
             ..Descriptor::default()

@@ -27,14 +27,15 @@ use lineside_port::{
     CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
 };
 use lineside_run::{
-    Evidence, Interfaces, Opened, Progress, Run, RunError, check_capture_file, judge, open,
-    open_followed, open_interfaces,
+    Evidence, Interfaces, Measuring, Opened, Progress, Run, RunError, check_capture_file, judge,
+    open, open_followed, open_interfaces,
 };
 use lineside_time::Clock;
 use lineside_trace::{EncoderConfig, InMemory, Manifest};
 
 use crate::cores::Failed;
 use crate::filtered::Filtered;
+use crate::measured::Measured;
 use crate::recorded::{Recorded, interface};
 use alone::Ran;
 use watch::{Around, Stop, Watch};
@@ -47,7 +48,7 @@ pub use settings::{
 pub use tally::{OperationCount, Tally, is_failure};
 
 /// All inputs, as far as the filter lets them through, and perhaps written into capture files.
-type Input = Recorded<Filtered<Merge>>;
+type Input = Measured<Recorded<Filtered<Merge>>>;
 
 /// Errors of inputs that are listed: of many files that fail, most do for one reason.
 const ERRORS_LISTED: usize = 3;
@@ -127,7 +128,16 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         // A failure in the middle leaves the last second unaccounted.
         port.account();
     }
-    ran.errors.extend(port.finish().err());
+    ran.errors.extend(port.port_mut().finish().err());
+    let (warnings, measured) = port.finish();
+    warnings.iter().for_each(|warning| watch.warn(warning));
+    let unmeasured = match measured {
+        Ok(summaries) => {
+            ran.seen.summaries.extend(summaries);
+            None
+        }
+        Err(why) => Some(why),
+    };
     let (stop, is_endless) = watch.end();
     let mut interfaces = settings.live.iter().map(|live| &live.interfaces);
     if interfaces.any(Interfaces::are_all) {
@@ -143,6 +153,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     watch::note(&mut run, &port, &seen);
     run.manifest.runtime = ran.runtime;
     let mut failures: Vec<_> = ran.errors.iter().map(ToString::to_string).collect();
+    failures.extend(unmeasured.clone());
     let signal = match &stop {
         // A run without an end of its own ends when its user says so.
         Stop::Signal(number) if !is_endless => Some(*number),
@@ -190,7 +201,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
             Stop::Signal(signal) if settings.live.is_none() => Some(signal),
             _ => None,
         },
-        failure: failure(&ran.errors, &complete),
+        failure: failure(&ran.errors, &complete).or(unmeasured),
     })
 }
 
@@ -259,7 +270,15 @@ fn begin(
     let inputs = Filtered::new(inputs, settings.filter.clone())
         .live(settings.live.is_some())
         .cut_at(settings.snap_len);
-    let port = Recorded::new(inputs, writer);
+    let folder = run
+        .folder
+        .as_ref()
+        .filter(|_| !settings.monitors.is_empty());
+    let measuring = folder.map(|folder| {
+        let (trace_id, time_ns) = (&run.manifest.trace_id, settings.rotation.time_ns);
+        Measuring::new(&settings.monitors, folder, trace_id, time_ns, budget)
+    });
+    let port = Measured::new(Recorded::new(inputs, writer), measuring);
     progress.begin(&port.facts());
     run.manifest.in_memory = Some(InMemory {
         time_ns: now_ns,

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lineside_filter::Filter;
+use lineside_measure::monitor::Words;
 use lineside_port::Rotation;
 use lineside_run::Interfaces;
 use lineside_trace::Table;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub tables: Vec<Table>,
     /// Where their parts end.
     pub rotation: PartRotation,
+    /// What is measured of all frames, into tables of its own.
+    pub monitors: Vec<Words>,
     /// The one memory budget.
     pub memory_bytes: usize,
     /// Bytes that are kept of a frame; 0: all.

@@ -125,6 +125,11 @@ impl<'a> Watch<'a> {
         Some(Arc::clone(live.account.latencies()))
     }
 
+    /// Tells the user what is no error.
+    pub(super) fn warn(&mut self, warning: &str) {
+        self.around.progress.warn(warning);
+    }
+
     /// Notes why the run ends, unless the output failed before.
     pub(super) fn stop(&mut self, why: Stop) -> Step {
         if !matches!(self.stop, Stop::Output(_)) {
@@ -335,7 +340,7 @@ impl Writing for Passing {
 
 /// With the frames that the filter rejected, which only the port has seen.
 pub(super) fn with_filtered(mut seen: Seen, port: &Input) -> Seen {
-    seen.counters.merge(port.port().counters());
+    seen.counters.merge(port.port().port().counters());
     seen
 }
 

@@ -104,6 +104,11 @@ keys! {
         packets: bool = key("Write the table packets too: a row for each frame")
             .long("packets")
             .default(|| false);
+        monitors: Vec<String> = key("Measure what passes, into the tables monitor_*: 'gap,size', \
+        'packets window 10ms', 'all at eth1.came match tcp port 2049'; can be repeated")
+            .long("monitor").value("WORDS").or_one()
+            .example("gap,size")
+            .default(Vec::new);
         strict: bool = key("Exit with 4 if anything is missing from the capture")
             .long("strict")
             .default(|| false);

@@ -18,6 +18,8 @@ use lineside_time::parse_duration;
 use lineside_trace::Table;
 
 use super::decode_as;
+use crate::monitors::monitors;
+
 use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
 use crate::config::{self, ALL, ConfigError, Keys, Size, Time, nearest};
 use crate::inputs::METHODS;
@@ -138,6 +140,7 @@ impl Section {
             force: section.force == Some(true),
             tables: section.tables(),
             rotation,
+            monitors: monitors(section.monitors.as_deref(), section.output.is_some())?,
             memory_bytes,
             snap_len: section.snap_len.unwrap_or_default(),
             frames_max: section.frames_max.map_or(u64::MAX, NonZeroU64::get),

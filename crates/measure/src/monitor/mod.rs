@@ -1,10 +1,10 @@
 //! Monitors: what passed at a point, as distributions, over time and by flow.
 //!
 //! ```text
-//!  head: time, input, wire length, first bytes
+//!  head: time, place, wire length, first bytes
 //!    │ Monitors::on_head
 //!    ▼
-//!  the place of its input (port, point) ─► each monitor there whose expression matches
+//!  its place (port, point) ─► each monitor there whose expression matches
 //!                                              │ Monitor::on_packet        │ Monitor::report
 //!                                              └──────────────► Rows ◄─────┘
 //!                                               bins, windows, flows, each with its label
@@ -43,9 +43,8 @@ use lineside_wire::Dissected;
 pub struct Head<'a> {
     /// When it came, left or was dropped; `None` if its recorder gave no time.
     pub time_ns: Option<Nanoseconds>,
-    /// The input or, of a run with ports, the port and point: an index into what
-    /// [`Monitors::set_place`] named.
-    pub input: u16,
+    /// Where it was seen, by the number that [`Monitors::place`] gave.
+    pub place: u16,
     /// What the first byte is: a LINKTYPE_ value.
     pub link_type: u16,
     /// Bytes on the wire, from the Ethernet header on.

@@ -75,6 +75,12 @@ pub enum MonitorError {
         /// Why.
         error: FilterError,
     },
+    /// More places than a run may have.
+    #[error(
+        "frames come from more than {PLACES_MAX} interfaces: name those to be measured with \
+        -i or -f, or leave files out"
+    )]
+    Places,
     /// The memory for bins is not there.
     #[error(
         "monitor '{monitor}': its bins do not fit into the memory budget: raise --memory, or \
@@ -85,6 +91,9 @@ pub enum MonitorError {
         monitor: String,
     },
 }
+
+/// Places of a run: capture files may describe many interfaces.
+const PLACES_MAX: usize = 4096;
 
 /// Makes a monitor for a point.
 type Make = Box<dyn Fn() -> Box<dyn Monitor> + Send>;
@@ -110,8 +119,8 @@ struct Seat {
 /// All monitors of a run.
 pub struct Monitors {
     asked: Vec<Asked>,
-    /// By the number of the input.
-    places: Vec<Option<(Place, Vec<Seat>)>>,
+    /// By their numbers.
+    places: Vec<(Place, Vec<Seat>)>,
     budget: Budget,
     /// The earliest and the latest stamp.
     span: Option<(Nanoseconds, Nanoseconds)>,
@@ -149,14 +158,13 @@ impl Monitors {
         });
     }
 
-    /// Heads of `input` are seen at `place`. Naming it again changes nothing.
-    pub fn set_place(&mut self, input: u16, place: Place) -> Result<(), MonitorError> {
-        let input = usize::from(input);
-        if self.places.len() <= input {
-            self.places.resize_with(input + 1, || None);
+    /// The number of a place, whose monitors are made if it is new.
+    pub fn place(&mut self, place: &Place) -> Result<u16, MonitorError> {
+        if let Some(known) = self.places.iter().position(|(known, _)| known == place) {
+            return Ok(known as u16);
         }
-        if self.places[input].is_some() {
-            return Ok(());
+        if self.places.len() > PLACES_MAX {
+            return Err(MonitorError::Places);
         }
         let mut seats = Vec::new();
         for (number, asked) in self.asked.iter().enumerate() {
@@ -173,18 +181,18 @@ impl Monitors {
                 });
             }
         }
-        self.places[input] = Some((place, seats));
-        Ok(())
+        self.places.push((place.clone(), seats));
+        Ok((self.places.len() - 1) as u16)
     }
 
-    /// How many inputs have places, from 0 on.
-    pub fn places(&self) -> usize {
-        self.places.len()
+    /// The places so far.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().map(|(place, _)| place)
     }
 
     /// Those that measure nowhere, since no place that they name was there.
     pub fn without_place(&self) -> Vec<&str> {
-        let seats = { self.places.iter().flatten() }.flat_map(|(_, seats)| seats);
+        let seats = self.places.iter().flat_map(|(_, seats)| seats);
         let seated: Vec<_> = seats.map(|seat| seat.asked).collect();
         let asked = self.asked.iter().enumerate();
         let without = asked.filter(|(number, _)| !seated.contains(number));
@@ -203,7 +211,7 @@ impl Monitors {
             let (first, last) = self.span.unwrap_or((time_ns, time_ns));
             self.span = Some((first.min(time_ns), last.max(time_ns)));
         }
-        let Some(Some((place, seats))) = self.places.get_mut(usize::from(head.input)) else {
+        let Some((place, seats)) = self.places.get_mut(usize::from(head.place)) else {
             return Ok(());
         };
         if seats.is_empty() {
@@ -230,7 +238,7 @@ impl Monitors {
 
     /// Gives all that has not been given yet, as it stands.
     pub fn report(&self, report: &mut dyn Report) {
-        for (place, seats) in self.places.iter().flatten() {
+        for (place, seats) in &self.places {
             for seat in seats {
                 let label = Label {
                     monitor: &self.asked[seat.asked].name,
@@ -254,7 +262,7 @@ impl Monitors {
 
     /// Bytes of memory that monitors take.
     pub fn memory_bytes(&self) -> usize {
-        let seats = { self.places.iter().flatten() }.flat_map(|(_, seats)| seats);
+        let seats = self.places.iter().flat_map(|(_, seats)| seats);
         seats.map(|seat| seat.monitor.memory_bytes()).sum()
     }
 }

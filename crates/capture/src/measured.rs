@@ -1,0 +1,79 @@
+use std::os::fd::BorrowedFd;
+
+use lineside_frame::Burst;
+use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
+use lineside_run::Measuring;
+use lineside_trace::Summaries;
+
+/// A port whose frames monitors see, in the order in which they come out.
+pub struct Measured<P> {
+    port: P,
+    measuring: Option<Measuring>,
+}
+
+impl<P: Port> Measured<P> {
+    /// Shows monitors what comes out of `port`; without any, nothing.
+    pub fn new(port: P, measuring: Option<Measuring>) -> Self {
+        Self { port, measuring }
+    }
+
+    /// The port whose frames are measured.
+    pub fn port(&self) -> &P {
+        &self.port
+    }
+
+    /// The port, to end it.
+    pub fn port_mut(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    /// Warnings of monitors that measured nowhere, and what went into their tables; the error is why
+    /// they measured no more.
+    pub fn finish(&mut self) -> (Vec<String>, Result<Summaries, String>) {
+        match self.measuring.take() {
+            Some(measuring) => (measuring.warnings(), measuring.finish()),
+            None => (Vec::new(), Ok(Summaries::default())),
+        }
+    }
+}
+
+impl<P: Port> Port for Measured<P> {
+    fn facts(&self) -> Vec<&Facts> {
+        self.port.facts()
+    }
+}
+
+impl<P: Receive> Receive for Measured<P> {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        let start = burst.len();
+        let received = self.port.receive(burst, max);
+        if let Some(measuring) = &mut self.measuring {
+            for frame in &burst[start..] {
+                measuring.on_frame(frame, || self.port.facts());
+            }
+        }
+        received
+    }
+
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.port.leave(ahead);
+    }
+}
+
+impl<P: Live> Live for Measured<P> {
+    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+        self.port.wake_on(descriptors);
+    }
+
+    fn backlog(&self) -> f32 {
+        self.port.backlog()
+    }
+
+    fn account(&mut self) {
+        self.port.account();
+    }
+
+    fn shut(&mut self) {
+        self.port.shut();
+    }
+}

@@ -1,0 +1,280 @@
+//! Monitors of a run, whose rows go into the tables of its folder.
+
+use std::num::NonZeroU64;
+
+use lineside_account::{Budget, Lease};
+use lineside_frame::{Descriptor, FrameRef};
+use lineside_host::{PartWriter, RunFolder};
+use lineside_measure::monitor::{
+    Bin, FlowFacts, HEAD_LEN, Head, Label, MonitorError, Monitors, Place, Report, Window, Words,
+};
+use lineside_port::Facts;
+use lineside_time::Nanoseconds;
+use lineside_trace::{
+    EncoderConfig, MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, RecordSink,
+    RowRef, Summaries, Table, Text, TraceEncoder, Word,
+};
+
+use crate::{Parts, bound_encoder};
+
+/// Monitors and their tables.
+pub struct Measuring {
+    monitors: Monitors,
+    rows: Rows,
+    memory: Option<Lease>,
+    /// The number of the place of each interface of each input.
+    places: Vec<Vec<Option<u16>>>,
+    failure: Option<String>,
+}
+
+/// Frames between two looks at the memory that rows take.
+const LOOKS: u64 = 4096;
+
+impl Measuring {
+    /// Monitors for these words, with tables in `folder`, whose parts end after `part_time_ns`.
+    pub fn new(
+        asked: &[Words],
+        folder: &RunFolder,
+        trace_id: &str,
+        part_time_ns: Option<NonZeroU64>,
+        budget: &Budget,
+    ) -> Self {
+        let mut monitors = Monitors::new(budget);
+        asked.iter().for_each(|words| monitors.ask(words));
+        let config = EncoderConfig {
+            part_time_ns,
+            ..EncoderConfig::new(Table::MONITORS, trace_id)
+        };
+        let mut encoder = TraceEncoder::new(&config, Parts(PartWriter::new(folder)));
+        encoder.begin();
+        Self {
+            monitors,
+            rows: Rows {
+                encoder,
+                bin: MonitorBinRow::default(),
+                window: MonitorWindowRow::default(),
+                flow: MonitorFlowRow::default(),
+            },
+            memory: budget.lease(0),
+            places: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// The monitors.
+    pub fn monitors(&self) -> &Monitors {
+        &self.monitors
+    }
+
+    /// Frames of `input` are seen at `place`.
+    pub fn set_place(&mut self, input: u16, place: &Place) -> Result<(), MonitorError> {
+        let number = self.monitors.place(place)?;
+        self.note_place(usize::from(input), 0, number);
+        Ok(())
+    }
+
+    /// A frame was seen. `facts` are those of the inputs, whose interfaces are places.
+    #[inline]
+    pub fn on_frame<'a>(&mut self, frame: &FrameRef, facts: impl FnOnce() -> Vec<&'a Facts>) {
+        if self.failure.is_some() {
+            return;
+        }
+        let descriptor = frame.descriptor();
+        let known = self.places.get(usize::from(descriptor.input));
+        let known = known.and_then(|input| *input.get(usize::from(descriptor.interface))?);
+        let measured = match known {
+            Some(place) => self.measure(frame, place),
+            None => self
+                .find_place(descriptor, &facts())
+                .and_then(|place| self.measure(frame, place)),
+        };
+        self.failure = measured.err().map(|error| error.to_string());
+    }
+
+    fn measure(&mut self, frame: &FrameRef, place: u16) -> Result<(), MonitorError> {
+        let (descriptor, bytes) = (frame.descriptor(), frame.bytes());
+        if let Some(stamp_ns) = descriptor.stamp_ns {
+            self.rows.encoder.on_time(stamp_ns);
+        }
+        let head = Head {
+            time_ns: descriptor.stamp_ns,
+            place,
+            link_type: descriptor.link_type.0,
+            wire_len: descriptor.wire_len.max(bytes.len() as u32),
+            bytes: &bytes[..bytes.len().min(HEAD_LEN)],
+        };
+        self.monitors.on_head(&head, &mut self.rows)?;
+        if self.monitors.heads().is_multiple_of(LOOKS) {
+            bound_encoder(&mut self.rows.encoder, &mut self.memory);
+        }
+        Ok(())
+    }
+
+    /// The place of an interface whose first frame comes.
+    #[cold]
+    fn find_place(
+        &mut self,
+        descriptor: &Descriptor,
+        facts: &[&Facts],
+    ) -> Result<u16, MonitorError> {
+        let input = usize::from(descriptor.input);
+        let facts = facts.get(input);
+        let interface = usize::from(descriptor.interface);
+        let name = facts.and_then(|facts| match facts.interfaces.get(interface) {
+            Some(interface) => interface.name.clone(),
+            None => None,
+        });
+        let name = name.or_else(|| facts.map(|facts| facts.name.clone()));
+        let number = self
+            .monitors
+            .place(&Place::named(&name.unwrap_or_default()))?;
+        self.note_place(input, interface, number);
+        Ok(number)
+    }
+
+    fn note_place(&mut self, input: usize, interface: usize, number: u16) {
+        if self.places.len() <= input {
+            self.places.resize_with(input + 1, Vec::new);
+        }
+        let places = &mut self.places[input];
+        // Of interfaces that nobody described, the first one stands for all.
+        if places.len() <= interface {
+            places.resize(interface + 1, None);
+        }
+        places[interface] = Some(number);
+    }
+
+    /// Notes what happened.
+    pub fn note(
+        &mut self,
+        time_ns: Option<Nanoseconds>,
+        event: &'static str,
+        frames: Option<u64>,
+        text: &str,
+    ) {
+        let mut row = MonitorEventRow {
+            time_ns,
+            event: Some(event),
+            frames: frames.map(u64::cast_signed),
+            ..MonitorEventRow::default()
+        };
+        if !text.is_empty() {
+            row.text.set(text.as_bytes());
+        }
+        self.rows.encoder.row(RowRef::MonitorEvents(&row));
+    }
+
+    /// Why the monitors measure no more.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// A warning for each monitor that measured nowhere.
+    pub fn warnings(&self) -> Vec<String> {
+        let places: Vec<_> = self.monitors.places().map(Place::name).collect();
+        let without = self.monitors.without_place().into_iter();
+        let warning = |monitor: &str| match places.is_empty() {
+            true => format!("monitor '{monitor}' saw nothing: no frame came"),
+            false => format!(
+                "monitor '{monitor}' measured nowhere: frames passed at {}",
+                places.join(", ")
+            ),
+        };
+        without.map(warning).collect()
+    }
+
+    /// All that monitors found goes into the tables, which end.
+    pub fn finish(mut self) -> Result<Summaries, String> {
+        if let Some((first_ns, last_ns)) = self.monitors.span() {
+            self.note(Some(first_ns), "begin", None, "");
+            self.note(Some(last_ns), "end", Some(self.monitors.heads()), "");
+        }
+        self.monitors.report(&mut self.rows);
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let finished = self.rows.encoder.finish();
+        let (output, summaries) = finished.map_err(|error| error.to_string())?;
+        output.0.finish().map_err(|error| error.to_string())?;
+        Ok(summaries)
+    }
+}
+
+/// What monitors find, as rows of the tables.
+struct Rows {
+    encoder: TraceEncoder<Parts>,
+    bin: MonitorBinRow,
+    window: MonitorWindowRow,
+    flow: MonitorFlowRow,
+}
+
+/// The cells that all rows of monitors have.
+fn put_label(monitor: &mut Text, port: &mut Text, label: Label<'_>) -> Option<&'static str> {
+    monitor.set(label.monitor.as_bytes());
+    port.set(label.place.port.as_bytes());
+    Some(label.place.point.name())
+}
+
+/// A value of a bin; what lies beyond the type counts as its end.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl Report for Rows {
+    fn bin(&mut self, label: Label<'_>, bin: Bin) {
+        let row = &mut self.bin;
+        row.point = put_label(&mut row.monitor, &mut row.port, label);
+        row.metric = Some(bin.metric);
+        row.flow_id = bin.flow_id;
+        row.bin_from = signed(bin.from);
+        row.bin_to = signed(bin.to);
+        row.count = signed(bin.count);
+        self.encoder.row(RowRef::MonitorBins(row));
+    }
+
+    fn window(&mut self, label: Label<'_>, window: Window) {
+        let row = &mut self.window;
+        row.point = put_label(&mut row.monitor, &mut row.port, label);
+        row.flow_id = window.flow_id;
+        row.time_ns = Some(window.start_ns);
+        row.window_ns = window.window_ns;
+        row.packets = signed(window.packets);
+        row.bytes = signed(window.bytes);
+        self.encoder.row(RowRef::MonitorWindows(row));
+    }
+
+    fn flow(&mut self, label: Label<'_>, flow: &FlowFacts) {
+        let row = &mut self.flow;
+        row.clear();
+        row.point = put_label(&mut row.monitor, &mut row.port, label);
+        row.flow_id = Some(flow.flow_id);
+        if let Some(key) = flow.key {
+            row.source_address = Some(key.source);
+            row.destination_address = Some(key.destination);
+            row.source_port = key.ports.map(|(source, _)| source.into());
+            row.destination_port = key.ports.map(|(_, destination)| destination.into());
+            row.transport = match key.protocol {
+                lineside_wire::PROTOCOL_TCP => Word::Known("tcp"),
+                lineside_wire::PROTOCOL_UDP => Word::Known("udp"),
+                other => Word::Number(other.into()),
+            };
+            row.payload_bytes = key.ports.map(|_| signed(flow.payload_bytes));
+        }
+        row.first_ns = flow.first_ns;
+        row.last_ns = flow.last_ns;
+        row.packets = signed(flow.packets);
+        row.bytes = signed(flow.bytes);
+        if let Some(tcp) = &flow.tcp {
+            row.retransmitted_bytes = Some(signed(tcp.retransmitted_bytes));
+            row.reordered_packets = Some(signed(tcp.reordered_packets));
+            row.reordering_extent_max = tcp.reordering_max.map(|(extent, _)| signed(extent));
+            row.n_reordering_max = tcp.reordering_max.map(|(_, n)| signed(n));
+            row.tcp_window_scale = tcp.window_scale.map(i32::from);
+            row.tcp_window_min_bytes = tcp.windows.map(|(least, _)| signed(least));
+            row.tcp_window_max_bytes = tcp.windows.map(|(_, most)| signed(most));
+            row.completion_ns = tcp.completion_ns.map(signed);
+            row.flow_end = tcp.end.map(|is_fin| if is_fin { "fin" } else { "rst" });
+        }
+        self.encoder.row(RowRef::MonitorFlows(row));
+    }
+}
