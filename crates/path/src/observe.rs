@@ -4,10 +4,13 @@ use lineside_time::Nanoseconds;
 
 use crate::{Departures, SideId};
 
-/// Sees each frame that leaves a path and each that it drops, the same way in virtual time and
-/// between ports: a monitor. It delays no frame. Between ports it sees a departure when that is
+/// Sees each frame that enters a path, each that leaves it and each that it drops, the same way in
+/// virtual time and between ports. It delays no frame. Between ports it sees a departure when that is
 /// due: when it was sent, the loop's [`Tap`](lineside_reactor::Tap) knows.
 pub trait Observer {
+    /// Frames enter at `side`, each at its stamp, or `now` if it has none or a later one.
+    fn on_arrivals(&mut self, now: Nanoseconds, side: SideId, frames: &[Frame]);
+
     /// Frames that entered at `side` leave at `now`, in this order.
     fn on_departures(&mut self, now: Nanoseconds, side: SideId, departures: &[Departure<Frame>]);
 
@@ -30,6 +33,12 @@ impl Observers {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub(crate) fn on_arrivals(&mut self, now: Nanoseconds, side: SideId, frames: &[Frame]) {
+        for observer in &mut self.0 {
+            observer.on_arrivals(now, side, frames);
+        }
     }
 
     pub(crate) fn on_departures(

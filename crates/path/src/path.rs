@@ -129,6 +129,11 @@ impl Path {
         self.observers.push(observer);
     }
 
+    /// Drops all observers: what they share with others belongs to those alone from now on.
+    pub fn drop_observers(&mut self) {
+        self.observers = Observers::default();
+    }
+
     /// The sides.
     pub fn sides(&self) -> impl Iterator<Item = SideId> + use<> {
         (0..self.sides.len()).map(SideId::new)
@@ -168,8 +173,12 @@ impl Path {
         burst: &mut Burst,
         out: &mut Departures,
     ) {
-        let index = side.into().index();
-        let out = out.side(index, !self.observers.is_empty());
+        let side = side.into();
+        let (index, is_observed) = (side.index(), !self.observers.is_empty());
+        if is_observed && !burst.is_empty() {
+            self.observers.on_arrivals(now, side, burst);
+        }
+        let out = out.side(index, is_observed);
         self.sides[index].chain.on_burst(now, burst, out);
     }
 

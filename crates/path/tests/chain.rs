@@ -46,6 +46,8 @@ struct Seen {
 struct Recorder(Rc<RefCell<Seen>>);
 
 impl Observer for Recorder {
+    fn on_arrivals(&mut self, _: i64, _: SideId, _: &[Frame]) {}
+
     fn on_departures(&mut self, now: i64, side: SideId, departures: &[Departure<Frame>]) {
         assert!(departures.iter().all(|departure| departure.at_ns <= now));
         let instants = departures.iter().map(|departure| departure.at_ns);

@@ -66,14 +66,20 @@ impl Measuring {
         &self.monitors
     }
 
-    /// Frames of `input` are seen at `place`.
-    pub fn set_place(&mut self, input: u16, place: &Place) -> Result<(), MonitorError> {
-        let number = self.monitors.place(place)?;
-        self.note_place(usize::from(input), 0, number);
-        Ok(())
+    /// The number of a place, for [`on_frame_at`](Self::on_frame_at).
+    pub fn place(&mut self, place: &Place) -> Result<u16, MonitorError> {
+        self.monitors.place(place)
     }
 
-    /// A frame was seen. `facts` are those of the inputs, whose interfaces are places.
+    /// A frame was seen at a place, at `time_ns`.
+    pub fn on_frame_at(&mut self, place: u16, time_ns: Option<Nanoseconds>, frame: &FrameRef) {
+        if self.failure.is_none() {
+            let measured = self.measure(frame, place, time_ns);
+            self.failure = measured.err().map(|error| error.to_string());
+        }
+    }
+
+    /// A frame came out of an input. `facts` are those of the inputs, whose interfaces are places.
     #[inline]
     pub fn on_frame<'a>(&mut self, frame: &FrameRef, facts: impl FnOnce() -> Vec<&'a Facts>) {
         if self.failure.is_some() {
@@ -82,22 +88,27 @@ impl Measuring {
         let descriptor = frame.descriptor();
         let known = self.places.get(usize::from(descriptor.input));
         let known = known.and_then(|input| *input.get(usize::from(descriptor.interface))?);
-        let measured = match known {
-            Some(place) => self.measure(frame, place),
-            None => self
-                .find_place(descriptor, &facts())
-                .and_then(|place| self.measure(frame, place)),
+        let known = match known {
+            Some(place) => Ok(place),
+            None => self.find_place(descriptor, &facts()),
         };
+        let time_ns = descriptor.stamp_ns;
+        let measured = known.and_then(|place| self.measure(frame, place, time_ns));
         self.failure = measured.err().map(|error| error.to_string());
     }
 
-    fn measure(&mut self, frame: &FrameRef, place: u16) -> Result<(), MonitorError> {
+    fn measure(
+        &mut self,
+        frame: &FrameRef,
+        place: u16,
+        time_ns: Option<Nanoseconds>,
+    ) -> Result<(), MonitorError> {
         let (descriptor, bytes) = (frame.descriptor(), frame.bytes());
-        if let Some(stamp_ns) = descriptor.stamp_ns {
-            self.rows.encoder.on_time(stamp_ns);
+        if let Some(time_ns) = time_ns {
+            self.rows.encoder.on_time(time_ns);
         }
         let head = Head {
-            time_ns: descriptor.stamp_ns,
+            time_ns,
             place,
             link_type: descriptor.link_type.0,
             wire_len: descriptor.wire_len.max(bytes.len() as u32),

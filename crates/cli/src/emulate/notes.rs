@@ -1,15 +1,20 @@
 //! The record of a run, in its folder if it has one.
 
+use std::num::NonZeroU64;
+
+use lineside_account::Budget;
 use lineside_host::{FolderError, SystemClock};
+use lineside_measure::monitor::Words;
 use lineside_path::Certificate;
 use lineside_path::emulate::Controlled;
-use lineside_run::Run;
+use lineside_run::{Measuring, Run};
 use lineside_time::Clock;
 use lineside_trace::InputFacts;
 
 use super::flags::Arguments;
 use crate::link::control;
 use crate::link::spec::LinkSpec;
+use crate::print::warn;
 
 /// The record of a run, in its folder if it has one.
 pub(super) struct Notes {
@@ -35,6 +40,42 @@ impl Notes {
         self.run.save()?;
         let folder = self.run.folder.as_ref();
         Ok(folder.and_then(|folder| control::listen(folder, spec)))
+    }
+
+    /// Monitors with tables in the folder; `None` without any. Their parts end after
+    /// `part_time_ns`.
+    pub(super) fn measuring(
+        &self,
+        words: &[Words],
+        part_time_ns: Option<NonZeroU64>,
+        budget: &Budget,
+    ) -> Option<Measuring> {
+        let folder = self.run.folder.as_ref().filter(|_| !words.is_empty())?;
+        let trace_id = &self.run.manifest.trace_id;
+        Some(Measuring::new(
+            words,
+            folder,
+            trace_id,
+            part_time_ns,
+            budget,
+        ))
+    }
+
+    /// Ends the tables of monitors, and notes what is in them. The error is why they measured no
+    /// more.
+    pub(super) fn end_measuring(&mut self, measuring: Option<Measuring>) -> Result<(), String> {
+        let Some(measuring) = measuring else {
+            return Ok(());
+        };
+        measuring
+            .warnings()
+            .iter()
+            .for_each(|warning| warn(warning));
+        let summaries = measuring.finish()?;
+        let tables = summaries.into_iter();
+        let tables = tables.map(|(table, summary)| (table.name().to_owned(), summary));
+        self.run.manifest.tables.extend(tables);
+        Ok(())
     }
 
     /// Writes the outcome; `json` is the certificate as it is printed.

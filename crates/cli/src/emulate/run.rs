@@ -1,14 +1,16 @@
 //! `lineside emulate`: the entrance, and frames of a capture through an emulated link.
 
+use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::path::Path;
+use std::rc::Rc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use lineside_account::Budget;
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
 use lineside_host::Signals;
-use lineside_path::{DirectionFinder, Virtual};
+use lineside_path::{DirectionFinder, PathMonitors, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
 use lineside_run::{
     Consumer, Evidence, Moment, Step, check_capture_file, inputs_facts, receive_all,
@@ -22,6 +24,9 @@ use crate::exit::Exit;
 use crate::inputs::open;
 use crate::link::section::{Mode, Prepared};
 use crate::print::{print, print_json, talk, warn};
+
+/// The ports of a path in virtual time, as monitors name them.
+const SIDES: [&str; 2] = ["inside", "outside"];
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let arguments = Arguments {
@@ -56,11 +61,21 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     if let Some(out) = out {
         check_capture_file(out, false, inputs, force)?;
     }
-    let notes = Notes::begin(&arguments, &inputs)?;
+    let words = arguments.keys.monitors()?;
+    let mut notes = Notes::begin(&arguments, &inputs)?;
     let signals = Signals::register().context("cannot handle signals")?;
+    let mut emulation = Virtual::new(path, DirectionFinder::new(inside));
+    let measuring = notes
+        .measuring(&words, None, &budget)
+        .map(RefCell::new)
+        .map(Rc::new);
+    if let Some(measuring) = &measuring {
+        let monitors = PathMonitors::new(measuring, &SIDES)?;
+        emulation.path_mut().add_observer(Box::new(monitors));
+    }
 
     let mut run = Run {
-        emulation: Virtual::new(path, DirectionFinder::new(inside)),
+        emulation,
         out,
         budget: &budget,
         has_frames: false,
@@ -85,10 +100,14 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
 
     let mut certificate = run.emulation.certificate();
+    run.emulation.path_mut().drop_observers();
+    let measuring = measuring.and_then(Rc::into_inner).map(RefCell::into_inner);
+    let measured = notes.end_measuring(measuring);
     let cut = { port.facts().into_iter() }.flat_map(|facts| facts.warnings.clone());
     let failures = cut
         .chain(failure.as_ref().map(|error| format!("{error:#}")))
-        .chain(written.as_ref().err().map(ToString::to_string));
+        .chain(written.as_ref().err().map(ToString::to_string))
+        .chain(measured.as_ref().err().cloned());
     certificate.judge(Evidence {
         failures: failures.collect(),
         signal: run.signal,
@@ -112,6 +131,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
     failure.map_or(Ok(()), Err)?;
     written?;
+    measured.map_err(|why| anyhow!(why))?;
     Ok(run.signal.map_or(Exit::Done, Exit::Signal))
 }
 

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
 use lineside_filter::Filter;
+use lineside_measure::monitor::Words;
 use lineside_path::{Inside, InsideError};
 
 use super::keys::LinkWords;
 use super::spec::LinkSpec;
 use crate::config::{self, ConfigError, Keys, Modes, Size, key, keys};
+use crate::monitors::monitors;
 
 /// The source of frames for the link; a key may have a meaning in some modes only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +125,12 @@ keys! {
         they leave: pcapng, or pcap if it ends in .pcap; - is standard output")
             .long("write-pcap").value("OUT")
             .only(CAPTURE);
+        monitors: Vec<String> = key("Measure what passes, into the tables monitor_* in RUN: \
+        'gap,size', 'packets window 10ms', 'all at inside.came match tcp port 2049', 'size at \
+        *.dropped'; can be repeated")
+            .long("monitor").value("WORDS").or_one()
+            .example("gap,size")
+            .only(CAPTURE | LIVE);
         output: PathBuf = key("The folder of the run: trace.json with the certificate")
             .short('o').long("output").value("RUN")
             .only(CAPTURE | LIVE);
@@ -197,6 +205,11 @@ impl Section {
             filter,
             inside,
         })
+    }
+
+    /// What monitors are asked for.
+    pub(crate) fn monitors(&self) -> Result<Vec<Words>, ConfigError> {
+        monitors(self.monitors.as_deref(), self.output.is_some())
     }
 
     /// Capture files.

@@ -1,0 +1,78 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use lineside_frame::Frame;
+use lineside_link::{Departure, DropReason, Dropped};
+use lineside_measure::monitor::{MonitorError, Place, Point};
+use lineside_run::Measuring;
+use lineside_time::Nanoseconds;
+
+use crate::element::arrival_ns;
+use crate::{Observer, SideId};
+
+/// Monitors of a path in virtual time: where frames come, where they leave, and where they came that
+/// were dropped.
+pub struct PathMonitors {
+    measuring: Rc<RefCell<Measuring>>,
+    /// The places of each side's port, by the order of [`Point::ALL`].
+    places: Vec<[u16; Point::ALL.len()]>,
+}
+
+impl PathMonitors {
+    /// Monitors of a path whose sides have these names.
+    pub fn new(measuring: &Rc<RefCell<Measuring>>, sides: &[&str]) -> Result<Self, MonitorError> {
+        let places = sides.iter().map(|side| {
+            let mut places = [0; Point::ALL.len()];
+            for (number, point) in places.iter_mut().zip(Point::ALL) {
+                let port = (*side).to_owned();
+                *number = measuring.borrow_mut().place(&Place { port, point })?;
+            }
+            Ok(places)
+        });
+        Ok(Self {
+            measuring: Rc::clone(measuring),
+            places: places.collect::<Result<_, MonitorError>>()?,
+        })
+    }
+
+    fn on_frame(&self, side: SideId, point: Point, time_ns: Nanoseconds, frame: &Frame) {
+        let place = self.places[side.index()][point as usize];
+        let mut measuring = self.measuring.borrow_mut();
+        measuring.on_frame_at(place, Some(time_ns), frame);
+    }
+}
+
+/// The point of frames that were dropped for a reason.
+pub(crate) fn point_of(reason: DropReason) -> Point {
+    match reason {
+        DropReason::Loss => Point::DroppedLoss,
+        DropReason::Down => Point::DroppedDown,
+        DropReason::Limit => Point::DroppedLimit,
+        DropReason::Rate => Point::DroppedRate,
+        DropReason::Memory => Point::DroppedMemory,
+    }
+}
+
+impl Observer for PathMonitors {
+    fn on_arrivals(&mut self, now: Nanoseconds, side: SideId, frames: &[Frame]) {
+        for frame in frames {
+            self.on_frame(side, Point::Came, arrival_ns(frame, now), frame);
+        }
+    }
+
+    fn on_departures(&mut self, _: Nanoseconds, side: SideId, departures: &[Departure<Frame>]) {
+        // Of two sides, the other one.
+        let exit = SideId::new(1 - side.index());
+        for departure in departures {
+            self.on_frame(exit, Point::Left, departure.at_ns, &departure.item);
+        }
+    }
+
+    fn on_drops(&mut self, side: SideId, drops: &[Dropped<Frame>]) {
+        for dropped in drops {
+            self.on_frame(side, point_of(dropped.reason), dropped.at_ns, &dropped.item);
+        }
+    }
+
+    fn on_turn(&mut self, _: Nanoseconds) {}
+}
