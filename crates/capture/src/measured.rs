@@ -27,6 +27,11 @@ impl<P: Port> Measured<P> {
         &mut self.port
     }
 
+    /// The monitors, which see no further frame.
+    pub fn take(&mut self) -> Option<Measuring> {
+        self.measuring.take()
+    }
+
     /// Warnings of monitors that measured nowhere, and what went into their tables; the error is why
     /// they measured no more.
     pub fn finish(&mut self) -> (Vec<String>, Result<Summaries, String>) {

@@ -19,6 +19,7 @@ mod inputs;
 mod link;
 mod manual;
 mod monitors;
+mod outputs;
 mod packets;
 mod print;
 mod replay_pcap;

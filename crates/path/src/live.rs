@@ -5,10 +5,12 @@
 
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Delay, Settings};
+use lineside_measure::monitor::Point;
 use lineside_port::LivePort;
 use lineside_reactor::{Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCounts, Wait};
 use lineside_time::Nanoseconds;
 
+use crate::monitors::point_of;
 use crate::{Certificate, ClockSteps, Departures, Direction, Leaving, NoMemory, Path, SideId};
 
 /// A path between live ports, in a polling loop.
@@ -49,10 +51,13 @@ impl LivePath {
         Reactor::new(live, sides.into(), wait, completes_checksums)
     }
 
-    /// Gives copies of frames that leave to `tap`, or ends it.
+    /// Gives copies of frames to `tap`, or ends it.
     pub fn set_tap(&mut self, tap: Option<Tap>) {
         if let Some(tap) = &tap {
             self.tapped = Some(tap.counts());
+            if tap.wants_drops() {
+                self.path.keep_drops();
+            }
         }
         self.tap = tap;
     }
@@ -143,6 +148,9 @@ impl Engine for LivePath {
 
     #[inline]
     fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst) {
+        if let Some(tap) = &mut self.tap {
+            tap.on_arrivals(now, side, burst);
+        }
         let side = SideId::new(side);
         self.path.on_burst(now, side, burst, &mut self.out);
     }
@@ -150,6 +158,14 @@ impl Engine for LivePath {
     #[inline]
     fn on_timer(&mut self, now: Nanoseconds, until: Nanoseconds, out: &mut Sides<LiveDeparture>) {
         self.path.on_timer(until, &mut self.out);
+        if let Some(tap) = self.tap.as_mut().filter(|tap| tap.wants_drops()) {
+            for side in self.path.sides() {
+                for dropped in self.out.drops(side) {
+                    let point = point_of(dropped.reason);
+                    tap.on_drop(dropped.at_ns, side.index(), point, &dropped.item);
+                }
+            }
+        }
         self.path.observe(now, &mut self.out);
         for side in self.path.sides() {
             let exit = self.path.exit(side).index();
@@ -165,7 +181,7 @@ impl Engine for LivePath {
                 out.send(exit, departure.item, account);
             }
         }
-        if let Some(tap) = &self.tap {
+        if let Some(tap) = &mut self.tap {
             tap.on_turn(now);
         }
     }
@@ -185,6 +201,10 @@ impl Engine for LivePath {
 
     fn on_unsent(&mut self, departure: LiveDeparture, frame: &Frame) {
         self.path.on_unsent(departure.side, frame);
+        if let Some(tap) = &mut self.tap {
+            let (at_ns, side) = (departure.leaving.at_ns, departure.side.index());
+            tap.on_drop(at_ns, side, Point::DroppedInterface, frame);
+        }
     }
 
     #[inline]
@@ -192,7 +212,7 @@ impl Engine for LivePath {
         self.path
             .on_sent(departure.side, &departure.leaving, sent_ns);
         if let (Some(tap), Some(copy)) = (&mut self.tap, departure.copy) {
-            tap.on_sent(sent_ns, departure.side.index(), copy);
+            tap.on_sent(sent_ns, self.path.exit(departure.side).index(), copy);
         }
     }
 }

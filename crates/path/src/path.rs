@@ -24,6 +24,8 @@ use crate::{ChangeReport, Departures, Direction, Leaving, SettingsWords, SideId}
 pub struct Path {
     sides: Vec<Side>,
     observers: Observers,
+    /// Dropped frames are kept until [`observe`](Self::observe), also without an observer.
+    keeps_drops: bool,
     seed: u64,
     began_ns: Option<Nanoseconds>,
     changes: Vec<Change>,
@@ -79,6 +81,7 @@ impl Path {
         Some(Self {
             sides: sides.map(side).collect(),
             observers: Observers::default(),
+            keeps_drops: false,
             seed,
             began_ns: None,
             changes: Vec::new(),
@@ -129,6 +132,15 @@ impl Path {
         self.observers.push(observer);
     }
 
+    /// Keeps frames that are dropped until the end of the turn, for the caller to look at.
+    pub(crate) fn keep_drops(&mut self) {
+        self.keeps_drops = true;
+    }
+
+    fn keeps_drops(&self) -> bool {
+        self.keeps_drops || !self.observers.is_empty()
+    }
+
     /// Drops all observers: what they share with others belongs to those alone from now on.
     pub fn drop_observers(&mut self) {
         self.observers = Observers::default();
@@ -174,18 +186,18 @@ impl Path {
         out: &mut Departures,
     ) {
         let side = side.into();
-        let (index, is_observed) = (side.index(), !self.observers.is_empty());
-        if is_observed && !burst.is_empty() {
+        let index = side.index();
+        if !self.observers.is_empty() && !burst.is_empty() {
             self.observers.on_arrivals(now, side, burst);
         }
-        let out = out.side(index, is_observed);
+        let out = out.side(index, self.keeps_drops());
         self.sides[index].chain.on_burst(now, burst, out);
     }
 
     /// Frames that are due by `now` leave. To be called at [`next_deadline`](Self::next_deadline).
     #[inline]
     pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Departures) {
-        let keeps_drops = !self.observers.is_empty();
+        let keeps_drops = self.keeps_drops();
         for (index, side) in self.sides.iter_mut().enumerate() {
             side.chain.on_timer(now, out.side(index, keeps_drops));
         }
@@ -202,7 +214,7 @@ impl Path {
     /// departures are taken out of `out`. They leave at `now`.
     #[inline]
     pub fn observe(&mut self, now: Nanoseconds, out: &mut Departures) {
-        if self.observers.is_empty() {
+        if !self.keeps_drops() {
             return;
         }
         for (side, effects) in out.sides_mut() {
@@ -274,7 +286,7 @@ impl Path {
         lease: Lease,
         out: &mut Departures,
     ) {
-        let out = out.side(index, !self.observers.is_empty());
+        let out = out.side(index, self.keeps_drops());
         let (id, side) = (SideId::new(index), &mut self.sides[index]);
         // Frames that are due by now leave under the old settings.
         side.chain.on_timer(now, out);

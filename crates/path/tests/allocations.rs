@@ -12,7 +12,7 @@ use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Settings, words};
 use lineside_path::{LivePath, Path, loop_facts};
 use lineside_port::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
-use lineside_reactor::Wait;
+use lineside_reactor::{TapPoints, Wait, tap};
 
 struct Counting;
 
@@ -138,7 +138,12 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
     // What leaves by one end comes from the other: it goes round and round.
     let sides = [end(&near, &far), end(&far, &near)];
     let mut live = LivePath::between(path, sides, Wait::Sleep, true);
-    let (tap, mut port) = lineside_reactor::tap(&[0, 1], 4 << 20, &budget).expect("it fits");
+    let points = TapPoints {
+        came: Some(128),
+        left: Some(usize::MAX),
+        dropped: Some(128),
+    };
+    let (tap, mut port) = tap(2, points, 4 << 20, &budget).expect("it fits");
     live.engine_mut().set_tap(Some(tap));
     let descriptor = Descriptor {
         link_type: LinkType::ETHERNET,

@@ -30,4 +30,4 @@ pub use facts::LoopFacts;
 pub use reactor::{Account, Engine, Reactor};
 pub use rest::Wait;
 pub use sides::Sides;
-pub use tap::{Tap, TapCounts, TapFacts, TapPort, tap};
+pub use tap::{Tap, TapCounts, TapFacts, TapPoints, TapPort, tap, tap_input};

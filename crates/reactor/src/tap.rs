@@ -1,37 +1,66 @@
-//! Copies of frames that leave, for a capture in another thread. It is no port of the loop: a
-//! capture that is too slow misses frames, and the loop does not wait for it.
+//! Copies of the frames of a loop, for another thread that captures or measures. It is no port of
+//! the loop: a thread that is too slow misses frames, and the loop does not wait for it.
 //!
 //! ```text
-//!  polling loop: Tap::copy ──► frame is sent ──► Tap::on_sent ──► bounded queue ──► TapPort: thread
-//!   before it is sent  └─► no block free: counted           └─► queue full: counted
+//!  polling loop: came ──► copy ──┐
+//!                left: copy ──► sent ──► on_sent ─┤ one batch a turn ──► bounded queue ──► TapPort: thread
+//!                dropped ──► copy ─┘      └─► no block free: counted   └─► queue full: counted
 //! ```
 //!
-//! A frame is copied into a block of the tap's own before it is sent, since the port takes it away,
-//! and queued afterwards, with the time at which it left. Whatever is counted leaves all the same.
-//! The loop neither waits nor wakes the other thread: that looks again after a millisecond.
+//! A frame that leaves is copied into a block of the tap's own before it is sent, since the port
+//! takes it away, and queued afterwards, with the time at which it left. Whatever is counted leaves
+//! all the same. The loop neither waits nor wakes the other thread: that looks again after a
+//! millisecond.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError};
+use std::sync::mpsc::{channel, sync_channel};
 
 use lineside_account::Budget;
 use lineside_frame::{BlockWriter, Burst, Frame, FrameRef, LinkType, Pool};
-use lineside_port::{BLOCK_LEN, Facts, Port, PortError, Receive, Received};
+use lineside_measure::monitor::Point;
+use lineside_port::{BLOCK_LEN, Facts, Live, Port, PortError, Receive, Received};
 use lineside_time::Nanoseconds;
 use rustix::event::poll;
 use rustix::time::Timespec;
 use serde::Serialize;
 
-/// Frames that wait in the queue: 30 ms at half a million a second.
-const QUEUE_MAX: usize = 16_384;
+/// Batches that wait in the queue.
+const BATCHES_MAX: usize = 1024;
+
+/// Frames that wait for the end of a turn, or for room in the queue: 30 ms at half a million a
+/// second.
+const BATCH_FRAMES_MAX: usize = 16_384;
+
+/// How many bytes of a frame are copied at each point; `None`: none is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TapPoints {
+    /// Where frames come.
+    pub came: Option<usize>,
+    /// Where they leave.
+    pub left: Option<usize>,
+    /// Where they came that are dropped.
+    pub dropped: Option<usize>,
+}
+
+/// The input of frames that a tap copies at a point of a side.
+pub fn tap_input(side: usize, point: Point) -> u16 {
+    (side * Point::ALL.len() + point as usize) as u16
+}
 
 /// The end in the polling loop.
 pub struct Tap {
-    queue: SyncSender<Frame>,
+    points: TapPoints,
+    queue: SyncSender<Vec<Frame>>,
+    /// Batches that were taken, to be used again.
+    empty: Receiver<Vec<Frame>>,
+    batch: Vec<Frame>,
     pool: Pool,
     writer: Option<BlockWriter>,
-    /// The input that frames of a side count to, and the number of its latest frame.
-    inputs: Vec<(u16, u64)>,
+    /// The number of the latest frame of each input.
+    numbers: Vec<u64>,
     /// How far the wall clock, which stamps are of, is ahead of the loop's.
     wall_ahead_ns: i64,
     shared: Arc<Shared>,
@@ -50,7 +79,7 @@ struct Shared {
 /// The counts of a tap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct TapFacts {
-    /// Frames that went to the capture.
+    /// Frames that went to the other thread.
     pub tapped: u64,
     /// Frames that found the queue full.
     pub dropped_queue: u64,
@@ -58,10 +87,13 @@ pub struct TapFacts {
     pub dropped_memory: u64,
 }
 
-/// The other end: frames as they left, both directions in one sequence, each stamped with the time
-/// at which it did, by the wall clock.
+/// The other end: frames as they came, left and were dropped, each stamped with the time at which it
+/// did, by the wall clock. Those of a point are in the order in which they did.
 pub struct TapPort {
-    queue: Receiver<Frame>,
+    queue: Receiver<Vec<Frame>>,
+    empty: Sender<Vec<Frame>>,
+    /// Frames of the batch that is being taken, the next one last.
+    batch: Vec<Frame>,
     facts: Facts,
     ordinal: u64,
     shared: Arc<Shared>,
@@ -69,10 +101,15 @@ pub struct TapPort {
     asked_for: u64,
 }
 
-/// A tap and its other end; `inputs` are those that frames of each side count to. It has
-/// `bytes_max` for copies of frames, all touched now, so that no page is mapped while the loop
-/// runs. `None` if the budget has not so much.
-pub fn tap(inputs: &[u16], bytes_max: usize, budget: &Budget) -> Option<(Tap, TapPort)> {
+/// A tap of a loop with so many sides, and its other end. It has `bytes_max` for copies of frames,
+/// all touched now, so that no page is mapped while the loop runs. `None` if the budget has not so
+/// much.
+pub fn tap(
+    sides: usize,
+    points: TapPoints,
+    bytes_max: usize,
+    budget: &Budget,
+) -> Option<(Tap, TapPort)> {
     let mut pool = Pool::new(BLOCK_LEN, (bytes_max / BLOCK_LEN).max(2), budget)?;
     let blocks: Vec<_> = std::iter::from_fn(|| {
         let mut block = pool.take()?;
@@ -81,13 +118,19 @@ pub fn tap(inputs: &[u16], bytes_max: usize, budget: &Budget) -> Option<(Tap, Ta
     })
     .collect();
     drop(blocks);
-    let (sender, receiver) = sync_channel(QUEUE_MAX);
+    let (sender, receiver) = sync_channel(BATCHES_MAX);
+    let (return_empty, empty) = channel();
+    for _ in 0..BATCHES_KEPT {
+        let _ = return_empty.send(Vec::with_capacity(BATCH_FRAMES_USUAL));
+    }
     let shared = Arc::new(Shared::default());
     let port = TapPort {
         queue: receiver,
+        empty: return_empty,
+        batch: Vec::new(),
         facts: Facts {
             name: "tap".to_owned(),
-            format: "frames as they left".to_owned(),
+            format: "frames as they came and left".to_owned(),
             link_types: vec![LinkType::ETHERNET],
             resolution_ns: Some(1),
             ..Facts::default()
@@ -97,15 +140,24 @@ pub fn tap(inputs: &[u16], bytes_max: usize, budget: &Budget) -> Option<(Tap, Ta
         asked_for: 0,
     };
     let tap = Tap {
+        points,
         queue: sender,
+        empty,
+        batch: Vec::with_capacity(BATCH_FRAMES_MAX),
         pool,
         writer: None,
-        inputs: inputs.iter().map(|&input| (input, 0)).collect(),
+        numbers: vec![0; sides * Point::ALL.len()],
         wall_ahead_ns: 0,
         shared,
     };
     Some((tap, port))
 }
+
+/// Batches that go round, which the loop need not allocate.
+const BATCHES_KEPT: usize = 64;
+
+/// Frames of a turn: a burst of each side, come and left.
+const BATCH_FRAMES_USUAL: usize = 256;
 
 impl Tap {
     /// How far the wall clock, by which a capture's stamps are, is ahead of the loop's from now on.
@@ -113,60 +165,151 @@ impl Tap {
         self.wall_ahead_ns = ahead_ns;
     }
 
-    /// A copy of a frame that is to leave; `None`, and counted, if there is no memory for it.
-    pub fn copy(&mut self, frame: &FrameRef) -> Option<Frame> {
-        let copy = self.copied(frame);
-        if copy.is_none() {
-            self.shared.dropped_memory.fetch_add(1, Ordering::Relaxed);
-        }
-        copy
+    /// Whether frames that are dropped are wanted.
+    pub fn wants_drops(&self) -> bool {
+        self.points.dropped.is_some()
     }
 
-    /// The frame of which this is a copy, and which entered at `side`, left at `sent_ns`.
-    pub fn on_sent(&mut self, sent_ns: Nanoseconds, side: usize, mut copy: Frame) {
-        let (input, number) = &mut self.inputs[side];
+    /// Frames arrived by `side`, each at its stamp, or `now` if it has none or a later one.
+    #[inline]
+    pub fn on_arrivals(&mut self, now: Nanoseconds, side: usize, frames: &[Frame]) {
+        let Some(len_max) = self.points.came else {
+            return;
+        };
+        for frame in frames {
+            let stamp_ns = frame.descriptor().stamp_ns.unwrap_or(now).min(now);
+            self.take(stamp_ns, side, Point::Came, frame, len_max);
+        }
+    }
+
+    /// A frame that arrived by `side` was dropped.
+    pub fn on_drop(&mut self, at_ns: Nanoseconds, side: usize, point: Point, frame: &FrameRef) {
+        if let Some(len_max) = self.points.dropped {
+            self.take(at_ns, side, point, frame, len_max);
+        }
+    }
+
+    /// A copy of a frame that is to leave; `None` if it is not wanted or, counted, if there is no
+    /// memory for it.
+    #[inline]
+    pub fn copy(&mut self, frame: &FrameRef) -> Option<Frame> {
+        let len_max = self.points.left?;
+        self.copied(frame, len_max)
+    }
+
+    /// The frame of which this is a copy left by `side` at `sent_ns`.
+    pub fn on_sent(&mut self, sent_ns: Nanoseconds, side: usize, copy: Frame) {
+        self.push(sent_ns, side, Point::Left, copy);
+    }
+
+    fn take(
+        &mut self,
+        at_ns: Nanoseconds,
+        side: usize,
+        point: Point,
+        frame: &FrameRef,
+        len_max: usize,
+    ) {
+        if let Some(copy) = self.copied(frame, len_max) {
+            self.push(at_ns, side, point, copy);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, at_ns: Nanoseconds, side: usize, point: Point, mut copy: Frame) {
+        if self.batch.len() == BATCH_FRAMES_MAX {
+            self.shared.dropped_queue.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let input = tap_input(side, point);
+        let number = &mut self.numbers[usize::from(input)];
         *number += 1;
         let descriptor = copy.descriptor_mut();
-        descriptor.stamp_ns = Some(sent_ns + self.wall_ahead_ns);
-        descriptor.input = *input;
+        descriptor.stamp_ns = Some(at_ns + self.wall_ahead_ns);
+        descriptor.input = input;
         descriptor.number = *number;
-        let count = match self.queue.try_send(copy) {
-            Ok(()) => &self.shared.tapped,
-            // Disconnected: the capture has ended, and says why.
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                &self.shared.dropped_queue
-            }
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+        self.batch.push(copy);
     }
 
-    fn copied(&mut self, frame: &FrameRef) -> Option<Frame> {
+    fn copied(&mut self, frame: &FrameRef, len_max: usize) -> Option<Frame> {
         let bytes = frame.bytes();
+        let bytes = &bytes[..bytes.len().min(len_max)];
         let has_room = { &mut self.writer }
             .as_mut()
             .is_some_and(|writer| writer.unfilled().len() >= bytes.len());
         if !has_room {
             // What is left of the block goes unused.
             self.writer = None;
-            self.writer = Some(self.pool.take()?);
+            self.writer = self.pool.take();
         }
-        let writer = self.writer.as_mut()?;
+        let Some(writer) = &mut self.writer else {
+            self.shared.dropped_memory.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
         writer.unfilled()[..bytes.len()].copy_from_slice(bytes);
         writer.advance(bytes.len());
         Some(writer.take(bytes.len(), *frame.descriptor()))
     }
 
     /// All frames that left before `now` were reported: to be called once a turn.
-    pub fn on_turn(&self, now: Nanoseconds) {
+    #[inline]
+    pub fn on_turn(&mut self, now: Nanoseconds) {
+        if !self.batch.is_empty() && !self.send() {
+            // Those that wait are older than `now`.
+            return;
+        }
         // Release, with the acquire of `TapPort::receive`: frames that left before are in the
         // queue.
         let wall_ns = now + self.wall_ahead_ns;
         self.shared.now_ns.store(wall_ns, Ordering::Release);
     }
 
+    /// Sends the batch, if the queue has room.
+    fn send(&mut self) -> bool {
+        let empty = { self.empty.try_recv() }.unwrap_or_default();
+        let batch = std::mem::replace(&mut self.batch, empty);
+        let count = batch.len() as u64;
+        match self.queue.try_send(batch) {
+            Ok(()) => {
+                self.shared.tapped.fetch_add(count, Ordering::Relaxed);
+                true
+            }
+            Err(TrySendError::Full(batch)) => {
+                self.batch = batch;
+                false
+            }
+            // The other thread has ended, and says why.
+            Err(TrySendError::Disconnected(mut batch)) => {
+                batch.clear();
+                self.batch = batch;
+                self.shared
+                    .dropped_queue
+                    .fetch_add(count, Ordering::Relaxed);
+                true
+            }
+        }
+    }
+
     /// Its counts, also while a loop has it.
     pub fn counts(&self) -> TapCounts {
         TapCounts(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for Tap {
+    /// The loop has ended, and may wait: the last batch goes too.
+    fn drop(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        let count = batch.len() as u64;
+        let sent = match batch.is_empty() {
+            true => Ok(()),
+            false => self.queue.send(batch),
+        };
+        let counter = match sent {
+            Ok(()) => &self.shared.tapped,
+            Err(_) => &self.shared.dropped_queue,
+        };
+        counter.fetch_add(count, Ordering::Relaxed);
     }
 }
 
@@ -186,6 +329,23 @@ impl TapCounts {
     }
 }
 
+impl TapPort {
+    /// The counts of the tap.
+    pub fn counts(&self) -> TapCounts {
+        TapCounts(Arc::clone(&self.shared))
+    }
+
+    /// Looks for the next batch.
+    fn next_batch(&mut self) -> Result<(), TryRecvError> {
+        let mut batch = self.queue.try_recv()?;
+        batch.reverse();
+        let empty = std::mem::replace(&mut self.batch, batch);
+        // Without a loop nobody needs it.
+        let _ = self.empty.send(empty);
+        Ok(())
+    }
+}
+
 impl Port for TapPort {
     fn facts(&self) -> Vec<&Facts> {
         vec![&self.facts]
@@ -202,20 +362,20 @@ impl Receive for TapPort {
         let before = burst.len();
         let mut has_ended = false;
         while burst.len() - before < max {
-            match self.queue.try_recv() {
-                Ok(mut frame) => {
-                    self.ordinal += 1;
-                    frame.descriptor_mut().ordinal = self.ordinal;
-                    self.facts.frames += 1;
-                    self.facts.bytes += u64::from(frame.descriptor().wire_len);
-                    burst.push(frame);
+            let Some(mut frame) = self.batch.pop() else {
+                match self.next_batch() {
+                    Ok(()) => continue,
+                    Err(error) => {
+                        has_ended = error == TryRecvError::Disconnected;
+                        break;
+                    }
                 }
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => {
-                    has_ended = true;
-                    break;
-                }
-            }
+            };
+            self.ordinal += 1;
+            frame.descriptor_mut().ordinal = self.ordinal;
+            self.facts.frames += 1;
+            self.facts.bytes += u64::from(frame.descriptor().wire_len);
+            burst.push(frame);
         }
         match burst.len() - before {
             0 if has_ended => Ok(Received::End),
@@ -237,6 +397,20 @@ impl Receive for TapPort {
     }
 }
 
+impl Live for TapPort {
+    /// It sleeps by itself.
+    fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
+
+    fn backlog(&self) -> f32 {
+        0.0
+    }
+
+    fn account(&mut self) {}
+
+    /// It ends with the loop.
+    fn shut(&mut self) {}
+}
+
 /// The queue holds thirty times what comes in this time.
 const PAUSE_NS: i64 = 1_000_000;
 
@@ -245,6 +419,12 @@ mod tests {
     use lineside_frame::Descriptor;
 
     use super::*;
+
+    const LEFT: TapPoints = TapPoints {
+        came: None,
+        left: Some(usize::MAX),
+        dropped: None,
+    };
 
     fn frame(number: u8) -> Frame {
         let descriptor = Descriptor {
@@ -266,44 +446,109 @@ mod tests {
         port.receive(burst, max).expect("a tap never fails")
     }
 
+    /// First byte, length, stamp, input and ordinal.
+    fn seen(burst: &Burst) -> Vec<(u8, usize, Option<i64>, u16, u64)> {
+        let seen = |frame: &Frame| {
+            let (bytes, descriptor) = (frame.bytes(), frame.descriptor());
+            let (stamp_ns, input) = (descriptor.stamp_ns, descriptor.input);
+            (bytes[0], bytes.len(), stamp_ns, input, descriptor.ordinal)
+        };
+        burst.iter().map(seen).collect()
+    }
+
     #[test]
     fn the_tap_copies_departures_and_counts_those_without_room() {
         let budget = Budget::new(64 << 20);
-        let (mut tap, mut port) = tap(&[0, 3], 2 * BLOCK_LEN, &budget).expect("it fits");
+        let (mut tap, mut port) = tap(2, LEFT, 2 * BLOCK_LEN, &budget).expect("it fits");
         leave(&mut tap, 5, 0, &frame(1));
         tap.set_wall_ahead(-4);
         leave(&mut tap, 6, 1, &frame(2));
         let mut burst = Burst::new();
-        assert_eq!(take(&mut port, &mut burst, 9), Received::Frames(2));
-        let seen = |frame: &Frame| {
-            let descriptor = frame.descriptor();
-            let (stamp_ns, input) = (descriptor.stamp_ns, descriptor.input);
-            (frame.bytes()[0], stamp_ns, input, descriptor.ordinal)
-        };
-        let seen: Vec<_> = burst.iter().map(seen).collect();
-        assert_eq!(seen, [(1, Some(5), 0, 1), (2, Some(2), 3, 2)]);
+        let idle = Received::Idle { until_ns: 0 };
+        assert_eq!(
+            take(&mut port, &mut burst, 9),
+            idle,
+            "not before the turn ends"
+        );
         tap.on_turn(9);
+        assert_eq!(take(&mut port, &mut burst, 9), Received::Frames(2));
+        let (one, other) = (tap_input(0, Point::Left), tap_input(1, Point::Left));
+        let expected = [(1, 100, Some(5), one, 1), (2, 100, Some(2), other, 2)];
+        assert_eq!(seen(&burst), expected);
         let idle = Received::Idle { until_ns: 5 };
         assert_eq!(take(&mut port, &mut burst, 9), idle);
 
         // Both blocks are full of frames that nobody lets go.
         let many = 2 * BLOCK_LEN / 100 + 10;
         (0..many).for_each(|_| leave(&mut tap, 10, 0, &frame(3)));
+        tap.on_turn(10);
         let facts = tap.counts().facts();
         assert!(facts.dropped_memory >= 10, "{facts:?}");
-        assert_eq!(facts.tapped + facts.dropped_memory, 2 + many as u64);
+        let accounted = facts.tapped + facts.dropped_memory + facts.dropped_queue;
+        assert_eq!(accounted, 2 + many as u64);
         assert_eq!(take(&mut port, &mut burst, 1), Received::PoolEmpty, "once");
         assert_eq!(take(&mut port, &mut burst, 1), Received::Frames(1));
         burst.clear();
-        while take(&mut port, &mut burst, 99) != idle {
+        while take(&mut port, &mut burst, 99) != (Received::Idle { until_ns: 6 }) {
             burst.clear();
         }
-        (0..QUEUE_MAX + 7).for_each(|_| {
-            let short = Frame::copied(b"short", Descriptor::default());
-            leave(&mut tap, 11, 0, &short);
-        });
-        assert_eq!(tap.counts().facts().dropped_queue, 7);
+        let before = tap.counts().facts().dropped_queue;
+        let short = Frame::copied(b"short", Descriptor::default());
+        (0..BATCH_FRAMES_MAX + 7).for_each(|_| leave(&mut tap, 11, 0, &short));
+        assert_eq!(tap.counts().facts().dropped_queue - before, 7);
         drop(tap);
         while take(&mut port, &mut burst, 999) != Received::End {}
+    }
+
+    #[test]
+    fn each_point_copies_as_many_bytes_as_it_is_asked_for() {
+        let budget = Budget::new(64 << 20);
+        let points = TapPoints {
+            came: Some(20),
+            left: None,
+            dropped: Some(30),
+        };
+        let (mut tap, mut port) = tap(3, points, 2 * BLOCK_LEN, &budget).expect("it fits");
+        let mut late = frame(2);
+        late.descriptor_mut().stamp_ns = Some(70);
+        tap.on_arrivals(50, 2, &[frame(1), late]);
+        assert!(tap.copy(&frame(3)).is_none());
+        tap.on_drop(60, 1, Point::DroppedRate, &frame(4));
+        drop(tap);
+        let mut burst = Burst::new();
+        assert_eq!(take(&mut port, &mut burst, 9), Received::Frames(3));
+        let (came, dropped) = (tap_input(2, Point::Came), tap_input(1, Point::DroppedRate));
+        let expected = [
+            (1, 20, Some(50), came, 1),
+            (2, 20, Some(50), came, 2),
+            (4, 30, Some(60), dropped, 3),
+        ];
+        assert_eq!(seen(&burst), expected);
+    }
+
+    #[test]
+    fn batches_wait_for_room_and_lose_nothing_until_they_are_full() {
+        let budget = Budget::new(64 << 20);
+        let (mut tap, mut port) = tap(1, LEFT, 2 * BLOCK_LEN, &budget).expect("it fits");
+        let turns = BATCHES_MAX + 100;
+        for turn in 0..turns {
+            leave(&mut tap, turn as i64, 0, &frame(1));
+            tap.on_turn(turn as i64);
+        }
+        let mut burst = Burst::new();
+        let until_ns = BATCHES_MAX as i64 - 1;
+        assert_eq!(
+            take(&mut port, &mut burst, turns),
+            Received::Frames(BATCHES_MAX)
+        );
+        let idle = Received::Idle { until_ns };
+        assert_eq!(
+            take(&mut port, &mut burst, turns),
+            idle,
+            "those that wait are later"
+        );
+        tap.on_turn(turns as i64);
+        assert_eq!(take(&mut port, &mut burst, turns), Received::Frames(100));
+        assert_eq!(tap.counts().facts().dropped_queue, 0);
     }
 }

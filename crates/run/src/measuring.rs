@@ -66,6 +66,13 @@ impl Measuring {
         &self.monitors
     }
 
+    /// Frames of `input` are seen at `place`.
+    pub fn set_place(&mut self, input: u16, place: &Place) -> Result<(), MonitorError> {
+        let number = self.monitors.place(place)?;
+        self.note_place(usize::from(input), 0, number);
+        Ok(())
+    }
+
     /// The number of a place, for [`on_frame_at`](Self::on_frame_at).
     pub fn place(&mut self, place: &Place) -> Result<u16, MonitorError> {
         self.monitors.place(place)

@@ -553,7 +553,7 @@ fn dropped_by_tap(evidence: &Evidence<'_>) -> Vec<Reason> {
         return Vec::new();
     }
     vec![format!(
-        "tap: {} of {} frames that left are not in the trace: {} found the capture's queue full, \
+        "tap: {} of {} frames were neither captured nor measured: {} found the queue full, \
         {} no memory",
         grouped(dropped),
         grouped(tap.captured + dropped),

@@ -8,11 +8,10 @@ use std::time::Duration;
 use lineside_account::parse_size;
 use lineside_actor::Topology;
 use lineside_capture::{
-    CaptureFile, Config, CoreSettings, Follow, LiveSettings, PART_TIME_S, PartRotation, Scheduler,
-    Settings, actors, is_pipe, placed_by_traffic,
+    Config, CoreSettings, Follow, LiveSettings, PART_TIME_S, PartRotation, Scheduler, Settings,
+    actors, is_pipe, placed_by_traffic,
 };
 use lineside_filter::Filter;
-use lineside_port::Rotation;
 use lineside_run::Interfaces;
 use lineside_time::parse_duration;
 use lineside_trace::Table;
@@ -23,6 +22,7 @@ use crate::monitors::monitors;
 use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
 use crate::config::{self, ALL, ConfigError, Keys, Size, Time, nearest};
 use crate::inputs::METHODS;
+use crate::outputs::capture_file;
 
 /// Live, bytes that were acknowledged this long ago are lost, so that the account of a second
 /// includes them. No tap is so late.
@@ -124,7 +124,8 @@ impl Section {
         let filter = filter.map_err(|error| ConfigError::new(format!("filter: {error}")))?;
         let cores = section.cores()?;
         let follow = section.follow(duration)?;
-        let capture_file = section.capture_file()?;
+        let rotation_words = section.pcap_rotation.as_deref();
+        let capture_file = capture_file(section.write_pcap.as_deref(), rotation_words)?;
         if let Some(cores) = &cores {
             section.settle_placement(&cores.placement);
         }
@@ -231,24 +232,6 @@ impl Section {
             table => !Table::MONITORS.contains(table),
         };
         Table::ALL.iter().copied().filter(wanted).collect()
-    }
-
-    /// The capture file that frames are written into.
-    fn capture_file(&self) -> Result<Option<CaptureFile>, ConfigError> {
-        let words = self.pcap_rotation.as_deref().unwrap_or_default();
-        let rotation =
-            Rotation::parse(words).map_err(|error| ConfigError::new(error.to_string()))?;
-        match &self.write_pcap {
-            Some(path) => Ok(Some(CaptureFile {
-                path: path.clone(),
-                rotation,
-                is_series: self.pcap_rotation.is_some(),
-            })),
-            None if words.is_empty() => Ok(None),
-            None => Err(ConfigError::usage(
-                "-b limits capture files, but none is written: name one with --write-pcap",
-            )),
-        }
     }
 
     /// The settings of live runs; `None` if files are read.

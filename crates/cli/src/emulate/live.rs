@@ -4,19 +4,18 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use lineside_account::Budget;
-use lineside_capture::{Seen, capture_into};
-use lineside_host::{RunFolder, Signals};
+use lineside_host::Signals;
 use lineside_path::{Certificate, Path};
-use lineside_reactor::TapPort;
-use lineside_trace::{State, Table};
+use lineside_trace::State;
 
 use super::flags::Arguments;
 use super::live_print::{line, loop_lines, nothing_passed};
 use super::notes::Notes;
 use super::print::lines;
 use super::settings::BetweenSettings;
+use super::taking::{Taken, Taking};
 use crate::exit::Exit;
 use crate::link::spec::LinkSpec;
 use crate::print::{print, print_json, say, talk, warn};
@@ -31,10 +30,15 @@ impl Arguments {
     ) -> anyhow::Result<Exit> {
         let signals = Signals::register().context("cannot handle signals")?;
         let commands = self.commands(budget, &signals)?;
-        let notes = Notes::begin(self, &self.keys.client)?;
+        let mut notes = Notes::begin(self, &self.keys.client)?;
         let controlled = notes.listen(spec)?;
-        let ran = commands.run(path, controlled, &mut |event| self.print_event(&event));
-        let (outcome, status) = ran.inspect_err(|_| notes.run.withdraw())?;
+        let taking = Taking::new(self, &notes, &["client", "server"], budget)?;
+        let tapping = taking.map(Taking::tapping);
+        let ran = commands.run(path, controlled, tapping, &mut |event| {
+            self.print_event(&event);
+        });
+        let (outcome, status, taken) = ran.inspect_err(|_| notes.run.withdraw())?;
+        let taken = Taken::note(taken, &mut notes, &outcome.certificate);
         let mut json = serde_json::to_value(&outcome.certificate)?;
         json["loop"] = serde_json::to_value(&outcome.facts)?;
         notes.end(outcome.inputs, &outcome.certificate, &json)?;
@@ -52,6 +56,7 @@ impl Arguments {
             warn(&sentence);
         }
         outcome.failure.map_or(Ok(()), Err)?;
+        taken?;
         // A test suite that passed on a busy machine has passed.
         let is_measured = self.keys.server.is_some() || self.keys.strict == Some(true);
         Ok(match (outcome.signal, status) {
@@ -76,15 +81,16 @@ impl Arguments {
         let mut notes = Notes::begin(self, &self.keys.between)?;
         let controlled = notes.listen(spec)?;
         let folder = notes.run.folder.clone();
-        let trace_id = notes.run.manifest.trace_id.clone();
-        let tapped = folder.as_ref().filter(|_| self.keys.tap == Some(true));
-        let capture =
-            tapped.map(|folder| |port: TapPort| capture_tap(port, folder, &trace_id, budget));
-        let between = settings.into_run(budget, folder.as_ref(), &signals);
-        let ran = between.run(path, controlled, capture, &mut |event| {
-            self.print_event(&event)
+        let sides = settings.names();
+        let sides: Vec<_> = sides.iter().map(String::as_str).collect();
+        let taking = Taking::new(self, &notes, &sides, budget)?;
+        let file = taking.as_ref().map(Taking::file).transpose()?.flatten();
+        let between = settings.into_run(budget, folder.as_ref(), file, &signals);
+        let tapping = taking.map(Taking::tapping);
+        let ran = between.run(path, controlled, tapping, &mut |event| {
+            self.print_event(&event);
         });
-        let (outcome, tapped) = ran.inspect_err(|_| notes.run.withdraw())?;
+        let (outcome, taken) = ran.inspect_err(|_| notes.run.withdraw())?;
         for warning in outcome.inputs.iter().flat_map(|input| &input.warnings) {
             warn(warning);
         }
@@ -92,13 +98,7 @@ impl Arguments {
         let mut json = serde_json::to_value(&certificate)?;
         json["loop"] = serde_json::to_value(&outcome.facts)?;
         json["machine"] = serde_json::to_value(&notes.run.manifest.machine)?;
-        let tapped = tapped.map(|captured| {
-            captured.unwrap_or_else(|_| Err(anyhow!("the tap's capture has panicked")))
-        });
-        let tapped = tapped.transpose();
-        if let Ok(Some(seen)) = &tapped {
-            notes.run.set_rows(&seen.counters, &seen.summaries);
-        }
+        let taken = Taken::note(taken, &mut notes, &certificate);
         notes.end(outcome.inputs, &certificate, &json)?;
         if self.json {
             print_json(&json)?;
@@ -106,24 +106,10 @@ impl Arguments {
             print(&(lines(&certificate) + &loop_lines(&outcome.facts)))?;
         }
         outcome.failure.map_or(Ok(()), Err)?;
-        tapped?;
+        taken?;
         // It has no end of its own: a signal that ends it cuts nothing short.
         Ok(held(&certificate))
     }
-}
-
-/// Captures frames that leave into the run's folder, until the loop drops its end of the tap.
-fn capture_tap(
-    mut port: TapPort,
-    folder: &RunFolder,
-    trace_id: &str,
-    budget: &Budget,
-) -> anyhow::Result<Seen> {
-    // As `capture` has it by default.
-    let wanted = |table: &Table| *table != Table::Packets && !Table::MONITORS.contains(table);
-    let tables: Vec<_> = Table::ALL.iter().copied().filter(wanted).collect();
-    let captured = capture_into(folder, &tables, trace_id, &mut port, budget);
-    captured.context("the tap's trace cannot be written")
 }
 
 /// The status of a run that came to its end: its times hold, or they do not.

@@ -8,6 +8,7 @@ mod notes;
 mod print;
 mod run;
 mod settings;
+mod taking;
 
 pub(crate) use crate::link::section::mode_headings;
 pub(crate) use flags::Arguments;

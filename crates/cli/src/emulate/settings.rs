@@ -1,5 +1,6 @@
 //! The settings of runs between live ports, from flags.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use lineside_account::Budget;
@@ -58,11 +59,19 @@ impl BetweenSettings {
         })
     }
 
-    /// The run with these settings.
+    /// The names of the interfaces.
+    pub(super) fn names(&self) -> [String; 2] {
+        { &self.interfaces }
+            .each_ref()
+            .map(|interface| interface.name.clone())
+    }
+
+    /// The run with these settings; `file` is given to the user that remains.
     pub(super) fn into_run<'a>(
         self,
         budget: &'a Budget,
         folder: Option<&'a RunFolder>,
+        file: Option<OwnedFd>,
         signals: &'a Signals,
     ) -> Between<'a> {
         Between {
@@ -73,6 +82,7 @@ impl BetweenSettings {
             duration: self.duration,
             budget,
             folder,
+            file,
             signals,
         }
     }

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
+use lineside_capture::{CaptureFile, PART_TIME_S};
 use lineside_filter::Filter;
 use lineside_measure::monitor::Words;
 use lineside_path::{Inside, InsideError};
@@ -13,6 +14,7 @@ use super::keys::LinkWords;
 use super::spec::LinkSpec;
 use crate::config::{self, ConfigError, Keys, Modes, Size, key, keys};
 use crate::monitors::monitors;
+use crate::outputs::capture_file;
 
 /// The source of frames for the link; a key may have a meaning in some modes only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,9 +124,15 @@ keys! {
             .only(BETWEEN)
             .example("duration:60");
         write_pcap: PathBuf = key("Write the frames that leave, stamped with the times at which \
-        they leave: pcapng, or pcap if it ends in .pcap; - is standard output")
+        they leave: pcapng, or pcap if it ends in .pcap; - is standard output. Live: also those \
+        that come and that are dropped, with ports and points as interfaces")
             .long("write-pcap").value("OUT")
-            .only(CAPTURE);
+            .only(CAPTURE | LIVE);
+        pcap_rotation: Vec<String> = key("When the next capture file begins, in dumpcap's form: \
+        filesize:kB, duration:SECONDS, interval:SECONDS, packets:N; files:N keeps the last N")
+            .short('b').value("COND")
+            .example("files:10")
+            .only(LIVE);
         monitors: Vec<String> = key("Measure what passes, into the tables monitor_* in RUN: \
         'gap,size', 'packets window 10ms', 'all at inside.came match tcp port 2049', 'size at \
         *.dropped'; can be repeated")
@@ -210,6 +218,16 @@ impl Section {
     /// What monitors are asked for.
     pub(crate) fn monitors(&self) -> Result<Vec<Words>, ConfigError> {
         monitors(self.monitors.as_deref(), self.output.is_some())
+    }
+
+    /// The capture file that frames of a live run are written into.
+    pub(crate) fn capture_file(&self) -> Result<Option<CaptureFile>, ConfigError> {
+        capture_file(self.write_pcap.as_deref(), self.pcap_rotation.as_deref())
+    }
+
+    /// Where parts of tables end while the run goes on.
+    pub(crate) fn part_time_ns(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(PART_TIME_S * 1_000_000_000)
     }
 
     /// Capture files.

@@ -171,6 +171,11 @@ impl Point {
         }
     }
 
+    /// Whether frames are dropped there.
+    pub fn is_drop(self) -> bool {
+        !matches!(self, Self::Came | Self::Left)
+    }
+
     /// The point with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|point| point.name() == name)

@@ -363,12 +363,16 @@ impl Words {
     /// Whether it measures at a point of a port.
     pub fn is_at(&self, port: &str, point: Point) -> bool {
         let is_port = self.port.as_deref().is_none_or(|wanted| wanted == port);
-        let is_point = match self.point {
-            None => matches!(point, Point::Came | Point::Left),
+        is_port && self.is_of(point)
+    }
+
+    /// Whether it measures at such points.
+    pub fn is_of(&self, point: Point) -> bool {
+        match self.point {
+            None => !point.is_drop(),
             Some(PointWord::One(wanted)) => wanted == point,
-            Some(PointWord::Dropped) => !matches!(point, Point::Came | Point::Left),
-        };
-        is_port && is_point
+            Some(PointWord::Dropped) => point.is_drop(),
+        }
     }
 
     /// The port that it names.

@@ -1,5 +1,6 @@
 //! An emulated link between two interfaces: ports, privileges, the tap's thread and the end.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use lineside_account::Budget;
@@ -7,13 +8,13 @@ use lineside_host::{Capability, Privileges, RunClock, RunFolder, Signals};
 use lineside_port::live::{Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
 use lineside_reactor::{TapPort, Wait};
-use lineside_run::{Evidence, TapEvidence};
 use lineside_time::Clock;
 
 use super::control::while_controlled;
+use super::tapping::while_tapped;
 use super::turns::{Next, turns};
-use super::{Controlled, EmulationError, Event, Outcome};
-use crate::{Direction, LiveLoop, LivePath, Path, below_floor, loop_facts};
+use super::{Controlled, EmulationError, Event, Outcome, Tapping};
+use crate::{Direction, LiveLoop, LivePath, Path, below_floor};
 
 /// A run between two interfaces, beside its path.
 pub struct Between<'a> {
@@ -31,6 +32,8 @@ pub struct Between<'a> {
     pub budget: &'a Budget,
     /// The run's folder: it is given to the user that remains once privileges are dropped.
     pub folder: Option<&'a RunFolder>,
+    /// A file that is given to that user too.
+    pub file: Option<OwnedFd>,
     /// The signals that end the run.
     pub signals: &'a Signals,
 }
@@ -54,41 +57,33 @@ pub fn open_interfaces(
 
 impl Between<'_> {
     /// Emulates until a signal, the end of the time, or an error; then lets frames under way leave.
-    /// `capture` takes copies of frames that leave, in a thread of its own; its result is the
-    /// second one.
+    /// `tapping` takes copies of frames, in a thread of its own; its result is the second one.
     pub fn run<T: Send>(
         &self,
         mut path: Path,
         controlled: Option<Controlled>,
-        capture: Option<impl FnOnce(TapPort) -> T + Send>,
+        tapping: Option<Tapping<impl FnOnce(TapPort) -> T + Send>>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<std::thread::Result<T>>), EmulationError> {
         let [inside, outside] = &self.interfaces;
         let clock = RunClock::start();
         let sides = [self.open(inside, clock)?, self.open(outside, clock)?];
-        lineside_host::drop_privileges(self.folder, &[])?;
+        let file = self.file.as_ref().map(AsFd::as_fd);
+        lineside_host::drop_privileges(self.folder, file.as_slice())?;
         path.begin(clock.now());
         let mut live = LivePath::between(path, sides, self.wait, self.completes_checksums);
-        let tapped = match capture {
-            Some(capture) => Some((self.set_tap(&mut live)?, capture)),
-            None => None,
-        };
         let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
         on_event(Event::Listening(&facts));
         let warnings = self.host_warnings(&live).into_iter();
         warnings.for_each(|warning| on_event(Event::Advice(warning)));
         let addresses = { &self.interfaces }.each_ref();
         let addresses = addresses.map(|interface| interface.hardware_address);
-        live.calibrate(&addresses, &mut || clock.now())?;
-        report_floor(&live, on_event);
-        std::thread::scope(|scope| {
-            let capture = tapped.map(|(port, capture)| scope.spawn(move || capture(port)));
-            let outcome = self.turn(&mut live, &clock, controlled);
-            // The capture ends when it has taken what is in the queue.
-            live.engine_mut().set_tap(None);
-            let captured = capture.map(std::thread::ScopedJoinHandle::join);
-            Ok((outcome?, captured))
-        })
+        let (outcome, taken) = while_tapped(&mut live, 2, tapping, self.budget, |live| {
+            live.calibrate(&addresses, &mut || clock.now())?;
+            report_floor(live, on_event);
+            self.turn(live, &clock, controlled)
+        })?;
+        Ok((outcome?, taken))
     }
 
     /// A port for each queue of an interface.
@@ -109,15 +104,6 @@ impl Between<'_> {
             bytes_max: self.budget.limit_bytes() / 8,
         };
         open_each(interface, &options)
-    }
-
-    fn set_tap(&self, live: &mut LiveLoop) -> Result<TapPort, EmulationError> {
-        let first_outside = live.queues(0) as u16;
-        let bytes_max = self.budget.limit_bytes() / 8;
-        let ends = lineside_reactor::tap(&[0, first_outside], bytes_max, self.budget);
-        let (tap, port) = ends.ok_or(EmulationError::TapMemory)?;
-        live.engine_mut().set_tap(Some(tap));
-        Ok(port)
     }
 
     /// Warnings of what the host does with the frames of the interfaces.
@@ -174,18 +160,8 @@ impl Between<'_> {
                 })
             })
         })?;
-        let mut outcome = Outcome::of(live, signal, failure);
-        // Frames that the tap dropped belong to the verdict.
-        let tap = loop_facts(live).tap.map(|tap| TapEvidence {
-            captured: tap.tapped,
-            dropped_queue: tap.dropped_queue,
-            dropped_memory: tap.dropped_memory,
-        });
-        outcome.certificate.judge(Evidence {
-            tap,
-            ..Evidence::default()
-        });
-        Ok(outcome)
+        live.engine_mut().set_tap(None);
+        Ok(Outcome::of(live, signal, failure))
     }
 }
 

@@ -17,12 +17,13 @@ use lineside_host::{
 };
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
 use lineside_port::{LivePort, PortError};
-use lineside_reactor::Wait;
+use lineside_reactor::{TapPort, Wait};
 use lineside_time::Clock;
 
 use super::control::while_controlled;
+use super::tapping::while_tapped;
 use super::turns::{Next, turns};
-use super::{Controlled, EmulationError, Event, Outcome};
+use super::{Controlled, EmulationError, Event, Outcome, Tapping};
 use crate::{LiveLoop, LivePath, Path};
 
 /// A run between two commands, or of the client's alone, beside its path.
@@ -44,6 +45,12 @@ pub struct Commands<'a> {
     /// The signals that end the run.
     pub signals: &'a Signals,
 }
+
+/// The outcome of a run, the client's status, and what the thread beside the loop came to.
+type Ran<T> = (Outcome, Option<ExitStatus>, Option<std::thread::Result<T>>);
+
+/// The failure that ended the loop, the signal that came, and the client's status.
+type Turned = (Option<PortError>, Option<u8>, Option<ExitStatus>);
 
 /// Whether there is a way outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,13 +110,15 @@ struct Programs {
 
 impl Commands<'_> {
     /// Runs both. When the client ends, so does the run, and then the server; the client's status
-    /// is the second result, `None` if the run ended first.
-    pub fn run(
+    /// is the second result, `None` if the run ended first. `tapping` takes copies of frames, in a
+    /// thread of its own; its result is the third one.
+    pub fn run<T: Send>(
         &self,
         mut path: Path,
         controlled: Option<Controlled>,
+        tapping: Option<Tapping<impl FnOnce(TapPort) -> T + Send>>,
         on_event: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(Outcome, Option<ExitStatus>), EmulationError> {
+    ) -> Result<Ran<T>, EmulationError> {
         self.signals.shield();
         let clock = RunClock::start();
         let networks = self.open_networks(clock, on_event)?;
@@ -142,9 +151,37 @@ impl Commands<'_> {
 
         path.begin(clock.now());
         let mut live = LivePath::between(path, networks.sides, self.wait, false);
+        let (ran, taken) = while_tapped(&mut live, 2, tapping, self.budget, |live| {
+            let (mut failure, signal, status) =
+                self.turn(live, &clock, controlled, &mut programs, on_event)?;
+            // Frames that the server still sends pass the path.
+            all.end(PATIENCE, || {
+                if failure.is_none() {
+                    failure = live.turn(&mut || clock.now()).err();
+                }
+            });
+            live.engine_mut().set_tap(None);
+            Ok::<_, EmulationError>((outcome(live, signal, failure), status))
+        })?;
+        let (mut outcome, status) = ran?;
+        if !self.passes_loopback {
+            outcome.beside = networks.client_netlink.and_then(loopback_frames);
+        }
+        Ok((outcome, status, taken))
+    }
+
+    /// Turns the loop until the client has ended.
+    fn turn(
+        &self,
+        live: &mut LiveLoop,
+        clock: &RunClock,
+        controlled: Option<Controlled>,
+        programs: &mut Programs,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Turned, EmulationError> {
         let (mut signal, mut status) = (None, None);
-        let mut failure = while_controlled(controlled, |changes| {
-            turns(&mut live, &clock, changes, |_| {
+        let failure = while_controlled(controlled, |changes| {
+            turns(live, clock, changes, |_| {
                 status = programs.look(on_event)?;
                 if signal.is_none() {
                     signal = self.signals.stop();
@@ -155,22 +192,12 @@ impl Commands<'_> {
                 }
                 Ok(match status {
                     None if !self.signals.is_urgent() => Next::Continue,
-                    // All that still runs is ended below.
+                    // All that still runs is ended afterwards.
                     _ => Next::Stop,
                 })
             })
         })?;
-        // Frames that the server still sends pass the path.
-        all.end(PATIENCE, || {
-            if failure.is_none() {
-                failure = live.turn(&mut || clock.now()).err();
-            }
-        });
-        let mut outcome = outcome(&mut live, signal, failure);
-        if !self.passes_loopback {
-            outcome.beside = networks.client_netlink.and_then(loopback_frames);
-        }
-        Ok((outcome, status))
+        Ok((failure, signal, status))
     }
 
     /// Makes both networks and the link between them. Leaves this thread in the client's.

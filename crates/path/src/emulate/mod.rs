@@ -17,10 +17,12 @@ mod between;
 mod commands;
 mod control;
 mod error;
+mod tapping;
 mod turns;
 
 pub use between::{Between, open_interfaces};
 pub use commands::{Commands, Way};
 pub use control::{Change, ChangeAnswer, ChangeSender, Controlled};
 pub use error::EmulationError;
+pub use tapping::Tapping;
 pub use turns::{Event, Outcome};

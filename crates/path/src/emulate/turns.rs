@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lineside_port::{Facts, Port, PortError};
 use lineside_reactor::LoopFacts;
+use lineside_run::{Evidence, TapEvidence};
 use lineside_time::{ClockOffset, SteadyClock};
 use lineside_trace::InputFacts;
 
@@ -67,9 +68,22 @@ impl Outcome {
         live.ports_mut().for_each(|port| port.account());
         let facts = live.ports().flat_map(Port::facts);
         let inputs = facts.map(lineside_run::input_facts).collect();
+        let facts = loop_facts(live);
+        let mut certificate = live_certificate(live, CLOCK);
+        // Frames that the tap dropped belong to the verdict.
+        if let Some(tap) = facts.tap {
+            certificate.judge(Evidence {
+                tap: Some(TapEvidence {
+                    captured: tap.tapped,
+                    dropped_queue: tap.dropped_queue,
+                    dropped_memory: tap.dropped_memory,
+                }),
+                ..Evidence::default()
+            });
+        }
         Self {
-            certificate: live_certificate(live, CLOCK),
-            facts: loop_facts(live),
+            certificate,
+            facts,
             inputs,
             signal,
             failure,
@@ -151,7 +165,7 @@ mod tests {
     use lineside_frame::{Burst, Descriptor, Frame};
     use lineside_link::{Settings, words};
     use lineside_port::{Live, LivePort, Receive, Received, Transmit};
-    use lineside_reactor::Wait;
+    use lineside_reactor::{TapPoints, Wait, tap};
     use lineside_time::{Clock, Nanoseconds, OffsetReading};
 
     use super::*;
@@ -282,7 +296,11 @@ mod tests {
         let comes = (0..1_000).map(|number| (number / 3 + 1) * 300_000);
         let sides = [wire(comes.collect()), wire(VecDeque::new())];
         let mut live = LivePath::between(path, sides, Wait::Spin, false);
-        let (tap, mut port) = lineside_reactor::tap(&[0, 1], 2 << 20, &budget).expect("it fits");
+        let points = TapPoints {
+            left: Some(usize::MAX),
+            ..TapPoints::default()
+        };
+        let (tap, mut port) = tap(2, points, 2 << 20, &budget).expect("it fits");
         live.engine_mut().set_tap(Some(tap));
         let failure = while_controlled(None, |changes| {
             turns(&mut live, &time, changes, |elapsed| {

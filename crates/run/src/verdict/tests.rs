@@ -200,8 +200,8 @@ fn each_rule_has_its_state_and_its_sentence() {
                 }),
                 ..Evidence::default()
             },
-            "tap: 10 of 100 frames that left are not in the trace: 8 found the capture's queue \
-            full, 2 no memory",
+            "tap: 10 of 100 frames were neither captured nor measured: 8 found the queue full, 2 no \
+            memory",
         ),
         (
             link(|link| link.dropped_by_derived_limit = vec![(0, "1b".into()), (3, "9b".into())]),

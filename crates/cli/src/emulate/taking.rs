@@ -1,0 +1,267 @@
+//! What takes copies of a live run's frames, in a thread of its own: monitors, a capture file, a
+//! capture into the run's tables.
+
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context, anyhow};
+use lineside_account::Budget;
+use lineside_capture::{Measured, Recorded, Seen, capture_into};
+use lineside_frame::{Burst, LinkType};
+use lineside_host::RunFolder;
+use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
+use lineside_path::Certificate;
+use lineside_path::emulate::Tapping;
+use lineside_port::{
+    CaptureWriter, Facts, Interface, Port, PortError, Receive, Received, WriterConfig,
+};
+use lineside_reactor::{TapPoints, TapPort, tap_input};
+use lineside_run::{Consumer, Measuring, Step, check_capture_file, receive_all};
+use lineside_trace::Table;
+
+use super::flags::Arguments;
+use super::notes::Notes;
+use crate::link::section::Section;
+
+/// What is to be done with copies of frames.
+pub(super) struct Taking<'a> {
+    budget: &'a Budget,
+    sides: usize,
+    measuring: Option<Measuring>,
+    writer: Option<CaptureWriter>,
+    /// The folder and the id of the trace that departures are captured into.
+    trace: Option<(RunFolder, String)>,
+    points: TapPoints,
+}
+
+/// What came of it.
+pub(super) struct Taken {
+    seen: Option<anyhow::Result<Seen>>,
+    written: Result<(), PortError>,
+    measuring: Option<Measuring>,
+}
+
+impl<'a> Taking<'a> {
+    /// As the flags have it, with sides of these names; `None` if nobody wants frames.
+    pub(super) fn new(
+        arguments: &Arguments,
+        notes: &Notes,
+        sides: &[&str],
+        budget: &'a Budget,
+    ) -> anyhow::Result<Option<Self>> {
+        let keys = &arguments.keys;
+        let words = keys.monitors()?;
+        let mut measuring = notes.measuring(&words, keys.part_time_ns(), budget);
+        if let Some(measuring) = &mut measuring {
+            for (input, place) in places(sides) {
+                measuring.set_place(input, &place)?;
+            }
+        }
+        let writer = writer(keys, sides, budget)?;
+        let folder = notes.run.folder.clone().filter(|_| keys.tap == Some(true));
+        let trace = folder.map(|folder| (folder, notes.run.manifest.trace_id.clone()));
+        let points = points(&words, writer.is_some(), trace.is_some());
+        let is_wanted = points != TapPoints::default();
+        Ok(is_wanted.then_some(Self {
+            budget,
+            sides: sides.len(),
+            measuring,
+            writer,
+            trace,
+            points,
+        }))
+    }
+
+    /// What the run needs to know of it.
+    pub(super) fn tapping(self) -> Tapping<impl FnOnce(TapPort) -> Taken + Send + 'a> {
+        Tapping {
+            points: self.points,
+            take: |port| self.take(port),
+        }
+    }
+
+    /// The capture file, to be given to the user that remains once privileges are dropped.
+    pub(super) fn file(&self) -> anyhow::Result<Option<OwnedFd>> {
+        let file = self.writer.as_ref().and_then(CaptureWriter::file);
+        let file = file.map(|file| file.try_clone_to_owned());
+        Ok(file.transpose()?)
+    }
+
+    /// Takes frames until the loop's end.
+    fn take(self, port: TapPort) -> Taken {
+        let access = self.writer.as_ref().map(CaptureWriter::check_access);
+        let counts = port.counts();
+        let recorded = Recorded::new(port, self.writer);
+        let mut port = Measured::new(recorded, self.measuring);
+        let seen = match &self.trace {
+            Some((folder, trace_id)) => {
+                let mut departures = Departures {
+                    port: &mut port,
+                    sides: self.sides,
+                };
+                let wanted =
+                    |table: &Table| *table != Table::Packets && !Table::MONITORS.contains(table);
+                let tables: Vec<_> = Table::ALL.iter().copied().filter(wanted).collect();
+                let captured =
+                    capture_into(folder, &tables, trace_id, &mut departures, self.budget);
+                Some(captured.context("the tap's trace cannot be written"))
+            }
+            None => None,
+        };
+        // Also what a capture that failed has left.
+        let mut errors = receive_all(&mut port, &mut Discard, u64::MAX, |_, _, _| Step::Continue);
+        let finished = port.port_mut().finish();
+        let written = access.unwrap_or(Ok(())).and(finished);
+        let written = errors.pop().map_or(written, Err);
+        let mut measuring = port.take();
+        let dropped = counts.facts();
+        let missed = dropped.dropped_queue + dropped.dropped_memory;
+        if let Some(measuring) = measuring.as_mut().filter(|_| missed > 0) {
+            measuring.note(None, "unmeasured", Some(missed), "");
+        }
+        Taken {
+            seen,
+            written,
+            measuring,
+        }
+    }
+}
+
+impl Taken {
+    /// Notes what is in the tables. The error is what went wrong.
+    pub(super) fn note(
+        taken: Option<std::thread::Result<Self>>,
+        notes: &mut Notes,
+        certificate: &Certificate,
+    ) -> anyhow::Result<()> {
+        let Some(taken) = taken else {
+            return Ok(());
+        };
+        let taken = taken.map_err(|_| anyhow!("the thread that takes frames has panicked"))?;
+        let mut seen = None;
+        if let Some(captured) = taken.seen {
+            seen = Some(captured?);
+        }
+        if let Some(seen) = &seen {
+            notes.run.set_rows(&seen.counters, &seen.summaries);
+        }
+        let mut measuring = taken.measuring;
+        if let Some(measuring) = &mut measuring {
+            for change in &certificate.changes {
+                let after = serde_json::to_string(&change.after)?;
+                let text = format!("{}: {after}", change.direction);
+                measuring.note(Some(change.at_ns), "change", None, &text);
+            }
+        }
+        let measured = notes.end_measuring(measuring);
+        taken.written?;
+        measured.map_err(|why| anyhow!(why))
+    }
+}
+
+/// The inputs of a tap, and what they stand for.
+fn places(sides: &[&str]) -> impl Iterator<Item = (u16, Place)> {
+    let points = |(side, port): (usize, &&str)| {
+        let port = (*port).to_owned();
+        Point::ALL.map(|point| {
+            let port = port.clone();
+            (tap_input(side, point), Place { port, point })
+        })
+    };
+    sides.iter().enumerate().flat_map(points)
+}
+
+/// How much of which frames is copied: heads for monitors, all for a capture.
+fn points(words: &[Words], has_file: bool, has_trace: bool) -> TapPoints {
+    let of = |is_whole: bool, is_measured: bool| match (is_whole, is_measured) {
+        (true, _) => Some(usize::MAX),
+        (false, true) => Some(HEAD_LEN),
+        (false, false) => None,
+    };
+    let is_at = |wanted: fn(Point) -> bool| {
+        let mut points = Point::ALL.into_iter().filter(|point| wanted(*point));
+        points.any(|point| words.iter().any(|words| words.is_of(point)))
+    };
+    TapPoints {
+        came: of(has_file, is_at(|point| point == Point::Came)),
+        left: of(has_file || has_trace, is_at(|point| point == Point::Left)),
+        dropped: of(has_file, is_at(Point::is_drop)),
+    }
+}
+
+/// The capture file of `--write-pcap`, whose interfaces are ports and points.
+fn writer(
+    keys: &Section,
+    sides: &[&str],
+    budget: &Budget,
+) -> anyhow::Result<Option<CaptureWriter>> {
+    let Some(file) = keys.capture_file()? else {
+        return Ok(None);
+    };
+    let force = keys.force == Some(true);
+    check_capture_file(&file.path, file.is_series, &[], force)?;
+    let config = WriterConfig {
+        budget: budget.clone(),
+        interfaces: places(sides)
+            .map(|(_, place)| Interface {
+                name: Some(place.name()),
+                link_type: LinkType::ETHERNET,
+                ..Interface::default()
+            })
+            .collect(),
+        application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
+        comment: Some("emulated: stamps are when frames came, left and were dropped".to_owned()),
+        rotation: file.rotation,
+        replaces: force,
+    };
+    Ok(Some(CaptureWriter::create(&file.path, config, None)?))
+}
+
+/// The frames that left, as inputs of the ports at which they had come.
+struct Departures<'a, P> {
+    port: &'a mut P,
+    sides: usize,
+}
+
+impl<P: Port> Port for Departures<'_, P> {
+    fn facts(&self) -> Vec<&Facts> {
+        self.port.facts()
+    }
+}
+
+impl<P: Receive> Receive for Departures<'_, P> {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        let start = burst.len();
+        let received = self.port.receive(burst, max);
+        let mut kept = start;
+        for at in start..burst.len() {
+            let input = usize::from(burst[at].descriptor().input);
+            let (exit, point) = (input / Point::ALL.len(), input % Point::ALL.len());
+            if point == Point::Left as usize {
+                // Of two sides, the other one.
+                let entrance = self.sides - 1 - exit;
+                burst[at].descriptor_mut().input = entrance as u16;
+                burst.swap(kept, at);
+                kept += 1;
+            }
+        }
+        burst.truncate(kept);
+        match received {
+            Ok(Received::Frames(_)) => Ok(Received::Frames(kept - start)),
+            other => other,
+        }
+    }
+
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.port.leave(ahead);
+    }
+}
+
+/// Lets frames go.
+struct Discard;
+
+impl Consumer for Discard {
+    fn on_burst(&mut self, burst: &mut Burst) -> Step {
+        burst.clear();
+        Step::Continue
+    }
+}
