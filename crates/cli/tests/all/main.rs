@@ -27,6 +27,7 @@ mod layers;
 mod live;
 mod manual;
 mod measured;
+mod monitors;
 mod packets;
 mod peer;
 mod python;
