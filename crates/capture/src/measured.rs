@@ -32,8 +32,8 @@ impl<P: Port> Measured<P> {
         self.measuring.take()
     }
 
-    /// Warnings of monitors that measured nowhere, and what went into their tables; the error is why
-    /// they measured no more.
+    /// Warnings of monitors that measured nowhere, and what went into their tables; the error is
+    /// why they measured no more.
     pub fn finish(&mut self) -> (Vec<String>, Result<Summaries, String>) {
         match self.measuring.take() {
             Some(measuring) => (measuring.warnings(), measuring.finish()),

@@ -10,8 +10,8 @@ use lineside_time::Nanoseconds;
 use crate::element::arrival_ns;
 use crate::{Observer, SideId};
 
-/// Monitors of a path in virtual time: where frames come, where they leave, and where they came that
-/// were dropped.
+/// Monitors of a path in virtual time: where frames come, where they leave, and where they came
+/// that were dropped.
 pub struct PathMonitors {
     measuring: Rc<RefCell<Measuring>>,
     /// The places of each side's port, by the order of [`Point::ALL`].

@@ -5,8 +5,8 @@ use lineside_time::Nanoseconds;
 use crate::{Departures, SideId};
 
 /// Sees each frame that enters a path, each that leaves it and each that it drops, the same way in
-/// virtual time and between ports. It delays no frame. Between ports it sees a departure when that is
-/// due: when it was sent, the loop's [`Tap`](lineside_reactor::Tap) knows.
+/// virtual time and between ports. It delays no frame. Between ports it sees a departure when that
+/// is due: when it was sent, the loop's [`Tap`](lineside_reactor::Tap) knows.
 pub trait Observer {
     /// Frames enter at `side`, each at its stamp, or `now` if it has none or a later one.
     fn on_arrivals(&mut self, now: Nanoseconds, side: SideId, frames: &[Frame]);

@@ -2,9 +2,11 @@
 //! the loop: a thread that is too slow misses frames, and the loop does not wait for it.
 //!
 //! ```text
-//!  polling loop: came ──► copy ──┐
-//!                left: copy ──► sent ──► on_sent ─┤ one batch a turn ──► bounded queue ──► TapPort: thread
-//!                dropped ──► copy ─┘      └─► no block free: counted   └─► queue full: counted
+//!  polling loop             one batch a turn                        another thread
+//!   came ────► copy ──────────┐
+//!   left: copy ► sent ► on_sent ├──► bounded queue ───────────────────► TapPort
+//!   dropped ─► copy ──────────┘      └─► full: counted
+//!              └─► no block free: counted
 //! ```
 //!
 //! A frame that leaves is copied into a block of the tap's own before it is sent, since the port
@@ -87,8 +89,8 @@ pub struct TapFacts {
     pub dropped_memory: u64,
 }
 
-/// The other end: frames as they came, left and were dropped, each stamped with the time at which it
-/// did, by the wall clock. Those of a point are in the order in which they did.
+/// The other end: frames as they came, left and were dropped, each stamped with the time at which
+/// it did, by the wall clock. Those of a point are in the order in which they did.
 pub struct TapPort {
     queue: Receiver<Vec<Frame>>,
     empty: Sender<Vec<Frame>>,

@@ -394,6 +394,8 @@ documents! {
     #[test]
     fn the_commands_of_the_guide_to_failures_run() = "docs/guide/failures.md";
     #[test]
+    fn the_commands_of_the_guide_to_monitors_run() = "docs/guide/monitors.md";
+    #[test]
     fn the_commands_of_the_guide_to_report_run() = "docs/guide/report.md";
     #[test]
     fn the_commands_of_the_examples_run() = "examples/README.md";

@@ -76,8 +76,8 @@ pub(super) struct Entry<T> {
     pub(super) state: T,
 }
 
-/// Flows by their keys, at most `flows_max`, as far as the budget goes. When it is full, a flow that
-/// is over or silent makes room for a new one.
+/// Flows by their keys, at most `flows_max`, as far as the budget goes. When it is full, a flow
+/// that is over or silent makes room for a new one.
 #[derive(Debug)]
 pub(super) struct FlowTable<T> {
     entries: Vec<Entry<T>>,
