@@ -10,6 +10,7 @@ pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod link;
 pub(crate) mod message;
+pub(crate) mod monitor;
 pub(crate) mod nfs;
 pub(crate) mod part;
 pub(crate) mod path;
@@ -21,7 +22,7 @@ pub(crate) mod side;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 13] = [
+const TARGETS: [(&str, Target); 14] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -35,6 +36,7 @@ const TARGETS: [(&str, Target); 13] = [
     ("message", message::run),
     ("segment", segment::run),
     ("script", script::run),
+    ("monitor", monitor::run),
 ];
 
 /// The target of this name.
