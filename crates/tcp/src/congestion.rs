@@ -18,6 +18,7 @@ pub static CUBIC: Cubic = Cubic;
 
 /// The congestion window of a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
 pub struct Window {
     /// Bytes that may be in flight.
     pub cwnd: u32,
@@ -27,6 +28,8 @@ pub struct Window {
     pub acked: u32,
     /// The most payload of a segment.
     pub mss: u32,
+    /// Whether `epoch` is not as it begins: it is looked at for nothing else.
+    pub(crate) has_epoch: bool,
     /// What [`Cubic`] remembers.
     pub epoch: Epoch,
 }
@@ -50,7 +53,17 @@ impl Window {
             ssthresh: u32::MAX,
             acked: 0,
             mss,
+            has_epoch: false,
             epoch: Epoch::default(),
+        }
+    }
+
+    /// Becomes that of a new connection.
+    pub(crate) fn begin(&mut self, mss: u32) {
+        (self.cwnd, self.ssthresh) = (Self::initial(mss), u32::MAX);
+        (self.acked, self.mss) = (0, mss);
+        if std::mem::take(&mut self.has_epoch) {
+            self.epoch = Epoch::default();
         }
     }
 

@@ -4,7 +4,7 @@
 use lineside_frame::{FrameRef, Range};
 use lineside_wire::SeqNumber;
 
-use crate::record::{Active, Held};
+use crate::record::{Active, Held, Rare};
 use crate::scoreboard::{earlier, later};
 use crate::stack::Stack;
 
@@ -28,30 +28,28 @@ impl Stack {
     ) -> (u32, u32) {
         let end = start + len;
         let quota = self.config.receive_window_bytes as usize * 2;
-        let active = &mut self.tables.actives[place];
+        let rare = self.tables.actives[place].rare_mut();
         let (mut at, mut held, mut duplicate) = (start, 0, 0);
-        let mut index = active
-            .held
-            .partition_point(|part| !part.end().is_after(start));
+        let mut index = { &rare.held }.partition_point(|part| !part.end().is_after(start));
         while at.is_before(end) {
-            let next = active.held.get(index);
+            let next = rare.held.get(index);
             let stop = next.map_or(end, |part| earlier(part.start, end));
             if stop.is_after(at) {
                 let part_len = stop.bytes_from(at);
                 let price = cost(part_len as usize);
-                let is_full = active.held_cost + price > quota
+                let is_full = rare.held_cost + price > quota
                     || self.held_bytes + price > self.config.held_bytes_max;
-                if !is_full && self.tables.parts.has_room(&mut active.held) {
+                if !is_full && self.tables.parts.has_room(&mut rare.held) {
                     let from = offset + at.bytes_from(start) as usize;
                     let range = Range::bound(frame, from, part_len as usize);
-                    active.held.insert(index, Held { start: at, range });
+                    rare.held.insert(index, Held { start: at, range });
                     index += 1;
-                    active.held_cost += price;
+                    rare.held_cost += price;
                     self.held_bytes += price;
                     held += part_len;
                 }
             }
-            let Some(part) = active.held.get(index) else {
+            let Some(part) = rare.held.get(index) else {
                 break;
             };
             let covered = earlier(part.end(), end);
@@ -64,7 +62,7 @@ impl Stack {
             index += 1;
         }
         if held + duplicate > 0 {
-            active.remember(start);
+            rare.remember(start);
         }
         (held, duplicate)
     }
@@ -73,13 +71,14 @@ impl Stack {
     /// begins no later.
     pub(crate) fn take_held(&mut self, place: u32, next: SeqNumber) -> Option<Held> {
         let active = &mut self.tables.actives[place];
-        let is_next = { active.held.first() }.is_some_and(|part| !part.start.is_after(next));
+        let is_next = { active.held().first() }.is_some_and(|part| !part.start.is_after(next));
         if !is_next {
             return None;
         }
-        let part = active.held.remove(0);
+        let rare = active.rare_mut();
+        let part = rare.held.remove(0);
         let price = cost(part.range.len());
-        active.held_cost -= price;
+        rare.held_cost -= price;
         self.held_bytes -= price;
         Some(part)
     }
@@ -87,12 +86,16 @@ impl Stack {
     /// Lets go of everything held; returns how many bytes.
     pub(crate) fn drop_held(&mut self, place: u32) -> u64 {
         let active = &mut self.tables.actives[place];
+        if active.held().is_empty() {
+            return 0;
+        }
+        let rare = active.rare_mut();
         let mut bytes = 0;
-        for part in active.held.drain(..) {
+        for part in rare.held.drain(..) {
             self.held_bytes -= cost(part.range.len());
             bytes += part.range.len() as u64;
         }
-        active.held_cost = 0;
+        rare.held_cost = 0;
         self.counters.bytes_held -= bytes;
         bytes
     }
@@ -109,11 +112,12 @@ pub(crate) fn add_duplicate(
     }
 }
 
-impl Active {
+impl Rare {
     /// What came out of order last is reported first.
     fn remember(&mut self, start: SeqNumber) {
-        if self.recent[0] != start {
-            self.recent = [start, self.recent[0], self.recent[1]];
+        let recent = self.recent.get_or_insert([start; 3]);
+        if recent[0] != start {
+            *recent = [start, recent[0], recent[1]];
         }
     }
 
@@ -142,18 +146,26 @@ impl Active {
         Some((start, end))
     }
 
-    /// Blocks to be reported: those of late first, then the lowest (RFC 2018, 4).
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = (SeqNumber, SeqNumber)> {
+    fn blocks(&self) -> impl Iterator<Item = (SeqNumber, SeqNumber)> {
         let lowest = self.held.first().map(|part| part.start);
         let mut seen: [Option<SeqNumber>; 4] = [None; 4];
-        let numbers = self.recent.into_iter().chain(lowest).enumerate();
+        let recent = self.recent.into_iter().flatten();
+        let numbers = recent.chain(lowest).enumerate();
         let blocks = numbers.filter_map(move |(at, number)| {
             let block = self.block_of(number)?;
             let is_new = !seen.contains(&Some(block.0));
             seen[at] = Some(block.0);
             is_new.then_some(block)
         });
-        let is_empty = self.held.is_empty();
-        blocks.take(if is_empty { 0 } else { 4 })
+        blocks.take(4)
+    }
+}
+
+impl Active {
+    /// Blocks to be reported: those of late first, then the lowest (RFC 2018, 4).
+    #[inline]
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (SeqNumber, SeqNumber)> {
+        let rare = self.rare().filter(|rare| !rare.held.is_empty());
+        rare.into_iter().flat_map(Rare::blocks)
     }
 }

@@ -357,7 +357,7 @@ impl Stack {
             self.acknowledge_text(number, had_gap);
         }
         let record = &self.tables.records[number];
-        let held_fin = { record.active() }.and_then(|active| self.tables.actives[active].fin_at);
+        let held_fin = { record.active() }.and_then(|active| self.tables.actives[active].fin_at());
         let fin_at = fin.then_some(end).or(held_fin);
         if fin_at == Some(self.tables.records[number].rcv_nxt) {
             self.on_fin(number, effects);
@@ -401,14 +401,14 @@ impl Stack {
         self.counters.bytes_duplicate += u64::from(duplicate);
         self.counters.bytes_refused += u64::from(len - held - duplicate);
         if fin_at.is_some() {
-            self.tables.actives[place].fin_at = fin_at;
+            self.tables.actives[place].rare_mut().fin_at = fin_at;
         }
         self.send_acknowledgement(number, effects);
     }
 
     fn has_gap(&self, number: u32) -> bool {
         let active = self.tables.records[number].active();
-        active.is_some_and(|active| !self.tables.actives[active].held.is_empty())
+        active.is_some_and(|active| !self.tables.actives[active].held().is_empty())
     }
 
     fn deliver(&mut self, number: u32, chunk: Chunk<'_>, effects: &mut impl Effects) {
@@ -417,8 +417,8 @@ impl Stack {
         self.counters.bytes_delivered += chunk.len() as u64;
         let owner = record.owner;
         if let Some(active) = record.active().filter(|_| record.has(flag::WINDOW_SET)) {
-            let active = &mut self.tables.actives[active];
-            active.rcv_wnd = active.rcv_wnd.saturating_sub(chunk.len() as u32);
+            let rare = self.tables.actives[active].rare_mut();
+            rare.rcv_wnd = rare.rcv_wnd.saturating_sub(chunk.len() as u32);
         }
         effects.on_event(ConnectionId(number), owner, Event::Stream(chunk));
     }
@@ -476,7 +476,10 @@ impl Stack {
         };
         let owner = record.owner;
         if let Some(active) = record.active() {
-            self.tables.actives[active].fin_at = None;
+            let active = &mut self.tables.actives[active];
+            if active.fin_at().is_some() {
+                active.rare_mut().fin_at = None;
+            }
         }
         self.acknowledge_now(number);
         effects.on_event(ConnectionId(number), owner, Event::Ended);

@@ -166,7 +166,6 @@ impl Stack {
                 record.scales = scale << 4 | peers as u8;
             }
         }
-        active.recent = [record.rcv_nxt; 3];
         active.recover = record.iss;
         debug_assert_eq!(record.state, State::SynReceived);
         self.begin_window(number);

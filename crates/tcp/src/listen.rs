@@ -136,7 +136,6 @@ impl Stack {
         active.snd_nxt = later(active.snd_nxt, record.snd_una);
         active.snd_wnd_max = record.send_window();
         (active.snd_wl1, active.snd_wl2) = (segment.sequence, segment.acknowledgement);
-        active.recent = [record.rcv_nxt; 3];
         active.recover = record.iss;
         self.take_ecn(number, segment);
         self.begin_window(number);

@@ -205,7 +205,7 @@ impl Stack {
     pub(crate) fn window_to_offer(&self, number: u32) -> u32 {
         let record = &self.tables.records[number];
         let wanted = match record.active().filter(|_| record.has(flag::WINDOW_SET)) {
-            Some(active) => self.tables.actives[active].rcv_wnd,
+            Some(active) => { self.tables.actives[active].rare() }.map_or(0, |rare| rare.rcv_wnd),
             None => self.config.receive_window_bytes,
         };
         let offered = record.rcv_adv.distance_from(record.rcv_nxt).max(0) as u32;

@@ -224,55 +224,73 @@ impl Retransmission {
     }
 }
 
-/// What is needed while bytes are in flight or missing.
+/// What is needed while bytes are in flight or missing. Its first four cache lines are all that
+/// segments touch of which none is lost or overtaken: among many connections no line is in a cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Active {
     /// The next sequence number that was never sent.
     pub(crate) snd_nxt: SeqNumber,
-    /// Bytes that the owner has ready after that.
-    pub(crate) ready: u64,
     /// The segment that the peer's window is from: RFC 9293, 3.3.1.
     pub(crate) snd_wl1: SeqNumber,
     pub(crate) snd_wl2: SeqNumber,
     /// The largest window that the peer offered.
     pub(crate) snd_wnd_max: u32,
-    pub(crate) window: Window,
-    pub(crate) phase: Phase,
-    /// Where the phase ends; no new recovery begins before it is acknowledged.
-    pub(crate) recover: SeqNumber,
-    pub(crate) dup_acks: u32,
-    pub(crate) scoreboard: Scoreboard,
-    pub(crate) rack: Rack,
-    pub(crate) reduction: Reduction,
-    /// A probe of the tail that has left.
-    pub(crate) probe: Option<Probe>,
-    /// What the last recovery or timeout changed.
-    pub(crate) undo: Option<Undo>,
-    pub(crate) frto: Frto,
-    /// What is lost first leaves whatever the window: RFC 6675, 5, 4.3; RFC 6298, 5.4.
-    pub(crate) must_send: bool,
-    /// A byte that was sent once, and when: acknowledged, it gives the round trip.
-    pub(crate) timed: Option<(SeqNumber, Nanoseconds)>,
+    /// Bytes that the owner has ready after `snd_nxt`.
+    pub(crate) ready: u64,
     pub(crate) retransmission: Retransmission,
     pub(crate) sooner: Sooner,
-    /// Timeouts and probes since data were acknowledged: each doubles the time to the next.
-    pub(crate) timeouts: u8,
-    /// Probes since the peer was heard.
-    pub(crate) unanswered: u8,
+    /// When a delayed acknowledgement is due.
+    pub(crate) ack_at: Nanoseconds,
+    pub(crate) scoreboard: Scoreboard,
+    /// A byte that was sent once, and when: acknowledged, it gives the round trip.
+    pub(crate) timed: Option<(SeqNumber, Nanoseconds)>,
     /// When data were sent last.
     pub(crate) sent_at: Nanoseconds,
     /// Since when the oldest bytes that are not acknowledged wait for that.
     pub(crate) waits_since: Nanoseconds,
+    /// Where the phase ends; no new recovery begins before it is acknowledged.
+    pub(crate) recover: SeqNumber,
+    pub(crate) dup_acks: u32,
     /// What was in flight then: acknowledgements of a burst count before they let anything leave.
     pub(crate) flight_then: u32,
     /// Echoes of marks count again from here on, and the next new data says that the window is
     /// smaller: RFC 3168, 6.1.2.
     pub(crate) marked_until: SeqNumber,
     pub(crate) owes_cwr: bool,
+    pub(crate) phase: Phase,
+    pub(crate) frto: Frto,
+    /// What is lost first leaves whatever the window: RFC 6675, 5, 4.3; RFC 6298, 5.4.
+    pub(crate) must_send: bool,
+    /// Timeouts and probes since data were acknowledged: each doubles the time to the next.
+    pub(crate) timeouts: u8,
+    /// Probes since the peer was heard.
+    pub(crate) unanswered: u8,
+    /// Whether `rare` is not as it begins.
+    has_rare: bool,
+    pub(crate) rack: Rack,
+    pub(crate) window: Window,
+    rare: Rare,
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Active, scoreboard) == 64 && offset_of!(Active, timed) == 128);
+    assert!(offset_of!(Active, rack) == 192, "three lines");
+    let epoch = offset_of!(Active, window) + offset_of!(Window, epoch);
+    assert!(epoch == 256, "what begins each connection anew fills four");
+};
+
+/// What only losses, disorder and an owner that chooses windows need.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    pub(crate) reduction: Reduction,
+    /// A probe of the tail that has left.
+    pub(crate) probe: Option<Probe>,
+    /// What the last recovery or timeout changed.
+    pub(crate) undo: Option<Undo>,
     /// When the window became smaller in this recovery.
     pub(crate) reduced_at: Nanoseconds,
-    /// When a delayed acknowledgement is due.
-    pub(crate) ack_at: Nanoseconds,
     /// What came out of order: apart, in its order.
     pub(crate) held: Vec<Held>,
     /// What they count as, against the quota.
@@ -280,7 +298,7 @@ pub(crate) struct Active {
     /// Where the peer's FIN is that came out of order.
     pub(crate) fin_at: Option<SeqNumber>,
     /// Sequence numbers of what came out of order lately, the last one first.
-    pub(crate) recent: [SeqNumber; 3],
+    pub(crate) recent: Option<[SeqNumber; 3]>,
     /// The window that the owner chose.
     pub(crate) rcv_wnd: u32,
 }
@@ -290,39 +308,69 @@ impl Default for Active {
         let zero = SeqNumber(0);
         Self {
             snd_nxt: zero,
-            ready: 0,
             snd_wl1: zero,
             snd_wl2: zero,
             snd_wnd_max: 0,
-            window: Window::new(1),
-            phase: Phase::Open,
-            recover: zero,
-            dup_acks: 0,
-            scoreboard: Scoreboard::default(),
-            rack: Rack::default(),
-            reduction: Reduction::default(),
-            probe: None,
-            undo: None,
-            frto: Frto::Off,
-            must_send: false,
-            timed: None,
+            ready: 0,
             retransmission: Retransmission::Off,
             sooner: Sooner::Off,
-            timeouts: 0,
-            unanswered: 0,
+            ack_at: 0,
+            scoreboard: Scoreboard::default(),
+            timed: None,
             sent_at: 0,
             waits_since: 0,
+            recover: zero,
+            dup_acks: 0,
             flight_then: 0,
             marked_until: zero,
             owes_cwr: false,
-            reduced_at: 0,
-            ack_at: 0,
-            held: Vec::new(),
-            held_cost: 0,
-            fin_at: None,
-            recent: [zero; 3],
-            rcv_wnd: 0,
+            phase: Phase::Open,
+            frto: Frto::Off,
+            must_send: false,
+            timeouts: 0,
+            unanswered: 0,
+            has_rare: false,
+            rack: Rack::default(),
+            window: Window::new(1),
+            rare: Rare::default(),
         }
+    }
+}
+
+impl Active {
+    /// `None`: it is as it begins.
+    #[inline]
+    pub(crate) fn rare(&self) -> Option<&Rare> {
+        self.has_rare.then_some(&self.rare)
+    }
+
+    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
+        self.has_rare = true;
+        &mut self.rare
+    }
+
+    /// Takes it out, if it is not as it begins.
+    #[inline]
+    pub(crate) fn take_rare(&mut self) -> Option<Rare> {
+        std::mem::take(&mut self.has_rare).then(|| std::mem::take(&mut self.rare))
+    }
+
+    /// What came out of order.
+    #[inline]
+    pub(crate) fn held(&self) -> &[Held] {
+        self.rare().map_or(&[], |rare| &rare.held)
+    }
+
+    /// Where the peer's FIN is that came out of order.
+    #[inline]
+    pub(crate) fn fin_at(&self) -> Option<SeqNumber> {
+        self.rare()?.fin_at
+    }
+
+    /// A probe of the tail that has left.
+    #[inline]
+    pub(crate) fn probe(&self) -> Option<Probe> {
+        self.rare()?.probe
     }
 }
 

@@ -236,7 +236,7 @@ impl Stack {
             return;
         }
         if active.phase == Phase::Recovery {
-            active.reduction.end(&mut active.window);
+            active.end_reduction();
         }
         active.rack.end_recovery();
         active.open();
@@ -251,20 +251,22 @@ impl Stack {
 
     /// Something is lost, and the window becomes smaller.
     fn enter_recovery(&mut self, number: u32) {
-        let congestion = self.config.congestion;
+        let (congestion, now) = (self.config.congestion, self.now);
         let (record, active) = self.both(number);
         active.phase = Phase::Recovery;
         active.recover = active.snd_nxt;
         active.must_send = true;
-        active.probe = None;
-        active.undo = Some(Undo::new(record.snd_una, active.window));
+        let undo = Undo::new(record.snd_una, active.window);
+        let rare = active.rare_mut();
+        (rare.probe, rare.undo) = (None, Some(undo));
         let before = active.window.cwnd;
         let flight = active.snd_nxt.bytes_from(record.snd_una);
         let flight = flight.max(active.flight_then.min(before));
         congestion.on_loss(&mut active.window, flight);
-        active.reduction = Reduction::new(flight, active.window.cwnd, before);
+        let reduction = Reduction::new(flight, active.window.cwnd, before);
+        let rare = active.rare_mut();
+        (rare.reduction, rare.reduced_at) = (reduction, now);
         self.counters.recoveries += 1;
-        self.both(number).1.reduced_at = self.now;
     }
 
     /// What was sent again since the window became smaller is lost: it is still too large. RFC
@@ -272,12 +274,13 @@ impl Stack {
     fn reduce_again(&mut self, number: u32) {
         let (congestion, now) = (self.config.congestion, self.now);
         let (record, active) = self.both(number);
-        active.reduction.end(&mut active.window);
+        active.end_reduction();
         let before = active.window.cwnd;
         congestion.on_loss(&mut active.window, before);
         let flight = active.pipe(record);
-        active.reduction = Reduction::new(flight, active.window.cwnd, before);
-        active.reduced_at = now;
+        let reduction = Reduction::new(flight, active.window.cwnd, before);
+        let rare = active.rare_mut();
+        (rare.reduction, rare.reduced_at) = (reduction, now);
         self.counters.reduced_again += 1;
     }
 }
@@ -294,7 +297,7 @@ impl Active {
     /// stays.
     pub(crate) fn resend_all(&mut self) {
         self.scoreboard.lose_all();
-        self.undo = None;
+        self.rare_mut().undo = None;
         self.lose();
     }
 
@@ -303,8 +306,8 @@ impl Active {
         self.phase = Phase::Loss;
         self.recover = self.snd_nxt;
         (self.dup_acks, self.must_send) = (0, true);
-        (self.frto, self.probe, self.sooner) = (Frto::Off, None, Sooner::Off);
-        self.timed = None;
+        (self.frto, self.sooner, self.timed) = (Frto::Off, Sooner::Off, None);
+        self.rare_mut().probe = None;
     }
 
     /// Bytes that are on their way. Without selective acknowledgements each duplicate one stands

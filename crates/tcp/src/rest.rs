@@ -22,7 +22,7 @@ impl Stack {
         self.tables.records[number].place = place;
         let mss = self.mss_now(number);
         let active = &mut self.tables.actives[place];
-        active.begin(&record, mss, self.config.receive_window_bytes);
+        active.begin(&record, mss);
         (active.sent_at, active.waits_since) = (sent_at, self.now);
         if record.has(flag::ACK_DELAYED) && record.timer != NONE {
             active.ack_at = self.wheel.at(TimerId(record.timer));
@@ -173,14 +173,14 @@ impl Active {
     }
 
     /// For a connection at rest, or a new one.
-    fn begin(&mut self, record: &Record, mss: u16, receive_window_bytes: u32) {
+    fn begin(&mut self, record: &Record, mss: u16) {
         let mss = record.payload_of(mss);
         self.snd_nxt = record.snd_una;
         self.ready = 0;
         // At rest nothing acceptable is older than the next byte.
         (self.snd_wl1, self.snd_wl2) = (record.rcv_nxt, record.snd_una);
         self.snd_wnd_max = record.send_window();
-        self.window = crate::congestion::Window::new(mss);
+        self.window.begin(mss);
         if record.cwnd > 0 {
             self.window.cwnd = u32::from(record.cwnd) * mss;
             self.window.ssthresh = match record.ssthresh {
@@ -195,15 +195,10 @@ impl Active {
         self.dup_acks = 0;
         self.scoreboard.begin(record.snd_una);
         self.rack = Rack::default();
-        (self.probe, self.undo) = (None, None);
         (self.frto, self.must_send) = (Frto::Off, false);
         self.timed = None;
         (self.retransmission, self.sooner) = (Retransmission::Off, Sooner::Off);
         (self.timeouts, self.unanswered) = (0, 0);
-        self.held.clear();
-        self.fin_at = None;
-        self.recent = [record.rcv_nxt; 3];
-        self.rcv_wnd = receive_window_bytes;
     }
 
     /// Whether it would rest, had its owner not chosen a window.
@@ -220,8 +215,8 @@ impl Active {
             || self.snd_nxt != record.snd_una
             || self.ready > 0
             || fin_waits
-            || !self.held.is_empty()
-            || self.fin_at.is_some()
+            || !self.held().is_empty()
+            || self.fin_at().is_some()
             || record.has(flag::WINDOW_SET)
             || self.owes_cwr
             || self.retransmission != Retransmission::Off

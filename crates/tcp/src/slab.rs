@@ -6,6 +6,9 @@ use lineside_account::{Budget, Lease};
 
 use crate::record::NONE;
 
+/// Records beyond so many are in no cache of the second level when they are needed again.
+const SPARE_MAX: usize = 4096;
+
 /// What a [`Slab`] holds.
 pub(crate) trait Numbered {
     /// A place that means nothing while the record is free: it has the next free number then.
@@ -84,9 +87,9 @@ impl<T: Numbered> Slab<T> {
         self.records.len() - self.free_len as usize
     }
 
-    /// Whether less than half of what may be is in use.
+    /// Whether less than half of what may be is in use, and no more than stays in a cache.
     pub(crate) fn has_spare(&self) -> bool {
-        2 * self.len() < self.max as usize
+        self.len() < (self.max as usize / 2).min(SPARE_MAX)
     }
 
     /// All records, those that were freed too.

@@ -495,7 +495,7 @@ impl Stack {
         let number = self.known(connection).ok_or(Refused::Over)?;
         let whole = self.config.receive_window_bytes;
         let active = self.activate(number).ok_or(Refused::Full)?;
-        active.rcv_wnd = bytes.min(whole);
+        active.rare_mut().rcv_wnd = bytes.min(whole);
         let record = &mut self.tables.records[number];
         match bytes > whole {
             true => record.clear(flag::WINDOW_SET),
@@ -544,8 +544,10 @@ impl Stack {
     /// Copies everything held out of order out of its blocks, so that a port can use them again.
     pub fn spill(&mut self) {
         for active in self.tables.actives.iter_mut() {
-            for held in &mut active.held {
-                held.range.spill();
+            if !active.held().is_empty() {
+                for held in &mut active.rare_mut().held {
+                    held.range.spill();
+                }
             }
         }
     }

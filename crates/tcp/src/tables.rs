@@ -247,7 +247,9 @@ impl Tables {
     /// Gives a larger record back, of which nothing is held.
     pub(crate) fn free_active(&mut self, place: u32) {
         let active = &mut self.actives[place];
-        self.parts.take_back(&mut active.held);
+        if let Some(mut rare) = active.take_rare() {
+            self.parts.take_back(&mut rare.held);
+        }
         active.scoreboard.begin(SeqNumber(0));
         self.ranges.take_back(active.scoreboard.list());
         self.actives.free(place);

@@ -82,8 +82,10 @@ impl Stack {
         }
         let flight = active.snd_nxt.bytes_from(record.snd_una);
         let is_open = active.phase == Phase::Open;
-        if is_open || active.undo.is_none() {
-            active.undo = Some(Undo::new(record.snd_una, active.window));
+        let undo = Undo::new(record.snd_una, active.window);
+        let known = &mut active.rare_mut().undo;
+        if is_open || known.is_none() {
+            *known = Some(undo);
         }
         congestion.on_timeout(&mut active.window, flight, is_first);
         if active.timeouts == TIMEOUTS_DOUBTED {

@@ -37,6 +37,7 @@ impl Cubic {
     fn reduce(window: &mut Window, flight: u32) {
         let mss = f64::from(window.mss);
         let cwnd = f64::from(window.cwnd) / mss;
+        window.has_epoch = true;
         let epoch = &mut window.epoch;
         // Fast convergence: who has less than before leaves room for others.
         epoch.w_max = match cwnd < epoch.w_max {
@@ -74,6 +75,7 @@ impl Congestion for Cubic {
             return;
         }
         let mss = f64::from(window.mss);
+        window.has_epoch = true;
         let epoch = &mut window.epoch;
         let began_ns = match epoch.began_ns {
             Some(began_ns) => began_ns,
@@ -118,7 +120,9 @@ impl Congestion for Cubic {
 
     fn on_restart(&self, window: &mut Window) {
         window.restart();
-        window.epoch.began_ns = None;
+        if window.has_epoch {
+            window.epoch.began_ns = None;
+        }
     }
 }
 

@@ -42,7 +42,7 @@ impl Active {
         let may_probe = record.has(flag::SACK)
             && timeout > now
             && self.phase == Phase::Open
-            && self.probe.is_none()
+            && self.probe().is_none()
             && self.scoreboard.arrived() == 0
             && self.snd_nxt != record.snd_una;
         self.sooner = match self.sooner {
@@ -79,8 +79,9 @@ impl Stack {
         let at = self.now.saturating_add(self.rto(number));
         let active = self.both(number).1;
         active.sooner = Sooner::Off;
-        active.probe = Some(Probe {
-            end: active.snd_nxt,
+        let end = active.snd_nxt;
+        active.rare_mut().probe = Some(Probe {
+            end,
             is_again: !is_new,
         });
         active.retransmission = Retransmission::Timeout(at);
@@ -91,20 +92,20 @@ impl Stack {
         let congestion = self.config.congestion;
         let (record, active) = self.both(number);
         let una = record.snd_una;
-        let Some(probe) = active.probe.filter(|probe| !una.is_before(probe.end)) else {
+        let Some(probe) = active.probe().filter(|probe| !una.is_before(probe.end)) else {
             return;
         };
         let is_twice = news.duplicate.is_some_and(|(_, end)| probe.repeats(end));
         let is_same = !news.is_advance(record) && segment.options.sack.is_none();
         if !probe.is_again || is_twice || una == probe.end && is_same {
-            active.probe = None;
+            active.rare_mut().probe = None;
             return;
         }
         if una == probe.end {
             return;
         }
         // The probe mended the loss of what it repeated.
-        active.probe = None;
+        active.rare_mut().probe = None;
         if active.phase == Phase::Open {
             let flight = active.snd_nxt.bytes_from(news.una);
             congestion.on_loss(&mut active.window, flight);

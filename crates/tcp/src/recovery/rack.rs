@@ -21,8 +21,8 @@ pub(crate) struct Rack {
     /// When what was sent last, of all that has arrived, was sent, and where it ends.
     sent_at: Nanoseconds,
     end: SeqNumber,
-    /// How long it took.
-    rtt: Option<Nanoseconds>,
+    /// How long it took; negative before anything has arrived.
+    rtt_ns: Nanoseconds,
     /// The shortest time that any took; `MAX` before there is one.
     min_rtt: Nanoseconds,
     /// The highest number that has arrived.
@@ -31,8 +31,9 @@ pub(crate) struct Rack {
     quarters: u8,
     /// Recoveries until it is one quarter again.
     persist: u8,
-    /// It does not grow again before this is acknowledged.
-    round: Option<SeqNumber>,
+    /// It does not grow again before this is acknowledged, if it has grown.
+    round: SeqNumber,
+    has_grown: bool,
 }
 
 impl Default for Rack {
@@ -40,17 +41,23 @@ impl Default for Rack {
         Self {
             sent_at: Nanoseconds::MIN,
             end: SeqNumber(0),
-            rtt: None,
+            rtt_ns: -1,
             min_rtt: Nanoseconds::MAX,
             fack: SeqNumber(0),
             quarters: 1,
             persist: 0,
-            round: None,
+            round: SeqNumber(0),
+            has_grown: false,
         }
     }
 }
 
 impl Rack {
+    /// How long what arrived last took; `None`: nothing has arrived.
+    fn rtt(&self) -> Option<Nanoseconds> {
+        (self.rtt_ns >= 0).then_some(self.rtt_ns)
+    }
+
     /// 0 before there is one.
     pub(crate) fn min_rtt(&self) -> Nanoseconds {
         match self.min_rtt {
@@ -61,7 +68,7 @@ impl Rack {
 
     /// The highest number that has arrived, at least `una`.
     pub(crate) fn fack(&self, una: SeqNumber) -> SeqNumber {
-        match self.rtt {
+        match self.rtt() {
             Some(_) => crate::scoreboard::later(self.fack, una),
             None => una,
         }
@@ -83,7 +90,7 @@ impl Rack {
         if !latest.is_again {
             self.min_rtt = self.min_rtt.min(rtt);
         }
-        self.rtt = Some(rtt);
+        self.rtt_ns = rtt;
         let is_same = latest.sent_at == self.sent_at;
         if latest.sent_at > self.sent_at || is_same && latest.end.is_after(self.end) {
             (self.sent_at, self.end) = (latest.sent_at, latest.end);
@@ -92,10 +99,10 @@ impl Rack {
 
     /// Something arrived twice: perhaps the window was too small. RFC 8985, 6.2, step 4.
     pub(crate) fn widen(&mut self, una: SeqNumber, nxt: SeqNumber) {
-        if self.round.is_some_and(|round| una.is_before(round)) {
+        if self.has_grown && una.is_before(self.round) {
             return;
         }
-        self.round = Some(nxt);
+        (self.round, self.has_grown) = (nxt, true);
         self.quarters = self.quarters.saturating_add(1);
         self.persist = PERSIST;
     }
@@ -134,7 +141,7 @@ impl Active {
         lists: &mut crate::lists::Lists<crate::scoreboard::Run>,
     ) {
         let has_sack = record.has(flag::SACK) && !self.scoreboard.is_head_reported();
-        let Some(rtt) = self.rack.rtt.filter(|_| has_sack) else {
+        let Some(rtt) = self.rack.rtt().filter(|_| has_sack) else {
             self.scoreboard.lose_all();
             return;
         };
@@ -158,7 +165,7 @@ impl Stack {
             return 0;
         }
         let is_plain = active.scoreboard.is_plain(active.rack.sent_at);
-        let Some(rtt) = active.rack.rtt.filter(|_| !is_plain) else {
+        let Some(rtt) = active.rack.rtt().filter(|_| !is_plain) else {
             return 0;
         };
         let wait = rtt + active.reordering_window(record);
@@ -168,7 +175,8 @@ impl Stack {
             active.sooner = Sooner::Reordering(latest + wait);
         }
         let segments = lost.bytes.div_ceil(active.window.mss);
-        let is_again = lost.again >= Some(active.reduced_at);
+        let reduced_at = { active.rare() }.map_or(0, |rare| rare.reduced_at);
+        let is_again = lost.again >= Some(reduced_at);
         let phase = active.phase;
         self.counters.lost += u64::from(segments);
         match phase {

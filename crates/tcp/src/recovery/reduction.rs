@@ -2,8 +2,7 @@
 //! when less is in flight than will be, by slow start. RFC 6937, with its slow start reduction
 //! bound.
 
-use crate::congestion::Window;
-use crate::record::{Active, Record};
+use crate::record::{Active, Phase, Record};
 
 /// A recovery.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,27 +45,32 @@ impl Reduction {
         };
         pipe + more
     }
-
-    /// The recovery is over.
-    pub(crate) fn end(&self, window: &mut Window) {
-        if self.flight > 0 {
-            window.cwnd = self.target;
-        }
-    }
 }
 
 impl Active {
     /// The window follows what is delivered.
     pub(crate) fn follow(&mut self, record: &Record, delivered: u32, is_safe: bool) {
-        if self.reduction.flight > 0 {
-            let (pipe, mss) = (self.pipe(record), self.window.mss);
-            self.window.cwnd = self.reduction.window(delivered, pipe, mss, is_safe);
+        let (pipe, mss) = (self.pipe(record), self.window.mss);
+        let reduction = &mut self.rare_mut().reduction;
+        if reduction.flight > 0 {
+            self.window.cwnd = reduction.window(delivered, pipe, mss, is_safe);
         }
     }
 
-    /// Bytes leave during recovery.
+    /// Bytes leave, perhaps during recovery.
     pub(crate) fn count_in_recovery(&mut self, bytes: u32) {
-        self.reduction.sent = self.reduction.sent.saturating_add(bytes);
+        if self.phase == Phase::Recovery {
+            let sent = &mut self.rare_mut().reduction.sent;
+            *sent = sent.saturating_add(bytes);
+        }
+    }
+
+    /// The recovery is over.
+    pub(crate) fn end_reduction(&mut self) {
+        let reduction = self.rare_mut().reduction;
+        if reduction.flight > 0 {
+            self.window.cwnd = reduction.target;
+        }
     }
 }
 

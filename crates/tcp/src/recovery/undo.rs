@@ -45,14 +45,14 @@ pub(crate) enum Frto {
 impl Active {
     /// Bytes leave again.
     pub(crate) fn count_again(&mut self, bytes: u32) {
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = &mut self.rare_mut().undo {
             undo.again = undo.again.saturating_add(bytes);
         }
     }
 
     /// Nothing was lost: the window is what it was, and what is in flight is not sent again.
     fn undo(&mut self) {
-        if let Some(undo) = self.undo.take() {
+        if let Some(undo) = self.rare_mut().undo.take() {
             self.window = Window {
                 mss: self.window.mss,
                 cwnd: self.window.cwnd.max(undo.window.cwnd),
@@ -74,10 +74,10 @@ impl Stack {
         self.counters.dsack_received += 1;
         let (record, active) = self.both(number);
         active.rack.widen(record.snd_una, active.snd_nxt);
-        if active.probe.is_some_and(|probe| probe.repeats(end)) {
+        if active.probe().is_some_and(|probe| probe.repeats(end)) {
             return;
         }
-        let Some(undo) = &mut active.undo else {
+        let Some(undo) = &mut active.rare_mut().undo else {
             return;
         };
         if undo.again == 0 || !end.is_after(undo.from) {
