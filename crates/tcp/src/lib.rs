@@ -39,6 +39,7 @@ mod leave;
 mod listen;
 mod lists;
 mod neighbours;
+mod numbers;
 mod options;
 mod output;
 mod ports;

@@ -3,16 +3,17 @@
 
 use std::net::IpAddr;
 
-use hashbrown::HashTable;
-use lineside_account::{Budget, Lease};
+use lineside_account::Budget;
 use lineside_time::Nanoseconds;
 use lineside_wire::SeqNumber;
 
 use crate::config::Config;
 use crate::keyed::{hash_of_pair, hash_of_words};
 use crate::lists::Lists;
+use crate::numbers::Numbers;
 use crate::record::{Active, Held, NONE, RESTS, Record, TimeWait};
 use crate::scoreboard::Run;
+use crate::siphash::siphash;
 use crate::slab::{Numbered, Slab};
 
 /// Of a number in the table of four-tuples: it is that of a [`TimeWait`].
@@ -78,44 +79,13 @@ pub(crate) struct Tables {
     key: [u64; 2],
 }
 
-/// Numbers in an open-addressing table that is drawn on the budget.
-#[derive(Debug)]
-struct Numbers {
-    table: HashTable<u32>,
-    lease: Lease,
-}
-
-impl Numbers {
-    fn new(budget: &Budget) -> Option<Self> {
-        Some(Self {
-            table: HashTable::new(),
-            lease: budget.lease(0)?,
-        })
-    }
-
-    /// Makes room for one more.
-    fn reserve(&mut self, hash: impl Fn(&u32) -> u64) -> Option<()> {
-        if self.table.len() < self.table.capacity() {
-            return Some(());
-        }
-        // hashbrown doubles: at most twice the bytes, beside those that are copied.
-        let bytes = self.table.allocation_size().max(64);
-        if !self.lease.resize(4 * bytes) {
-            return None;
-        }
-        self.table.reserve(1, hash);
-        self.lease.resize(self.table.allocation_size());
-        Some(())
-    }
-}
-
 fn tuple_hash(key: [u64; 2], path: u32, local_port: u16, remote_port: u16) -> u64 {
     let ports = u32::from(local_port) << 16 | u32::from(remote_port);
     hash_of_words(key, [u64::from(path) << 32 | u64::from(ports)])
 }
 
 impl Tables {
-    pub(crate) fn new(config: &Config, key: [u64; 2], budget: &Budget) -> Option<Self> {
+    pub(crate) fn new(config: &Config, secret: [u64; 2], budget: &Budget) -> Option<Self> {
         let connections = config.connections_max.min(WAITS - 1);
         let time_waits = config.time_wait_max.clamp(1, WAITS - 1);
         Some(Self {
@@ -129,18 +99,19 @@ impl Tables {
             tuples: Numbers::new(budget)?,
             first: NONE,
             last: NONE,
-            key,
+            // Numbers as long as can be, also of a secret that is none.
+            key: [&b"one"[..], b"other"].map(|word| siphash(secret, word)),
         })
     }
 
     /// The number of a pair of addresses.
     pub(crate) fn path(&self, local: IpAddr, remote: IpAddr) -> Option<u32> {
-        let is_it = |&number: &u32| {
+        let is_it = |number: u32| {
             let path = &self.paths[number];
             (path.local, path.remote) == (local, remote)
         };
         let hash = hash_of_pair(self.key, local, remote);
-        self.pairs.table.find(hash, is_it).copied()
+        self.pairs.find(hash, is_it)
     }
 
     /// The same, a new one if there is none; to be let go by [`release_path`](Self::release_path).
@@ -150,11 +121,10 @@ impl Tables {
             return Some(number);
         }
         let (key, paths) = (self.key, &self.paths);
-        let hash_of = |number: &u32| {
-            let path = &paths[*number];
+        self.pairs.reserve(|number| {
+            let path = &paths[number];
             hash_of_pair(key, path.local, path.remote)
-        };
-        self.pairs.reserve(hash_of)?;
+        })?;
         let path = Path {
             local,
             remote,
@@ -164,13 +134,8 @@ impl Tables {
         };
         let number = self.paths.take(|| path)?;
         self.paths[number] = path;
-        let paths = &self.paths;
-        let hash_of = |number: &u32| {
-            let path = &paths[*number];
-            hash_of_pair(key, path.local, path.remote)
-        };
         let hash = hash_of_pair(key, local, remote);
-        self.pairs.table.insert_unique(hash, number, hash_of);
+        self.pairs.insert(hash, number);
         Some(number)
     }
 
@@ -181,9 +146,7 @@ impl Tables {
             return;
         }
         let hash = hash_of_pair(self.key, path.local, path.remote);
-        if let Ok(entry) = self.pairs.table.find_entry(hash, |&each| each == number) {
-            entry.remove();
-        }
+        self.pairs.remove(hash, number);
         self.paths.free(number);
     }
 
@@ -208,15 +171,14 @@ impl Tables {
     pub(crate) fn find(&self, path: u32, local_port: u16, remote_port: u16) -> Option<Found> {
         let wanted = (path, local_port, remote_port);
         let hash = tuple_hash(self.key, path, local_port, remote_port);
-        let is_it =
-            |&number: &u32| Self::tuple_of(&self.records, &self.time_waits, number) == wanted;
-        self.tuples.table.find(hash, is_it).copied().map(Found::of)
+        let is_it = |number: u32| Self::tuple_of(&self.records, &self.time_waits, number) == wanted;
+        self.tuples.find(hash, is_it).map(Found::of)
     }
 
     /// Makes room for one more entry.
     pub(crate) fn reserve(&mut self) -> Option<()> {
         let (key, records, time_waits) = (self.key, &self.records, &self.time_waits);
-        self.tuples.reserve(|&number| {
+        self.tuples.reserve(|number| {
             let (path, local, remote) = Self::tuple_of(records, time_waits, number);
             tuple_hash(key, path, local, remote)
         })
@@ -224,24 +186,17 @@ impl Tables {
 
     /// Enters a record that is filled in; there is [room](Self::reserve).
     pub(crate) fn enter(&mut self, found: Found) {
-        let (key, records, time_waits) = (self.key, &self.records, &self.time_waits);
-        let hash_of = |&number: &u32| {
-            let (path, local, remote) = Self::tuple_of(records, time_waits, number);
-            tuple_hash(key, path, local, remote)
-        };
         let number = found.number();
-        self.tuples
-            .table
-            .insert_unique(hash_of(&number), number, hash_of);
+        let (path, local, remote) = Self::tuple_of(&self.records, &self.time_waits, number);
+        let hash = tuple_hash(self.key, path, local, remote);
+        self.tuples.insert(hash, number);
     }
 
     fn remove(&mut self, found: Found) {
         let number = found.number();
         let (path, local, remote) = Self::tuple_of(&self.records, &self.time_waits, number);
         let hash = tuple_hash(self.key, path, local, remote);
-        if let Ok(entry) = self.tuples.table.find_entry(hash, |&each| each == number) {
-            entry.remove();
-        }
+        self.tuples.remove(hash, number);
     }
 
     /// Gives a larger record back, of which nothing is held.
