@@ -11,7 +11,7 @@ use crate::ethernet::{self, TAG_LEN, Tag, ether_type};
 use crate::ipv6::{FRAGMENT_HEADER_LEN, FragmentHeader, extension};
 use crate::tcp::Segment;
 use crate::udp::Datagram;
-use crate::{PROTOCOL_TCP, PROTOCOL_UDP, SeqNumber, TcpFlags, ipv4, ipv6, tcp, udp};
+use crate::{PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, ipv4, ipv6, tcp, udp};
 
 /// What frames between two addresses have in common.
 ///
@@ -93,21 +93,20 @@ impl TcpFields<'_> {
     /// checksum of both, between the two `ends`.
     #[inline]
     pub fn emit(&self, ends: [IpAddr; 2], segment: &mut [u8]) {
-        let header = segment
-            .first_chunk_mut::<{ tcp::HEADER_LEN }>()
+        let header_len = self.header_len();
+        let (header, rest) = segment
+            .split_first_chunk_mut::<{ tcp::HEADER_LEN }>()
             .expect("the segment has room for the header");
-        let mut header = Segment::new_unchecked(header);
-        header.set_source_port(self.source_port);
-        header.set_destination_port(self.destination_port);
-        header.set_sequence(SeqNumber(self.sequence));
-        header.set_acknowledgement(SeqNumber(self.acknowledgement));
-        header.set_header_len(self.header_len());
-        header.set_flags(self.flags);
-        header.set_window(self.window);
-        header.set_urgent(0);
-        let mut segment = Segment::new_unchecked(segment);
-        fill_padded(segment.options_mut(), self.options);
-        segment.fill_checksum(ends[0], ends[1]);
+        let words = [
+            u32::from(self.source_port) << 16 | u32::from(self.destination_port),
+            self.sequence,
+            self.acknowledgement,
+            (header_len as u32 / 4) << 28 | u32::from(self.flags.0) << 16 | u32::from(self.window),
+            0,
+        ];
+        header.copy_from_slice(words.map(u32::to_be_bytes).as_flattened());
+        fill_padded(&mut rest[..header_len - tcp::HEADER_LEN], self.options);
+        Segment::new_unchecked(segment).fill_checksum(ends[0], ends[1]);
     }
 }
 
@@ -465,7 +464,16 @@ fn length(len: usize) -> u16 {
 }
 
 /// Fills `field` with `options` and end-of-list.
+#[inline]
 fn fill_padded(field: &mut [u8], options: &[u8]) {
+    /// Timestamps, padded: what nearly every segment has.
+    const USUAL_LEN: usize = 12;
+    if let Ok(options) = <[u8; USUAL_LEN]>::try_from(options)
+        && field.len() == USUAL_LEN
+    {
+        field.copy_from_slice(&options);
+        return;
+    }
     let (begin, padding) = field.split_at_mut(options.len());
     begin.copy_from_slice(options);
     padding.fill(0);

@@ -15,10 +15,10 @@
 //! fields.emit(headers.ends, segment);
 //! ```
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::ethernet::{self, TAG_LEN, Tag, ether_type};
-use crate::{ipv4, ipv6};
+use crate::{checksum, ipv4, ipv6};
 
 /// What stands in front of the payload of an IP packet on Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,7 @@ impl Headers {
     }
 
     /// Bytes of all headers.
+    #[inline]
     pub fn len_bytes(&self) -> usize {
         let ip_len = match self.ends[0].is_ipv4() {
             true => ipv4::HEADER_LEN,
@@ -81,20 +82,8 @@ impl Headers {
                 let (header, payload) = packet
                     .split_first_chunk_mut::<{ ipv4::HEADER_LEN }>()
                     .expect("the frame has room for the header");
-                let mut header = ipv4::Packet::new_unchecked(header);
-                header.set_header_len(ipv4::HEADER_LEN);
-                header.set_traffic_class(self.dscp << 2 | self.ecn & 3);
-                header.set_total_len((ipv4::HEADER_LEN + payload_len) as u16);
-                header.set_identification(self.identification.unwrap_or(0));
-                match self.identification {
-                    Some(_) => header.set_fragment(0, false),
-                    None => header.set_dont_fragment(),
-                }
-                header.set_ttl(self.hop_count);
-                header.set_protocol(protocol);
-                header.set_source(source);
-                header.set_destination(destination);
-                header.fill_checksum();
+                let len = (ipv4::HEADER_LEN + payload_len) as u16;
+                *header = self.ipv4_header(protocol, len, [source, destination]);
                 payload
             }
             [IpAddr::V6(source), IpAddr::V6(destination)] => {
@@ -113,11 +102,38 @@ impl Headers {
             _ => unreachable!("both ends are of one family"),
         }
     }
+
+    /// The header of a packet of `len` bytes, as a whole: to set and sum it field by field takes
+    /// three times as many instructions.
+    #[inline]
+    fn ipv4_header(&self, protocol: u8, len: u16, ends: [Ipv4Addr; 2]) -> [u8; ipv4::HEADER_LEN] {
+        const VERSION_AND_WORDS: u32 = 0x45;
+        const DONT_FRAGMENT: u32 = 1 << 14;
+        let traffic_class = self.dscp << 2 | self.ecn & 3;
+        let fragment = match self.identification {
+            Some(identification) => u32::from(identification) << 16,
+            None => DONT_FRAGMENT,
+        };
+        let [source, destination] = ends.map(Ipv4Addr::to_bits);
+        let mut words = [
+            VERSION_AND_WORDS << 24 | u32::from(traffic_class) << 16 | u32::from(len),
+            fragment,
+            u32::from(self.hop_count) << 24 | u32::from(protocol) << 16,
+            source,
+            destination,
+        ];
+        let sum = words.iter().map(|&word| u64::from(word)).sum();
+        words[2] |= u32::from(!checksum::fold(sum));
+        let mut header = [0; ipv4::HEADER_LEN];
+        header.copy_from_slice(words.map(u32::to_be_bytes).as_flattened());
+        header
+    }
 }
 
 /// Bytes of an Ethernet header with these tags.
-pub fn link_len(tags: &[Option<(u16, u16)>]) -> usize {
-    ethernet::HEADER_LEN + TAG_LEN * tags.iter().flatten().count()
+#[inline]
+pub fn link_len(tags: &[Option<(u16, u16)>; 2]) -> usize {
+    ethernet::HEADER_LEN + TAG_LEN * tags.iter().filter(|tag| tag.is_some()).count()
 }
 
 /// Writes an Ethernet header with tags to the beginning of `frame`, and returns what follows.
@@ -132,6 +148,13 @@ pub fn emit_link<'b>(
     let (header, mut rest) = frame
         .split_first_chunk_mut::<{ ethernet::HEADER_LEN }>()
         .expect("the frame has room for the header");
+    if tags.iter().all(Option::is_none) {
+        let mut header = ethernet::Frame::new_unchecked(header);
+        header.set_destination(link[0]);
+        header.set_source(link[1]);
+        header.set_ether_type(payload_type);
+        return rest;
+    }
     let mut types = { tags.iter().flatten() }
         .map(|&(kind, _)| kind)
         .chain([payload_type]);
