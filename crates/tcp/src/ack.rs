@@ -66,7 +66,7 @@ impl Stack {
         } else {
             news.is_same = !self.take_window(number, segment);
         }
-        self.recover(number, news, segment);
+        self.recover(number, &mut news, segment);
         self.on_echo(number, segment);
         self.touch(number);
         true
@@ -169,7 +169,9 @@ impl Stack {
                 state => state,
             };
         }
-        self.limit_fin_wait(number);
+        if record.state == State::FinWait2 {
+            self.limit_fin_wait(number);
+        }
         if in_flight {
             // RFC 6298, 5.3.
             let at = now.saturating_add(self.rto(number));

@@ -11,6 +11,7 @@ use lineside_time::Nanoseconds;
 
 use crate::effects::Departure;
 use crate::keyed::hash_of_address;
+use crate::record::NONE;
 use crate::slab::{Numbered, Slab};
 
 /// Between two questions: RFC 4861, 10, RETRANS_TIMER; RFC 1122 allows one a second.
@@ -78,6 +79,8 @@ pub(crate) struct Neighbours {
     neighbours: Slab<Neighbour>,
     table: HashTable<u32>,
     key: [u64; 2],
+    /// The one that a frame was for last, often the only router; [`NONE`] when one is removed.
+    latest: u32,
     /// Those that are asked for.
     asking: Vec<u32>,
     /// Those that wait longest first.
@@ -95,6 +98,7 @@ impl Neighbours {
             neighbours: Slab::new(max, budget)?,
             table: HashTable::with_capacity(max as usize),
             key,
+            latest: NONE,
             asking: Vec::with_capacity(max as usize),
             waiting: VecDeque::with_capacity(WAITING_ALL_MAX),
             _lease: budget.lease(bytes)?,
@@ -107,10 +111,18 @@ impl Neighbours {
         self.table.find(hash, is_it).copied()
     }
 
+    #[inline]
     fn find_or_add(&mut self, address: IpAddr) -> Option<u32> {
-        if let Some(number) = self.find(address) {
-            return Some(number);
+        let latest = self.neighbours.get(self.latest);
+        if latest.is_some_and(|latest| latest.address == address) {
+            return Some(self.latest);
         }
+        let number = self.find(address).or_else(|| self.add(address))?;
+        self.latest = number;
+        Some(number)
+    }
+
+    fn add(&mut self, address: IpAddr) -> Option<u32> {
         let make = || Neighbour {
             address,
             link_address: None,
@@ -261,6 +273,7 @@ impl Neighbours {
             entry.remove();
         }
         self.neighbours.free(number);
+        self.latest = NONE;
         Some(Turn::Silent(address, dropped as u64))
     }
 }

@@ -35,12 +35,17 @@ impl Stack {
         effects: &mut impl Effects,
     ) {
         let record = &self.tables.records[number];
-        if record.active().is_some() && record.state.is_synchronized() {
-            if self.both(number).1.frto == Frto::SendsNew {
-                self.send_new_after_timeout(number, effects);
+        if let Some(place) = record.active()
+            && record.state.is_synchronized()
+        {
+            let active = &self.tables.actives[place];
+            if active.may_send(record) {
+                if active.frto == Frto::SendsNew {
+                    self.send_new_after_timeout(number, effects);
+                }
+                self.send_lost(number, effects);
+                self.send_new(number, why, due, effects);
             }
-            self.send_lost(number, effects);
-            self.send_new(number, why, due, effects);
             self.arm(number);
         }
         if self.tables.records[number].has(flag::ACK_NOW) {
@@ -143,7 +148,7 @@ impl Stack {
         let nagle = self.config.nagle;
         let now = self.now;
         let (record, active) = self.both(number);
-        if active.window.mss < record.payload_of(record.mss) {
+        if active.is_cramped(record) {
             self.fit_path(number);
         }
         loop {
@@ -238,14 +243,26 @@ impl Stack {
         if record.has(flag::TIMESTAMPS) {
             options.timestamps(timestamp, record.ts_recent);
         }
-        if record.has(flag::SACK) {
-            let duplicate = self.duplicate.take();
-            self.counters.dsack_sent += u64::from(duplicate.is_some());
-            let active = record.active().map(|active| &self.tables.actives[active]);
-            let blocks = active.into_iter().flat_map(Active::blocks);
-            options.sack(duplicate.into_iter().chain(blocks));
+        let has_blocks = record.active().is_some_and(|active| {
+            let active = &self.tables.actives[active];
+            !active.held().is_empty()
+        });
+        let window = (window >> record.receive_scale()) as u16;
+        if record.has(flag::SACK) && (has_blocks || self.duplicate.is_some()) {
+            self.report(number, options);
         }
-        (window >> record.receive_scale()) as u16
+        window
+    }
+
+    /// Selective acknowledgements: what came twice, and what is held.
+    #[cold]
+    fn report(&mut self, number: u32, options: &mut Emitted) {
+        let duplicate = self.duplicate.take();
+        self.counters.dsack_sent += u64::from(duplicate.is_some());
+        let active = self.tables.records[number].active();
+        let active = active.map(|active| &self.tables.actives[active]);
+        let blocks = active.into_iter().flat_map(Active::blocks);
+        options.sack(duplicate.into_iter().chain(blocks));
     }
 
     fn send_cut(
@@ -516,6 +533,23 @@ impl Active {
         u32::try_from(self.ready).unwrap_or(u32::MAX)
     }
 
+    /// Whether something may be left to be sent, new or again.
+    #[inline]
+    fn may_send(&self, record: &Record) -> bool {
+        let fin_waits = record.flags & (flag::SHUT | flag::FIN_SENT) == flag::SHUT;
+        self.ready > 0
+            || fin_waits
+            || self.scoreboard.has_lost()
+            || self.frto == Frto::SendsNew
+            || self.is_cramped(record)
+    }
+
+    /// Whether segments are shorter than the peer takes: the path bore no longer ones.
+    #[inline]
+    fn is_cramped(&self, record: &Record) -> bool {
+        self.window.mss < record.payload_of(record.mss)
+    }
+
     /// Bytes of the peer's window beyond what was sent.
     pub(crate) fn usable(&self, record: &Record) -> u32 {
         let end = record.snd_una + record.send_window();
@@ -548,13 +582,11 @@ impl Active {
 
     /// The most payload of a segment beside the options that it needs now.
     fn payload_max(&self, record: &Record) -> u32 {
-        let sack_len = match record.has(flag::SACK) {
-            true => match self.blocks().take(4).count() as u32 {
-                0 => 0,
-                blocks => (4 + 8 * blocks).min(40 - record.options_len()),
-            },
-            false => 0,
-        };
+        if self.held().is_empty() || !record.has(flag::SACK) {
+            return self.window.mss.max(1);
+        }
+        let blocks = self.blocks().take(4).count() as u32;
+        let sack_len = (4 + 8 * blocks).min(40 - record.options_len());
         self.window.mss.saturating_sub(sack_len).max(1)
     }
 

@@ -160,17 +160,24 @@ impl Stack {
     }
 
     /// What an acknowledgement, which was taken, says of losses.
-    pub(crate) fn recover(&mut self, number: u32, mut news: News, segment: &Segment<'_>) {
-        let is_duplicate = self.count_duplicate(number, &mut news, segment);
-        self.take_report(number, &news);
+    pub(crate) fn recover(&mut self, number: u32, news: &mut News, segment: &Segment<'_>) {
         let (record, active) = self.both(number);
-        active.rack.update(&news);
+        if !active.has_nothing_lost(record, news) {
+            self.find_losses(number, news, segment);
+        }
+    }
+
+    fn find_losses(&mut self, number: u32, news: &mut News, segment: &Segment<'_>) {
+        let is_duplicate = self.count_duplicate(number, news, segment);
+        self.take_report(number, news);
+        let (record, active) = self.both(number);
+        active.rack.update(news);
         if news.is_reordered {
             record.set(flag::REORDERS);
         }
-        self.end_probe(number, &news, segment);
+        self.end_probe(number, news, segment);
         self.end_phase(number);
-        self.judge_timeout(number, &news, is_duplicate);
+        self.judge_timeout(number, news, is_duplicate);
         let (record, active) = self.both(number);
         let mut is_safe = true;
         if record.has(flag::SACK) {
@@ -286,6 +293,29 @@ impl Stack {
 }
 
 impl Active {
+    /// Whether an acknowledgement of all that is in flight says nothing else: then it is taken.
+    #[inline]
+    fn has_nothing_lost(&mut self, record: &mut Record, news: &News) -> bool {
+        let is_plain = self.snd_nxt == record.snd_una
+            && news.is_advance(record)
+            && self.phase == Phase::Open
+            && self.frto == Frto::Off
+            && self.dup_acks == 0
+            && news.duplicate.is_none()
+            && self.probe().is_none();
+        if !is_plain {
+            return false;
+        }
+        self.rack.update(news);
+        if news.is_reordered {
+            record.set(flag::REORDERS);
+        }
+        if matches!(self.sooner, Sooner::Reordering(_)) && record.has(flag::SACK) {
+            self.sooner = Sooner::Off;
+        }
+        true
+    }
+
     /// Nothing is known to be lost from here on.
     fn open(&mut self) {
         self.phase = Phase::Open;

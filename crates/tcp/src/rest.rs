@@ -64,16 +64,12 @@ impl Stack {
         }
         if active.is_needed(record) || delayed.is_some() && is_spare {
             let limit = active.limit(record, self.config.user_timeout_ns);
-            let at = [
-                delayed,
-                active.retransmission.at(),
-                active.sooner.at(),
-                limit,
-            ];
-            let at = at.map(|at| at.unwrap_or(Nanoseconds::MAX));
-            let first = at.into_iter().fold(Nanoseconds::MAX, Nanoseconds::min);
-            let at = (first < Nanoseconds::MAX).then_some(first);
-            self.set_timer_of_active(number, at);
+            let never = Nanoseconds::MAX;
+            let first = { delayed.unwrap_or(never) }
+                .min(active.retransmission.at().unwrap_or(never))
+                .min(active.sooner.at().unwrap_or(never))
+                .min(limit.unwrap_or(never));
+            self.set_timer_of_active(number, first);
             return;
         }
         let segments = |bytes: u32| u16::try_from(bytes / active.window.mss).unwrap_or(u16::MAX);
@@ -93,12 +89,12 @@ impl Stack {
 
     /// The larger record has the deadlines: a timer that fires too early finds nothing due, and is
     /// set anew. So most acknowledgements move none.
-    fn set_timer_of_active(&mut self, number: u32, at: Option<Nanoseconds>) {
+    #[inline]
+    fn set_timer_of_active(&mut self, number: u32, at: Nanoseconds) {
         let timer = self.tables.records[number].timer;
-        let is_early =
-            timer != NONE && { at }.is_some_and(|at| self.wheel.at(TimerId(timer)) <= at);
-        if !is_early {
-            self.set_timer(number, at);
+        let never = at == Nanoseconds::MAX;
+        if never || timer == NONE || self.wheel.at(TimerId(timer)) > at {
+            self.set_timer(number, (!never).then_some(at));
         }
     }
 

@@ -116,6 +116,12 @@ impl Scoreboard {
         self.has
     }
 
+    /// Whether some are to be sent again.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
     /// Bytes that are on their way: RFC 6675, 4, SetPipe.
     pub(crate) fn pipe(&self) -> u32 {
         self.last.end.bytes_from(self.una) - self.has - self.lost
@@ -214,7 +220,20 @@ impl Scoreboard {
     }
 
     /// Everything before `to` is acknowledged; `see` is given what was not known to have arrived.
+    #[inline]
     pub(crate) fn acknowledge(&mut self, to: SeqNumber, mut see: impl FnMut(Arrived)) {
+        if self.runs.is_empty() && to == self.last.end {
+            let bytes = to.bytes_from(self.una);
+            if !self.last.has && bytes > 0 {
+                see(self.last.arrived(to, bytes));
+            }
+            self.begin(to);
+            return;
+        }
+        self.acknowledge_part(to, see);
+    }
+
+    fn acknowledge_part(&mut self, to: SeqNumber, mut see: impl FnMut(Arrived)) {
         let mut passed = 0;
         loop {
             let run = *self.run(passed);
