@@ -32,10 +32,12 @@ impl Connection {
         chunk: Chunk<'_>,
         context: &mut Context<'_, S>,
     ) -> Belongs {
-        let before = self
-            .strays
-            .iter()
-            .find(|stray| stray.direction == direction && stray.segment.end() == segment.sequence);
+        let stream = &self.streams[direction];
+        let before = self.strays.iter().find(|stray| {
+            stray.direction == direction
+                && stray.segment.end() == segment.sequence
+                && !stream.is_own_syn(&stray.segment)
+        });
         let before = before.map(|stray| stray.segment);
         if self.strays.len() == STRAYS_MAX {
             let oldest = self.strays.remove(0);
@@ -112,8 +114,9 @@ pub(crate) enum Syn {
     Own,
     /// It begins another incarnation.
     BeginsNext,
-    /// It does if it is answered, or if data follow it. A connection that lives answers a stray SYN
-    /// with a challenge (RFC 5961 4.2) and goes on.
+    /// It does if it is answered, or if data follow it that the connection cannot have. A connection
+    /// that lives answers a stray SYN with a challenge (RFC 5961 4.2) and goes on; after the end it
+    /// may be the network's late copy of the first one.
     MayBeginNext,
 }
 
@@ -133,10 +136,13 @@ pub(crate) fn role_of_syn(
     }
     let is_own = match (stream.isn, stream.state) {
         // Its sender repeats a SYN for a minute or two, but not once data have moved.
-        (Some(isn), _) if isn + 1 == syn.sequence => {
+        _ if stream.is_own_syn(syn) => {
             let is_over = connection.is_reset || connection.ended == [true; 2];
-            let is_new = is_over || stream.has_moved() && silent_ns >= AGAIN_NS;
-            return if is_new { Syn::BeginsNext } else { Syn::Own };
+            return match is_over {
+                _ if stream.has_moved() && silent_ns >= AGAIN_NS => Syn::BeginsNext,
+                true => Syn::MayBeginNext,
+                false => Syn::Own,
+            };
         }
         (Some(_), _) => false,
         // The answer to a SYN of this incarnation, with its data or without (RFC 7413 2), unless it
@@ -180,18 +186,31 @@ fn answers_stray_syn(strays: &[Stray], direction: Direction, acknowledgement: Se
     })
 }
 
-/// Whether a segment is the first one after a stray SYN.
+/// Whether a segment is the first one after a stray SYN. After one that repeats `stream`'s number
+/// come repeated data of `stream`.
 #[cold]
-pub(super) fn follows_stray_syn(strays: &[Stray], direction: Direction, segment: &Segment) -> bool {
+pub(super) fn follows_stray_syn(
+    strays: &[Stray],
+    stream: &Stream,
+    direction: Direction,
+    segment: &Segment,
+) -> bool {
     let is_before = |stray: &Stray| {
         stray.direction == direction
             && stray.segment.is_syn
             && stray.segment.end() == segment.sequence
+            && !stream.is_own_syn(&stray.segment)
     };
     strays.iter().any(is_before)
 }
 
 impl Stream {
+    /// Whether a SYN repeats the number with which the stream began: another incarnation begins
+    /// with a higher one (RFC 9293 3.4.1), unless a capture is replayed.
+    fn is_own_syn(&self, segment: &Segment) -> bool {
+        segment.is_syn && self.isn.is_some_and(|isn| isn + 1 == segment.sequence)
+    }
+
     /// Whether a stream that was joined goes on from `first`, the number after a late SYN.
     fn goes_on_from(&self, first: SeqNumber) -> bool {
         let begin = self.offset(first);

@@ -92,8 +92,9 @@ impl Connection {
             // After its FIN a stream has nothing.
             let is_after_fin = stream.fin.is_some_and(|fin| end > fin);
             let is_far = end < stream.next - BEHIND_MAX || start > stream.next + AHEAD_MAX;
-            let is_of_next =
-                || start != stream.next && follows_stray_syn(&self.strays, direction, &segment);
+            let is_of_next = || {
+                start != stream.next && follows_stray_syn(&self.strays, stream, direction, &segment)
+            };
             if is_far || is_after_fin || !self.strays.is_empty() && is_of_next() {
                 return self.on_stray(direction, segment, chunk, context);
             }

@@ -162,6 +162,53 @@ fn the_same_number_begins_anew_after_an_end_or_a_minute() {
     }
 }
 
+/// The network kept copies of the first segments until both ends had closed; data of the beginning
+/// may still be missing.
+#[test]
+fn a_late_copy_of_the_syn_after_both_fins_begins_nothing() {
+    for first_is_late in [true, false] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        if !first_is_late {
+            hand.segment(&mut sink, Forward, 0, 0, ACK, b"ca");
+        }
+        hand.segment(&mut sink, Forward, 2, 0, ACK | FIN, b"ll");
+        hand.segment(&mut sink, Reverse, 0, 0, ACK | FIN, b"reply");
+        hand.segment(&mut sink, Forward, u32::MAX, 0, SYN, b"");
+        // A challenge, then what the connection missed or had.
+        hand.segment(&mut sink, Reverse, 6, 0, ACK, b"");
+        hand.segment(&mut sink, Forward, 0, 0, ACK, b"ca");
+        hand.segment(&mut sink, Forward, 2, 0, ACK | FIN, b"ll");
+        hand.segment(&mut sink, Reverse, 6, 5, ACK, b"");
+        let counters = hand.finish(&mut sink);
+        assert_eq!(counters.value(Counter::Connections), 1, "{first_is_late}");
+        assert_eq!(sink.streams[0], b"call", "{first_is_late}");
+        assert_eq!(sink.streams[1], b"reply");
+        assert_eq!(sink.holes, [[], []]);
+        assert_eq!(counters.value(Counter::StreamDiscarded), 0);
+        assert_eq!(counters.broken_identity(), None);
+    }
+}
+
+#[test]
+fn late_copies_of_the_beginning_are_far_behind_and_no_connection() {
+    const MISSED: u32 = 300 << 20;
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+    for (at, payload) in [(0, b"next"), (4, b"last")] {
+        hand.segment(&mut sink, Forward, at + MISSED, 0, ACK, payload);
+    }
+    hand.segment(&mut sink, Forward, 8 + MISSED, 0, ACK | FIN, b"");
+    hand.segment(&mut sink, Reverse, 0, MISSED + 9, ACK | FIN, b"");
+    hand.segment(&mut sink, Forward, u32::MAX, 0, SYN, b"");
+    hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+    let counters = hand.finish(&mut sink);
+    assert_eq!(sink.streams[0], b"callnextlast");
+    assert_eq!(counters.value(Counter::Connections), 1);
+    assert_eq!(counters.broken_identity(), None);
+}
+
 #[test]
 fn a_syn_repeated_before_data_is_the_same_connection() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
