@@ -36,6 +36,7 @@ counters! {
     without_ack: "Without the ACK bit.",
     syn_fins: "Both SYN and FIN, if those are dropped.",
     resets: "RST that ended a connection: estabResets.",
+    half_open_ended: "SYN within the window of a listener's half-open connection, which ended by it: RFC 9293, 3.10.7.4.",
     resets_ignored: "RST that nobody is to hear.",
     opened: "SYN that opened a connection: passiveOpens.",
     without_connection: "For no connection and no listener, or for a listener but no SYN: answered by RST.",
@@ -113,6 +114,7 @@ impl Counters {
             + self.without_ack
             + self.syn_fins
             + self.resets
+            + self.half_open_ended
             + self.resets_ignored
             + self.opened
             + self.without_connection

@@ -227,6 +227,13 @@ impl Stack {
             return false;
         }
         if segment.has(TcpFlags::SYN) {
+            if record.state == State::SynReceived && record.has(flag::PASSIVE) {
+                // RFC 9293, 3.10.7.4, fourth: back to LISTEN. RFC 5961, 4 is about synchronized
+                // states. The peer began anew, and its SYN will come again.
+                self.counters.half_open_ended += 1;
+                self.end(number, Closed::Refused, effects);
+                return false;
+            }
             self.counters.challenged += 1;
             if self.config.syn_challenged {
                 // RFC 5961, 4.2.

@@ -186,11 +186,47 @@ fn in_syn_received_what_is_wrong_ends_nothing_silently() {
          > R 0:0
          < R 5:5
          > A 1:1 ack 1
-         < S 5:6
+         < S -5:-4
          > A 1:1 ack 1
          < R 1:1
          < S 0:1
          > SA 0:1 ack 1",
+    );
+}
+
+/// RFC 9293, 3.10.7.4, fourth: the listener goes on, and the next SYN is the first one again.
+#[test]
+fn a_syn_in_the_window_of_a_half_open_connection_ends_it() {
+    for syn in ["S 5:6", "S 1:2", "SA 5:6 ack 1"] {
+        let mut chart = Chart::new();
+        chart.run(&format!(
+            "* listen
+             < S 0:1
+             > SA 0:1 ack 1
+             < {syn}
+             +60
+             count half_open_ended 1
+             count challenges 0"
+        ));
+        chart.expect_empty();
+        chart.run(
+            "< S 5:6
+             > SA 0:1 ack 6
+             < A 6:6 ack 1
+             = opened",
+        );
+    }
+    // One that both ends opened is challenged, as any connection.
+    let mut chart = Chart::new();
+    chart.run(
+        "* connect
+         > S 0:1
+         < S 0:1
+         > SA 0:1 ack 1
+         < S 5:6
+         > A 1:1 ack 1
+         < A 1:1 ack 1
+         = opened",
     );
 }
 
