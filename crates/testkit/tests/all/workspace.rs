@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
         "engines",
         &[
             "flow", "rpc", "nfs", "iscsi", "http", "tcp", "workload", "link", "nat", "payload",
-            "filter", "measure", "trace",
+            "filter", "measure", "probe", "trace",
         ],
     ),
     (
