@@ -6,6 +6,7 @@
 
 mod clock;
 mod control;
+mod datagrams;
 mod folder;
 mod give_back;
 mod machine;
@@ -24,6 +25,7 @@ mod tun;
 
 pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wall_ns};
 pub use control::{Control, Request, ask, is_running};
+pub use datagrams::{Datagram, Datagrams, Peer};
 pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
 pub use machine::{MachineFacts, MemoryUse};
 pub use masquerade::Masquerade;

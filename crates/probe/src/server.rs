@@ -9,8 +9,7 @@
 
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::net::SocketAddr;
+use std::hash::{BuildHasher, Hash};
 
 use lineside_time::Nanoseconds;
 
@@ -61,21 +60,21 @@ pub struct ServerCounters {
     pub unanswered: u64,
 }
 
-/// The state of a server.
+/// The state of a server. `P` says where a datagram came from, and where its answer goes.
 #[derive(Debug)]
-pub struct Server {
+pub struct Server<P> {
     limits: Limits,
     secret: RandomState,
-    sessions: Vec<Session>,
-    answers: VecDeque<(SocketAddr, Answer)>,
+    sessions: Vec<Session<P>>,
+    answers: VecDeque<(P, Answer)>,
     /// The session whose train is looked at next.
     turn: usize,
     counters: ServerCounters,
 }
 
 #[derive(Debug)]
-struct Session {
-    peer: SocketAddr,
+struct Session<P> {
+    peer: P,
     cookie: u64,
     seen_ns: Nanoseconds,
     stage: u16,
@@ -108,7 +107,7 @@ enum Answer {
     Arrivals(Head, u32),
 }
 
-impl Server {
+impl<P: Copy + Eq + Hash> Server<P> {
     /// A server with a secret that no stranger can know.
     pub fn new(limits: Limits, secret: RandomState) -> Self {
         Self {
@@ -132,7 +131,7 @@ impl Server {
     }
 
     /// A datagram came at that time.
-    pub fn on_datagram(&mut self, at_ns: Nanoseconds, from: SocketAddr, datagram: &[u8]) {
+    pub fn on_datagram(&mut self, at_ns: Nanoseconds, from: P, datagram: &[u8]) {
         match Message::parse(datagram) {
             Ok((head, Message::Hello)) => self.on_hello(at_ns, from, head, datagram.len()),
             Ok((head, Message::Begin { download_bytes_max })) => {
@@ -148,7 +147,7 @@ impl Server {
         }
     }
 
-    fn answer(&mut self, to: SocketAddr, answer: Answer) {
+    fn answer(&mut self, to: P, answer: Answer) {
         if self.answers.len() < ANSWERS_MAX {
             self.answers.push_back((to, answer));
         } else {
@@ -156,12 +155,12 @@ impl Server {
         }
     }
 
-    fn cookie(&self, at_ns: Nanoseconds, of: SocketAddr, epochs_ago: i64) -> u64 {
+    fn cookie(&self, at_ns: Nanoseconds, of: P, epochs_ago: i64) -> u64 {
         self.secret
             .hash_one((of, at_ns.div_euclid(COOKIE_NS) - epochs_ago))
     }
 
-    fn on_hello(&mut self, at_ns: Nanoseconds, from: SocketAddr, head: Head, len: usize) {
+    fn on_hello(&mut self, at_ns: Nanoseconds, from: P, head: Head, len: usize) {
         // The answer is longer than the head: only what was padded is answered.
         if len < LEN_MIN {
             self.counters.foreign += 1;
@@ -174,7 +173,7 @@ impl Server {
         );
     }
 
-    fn on_begin(&mut self, at_ns: Nanoseconds, from: SocketAddr, head: Head, wanted: u64) {
+    fn on_begin(&mut self, at_ns: Nanoseconds, from: P, head: Head, wanted: u64) {
         let is_ours = |epochs_ago| head.session == self.cookie(at_ns, from, epochs_ago);
         if !is_ours(0) && !is_ours(1) {
             self.counters.foreign += 1;
@@ -214,7 +213,7 @@ impl Server {
     fn on_message(
         &mut self,
         at_ns: Nanoseconds,
-        from: SocketAddr,
+        from: P,
         head: Head,
         message: Message<'_>,
         len: usize,
@@ -278,7 +277,7 @@ impl Server {
     }
 
     /// The next datagram to send now, into `out`, and where to; `None` if there is none.
-    pub fn transmit(&mut self, now: Nanoseconds, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    pub fn transmit(&mut self, now: Nanoseconds, out: &mut Vec<u8>) -> Option<P> {
         while let Some((to, answer)) = self.answers.pop_front() {
             if self.write(now, to, answer, out) {
                 return Some(to);
@@ -296,13 +295,7 @@ impl Server {
     }
 
     /// Writes an answer; false if its session is gone or has had its bytes.
-    fn write(
-        &mut self,
-        now: Nanoseconds,
-        to: SocketAddr,
-        answer: Answer,
-        out: &mut Vec<u8>,
-    ) -> bool {
+    fn write(&mut self, now: Nanoseconds, to: P, answer: Answer, out: &mut Vec<u8>) -> bool {
         let head = match answer {
             Answer::Plain(head, message, len) => {
                 message.emit(
@@ -362,8 +355,8 @@ impl Server {
     }
 }
 
-impl Session {
-    fn is(&self, peer: SocketAddr, cookie: u64) -> bool {
+impl<P: Copy + Eq> Session<P> {
+    fn is(&self, peer: P, cookie: u64) -> bool {
         self.peer == peer && self.cookie == cookie
     }
 
@@ -383,7 +376,7 @@ impl Session {
     }
 
     /// The next one of a train that is due.
-    fn filler(&mut self, now: Nanoseconds, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    fn filler(&mut self, now: Nanoseconds, out: &mut Vec<u8>) -> Option<P> {
         let train = self.train.as_mut()?;
         let is_over = train.number >= train.shape.count || usize::from(train.len) > LEN_MAX;
         if is_over {
@@ -417,11 +410,13 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     const FROM: ([u8; 4], u16) = ([192, 0, 2, 1], 4000);
 
-    fn sent(server: &mut Server, now: Nanoseconds) -> Vec<Vec<u8>> {
+    fn sent(server: &mut Server<SocketAddr>, now: Nanoseconds) -> Vec<Vec<u8>> {
         let (mut out, mut all) = (Vec::new(), Vec::new());
         while server.transmit(now, &mut out).is_some() {
             all.push(out.clone());
@@ -430,7 +425,7 @@ mod tests {
     }
 
     fn say(
-        server: &mut Server,
+        server: &mut Server<SocketAddr>,
         now: Nanoseconds,
         from: SocketAddr,
         session: u64,

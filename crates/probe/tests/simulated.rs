@@ -2,6 +2,7 @@
 //! links is what the probe finds. The two ends' clocks differ.
 
 use std::collections::hash_map::RandomState;
+use std::net::SocketAddr;
 
 use lineside_frame::{Descriptor, Frame};
 use lineside_link::{Link, PathFile, Schedule, Settings as LinkSettings, words};
@@ -46,7 +47,7 @@ struct World {
     now: i64,
     links: [Link<Frame>; 2],
     client: Client,
-    server: Server,
+    server: Server<SocketAddr>,
     /// When each end may send again.
     free_ns: [i64; 2],
     ahead_ns: i64,
@@ -418,7 +419,7 @@ fn what_answers_and_is_no_server_is_named() {
     }
     assert_eq!(error(&mut client), ProbeError::Silent);
     // A server of another version says which.
-    let mut server = Server::new(Limits::default(), RandomState::new());
+    let mut server = Server::<SocketAddr>::new(Limits::default(), RandomState::new());
     let mut client = begin();
     assert!(client.transmit(0, &mut out));
     out[4] = 3;
