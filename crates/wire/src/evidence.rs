@@ -14,7 +14,8 @@ const REACH: usize = 128;
 /// Random bytes look like one at one place in 2^32 by IPv4's version, length, protocol and
 /// checksum, and in 2^26 by what IPv6 has.
 pub(crate) fn holds_ip(bytes: &[u8], start: usize, end: usize) -> bool {
-    let mut places = start..bytes.len().min(start + REACH);
+    // Padding of the link may lie behind the end.
+    let mut places = start..end.min(bytes.len()).min(start + REACH);
     places.any(|at| match bytes[at] >> 4 {
         4 => matches!(ipv4_in(bytes, at, end), Some(PROTOCOL_TCP | PROTOCOL_UDP)),
         6 => ipv6_in(bytes, at, end).is_some_and(|next| has_transport(next, &bytes[at..])),
@@ -35,7 +36,7 @@ fn ipv4_in(bytes: &[u8], at: usize, end: usize) -> Option<u8> {
     let packet = ipv4::Packet::new_unchecked(header);
     let fits = packet.version() == 4
         && (ipv4::HEADER_LEN..=packet.total_len()).contains(&packet.header_len())
-        && packet.total_len() <= end - at
+        && end.checked_sub(at).is_some_and(|room| packet.total_len() <= room)
         && ipv4_checksum(bytes, at, packet.header_len()) == HeaderChecksum::Right;
     fits.then(|| packet.protocol())
 }

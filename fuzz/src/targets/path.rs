@@ -273,6 +273,10 @@ impl RecordSink for Rows {
             RowRef::Files(row) => self.hash(row),
             RowRef::Losses(row) => self.hash(row),
             RowRef::Packets(row) => self.hash(row),
+            RowRef::MonitorBins(row) => self.hash(row),
+            RowRef::MonitorWindows(row) => self.hash(row),
+            RowRef::MonitorFlows(row) => self.hash(row),
+            RowRef::MonitorEvents(row) => self.hash(row),
         }
     }
 }
