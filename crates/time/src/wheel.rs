@@ -116,6 +116,8 @@ pub struct Wheel {
     /// Items that are near: those of the bucket that was opened last, the latest first, and those
     /// that were inserted since. The earliest of either is not stale.
     sorted: Vec<Item>,
+    /// Where they are while they are sorted.
+    spare: Vec<Item>,
     heap: BinaryHeap<Reverse<Item>>,
     /// How many of them hold.
     near: usize,
@@ -187,7 +189,8 @@ impl Wheel {
             free_chunk: NONE,
             items: 0,
             cursor: 0,
-            sorted: Vec::with_capacity(SORTED_MAX as usize),
+            sorted: Vec::with_capacity(SORTED_MAX as usize + CHUNK_ITEMS),
+            spare: Vec::with_capacity(SORTED_MAX as usize),
             heap: BinaryHeap::with_capacity(SORTED_MAX as usize),
             near: 0,
         }
@@ -209,7 +212,7 @@ impl Wheel {
             + self.buckets.len() * size_of::<Bucket>()
             + self.chunks.capacity() * size_of::<Chunk>()
             + self.nexts.capacity() * size_of::<u32>()
-            + self.sorted.capacity() * size_of::<Item>()
+            + (self.sorted.capacity() + self.spare.capacity()) * size_of::<Item>()
             + self.heap.capacity() * size_of::<Reverse<Item>>()
     }
 
@@ -305,6 +308,15 @@ impl Wheel {
         }
     }
 
+    /// The number of the timer that fires after so many others, as far as that is known: another
+    /// one may come between, and one that was cancelled may have any number.
+    #[inline]
+    pub fn upcoming(&self, after: usize) -> Option<u32> {
+        let at = self.sorted.len().checked_sub(after + 1)?;
+        let item = self.sorted.get(at)?;
+        Some(self.entries[item.id as usize].value)
+    }
+
     /// The earliest item that is near, and whether it is the last sorted one.
     #[inline]
     fn nearest(&self) -> Option<(Item, bool)> {
@@ -331,9 +343,11 @@ impl Wheel {
     /// levels below if there are many.
     #[inline(never)]
     fn open(&mut self, bucket: usize, start: u64) {
-        let Bucket { first, items, .. } = self.buckets[bucket];
+        let Bucket {
+            first, items, live, ..
+        } = self.buckets[bucket];
         let Level { shift, .. } = level_of(bucket).1;
-        let is_sorted = shift == 0 || items <= SORTED_MAX;
+        let is_sorted = shift == 0 || live <= SORTED_MAX;
         self.forget(bucket);
         self.cursor = if is_sorted {
             start | ((1 << shift) - 1)
@@ -343,23 +357,30 @@ impl Wheel {
         self.items -= items as usize;
         let (mut place, mut len) = (first, (items as usize - 1) % CHUNK_ITEMS + 1);
         while place != NONE {
-            for at in 0..len {
-                let item = self.chunks[place as usize].0[at];
-                // Looked at also where none is stale: entries are far apart, and all of these will
-                // be needed soon, one waiting for the other.
-                if !Self::is_live(&self.entries, item) {
-                    continue;
-                }
-                match is_sorted {
-                    true => self.sorted.push(item),
-                    false => self.place(item),
-                }
-            }
+            self.take_live(place, len);
             len = CHUNK_ITEMS;
             place = self.free(place);
+            while !is_sorted && let Some(item) = self.sorted.pop() {
+                self.place(item);
+            }
         }
         self.near += self.sorted.len();
-        sort(&mut self.sorted);
+        let bits = shift + TICK_BITS;
+        sort(&mut self.sorted, &mut self.spare, Span { start, bits });
+    }
+
+    /// Adds the first items of a chunk to those to be sorted, but for stale ones. All entries are
+    /// looked at, also where none is stale: they are far apart, and are needed soon. None waits for
+    /// another one, as no branch depends on what is not there yet.
+    #[inline]
+    fn take_live(&mut self, chunk: u32, len: usize) {
+        let mut end = self.sorted.len();
+        self.sorted.resize(end + CHUNK_ITEMS, NO_ITEM);
+        for &item in &self.chunks[chunk as usize].0[..len] {
+            self.sorted[end] = item;
+            end += usize::from(Self::is_live(&self.entries, item));
+        }
+        self.sorted.truncate(end);
     }
 
     /// Puts an item where its instant says.
@@ -537,37 +558,95 @@ fn level_of(bucket: usize) -> (usize, Level) {
     (level, LEVEL_TABLE[level])
 }
 
-/// Sorts items, the latest first.
-fn sort(items: &mut [Item]) {
-    /// So few are put where the number of later ones says: a branch for each two that are compared,
-    /// as any other way has it, would be foretold wrongly half of the time.
-    const FEW: usize = 20;
+/// Sorts the items of a bucket, the latest first. `spare` is as they are afterwards.
+fn sort(items: &mut [Item], spare: &mut Vec<Item>, span: Span) {
+    /// So many lie in a part on average.
+    const PART_ITEMS: usize = 8;
+    const PARTS_MAX: usize = 256;
+    if items.len() <= FEW || span.bits > SHORT_BITS {
+        sort_part(items, span);
+        return;
+    }
+    // Parts of equal time, whose ends are counted first: what is drawn is spread over them.
+    let parts = (items.len() / PART_ITEMS).next_power_of_two();
+    let bits = parts.min(PARTS_MAX).trailing_zeros().min(span.bits);
+    let mut ends = [0_u16; PARTS_MAX];
+    let last = (1 << bits) - 1;
+    let part_of = |item: &Item| last - (span.since(item.at) >> (span.bits - bits)) as usize;
+    for item in &*items {
+        ends[part_of(item) % PARTS_MAX] += 1;
+    }
+    let mut end = 0;
+    for each in &mut ends {
+        (*each, end) = (end, end + *each);
+    }
+    spare.clear();
+    spare.extend_from_slice(items);
+    for item in &*spare {
+        let end = &mut ends[part_of(item) % PARTS_MAX];
+        items[usize::from(*end)] = *item;
+        *end += 1;
+    }
+    let mut rest = items;
+    let mut start = 0;
+    for end in &ends[..=last] {
+        let part;
+        (part, rest) = rest.split_at_mut(usize::from(*end - start));
+        start = *end;
+        sort_part(part, span);
+    }
+}
+
+/// So few are put where the number of later ones says: a branch for each two that are compared, as
+/// any other way has it, would be foretold wrongly half of the time.
+const FEW: usize = 20;
+/// Bits of the time that a bucket spans, and of a place among few items, in which they differ.
+const SHORT_BITS: u32 = 26;
+const PLACE_BITS: u32 = 5;
+
+fn sort_part(items: &mut [Item], span: Span) {
     let count = items.len();
-    if count > FEW {
+    if count > FEW || span.bits > SHORT_BITS {
         items.sort_unstable_by_key(|item| Reverse(item.at));
         return;
     }
-    let (mut unsorted, mut places) = ([NO_ITEM; FEW], [0_usize; FEW]);
+    // Of two at one instant the second one counts as the later one.
+    let mut keys = [-1_i32; FEW];
+    let mut unsorted = [NO_ITEM; FEW];
     unsorted[..count].copy_from_slice(items);
-    for one in 1..count {
-        let at = unsorted[one].at;
-        let mut place = 0;
-        for (other, before) in unsorted.iter().zip(&mut places).take(one) {
-            let is_later = usize::from(other.at >= at);
-            place += is_later;
-            *before += 1 - is_later;
-        }
-        places[one] = place;
+    for ((place, key), item) in (0..).zip(&mut keys).zip(&*items) {
+        *key = (span.since(item.at) << PLACE_BITS) as i32 | place;
     }
-    for (item, place) in unsorted.iter().zip(places).take(count) {
-        items[place] = *item;
+    for (item, key) in unsorted.iter().zip(keys).take(count) {
+        let later = keys.iter().map(|&other| i32::from(other > key));
+        items[later.sum::<i32>() as usize] = *item;
+    }
+}
+
+/// The time that a bucket spans: from the start of a tick on, a power of two.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: u64,
+    bits: u32,
+}
+
+impl Span {
+    /// How far in it an instant lies.
+    #[inline]
+    fn since(self, at: Nanoseconds) -> u64 {
+        order(at) - (self.start << TICK_BITS)
     }
 }
 
 /// Ticks in the order of instants, also of negative ones.
 #[inline]
 fn tick(at: Nanoseconds) -> u64 {
-    (at.cast_unsigned() ^ 1 << 63) >> TICK_BITS
+    order(at) >> TICK_BITS
+}
+
+#[inline]
+fn order(at: Nanoseconds) -> u64 {
+    at.cast_unsigned() ^ 1 << 63
 }
 
 #[cfg(test)]
