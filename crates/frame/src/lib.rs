@@ -15,11 +15,12 @@
 //!   block until it is [spilled](Range::spill) into memory of its own.
 //! * A stream or a datagram is a chain of pieces, some of them holes, under a [`Cursor`]; an XDR
 //!   field is read where it lies.
-//! * [`xxh3`] is the checksum of a block of file data, here because code for a processor's
-//!   extensions needs `unsafe`.
+//! * [`xxh3`] is the checksum of a block of file data, and [`prefetch`] asks for a cache line: they
+//!   are here because code for a processor's instructions needs `unsafe`.
 
 mod cursor;
 mod pool;
+mod prefetch;
 mod range;
 pub mod xxh3;
 
@@ -28,4 +29,5 @@ pub use pool::{
     BlockWriter, Burst, Copies, Cutter, Descriptor, Frame, FrameRef, LinkType, Pool, SharedBurst,
     Slots, give_back,
 };
+pub use prefetch::prefetch;
 pub use range::{Cause, Chunk, Range};

@@ -1,7 +1,7 @@
 //! The three records of a connection: 64 bytes as long as it lives, a larger one while bytes are in
 //! flight or missing, 32 bytes in TIME_WAIT. See `docs/decisions/0024-tcp-endpoint.md`.
 
-use lineside_frame::Range;
+use lineside_frame::{Range, prefetch};
 use lineside_time::Nanoseconds;
 use lineside_wire::SeqNumber;
 
@@ -80,8 +80,9 @@ pub(crate) mod flag {
     pub(crate) const REORDERS: u16 = 1 << 15;
 }
 
-/// What lives as long as the connection.
+/// What lives as long as the connection: a cache line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Record {
     /// The pair of addresses.
     pub(crate) path: u32,
@@ -338,6 +339,15 @@ impl Default for Active {
 }
 
 impl Active {
+    /// Asks for the lines that segments and timers touch.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.snd_nxt);
+        prefetch(&self.scoreboard);
+        prefetch(&self.timed);
+        prefetch(&self.rack);
+    }
+
     /// `None`: it is as it begins.
     #[inline]
     pub(crate) fn rare(&self) -> Option<&Rare> {

@@ -3,6 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 use lineside_account::{Budget, Lease};
+use lineside_frame::prefetch;
 
 use crate::record::NONE;
 
@@ -80,6 +81,14 @@ impl<T: Numbered> Slab<T> {
     /// A record, also one that was freed.
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.records.get(number as usize)
+    }
+
+    /// Asks for the first line of a record that will be needed soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, number: u32) {
+        if let Some(record) = self.get(number) {
+            prefetch(record);
+        }
     }
 
     /// How many are in use.

@@ -174,12 +174,28 @@ impl Stack {
         self.pass_time(now);
         while let Some((_, number)) = self.wheel.pop(now) {
             self.tables.records[number].timer = NONE;
+            self.prepare_timers();
             self.on_connection_timer(number, effects);
         }
         self.end_waits();
         self.ask_again(effects);
         self.counters.reassembly_failed += self.fragments.expire(self.now);
         self.flush(effects);
+    }
+
+    /// Asks for what timers need that fire soon: among many connections it is in no cache.
+    #[inline]
+    fn prepare_timers(&self) {
+        /// Timers from now until one needs its record, and until it needs the larger one.
+        const AHEAD: [usize; 2] = [8, 4];
+        let [first, second] = AHEAD.map(|after| self.wheel.upcoming(after));
+        if let Some(number) = first {
+            self.tables.records.prefetch(number);
+        }
+        let record = second.and_then(|number| self.tables.records.get(number));
+        if let Some(place) = record.and_then(Record::active) {
+            self.tables.actives[place].prefetch();
+        }
     }
 
     /// When [`on_timer`](Self::on_timer) is to be called at the latest; `None`: nothing is pending.
