@@ -10,10 +10,13 @@
 //! each bucket counts the entries that passed it: no other bucket is searched.
 
 use lineside_account::{Budget, Lease};
+use lineside_frame::prefetch;
 
 const SLOTS: usize = 10;
 /// The fewest buckets that there are once there is an entry.
 const BUCKETS_MIN: usize = 8;
+/// 512 KB of them.
+const BUCKETS_CACHED: usize = 1 << 13;
 
 /// An open-addressing table that is drawn on the budget.
 #[derive(Debug)]
@@ -81,6 +84,31 @@ impl Numbers {
             }
             at = self.after(at);
         }
+    }
+
+    /// Whether a cache of the second level has no room for it.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.buckets.len() > BUCKETS_CACHED
+    }
+
+    /// Asks for the bucket in which an entry of this hash is looked for first.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(bucket) = self.buckets.get(self.home(hash)) {
+            prefetch(bucket);
+        }
+    }
+
+    /// Those of that bucket that may be the one.
+    #[inline]
+    pub(crate) fn likely(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let bucket = self.buckets.get(self.home(hash));
+        bucket.into_iter().flat_map(move |bucket| {
+            let entries = bucket.tags.iter().zip(bucket.numbers);
+            let alike = entries.filter(move |&(&each, _)| each == tag(hash));
+            alike.map(|(_, number)| number)
+        })
     }
 
     /// Makes room for one more; `hash_of` has the hash of each that is there.

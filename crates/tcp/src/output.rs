@@ -299,6 +299,11 @@ impl Stack {
             why,
             due,
         };
+        if self.tables.are_large() {
+            // An answer comes soon.
+            let hash = { &self.tables }.hash(record.path, record.local_port, record.remote_port);
+            self.tables.prefetch_entry(hash);
+        }
         let ends = self.ends_of(record.path);
         self.emit(
             ends,

@@ -49,7 +49,57 @@ impl Segment<'_> {
     }
 }
 
+/// Frames whose connections are asked for before the first of them is taken: so many lines of
+/// memory can be on their way at once.
+const AHEAD: usize = 16;
+
 impl Stack {
+    /// Takes the frames of a burst. Among many connections the lines of several that are needed
+    /// come at the same time, instead of one after the other.
+    pub(crate) fn on_frames<'f>(
+        &mut self,
+        mut frames: impl ExactSizeIterator<Item = &'f FrameRef> + Clone,
+        effects: &mut impl Effects,
+    ) {
+        while frames.len() > 0 {
+            if frames.len() > 1 {
+                self.prepare_frames(frames.clone().take(AHEAD));
+            }
+            for frame in frames.by_ref().take(AHEAD) {
+                self.on_frame(frame, effects);
+            }
+        }
+    }
+
+    #[inline]
+    fn prepare_frames<'f>(&self, frames: impl Iterator<Item = &'f FrameRef>) {
+        if !self.tables.are_large() {
+            return;
+        }
+        let mut hashes = [0; AHEAD];
+        let mut count = 0;
+        for hash in frames.filter_map(|frame| self.hash_of(frame)) {
+            self.tables.prefetch_entry(hash);
+            hashes[count] = hash;
+            count += 1;
+        }
+        for &hash in &hashes[..count] {
+            self.tables.prefetch_record(hash);
+        }
+    }
+
+    /// The hash of the four-tuple of what nearly every frame is.
+    #[inline]
+    fn hash_of(&self, frame: &FrameRef) -> Option<u64> {
+        let descriptor = frame.descriptor();
+        let wire_len = descriptor.wire_len as usize;
+        let plain = PlainSegment::new(descriptor.link_type.0, frame.bytes(), wire_len)?;
+        let (ip, tcp) = plain.headers();
+        let path = self.tables.path(ip.destination, ip.source)?;
+        let (local, remote) = (tcp.destination_port, tcp.source_port);
+        Some(self.tables.hash(path, local, remote))
+    }
+
     pub(crate) fn on_frame(&mut self, frame: &FrameRef, effects: &mut impl Effects) {
         self.counters.frames += 1;
         let bytes = frame.bytes();

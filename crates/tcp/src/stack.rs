@@ -162,9 +162,7 @@ impl Stack {
     pub fn on_burst(&mut self, now: Nanoseconds, burst: &mut Burst, effects: &mut impl Effects) {
         self.pass_time(now);
         let frames = SharedBurst::new(burst);
-        for frame in frames.iter() {
-            self.on_frame(frame, effects);
-        }
+        self.on_frames(frames.iter(), effects);
         drop(frames);
         self.flush(effects);
     }

@@ -175,6 +175,34 @@ impl Tables {
         self.tuples.find(hash, is_it).map(Found::of)
     }
 
+    /// Whether looking for a connection is likely to wait for memory.
+    #[inline]
+    pub(crate) fn are_large(&self) -> bool {
+        self.tuples.is_large()
+    }
+
+    /// The hash of a four-tuple.
+    #[inline]
+    pub(crate) fn hash(&self, path: u32, local_port: u16, remote_port: u16) -> u64 {
+        tuple_hash(self.key, path, local_port, remote_port)
+    }
+
+    /// Asks for the line in which it is looked for first.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u64) {
+        self.tuples.prefetch(hash);
+    }
+
+    /// Asks for the record of a connection with this hash.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, hash: u64) {
+        for number in self.tuples.likely(hash) {
+            if let Found::Connection(number) = Found::of(number) {
+                self.records.prefetch(number);
+            }
+        }
+    }
+
     /// Makes room for one more entry.
     pub(crate) fn reserve(&mut self) -> Option<()> {
         let (key, records, time_waits) = (self.key, &self.records, &self.time_waits);

@@ -25,7 +25,7 @@ impl<'a> SharedBurst<'a> {
 
     /// One frame after the other.
     #[inline]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &FrameRef> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &FrameRef> + Clone {
         self.frames.iter().map(|frame| &frame.bytes)
     }
 }
