@@ -16,10 +16,12 @@
 //! * No window that a host offers ends before one that it offered earlier.
 //! * In the end nothing is left: no connection, no record, no memory.
 //!
-//! [`Scenario::draw`] makes a scenario of a seed, [`run`] runs it; what is wrong comes back as a
+//! [`Scenario::draw`] makes a scenario of a seed, [`Scenario::day`] one of 24 hours, [`run`] runs
+//! them; what is wrong comes back as a
 //! text that begins with the seed.
 #![forbid(unsafe_code)]
 
+mod day;
 mod edges;
 mod host;
 mod scenario;
@@ -28,7 +30,7 @@ mod world;
 
 use std::net::IpAddr;
 
-pub use scenario::{Scenario, Side, Talk};
+pub use scenario::{Change, Scenario, Side, Talk};
 pub use world::{Outcome, run};
 
 /// The address and port of a client: what names a connection, as the server has one port.

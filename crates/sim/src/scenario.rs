@@ -33,6 +33,15 @@ pub struct Talk {
     pub sides: [Side; 2],
 }
 
+/// From some time on the links have other settings.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// When, from the run's beginning.
+    pub at_ns: i64,
+    /// Of the links from the clients and to them.
+    pub links: [Settings; 2],
+}
+
 /// A run.
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -42,8 +51,10 @@ pub struct Scenario {
     pub server: (IpAddr, Config),
     /// The clients'; each has its own Ethernet address.
     pub clients: Vec<(IpAddr, Config)>,
-    /// Of the links from the clients and to them.
+    /// Of the links from the clients and to them, at first.
     pub links: [Settings; 2],
+    /// What becomes of them, in the order of time.
+    pub changes: Vec<Change>,
     /// The connections, each client's from its first port on.
     pub talks: Vec<Talk>,
     /// After each such time the run reads how much of each talk the server has received.
@@ -94,6 +105,7 @@ impl Scenario {
             server,
             clients,
             links,
+            changes: Vec::new(),
             talks,
             sample_ns: None,
         }
@@ -101,7 +113,7 @@ impl Scenario {
 }
 
 /// An address of the network between the hosts.
-fn address(is_ipv4: bool, last: u8) -> IpAddr {
+pub(crate) fn address(is_ipv4: bool, last: u8) -> IpAddr {
     match is_ipv4 {
         true => Ipv4Addr::new(10, 0, 0, last).into(),
         false => Ipv6Addr::from_bits(0xfd << 120 | u128::from(last)).into(),
@@ -134,7 +146,7 @@ fn config(address: IpAddr, mtu: usize, random: &mut Random) -> Config {
     }
 }
 
-fn link(random: &mut Random) -> Settings {
+pub(crate) fn link(random: &mut Random) -> Settings {
     let share = |random: &mut Random, most: f64| match random.chance(0.6) {
         true => random.below(1000) as f64 / 1000.0 * most,
         false => 0.0,

@@ -10,14 +10,14 @@ use lineside_tcp::Counters;
 use crate::ClientEnd;
 use crate::edges::Edges;
 use crate::host::{Host, PORT};
-use crate::scenario::{Scenario, Talk, may_break};
+use crate::scenario::{Change, Scenario, Talk, may_break};
 use crate::tap::Tap;
 
 /// When runs begin: some time after the epoch, so that no clock is 0.
 const BEGIN_NS: i64 = 1_790_000_000_000_000_000;
-/// A run that takes longer is stuck.
-const END_NS: i64 = BEGIN_NS + 3_600_000_000_000;
-/// So is one of more steps.
+/// A run that takes longer, after the last change of its links, is stuck.
+const REST_NS: i64 = 3_600_000_000_000;
+/// So is one of more steps, for each hour that it may take.
 const STEPS_MAX: u64 = 4_000_000;
 /// Memory of a link: more than any queue here needs.
 const LINK_BYTES: usize = 64 << 20;
@@ -94,14 +94,21 @@ impl World {
     fn run(&mut self, scenario: &Scenario) -> Result<(), String> {
         let mut talks: Vec<_> = (0..).zip(&scenario.talks).collect();
         talks.sort_by_key(|(_, talk)| Reverse(talk.begins_ns));
-        for _ in 0..STEPS_MAX {
+        let mut changes = scenario.changes.iter().peekable();
+        let last_ns = scenario.changes.last().map_or(0, |change| change.at_ns);
+        let hours = (last_ns / REST_NS).cast_unsigned() + 1;
+        for _ in 0..STEPS_MAX * hours {
             let next_talk = talks.last().map(|(_, talk)| BEGIN_NS + talk.begins_ns);
             let Some(next) = self.next_deadline().into_iter().chain(next_talk).min() else {
                 return Ok(());
             };
+            if let Some(change) = changes.next_if(|change| BEGIN_NS + change.at_ns <= next) {
+                self.change(change);
+                continue;
+            }
             self.sample(scenario.sample_ns, next);
             self.now = self.now.max(next);
-            if self.now > END_NS {
+            if self.now > BEGIN_NS + last_ns + REST_NS {
                 return Err(format!("it does not end: {:?}", self.halves()));
             }
             if next_talk.is_some_and(|at| at <= self.now)
@@ -153,6 +160,16 @@ impl World {
     fn begin(&mut self, end: ClientEnd, server: IpAddr, talk: &Talk) {
         self.server.owner.plan.insert(end, talk.sides);
         self.clients[talk.client].connect(self.now, [end, (server, PORT)], talk.sides);
+    }
+
+    /// The links have other settings from now on.
+    fn change(&mut self, change: &Change) {
+        self.now = self.now.max(BEGIN_NS + change.at_ns);
+        let ways = [&mut self.to_server, &mut self.to_clients];
+        for (way, settings) in ways.into_iter().zip(&change.links) {
+            let settings = Some(settings.clone());
+            way.link.change(self.now, settings, &mut way.out);
+        }
     }
 
     /// What is due now happens.

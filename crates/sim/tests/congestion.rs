@@ -36,6 +36,7 @@ fn trips(congestion: &'static dyn Congestion, segments: u64, every: u64) -> f64 
         server: (ends[1], config(2)),
         clients: vec![(ends[0], config(1))],
         links: [link(Loss::Every(every)), link(Loss::None)],
+        changes: Vec::new(),
         talks: vec![Talk {
             begins_ns: 0,
             client: 0,

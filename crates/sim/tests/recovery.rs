@@ -67,6 +67,7 @@ fn stream(congestion: &'static dyn Congestion, path: Path, seed: u64) -> (i64, C
         server: (ends[1], config(2)),
         clients: vec![(ends[0], config(1))],
         links: [link(path), link(back)],
+        changes: Vec::new(),
         talks: vec![Talk {
             begins_ns: 0,
             client: 0,

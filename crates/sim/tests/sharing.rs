@@ -51,6 +51,7 @@ fn shares(algorithms: &[&'static dyn Congestion]) -> Vec<f64> {
             .map(|(last, congestion)| host(last, *congestion))
             .collect(),
         links: [link("20mbit"), link("1gbit")],
+        changes: Vec::new(),
         talks: (0..algorithms.len())
             .map(|client| Talk {
                 begins_ns: client as i64 * BETWEEN_NS,
