@@ -80,6 +80,27 @@ pub(crate) struct Step {
     pub(crate) server_time: Times,
 }
 
+/// What became of one operation.
+struct Outcome {
+    /// The place of its kind.
+    kind: usize,
+    way: Option<Way>,
+    /// Of its failure.
+    status: Option<Word>,
+    reply_missing: bool,
+    executed: bool,
+    time: Option<i64>,
+    step: Option<usize>,
+    /// Bytes that it moved.
+    moved: u64,
+}
+
+impl Outcome {
+    fn failed(&self) -> bool {
+        self.status.is_some()
+    }
+}
+
 /// A READ or WRITE with a place.
 struct Access {
     operation_id: i64,
@@ -238,50 +259,88 @@ impl Aggregate {
 
     #[inline]
     fn add_row(&mut self, batch: &Batch<'_>, row: usize, lexica: &mut Lexica) {
-        let at = self.kind(batch, row, lexica);
-        let status = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
-        let failed = status.is_some();
-        let reply_missing = batch.reply_missing.get(row);
-        let time = batch.time(row);
-        let step = time.and_then(|time| self.step_of.at(time));
-        let moved = batch
-            .transferred
-            .get(row)
-            .map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0));
-        let retransmissions = batch.retransmissions.get(row);
-        let repeat = u64::from(batch.repeat.get(row));
+        let outcome = self.outcome(batch, row, lexica);
+        self.add_to_totals(batch, row, &outcome);
+        let (asks_only, server_time) = self.add_to_kind(batch, row, &outcome, lexica);
+        self.add_to_step(&outcome, server_time);
+        if let Some(status) = outcome.status {
+            self.fail(outcome.kind, status, outcome.time, outcome.step);
+        }
+        self.add_use(batch, row, &outcome, asks_only);
+    }
 
+    #[inline(always)]
+    fn outcome(&mut self, batch: &Batch<'_>, row: usize, lexica: &mut Lexica) -> Outcome {
+        let kind = self.kind(batch, row, lexica);
+        let time = batch.time(row);
+        Outcome {
+            kind,
+            way: self.kinds[kind].way,
+            status: lexica.failure(batch.status.get(row), batch.rpc_status.get(row)),
+            reply_missing: batch.reply_missing.get(row),
+            executed: !batch.not_executed.get(row),
+            time,
+            step: time.and_then(|time| self.step_of.at(time)),
+            moved: batch
+                .transferred
+                .get(row)
+                .map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)),
+        }
+    }
+
+    #[inline(always)]
+    fn add_to_totals(&mut self, batch: &Batch<'_>, row: usize, outcome: &Outcome) {
         let totals = &mut self.totals;
         totals.operations += 1;
-        totals.failed += u64::from(failed);
-        totals.unanswered += u64::from(reply_missing);
+        totals.failed += u64::from(outcome.failed());
+        totals.unanswered += u64::from(outcome.reply_missing);
         totals.without_call += u64::from(batch.call_missing.get(row));
         totals.incomplete += u64::from(batch.incomplete.iter().any(|flag| flag.get(row)));
-        totals.repeated += repeat;
-        totals.retransmissions += retransmissions;
+        totals.repeated += u64::from(batch.repeat.get(row));
+        totals.retransmissions += batch.retransmissions.get(row);
         totals.duplicate_replies += batch.duplicate_replies.get(row);
-        match time {
+        match outcome.time {
             Some(time) => {
                 totals.first_ns = Some(totals.first_ns.map_or(time, |first| first.min(time)));
                 totals.last_ns = Some(totals.last_ns.map_or(time, |last| last.max(time)));
             }
             None => totals.without_time += 1,
         }
+        if let Some(way) = outcome.way {
+            let is_told =
+                batch.transferred.get(row).is_some() || outcome.failed() || outcome.reply_missing;
+            totals.without_amount += u64::from(!is_told && outcome.executed);
+            match way {
+                Way::Read => totals.read_bytes += outcome.moved,
+                Way::Write => totals.written_bytes += outcome.moved,
+            }
+        }
+    }
 
-        let kind = &mut self.kinds[at];
-        let (way, class) = (kind.way, kind.class);
+    /// Whether the operation only asks for attributes, and its server time.
+    #[inline(always)]
+    fn add_to_kind(
+        &mut self,
+        batch: &Batch<'_>,
+        row: usize,
+        outcome: &Outcome,
+        lexica: &Lexica,
+    ) -> (bool, Option<u64>) {
+        let kind = &mut self.kinds[outcome.kind];
         let asks_only = match kind.getattr {
             Getattr::No => false,
             Getattr::Call => true,
             Getattr::InCompound => batch.is_alone(row, lexica),
         };
         kind.operations += 1;
-        kind.failed += u64::from(failed);
-        kind.unanswered += u64::from(reply_missing);
-        kind.repeated += repeat;
-        kind.retransmissions += retransmissions;
-        kind.moved_bytes += moved;
-        let executed = !batch.not_executed.get(row);
+        kind.failed += u64::from(outcome.failed());
+        kind.unanswered += u64::from(outcome.reply_missing);
+        kind.repeated += u64::from(batch.repeat.get(row));
+        kind.retransmissions += batch.retransmissions.get(row);
+        kind.moved_bytes += outcome.moved;
+        if !outcome.executed {
+            return (asks_only, None);
+        }
         let [call, call_end, reply, reply_end] = [
             batch.call_time_ns.get(row),
             batch.call_end_ns.get(row),
@@ -294,9 +353,6 @@ impl Aggregate {
             let (Some(from), Some(to)) = (from, to) else {
                 continue;
             };
-            if !executed {
-                continue;
-            }
             match to.checked_sub(from).and_then(|ns| u64::try_from(ns).ok()) {
                 Some(ns) => {
                     match u32::try_from(ns) {
@@ -307,37 +363,39 @@ impl Aggregate {
                         server_time = Some(ns);
                     }
                 }
-                None => totals.negative_times += 1,
+                None => self.totals.negative_times += 1,
             }
         }
-        if let Some(way) = way {
-            let is_told = batch.transferred.get(row).is_some() || failed || reply_missing;
-            totals.without_amount += u64::from(!is_told && executed);
-            match way {
-                Way::Read => totals.read_bytes += moved,
-                Way::Write => totals.written_bytes += moved,
-            }
-        }
+        (asks_only, server_time)
+    }
 
-        if let Some(step) = step.and_then(|at| self.steps.get_mut(at)) {
-            step.operations[way.map_or(2, |way| way as usize)] += 1;
-            step.failed += u64::from(failed);
-            step.unanswered += u64::from(reply_missing);
-            if let Some(way) = way {
-                step.bytes[way as usize] += moved;
-            }
-            if let Some(ns) = server_time {
-                step.server_time.add(ns);
-            }
+    #[inline(always)]
+    fn add_to_step(&mut self, outcome: &Outcome, server_time: Option<u64>) {
+        let Some(step) = outcome.step.and_then(|at| self.steps.get_mut(at)) else {
+            return;
+        };
+        step.operations[outcome.way.map_or(2, |way| way as usize)] += 1;
+        step.failed += u64::from(outcome.failed());
+        step.unanswered += u64::from(outcome.reply_missing);
+        if let Some(way) = outcome.way {
+            step.bytes[way as usize] += outcome.moved;
         }
-        if let Some(status) = status {
-            self.fail(at, status, time, step);
+        if let Some(ns) = server_time {
+            step.server_time.add(ns);
         }
+    }
+
+    /// By whom an operation was asked for, and of which file.
+    #[inline(always)]
+    fn add_use(&mut self, batch: &Batch<'_>, row: usize, outcome: &Outcome, asks_only: bool) {
+        let Outcome { way, moved, .. } = *outcome;
+        let failed = outcome.failed();
         let share = Share {
             failed,
             way,
             bytes: way.map_or(0, |_| moved),
-            getattr_second: time
+            getattr_second: outcome
+                .time
                 .filter(|_| asks_only)
                 .and_then(|time| u32::try_from(time.div_euclid(1_000_000_000)).ok()),
         };
@@ -349,15 +407,15 @@ impl Aggregate {
             Some(user_id) => self.users.add(user_id, share),
             None => self.totals.without_user += 1,
         }
+        let class = match failed || outcome.reply_missing {
+            true => Class::Unknown,
+            false => self.kinds[outcome.kind].class,
+        };
         let file = batch.file_id.get(row).map(|file_id| {
             self.uses.push(FileUse {
                 file_id,
                 client,
-                class: if failed || reply_missing {
-                    Class::Unknown
-                } else {
-                    class
-                },
+                class,
                 share,
             });
             self.uses.len() as u32 - 1
