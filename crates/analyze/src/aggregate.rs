@@ -252,7 +252,8 @@ impl Aggregate {
         self.follow();
         for kind in &mut self.kinds {
             for (times, waiting) in kind.times.iter_mut().zip(&mut kind.waiting) {
-                waiting.drain(..).for_each(|ns| times.add(ns.into()));
+                times.add_all(waiting);
+                waiting.clear();
             }
         }
     }

@@ -80,8 +80,9 @@ impl Share {
     }
 }
 
-/// What was done with a file, by a client or for a user.
+/// What was done with a file, by a client or for a user. Laid out as it stands here.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
 pub(crate) struct Use {
     pub(crate) operations: u64,
     /// That READ and WRITE moved. Between the two counts: side by side they would be added as one

@@ -76,6 +76,24 @@ impl Times {
         self.max_ns = self.max_ns.max(time_ns);
     }
 
+    /// Adds many times. What grows with each of them stays in registers meanwhile, which it cannot
+    /// where they come one by one.
+    pub fn add_all(&mut self, times_ns: &[u32]) {
+        let (Some(&least), Some(&greatest)) = (times_ns.iter().min(), times_ns.iter().max()) else {
+            return;
+        };
+        self.min_ns = self.min_ns.min(least.into());
+        self.max_ns = self.max_ns.max(greatest.into());
+        let sum: u64 = times_ns.iter().map(|&ns| u64::from(ns)).sum();
+        self.sum_ns += u128::from(sum);
+        let mut squares = self.squares;
+        self.steps.count_all(times_ns, greatest, |ns| {
+            let time = f64::from(ns);
+            squares += time * time;
+        });
+        self.squares = squares;
+    }
+
     /// How many were recorded.
     pub fn count(&self) -> u64 {
         self.steps.counted
@@ -252,6 +270,23 @@ impl Steps {
         self.counted += 1;
     }
 
+    /// Counts values of which the greatest is known; `each` sees them.
+    #[inline]
+    fn count_all(&mut self, values: &[u32], greatest: u32, mut each: impl FnMut(u32)) {
+        let (bits, last) = (self.bits, self.last);
+        let highest = self.place(greatest.into()).min(last);
+        if highest >= self.counts.len() {
+            self.grow(highest);
+        }
+        let counts = self.counts.as_mut_slice();
+        for &value in values {
+            let place = place(bits, value.into()).min(last);
+            counts[place] += 1;
+            each(value);
+        }
+        self.counted += values.len() as u64;
+    }
+
     #[cold]
     fn grow(&mut self, place: usize) {
         // A power of two at a time.
@@ -260,8 +295,7 @@ impl Steps {
 
     #[inline]
     fn place(&self, value: u64) -> usize {
-        let power = (value | 1).ilog2().saturating_sub(self.bits);
-        ((power as usize) << self.bits) + (value >> power) as usize
+        place(self.bits, value)
     }
 
     /// The greatest value of a step.
@@ -292,6 +326,13 @@ impl Steps {
         }
         None
     }
+}
+
+/// The step of a value, where two powers of `1 << bits` have one for each.
+#[inline]
+fn place(bits: u32, value: u64) -> usize {
+    let power = (value | 1).ilog2().saturating_sub(bits);
+    ((power as usize) << bits) + (value >> power) as usize
 }
 
 /// Times of which some are negative: to 0.1 us, and to 0.1 % from a tenth of a millisecond on.
@@ -388,6 +429,26 @@ mod tests {
                 place += 1;
             }
             assert_eq!(steps.place(u64::MAX), place);
+        }
+    }
+
+    #[test]
+    fn many_times_at_once_are_as_one_by_one() {
+        let values: Vec<u32> = (0..2_000u32)
+            .map(|n| n.wrapping_mul(n) << (n % 11))
+            .collect();
+        for mut once in [
+            Times::growing(3),
+            Times::growing(2),
+            Times::up_to(1_000_000),
+        ] {
+            let mut single = once.clone();
+            for many in values.chunks(300) {
+                once.add_all(many);
+                many.iter().for_each(|&ns| single.add(ns.into()));
+            }
+            once.add_all(&[]);
+            assert_eq!(format!("{once:?}"), format!("{single:?}"));
         }
     }
 
