@@ -2,8 +2,8 @@
 //! has forgotten it, or on another connection.
 //!
 //! ```text
-//!  bucket   tag | what | connection | time | id     8 entries, three cache lines
-//!           the upper half of a key | program, procedure and arguments | where | when | the row
+//!  bucket   tag | what | connection | id | time     8 entries of 20 bytes, two to four cache lines
+//!           the upper half of a key | program, procedure and arguments | where | the row | when
 //! ```
 //!
 //! An entry lies in one of the two buckets that its tag names, in place of one that is empty, or
@@ -13,18 +13,26 @@
 //! counts. It grows where it is, in pieces of memory that stay: a table that moved to
 //! another place would leave as much behind again. Nothing but hashes is kept: a wrong match needs
 //! 62 equal bits.
+//!
+//! Of a time 16 bits are kept, of an id 48. Times that are too old are made just too old every 36
+//! minutes, before they could seem young again. The other bits of an id are those of the latest
+//! one: it is less than 2^48 behind.
 
 use lineside_account::{Budget, Lease};
 
 const WAYS: usize = 8;
-/// Buckets of a piece of the table: 96 KiB, some 3,000 calls.
+/// Buckets of a piece of the table: 80 KiB, some 3,000 calls.
 const PIECE: usize = 512;
-/// Pieces up to which it doubles, since entries are moved half as often then: 3 MiB. Beyond it
-/// grows by half.
+/// Pieces up to which it doubles, since entries are moved half as often then: 2.5 MiB. Beyond it
+/// grows by a quarter.
 const DOUBLED_PIECES: usize = 32;
-/// Time is counted in so many bits' worth of nanoseconds, which is 67 ms: 32 bits of that last for
-/// nine years.
+/// Time is counted in so many bits' worth of nanoseconds, which is 67 ms: 16 bits of that last for
+/// 73 minutes.
 const TICK_BITS: u32 = 26;
+/// Ticks until times that are too old are made just too old. A clock may go back by half as many.
+const AGED_TICKS: u32 = 1 << 15;
+/// Bits of an id that an entry has.
+const ID_BITS: u32 = 48;
 
 /// An entry is in use.
 const USED: u32 = 1;
@@ -56,16 +64,27 @@ struct Entry {
     tag: u32,
     what: u32,
     connection: u32,
-    time: u32,
-    first_id: i64,
+    first_id_low: u32,
+    first_id_high: u16,
+    time: u16,
 }
 
 impl Entry {
-    fn call(&self) -> PastCall {
+    fn set_first_id(&mut self, id: i64) {
+        (self.first_id_low, self.first_id_high) = (id as u32, (id >> 32) as u16);
+    }
+
+    /// `latest`: the greatest id so far.
+    fn first_id(&self, latest: i64) -> i64 {
+        let known = i64::from(self.first_id_high) << 32 | i64::from(self.first_id_low);
+        latest - (latest.wrapping_sub(known) & ((1 << ID_BITS) - 1))
+    }
+
+    fn call(&self, latest: i64) -> PastCall {
         PastCall {
             connection: self.connection,
             is_given_up: self.what & GIVEN_UP != 0,
-            first_id: self.first_id,
+            first_id: self.first_id(latest),
         }
     }
 }
@@ -79,17 +98,23 @@ pub struct PastCalls {
     pieces: Vec<Box<Piece>>,
     pieces_max: usize,
     /// So many ticks is a call remembered.
-    window: u32,
+    window: u16,
+    /// The tick when times were last made just too old.
+    aged: u32,
+    /// The greatest id of a call.
+    latest_id: i64,
     lease: Lease,
 }
 
 impl PastCalls {
-    /// Remembers calls for `window_ns`, in at most `bytes_max` of the budget.
+    /// Remembers calls for `window_ns`, at most 36 minutes, in at most `bytes_max` of the budget.
     pub fn new(window_ns: i64, bytes_max: usize, budget: &Budget) -> Self {
         Self {
             pieces: Vec::new(),
             pieces_max: bytes_max / size_of::<Piece>(),
-            window: ticks(window_ns),
+            window: ticks(window_ns).min(AGED_TICKS) as u16,
+            aged: 0,
+            latest_id: i64::MIN,
             lease: budget.lease(0).expect("nothing fits into any budget"),
         }
     }
@@ -105,13 +130,15 @@ impl PastCalls {
         now_ns: i64,
         repeats: impl FnOnce(&PastCall) -> bool,
     ) -> Known {
-        let entry = Entry {
+        let mut entry = Entry {
             tag: tag(key),
             what: what & !GIVEN_UP | USED,
             connection,
-            time: ticks(now_ns),
-            first_id: id,
+            time: self.now(now_ns),
+            ..Entry::default()
         };
+        entry.set_first_id(id);
+        self.latest_id = self.latest_id.max(id);
         // Nearly always its bucket has an empty place, and all before that are of others.
         let home = self.home(entry.tag);
         if let Some(piece) = self.pieces.get_mut(home / PIECE) {
@@ -129,11 +156,16 @@ impl PastCalls {
                 way += 1;
             }
         }
-        self.on_call_slow(entry, repeats)
+        self.on_call_slow(entry, id, repeats)
     }
 
     #[cold]
-    fn on_call_slow(&mut self, mut entry: Entry, repeats: impl FnOnce(&PastCall) -> bool) -> Known {
+    fn on_call_slow(
+        &mut self,
+        mut entry: Entry,
+        id: i64,
+        repeats: impl FnOnce(&PastCall) -> bool,
+    ) -> Known {
         if self.pieces.is_empty() && !self.grow(entry.time) {
             return Known {
                 same: None,
@@ -144,8 +176,9 @@ impl PastCalls {
         loop {
             let (same, place) = self.place(&entry, entry.time);
             let same = same.filter(|same| repeats.take().is_some_and(|repeats| repeats(same)));
-            if let Some(same) = same {
-                entry.first_id = same.first_id;
+            // One that is further behind is given up as the first: it would seem to be a later one.
+            if let Some(same) = same.filter(|same| id - same.first_id < 1 << (ID_BITS - 1)) {
+                entry.set_first_id(same.first_id);
             }
             match place {
                 Place::Free(bucket, way) => {
@@ -170,21 +203,51 @@ impl PastCalls {
 
     /// The latest call on a connection with this key.
     pub fn of_reply(&mut self, key: u64, connection: u32, now_ns: i64) -> Option<PastCall> {
-        let found = self.find(key, connection, ticks(now_ns))?;
-        Some(found.call())
+        let latest = self.latest_id;
+        let found = self.find(key, connection, now_ns)?;
+        Some(found.call(latest))
     }
 
     /// The latest call on a connection with this key was given up.
     pub fn give_up(&mut self, key: u64, connection: u32, now_ns: i64) {
-        if let Some(found) = self.find(key, connection, ticks(now_ns)) {
+        if let Some(found) = self.find(key, connection, now_ns) {
             found.what |= GIVEN_UP;
         }
     }
 
-    fn find(&mut self, key: u64, connection: u32, now: u32) -> Option<&mut Entry> {
+    /// The tick of a time, as entries have it.
+    #[inline]
+    fn now(&mut self, now_ns: i64) -> u16 {
+        let now = ticks(now_ns);
+        let since = now.wrapping_sub(self.aged);
+        if since.wrapping_add(AGED_TICKS / 2) >= AGED_TICKS / 2 * 3 {
+            self.make_just_too_old(now, since);
+        }
+        now as u16
+    }
+
+    /// Makes times that are too old just too old, so that 16 bits tell them from young ones until
+    /// the next time.
+    #[cold]
+    fn make_just_too_old(&mut self, now: u32, since: u32) {
+        let window = self.window;
+        // Then no entry is of the last window, whatever its bits say.
+        let are_all = since > AGED_TICKS + u32::from(window);
+        let now16 = now as u16;
+        let entries = { self.pieces.iter_mut() }.flat_map(|piece| piece.as_flattened_mut());
+        for entry in entries {
+            if are_all || now16.wrapping_sub(entry.time) > window {
+                entry.time = now16.wrapping_sub(window).wrapping_sub(1);
+            }
+        }
+        self.aged = now;
+    }
+
+    fn find(&mut self, key: u64, connection: u32, now_ns: i64) -> Option<&mut Entry> {
         if self.pieces.is_empty() {
             return None;
         }
+        let now = self.now(now_ns);
         let (tag, window) = (tag(key), self.window);
         let is_it = |entry: &Entry| {
             entry.tag == tag
@@ -211,7 +274,7 @@ impl PastCalls {
     }
 
     /// Where an entry goes, and the same call that came before it, whose place that is then.
-    fn place(&self, entry: &Entry, now: u32) -> (Option<PastCall>, Place) {
+    fn place(&self, entry: &Entry, now: u16) -> (Option<PastCall>, Place) {
         let homes = self.homes(entry.tag);
         let age = |other: &Entry| now.wrapping_sub(other.time);
         let (mut free, mut oldest) = (None, (homes[0], 0));
@@ -225,7 +288,7 @@ impl PastCalls {
                 if age(other) > self.window {
                     free = free.or(Some((bucket, way)));
                 } else if other.tag == entry.tag && (other.what ^ entry.what) & !GIVEN_UP == 0 {
-                    return (Some(other.call()), Place::Free(bucket, way));
+                    return (Some(other.call(self.latest_id)), Place::Free(bucket, way));
                 } else if age(other) > age(&self.bucket(oldest.0)[oldest.1]) {
                     oldest = (bucket, way);
                 }
@@ -252,7 +315,7 @@ impl PastCalls {
     }
 
     /// Moves an entry of a tag's buckets away; false if each is where it must be.
-    fn make_room(&mut self, tag: u32, now: u32) -> bool {
+    fn make_room(&mut self, tag: u32, now: u16) -> bool {
         let window = self.window;
         let is_free = |other: &Entry| other.what == 0 || now.wrapping_sub(other.time) > window;
         for bucket in self.homes(tag) {
@@ -271,14 +334,14 @@ impl PastCalls {
         false
     }
 
-    /// As many pieces more, or half as many; false if memory does not allow one.
+    /// As many pieces more, or a quarter as many; false if memory does not allow one.
     #[cold]
-    fn grow(&mut self, now: u32) -> bool {
+    fn grow(&mut self, now: u16) -> bool {
         let before = self.pieces.len();
         let bytes = |count| count * size_of::<Piece>();
         let more = match before {
             0..DOUBLED_PIECES => before.max(1),
-            _ => before / 2,
+            _ => before / 4,
         };
         let mut count = (before + more).min(self.pieces_max);
         while count > before && !self.lease.resize(bytes(count)) {
@@ -295,7 +358,7 @@ impl PastCalls {
     /// Moves entries to where they belong since the table has grown. A home is the same share of
     /// the table as before, so none comes before where it was: from the last bucket on, entries
     /// move to where others have left.
-    fn spread(&mut self, buckets_before: usize, now: u32) {
+    fn spread(&mut self, buckets_before: usize, now: u16) {
         // One in eight at most, as a rule.
         let mut others = Vec::with_capacity(buckets_before);
         for at in (0..buckets_before).rev() {
@@ -393,6 +456,49 @@ mod tests {
         }
         let late = past.on_call(key(1), 4, (1, 0), 200 * SECOND_NS, |_| true);
         assert_eq!(late, Known::default());
+    }
+
+    #[test]
+    fn a_call_is_forgotten_however_long_ago_it_came() {
+        // When 16 bits of time begin anew, in so many steps.
+        let round_ns = 1 << (16 + TICK_BITS);
+        for steps in [1, 2, 3, 40] {
+            let budget = Budget::new(1 << 20);
+            let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+            past.on_call(key(1), 4, (1, 1), SECOND_NS, |_| true);
+            for step in 1..=steps {
+                let now_ns = SECOND_NS + round_ns / steps * step;
+                assert_eq!(past.of_reply(key(1), 1, now_ns), None, "{step} of {steps}");
+                past.on_call(key(2), 4, (1, 2), now_ns, |_| true);
+            }
+            let again = past.on_call(key(1), 4, (1, 3), SECOND_NS + round_ns, |_| true);
+            assert_eq!(again, Known::default(), "{steps} steps");
+        }
+    }
+
+    #[test]
+    fn ids_are_known_although_only_48_bits_are_kept() {
+        let budget = Budget::new(1 << 20);
+        let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+        let first_ids = [(1 << 48) - 1, (1 << 48) + 5];
+        for (number, id) in (0..).zip(first_ids) {
+            past.on_call(key(number), 4, (1, id), SECOND_NS, |_| true);
+        }
+        for (number, id) in (0..).zip(first_ids) {
+            let found = past.of_reply(key(number), 1, SECOND_NS);
+            assert_eq!(found.map(|call| call.first_id), Some(id));
+        }
+        // One that is so far behind that it could be forgotten is no longer the first.
+        let mut again = |id| {
+            let known = past.on_call(key(9), 4, (1, id), SECOND_NS, |_| true);
+            known.same.map(|same| same.first_id)
+        };
+        let begin = 1 << 50;
+        let far = begin + (1 << 47);
+        assert_eq!(again(begin), None);
+        for (id, first_id) in [(begin + 1, begin), (far, begin), (far + 1, far)] {
+            assert_eq!(again(id), Some(first_id));
+        }
     }
 
     #[test]
