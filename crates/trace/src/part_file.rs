@@ -76,8 +76,8 @@ pub(crate) struct Statistics<'a> {
 /// The pages of a chunk, without its dictionary.
 #[derive(Default)]
 pub(crate) struct Pages {
-    /// What comes before `bytes`, and its length: one buffer that grows would hold up to twice as
-    /// much, and move each time.
+    /// What comes before `bytes`, and its length: a buffer that grows would hold up to twice as
+    /// much, and leave a hole in the heap each time that it moves. So a page has one of its size.
     pieces: Vec<Vec<u8>>,
     pieces_len: usize,
     bytes: Vec<u8>,
@@ -93,6 +93,7 @@ impl Pages {
             self.pieces_len += self.bytes.len();
             self.pieces.push(std::mem::take(&mut self.bytes));
         }
+        self.bytes.reserve(PAGE_HEAD_MAX + bytes.len());
         let start = self.bytes.len();
         put_page_head(kind, plain, bytes.len(), &mut self.bytes);
         self.plain_bytes += self.bytes.len() - start + plain;
@@ -116,7 +117,9 @@ pub(crate) struct Chunk<'a> {
 
 /// Bytes of a column that become a piece of the file as they are: to copy them would take as much
 /// memory again.
-const PIECE_BYTES: usize = 32 << 10;
+const PIECE_BYTES: usize = 4 << 10;
+/// What a page has before its bytes, at most: a guess, beyond which its buffer grows.
+const PAGE_HEAD_MAX: usize = 48;
 
 /// A part of which not all columns are there.
 pub(crate) struct PartFile {
