@@ -119,7 +119,7 @@ impl Drop for Lease {
 }
 
 /// Bytes of a text such as `64KiB`, `256MiB`, `1GiB`, `4096` (tc's and IEC's words; `K`, `M`, `G`
-/// are binary).
+/// are binary), and of `10MB`, which is decimal.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let trimmed = text.trim();
     let is_digit = |c: char| c.is_ascii_digit();
@@ -131,19 +131,22 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(trimmed.len());
     let (digits, unit) = trimmed.split_at(split);
-    let shift = match unit.trim() {
-        "" | "B" => Some(0),
-        "K" | "KiB" => Some(10),
-        "M" | "MiB" => Some(20),
-        "G" | "GiB" => Some(30),
-        "T" | "TiB" => Some(40),
+    let factor = match unit.trim() {
+        "" | "B" => Some(1),
+        "kB" => Some(1_000),
+        "MB" => Some(1_000_000),
+        "GB" => Some(1_000_000_000),
+        "K" | "KiB" => Some(1 << 10),
+        "M" | "MiB" => Some(1 << 20),
+        "G" | "GiB" => Some(1 << 30),
+        "T" | "TiB" => Some(1 << 40),
         _ => None,
     };
     digits
         .parse::<usize>()
         .ok()
-        .zip(shift)
-        .and_then(|(number, shift)| number.checked_mul(1 << shift))
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor))
         .ok_or_else(|| {
             format!(
                 "'{text}' is not a size: write bytes or a number with KiB, MiB or \
@@ -174,6 +177,7 @@ mod tests {
         assert_eq!(parse_size("64KiB"), Ok(65_536));
         assert_eq!(parse_size("1 GiB"), Ok(1 << 30));
         assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("10MB"), Ok(10_000_000));
         assert!(parse_size("12 parsecs").is_err());
         assert!(parse_size("99999999999999999999").is_err());
         assert!(parse_size("99999999999TiB").is_err());

@@ -22,6 +22,7 @@ mod monitors;
 mod outputs;
 mod packets;
 mod print;
+mod probe;
 mod replay_pcap;
 mod report;
 mod table;
@@ -66,6 +67,8 @@ enum Verb {
     Explain(Box<explain::Arguments>),
     /// Make and show tables of delay distributions; measure networks
     Table(table::Arguments),
+    /// Measure what the path to another host does to packets
+    Probe(Box<probe::Arguments>),
     /// Send a capture's frames to an interface, with any timing
     ReplayPcap(replay_pcap::Arguments),
     /// Print the completions of the command line for a shell
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
         Verb::Ctl(arguments) => ctl::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),
+        Verb::Probe(arguments) => probe::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Completions(arguments) => manual::run_completions(&arguments),
         Verb::Man(arguments) => manual::run_man(&arguments),

@@ -105,17 +105,18 @@ fn offered(passed: &mut [Passed]) -> f64 {
 }
 
 /// Where the packets begin that wait for the rate, and the line through them: bytes a nanosecond,
-/// and bytes at the beginning. It begins with the later half of the time, in which the bucket of a
-/// train that is long enough is empty, and goes back as far as packets lie on the line.
+/// and bytes at the beginning. No point lies above the line, but for noise: not those before the
+/// bucket is empty, and not those that a stall of either end delays. So the line through the later
+/// half of the time, in which the bucket of a train that is long enough is empty, begins where a
+/// point first reaches it.
 fn saturated(points: &[(f64, f64)], frame: f64) -> Option<(usize, (f64, f64))> {
     let end = points.last()?.0;
     let mut start = points.partition_point(|point| point.0 < end / 2.0);
     let mut line = line(&points[start..])?;
-    for _ in 0..8 {
+    for _ in 0..4 {
         let (slope, intercept) = line;
-        let off = |point: &(f64, f64)| (point.1 - intercept - slope * point.0).abs();
-        let before = { points[..start].iter() }.rposition(|point| off(point) > frame);
-        let next = before.map_or(0, |before| (before + 2).min(start));
+        let reaches = |point: &(f64, f64)| point.1 > intercept + slope * point.0 - frame;
+        let next = points.iter().position(reaches)?;
         if next == start {
             break;
         }
@@ -125,21 +126,26 @@ fn saturated(points: &[(f64, f64)], frame: f64) -> Option<(usize, (f64, f64))> {
     Some((start, line))
 }
 
-/// The line of least squares: its slope, and its value at 0.
+/// A line that a stall does not turn: its slope is the median of the slopes between points that are
+/// a quarter of all apart, of which few span a stall; its value at 0 is that of the upper quarter
+/// of the earlier points, since a stall is no point's gain.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     if points.len() < PACKETS_MIN / 2 {
         return None;
     }
-    let count = points.len() as f64;
-    let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;
-    let mean_y = points.iter().map(|point| point.1).sum::<f64>() / count;
-    let (mut squares, mut products) = (0.0, 0.0);
-    for (x, y) in points {
-        squares += (x - mean_x) * (x - mean_x);
-        products += (x - mean_x) * (y - mean_y);
-    }
-    let slope = products / squares;
-    { slope.is_finite() && slope > 0.0 }.then_some((slope, mean_y - slope * mean_x))
+    let apart = (points.len() / 4).max(1);
+    let pairs = points.iter().zip(&points[apart..]);
+    let slope = |(one, other): (&(f64, f64), &(f64, f64))| (other.1 - one.1) / (other.0 - one.0);
+    let mut slopes: Vec<f64> = pairs.map(slope).filter(|slope| slope.is_finite()).collect();
+    slopes.sort_unstable_by(f64::total_cmp);
+    let slope = *slopes.get(slopes.len() / 2)?;
+    let early = &points[..points.len().div_ceil(2)];
+    let mut values: Vec<f64> = early
+        .iter()
+        .map(|point| point.1 - slope * point.0)
+        .collect();
+    values.sort_unstable_by(f64::total_cmp);
+    (slope > 0.0).then_some((slope, values[values.len() * 3 / 4]))
 }
 
 /// The rate of a way, from several trains.
@@ -272,6 +278,52 @@ mod tests {
             panic!("{fit:?}");
         };
         assert!((bits_per_second / 1e7 - 1.0).abs() < 0.002, "{fit:?}");
+    }
+
+    #[test]
+    fn stalls_of_either_end_change_neither_rate_nor_bucket() {
+        for (begin, end) in [(60, 90), (200, 230), (300, 340)] {
+            let mut late = train(400, 1e7, 20_000.0);
+            // What came meanwhile was seen at the end of the stall.
+            let end_ns = late[end].at_ns;
+            late[begin..end]
+                .iter_mut()
+                .for_each(|packet| packet.at_ns = end_ns);
+            let fit = Fit::of(&mut late);
+            let Fit::Limited {
+                bits_per_second,
+                bucket_bytes,
+                ..
+            } = fit
+            else {
+                panic!("{begin}: {fit:?}");
+            };
+            assert!(
+                (bits_per_second / 1e7 - 1.0).abs() < 0.01,
+                "{begin}: {fit:?}"
+            );
+            assert!(
+                (bucket_bytes - 20_000.0).abs() <= 1000.0,
+                "{begin}: {fit:?}"
+            );
+            // The sender stalls and the queue runs empty: what follows comes 50 ms later.
+            let mut paused = train(400, 1e7, 20_000.0);
+            for packet in &mut paused[begin..] {
+                packet.sent_ns += 400_000_000;
+                packet.at_ns += 50_000_000;
+            }
+            let fit = Fit::of(&mut paused);
+            let Fit::Limited {
+                bits_per_second, ..
+            } = fit
+            else {
+                panic!("{begin}: {fit:?}");
+            };
+            assert!(
+                (bits_per_second / 1e7 - 1.0).abs() < 0.01,
+                "{begin}: {fit:?}"
+            );
+        }
     }
 
     #[test]

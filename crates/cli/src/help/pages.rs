@@ -23,7 +23,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 15] = [
+pub(crate) const PAGES: [Page; 16] = [
     Page {
         verb: "capture",
         groups: &[
@@ -153,6 +153,30 @@ pub(crate) const PAGES: [Page; 15] = [
         see_also: "lineside-emulate(1)",
     },
     Page {
+        verb: "probe",
+        groups: &[
+            ("Way", &["serve", "udp", "icmp", "tcp", "port"]),
+            ("Amount", &["count", "interval", "budget"]),
+            ("Output", &["output", "json"]),
+        ],
+        examples: &[
+            ("lineside probe --serve", "at the other end"),
+            ("lineside probe HOST -o path", "both ways, or ICMP"),
+        ],
+        files: &[
+            (
+                "DIR/out.path, DIR/in.path",
+                "each way over time, for emulate --path; both.path of round trips",
+            ),
+            (
+                "DIR/out.times, DIR/in.times",
+                "delays, a line each, for table",
+            ),
+            ("DIR/report.txt, DIR/report.json", "the report"),
+        ],
+        see_also: "lineside-emulate(1), lineside-table(1), ping(8), owping(1)",
+    },
+    Page {
         verb: "info",
         groups: &[("Form", &["json"])],
         examples: &[
@@ -263,7 +287,10 @@ pub(crate) const PAGES: [Page; 15] = [
                 &["capture", "packets", "info", "replay-pcap"],
             ),
             ("Read off", &["report", "slow", "compare"]),
-            ("Emulate a network", &["emulate", "ctl", "explain", "table"]),
+            (
+                "Emulate a network",
+                &["emulate", "ctl", "explain", "table", "probe"],
+            ),
             ("This program", &["completions", "man", "version"]),
         ],
         examples: &[

@@ -107,13 +107,19 @@ pub(crate) struct Pace {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) count: u32,
     /// Interval of probes; each waits until the previous one is answered or has timed out
-    #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = crate::probe::duration)]
     pub(super) interval: Duration,
     /// A probe without an answer for this long is lost
-    #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = crate::probe::duration)]
     pub(super) timeout: Duration,
 }
 
-fn duration(text: &str) -> Result<Duration, lineside_time::DurationError> {
-    lineside_time::parse_duration(text).map(Duration::from_nanos)
+impl Pace {
+    pub(super) fn of_probes(&self) -> crate::probe::Pace {
+        crate::probe::Pace {
+            count: self.count,
+            interval: self.interval,
+            timeout: self.timeout,
+        }
+    }
 }

@@ -1,23 +1,21 @@
 //! `lineside table from-...`: round trips of a real network, as a distribution or over time.
 
 use std::fmt::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use lineside_account::Budget;
 use lineside_analyze::{Trace, grouped};
 use lineside_flow::{RoundTrips, Towards};
 use lineside_frame::{Burst, Frame};
-use lineside_host::{Ping, Signals, Stopwatch, connect_round_trip};
-use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile, PathStep};
+use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile};
+use lineside_probe::Sample;
 use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_trace::Table;
 
-use super::flags::{Pace, Source, Way};
-use crate::config::ConfigError;
+use super::flags::{Source, Way};
 use crate::inputs::open;
+use crate::probe::{resolve, round_trips_of_ping, round_trips_of_tcp};
 
 /// A measured network.
 #[derive(Debug, Default)]
@@ -30,14 +28,6 @@ pub(crate) struct Measured {
     pub(crate) remarks: Vec<String>,
 }
 
-/// A round trip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sample {
-    pub(crate) at_ns: i64,
-    /// `None`: nothing came back.
-    pub(crate) took_ns: Option<i64>,
-}
-
 /// Samples and frames that are kept at most: some 500 MB.
 const KEPT_MAX: usize = 20_000_000;
 
@@ -48,13 +38,12 @@ impl Measured {
             Source::FromCapture { files, towards } => Self::of_capture(files, *towards)?,
             Source::FromTrace { trace } => Self::of_trace(trace)?,
             Source::FromPing { host, pace } => {
-                let to = resolve(&format!("{host}:0"), host)?;
-                let mut ping = Ping::new(to.ip())?;
-                Self::of_probes(pace, || Ok(ping.round_trip(pace.timeout)?))?
+                let to = resolve(&format!("{host}:0"), host, ADVICE)?;
+                Self::of_probes(round_trips_of_ping(to, pace.of_probes())?)
             }
             Source::FromTcp { host, pace } => {
-                let to = resolve(host, host)?;
-                Self::of_probes(pace, || Ok(connect_round_trip(to, pace.timeout)?))?
+                let to = resolve(host, host, ADVICE)?;
+                Self::of_probes(round_trips_of_tcp(to, pace.of_probes())?)
             }
             Source::Path { .. } => unreachable!("a path file is not measured here"),
         };
@@ -134,6 +123,7 @@ impl Measured {
                     measured.samples.push(Sample {
                         at_ns: call_ns,
                         took_ns: Some(reply_ns.saturating_sub(call_ns).max(0)),
+                        len: 0,
                     });
                 }
             },
@@ -144,24 +134,11 @@ impl Measured {
         Ok(measured)
     }
 
-    fn of_probes(
-        pace: &Pace,
-        mut probe: impl FnMut() -> anyhow::Result<Option<Duration>>,
-    ) -> anyhow::Result<Self> {
-        let signals = Signals::register().context("cannot handle signals")?;
-        let (watch, mut measured) = (Stopwatch::start(), Self::default());
-        for _ in 0..pace.count {
-            let began = watch.elapsed();
-            let took = probe()?;
-            measured.samples.push(Sample {
-                at_ns: began.as_nanos() as i64,
-                took_ns: took.map(|took| took.as_nanos() as i64),
-            });
-            if signals.stop().is_some() {
-                break;
-            }
-            watch.wait_until(began + pace.interval);
-        }
+    fn of_probes(samples: Vec<Sample>) -> Self {
+        let mut measured = Self {
+            samples,
+            ..Self::default()
+        };
         let lost = measured
             .samples
             .iter()
@@ -173,7 +150,7 @@ impl Measured {
                 measured.samples.len()
             ));
         }
-        Ok(measured)
+        measured
     }
 
     /// The times of answered probes.
@@ -187,30 +164,12 @@ impl Measured {
     /// The network over time: of the samples in each `step`, half of the median round trip as the
     /// delay, and the share that was not answered. It begins anew at its end.
     pub(crate) fn path_file(&self, step_ns: u64) -> Result<PathFile, &'static str> {
-        let first_ns = self.samples.first().map_or(0, |sample| sample.at_ns);
-        let (mut steps, mut delay_ns): (Vec<PathStep>, _) = (Vec::new(), None);
-        let mut samples = &self.samples[..];
-        while let Some(next) = samples.first() {
-            let window = (next.at_ns - first_ns) as u64 / step_ns;
-            let is_here = |sample: &&Sample| (sample.at_ns - first_ns) as u64 / step_ns == window;
-            let (here, behind) = samples.split_at(samples.iter().take_while(is_here).count());
-            samples = behind;
-            let mut times: Vec<_> = here.iter().filter_map(|sample| sample.took_ns).collect();
-            times.sort_unstable();
-            // Without any answer, the delay stays as it was.
-            delay_ns = times
-                .get(times.len() / 2)
-                .map(|&took_ns| took_ns as u64 / 2)
-                .or(delay_ns);
-            steps.push(PathStep {
-                at_ns: window * step_ns,
-                delay_ns: Some(delay_ns.unwrap_or(0)),
-                loss: Some(1.0 - times.len() as f64 / here.len() as f64),
-                bits_per_second: None,
-            });
-        }
-        let period_ns = steps.last().map(|last| last.at_ns + step_ns);
-        PathFile::new("measured", steps, period_ns)
+        let half = |sample: &Sample| Sample {
+            took_ns: sample.took_ns.map(|took_ns| took_ns / 2),
+            ..*sample
+        };
+        let halves: Vec<_> = self.samples.iter().map(half).collect();
+        lineside_probe::path_file(&halves, step_ns, 1, None)
     }
 
     /// The frames of the requested direction as a trace of mahimahi's: a line for each 1,500 bytes
@@ -229,17 +188,9 @@ impl Measured {
     }
 }
 
-fn resolve(text: &str, host: &str) -> anyhow::Result<SocketAddr> {
-    let found = text.to_socket_addrs().map(|mut all| all.next());
-    match found {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(ConfigError::usage(&format!("{host}: it has no address")).into()),
-        Err(error) => Err(ConfigError::usage(&format!(
-            "{host}: {error}; from-ping takes a name or an address, from-tcp HOST:PORT"
-        ))
-        .into()),
-    }
-}
+/// What to write where a name has no address.
+const ADVICE: &str = "from-ping takes a name or an address, from-tcp HOST:PORT";
+
 /// Finds round trips in the frames of a capture.
 struct Tripping {
     trips: RoundTrips,
@@ -286,6 +237,7 @@ impl Tripping {
         self.measured.samples.extend(wanted.map(|trip| Sample {
             at_ns: trip.at_ns,
             took_ns: Some(trip.took_ns),
+            len: 0,
         }));
     }
 }

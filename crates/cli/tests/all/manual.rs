@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "capture",
     "info",
     "report",
@@ -16,6 +16,7 @@ const VERBS: [&str; 14] = [
     "ctl",
     "explain",
     "table",
+    "probe",
     "completions",
     "man",
     "version",

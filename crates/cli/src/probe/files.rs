@@ -1,0 +1,94 @@
+//! The files of a probe: a path file and a table of delays for each way, and the report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use lineside_probe::{Findings, LOSS_SAMPLES, Sample, WayFound, path_file};
+
+use super::run::By;
+
+/// The folder that a probe leaves.
+pub(super) struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    /// Makes the folder before anything is measured.
+    pub(super) fn create(folder: &Path, force: bool) -> anyhow::Result<Self> {
+        let name = folder.display();
+        if folder.exists() && !force {
+            bail!("{name} is there already: give another folder, or --force");
+        }
+        fs::create_dir_all(folder).with_context(|| format!("{name}: cannot make it"))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+        })
+    }
+
+    fn put(&self, name: &str, text: &str) -> anyhow::Result<String> {
+        let path = self.folder.join(name);
+        let shown = path.display().to_string();
+        fs::write(&path, text).with_context(|| format!("{shown}: cannot write it"))?;
+        Ok(shown)
+    }
+
+    /// Writes path files and tables; returns the flags by which `emulate` takes the path files.
+    pub(super) fn write(
+        &self,
+        found: &Findings,
+        by: By,
+        step: Duration,
+    ) -> anyhow::Result<Vec<String>> {
+        let step_ns = step.as_nanos() as u64;
+        if !matches!(by, By::Udp(_)) {
+            let half = |sample: &Sample| Sample {
+                took_ns: sample.took_ns.map(|took_ns| took_ns / 2),
+                ..*sample
+            };
+            let halves: Vec<_> = found.trips.iter().map(half).collect();
+            let path =
+                path_file(&halves, step_ns, LOSS_SAMPLES, None).map_err(anyhow::Error::msg)?;
+            let times: Vec<_> = halves.iter().filter_map(|sample| sample.took_ns).collect();
+            self.put("both.times", &table(&times))?;
+            // What a round trip loses is lost on one way or the other: here, on the way there.
+            return Ok(vec![format!(
+                "--path {}",
+                self.put("both.path", &path.write())?
+            )]);
+        }
+        let mut flags = Vec::new();
+        for (way, name) in [(&found.out, "out"), (&found.back, "in")] {
+            let path = way.path_file(step_ns).map_err(anyhow::Error::msg)?;
+            let path = self.put(&format!("{name}.path"), &path.write())?;
+            self.put(&format!("{name}.times"), &table(&way.delays_ns()))?;
+            flags.push(format!("--path '{name}: {path}'"));
+            flags.extend(bucket_flag(way, name));
+        }
+        Ok(flags)
+    }
+
+    /// Writes the report, as text and as JSON.
+    pub(super) fn write_report(&self, text: &str, json: &str) -> anyhow::Result<()> {
+        self.put("report.txt", text)?;
+        self.put("report.json", json)?;
+        Ok(())
+    }
+}
+
+/// A path file has no word for a bucket: with one, the rate is a flag.
+fn bucket_flag(way: &WayFound, name: &str) -> Option<String> {
+    let rate = way
+        .rate
+        .filter(|rate| !rate.is_at_least && rate.bucket_bytes > 0)?;
+    Some(format!(
+        "--rate '{name}: {}bit burst {}b'",
+        rate.bits_per_second, rate.bucket_bytes
+    ))
+}
+
+/// Times for `--delay '0 distribution FILE'`, one a line.
+fn table(times_ns: &[i64]) -> String {
+    times_ns.iter().map(|ns| format!("{ns}\n")).collect()
+}

@@ -1,0 +1,79 @@
+//! Flags of `probe`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use lineside_account::parse_size;
+
+use super::trips::duration;
+
+/// The UDP port of a server. It has no name at IANA, and lies below those that systems hand out.
+pub(super) const PORT: u16 = 18_620;
+
+/// Flags of `probe`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The other end: a name or an address
+    #[arg(value_name = "HOST", required_unless_present = "serve")]
+    pub(super) host: Option<String>,
+    /// Answer probes here until Ctrl-C, at all addresses or at this one
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "host")]
+    pub(super) serve: Option<Option<IpAddr>>,
+    /// The UDP port of 'lineside probe --serve'
+    #[arg(long, value_name = "N", default_value_t = PORT)]
+    pub(super) port: u16,
+    /// Both ways with 'lineside probe --serve' at the other end or not at all; the default is ICMP
+    /// if no server is there
+    #[arg(long, conflicts_with_all = ["icmp", "tcp"])]
+    pub(super) udp: bool,
+    /// Round trips by ICMP echoes: no server is needed
+    #[arg(long, conflicts_with = "tcp")]
+    pub(super) icmp: bool,
+    /// Round trips to a TCP port, from SYN to answer: no server is needed
+    #[arg(long, value_name = "PORT")]
+    pub(super) tcp: Option<u16>,
+    /// Number of echoes
+    #[arg(short, long, value_name = "N", default_value_t = 200)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=lineside_probe::ECHOES_MAX as i64))]
+    pub(super) count: u32,
+    /// From one echo to the next, such as 10ms; round trips by ICMP and TCP wait for the previous
+    /// one
+    #[arg(short, long, value_name = "TIME", default_value = "20ms", value_parser = interval)]
+    pub(super) interval: Duration,
+    /// An echo without an answer for this long is lost, such as 10s
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub(super) timeout: Duration,
+    /// Bytes of packets at most, both ways together, such as 64MiB [default: 10MB; of a server
+    /// 100MB to each client]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(super) budget: Option<usize>,
+    /// Write path files, tables of delays and the report into this new folder
+    #[arg(short, long, value_name = "DIR")]
+    pub(super) output: Option<PathBuf>,
+    /// Write into a folder that is there
+    #[arg(long, requires = "output")]
+    pub(super) force: bool,
+    /// How long a line of a path file is valid, such as 10s [default: the interval of echoes]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub(super) step: Option<Duration>,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Draws of when echoes are sent
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) seed: u64,
+    /// Probes that a server answers at a time
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "serve")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) sessions: u16,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text).map_err(|error| error.to_string())?;
+    if interval < Duration::from_micros(10) {
+        return Err("it is too short: give 10us or more".to_owned());
+    }
+    Ok(interval)
+}
