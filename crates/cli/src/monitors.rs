@@ -4,8 +4,8 @@ use lineside_measure::monitor::Words;
 
 use crate::config::ConfigError;
 
-/// What monitors are asked for. They need a run folder for their tables, and an expression that
-/// Ethernet can match.
+/// What monitors are asked for. They need a run folder for their tables, where rows are told apart
+/// by their words.
 pub(crate) fn monitors(
     given: Option<&[String]>,
     has_folder: bool,
@@ -20,5 +20,14 @@ pub(crate) fn monitors(
         let error = |why: &dyn std::fmt::Display| ConfigError::usage(&format!("monitor: {why}"));
         words.parse().map_err(|why| error(&why))
     });
-    words.collect()
+    let words: Vec<Words> = words.collect::<Result<_, _>>()?;
+    let texts: Vec<_> = words.iter().map(ToString::to_string).collect();
+    for (at, text) in texts.iter().enumerate() {
+        if texts[..at].contains(text) {
+            return Err(ConfigError::usage(&format!(
+                "monitor: '{text}' is given twice, and would be counted twice: leave one out"
+            )));
+        }
+    }
+    Ok(words)
 }

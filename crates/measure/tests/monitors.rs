@@ -347,3 +347,36 @@ fn flows_without_a_place_are_counted_as_others() {
     let found = measured(&["flow_size flows 64"], &over.collect::<Vec<_>>());
     assert_eq!(found.flows.len(), 200);
 }
+
+#[test]
+fn a_hundred_thousand_flows_take_64_mib_at_most() {
+    let budget = Budget::new(256 << 20);
+    let mut monitors = Monitors::new(&budget);
+    monitors.ask(&"all".parse().expect("words"));
+    let place = monitors.place(&Place::named("eth1.came")).expect("memory");
+    let mut found = Found::default();
+    for flow in 0..100_000_u32 {
+        let source = (0x0a00_0000 + flow / 60_000).to_be_bytes();
+        let builder = FrameBuilder::new(source.into(), [10, 9, 1, 1].into());
+        let fields = TcpFields {
+            source_port: 1_024 + (flow % 60_000) as u16,
+            destination_port: 2049,
+            ..TcpFields::default()
+        };
+        let bytes = builder.tcp(&fields, b"a call");
+        let head = Head {
+            time_ns: Some(flow.into()),
+            place,
+            link_type: 1,
+            wire_len: bytes.len() as u32,
+            bytes: &bytes,
+        };
+        monitors.on_head(&head, &mut found).expect("no expression");
+    }
+    let (taken, drawn) = (monitors.memory_bytes(), budget.used_bytes());
+    println!("{taken} bytes taken, {drawn} drawn on the budget");
+    assert!(taken <= drawn, "{taken} of {drawn}");
+    assert!(drawn <= 64 << 20, "{drawn}");
+    monitors.report(&mut found);
+    assert_eq!(found.flows.len(), 100_000, "each has a row");
+}

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use lineside_account::{Budget, Lease};
-use lineside_frame::{Descriptor, FrameRef};
+use lineside_frame::{Descriptor, FrameRef, LinkType};
 use lineside_host::{PartWriter, RunFolder};
 use lineside_measure::monitor::{
     Bin, FlowFacts, HEAD_LEN, Head, Label, MonitorError, Monitors, Place, Report, Window, Words,
@@ -66,8 +66,9 @@ impl Measuring {
         &self.monitors
     }
 
-    /// Frames of `input` are seen at `place`.
+    /// Frames of `input`, which are Ethernet's, are seen at `place`.
     pub fn set_place(&mut self, input: u16, place: &Place) -> Result<(), MonitorError> {
+        self.monitors.check(&place.port, LinkType::ETHERNET.0)?;
         let number = self.monitors.place(place)?;
         self.note_place(usize::from(input), 0, number);
         Ok(())

@@ -36,7 +36,9 @@ fn ipv4_in(bytes: &[u8], at: usize, end: usize) -> Option<u8> {
     let packet = ipv4::Packet::new_unchecked(header);
     let fits = packet.version() == 4
         && (ipv4::HEADER_LEN..=packet.total_len()).contains(&packet.header_len())
-        && end.checked_sub(at).is_some_and(|room| packet.total_len() <= room)
+        && end
+            .checked_sub(at)
+            .is_some_and(|room| packet.total_len() <= room)
         && ipv4_checksum(bytes, at, packet.header_len()) == HeaderChecksum::Right;
     fits.then(|| packet.protocol())
 }

@@ -36,7 +36,11 @@ impl Report for Sums {
     }
 }
 
-const WORDS: [&str; 3] = ["all flows 4", "gap,size,packets by flow flows 2", "size match tcp port 80"];
+const WORDS: [&str; 3] = [
+    "all flows 4",
+    "gap,size,packets by flow flows 2",
+    "size match tcp port 80",
+];
 
 /// A head is a time to add to the one before it (2 bytes, shifted by 4 bits of the third), a length
 /// and its bytes. The first byte chooses the link type.
@@ -85,6 +89,10 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(count(WORDS[0], "gap_ns"), stamped.max(1) - 1);
     assert_eq!(sums.windows, 2 * stamped);
     for words in &WORDS[..2] {
-        assert_eq!(sums.flows.get(*words).copied().unwrap_or_default(), heads, "{words}");
+        assert_eq!(
+            sums.flows.get(*words).copied().unwrap_or_default(),
+            heads,
+            "{words}"
+        );
     }
 }

@@ -349,6 +349,9 @@ fn monitors_that_cannot_measure_are_named_with_the_way_out() {
     assert!(text.contains("name the folder for them with -o"), "{text}");
     let text = refused(&["capture", "-o", "/nowhere/x", "--monitor", "gapp"]);
     assert!(text.contains("did you mean 'gap'"), "{text}");
+    let twice = ["--monitor", "gap  at x", "--monitor", "gap at x"];
+    let text = refused(&[&["capture", "-o", "/nowhere/x"], &twice[..]].concat());
+    assert!(text.contains("'gap at x' is given twice"), "{text}");
     let words = ["capture", "-q", "--monitor", "gap at eth9.left"];
     let output = run(&words, &[("-o", &out), ("-r", &example())]);
     assert!(came_to_its_end(&output), "{}", talk(&output));

@@ -158,6 +158,21 @@ impl Monitors {
         });
     }
 
+    /// Whether all expressions can match frames of this link type, which are those of `port`.
+    pub fn check(&self, port: &str, link_type: u16) -> Result<(), MonitorError> {
+        for asked in &self.asked {
+            let filter = asked.words.as_ref().and_then(Words::expression);
+            if let Some(Err(error)) = filter.map(|filter| program(filter, link_type)) {
+                return Err(MonitorError::Filter {
+                    monitor: asked.name.clone(),
+                    port: port.to_owned(),
+                    error,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// The number of a place, whose monitors are made if it is new.
     pub fn place(&mut self, place: &Place) -> Result<u16, MonitorError> {
         if let Some(known) = self.places.iter().position(|(known, _)| known == place) {
