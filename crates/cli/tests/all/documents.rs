@@ -129,6 +129,15 @@ const BESIDE: &str = r#"
     exit $status
 "#;
 
+/// A server that answers probes meanwhile.
+const PROBED: &str = r#"
+    lineside probe --serve 2>/dev/null & server=$!
+    sleep 0.5
+    bash -c "$COMMAND"; status=$?
+    kill -INT $server; wait $server
+    exit $status
+"#;
+
 /// A command of a document.
 #[derive(Debug)]
 struct Shown {
@@ -245,11 +254,14 @@ impl Sandbox {
                 let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
             }
         }
-        let is_endless = (text.contains("capture -i ") || text.contains("--between"))
+        let is_endless = (text.contains("capture -i ")
+            || text.contains("--between")
+            || text.contains("probe --serve"))
             && !text.contains("timeout");
         let around = match () {
             () if text.contains("lineside ctl ") => BESIDE,
             () if is_endless => INTERRUPTED,
+            () if text.contains("probe HOST -o") => PROBED,
             () => "eval \"$COMMAND\"",
         };
         let quoted = command.replace('\'', r"'\''");
@@ -395,6 +407,8 @@ documents! {
     fn the_commands_of_the_guide_to_failures_run() = "docs/guide/failures.md";
     #[test]
     fn the_commands_of_the_guide_to_monitors_run() = "docs/guide/monitors.md";
+    #[test]
+    fn the_commands_of_the_guide_to_probe_run() = "docs/guide/probe.md";
     #[test]
     fn the_commands_of_the_guide_to_report_run() = "docs/guide/report.md";
     #[test]

@@ -30,6 +30,7 @@ mod measured;
 mod monitors;
 mod packets;
 mod peer;
+mod probe;
 mod python;
 mod report;
 mod rotate;
