@@ -291,7 +291,7 @@ pub(crate) const PAGES: [Page; 16] = [
                 "Emulate a network",
                 &["emulate", "ctl", "explain", "table", "probe"],
             ),
-            ("This program", &["completions", "man", "version"]),
+            ("This program", &["completions", "man"]),
         ],
         examples: &[
             ("lineside capture nfs.pcapng -o trace", "operations"),
