@@ -11,8 +11,8 @@
 //!         ◄── Filler Filler Filler ... ◄────
 //! ```
 //!
-//! [`Client`] and [`Server`] are given the time and what comes; they say what to send and when to be
-//! called again. [`Findings`] has the figures, and makes path files of them.
+//! [`Client`] and [`Server`] are given the time and what comes; they say what to send and when to
+//! be called again. [`Findings`] has the figures, and makes path files of them.
 //!
 //! * Clocks of the two hosts need not agree: see [`Ways`] for what can be known then.
 //! * Nothing exceeds the budget, counted in bytes of IP packets.

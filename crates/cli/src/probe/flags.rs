@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=lineside_probe::ECHOES_MAX as i64))]
     pub(super) count: u32,
-    /// From one echo to the next, such as 2ms; round trips by ICMP and TCP wait for the previous one
+    /// From one echo to the next, such as 2ms; round trips by ICMP and TCP wait for their answers
     #[arg(short, long, value_name = "TIME", default_value = "20ms", value_parser = interval)]
     pub(super) interval: Duration,
     /// An echo without an answer for this long is lost, such as 10s
