@@ -13,12 +13,14 @@ use crate::part_file::{Chunk, PageEncoding, PageKind, Pages, PartFile, Statistic
 use crate::tables::{ColumnSpec, Row};
 
 mod dictionary;
+mod given;
 mod integers;
 mod zstd;
 
 use dictionary::{Numbers, Texts};
 use integers::{Booleans, Deltas, Plains, Repeats};
 
+pub use given::{GivenCell, GivenColumn, GivenKind, GivenPart, GivenTable};
 pub(crate) use zstd::Zstd;
 
 /// Bytes of values that end a page: what a column keeps in memory before it is compressed.

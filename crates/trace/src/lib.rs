@@ -38,14 +38,16 @@ pub mod tables;
 
 pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word};
 #[cfg(feature = "parquet")]
+pub use columns::{GivenCell, GivenColumn, GivenKind, GivenPart, GivenTable};
+#[cfg(feature = "parquet")]
 pub use encoder::{
     EncodeError, EncoderConfig, Part, PartSink, PartWindows, Summaries, TraceEncoder,
 };
 pub use files::{manifest_text, open_file};
 pub use manifest::{
-    ActorFacts, ChecksumFacts, ClockFacts, CounterValue, InMemory, InputFacts, LiveInput, Machine,
-    Manifest, RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts, Second, State,
-    TableSummary, Tool, TrafficFacts, Verdict,
+    ActorFacts, ChecksumFacts, ClockFacts, CounterValue, DropInFacts, InMemory, InputFacts,
+    LiveInput, Machine, Manifest, RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts,
+    Second, State, TableSummary, Tool, TrafficFacts, Verdict,
 };
 pub use sink::{ChecksumRun, OperationRows, RecordSink};
 pub use tables::{

@@ -40,6 +40,9 @@ pub struct Manifest {
     /// in `losses`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seconds: Vec<Second>,
+    /// The programs that measured beside the run (`--drop-in`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop_ins: Vec<DropInFacts>,
     /// The machine it ran on.
     pub machine: Machine,
     /// What the actors did; only of a run on several cores.
@@ -50,6 +53,26 @@ pub struct Manifest {
     pub certificate: Option<serde_json::Value>,
     /// The resolved configuration: `--config trace.json` runs it again.
     pub configuration: serde_json::Value,
+}
+
+/// What became of a program that was given heads.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DropInFacts {
+    /// Its name; its table is `monitor_NAME`.
+    pub name: String,
+    /// Its command.
+    pub command: String,
+    /// Heads that it was given.
+    pub heads: u64,
+    /// Heads that it missed, since it did not read them in time.
+    pub dropped_heads: u64,
+    /// The batches in which those were.
+    pub dropped_batches: u64,
+    /// Rows of its table.
+    pub rows: u64,
+    /// Why it did not come to its end; absent if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// A program and its version.

@@ -11,7 +11,7 @@
 use crate::cell::ColumnType;
 use crate::page::{put_varint, put_zigzag};
 use crate::read::compact::kind;
-use crate::tables::{ColumnSpec, Table};
+use crate::tables::ColumnSpec;
 
 /// What a file begins and ends with.
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -144,7 +144,8 @@ impl PartFile {
     }
 
     /// Appends the chunk of the next column.
-    pub(crate) fn push(&mut self, column: &ColumnSpec, chunk: Chunk<'_>) {
+    pub(crate) fn push<'a>(&mut self, column: impl Into<ColumnHead<'a>>, chunk: Chunk<'_>) {
+        let column = column.into();
         let plain = chunk.dictionary.plain_bytes + chunk.pages.plain_bytes;
         self.plain_bytes += plain;
         let mut encodings = chunk.pages.encodings;
@@ -154,14 +155,14 @@ impl PartFile {
         let data = self.len();
         self.append(chunk.pages);
         let end = self.len();
-        if column.null.is_some() {
+        if column.is_nullable {
             encodings.insert(PageEncoding::RLE);
         }
         let mut fields = Fields::new(&mut self.chunks);
         // `file_offset`, which has no meaning.
         fields.i64(2, 0);
         fields.structure(3, |fields| {
-            fields.i32(1, physical(column.column_type));
+            fields.i32(1, column.physical as i32);
             let mut list = fields.list(2, kind::I32, encodings.numbers().count());
             encodings
                 .numbers()
@@ -213,14 +214,14 @@ impl PartFile {
 
     /// The pieces of the file: of one row group, or of none if the part has no rows. `metadata` are
     /// names and values.
-    pub(crate) fn end(
+    pub(crate) fn end<'a>(
         mut self,
-        table: Table,
+        columns: impl ExactSizeIterator<Item = impl Into<ColumnHead<'a>>>,
         rows: usize,
         metadata: &[(&str, &str)],
     ) -> Vec<Vec<u8>> {
         let (start, footer) = (self.len(), self.bytes.len());
-        let columns = table.columns();
+        let columns_len = columns.len();
         let mut fields = Fields::new(&mut self.bytes);
         fields.i32(1, 1);
         put_schema(columns, &mut fields);
@@ -229,7 +230,7 @@ impl PartFile {
         let mut list = fields.list(4, kind::STRUCT, groups);
         if groups > 0 {
             let mut group = list.fields();
-            group.list(1, kind::STRUCT, columns.len());
+            group.list(1, kind::STRUCT, columns_len);
             group.out.extend_from_slice(&self.chunks);
             group.i64(2, self.plain_bytes);
             group.i64(3, rows);
@@ -249,8 +250,8 @@ impl PartFile {
             concat!("lineside ", env!("CARGO_PKG_VERSION")).as_bytes(),
         );
         // Bounds are by the order of the column's type.
-        let mut list = fields.list(7, kind::STRUCT, columns.len());
-        for _ in columns {
+        let mut list = fields.list(7, kind::STRUCT, columns_len);
+        for _ in 0..columns_len {
             let mut order = list.fields();
             order.structure(1, |_| {});
             order.end();
@@ -270,18 +271,46 @@ mod codec {
     pub(super) const ZSTD: i32 = 6;
 }
 
-/// `Type`.
-fn physical(column_type: ColumnType) -> i32 {
-    match column_type {
-        ColumnType::Boolean => 0,
-        ColumnType::Int32 => 1,
-        ColumnType::Int64 => 2,
-        ColumnType::String | ColumnType::Bytes => 6,
+/// What the footer says of a column.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ColumnHead<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) physical: Physical,
+    pub(crate) is_text: bool,
+    pub(crate) is_nullable: bool,
+}
+
+/// `Type`, as the format numbers it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Physical {
+    Boolean = 0,
+    Int32 = 1,
+    Int64 = 2,
+    Double = 5,
+    Bytes = 6,
+}
+
+impl From<&ColumnSpec> for ColumnHead<'_> {
+    fn from(column: &ColumnSpec) -> Self {
+        Self {
+            name: column.name,
+            physical: match column.column_type {
+                ColumnType::Boolean => Physical::Boolean,
+                ColumnType::Int32 => Physical::Int32,
+                ColumnType::Int64 => Physical::Int64,
+                ColumnType::String | ColumnType::Bytes => Physical::Bytes,
+            },
+            is_text: column.column_type == ColumnType::String,
+            is_nullable: column.null.is_some(),
+        }
     }
 }
 
 /// The schema: a group, and the columns in it.
-fn put_schema(columns: &[ColumnSpec], fields: &mut Fields<'_>) {
+fn put_schema<'a>(
+    columns: impl ExactSizeIterator<Item = impl Into<ColumnHead<'a>>>,
+    fields: &mut Fields<'_>,
+) {
     /// `ConvertedType` of a text, for readers that know no logical types.
     const UTF8: i32 = 0;
     let mut list = fields.list(2, kind::STRUCT, 1 + columns.len());
@@ -290,11 +319,12 @@ fn put_schema(columns: &[ColumnSpec], fields: &mut Fields<'_>) {
     root.i32(5, columns.len() as i32);
     root.end();
     for column in columns {
+        let column = column.into();
         let mut element = list.fields();
-        element.i32(1, physical(column.column_type));
-        element.i32(3, column.null.is_some().into());
+        element.i32(1, column.physical as i32);
+        element.i32(3, column.is_nullable.into());
         element.binary(4, column.name.as_bytes());
-        if column.column_type == ColumnType::String {
+        if column.is_text {
             element.i32(6, UTF8);
             // `LogicalType`: the member `STRING` of the union.
             element.structure(10, |fields| fields.structure(1, |_| {}));

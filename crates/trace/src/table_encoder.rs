@@ -152,7 +152,7 @@ impl<C: Columns> TableEncoder<C> {
             ("lineside.trace_id", &self.trace_id),
             ("lineside.checksum", crate::CHECKSUM),
         ];
-        file.end(C::Row::TABLE, rows, &metadata)
+        file.end(C::Row::TABLE.columns().iter(), rows, &metadata)
     }
 
     #[cold]
