@@ -5,6 +5,7 @@
 //! Engines never come here; roles and the binary do.
 
 mod clock;
+mod companion;
 mod control;
 mod datagrams;
 mod folder;
@@ -24,6 +25,7 @@ mod terminal;
 mod tun;
 
 pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wall_ns};
+pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, ask, is_running};
 pub use datagrams::{Datagram, Datagrams, Peer};
 pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};

@@ -265,6 +265,29 @@ pub fn drop_privileges(
     })
 }
 
+/// What a child does between fork and exec to have no privilege: it gives up what
+/// [`drop_privileges`] does, as far as the process that started it has not. Only system calls are
+/// made then: all else is found out before.
+pub(crate) fn renounce() -> impl Fn() -> io::Result<()> + Send + Sync {
+    let heir = heir();
+    move || {
+        if let Some((user, group)) = heir {
+            set_thread_groups(&[])?;
+            set_thread_res_gid(group, group, group)?;
+            set_thread_res_uid(user, user, user)?;
+        }
+        clear_ambient_capability_set()?;
+        let none = CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, none)?;
+        // Without new privileges, root of a user namespace gains none by exec either.
+        Ok(set_no_new_privs(true)?)
+    }
+}
+
 fn cannot(action: &'static str) -> impl Fn(rustix::io::Errno) -> PrivilegeError {
     move |error| PrivilegeError::Io {
         action,
