@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod capture_file;
+mod drop_in;
 mod error;
 mod facts;
 mod inputs;
@@ -25,6 +26,7 @@ mod run;
 mod verdict;
 
 pub use capture_file::check_capture_file;
+pub use drop_in::{DropIn, DropInError, DropInReport, DropInSettings, Form, Pace};
 pub use error::RunError;
 pub use facts::{input_facts, inputs_facts};
 pub use inputs::{Opened, open, open_files, open_followed, read_files};

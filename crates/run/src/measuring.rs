@@ -14,8 +14,10 @@ use lineside_trace::{
     EncoderConfig, MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, RecordSink,
     RowRef, Summaries, Table, Text, TraceEncoder, Word,
 };
+use lineside_wire::dissect;
 
-use crate::{Parts, bound_encoder};
+use crate::drop_in::DropIns;
+use crate::{DropInReport, DropInSettings, Pace, Parts, bound_encoder};
 
 /// Monitors and their tables.
 pub struct Measuring {
@@ -25,6 +27,18 @@ pub struct Measuring {
     /// The number of the place of each interface of each input.
     places: Vec<Vec<Option<u16>>>,
     failure: Option<String>,
+    /// Where drop-ins are started, once they may be.
+    waiting: Option<Waiting>,
+    drop_ins: Option<DropIns>,
+}
+
+/// Drop-ins that are not started yet.
+struct Waiting {
+    settings: DropInSettings,
+    pace: Pace,
+    folder: RunFolder,
+    trace_id: String,
+    budget: Budget,
 }
 
 /// Frames between two looks at the memory that rows take.
@@ -45,8 +59,7 @@ impl Measuring {
             part_time_ns,
             ..EncoderConfig::new(Table::MONITORS, trace_id)
         };
-        let mut encoder = TraceEncoder::new(&config, Parts(PartWriter::new(folder)));
-        encoder.begin();
+        let encoder = TraceEncoder::new(&config, Parts(PartWriter::new(folder)));
         Self {
             monitors,
             rows: Rows {
@@ -58,7 +71,52 @@ impl Measuring {
             memory: budget.lease(0),
             places: Vec::new(),
             failure: None,
+            waiting: None,
+            drop_ins: None,
         }
+    }
+
+    /// Gives heads to these programs too, from [`start`](Self::start) on.
+    pub fn with_drop_ins(
+        mut self,
+        settings: &DropInSettings,
+        pace: Pace,
+        folder: &RunFolder,
+        trace_id: &str,
+        budget: &Budget,
+    ) -> Self {
+        self.waiting = (!settings.programs.is_empty()).then(|| Waiting {
+            settings: settings.clone(),
+            pace,
+            folder: folder.clone(),
+            trace_id: trace_id.to_owned(),
+            budget: budget.clone(),
+        });
+        self
+    }
+
+    /// Begins the tables and starts the drop-ins. To be called once privileges are dropped: from
+    /// now on there are threads of theirs.
+    pub fn start(&mut self) {
+        self.rows.encoder.begin();
+        if let Some(Waiting {
+            settings,
+            pace,
+            folder,
+            trace_id,
+            budget,
+        }) = self.waiting.take()
+        {
+            let drop_ins = DropIns::start(&settings, pace, &folder, &trace_id, &budget);
+            self.drop_ins = Some(drop_ins);
+        }
+    }
+
+    /// Ends the drop-ins, which may take some seconds.
+    pub fn end_drop_ins(&mut self) -> DropInReport {
+        let places = names(&self.monitors);
+        let drop_ins = self.drop_ins.take();
+        drop_ins.map_or_else(DropInReport::default, |drop_ins| drop_ins.end(&places))
     }
 
     /// The monitors.
@@ -122,6 +180,13 @@ impl Measuring {
             wire_len: descriptor.wire_len.max(bytes.len() as u32),
             bytes: &bytes[..bytes.len().min(HEAD_LEN)],
         };
+        if let Some(drop_ins) = &mut self.drop_ins {
+            let headers = dissect(head.link_type, bytes, head.wire_len as usize);
+            let seen = (time_ns, place);
+            drop_ins.on_frame(seen, head.wire_len, &headers, bytes, || {
+                names(&self.monitors)
+            });
+        }
         self.monitors.on_head(&head, &mut self.rows)?;
         if self.monitors.heads().is_multiple_of(LOOKS) {
             bound_encoder(&mut self.rows.encoder, &mut self.memory);
@@ -217,6 +282,14 @@ impl Measuring {
         output.0.finish().map_err(|error| error.to_string())?;
         Ok(summaries)
     }
+}
+
+/// Ports and points of places, by their numbers.
+fn names(monitors: &Monitors) -> Vec<(String, &'static str)> {
+    let places = monitors.places();
+    places
+        .map(|place| (place.port.clone(), place.point.name()))
+        .collect()
 }
 
 /// What monitors find, as rows of the tables.

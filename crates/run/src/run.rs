@@ -15,6 +15,8 @@ use lineside_trace::{
 };
 use twox_hash::XxHash3_64;
 
+use crate::DropInReport;
+
 /// How often `trace.json` is rewritten while a run goes on.
 const REWRITE: Duration = Duration::from_secs(5);
 
@@ -105,6 +107,12 @@ impl Run {
         self.folder.as_ref().map_or(Ok(()), RunFolder::sync)
     }
 
+    /// Notes what came of drop-ins.
+    pub fn set_drop_ins(&mut self, report: DropInReport) {
+        self.manifest.tables.extend(report.tables);
+        self.manifest.drop_ins = report.facts;
+    }
+
     /// Notes what was counted, and what the tables hold.
     pub fn set_rows(&mut self, counters: &Counters, tables: &Summaries) {
         let counters = counters.iter().map(|(counter, value)| {
@@ -127,7 +135,9 @@ fn is_trace(files: &TraceFiles) -> Result<(), PathBuf> {
         .ok_or_else(|| files.manifest.clone())?;
     let is_table = |folder: &&PathBuf| {
         let name = folder.file_name().and_then(OsStr::to_str);
-        name.is_some_and(|name| Table::ALL.iter().any(|table| table.name() == name))
+        // A drop-in's table has a name of its own; its parts name the trace too.
+        let is_known = |name: &str| Table::ALL.iter().any(|table| table.name() == name);
+        name.is_some_and(|name| is_known(name) || name.starts_with("monitor_"))
     };
     let is_part = |path: &&PathBuf| {
         let part = open_file(path).ok();
