@@ -2,7 +2,7 @@ use std::os::fd::BorrowedFd;
 
 use lineside_frame::Burst;
 use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
-use lineside_run::Measuring;
+use lineside_run::{DropInReport, Measuring};
 use lineside_trace::Summaries;
 
 /// A port whose frames monitors see, in the order in which they come out.
@@ -30,6 +30,12 @@ impl<P: Port> Measured<P> {
     /// The monitors, which see no further frame.
     pub fn take(&mut self) -> Option<Measuring> {
         self.measuring.take()
+    }
+
+    /// Ends the drop-ins, which see no further frame.
+    pub fn end_drop_ins(&mut self) -> DropInReport {
+        let measuring = self.measuring.as_mut();
+        measuring.map_or_else(DropInReport::default, Measuring::end_drop_ins)
     }
 
     /// Warnings of monitors that measured nowhere, and what went into their tables; the error is

@@ -7,6 +7,7 @@ mod capture;
 mod config;
 mod csv;
 mod ctl;
+mod drop_ins;
 mod emulate;
 mod exit;
 mod explain;

@@ -27,8 +27,8 @@ use lineside_port::{
     CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
 };
 use lineside_run::{
-    Evidence, Interfaces, Measuring, Opened, Progress, Run, RunError, check_capture_file, judge,
-    open, open_followed, open_interfaces,
+    Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run, RunError, check_capture_file,
+    judge, open, open_followed, open_interfaces,
 };
 use lineside_time::Clock;
 use lineside_trace::{EncoderConfig, InMemory, Manifest};
@@ -129,6 +129,11 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         port.account();
     }
     ran.errors.extend(port.port_mut().finish().err());
+    let drop_ins = port.end_drop_ins();
+    drop_ins
+        .warnings
+        .iter()
+        .for_each(|warning| watch.warn(warning));
     let (warnings, measured) = port.finish();
     warnings.iter().for_each(|warning| watch.warn(warning));
     let unmeasured = match measured {
@@ -151,6 +156,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     }
     let seen = watch::with_filtered(ran.seen, &port);
     watch::note(&mut run, &port, &seen);
+    run.set_drop_ins(drop_ins);
     run.manifest.runtime = ran.runtime;
     let mut failures: Vec<_> = ran.errors.iter().map(ToString::to_string).collect();
     failures.extend(unmeasured.clone());
@@ -273,10 +279,18 @@ fn begin(
     let folder = run
         .folder
         .as_ref()
-        .filter(|_| !settings.monitors.is_empty());
+        .filter(|_| !settings.monitors.is_empty() || !settings.drop_ins.programs.is_empty());
     let measuring = folder.map(|folder| {
         let (trace_id, time_ns) = (&run.manifest.trace_id, settings.rotation.time_ns);
-        Measuring::new(&settings.monitors, folder, trace_id, time_ns, budget)
+        let pace = match (&settings.live, settings.rotation.by_clock) {
+            (Some(_), _) => Pace::Live,
+            (None, true) => Pace::Grown,
+            (None, false) => Pace::File,
+        };
+        let mut measuring = Measuring::new(&settings.monitors, folder, trace_id, time_ns, budget)
+            .with_drop_ins(&settings.drop_ins, pace, folder, trace_id, budget);
+        measuring.start();
+        measuring
     });
     let port = Measured::new(Recorded::new(inputs, writer), measuring);
     progress.begin(&port.facts());

@@ -109,6 +109,14 @@ keys! {
             .long("monitor").value("WORDS").or_one()
             .example("gap,size")
             .default(Vec::new);
+        drop_ins: Vec<String> = key("Give each frame's head to a program, as Arrow IPC or \
+        (NAME=csv:COMMAND) as CSV, whose rows become the table monitor_NAME; can be repeated")
+            .long("drop-in").value("NAME=COMMAND").or_one()
+            .example("ports=python3 ports.py")
+            .default(Vec::new);
+        drop_in_bytes: usize = key("Give drop-ins the first N bytes of each frame too")
+            .long("drop-in-bytes").value("N")
+            .default(|| 0);
         strict: bool = key("Exit with 4 if anything is missing from the capture")
             .long("strict")
             .default(|| false);

@@ -17,6 +17,7 @@ use lineside_time::parse_duration;
 use lineside_trace::Table;
 
 use super::decode_as;
+use crate::drop_ins::drop_ins;
 use crate::monitors::monitors;
 
 use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
@@ -142,6 +143,11 @@ impl Section {
             tables: section.tables(),
             rotation,
             monitors: monitors(section.monitors.as_deref(), section.output.is_some())?,
+            drop_ins: drop_ins(
+                section.drop_ins.as_deref(),
+                section.drop_in_bytes,
+                section.output.is_some(),
+            )?,
             memory_bytes,
             snap_len: section.snap_len.unwrap_or_default(),
             frames_max: section.frames_max.map_or(u64::MAX, NonZeroU64::get),

@@ -7,7 +7,7 @@ use lineside_host::{FolderError, SystemClock};
 use lineside_measure::monitor::Words;
 use lineside_path::Certificate;
 use lineside_path::emulate::Controlled;
-use lineside_run::{Measuring, Run};
+use lineside_run::{DropInSettings, Measuring, Pace, Run};
 use lineside_time::Clock;
 use lineside_trace::InputFacts;
 
@@ -42,31 +42,32 @@ impl Notes {
         Ok(folder.and_then(|folder| control::listen(folder, spec)))
     }
 
-    /// Monitors with tables in the folder; `None` without any. Their parts end after
+    /// Monitors and drop-ins with tables in the folder; `None` without any. The monitors' parts end after
     /// `part_time_ns`.
     pub(super) fn measuring(
         &self,
         words: &[Words],
+        drop_ins: &DropInSettings,
+        pace: Pace,
         part_time_ns: Option<NonZeroU64>,
         budget: &Budget,
     ) -> Option<Measuring> {
-        let folder = self.run.folder.as_ref().filter(|_| !words.is_empty())?;
+        let folder = self.run.folder.as_ref();
+        let folder = folder.filter(|_| !words.is_empty() || !drop_ins.programs.is_empty())?;
         let trace_id = &self.run.manifest.trace_id;
-        Some(Measuring::new(
-            words,
-            folder,
-            trace_id,
-            part_time_ns,
-            budget,
-        ))
+        let measuring = Measuring::new(words, folder, trace_id, part_time_ns, budget);
+        Some(measuring.with_drop_ins(drop_ins, pace, folder, trace_id, budget))
     }
 
     /// Ends the tables of monitors, and notes what is in them. The error is why they measured no
     /// more.
     pub(super) fn end_measuring(&mut self, measuring: Option<Measuring>) -> Result<(), String> {
-        let Some(measuring) = measuring else {
+        let Some(mut measuring) = measuring else {
             return Ok(());
         };
+        let drop_ins = measuring.end_drop_ins();
+        drop_ins.warnings.iter().for_each(|warning| warn(warning));
+        self.run.set_drop_ins(drop_ins);
         measuring
             .warnings()
             .iter()

@@ -13,7 +13,7 @@ use lineside_host::Signals;
 use lineside_path::{DirectionFinder, PathMonitors, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
 use lineside_run::{
-    Consumer, Evidence, Moment, Step, check_capture_file, inputs_facts, receive_all,
+    Consumer, Evidence, Moment, Pace, Step, check_capture_file, inputs_facts, receive_all,
 };
 
 use super::flags::Arguments;
@@ -62,14 +62,14 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         check_capture_file(out, false, inputs, force)?;
     }
     let words = arguments.keys.monitors()?;
+    let drop_ins = arguments.keys.drop_ins()?;
     let mut notes = Notes::begin(&arguments, &inputs)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut emulation = Virtual::new(path, DirectionFinder::new(inside));
-    let measuring = notes
-        .measuring(&words, None, &budget)
-        .map(RefCell::new)
-        .map(Rc::new);
+    let measuring = notes.measuring(&words, &drop_ins, Pace::File, None, &budget);
+    let measuring = measuring.map(RefCell::new).map(Rc::new);
     if let Some(measuring) = &measuring {
+        measuring.borrow_mut().start();
         let monitors = PathMonitors::new(measuring, &SIDES)?;
         emulation.path_mut().add_observer(Box::new(monitors));
     }

@@ -15,7 +15,9 @@ use lineside_port::{
     CaptureWriter, Facts, Interface, Port, PortError, Receive, Received, WriterConfig,
 };
 use lineside_reactor::{TapPoints, TapPort, tap_input};
-use lineside_run::{Consumer, Measuring, Step, check_capture_file, receive_all};
+use lineside_run::{
+    Consumer, DropInSettings, Measuring, Pace, Step, check_capture_file, receive_all,
+};
 use lineside_trace::Table;
 
 use super::flags::Arguments;
@@ -50,7 +52,9 @@ impl<'a> Taking<'a> {
     ) -> anyhow::Result<Option<Self>> {
         let keys = &arguments.keys;
         let words = keys.monitors()?;
-        let mut measuring = notes.measuring(&words, keys.part_time_ns(), budget);
+        let drop_ins = keys.drop_ins()?;
+        let part_time_ns = keys.part_time_ns();
+        let mut measuring = notes.measuring(&words, &drop_ins, Pace::Live, part_time_ns, budget);
         if let Some(measuring) = &mut measuring {
             for (input, place) in places(sides) {
                 measuring.set_place(input, &place)?;
@@ -59,7 +63,7 @@ impl<'a> Taking<'a> {
         let writer = writer(keys, sides, budget)?;
         let folder = notes.run.folder.clone().filter(|_| keys.tap == Some(true));
         let trace = folder.map(|folder| (folder, notes.run.manifest.trace_id.clone()));
-        let points = points(&words, writer.is_some(), trace.is_some());
+        let points = points(&words, &drop_ins, writer.is_some(), trace.is_some());
         let is_wanted = points != TapPoints::default();
         Ok(is_wanted.then_some(Self {
             budget,
@@ -87,7 +91,9 @@ impl<'a> Taking<'a> {
     }
 
     /// Takes frames until the loop's end.
-    fn take(self, port: TapPort) -> Taken {
+    fn take(mut self, port: TapPort) -> Taken {
+        // Only now: what the run no longer needs of privileges has been dropped.
+        self.measuring.iter_mut().for_each(Measuring::start);
         let access = self.writer.as_ref().map(CaptureWriter::check_access);
         let counts = port.counts();
         let recorded = Recorded::new(port, self.writer);
@@ -171,11 +177,17 @@ fn places(sides: &[&str]) -> impl Iterator<Item = (u16, Place)> {
 }
 
 /// How much of which frames is copied: heads for monitors, all for a capture.
-fn points(words: &[Words], has_file: bool, has_trace: bool) -> TapPoints {
+fn points(
+    words: &[Words],
+    drop_ins: &DropInSettings,
+    has_file: bool,
+    has_trace: bool,
+) -> TapPoints {
+    let has_drop_ins = !drop_ins.programs.is_empty();
     let of = |is_whole: bool, is_measured: bool| match (is_whole, is_measured) {
         (true, _) => Some(usize::MAX),
-        (false, true) => Some(HEAD_LEN),
-        (false, false) => None,
+        (false, true) => Some(HEAD_LEN.max(drop_ins.bytes)),
+        (false, false) => has_drop_ins.then_some(HEAD_LEN.max(drop_ins.bytes)),
     };
     let is_at = |wanted: fn(Point) -> bool| {
         let mut points = Point::ALL.into_iter().filter(|point| wanted(*point));

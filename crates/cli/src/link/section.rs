@@ -9,10 +9,12 @@ use lineside_capture::{CaptureFile, PART_TIME_S};
 use lineside_filter::Filter;
 use lineside_measure::monitor::Words;
 use lineside_path::{Inside, InsideError};
+use lineside_run::DropInSettings;
 
 use super::keys::LinkWords;
 use super::spec::LinkSpec;
 use crate::config::{self, ConfigError, Keys, Modes, Size, key, keys};
+use crate::drop_ins::drop_ins;
 use crate::monitors::monitors;
 use crate::outputs::capture_file;
 
@@ -139,6 +141,14 @@ keys! {
             .long("monitor").value("WORDS").or_one()
             .example("gap,size")
             .only(CAPTURE | LIVE);
+        drop_ins: Vec<String> = key("Give each frame's head to a program, as Arrow IPC or \
+        (NAME=csv:COMMAND) as CSV, whose rows become the table monitor_NAME in RUN; can be repeated")
+            .long("drop-in").value("NAME=COMMAND").or_one()
+            .example("ports=python3 ports.py")
+            .only(CAPTURE | LIVE);
+        drop_in_bytes: usize = key("Give drop-ins the first N bytes of each frame too")
+            .long("drop-in-bytes").value("N")
+            .only(CAPTURE | LIVE);
         output: PathBuf = key("The folder of the run: trace.json with the certificate")
             .short('o').long("output").value("RUN")
             .only(CAPTURE | LIVE);
@@ -218,6 +228,15 @@ impl Section {
     /// What monitors are asked for.
     pub(crate) fn monitors(&self) -> Result<Vec<Words>, ConfigError> {
         monitors(self.monitors.as_deref(), self.output.is_some())
+    }
+
+    /// The programs that are given heads.
+    pub(crate) fn drop_ins(&self) -> Result<DropInSettings, ConfigError> {
+        drop_ins(
+            self.drop_ins.as_deref(),
+            self.drop_in_bytes,
+            self.output.is_some(),
+        )
     }
 
     /// The capture file that frames of a live run are written into.

@@ -72,7 +72,7 @@ const FOLDER: &str = r#"
     set -e
     mkdir -p bin target/release target/debug man1
     for place in bin target/release target/debug; do ln -s "$PROGRAM" $place/lineside; done
-    for name in examples lab docs; do ln -s "$REPOSITORY/$name" $name; done
+    for name in contrib examples lab docs; do ln -s "$REPOSITORY/$name" $name; done
     program() { printf '#!/bin/sh\n%s\n' "$2" >bin/$1; chmod +x bin/$1; }
     program sudo 'exec "$@"'
     program python3 "exec '$PYTHON' \"\$@\""
@@ -403,6 +403,8 @@ documents! {
     fn the_commands_of_the_guide_to_live_run() = "docs/guide/live.md";
     #[test]
     fn the_commands_of_the_guide_to_emulate_run() = "docs/guide/emulate.md";
+    #[test]
+    fn the_commands_of_the_guide_to_drop_ins_run() = "docs/guide/drop-ins.md";
     #[test]
     fn the_commands_of_the_guide_to_failures_run() = "docs/guide/failures.md";
     #[test]

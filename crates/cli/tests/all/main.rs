@@ -15,6 +15,7 @@ mod cores;
 mod csv;
 mod decode_as;
 mod documents;
+mod drop_ins;
 mod emulate;
 mod filter;
 mod findings;
