@@ -97,14 +97,17 @@ fn way_lines(name: &str, way: &WayFound, out: &mut String) {
     }
     if let Some(loaded) = &way.loaded {
         let trips = loaded.round_trips.as_ref();
-        let times = trips.map_or("none was answered".to_owned(), |trips| {
-            format!(
-                "round trips of 50 % {}, 90 % {}, most {}",
-                fine_time(trips.p50_ns as f64),
-                fine_time(trips.p90_ns as f64),
-                fine_time(trips.max_ns as f64)
-            )
-        });
+        let times = trips.map_or_else(
+            || "none was answered".to_owned(),
+            |trips| {
+                format!(
+                    "round trips of 50 % {}, 90 % {}, most {}",
+                    fine_time(trips.p50_ns as f64),
+                    fine_time(trips.p90_ns as f64),
+                    fine_time(trips.max_ns as f64)
+                )
+            },
+        );
         line(
             "full",
             format!(
