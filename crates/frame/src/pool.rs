@@ -6,6 +6,7 @@ mod burst;
 mod copies;
 mod cutter;
 mod home;
+mod len;
 mod slots;
 
 use std::cell::Cell;
@@ -21,6 +22,7 @@ pub use burst::{Burst, SharedBurst};
 pub use copies::Copies;
 pub use cutter::Cutter;
 use home::Place;
+use len::Len;
 pub use slots::Slots;
 
 /// What a port says of a frame. Fixed size, copied with the handle.
@@ -424,7 +426,7 @@ impl BlockWriter {
             bytes: FrameRef {
                 block: BlockRef(self.block.0),
                 start: start as u32,
-                len: frame.len() as u32,
+                len: Len::new(frame.len()),
                 descriptor,
             },
         }
@@ -454,7 +456,8 @@ impl Drop for BlockWriter {
     }
 }
 
-/// The exclusive, mutable handle of a frame's bytes.
+/// The exclusive, mutable handle of a frame's bytes; or one of [several](Self::another) of the same
+/// bytes, which gets bytes of its own before it changes them.
 #[derive(Debug)]
 pub struct Frame {
     bytes: FrameRef,
@@ -467,25 +470,44 @@ impl Frame {
             bytes: FrameRef {
                 block: Block::own(bytes.into(), None),
                 start: 0,
-                len: bytes.len() as u32,
+                len: Len::new(bytes.len()),
                 descriptor,
             },
         }
     }
 
-    /// The bytes, to change them.
+    /// The bytes, to change them. A frame that has [others](Self::another) gets a copy of its own,
+    /// outside any pool.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.bytes.len.is_shared() {
+            self.leave_others();
+        }
         let FrameRef {
             block, start, len, ..
         } = &self.bytes;
-        // SAFETY: this is the only handle of the range: `share` consumes it.
-        unsafe { block.part_mut(*start as usize, *len as usize) }
+        // SAFETY: this is the only handle of the range: `share` consumes it, and `another` marks
+        // both of its handles; one that was marked has got memory of its own above.
+        unsafe { block.part_mut(*start as usize, len.bytes()) }
+    }
+
+    #[cold]
+    fn leave_others(&mut self) {
+        *self = Self::copied(self.bytes(), *self.descriptor());
+    }
+
+    /// Another frame of the same bytes, which are not copied until one of both is to be changed. It
+    /// goes its own way, and the memory is free when both are dropped.
+    #[inline]
+    pub fn another(&mut self) -> Self {
+        self.bytes.len.share();
+        Self {
+            bytes: self.bytes.clone(),
+        }
     }
 
     /// Keeps no more than `len` bytes of it.
     pub fn truncate(&mut self, len: usize) {
-        let kept = u32::try_from(len).map_or(self.bytes.len, |len| self.bytes.len.min(len));
-        self.bytes.len = kept;
+        self.bytes.len.truncate(len);
     }
 
     /// What the port recorded of it.
@@ -514,7 +536,7 @@ impl Deref for Frame {
 pub struct FrameRef {
     block: BlockRef,
     start: u32,
-    len: u32,
+    len: Len,
     descriptor: Descriptor,
 }
 
@@ -523,8 +545,9 @@ impl FrameRef {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: a `FrameRef` outside a `Frame` means that the `Frame` was consumed; inside one,
-        // `Frame::bytes_mut` takes `&mut self`, so no slice of ours can be alive beside it.
-        unsafe { self.block.part(self.start as usize, self.len as usize) }
+        // `Frame::bytes_mut` takes `&mut self`, so no slice of ours can be alive beside it. Of
+        // several frames with the same bytes none writes to them.
+        unsafe { self.block.part(self.start as usize, self.len.bytes()) }
     }
 
     /// What the port recorded of it.
@@ -538,7 +561,7 @@ impl FrameRef {
         let whole = Part {
             block: self.block.clone(),
             start: self.start,
-            len: self.len,
+            len: self.len.bytes() as u32,
         };
         whole.within(offset, len)
     }
@@ -579,7 +602,7 @@ impl fmt::Debug for Part {
 impl fmt::Debug for FrameRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameRef")
-            .field("len", &self.len)
+            .field("len", &self.len.bytes())
             .field("descriptor", &self.descriptor)
             .finish_non_exhaustive()
     }
@@ -621,6 +644,35 @@ mod tests {
         others.push(pool.take().expect("unpinned"));
         assert!(pool.take().is_none());
         assert_eq!(budget.used_bytes(), 64);
+    }
+
+    #[test]
+    fn a_frame_that_others_share_is_copied_when_it_is_changed() {
+        let mut pool = Pool::new(16, 2, &Budget::new(32)).expect("fits");
+        let mut writer = pool.take().expect("unused");
+        writer.unfilled()[..8].copy_from_slice(b"12345678");
+        writer.advance(8);
+        let mut one = writer.take(4, descriptor(1));
+        let mut beside = writer.take(4, descriptor(2));
+        let mut two = one.another();
+        let mut three = two.another();
+        two.descriptor_mut().number = 7;
+        three.truncate(2);
+        let place = one.bytes().as_ptr();
+        assert_eq!(
+            (two.bytes().as_ptr(), three.bytes().as_ptr()),
+            (place, place)
+        );
+        two.bytes_mut()[0] = b'x';
+        beside.bytes_mut()[0] = b'y';
+        assert_eq!((one.bytes(), two.bytes()), (&b"1234"[..], &b"x234"[..]));
+        assert_eq!((three.bytes(), beside.bytes()), (&b"12"[..], &b"y678"[..]));
+        assert_eq!((one.descriptor().number, two.descriptor().number), (1, 7));
+        three.bytes_mut()[1] = b'z';
+        assert_eq!((one.bytes(), three.bytes()), (&b"1234"[..], &b"1z"[..]));
+        let place = two.bytes().as_ptr();
+        two.bytes_mut()[1] = b'w';
+        assert_eq!(two.bytes().as_ptr(), place, "its own by now");
     }
 
     /// The end of a thread, here of a test's, gives back, too.

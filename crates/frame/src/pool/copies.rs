@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::home::{Chain, Home, Place};
-use super::{Block, BlockRef, Frame, FrameRef};
+use super::{Block, BlockRef, Frame, FrameRef, Len};
 
 /// Sizes from 128 bytes on, four for each power of two.
 const CLASSES: usize = 4 * (usize::BITS as usize - 7) + 1;
@@ -59,7 +59,7 @@ impl Copies {
             bytes: FrameRef {
                 block,
                 start: 0,
-                len: bytes.len() as u32,
+                len: Len::new(bytes.len()),
                 descriptor,
             },
         }

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::home::{Home, Place};
-use super::{BlockRef, BlockWriter, Descriptor, Frame, FrameRef, Memory, give_back};
+use super::{BlockRef, BlockWriter, Descriptor, Frame, FrameRef, Len, Memory, give_back};
 
 /// Slots of equal size in memory that a port maps and shares with the kernel: the blocks of a
 /// packet ring, the chunks of a UMEM.
@@ -123,7 +123,7 @@ impl Slots {
         Some(Frame {
             bytes: FrameRef {
                 start: bytes.start as u32,
-                len: bytes.len() as u32,
+                len: Len::new(bytes.len()),
                 block,
                 descriptor,
             },
